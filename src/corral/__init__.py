@@ -1,0 +1,1 @@
+"""Corral: one file in, one proven GPU Slurm cluster out."""

@@ -1,0 +1,1 @@
+"""Runs a Plan: fan-out, gates, journal."""

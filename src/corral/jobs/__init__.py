@@ -1,0 +1,1 @@
+"""Jobs: batch scripts, submit, follow."""

@@ -1,0 +1,1 @@
+"""Wanted against observed gives a Plan. Pure: no I/O, no clock."""

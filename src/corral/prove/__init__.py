@@ -1,0 +1,1 @@
+"""Checks with evidence: is the cluster right, and how fast."""

@@ -1,0 +1,1 @@
+"""Spec and facts to the wanted state of each machine. Pure."""

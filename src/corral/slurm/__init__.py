@@ -1,0 +1,1 @@
+"""Slurm's own language: conf files, versions, states. Pure."""

@@ -1,0 +1,69 @@
+"""The nodes a cluster file declares, one record each. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ClusterShell.NodeSet import NodeSet  # pyright: ignore[reportMissingTypeStubs]
+
+from corral.spec.models import ClusterSpec, NodeGroup, Partition, User
+
+JOB_USER = User(name="corral", uid=2000)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One declared node.
+
+    Attributes:
+        name: its host name and its NodeName in Slurm.
+        group: the group it belongs to.
+        index: position in the group, from 0.
+        address: declared address, "" when the provider gives one.
+    """
+
+    name: str
+    group: NodeGroup
+    index: int
+    address: str
+
+
+def expand(hostlist: str) -> list[str]:
+    """Names of a hostlist in the order written; ``node[0-2]`` gives three.
+
+    Raises:
+        ClusterShell.NodeSet.NodeSetParseError: the grammar is broken.
+    """
+    return [str(name) for name in NodeSet(hostlist)]  # pyright: ignore
+
+
+def fold(names: list[str] | tuple[str, ...]) -> str:
+    """Names in Slurm's hostlist grammar, shortest form: ``node[0-2]``."""
+    return str(NodeSet.fromlist(list(names)))  # pyright: ignore
+
+
+def nodes_of(spec: ClusterSpec) -> tuple[Node, ...]:
+    """All nodes, in the file's order."""
+    found: list[Node] = []
+    for group in spec.groups:
+        names = expand(group.nodes)
+        addresses = expand(group.addresses) if group.addresses else [""] * len(names)
+        found += [Node(n, group, i, addresses[i]) for i, n in enumerate(names)]
+    return tuple(found)
+
+
+def controller_of(spec: ClusterSpec) -> str:
+    """Name of the node that runs slurmctld."""
+    return spec.controller or nodes_of(spec)[0].name
+
+
+def partitions_of(spec: ClusterSpec) -> tuple[Partition, ...]:
+    """Declared partitions, or one called main over all groups."""
+    if spec.partitions:
+        return spec.partitions
+    return (Partition(name="main", groups=tuple(g.name for g in spec.groups), default=True),)
+
+
+def users_of(spec: ClusterSpec) -> tuple[User, ...]:
+    """Declared users, or the one called corral; the first submits Corral's own jobs."""
+    return spec.users or (JOB_USER,)

@@ -1,0 +1,1 @@
+"""What a machine can hold: resources with a probe and a pure diff."""

@@ -1,0 +1,151 @@
+"""What a machine can hold: the Resource protocol and the words of convergence. Pure: no I/O.
+
+A resource's ``probe`` is read-only shell; all probes of a node travel in one round trip
+(``state.probing``). Its ``diff`` is pure: what was seen, and the context of the node's plan, give
+one Change or None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, Protocol
+
+from corral.hosts.quote import Script
+
+NOTHING: Final = Script("")
+
+
+class Impact(IntEnum):
+    """What a change does to the node's work, mildest first."""
+
+    NONE = 0
+    RELOAD = 1
+    RESTART = 2
+    DRAIN = 3
+    REBOOT = 4
+    RECREATE = 5
+
+    @property
+    def word(self) -> str:
+        """The impact as people and JSON read it."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One probe's answer: the exit status of the probe and what it printed, stripped."""
+
+    status: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SecretRef:
+    """A secret that lives on ``node`` at ``path``; only apply reads it, and only to stdin."""
+
+    name: str
+    node: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing apply does on one machine.
+
+    Attributes:
+        resource: the resource's id, such as ``file:/etc/slurm/slurm.conf``.
+        summary: one line for people: what is done and why.
+        before: what was seen ("" for nothing there), never a secret.
+        after: what will be there, never a secret.
+        script: shell that makes it so; safe to run again after a crash at any point.
+        impact: what it does to the node's work.
+        secrets: sent on the script's stdin in this order, each as ``<length>\\n<bytes>``.
+    """
+
+    resource: str
+    summary: str
+    before: str
+    after: str
+    script: Script
+    impact: Impact = Impact.NONE
+    secrets: tuple[SecretRef, ...] = ()
+
+
+@dataclass(slots=True)
+class Context:
+    """What a diff may know beyond its own probe.
+
+    Attributes:
+        node: the node being planned.
+        changed: changes already planned on this node, by resource id.
+        secrets: sha256 of each secret as seen on its source node, by name; absent: not made yet.
+    """
+
+    node: str
+    changed: dict[str, Change] = field(default_factory=dict[str, Change])
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class Resource(Protocol):
+    """A piece of wanted state on one machine.
+
+    Implementations are frozen dataclasses: the same object serves all machines that want the same,
+    and results are shared between them.
+    """
+
+    @property
+    def id(self) -> str:
+        """Kind and name, unique on a machine: ``package:munge``."""
+        ...
+
+    def probe(self) -> Script:
+        """Read-only shell that prints what ``diff`` needs.
+
+        Its output must be stable while nothing changes: the plan's digest is made from it.
+        """
+        ...
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Compare; None when the machine already holds what is wanted."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What must come true on ``node`` after a stage, before the next stage begins.
+
+    Attributes:
+        name: what is waited for, in words: "slurmctld answers".
+        node: where the script runs.
+        script: exits 0 when it is true; read-only.
+        timeout: seconds until the stage counts as failed.
+        hint: likely cause and what to do when it does not come true.
+        diagnose: read-only shell whose output explains the failure (status, log lines).
+    """
+
+    name: str
+    node: str
+    script: Script
+    timeout: float = 60.0
+    hint: str = ""
+    diagnose: Script = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The same resources, in order, on each of ``nodes``."""
+
+    nodes: tuple[str, ...]
+    resources: tuple[Resource, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StageWanted:
+    """One stage of a cluster's wanted state: all nodes finish it before the next one begins."""
+
+    name: str
+    title: str
+    wanted: tuple[Wanted, ...]
+    gates: tuple[Gate, ...] = ()
