@@ -119,7 +119,7 @@ class CorralError(Exception):
 
 
 @dataclass(slots=True)
-class ManyErrors(CorralError):
+class NodesFailedError(CorralError):
     """Several nodes failed at the same work; ``errors`` holds each one's own error."""
 
     errors: tuple[CorralError, ...] = ()

@@ -1,4 +1,4 @@
-"""The cluster file as pydantic models: one source for the schema, the reference page and the errors.
+"""The cluster file as pydantic models: one source for schema, reference page and errors.
 
 Every field says what a change of it does to a live cluster (``impact``), by ``about``. Every string
 field has a pattern or an enumeration, so that nothing hostile gets past loading.

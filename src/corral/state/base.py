@@ -52,7 +52,7 @@ class SecretRef:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing apply does on one machine.
+    r"""One thing apply does on one machine.
 
     Attributes:
         resource: the resource's id, such as ``file:/etc/slurm/slurm.conf``.
@@ -61,7 +61,7 @@ class Change:
         after: what will be there, never a secret.
         script: shell that makes it so; safe to run again after a crash at any point.
         impact: what it does to the node's work.
-        secrets: sent on the script's stdin in this order, each as ``<length>\\n<bytes>``.
+        secrets: sent on the script's stdin in this order, each as ``<length>\n<bytes>``.
     """
 
     resource: str
