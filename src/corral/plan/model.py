@@ -6,14 +6,21 @@ of what was observed; apply refuses it when that has moved. It never holds a sec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from corral.state.base import Change, Gate, Impact
+from corral.errors import Code, CorralError
+from corral.hosts.quote import Script
+from corral.state.base import Change, Gate, Impact, SecretRef
+
+FORMAT = 1
+"""Grows when the plan's JSON changes shape."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeChange:
-    """One change on one or many nodes, written in Slurm's hostlist grammar."""
+    """One change and the nodes that get it."""
 
     nodes: tuple[str, ...]
     change: Change
@@ -68,3 +75,71 @@ class Plan:
     def impact(self) -> Impact:
         """The worst impact of all changes."""
         return max((c.change.impact for s in self.stages for c in s.changes), default=Impact.NONE)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as JSON-ready data; ``from_dict`` gives it back."""
+        data = asdict(self)
+        data["format"] = FORMAT
+        for stage in data["stages"]:
+            for entry in stage["changes"]:
+                entry["change"]["impact"] = Impact(entry["change"]["impact"]).word
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Plan:
+        """Read what ``as_dict`` wrote.
+
+        Raises:
+            CorralError: PARSE_FAILED, the data is not a plan of this format.
+        """
+        if data.get("format") != FORMAT:
+            raise CorralError(
+                Code.PARSE_FAILED,
+                f"not a plan of format {FORMAT}",
+                hint="write it anew with: corral plan FILE --out PLAN",
+            )
+        try:
+            return cls(
+                cluster=data["cluster"],
+                spec_digest=data["spec_digest"],
+                observed=data["observed"],
+                machines=tuple(MachineChange(**m) for m in data["machines"]),
+                stages=tuple(_stage(s) for s in data["stages"]),
+                deferred=tuple((tuple(n), tuple(r)) for n, r in data["deferred"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorralError(
+                Code.PARSE_FAILED, f"the plan is damaged: {error!r}", hint="make it anew"
+            ) from error
+
+
+def _stage(data: Mapping[str, Any]) -> Stage:
+    return Stage(
+        data["name"],
+        data["title"],
+        tuple(NodeChange(tuple(c["nodes"]), _change(c["change"])) for c in data["changes"]),
+        tuple(_gate(g) for g in data["gates"]),
+    )
+
+
+def _change(data: Mapping[str, Any]) -> Change:
+    return Change(
+        resource=data["resource"],
+        summary=data["summary"],
+        before=data["before"],
+        after=data["after"],
+        script=Script(data["script"]),
+        impact=Impact[data["impact"].upper()],
+        secrets=tuple(SecretRef(**s) for s in data["secrets"]),
+    )
+
+
+def _gate(data: Mapping[str, Any]) -> Gate:
+    return Gate(
+        name=data["name"],
+        node=data["node"],
+        script=Script(data["script"]),
+        timeout=data["timeout"],
+        hint=data["hint"],
+        diagnose=Script(data["diagnose"]),
+    )

@@ -100,6 +100,11 @@ class Resource(Protocol):
         """Kind and name, unique on a machine: ``package:munge``."""
         ...
 
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """Ids of earlier resources of the node whose Change in this plan matters to ``diff``."""
+        ...
+
     def probe(self) -> Script:
         """Read-only shell that prints what ``diff`` needs.
 

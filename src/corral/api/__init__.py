@@ -1,0 +1,63 @@
+"""The use cases: the only door for the command line and the page.
+
+Those that touch machines are async functions and tell an ``Emit`` what happens; ``import corral``
+gives them synchronously. Names are loaded at first use, so that ``corral plan`` does not pay for
+the checks of ``corral prove`` (0.1 s of imports).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from corral.api.clusters import known_clusters as known_clusters
+    from corral.api.clusters import spec_of as spec_of
+    from corral.api.converge import Approve as Approve
+    from corral.api.converge import apply as apply
+    from corral.api.converge import down as down
+    from corral.api.converge import plan as plan
+    from corral.api.converge import up as up
+    from corral.api.files import lint as lint
+    from corral.api.files import load as load
+    from corral.api.files import rehearsal as rehearsal
+    from corral.api.files import schema as schema
+    from corral.api.files import starting_file as starting_file
+    from corral.api.images import build_image as build_image
+    from corral.api.images import images as images
+    from corral.api.images import remove_images as remove_images
+    from corral.api.nodes import Outcome as Outcome
+    from corral.api.nodes import drain as drain
+    from corral.api.nodes import execute as execute
+    from corral.api.nodes import resume as resume
+    from corral.api.nodes import ssh_argv as ssh_argv
+    from corral.api.proving import prove as prove
+    from corral.api.status import Status as Status
+    from corral.api.status import status as status
+
+_HOMES: Final = MappingProxyType(
+    {
+        "clusters": ("known_clusters", "spec_of"),
+        "converge": ("Approve", "apply", "down", "plan", "up"),
+        "files": ("lint", "load", "rehearsal", "schema", "starting_file"),
+        "images": ("build_image", "images", "remove_images"),
+        "nodes": ("Outcome", "drain", "execute", "resume", "ssh_argv"),
+        "proving": ("prove",),
+        "status": ("Status", "status"),
+    }
+)
+_HOME_OF: Final = MappingProxyType({n: home for home, names in _HOMES.items() for n in names})
+
+
+def __getattr__(name: str) -> Any:
+    """Load a use case's module when it is first asked for (PEP 562)."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    """All use cases, loaded or not."""
+    return sorted(_HOME_OF)

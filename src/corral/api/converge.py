@@ -1,0 +1,142 @@
+"""The use cases, one async function each: the only door for the command line and the page.
+
+``import corral`` gives the same ones synchronously. Every function takes the cluster file's model
+(``load`` reads it) and an ``Emit`` that is told what happens while it works.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import time
+from collections.abc import Callable
+
+from corral.apply.journal import Journal
+from corral.apply.lock import cluster_lock
+from corral.apply.run import require_fresh, run_stages
+from corral.apply.session import Look, Session
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind, ignore
+from corral.hosts.state_dir import cluster_dir
+from corral.plan.model import Plan
+from corral.spec.digest import digest
+from corral.spec.models import ClusterSpec
+
+ROUNDS = 3
+"""Plans of one ``up``: the machines, what they hold, and one more for what the second could not see
+(a machine that was repaired while it was being planned)."""
+
+Approve = Callable[[Plan], bool]
+
+
+async def plan(spec: ClusterSpec, emit: Emit = ignore) -> Plan:
+    """Compare what the file declares with what the machines hold; changes nothing.
+
+    Raises:
+        CorralError: a machine or the provider could not be read.
+    """
+    async with await Session.open(spec) as session:
+        return (await _looked(session, emit)).plan
+
+
+async def apply(spec: ClusterSpec, wanted: Plan, emit: Emit = ignore) -> None:
+    """Do exactly what ``wanted`` says.
+
+    A plan with machines to create ends after creating them: a second plan then shows what they get.
+
+    Raises:
+        CorralError: STALE_PLAN when file or machines moved since the plan was made; BUSY; the
+            failure of a machine, after which planning and applying again goes on from there.
+    """
+    with cluster_lock(cluster_dir(spec.name)):
+        async with await Session.open(spec) as session:
+            await _apply(session, wanted, emit)
+
+
+async def up(spec: ClusterSpec, emit: Emit = ignore, approve: Approve = lambda _: True) -> bool:
+    """Plan and apply until nothing is left to do.
+
+    Args:
+        spec: the cluster.
+        emit: told of all that happens.
+        approve: asked with each plan that is not empty; False stops before it is applied.
+
+    Returns:
+        True when the cluster is as declared, False when ``approve`` said no.
+
+    Raises:
+        CorralError: as ``apply``; NOT_GOOD when it does not settle.
+    """
+    with cluster_lock(cluster_dir(spec.name)):
+        for _ in range(ROUNDS):
+            async with await Session.open(spec) as session:
+                look = await _looked(session, emit)
+                if look.plan.empty:
+                    return True
+                if not approve(look.plan):
+                    return False
+                await _apply(session, look.plan, emit)
+        async with await Session.open(spec) as session:
+            look = await _looked(session, emit)
+    if look.plan.empty:
+        return True
+    raise CorralError(
+        Code.NOT_GOOD,
+        f"after {ROUNDS} rounds the plan is still not empty",
+        tail="\n".join(c.change.summary for s in look.plan.stages for c in s.changes),
+        hint="something on the machines changes these back; see: corral plan FILE --diff",
+    )
+
+
+async def down(spec: ClusterSpec, emit: Emit = ignore) -> tuple[str, ...]:
+    """Remove everything the providers made for this cluster, and its folder here.
+
+    Machines of provider ssh stay as they are.
+
+    Returns:
+        what was removed.
+
+    Raises:
+        CorralError: PROVIDER_FAILED, something is left; run it again.
+    """
+    folder = cluster_dir(spec.name)
+    with cluster_lock(folder):
+        begin = time.monotonic()
+        emit(Event(Kind.PHASE_STARTED, "down"))
+        session = await Session.open(spec)
+        gone = await session.destroy(emit)
+        shutil.rmtree(folder, ignore_errors=True)
+        emit(Event(Kind.PHASE_DONE, "down", seconds=time.monotonic() - begin))
+    return gone
+
+
+async def _looked(session: Session, emit: Emit) -> Look:
+    begin = time.monotonic()
+    emit(Event(Kind.PHASE_STARTED, "probe", total=len(session.fleet.nodes)))
+    look = await session.look()
+    emit(Event(Kind.PHASE_DONE, "probe", seconds=time.monotonic() - begin))
+    return look
+
+
+async def _apply(session: Session, wanted: Plan, emit: Emit) -> None:
+    journal = Journal(cluster_dir(session.spec.name) / "journal.jsonl", secrets.token_hex(4))
+    journal.write("spec", {"spec": session.spec.model_dump(mode="json")})
+    journal.write("plan", {"plan": wanted.as_dict()})
+    noted = journal.following(emit)
+    now = await session.look()
+    require_fresh(wanted, digest(session.spec), now.plan.observed)
+    begin = time.monotonic()
+    if wanted.machines:
+        noted(Event(Kind.PHASE_STARTED, "machines", total=len(wanted.machines)))
+        if wanted.machines != now.plan.machines:
+            raise CorralError(
+                Code.STALE_PLAN,
+                "the machines have changed since this plan was made",
+                hint="make it anew with: corral plan FILE",
+            )
+        await session.make_machines(noted)
+        noted(Event(Kind.PHASE_DONE, "machines", seconds=time.monotonic() - begin))
+        return
+    noted(Event(Kind.PHASE_STARTED, "apply", total=len(wanted.stages)))
+    await run_stages(wanted, session.fleet, noted)
+    noted(Event(Kind.PHASE_DONE, "apply", seconds=time.monotonic() - begin))

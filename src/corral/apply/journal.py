@@ -1,0 +1,60 @@
+"""The journal: an append-only file of what was planned, done and created, one JSON line each.
+
+It is a memory for people and for finding created machines again, never the truth about the
+cluster: that is observed anew each time (docs/decisions/0002). It never holds a secret.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from corral.events import Emit, Event
+
+
+class Journal:
+    """Appends to ``path``; each line is whole or not there (one write call, O_APPEND).
+
+    Args:
+        path: the file; made with mode 0600 when absent.
+        run: id that joins the lines of one invocation.
+    """
+
+    def __init__(self, path: Path, run: str) -> None:
+        self._path = path
+        self._run = run
+
+    def write(self, kind: str, fields: Mapping[str, Any]) -> None:
+        """Append one record, stamped with the time (unix seconds) and the run's id."""
+        line = json.dumps({"at": round(time.time(), 3), "run": self._run, "kind": kind, **fields})
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(handle, f"{line}\n".encode())
+        finally:
+            os.close(handle)
+
+    def following(self, emit: Emit) -> Emit:
+        """An Emit that journals each event and passes it on."""
+
+        def both(event: Event) -> None:
+            self.write("event", {"event": event.as_dict()})
+            emit(event)
+
+        return both
+
+
+def read_journal(path: Path) -> Iterator[dict[str, Any]]:
+    """All records, oldest first; a line cut off by a crash is left out."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue

@@ -1,0 +1,131 @@
+"""Runs a Plan: stages in order, all nodes of a stage at once, gates between stages, journal."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from collections.abc import Sequence
+
+from corral.apply.observe import raise_all
+from corral.apply.script import Progress, gate_script, stage_script
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind
+from corral.hosts.fleet import Fleet
+from corral.hosts.quote import sh
+from corral.hosts.transport import check
+from corral.plan.model import Plan, Stage
+from corral.state.base import NOTHING, Change, Gate
+
+STAGE_TIMEOUT = 1800.0
+"""Seconds a node may take for its share of one stage; installing packages is the longest."""
+
+
+def require_fresh(plan: Plan, spec_digest: str, observed_digest: str) -> None:
+    """Refuse a plan whose file or machines have moved since it was made.
+
+    Raises:
+        CorralError: STALE_PLAN.
+    """
+    if plan.spec_digest != spec_digest:
+        what = "the cluster file has changed since this plan was made"
+    elif plan.observed != observed_digest:
+        what = "the machines have changed since this plan was made"
+    else:
+        return
+    raise CorralError(Code.STALE_PLAN, what, hint="make it anew with: corral plan FILE")
+
+
+async def run_stages(plan: Plan, fleet: Fleet, emit: Emit) -> None:
+    """Do all stages of a plan.
+
+    Raises:
+        CorralError, NodesFailedError: COMMAND_FAILED, GATE_FAILED or what a transport raises. What
+            was done stays done and is journalled; planning again and applying goes on from there.
+    """
+    for stage in plan.stages:
+        await _run_stage(stage, fleet, emit)
+
+
+async def _run_stage(stage: Stage, fleet: Fleet, emit: Emit) -> None:
+    begin = time.monotonic()
+    by_node: dict[str, list[Change]] = {}
+    for entry in stage.changes:
+        for node in entry.nodes:
+            by_node.setdefault(node, []).append(entry.change)
+    emit(Event(Kind.STAGE_STARTED, stage.name, message=stage.title, total=len(by_node)))
+    try:
+        answers = await asyncio.gather(
+            *(_run_node(stage, node, changes, fleet, emit) for node, changes in by_node.items()),
+            return_exceptions=True,
+        )
+        raise_all(_errors(answers), f"stage {stage.name}")
+        await asyncio.gather(*(_wait(gate, fleet, emit) for gate in stage.gates))
+    except CorralError as error:
+        emit(Event(Kind.STAGE_FAILED, stage.name, error.node, str(error), time.monotonic() - begin))
+        raise
+    emit(Event(Kind.STAGE_DONE, stage.name, seconds=time.monotonic() - begin, total=len(by_node)))
+
+
+def _errors(answers: Sequence[BaseException | None]) -> list[CorralError]:
+    failed: list[CorralError] = []
+    for answer in answers:
+        if isinstance(answer, CorralError):
+            failed.append(answer)
+        elif answer is not None:
+            raise answer
+    return failed
+
+
+async def _run_node(
+    stage: Stage, node: str, changes: Sequence[Change], fleet: Fleet, emit: Emit
+) -> None:
+    begin = time.monotonic()
+    emit(Event(Kind.NODE_STARTED, stage.name, node, total=len(changes)))
+    progress = Progress(stage.name, node, changes, emit)
+    try:
+        result = await fleet.run(
+            node,
+            stage_script(changes),
+            stdin=await _secrets(changes, fleet),
+            timeout=STAGE_TIMEOUT,
+            on_line=progress.line,
+        )
+        progress.require_all(result)
+    except CorralError as error:
+        emit(Event(Kind.NODE_FAILED, stage.name, node, str(error), time.monotonic() - begin))
+        raise
+    emit(Event(Kind.NODE_DONE, stage.name, node, seconds=time.monotonic() - begin))
+
+
+async def _secrets(changes: Sequence[Change], fleet: Fleet) -> bytes:
+    """The secrets the changes ask for, framed for the script's stdin; they go nowhere else."""
+    parts: list[bytes] = []
+    for ref in (ref for change in changes for ref in change.secrets):
+        # base64, because a transport gives text; decoded here so that the node gets the bytes.
+        script = sh("base64 -w0 < {path}", path=ref.path)
+        result = check(await fleet.run(ref.node, script), f"reading {ref.name}")
+        secret = base64.b64decode(result.stdout.strip(), validate=True)
+        parts.append(b"%d\n%b" % (len(secret), secret))
+    return b"".join(parts)
+
+
+async def _wait(gate: Gate, fleet: Fleet, emit: Emit) -> None:
+    begin = time.monotonic()
+    result = await fleet.run(gate.node, gate_script(gate), timeout=gate.timeout + 30)
+    if result.ok:
+        emit(Event(Kind.NOTE, "gate", gate.node, gate.name, round(time.monotonic() - begin, 3)))
+        return
+    tail = result.tail
+    if gate.diagnose != NOTHING:
+        said = await fleet.run(gate.node, gate.diagnose, timeout=30)
+        tail = f"{tail}\n{said.stdout.strip()}"[-4000:]
+    raise CorralError(
+        Code.GATE_FAILED,
+        f"did not come true within {gate.timeout:.0f} s: {gate.name}",
+        node=gate.node,
+        command=str(gate.script),
+        status=result.status,
+        tail=tail.strip(),
+        hint=gate.hint,
+    )

@@ -1,0 +1,112 @@
+"""The one script a node gets for its share of a stage, and the reading of its progress lines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind
+from corral.hosts.quote import Script, join, sh
+from corral.hosts.transport import Result
+from corral.state.base import Change, Gate
+
+MARK: Final = "@@corral-change"
+LOCKED: Final = 75
+LOCK_WAIT: Final = 60
+"""Seconds to wait for a script that an interrupted corral left running on the node: it stops by
+itself at its next progress line, since nobody reads it any more."""
+
+
+def stage_script(changes: Sequence[Change]) -> Script:
+    """All changes in order under the node's lock; stops at the first that fails.
+
+    Each change runs in its own subshell, without the lock's descriptor (a daemon it starts must not
+    hold the lock) and without stdin unless it takes secrets from there.
+    """
+    head = sh(
+        "exec 9>/run/corral.lock; flock -w {wait} 9 || exit {locked}; umask 022; cd /",
+        wait=LOCK_WAIT,
+        locked=LOCKED,
+    )
+    body = [
+        sh(
+            "echo {mark} start {i}; ( {script}\n) {stdin} >&2 9>&- || "
+            "{{ s=$?; echo {mark} failed {i} $s; exit $s; }}; echo {mark} done {i}",
+            mark=Script(MARK),
+            i=i,
+            script=change.script,
+            stdin=Script("") if change.secrets else Script("</dev/null"),
+        )
+        for i, change in enumerate(changes)
+    ]
+    return join([head, *body])
+
+
+def gate_script(gate: Gate) -> Script:
+    """Repeat the gate's script on the node until it exits 0 or the time is over."""
+    return sh(
+        "end=$(( $(date +%s) + {limit} )); while :; do "
+        "out=$( ( {script}\n) 2>&1 </dev/null ) && exit 0; "
+        '[ $(date +%s) -ge $end ] && {{ echo "$out" >&2; exit 1; }}; sleep 0.2; done',
+        limit=int(gate.timeout),
+        script=gate.script,
+    )
+
+
+class Progress:
+    """Turns progress lines into events, and the end into success or an error."""
+
+    def __init__(self, stage: str, node: str, changes: Sequence[Change], emit: Emit) -> None:
+        self._stage = stage
+        self._node = node
+        self._changes = changes
+        self._emit = emit
+        self._begin = 0.0
+        self._done = 0
+        self._failed: Change | None = None
+
+    def line(self, text: str) -> None:
+        """Take one line of the script's stdout."""
+        if not text.startswith(MARK):
+            return
+        _, what, index, *_ = text.split()
+        change = self._changes[int(index)]
+        if what == "start":
+            self._begin = time.monotonic()
+            self._emit(Event(Kind.CHANGE_STARTED, change.resource, self._node, change.summary))
+        elif what == "done":
+            self._done += 1
+            seconds = round(time.monotonic() - self._begin, 3)
+            self._emit(
+                Event(Kind.CHANGE_DONE, change.resource, self._node, change.summary, seconds)
+            )
+        else:
+            self._failed = change
+
+    def require_all(self, result: Result) -> None:
+        """Check that every change was done.
+
+        Raises:
+            CorralError: BUSY or COMMAND_FAILED, with the change that failed.
+        """
+        if result.ok and self._done == len(self._changes):
+            return
+        if result.status == LOCKED and self._done == 0 and self._failed is None:
+            raise CorralError(
+                Code.BUSY,
+                "another corral works on this node",
+                node=self._node,
+                hint="wait until it has ended, then run the same command again",
+            )
+        failed = self._failed
+        raise CorralError(
+            Code.COMMAND_FAILED,
+            f"{failed.summary} failed" if failed else "the stage's script ended early",
+            node=self._node,
+            command=failed.resource if failed else self._stage,
+            status=result.status,
+            tail=result.tail,
+            hint="what was done stays done; mend the cause and run the same command again",
+        )

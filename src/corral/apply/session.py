@@ -1,0 +1,188 @@
+"""One cluster opened for work: its providers, its reachable machines, what is wanted and seen."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from corral.apply.observe import observe, read_facts
+from corral.errors import Code, CorralError
+from corral.events import Emit
+from corral.hosts.facts import Facts
+from corral.hosts.fleet import Fleet
+from corral.hosts.openssh import OpenSSH
+from corral.hosts.state_dir import cluster_dir
+from corral.hosts.traits import Traits
+from corral.plan.make import make_plan
+from corral.plan.model import MachineChange, Plan
+from corral.providers.base import MachineAction, Provider
+from corral.providers import PROVIDERS
+from corral.roles.cluster import wanted
+from corral.roles.site import Site
+from corral.spec.digest import digest
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import controller_of, nodes_of
+from corral.state.base import Seen, StageWanted
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """All that one look at a cluster gave.
+
+    Attributes:
+        actions: what each provider would do first.
+        site: the cluster as it is, or as predicted for machines that do not exist.
+        stages: what every machine is to hold.
+        observed: what the machines that exist hold.
+        plan: the plan from all of it.
+    """
+
+    actions: tuple[tuple[Provider, tuple[MachineAction, ...]], ...]
+    site: Site
+    stages: tuple[StageWanted, ...]
+    observed: Mapping[str, Mapping[str, Seen]]
+    plan: Plan
+
+
+class Session:
+    """A cluster file with its providers and a fleet of the machines that run now.
+
+    Use ``async with await Session.open(spec) as session``: leaving it ends the SSH connections.
+    """
+
+    def __init__(self, spec: ClusterSpec, providers: Sequence[Provider]) -> None:
+        self.spec = spec
+        self.folder: Path = cluster_dir(spec.name, create=False)
+        self.controller = controller_of(spec)
+        self._providers = {node.name: p for p in providers for node in p.nodes}
+        self._actions: tuple[tuple[Provider, tuple[MachineAction, ...]], ...] = ()
+        self.fleet = Fleet({})
+
+    @classmethod
+    async def open(cls, spec: ClusterSpec) -> Self:
+        """Ask the providers what exists and make ready to reach what runs.
+
+        Raises:
+            CorralError: MISSING_TOOL, PROVIDER_FAILED.
+        """
+        session = cls(spec, _providers(spec))
+        await session.refresh()
+        return session
+
+    async def refresh(self) -> None:
+        """Look again at which machines exist and run."""
+        actions: list[tuple[Provider, tuple[MachineAction, ...]]] = []
+        transports: dict[str, OpenSSH] = {}
+        for provider in dict.fromkeys(self._providers.values()):
+            observed = await provider.observe()
+            found = provider.plan(observed)
+            actions.append((provider, found))
+            waiting = {a.node for a in found}
+            for name, machine in observed.machines.items():
+                if machine.running and name not in waiting:
+                    target = provider.ssh_target(name)
+                    transports[name] = OpenSSH(name, target, control_dir=_control_dir())
+        self._actions = tuple(actions)
+        order = [n.name for n in nodes_of(self.spec) if n.name in transports]
+        self.fleet = Fleet({name: transports[name] for name in order})
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.fleet.close()
+
+    @property
+    def pending(self) -> tuple[MachineAction, ...]:
+        """What the providers would do before anything runs on the machines."""
+        return tuple(a for _, found in self._actions for a in found)
+
+    def require_running(self) -> None:
+        """Check that the controller runs.
+
+        Raises:
+            CorralError: NOT_FOUND, the cluster is not up.
+        """
+        if self.controller not in self.fleet.nodes:
+            raise CorralError(
+                Code.NOT_FOUND,
+                f"cluster {self.spec.name} is not up: {self.controller} does not run",
+                node=self.controller,
+                hint="bring it up with: corral up FILE",
+            )
+
+    async def facts(self) -> dict[str, Facts]:
+        """Facts of all nodes: read where they run, predicted where they do not exist yet."""
+        read = await read_facts(self.fleet)
+        return {n: read.get(n) or p.predict(n) for n, p in self._providers.items()}
+
+    def traits(self) -> dict[str, Traits]:
+        """What the providers know beyond facts."""
+        return {name: p.traits(name) for name, p in self._providers.items()}
+
+    async def look(self) -> Look:
+        """Read facts, compute what is wanted, probe, and compare: two round trips per machine."""
+        facts = await self.facts()
+        addresses = {name: p.address(name) for name, p in self._providers.items()}
+        site = Site(self.spec, facts, self.traits(), addresses)
+        stages = self._wanted(site)
+        seen = await observe(self.fleet, stages, facts)
+        plan = make_plan(
+            cluster=self.spec.name,
+            spec_digest=digest(self.spec),
+            stages=stages,
+            observed=seen,
+            machines=[MachineChange(a.node, a.action.value, a.summary) for a in self.pending],
+            absent=[n for n in self._providers if n not in self.fleet.nodes],
+        )
+        return Look(self._actions, site, stages, seen, plan)
+
+    def _wanted(self, site: Site) -> tuple[StageWanted, ...]:
+        try:
+            return wanted(site)
+        except CorralError:
+            # A machine that does not exist yet may not be known well enough (which Slurm its image
+            # holds, say): what it gets is planned once it is there.
+            if self.pending:
+                return ()
+            raise
+
+    async def make_machines(self, emit: Emit) -> None:
+        """Let the providers do what they planned, then look again."""
+        for provider, actions in self._actions:
+            await provider.apply(actions, emit)
+        await self.refresh()
+
+    async def destroy(self, emit: Emit) -> tuple[str, ...]:
+        """Let the providers remove all they made.
+
+        Returns:
+            what was removed.
+        """
+        await self.fleet.close()
+        gone: list[str] = []
+        for provider in dict.fromkeys(self._providers.values()):
+            gone += await provider.destroy(emit)
+        return tuple(gone)
+
+    async def leftovers(self) -> list[str]:
+        """What still carries the cluster's label."""
+        return [
+            left
+            for provider in dict.fromkeys(self._providers.values())
+            for left in await provider.leftovers()
+        ]
+
+
+def _providers(spec: ClusterSpec) -> list[Provider]:
+    names = dict.fromkeys(group.provider for group in spec.groups)
+    return [PROVIDERS[name](spec) for name in names]
+
+
+def _control_dir() -> Path:
+    runtime = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+    return Path(runtime) / f"corral-ssh-{os.getuid()}"

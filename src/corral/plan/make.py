@@ -1,0 +1,135 @@
+"""Wanted state against observed state gives a Plan. Pure: no I/O, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from corral.plan.model import MachineChange, NodeChange, Plan, Stage
+from corral.state.base import Change, Context, Resource, Seen, StageWanted
+from corral.state.probing import digest_of
+from corral.state.secret import Secret
+
+UNSEEN = Seen(0, "absent")
+
+Observed = Mapping[str, Mapping[str, Seen]]
+"""What each node's probes answered: node -> resource id -> Seen."""
+
+
+def resources_of(stages: Sequence[StageWanted]) -> dict[str, tuple[Resource, ...]]:
+    """All resources of each node, in the order of the stages.
+
+    Nodes that want the same get the same tuple, so that what is made from it can be shared.
+    """
+    lists: dict[str, list[Resource]] = {}
+    for stage in stages:
+        for wanted in stage.wanted:
+            for node in wanted.nodes:
+                lists.setdefault(node, []).extend(wanted.resources)
+    shared: dict[tuple[int, ...], tuple[Resource, ...]] = {}
+    found: dict[str, tuple[Resource, ...]] = {}
+    for node, resources in lists.items():
+        key = tuple(map(id, resources))
+        found[node] = shared.setdefault(key, tuple(resources))
+    return found
+
+
+def make_plan(
+    *,
+    cluster: str,
+    spec_digest: str,
+    stages: Sequence[StageWanted],
+    observed: Observed,
+    machines: Sequence[MachineChange] = (),
+    absent: Sequence[str] = (),
+) -> Plan:
+    """Compare and order.
+
+    Args:
+        cluster: name of the cluster.
+        spec_digest: digest of the cluster file's meaning.
+        stages: wanted state, in order.
+        observed: answers of all nodes that can be reached.
+        machines: what the provider does first.
+        absent: nodes that cannot be reached before that; what they will get is only named
+            (``Plan.deferred``), as far as ``stages`` knows it.
+    """
+    differ = _Differ(stages, observed)
+    made = [differ.stage(stage) for stage in stages]
+    return Plan(
+        cluster=cluster,
+        spec_digest=spec_digest,
+        observed=digest_of(observed),
+        machines=tuple(machines),
+        stages=() if machines else tuple(s for s in made if s.changes),
+        deferred=_deferred(stages, absent),
+    )
+
+
+def _deferred(
+    stages: Sequence[StageWanted], absent: Sequence[str]
+) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+    known = resources_of(stages)
+    by_ids: dict[tuple[str, ...], list[str]] = {}
+    for node in absent:
+        by_ids.setdefault(tuple(r.id for r in known.get(node, ())), []).append(node)
+    return tuple((tuple(nodes), ids) for ids, nodes in by_ids.items())
+
+
+def _secrets(stages: Sequence[StageWanted], observed: Observed) -> dict[str, str]:
+    """Digest of each secret as its source node holds it now."""
+    found: dict[str, str] = {}
+    for stage in stages:
+        for wanted in stage.wanted:
+            for resource in wanted.resources:
+                if isinstance(resource, Secret) and resource.id not in found:
+                    seen = observed.get(resource.source, {}).get(resource.id)
+                    if seen is not None and seen.text != "absent":
+                        found[resource.id] = seen.text.partition(" ")[0]
+    return found
+
+
+class _Differ:
+    """Diffs each resource once for all nodes that answered alike."""
+
+    def __init__(self, stages: Sequence[StageWanted], observed: Observed) -> None:
+        self._observed = observed
+        self._changed: dict[str, dict[str, Change]] = {}
+        self._known: dict[tuple[object, ...], Change | None] = {}
+        self._secrets = _secrets(stages, observed)
+
+    def stage(self, stage: StageWanted) -> Stage:
+        found: dict[tuple[int, int, int], NodeChange] = {}
+        nodes_of: dict[int, list[str]] = {}
+        for w, wanted in enumerate(stage.wanted):
+            for node in wanted.nodes:
+                for r, change in self._node(node, wanted.resources):
+                    nodes_of.setdefault(id(change), []).append(node)
+                    found[w, r, id(change)] = NodeChange((), change)
+        # Ordered by place in the wanted state: so each node gets its changes in its own order.
+        ordered = [found[key] for key in sorted(found, key=lambda k: k[:2])]
+        changes = tuple(NodeChange(tuple(nodes_of[id(c.change)]), c.change) for c in ordered)
+        return Stage(stage.name, stage.title, changes, stage.gates)
+
+    def _node(self, node: str, resources: Sequence[Resource]) -> list[tuple[int, Change]]:
+        answers = self._observed.get(node)
+        if answers is None:
+            return []
+        changed = self._changed.setdefault(node, {})
+        found: list[tuple[int, Change]] = []
+        for index, resource in enumerate(resources):
+            change = self._diff(node, resource, answers.get(resource.id, UNSEEN), changed)
+            if change is not None:
+                changed[resource.id] = change
+                found.append((index, change))
+        return found
+
+    def _diff(
+        self, node: str, resource: Resource, seen: Seen, changed: dict[str, Change]
+    ) -> Change | None:
+        touched = tuple(id(changed[w]) for w in resource.watches if w in changed) if changed else ()
+        here = isinstance(resource, Secret) and resource.source == node
+        key = (id(resource), seen.status, seen.text, touched, here)
+        if key not in self._known:
+            context = Context(node, changed, self._secrets)
+            self._known[key] = resource.diff(seen, context)
+        return self._known[key]

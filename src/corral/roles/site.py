@@ -1,0 +1,91 @@
+"""What roles work from: the cluster file, and what each machine is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from corral.errors import Code, CorralError
+from corral.hosts.facts import Facts
+from corral.hosts.traits import Traits
+from corral.slurm.version import Feature, SlurmVersion, has
+from corral.spec.models import ClusterSpec, User
+from corral.spec.nodes import Node, controller_of, nodes_of, partitions_of, users_of
+
+
+@dataclass(frozen=True)
+class Site:
+    """One cluster with the machines it really has.
+
+    Attributes:
+        spec: the cluster file.
+        facts: what each node is, by node name; for machines that do not exist yet, predicted.
+        traits: what the providers know beyond that, by node name.
+        addresses: address of each node on the control network.
+    """
+
+    spec: ClusterSpec
+    facts: Mapping[str, Facts]
+    traits: Mapping[str, Traits]
+    addresses: Mapping[str, str]
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """All declared nodes."""
+        return nodes_of(self.spec)
+
+    @cached_property
+    def controller(self) -> str:
+        """The node that runs slurmctld."""
+        return controller_of(self.spec)
+
+    @cached_property
+    def compute(self) -> tuple[Node, ...]:
+        """Nodes that run slurmd: those of any group that stands in a partition."""
+        groups = {g for p in partitions_of(self.spec) for g in p.groups}
+        return tuple(n for n in self.nodes if n.group.name in groups)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of all nodes."""
+        return tuple(n.name for n in self.nodes)
+
+    @cached_property
+    def users(self) -> tuple[User, ...]:
+        """People who run jobs."""
+        return users_of(self.spec)
+
+    @cached_property
+    def version(self) -> SlurmVersion:
+        """The oldest Slurm of the cluster, installed or offered by the package source.
+
+        Raises:
+            CorralError: NOT_FOUND, a machine neither has Slurm nor is offered any.
+        """
+        found: dict[str, SlurmVersion] = {}
+        for node in self.nodes:
+            facts = self.facts[node.name]
+            text = facts.slurm or facts.slurm_candidate
+            if not text:
+                raise CorralError(
+                    Code.NOT_FOUND,
+                    "no Slurm is installed and its package source offers none",
+                    node=node.name,
+                    hint="run apt-get update on the node; on Ubuntu enable universe",
+                )
+            found[text] = SlurmVersion.parse(text)
+        return min(found.values())
+
+    @cached_property
+    def auth(self) -> Literal["munge", "slurm"]:
+        """auth/slurm where every node's Slurm can rotate its keys, unless the file says which.
+
+        23.11 has auth/slurm but cannot rotate its key (slurm.jwks came with 24.05), hence the
+        bound for ``auto``.
+        """
+        declared = self.spec.slurm.auth
+        if declared != "auto":
+            return declared
+        return "slurm" if has(self.version, Feature.JWKS_ROTATION) else "munge"

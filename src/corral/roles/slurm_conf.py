@@ -1,0 +1,66 @@
+"""A Site in the words of ``corral.slurm.conf``: the only place that joins the two. Pure."""
+
+from __future__ import annotations
+
+from corral.hosts.facts import Facts
+from corral.hosts.traits import Traits
+from corral.roles.site import Site
+from corral.slurm.conf.cluster import ClusterConf, NodeConf, PartitionConf
+from corral.slurm.duration import max_time
+from corral.spec.models import Gpu
+from corral.spec.nodes import Node, partitions_of
+
+
+def cluster_conf(site: Site) -> ClusterConf:
+    """The whole cluster as Slurm's files need it."""
+    spec = site.spec
+    one = site.facts[site.controller]
+    return ClusterConf(
+        name=spec.name,
+        controller=site.controller,
+        controller_address=site.addresses[site.controller],
+        version=site.version,
+        auth=site.auth,
+        accounting_host=site.controller if spec.slurm.accounting else "",
+        rest=spec.slurm.rest,
+        cgroup=one.cgroup,
+        systemd=one.systemd,
+        nodes=tuple(_node(site, node) for node in site.compute),
+        partitions=tuple(
+            PartitionConf(
+                p.name,
+                tuple(n.name for n in site.compute if n.group.name in p.groups),
+                p.default,
+                max_time(p.max_time),
+            )
+            for p in partitions_of(spec)
+        ),
+        swap_limit=False,
+    )
+
+
+def _node(site: Site, node: Node) -> NodeConf:
+    facts, traits = site.facts[node.name], site.traits[node.name]
+    gpu = node.group.gpu
+    return NodeConf(
+        name=node.name,
+        address=site.addresses[node.name],
+        cpus=facts.cpus,
+        sockets=facts.sockets,
+        cores_per_socket=facts.cores_per_socket,
+        threads_per_core=facts.threads_per_core,
+        memory_mib=min(traits.memory_mib or facts.memory_mib, facts.memory_mib),
+        gpu_type=gpu.type if gpu else "",
+        gpu_count=gpu.count if gpu else 0,
+        gpu_files=_files(gpu, facts, traits) if gpu else "",
+        features=(node.group.name, *node.group.features),
+    )
+
+
+def _files(gpu: Gpu, facts: Facts, traits: Traits) -> str:
+    devices = traits.gpu_devices or tuple(g.device for g in facts.gpus)
+    if len(devices) == gpu.count and list(devices) != [f"/dev/nvidia{i}" for i in range(gpu.count)]:
+        return ",".join(devices)
+    # As declared: slurmd then reports what is really there, and the node goes INVALID when fewer
+    # are found (F10), instead of a smaller cluster being made silently.
+    return "/dev/nvidia0" if gpu.count == 1 else f"/dev/nvidia[0-{gpu.count - 1}]"

@@ -1,0 +1,163 @@
+"""Files and folders. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from corral.hosts.quote import Script, sh
+from corral.state.base import Change, Context, Impact, Seen
+
+SHOWN_BYTES = 65536
+"""Of a file that differs, at most this much is read back to be shown in the plan."""
+
+ImpactOf = Callable[[str, str], Impact]
+
+
+@dataclass(frozen=True)
+class File:
+    """A text file with an owner and a mode.
+
+    Attributes:
+        path: absolute path.
+        content: the whole text.
+        owner: ``user:group``.
+        mode: octal without leading zero, as ``stat -c %a`` prints it.
+        in_place: write into the existing file instead of renaming a new one over it; for files
+            that are bind mounts in containers, such as /etc/hosts (F65).
+        impact_of: impact of going from one content to another; None: no impact of its own.
+    """
+
+    path: str
+    content: str
+    owner: str = "root:root"
+    mode: str = "644"
+    in_place: bool = False
+    impact_of: ImpactOf | None = None
+
+    @property
+    def id(self) -> str:
+        """``file:<path>``."""
+        return f"file:{self.path}"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    @cached_property
+    def digest(self) -> str:
+        """Sha256 of the wanted content."""
+        return hashlib.sha256(self.content.encode()).hexdigest()
+
+    def probe(self) -> Script:
+        """Digest, mode and owner; the content itself only when it is not the wanted one."""
+        return sh(
+            "if [ -f {path} ]; then d=$(sha256sum < {path}); d=${{d%% *}}; "
+            "printf '%s %s\\n' \"$d\" \"$(stat -c '%a %U:%G' {path})\"; "
+            '[ "$d" = {digest} ] || head -c {shown} {path} | base64 -w0; else echo absent; fi',
+            path=self.path,
+            digest=self.digest,
+            shown=SHOWN_BYTES,
+        )
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Compare content, then owner and mode."""
+        first, _, encoded = seen.text.partition("\n")
+        if first == f"{self.digest} {self.mode} {self.owner}":
+            return None
+        if first.startswith(self.digest):
+            return self._attributes(first)
+        before = "" if first == "absent" else _decode(encoded)
+        impact = self.impact_of(before, self.content) if self.impact_of else Impact.NONE
+        verb = "write" if first == "absent" else "change"
+        return Change(self.id, f"{verb} {self.path}", before, self.content, self._write(), impact)
+
+    def _attributes(self, first: str) -> Change:
+        before = first.partition(" ")[2]
+        return Change(
+            self.id,
+            f"owner and mode of {self.path}",
+            before,
+            f"{self.mode} {self.owner}",
+            sh(
+                "chown {owner} {path} && chmod {mode} {path}",
+                owner=self.owner,
+                mode=self.mode,
+                path=self.path,
+            ),
+        )
+
+    def _write(self) -> Script:
+        if self.in_place:
+            return sh(
+                "printf %s {content} > {path} && chown {owner} {path} && chmod {mode} {path}",
+                content=self.content,
+                path=self.path,
+                owner=self.owner,
+                mode=self.mode,
+            )
+        return sh(
+            'mkdir -p {parent} && t=$(mktemp {path}.corral.XXXXXX) && printf %s {content} > "$t" '
+            '&& chown {owner} "$t" && chmod {mode} "$t" && mv -f "$t" {path} '
+            "&& rm -f {path}.corral.??????",
+            parent=self.path.rpartition("/")[0] or "/",
+            content=self.content,
+            path=self.path,
+            owner=self.owner,
+            mode=self.mode,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """A folder with an owner and a mode (octal as ``stat -c %a`` prints it)."""
+
+    path: str
+    owner: str = "root:root"
+    mode: str = "755"
+
+    @property
+    def id(self) -> str:
+        """``directory:<path>``."""
+        return f"directory:{self.path}"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def probe(self) -> Script:
+        """Mode and owner."""
+        return sh(
+            "if [ -d {path} ]; then stat -c '%a %U:%G' {path}; else echo absent; fi", path=self.path
+        )
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Compare mode and owner."""
+        wanted = f"{self.mode} {self.owner}"
+        if seen.text == wanted:
+            return None
+        return Change(
+            self.id,
+            f"folder {self.path} ({wanted})",
+            "" if seen.text == "absent" else seen.text,
+            wanted,
+            sh(
+                "mkdir -p {path} && chown {owner} {path} && chmod {mode} {path}",
+                path=self.path,
+                owner=self.owner,
+                mode=self.mode,
+            ),
+        )
+
+
+def _decode(encoded: str) -> str:
+    try:
+        return base64.b64decode(encoded).decode(errors="replace")
+    except (binascii.Error, ValueError):
+        return ""

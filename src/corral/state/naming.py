@@ -1,0 +1,127 @@
+"""A machine's own name, and the names of its fellows. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+from corral.hosts.quote import Script, sh
+from corral.state.base import Change, Context, Impact, Seen
+
+BEGIN = "# corral begin: managed block, changes inside are overwritten"
+END = "# corral end"
+
+
+@dataclass(frozen=True, slots=True)
+class Hostname:
+    """The machine's persistent host name."""
+
+    name: str
+
+    @property
+    def id(self) -> str:
+        """``hostname``."""
+        return "hostname"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def probe(self) -> Script:
+        """The running name and the one in /etc/hostname."""
+        return sh('echo "$(uname -n) $(cat /etc/hostname 2>/dev/null)"')
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Compare both names. A running change would confuse slurmd: impact restart."""
+        running, _, kept = seen.text.partition(" ")
+        if running == self.name and kept.strip() == self.name:
+            return None
+        impact = Impact.NONE if running == self.name else Impact.RESTART
+        # In place: /etc/hostname is a bind mount in containers (F65 is the same for /etc/hosts).
+        return Change(
+            self.id,
+            f"host name {self.name}",
+            seen.text,
+            self.name,
+            sh(
+                "printf '%s\\n' {name} > /etc/hostname && "
+                '{{ [ "$(uname -n)" = {name} ] || hostname {name}; }}',
+                name=self.name,
+            ),
+            impact,
+        )
+
+
+@dataclass(frozen=True)
+class HostsBlock:
+    """A managed block in /etc/hosts, and no own name on 127.x (F06).
+
+    Attributes:
+        entries: (address, name) of every node.
+        path: the hosts file.
+    """
+
+    entries: tuple[tuple[str, str], ...]
+    path: str = "/etc/hosts"
+
+    @property
+    def id(self) -> str:
+        """``hosts``."""
+        return "hosts"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    @cached_property
+    def block(self) -> str:
+        """The lines between the markers, markers included."""
+        lines = [f"{address}\t{name}" for address, name in self.entries]
+        return "\n".join([BEGIN, *lines, END])
+
+    @cached_property
+    def digest(self) -> str:
+        """Sha256 of the block and a last newline."""
+        return hashlib.sha256(f"{self.block}\n".encode()).hexdigest()
+
+    def probe(self) -> Script:
+        """Digest of the block found, and lines that put the machine's own name on 127.x."""
+        return sh(
+            "sed -n '/^# corral begin/,/^# corral end/p' {path} | sha256sum | cut -d' ' -f1; "
+            'awk -v n="$(uname -n)" \'$1 ~ /^127\\./ {{ for (i = 2; i <= NF; i++) '
+            '{{ split($i, p, "."); if (p[1] == n) print }} }}\' {path}',
+            path=self.path,
+        )
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Compare block and 127.x lines."""
+        first, _, loopback = seen.text.partition("\n")
+        if first == self.digest and not loopback:
+            return None
+        return Change(
+            self.id,
+            f"names of {len(self.entries)} nodes in /etc/hosts"
+            + (", own name off 127.x" if loopback else ""),
+            loopback,
+            self.block,
+            self._write(),
+        )
+
+    def _write(self) -> Script:
+        # Renamed over the old one where that works; in containers /etc/hosts may be a bind mount,
+        # which cannot be renamed over (EBUSY, F65): written in place there.
+        return sh(
+            't=$(mktemp {path}.corral.XXXXXX) && chmod 644 "$t" && '
+            "{{ sed '/^# corral begin/,/^# corral end/d' {path} | "
+            'awk -v n="$(uname -n)" \'$1 !~ /^127\\./ {{ print; next }} {{ keep = $1; '
+            'for (i = 2; i <= NF; i++) {{ if (substr($i, 1, 1) == "#") break; split($i, p, "."); '
+            'if (p[1] != n) keep = keep "\\t" $i }} if (keep != $1) print keep }}\'; '
+            "printf '%s\\n' {block}; }} > \"$t\" && "
+            '{{ mv -f "$t" {path} 2>/dev/null || cat "$t" > {path}; }}; '
+            "s=$?; rm -f {path}.corral.??????; exit $s",
+            block=self.block,
+            path=self.path,
+        )

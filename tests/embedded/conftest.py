@@ -1,0 +1,119 @@
+"""One real embedded cluster for all embedded tests: brought up once, removed at the end.
+
+CORRAL_TEST_CLUSTER=NAME uses a cluster of examples/laptop.yaml that stands already under that name
+and leaves it standing (for work on the tests themselves).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from corral import api
+from corral.apply.session import Session
+from corral.errors import CorralError
+from corral.hosts.facts import Facts
+from corral.hosts.fleet import Fleet
+from corral.hosts.quote import Script
+from corral.hosts.transport import Result
+from corral.spec.load import load_or_raise
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import controller_of
+
+T = TypeVar("T")
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@dataclass(frozen=True)
+class Live:
+    """A cluster that runs."""
+
+    spec: ClusterSpec
+    facts: Mapping[str, Facts]
+
+    @property
+    def controller(self) -> str:
+        return controller_of(self.spec)
+
+    def with_session(self, work: Callable[[Session], Awaitable[T]]) -> T:
+        """Run ``work`` with a session of its own, in an event loop of its own."""
+
+        async def opened() -> T:
+            async with await Session.open(self.spec) as session:
+                return await work(session)
+
+        return asyncio.run(opened())
+
+    def with_fleet(self, work: Callable[[Fleet], Awaitable[T]]) -> T:
+        """Run ``work`` with a fleet of its own, in an event loop of its own."""
+        return self.with_session(lambda session: work(session.fleet))
+
+    def run(self, node: str, script: Script, *, stdin: bytes = b"", timeout: float = 60) -> Result:
+        """Run a script as root on a node."""
+        return self.with_fleet(lambda f: f.run(node, script, stdin=stdin, timeout=timeout))
+
+
+def needs() -> str:
+    """Why embedded clusters cannot run here, "" when they can."""
+    if os.geteuid() != 0:
+        return "embedded clusters need root"
+    missing = [t for t in ("podman", "mmdebstrap", "ssh", "ssh-keygen") if not shutil.which(t)]
+    return f"not installed: {', '.join(missing)}" if missing else ""
+
+
+def named(name: str, **changes: object) -> ClusterSpec:
+    """examples/laptop.yaml under another name, so that nobody's own cluster is touched."""
+    spec = load_or_raise(EXAMPLES / "laptop.yaml")
+    return spec.model_copy(update={"name": name, **changes})
+
+
+async def _facts(spec: ClusterSpec) -> dict[str, Facts]:
+    async with await Session.open(spec) as session:
+        return await session.facts()
+
+
+@pytest.fixture(scope="session")
+def fresh_cluster() -> Iterator[Callable[[ClusterSpec], Live]]:
+    """Brings up any cluster; all are removed at the end of the session."""
+    reason = needs()
+    if reason:
+        pytest.skip(reason)
+    made: list[ClusterSpec] = []
+
+    def bring_up(spec: ClusterSpec) -> Live:
+        made.append(spec)
+        asyncio.run(api.up(spec))
+        return Live(spec, asyncio.run(_facts(spec)))
+
+    yield bring_up
+    failed: list[CorralError] = []
+    for spec in made:
+        try:
+            asyncio.run(api.down(spec))
+        except CorralError as error:
+            failed.append(error)
+    assert not failed
+
+
+@pytest.fixture(scope="session")
+def cluster(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
+    """The one cluster that all embedded tests share; a test that breaks it mends it."""
+    standing = os.environ.get("CORRAL_TEST_CLUSTER", "")
+    if standing:
+        spec = named(standing)
+        return Live(spec, asyncio.run(_facts(spec)))
+    return fresh_cluster(named(f"test-{os.getpid()}"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of this folder need root and podman or sshd."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.embedded)

@@ -1,0 +1,26 @@
+"""Runs a resource's real shell on this machine, in a scratch folder, without root."""
+
+from __future__ import annotations
+
+import subprocess
+
+from corral.state.base import Change, Context, Resource, Seen
+from corral.state.probing import parse_probes, probe_script
+
+
+def probe(*resources: Resource) -> dict[str, Seen]:
+    answer = subprocess.run(
+        ["/bin/sh", "-c", probe_script(resources)], capture_output=True, text=True, check=True
+    )
+    return parse_probes("here", resources, answer.stdout)
+
+
+def run(change: Change, stdin: bytes = b"") -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", change.script], check=False, input=stdin, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def diff(resource: Resource, context: Context | None = None) -> Change | None:
+    return resource.diff(probe(resource)[resource.id], context or Context("here"))
