@@ -179,6 +179,10 @@ def test_reboot_of_the_host_keeps_jobs_users_and_accounting(
     hold = sh("cd /tmp && runuser -u corral -- sbatch --parsable --hold -J waits --wrap hostname")
     job = live.run("node0", hold).stdout.strip()
     live.run("node0", sh("echo kept > /shared/kept; cp /etc/slurm/slurm.key /shared/key"))
+    # slurmctld writes its state within seconds, not at once (slurmctld/state_save.c): what a power
+    # cut takes before that is Slurm's to lose.
+    saved = "until grep -qs waits /var/spool/slurmctld/job_state; do sleep 0.2; done"
+    assert live.run("node0", sh("timeout 60 sh -c {s}", s=saved)).ok
     names = [f"corral-{spec.name}-{n}" for n in ("node0", "node1")]
     subprocess.run(["podman", "kill", *names], check=True, capture_output=True)
     plan = asyncio.run(api.plan(spec))

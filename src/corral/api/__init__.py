@@ -24,27 +24,27 @@ if TYPE_CHECKING:
     from corral.api.files import rehearsal as rehearsal
     from corral.api.files import schema as schema
     from corral.api.files import starting_file as starting_file
-    from corral.api.images import build_image as build_image
-    from corral.api.images import images as images
-    from corral.api.images import remove_images as remove_images
+    from corral.api.imaging import build_image as build_image
+    from corral.api.imaging import images as images
+    from corral.api.imaging import remove_images as remove_images
     from corral.api.nodes import Outcome as Outcome
     from corral.api.nodes import drain as drain
     from corral.api.nodes import execute as execute
     from corral.api.nodes import resume as resume
     from corral.api.nodes import ssh_argv as ssh_argv
     from corral.api.proving import prove as prove
-    from corral.api.status import Status as Status
-    from corral.api.status import status as status
+    from corral.api.overview import Status as Status
+    from corral.api.overview import status as status
 
 _HOMES: Final = MappingProxyType(
     {
         "clusters": ("known_clusters", "spec_of"),
         "converge": ("Approve", "apply", "down", "plan", "up"),
         "files": ("lint", "load", "rehearsal", "schema", "starting_file"),
-        "images": ("build_image", "images", "remove_images"),
+        "imaging": ("build_image", "images", "remove_images"),
         "nodes": ("Outcome", "drain", "execute", "resume", "ssh_argv"),
         "proving": ("prove",),
-        "status": ("Status", "status"),
+        "overview": ("Status", "status"),
     }
 )
 _HOME_OF: Final = MappingProxyType({n: home for home, names in _HOMES.items() for n in names})

@@ -22,9 +22,9 @@ from corral.plan.model import Plan
 from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec
 
-ROUNDS = 3
-"""Plans of one ``up``: the machines, what they hold, and one more for what the second could not see
-(a machine that was repaired while it was being planned)."""
+ROUNDS = 5
+"""Plans of one ``up``: the machines, what they hold, and more for machines that move by themselves
+meanwhile (services that still start after a boot)."""
 
 Approve = Callable[[Plan], bool]
 
@@ -75,7 +75,12 @@ async def up(spec: ClusterSpec, emit: Emit = ignore, approve: Approve = lambda _
                     return True
                 if not approve(look.plan):
                     return False
-                await _apply(session, look.plan, emit)
+                try:
+                    await _apply(session, look.plan, emit)
+                except CorralError as error:
+                    if error.code is not Code.STALE_PLAN:
+                        raise
+                    emit(Event(Kind.NOTE, "plan", message=f"{error.message}: planning again"))
         async with await Session.open(spec) as session:
             look = await _looked(session, emit)
     if look.plan.empty:

@@ -15,18 +15,23 @@ from corral.events import Emit
 from corral.hosts.facts import Facts
 from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import OpenSSH
+from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.traits import Traits
 from corral.plan.make import make_plan
 from corral.plan.model import MachineChange, Plan
-from corral.providers.base import MachineAction, Provider
-from corral.providers import PROVIDERS
+from corral.providers import providers_of
+from corral.providers.base import Action, MachineAction, Provider
 from corral.roles.cluster import wanted
 from corral.roles.site import Site
 from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, nodes_of
 from corral.state.base import Seen, StageWanted
+
+BOOTED = sh("command -v systemctl >/dev/null && systemctl is-system-running --wait")
+BOOT_S = 180.0
+"""Seconds a machine may take from sshd's first answer until all its services are up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ class Session:
         Raises:
             CorralError: MISSING_TOOL, PROVIDER_FAILED.
         """
-        session = cls(spec, _providers(spec))
+        session = cls(spec, providers_of(spec))
         await session.refresh()
         return session
 
@@ -153,9 +158,13 @@ class Session:
 
     async def make_machines(self, emit: Emit) -> None:
         """Let the providers do what they planned, then look again."""
+        started = [a.node for a in self.pending if a.action is not Action.REMOVE]
         for provider, actions in self._actions:
             await provider.apply(actions, emit)
         await self.refresh()
+        # A machine that still starts its services moves by itself: no plan of it would stay fresh.
+        # Exit status 1 is "degraded": some unit failed, which the plan will show if it matters.
+        await self.fleet.all(BOOTED, started, timeout=BOOT_S)
 
     async def destroy(self, emit: Emit) -> tuple[str, ...]:
         """Let the providers remove all they made.
@@ -176,11 +185,6 @@ class Session:
             for provider in dict.fromkeys(self._providers.values())
             for left in await provider.leftovers()
         ]
-
-
-def _providers(spec: ClusterSpec) -> list[Provider]:
-    names = dict.fromkeys(group.provider for group in spec.groups)
-    return [PROVIDERS[name](spec) for name in names]
 
 
 def _control_dir() -> Path:

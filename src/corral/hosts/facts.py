@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from corral.errors import Code, CorralError
+from corral.hosts import readings
+from corral.hosts.quote import Script
+
+FACTS: Final[Script] = readings.script()
+"""The read-only script that ``parse_facts`` and ``parse_clock`` understand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +40,8 @@ class Facts:
     """What one machine is.
 
     CPU counts and memory are those of ``slurmd -C`` when it is installed, else of /proc: sockets x
-    cores_per_socket x threads_per_core = cpus, memory in MiB.
+    cores_per_socket x threads_per_core = cpus, memory in MiB. (Processors with unlike cores have no
+    such product: without slurmd they count as one socket of ``cpus`` cores.)
     """
 
     node: str
@@ -41,7 +53,7 @@ class Facts:
     cores_per_socket: int
     threads_per_core: int
     memory_mib: int
-    cgroup: str  # v1, hybrid, v2
+    cgroup: readings.CgroupMode
     systemd: bool
     address: str  # the IPv4 address of the control network
     gpus: tuple[Gpu, ...] = ()
@@ -49,3 +61,98 @@ class Facts:
     slurm: str = ""  # 24.11.5; "" when not installed
     slurm_candidate: str = ""  # what the package source offers
     plugins: frozenset[str] = field(default_factory=frozenset[str])
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON-ready fields, always in the same order; ``from_dict`` reads them back."""
+        fields = asdict(self)
+        fields["gpus"] = [asdict(gpu) for gpu in self.gpus]
+        fields["nics"] = [asdict(nic) | {"addresses": list(nic.addresses)} for nic in self.nics]
+        fields["plugins"] = sorted(self.plugins)
+        return fields
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, object]) -> Facts:
+        """Facts from what ``as_dict`` gave, or its JSON.
+
+        Raises:
+            CorralError: PARSE_FAILED.
+        """
+        try:
+            return _FACTS.validate_python(fields)
+        except ValidationError as error:
+            raise CorralError(
+                Code.PARSE_FAILED,
+                f"these are no facts of a machine: {error.errors()[0]['msg']}",
+                tail=str(error),
+                hint="read the machine again",
+            ) from error
+
+
+_FACTS: Final = TypeAdapter(Facts)
+
+
+def facts_script(peer: str) -> Script:
+    """``FACTS`` for a machine whose control network is the one towards ``peer``."""
+    return readings.script(peer)
+
+
+def parse_facts(node: str, text: str) -> Facts:
+    """Make facts of what the facts script printed.
+
+    Raises:
+        CorralError: PARSE_FAILED.
+    """
+    try:
+        return _facts(node, readings.sections(text))
+    except (ValueError, KeyError, IndexError) as error:
+        raise _nonsense(node, text, error) from error
+
+
+def parse_clock(node: str, text: str) -> int:
+    """The machine's clock, in Unix seconds, of the moment the facts script ran.
+
+    It is no part of ``Facts``: it never is the same twice.
+
+    Raises:
+        CorralError: PARSE_FAILED.
+    """
+    try:
+        return int(readings.sections(text)["time"])
+    except (ValueError, KeyError) as error:
+        raise _nonsense(node, text, error) from error
+
+
+def _facts(node: str, parts: readings.Sections) -> Facts:
+    os_id, os_version = readings.os_release(parts)
+    layout = readings.layout(parts)
+    nics = readings.interfaces(parts)
+    return Facts(
+        node=node,
+        os_id=os_id,
+        os_version=os_version,
+        kernel=parts["kernel"].strip(),
+        cpus=layout.cpus,
+        sockets=layout.sockets,
+        cores_per_socket=layout.cores,
+        threads_per_core=layout.threads,
+        memory_mib=layout.memory,
+        cgroup=readings.cgroup(parts),
+        systemd=readings.systemd(parts),
+        address=readings.address(parts, nics),
+        gpus=tuple(Gpu(*gpu) for gpu in readings.gpus(parts)),
+        nics=tuple(Nic(nic.name, nic.addresses, nic.speed, nic.mtu) for nic in nics),
+        slurm=readings.slurm(parts),
+        slurm_candidate=readings.candidate(parts),
+        plugins=readings.plugins(parts),
+    )
+
+
+def _nonsense(node: str, text: str, error: Exception) -> CorralError:
+    return CorralError(
+        Code.PARSE_FAILED,
+        f"its facts could not be understood: {error}",
+        node=node,
+        command="facts script",
+        tail=text[-1000:],
+        hint="look at the machine: is it a Linux with /proc and /sys mounted?",
+    )

@@ -9,13 +9,27 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from typing import LiteralString, cast
+from typing import Final, LiteralString, Self, cast
+
+_NEVER: Final = (bool, bytes, bytearray, dict, set, frozenset)
 
 
 class Script(str):
-    """POSIX shell text that is safe to run. Made by ``sh`` and ``join`` only."""
+    """POSIX shell text that is safe to run. Made by ``sh`` and ``join``, or of a literal.
+
+    What is done to a Script as to a str (``+``, ``%``, f-strings, ``strip``) gives a plain str,
+    which pyright takes for a Script nowhere.
+    """
 
     __slots__ = ()
+
+    def __new__(cls, text: LiteralString = "", /) -> Self:
+        """Take literal text as it is; ``sh`` is the way for anything with values in it."""
+        return super().__new__(cls, text)
+
+
+NOTHING: Final = Script("")
+"""Where a script may be given and there is none."""
 
 
 def sh(template: LiteralString, /, **values: object) -> Script:
@@ -23,19 +37,30 @@ def sh(template: LiteralString, /, **values: object) -> Script:
 
     Args:
         template: literal shell text; ``{{`` and ``}}`` stand for braces.
-        **values: str, int, float (quoted), Script (as it is), or a list/tuple (each quoted,
+        **values: str, int, float, Path (quoted), Script (as it is), or a list/tuple (each quoted,
             joined by spaces).
 
     Raises:
         KeyError: a field has no value.
-        ValueError: a value holds a NUL byte, which no shell argument can.
+        ValueError: a value holds a NUL byte, which no shell argument can, or text that is not
+            Unicode.
+        TypeError: a value whose text is never meant: None, a bool, bytes, a dict or a set.
     """
-    return Script(template.format(**{k: _quoted(v) for k, v in values.items()}))
+    return _script(template.format(**{k: _quoted(v) for k, v in values.items()}))
 
 
 def join(scripts: Iterable[Script], separator: LiteralString = "\n") -> Script:
     """Put scripts one after the other, a newline between them by default."""
-    return Script(separator.join(scripts))
+    return _script(separator.join(scripts))
+
+
+def reread(text: str) -> Script:
+    """Take back a script that Corral wrote itself, out of a plan of its own."""
+    return _script(text)
+
+
+def _script(text: str) -> Script:
+    return Script(cast("LiteralString", text))
 
 
 def _quoted(value: object) -> str:
@@ -43,7 +68,11 @@ def _quoted(value: object) -> str:
         return str(value)
     if isinstance(value, (list, tuple)):
         return " ".join(_quoted(part) for part in cast("Sequence[object]", value))
+    kind = type(value).__name__
+    if value is None or isinstance(value, _NEVER):
+        raise TypeError(f"shell text cannot hold a {kind}")
     text = str(value)
     if "\0" in text:
         raise ValueError("shell text cannot hold a NUL byte")
+    text.encode("utf-8", "surrogateescape")  # UnicodeEncodeError is a ValueError
     return shlex.quote(text)

@@ -2,14 +2,17 @@
 
 Framing. The remote command is a fixed line (``REMOTE``); the script, and after it the bytes meant
 for the script's own standard input (secrets), travel by stdin, so that nothing of either stands in
-an argument list on any machine. The script runs in a subshell; then a sentinel line with a random
-token and the exit status is printed. No sentinel means the connection broke: a transport error,
-never success (OpenSSH's exit status 255 cannot tell the two apart).
+an argument list on any machine. A first marker line with a random token cuts off what login files
+print; the script runs in a subshell; then a sentinel line with the token and the exit status is
+printed. No sentinel means the connection broke: a transport error, never success (OpenSSH's exit
+status 255 cannot tell the two apart).
 """
 
 from __future__ import annotations
 
+import codecs
 import secrets
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -21,6 +24,13 @@ from corral.hosts.quote import Script
 # follows the script on stdin is left for the script.
 REMOTE: Final = 'IFS= read -r n && s=$(head -c "$n") && eval "$s"'
 TAIL_LINES: Final = 20
+MAX_LINE: Final = 64 * 1024
+
+# The same surroundings on every machine: Debian's ssh client sends LC_* and Debian's sshd takes
+# them, other sshds give a PATH without sbin, and a root umask of 077 makes files others must read.
+_PRELUDE: Final = (
+    "LC_ALL=C; export LC_ALL; PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export PATH; umask 022"
+)
 
 OnLine = Callable[[str], None]
 
@@ -74,7 +84,8 @@ class Transport(Protocol):
             on_line: called with each line of stdout as it comes (sentinel left out).
 
         Raises:
-            CorralError: UNREACHABLE, HOST_KEY_CHANGED or TIMED_OUT.
+            CorralError: UNREACHABLE, HOST_KEY_CHANGED, TIMED_OUT, or COMMAND_FAILED (it printed
+                more than ``process.MAX_OUTPUT`` bytes and there is no ``on_line``).
         """
         ...
 
@@ -92,19 +103,38 @@ class Frame:
 
     @classmethod
     def of(cls, script: Script, stdin: bytes = b"") -> Frame:
-        """Wrap a script so that its end and its status can be told from the output."""
-        token = f"@@corral-end-{secrets.token_hex(8)}"
-        wrapped = f"(\n{script}\n)\nprintf '\\n%s %d\\n' {token} $?".encode()
+        """Wrap a script so that its end and its status can be told from the output.
+
+        The script is evaluated as one quoted word in a subshell: a syntax error in it, or a
+        parenthesis too many, ends the subshell and not the sentinel after it.
+        """
+        token = f"@@corral-{secrets.token_hex(8)}"
+        wrapped = (
+            f"{_PRELUDE}; unset s n; printf '%s\\n' {token}-begin\n"
+            f"(eval {shlex.quote(script)}\n)\n"
+            f"printf '\\n%s %d\\n' {token}-end $?"
+        ).encode("utf-8", "surrogateescape")
         return cls(b"%d\n%b%b" % (len(wrapped), wrapped, stdin), token)
 
+    @property
+    def begin(self) -> str:
+        """The marker line before the script's own output."""
+        return f"{self.token}-begin"
+
+    @property
+    def end(self) -> str:
+        """What the sentinel line starts with."""
+        return f"{self.token}-end"
+
     def read(self, node: str, stdout: str, stderr: str, exit_status: int | None) -> Result:
-        """Take the sentinel off ``stdout``.
+        """Take the marker and the sentinel off ``stdout``.
 
         Raises:
             CorralError: UNREACHABLE, the sentinel is missing.
         """
-        body, found, rest = stdout.rpartition(f"\n{self.token} ")
-        if not found:
+        body, found, rest = stdout.rpartition(f"\n{self.end} ")
+        status, ended, _ = rest.partition("\n")
+        if not found or not ended or not status.isdecimal():
             raise CorralError(
                 Code.UNREACHABLE,
                 "the connection broke before the script ended",
@@ -113,7 +143,63 @@ class Frame:
                 tail="\n".join(stderr.strip().splitlines()[-TAIL_LINES:]),
                 hint="check the machine and the network, then run the same command again",
             )
-        return Result(node, int(rest.split()[0]), body, stderr)
+        before, began, after = body.partition(f"{self.begin}\n")
+        return Result(node, int(status), after if began else before, stderr)
+
+
+class Lines:
+    """Cuts a running stdout into the script's lines for ``on_line``; sees its begin and its end.
+
+    Only a line feed ends a line; a line longer than ``MAX_LINE`` characters comes in pieces.
+    """
+
+    def __init__(self, frame: Frame, on_line: OnLine | None) -> None:
+        self.began = False
+        self.ended = False
+        self._frame = frame
+        self._on_line = on_line
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._part = ""
+        self._piece = False
+        self._empty = False
+
+    def feed(self, data: bytes) -> bool:
+        """Take the next bytes; True when the sentinel has been seen."""
+        if self.ended:
+            return True
+        *lines, self._part = (self._part + self._decoder.decode(data)).split("\n")
+        for line in lines:
+            self._line(line)
+            if self.ended:
+                return True
+        if len(self._part) > MAX_LINE:
+            if self.began:
+                self._emit(self._part)
+                self._part, self._piece = "", True
+            else:
+                self._part = self._part[-len(self._frame.begin) :]
+        return False
+
+    def _line(self, line: str) -> None:
+        if not self.began:
+            self.began = line.endswith(self._frame.begin)
+            return
+        if line.startswith(f"{self._frame.end} ") and not self._piece:
+            self.ended = True
+            return
+        if line or not self._piece:
+            self._emit(line)
+        self._piece = False
+
+    def _emit(self, line: str) -> None:
+        if self._on_line is None:
+            return
+        # The sentinel starts with a newline: an empty line counts only when more follows it.
+        if self._empty:
+            self._on_line("")
+        self._empty = not line
+        if line:
+            self._on_line(line)
 
 
 def check(result: Result, what: str, *, hint: str = "") -> Result:

@@ -8,7 +8,8 @@ from corral.hosts.quote import sh
 from corral.roles.base import key
 from corral.roles.controller import rest, rest_gate
 from corral.roles.site import Site
-from corral.slurm.conf.impact import lines_read_at_start
+from corral.slurm.conf.keys import KEYS
+from corral.slurm.conf.parse import parse
 from corral.spec.nodes import fold
 from corral.state.base import Gate, Impact, Resource, StageWanted, Wanted
 from corral.state.files import File
@@ -36,13 +37,25 @@ def stage(site: Site, files: dict[str, str]) -> StageWanted:
 def _defaults(site: Site, files: dict[str, str]) -> str:
     # Settings that slurmd reads at its start only stand here as a digest: so a change of one of
     # them on the controller restarts slurmd, also after a crash between the two.
-    started_with = hashlib.sha256(lines_read_at_start(files).encode()).hexdigest()[:16]
+    started_with = hashlib.sha256(_read_at_start(files).encode()).hexdigest()[:16]
     server = f"{site.addresses[site.controller]}:6817"
     return (
         "# Written by Corral. Configless: everything else comes from the controller.\n"
         f"# Settings read at start only: {started_with}\n"
         f'SLURMD_OPTIONS="--conf-server {server}"\n'
     )
+
+
+def _read_at_start(files: dict[str, str]) -> str:
+    """The settings that ``scontrol reconfigure`` does not bring to a running slurmd."""
+    found: list[str] = []
+    for name in ("slurm.conf", "cgroup.conf"):
+        for line in parse(files[name]).lines():
+            for pair in line.pairs[:1]:
+                known = KEYS.get((name, "", pair.key.lower()))
+                if known is not None and known.impact in ("restart", "drain", "recreate"):
+                    found.append(f"{name} {pair.key}={pair.value}")
+    return "\n".join(found)
 
 
 def _registered(site: Site, nodes: tuple[str, ...]) -> Gate:

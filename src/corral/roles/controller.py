@@ -6,7 +6,7 @@ from corral.hosts.quote import Script, sh
 from corral.roles.base import key
 from corral.roles.site import Site
 from corral.slurm.conf.cluster import DATABASE, JWT_KEY
-from corral.slurm.conf.impact import impact_of
+from corral.slurm.conf.keys import impact_of
 from corral.state.accounts import UserAccount
 from corral.state.base import Gate, Impact, Resource, StageWanted, Wanted
 from corral.state.database import Database, SlurmAccounts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
 from corral.hosts.traits import Traits
 from corral.roles.site import Site
@@ -12,9 +13,20 @@ from corral.spec.nodes import Node, partitions_of
 
 
 def cluster_conf(site: Site) -> ClusterConf:
-    """The whole cluster as Slurm's files need it."""
+    """The whole cluster as Slurm's files need it.
+
+    Raises:
+        CorralError: NOT_GOOD, the machines have no cgroups.
+    """
     spec = site.spec
     one = site.facts[site.controller]
+    if one.cgroup == "none":
+        raise CorralError(
+            Code.NOT_GOOD,
+            "no cgroups are mounted: Slurm could not isolate jobs",
+            node=site.controller,
+            hint="boot the machine with systemd and cgroup v2",
+        )
     return ClusterConf(
         name=spec.name,
         controller=site.controller,

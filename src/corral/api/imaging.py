@@ -1,0 +1,53 @@
+"""Use cases of node images (provider embedded)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from corral.events import Emit, ignore
+from corral.providers.embedded import Images, Podman
+from corral.providers.embedded.machine import host_runtime
+
+AUTO = "auto"
+
+
+async def images() -> tuple[dict[str, Any], ...]:
+    """All node images on this machine, newest first: reference, id, size, created, os, used_by.
+
+    Raises:
+        CorralError: MISSING_TOOL, podman is not installed.
+    """
+    return tuple(info.as_dict() for info in await _images().listed())
+
+
+async def build_image(image: str = AUTO, emit: Emit = ignore, *, again: bool = False) -> str:
+    """Have the node image that a group with this ``image`` is made from.
+
+    Args:
+        image: ``auto`` (from this machine's own archive) or an image that podman knows or can pull.
+        emit: told what happens.
+        again: build it even when it is here already.
+
+    Returns:
+        the reference to give to podman.
+
+    Raises:
+        CorralError: IMAGE_FAILED, MISSING_TOOL, NOT_FOUND.
+    """
+    return await _images().ensure(image, emit, again=again)
+
+
+async def remove_images(reference: str = "") -> tuple[str, ...]:
+    """Remove one node image, or all that no cluster uses.
+
+    Returns:
+        the references that were removed.
+
+    Raises:
+        CorralError: NOT_FOUND; BUSY, a cluster uses it.
+    """
+    return await _images().remove(reference)
+
+
+def _images() -> Images:
+    return Images(Podman(host_runtime()))

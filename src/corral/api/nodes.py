@@ -1,0 +1,204 @@
+"""Use cases of single nodes: run a command, log in, drain, resume."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ClusterShell.NodeSet import NodeSetParseError  # pyright: ignore[reportMissingTypeStubs]
+
+from corral.apply.session import Session
+from corral.errors import Code, CorralError
+from corral.hosts.quote import Script, sh
+from corral.hosts.target import SshTarget
+from corral.hosts.transport import Result, check
+from corral.providers import providers_of
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import expand, fold, nodes_of
+
+UPDATE_TIMEOUT: Final = 30.0
+_STATE: Final = re.compile(r"NodeName=(\S+) .*?State=(\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a command did on one node; ``error`` when it could not be run there at all."""
+
+    node: str
+    status: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    error: CorralError | None = None
+
+    @property
+    def ok(self) -> bool:
+        """True when the command ran and ended with status 0."""
+        return self.status == 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready fields."""
+        return {
+            "node": self.node,
+            "status": self.status,
+            "stdout": self.stdout,
+            "stderr": self.stderr,
+            "error": self.error.as_dict() if self.error else None,
+        }
+
+
+async def execute(
+    spec: ClusterSpec, command: Sequence[str], nodes: str = "", *, timeout: float = 600.0
+) -> tuple[Outcome, ...]:
+    """Run one command as root on nodes, all at once.
+
+    Args:
+        spec: the cluster.
+        command: program and arguments, given to no shell.
+        nodes: a hostlist; "" for all nodes.
+        timeout: seconds until a node is given up.
+
+    Raises:
+        CorralError: NOT_FOUND, such a node is not declared; USAGE, no hostlist or no command.
+    """
+    wanted = chosen(spec, nodes)
+    script = _command(command)
+    async with await Session.open(spec) as session:
+        answers = await session.fleet.all(script, wanted, timeout=timeout)
+    return tuple(_outcome(node, answer) for node, answer in answers.items())
+
+
+async def ssh_argv(spec: ClusterSpec, node: str, command: Sequence[str] = ()) -> list[str]:
+    """The ssh command line that logs in to a node, or runs a command there, with all it needs.
+
+    Raises:
+        CorralError: NOT_FOUND, no such node, or it does not run.
+    """
+    (name,) = chosen(spec, node)[:1]
+    provider = next(p for p in providers_of(spec) if any(n.name == name for n in p.nodes))
+    machine = (await provider.observe()).machines[name]
+    if not machine.running:
+        raise CorralError(
+            Code.NOT_FOUND, "does not run", node=name, hint="start it with: corral up FILE"
+        )
+    return _login(provider.ssh_target(name), name, command)
+
+
+async def drain(spec: ClusterSpec, nodes: str, reason: str) -> dict[str, str]:
+    """Take no new jobs on nodes; running ones go on to their end.
+
+    Returns:
+        Slurm's state of each of the nodes afterwards.
+
+    Raises:
+        CorralError: SLURM_REFUSED, NOT_FOUND, USAGE.
+    """
+    if not reason.strip() or not reason.isprintable():
+        raise CorralError(
+            Code.USAGE,
+            "draining needs a reason of one line",
+            hint="say why, for the next person who looks: --reason 'new memory'",
+        )
+    change = sh("State=DRAIN Reason={reason}", reason=reason)
+    return await _update(spec, nodes, change)
+
+
+async def resume(spec: ClusterSpec, nodes: str) -> dict[str, str]:
+    """Take jobs again on nodes that were drained or went down.
+
+    Returns:
+        Slurm's state of each of the nodes afterwards.
+
+    Raises:
+        CorralError: SLURM_REFUSED (a node that is not drained), NOT_FOUND, USAGE.
+    """
+    return await _update(spec, nodes, sh("State=RESUME"))
+
+
+def chosen(spec: ClusterSpec, nodes: str) -> list[str]:
+    """Names of a hostlist, all of them declared; "" gives all nodes.
+
+    Raises:
+        CorralError: USAGE, it is no hostlist; NOT_FOUND, a name is not declared.
+    """
+    declared = [node.name for node in nodes_of(spec)]
+    if not nodes:
+        return declared
+    try:
+        names = list(dict.fromkeys(expand(nodes)))
+    except NodeSetParseError as error:
+        raise CorralError(
+            Code.USAGE,
+            f"{nodes!r} is no list of nodes: {error}",
+            hint=f"write it as Slurm does, such as {fold(declared)}",
+        ) from error
+    unknown = [name for name in names if name not in declared]
+    if unknown:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"cluster {spec.name} has no node {fold(unknown)}",
+            hint=f"its nodes: {fold(declared)}",
+        )
+    return names
+
+
+def _command(command: Sequence[str]) -> Script:
+    if not command:
+        raise CorralError(
+            Code.USAGE, "no command to run", hint="write it after --: corral exec -- uptime"
+        )
+    try:
+        return sh("exec {words}", words=list(command))
+    except ValueError as error:
+        raise CorralError(Code.USAGE, f"the command cannot be run: {error}") from error
+
+
+def _outcome(node: str, answer: Result | CorralError) -> Outcome:
+    if isinstance(answer, CorralError):
+        return Outcome(node, error=answer)
+    return Outcome(node, answer.status, answer.stdout, answer.stderr)
+
+
+def _login(target: SshTarget, node: str, command: Sequence[str]) -> list[str]:
+    """For a person: a terminal, the user's own escapes and forwarding; no shared connection."""
+    argv = ["ssh"]
+    if target.known_hosts is not None:
+        trust = {
+            "UserKnownHostsFile": f'"{target.known_hosts}"',
+            "GlobalKnownHostsFile": "none",
+            "HostKeyAlias": node,
+            "StrictHostKeyChecking": "yes",
+            "CheckHostIP": "no",
+            "UpdateHostKeys": "no",
+        }
+        argv += ["-F", "none", *(part for k, v in trust.items() for part in ("-o", f"{k}={v}"))]
+    if target.key is not None:
+        argv += ["-i", str(target.key), "-o", "IdentitiesOnly=yes", "-o", "IdentityAgent=none"]
+    # As target.arguments does: port 22 is said only where no config of the user's could say better.
+    argv += [*target.options, "-p", str(target.port)]
+    argv += ["-l", target.user, "--", target.address]
+    return [*argv, *([str(sh("{words}", words=list(command)))] if command else [])]
+
+
+async def _update(spec: ClusterSpec, nodes: str, change: Script) -> dict[str, str]:
+    names = chosen(spec, nodes)
+    script = sh(
+        "scontrol update NodeName={nodes} {change} && scontrol --oneliner show nodes {nodes}",
+        nodes=fold(names),
+        change=change,
+    )
+    async with await Session.open(spec) as session:
+        session.require_running()
+        answer = await session.fleet.run(session.controller, script, timeout=UPDATE_TIMEOUT)
+    if not answer.ok:
+        raise CorralError(
+            Code.SLURM_REFUSED,
+            f"Slurm did not change {fold(names)}",
+            node=session.controller,
+            command=str(script),
+            status=answer.status,
+            tail=answer.tail,
+            hint="see their states with: corral status",
+        )
+    return dict(_STATE.findall(check(answer, "scontrol").stdout))

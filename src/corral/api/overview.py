@@ -1,0 +1,222 @@
+"""Use case: how is the cluster now? Read in one round trip per node; changes nothing."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from corral.apply.session import Session
+from corral.errors import CorralError
+from corral.hosts.quote import NOTHING, Script, join, sh
+from corral.hosts.transport import Result
+from corral.prove.context import ProveContext
+from corral.prove.survey import SlurmNode, parse_nodes, sections, units_of
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import nodes_of, users_of
+
+TIMEOUT: Final = 40.0
+_FIELD: Final = re.compile(r"(?:^|\s)(\w+)=(\S*)")
+_GPU: Final = re.compile(r"(?:^|,)gpu(?::[^:,(]+)?:(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """One node now.
+
+    Attributes:
+        node: its name.
+        state: Slurm's state in lower case; ``absent`` (no machine), ``unreachable`` or ``unknown``
+            (Slurm does not know it or does not answer) where there is none.
+        reason: why it takes no jobs, as Slurm or the provider says.
+        usable: True when jobs can run there now.
+        cpus, cpus_used: logical CPUs, and those given to jobs.
+        memory_mib, memory_used_mib: memory, and that given to jobs.
+        gpus, gpus_used: GPUs, and those given to jobs.
+        load: one-minute load average of the machine, None where it is not known.
+        services: state of each systemd unit that belongs there, as ``systemctl is-active`` says.
+    """
+
+    node: str
+    state: str
+    reason: str = ""
+    usable: bool = False
+    cpus: int = 0
+    cpus_used: int = 0
+    memory_mib: int = 0
+    memory_used_mib: int = 0
+    gpus: int = 0
+    gpus_used: int = 0
+    load: float | None = None
+    services: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that is not good, and what to do about it."""
+
+    subject: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A cluster now: its nodes, its queue (jobs by Slurm state) and what is not good."""
+
+    cluster: str
+    controller: str
+    slurm: str
+    nodes: tuple[NodeStatus, ...]
+    jobs: Mapping[str, int]
+    troubles: tuple[Trouble, ...]
+
+    @property
+    def good(self) -> bool:
+        """True when every node takes jobs and every service runs."""
+        return not self.troubles
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready fields."""
+        return {"good": self.good, **asdict(self)}
+
+
+async def status(spec: ClusterSpec) -> Status:
+    """Look at the machines, the services and Slurm.
+
+    Raises:
+        CorralError: NOT_FOUND, the cluster is not up; the provider could not be asked.
+    """
+    async with await Session.open(spec) as session:
+        session.require_running()
+        context = ProveContext(
+            spec, session.fleet, session.controller, users_of(spec)[0].name, facts={}
+        )
+        scripts = {name: _script(context, name) for name in session.fleet.nodes}
+        answers = await session.fleet.each(scripts, timeout=TIMEOUT)
+        absent = {action.node: action.summary for action in session.pending}
+    told = {
+        name: sections(answer.stdout) if isinstance(answer, Result) else answer
+        for name, answer in answers.items()
+    }
+    return judge(spec, session.controller, told, absent)
+
+
+def judge(
+    spec: ClusterSpec,
+    controller: str,
+    told: Mapping[str, Mapping[str, str] | CorralError],
+    absent: Mapping[str, str],
+) -> Status:
+    """The status from what the nodes told (sections of their output); pure."""
+    lead = told.get(controller, {})
+    main = {} if isinstance(lead, CorralError) else lead
+    text = main.get("nodes", "")
+    known, details = parse_nodes(text), _details(text)
+    nodes = tuple(
+        _node(name, told.get(name), absent.get(name, ""), known.get(name), details.get(name, {}))
+        for name in (node.name for node in nodes_of(spec))
+    )
+    jobs = Counter(line.strip().lower() for line in main.get("queue", "").splitlines() if line)
+    answers = bool(known)
+    version = next((node.version for node in known.values() if node.version), "")
+    troubles = tuple(t for node in nodes for t in _troubles(node, controller, answers))
+    if not answers:
+        last = text.strip().splitlines()[-1:] or ["no answer"]
+        hint = f"read: corral exec -n {controller} -- journalctl -u slurmctld -n 30"
+        troubles = (Trouble("slurmctld", f"does not answer: {last[0]}", hint), *troubles)
+    return Status(spec.name, controller, version, nodes, dict(sorted(jobs.items())), troubles)
+
+
+def _script(context: ProveContext, name: str) -> Script:
+    head = sh(
+        "echo @@load; cut -d' ' -f1 /proc/loadavg\n"
+        "echo @@units; for u in {units}; do"
+        ' printf \'%s %s\\n\' "$u" "$(systemctl is-active "$u" 2>&1)"; done\n',
+        units=list(units_of(context, name)) or ["ssh"],
+    )
+    ask = sh(
+        "echo @@nodes; timeout 15 scontrol --details --oneliner show nodes 2>&1\n"
+        "echo @@queue; timeout 15 squeue --noheader --format=%T 2>/dev/null\ntrue"
+    )
+    return join([head, ask if name == context.controller else NOTHING])
+
+
+def _details(text: str) -> dict[str, dict[str, str]]:
+    lines = (dict(_FIELD.findall(line)) for line in text.splitlines())
+    return {fields["NodeName"]: fields for fields in lines if "NodeName" in fields}
+
+
+def _node(
+    name: str,
+    told: Mapping[str, str] | CorralError | None,
+    absent: str,
+    slurm: SlurmNode | None,
+    fields: Mapping[str, str],
+) -> NodeStatus:
+    if absent or told is None:
+        return NodeStatus(name, "absent", absent or "its machine does not run")
+    if isinstance(told, CorralError):
+        return NodeStatus(name, "unreachable", told.message)
+    units = dict(line.split(maxsplit=1) for line in told.get("units", "").splitlines() if line)
+    services = {unit: state.strip() for unit, state in units.items()}
+    load = _float(told.get("load", ""))
+    if slurm is None:
+        return NodeStatus(name, "unknown", "Slurm does not know it", load=load, services=services)
+    return NodeStatus(
+        name,
+        slurm.state.lower(),
+        slurm.reason,
+        slurm.usable,
+        slurm.cpus,
+        slurm.cpus_taken,
+        slurm.memory,
+        int(_float(fields.get("AllocMem", "")) or 0),
+        slurm.gpus,
+        sum(int(count) for count in _GPU.findall(fields.get("GresUsed", ""))),
+        load,
+        services,
+    )
+
+
+def _troubles(node: NodeStatus, controller: str, slurm_answers: bool) -> list[Trouble]:
+    found = [
+        Trouble(
+            f"{unit} on {node.node}",
+            f"is {state}",
+            f"read: corral exec -n {node.node} -- journalctl -u {unit} -n 30; "
+            "`corral up` starts it again",
+        )
+        for unit, state in (node.services or {}).items()
+        if state != "active"
+    ]
+    about_node = node.state in ("absent", "unreachable") or (slurm_answers and not node.usable)
+    if about_node:
+        reason = f": {node.reason}" if node.reason else ""
+        found.append(Trouble(node.node, f"{node.state}{reason}", _hint(node, controller)))
+    return found
+
+
+def _hint(node: NodeStatus, controller: str) -> str:
+    if node.state == "absent":
+        return "bring it up with: corral up FILE"
+    if node.state == "unreachable":
+        return "check the machine and the network to it"
+    if "drain" in node.state:
+        return f"when the reason is gone: corral resume {node.node}"
+    if "inval" in node.state:
+        return "the machine is not what slurm.conf says; `corral plan` shows what differs"
+    if node.state == "unknown":
+        return "`corral up` writes it into slurm.conf"
+    return f"read: corral exec -n {node.node} -- journalctl -u slurmd -n 30, and the same on " + (
+        f"{controller} for slurmctld"
+    )
+
+
+def _float(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,74 @@
+"""Use case: does the cluster really work? Answered with evidence."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+
+from corral.apply.journal import Journal
+from corral.apply.session import Session
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind, ignore
+from corral.hosts.facts import FACTS, Facts, parse_facts
+from corral.hosts.fleet import Fleet
+from corral.hosts.state_dir import cluster_dir
+from corral.prove.catalog import CHECKS, GROUPS
+from corral.prove.check import Check
+from corral.prove.context import ProveContext
+from corral.prove.model import Proof
+from corral.prove.runner import prove as run_checks
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import nodes_of, users_of
+
+
+async def prove(spec: ClusterSpec, emit: Emit = ignore, *, only: Sequence[str] = ()) -> Proof:
+    """Run the checks of a cluster that is up; the proof also goes to the cluster's journal.
+
+    Args:
+        spec: the cluster.
+        emit: told when each check begins and ends.
+        only: groups or ids of checks; empty for all.
+
+    Raises:
+        CorralError: NOT_FOUND, the cluster is not up; USAGE, ``only`` names no check.
+    """
+    checks = _chosen(only)
+    async with await Session.open(spec) as session:
+        session.require_running()
+        begin = time.monotonic()
+        emit(Event(Kind.PHASE_STARTED, "prove", total=len(checks)))
+        context = ProveContext(
+            spec=spec,
+            fleet=session.fleet,
+            controller=session.controller,
+            user=users_of(spec)[0].name,
+            facts=await _facts(spec, session.fleet),
+        )
+        proof = await run_checks(context, checks, emit, at=time.time())
+        emit(Event(Kind.PHASE_DONE, "prove", seconds=time.monotonic() - begin))
+    journal = Journal(cluster_dir(spec.name) / "journal.jsonl", secrets.token_hex(4))
+    journal.write("proof", {"proof": proof.as_dict()})
+    return proof
+
+
+def _chosen(only: Sequence[str]) -> tuple[Check, ...]:
+    unknown = [word for word in only if all(word not in (c.id, c.group) for c in CHECKS)]
+    if unknown:
+        raise CorralError(
+            Code.USAGE,
+            f"no check or group of checks is called {', '.join(unknown)}",
+            hint=f"groups: {', '.join(GROUPS)}; checks: {', '.join(c.id for c in CHECKS)}",
+        )
+    return tuple(c for c in CHECKS if not only or c.id in only or c.group in only)
+
+
+async def _facts(spec: ClusterSpec, fleet: Fleet) -> dict[str, Facts | None]:
+    """Facts of each node, None of one that does not answer: its checks will say why."""
+    answers = await fleet.all(FACTS, timeout=60)
+    found: dict[str, Facts | None] = {}
+    for node in nodes_of(spec):
+        answer = answers.get(node.name)
+        good = answer is not None and not isinstance(answer, CorralError) and answer.ok
+        found[node.name] = parse_facts(node.name, answer.stdout) if good else None
+    return found

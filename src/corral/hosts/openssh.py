@@ -1,0 +1,227 @@
+"""Nodes by the system's OpenSSH client: one shared connection per node, many sessions over it.
+
+The client honours the user's keys, agents, certificates and jumps, and what it does can be replayed
+by hand. A shared connection (ControlMaster) makes a script one round trip: no key exchange and no
+login per script. Each ``OpenSSH`` has its own connection, under a name no other process can guess,
+so that closing one never breaks another's; one left behind by a killed process ends by itself after
+``target.PERSIST_S`` idle seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+import stat
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.hosts import process
+from corral.hosts.quote import Script
+from corral.hosts.sshfail import SSH_FAILED, by_hand, failure
+from corral.hosts.target import MAX_CONTROL_PATH, SshTarget
+from corral.hosts.transport import Frame, Lines, OnLine, Result
+
+__all__ = ["OpenSSH", "SshTarget"]
+
+# sshd takes MaxSessions 10 per connection by default; two are left for ssh by hand.
+SESSIONS: Final = 8
+CLOSE_S: Final = 5.0
+RETRY_S: Final = 0.2
+# ssh gives up by itself after ConnectTimeout; authentication may hang for longer than that.
+LOGIN_S: Final = 20.0
+
+
+class OpenSSH:
+    """One node reached by ssh.
+
+    Args:
+        node: the node's name.
+        target: how it is reached.
+        control_dir: folder for control sockets; made when missing, must be this user's alone. When
+            its path is too long for a socket, a short folder of this user's is used instead.
+    """
+
+    def __init__(self, node: str, target: SshTarget, control_dir: Path) -> None:
+        self._node = node
+        self._target = target
+        self._control = control_path(control_dir, target.control_name(node, secrets.token_hex(8)))
+        self._opening = asyncio.Lock()
+        self._sessions = asyncio.Semaphore(SESSIONS)
+
+    @property
+    def node(self) -> str:
+        """The node's name."""
+        return self._node
+
+    @property
+    def target(self) -> SshTarget:
+        """How the node is reached."""
+        return self._target
+
+    async def run(
+        self,
+        script: Script,
+        *,
+        stdin: bytes = b"",
+        timeout: float = 120.0,
+        on_line: OnLine | None = None,
+    ) -> Result:
+        """Run a script as root; see ``transport.Transport``.
+
+        The time limit counts from when one of the node's sessions is free. A script that is given
+        up may go on for a while on the node: ssh cannot end it there.
+
+        Raises:
+            CorralError: UNREACHABLE, HOST_KEY_CHANGED, TIMED_OUT, or COMMAND_FAILED (it printed
+                more than ``process.MAX_OUTPUT`` bytes and there is no ``on_line``).
+        """
+        frame = Frame.of(script, stdin)
+        lines = Lines(frame, on_line)
+        async with self._sessions:
+            try:
+                async with asyncio.timeout(timeout):
+                    await self._open()
+                    ended = await process.run(
+                        [*self._ssh(), self._target.remote],
+                        stdin=frame.payload,
+                        timeout=timeout,
+                        feed=lines.feed,
+                        rolling=on_line is not None,
+                    )
+            except TimeoutError as error:
+                if not lines.began:
+                    await self._abandon()
+                raise self._late(timeout, began=lines.began) from error
+            except CorralError as error:
+                error.node = self._node
+                raise
+        if not lines.began:
+            raise self._failure(ended)
+        return frame.read(self._node, ended.out, ended.err, ended.status)
+
+    async def connect(self, *, within: float = 0.0) -> None:
+        """Open the connection now; a machine that still boots is tried again.
+
+        Args:
+            within: seconds during which refused, unanswered and reset connections are tried again.
+
+        Raises:
+            CorralError: UNREACHABLE, HOST_KEY_CHANGED or TIMED_OUT, the last attempt's.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + within
+        while True:
+            try:
+                await self._open()
+                return
+            except CorralError as error:
+                final = error.code not in (Code.UNREACHABLE, Code.TIMED_OUT)
+                if final or loop.time() + RETRY_S > end:
+                    raise
+            await asyncio.sleep(RETRY_S)
+
+    async def close(self) -> None:
+        """End the shared connection; the next run opens a new one."""
+        if self._control.exists():
+            await self._tell("exit")
+        self._control.unlink(missing_ok=True)
+
+    def _ssh(self, *, opens: bool = False) -> list[str]:
+        return self._target.arguments(self._node, self._control, opens=opens)
+
+    async def _open(self) -> None:
+        """Have the shared connection up; only one caller at a time starts it."""
+        async with self._opening:
+            if answers(self._control):
+                return
+            self._control.unlink(missing_ok=True)
+            limit = self._target.connect_timeout + LOGIN_S
+            argv = self._ssh(opens=True)
+            try:
+                # -f: ssh goes to the background once it is logged in, so its end says "up".
+                ended = await process.run(["ssh", "-N", "-f", *argv[1:]], timeout=limit)
+            except TimeoutError as error:
+                raise self._late(limit, began=False) from error
+            if ended.status != 0:
+                raise self._failure(ended)
+
+    async def _abandon(self) -> None:
+        """Let the next run open a new connection: this one did not even start a script.
+
+        ``stop`` removes the socket and lets sessions that still live go on.
+        """
+        if self._control.exists():
+            await self._tell("stop")
+        self._control.unlink(missing_ok=True)
+
+    async def _tell(self, order: str) -> None:
+        with contextlib.suppress(TimeoutError, CorralError):
+            argv = self._ssh()
+            await process.run([argv[0], "-O", order, *argv[1:]], timeout=CLOSE_S)
+
+    def _late(self, timeout: float, *, began: bool) -> CorralError:
+        what = "the script did not end" if began else "the node did not take the script"
+        return CorralError(
+            Code.TIMED_OUT,
+            f"{what} within {timeout:g} s",
+            node=self._node,
+            command=by_hand(self._target),
+            hint="it may still run on the node: look there, or give it more time"
+            if began
+            else "is the machine overloaded, or its connection broken? try again",
+        )
+
+    def _failure(self, ended: process.Ended) -> CorralError:
+        known = ""
+        if self._target.known_hosts is not None:
+            with contextlib.suppress(OSError):
+                known = self._target.known_hosts.read_text()
+        status = SSH_FAILED if ended.status is None else ended.status
+        # An account without a shell says so on stdout.
+        text = ended.err if ended.err.strip() else f"{ended.err}\n{ended.out[-2000:]}"
+        return failure(self._node, self._target, status, text, known)
+
+
+def answers(control: Path) -> bool:
+    """True when a process listens at a control socket (a killed one leaves the file behind)."""
+    if not control.exists():
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(control))
+        except OSError:
+            return False
+    return True
+
+
+def control_path(folder: Path, name: str) -> Path:
+    """Where a control socket goes: a folder of this user's alone, made when missing.
+
+    Raises:
+        CorralError: USAGE, the folder belongs to somebody else or others may enter it.
+    """
+    path = folder.absolute() / name
+    if len(os.fsencode(path)) > MAX_CONTROL_PATH:
+        runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+        path = runtime.absolute() / f"corral-ssh-{os.getuid()}" / name
+    if len(os.fsencode(path)) > MAX_CONTROL_PATH:
+        raise CorralError(
+            Code.USAGE,
+            f"{path.parent} is too long a path for ssh's control sockets",
+            hint="set XDG_RUNTIME_DIR or TMPDIR to a shorter folder",
+        )
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = path.parent.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise CorralError(
+            Code.USAGE,
+            f"{path.parent} is not a folder of yours alone",
+            hint=f"chmod 700 {path.parent}, or remove it",
+        )
+    return path

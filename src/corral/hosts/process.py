@@ -1,0 +1,206 @@
+"""A local process with limits: what every transport runs through.
+
+Built on asyncio's transport and protocol pair, not on its streams: a run then needs no task per
+pipe, a closed standard input is no exception, and all pipes can be let go of in one call when a
+process that outlived the script still holds them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from corral.errors import Code, CorralError
+
+MAX_OUTPUT: Final = 64 * 1024 * 1024
+LINGER_S: Final = 0.5
+
+Feed = Callable[[bytes], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A process that ended: its exit status (negative: a signal) and its output as bytes."""
+
+    status: int | None
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def out(self) -> str:
+        """Its stdout as text, bytes that are not UTF-8 replaced."""
+        return self.stdout.decode("utf-8", "replace")
+
+    @property
+    def err(self) -> str:
+        """Its stderr as text, bytes that are not UTF-8 replaced."""
+        return self.stderr.decode("utf-8", "replace")
+
+
+@dataclass(slots=True)
+class _Sink:
+    """Bytes of one stream under a limit; ``rolling`` drops the oldest, else ``full`` is set."""
+
+    limit: int
+    rolling: bool
+    chunks: deque[bytes] = field(default_factory=deque[bytes])
+    size: int = 0
+    full: bool = False
+
+    def add(self, data: bytes) -> None:
+        self.chunks.append(data)
+        self.size += len(data)
+        if self.size <= self.limit:
+            return
+        if not self.rolling:
+            self.full = True
+            return
+        while self.size - len(self.chunks[0]) > self.limit:
+            self.size -= len(self.chunks.popleft())
+
+    def value(self) -> bytes:
+        return b"".join(self.chunks)
+
+
+class _Watch(asyncio.SubprocessProtocol):
+    """Collects output and says when the process is over."""
+
+    def __init__(self, feed: Feed | None, limit: int, *, rolling: bool) -> None:
+        loop = asyncio.get_running_loop()
+        self.over: asyncio.Future[None] = loop.create_future()
+        self.exited: asyncio.Future[None] = loop.create_future()
+        self.broken: Exception | None = None
+        self.out = _Sink(limit, rolling=rolling)
+        self.err = _Sink(limit, rolling=True)
+        self._feed = feed
+        self._open = {1, 2}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == 2:  # noqa: PLR2004  # stderr
+            self.err.add(data)
+            return
+        self.out.add(data)
+        if self.out.full:
+            self._finish()
+        if self._feed is None or self.broken is not None:
+            return
+        try:
+            ended = self._feed(data)
+        except Exception as error:  # the caller's own error is raised by run(), not by the loop
+            self.broken = error
+            self._finish()
+            return
+        if ended:
+            self._linger()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._open.discard(fd)
+        self._maybe_finish()
+
+    def process_exited(self) -> None:
+        self.exited.set_result(None)
+        self._maybe_finish()
+        self._linger()
+
+    def _maybe_finish(self) -> None:
+        if self.exited.done() and not self._open:
+            self._finish()
+
+    def _linger(self) -> None:
+        # A daemon started by the script may hold stdout or stderr for ever: sshd then never
+        # closes the session (https://bugzilla.mindrot.org/show_bug.cgi?id=52).
+        if self._timer is None and not self.over.done():
+            self._timer = asyncio.get_running_loop().call_later(LINGER_S, self._finish)
+
+    def _finish(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.over.done():
+            self.over.set_result(None)
+
+
+async def run(
+    argv: Sequence[str],
+    *,
+    stdin: bytes = b"",
+    timeout: float,
+    feed: Feed | None = None,
+    env: Mapping[str, str] | None = None,
+    limit: int = MAX_OUTPUT,
+    rolling: bool = False,
+) -> Ended:
+    """Run a program in its own process group and leave nothing of it behind.
+
+    Args:
+        argv: the program and its arguments.
+        stdin: what it reads; a program that does not read it is no error.
+        timeout: seconds until its whole process group is killed.
+        feed: called with each piece of stdout; True says that the output is complete and what
+            still runs after a short while is given up.
+        env: its environment, this process's own when None.
+        limit: bytes of stdout at most; of stderr the last that many are kept.
+        rolling: keep the last ``limit`` bytes of stdout too, however many there are.
+
+    Raises:
+        TimeoutError: it took longer than ``timeout``.
+        CorralError: MISSING_TOOL or COMMAND_FAILED, it printed more than ``limit`` bytes.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        transport, watch = await loop.subprocess_exec(
+            lambda: _Watch(feed, limit, rolling=rolling), *argv, env=env, start_new_session=True
+        )
+    except FileNotFoundError as error:
+        raise CorralError(
+            Code.MISSING_TOOL,
+            f"{argv[0]} is not installed on this machine",
+            command=argv[0],
+            hint=f"install the package that holds {argv[0]}",
+        ) from error
+    try:
+        _write(transport, stdin)
+        async with asyncio.timeout(timeout):
+            await watch.over
+    finally:
+        await _end(transport, watch)
+    if watch.broken is not None:
+        raise watch.broken
+    if watch.out.full:
+        raise CorralError(
+            Code.COMMAND_FAILED,
+            f"more than {limit // 1024 // 1024} MiB of output",
+            hint="let the command write to a file on the node and read a part of it",
+        )
+    return Ended(transport.get_returncode(), watch.out.value(), watch.err.value())
+
+
+def _write(transport: asyncio.SubprocessTransport, stdin: bytes) -> None:
+    pipe = transport.get_pipe_transport(0)
+    if not isinstance(pipe, asyncio.WriteTransport):
+        return
+    if stdin:
+        pipe.write(stdin)
+    pipe.close()  # flushes what is buffered, then closes
+
+
+async def _end(transport: asyncio.SubprocessTransport, watch: _Watch) -> None:
+    """Kill the whole group if it still runs, wait until it is reaped, let go of the pipes."""
+    pipe = transport.get_pipe_transport(0)
+    if isinstance(pipe, asyncio.WriteTransport) and pipe.get_write_buffer_size():
+        pipe.abort()  # close() would wait for a reader that may never come
+    if transport.get_returncode() is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(transport.get_pid(), signal.SIGKILL)
+    try:
+        # Before close(): that polls the child itself, and then the loop's child watcher warns
+        # "Unknown child process" (CPython 3.11, base_subprocess.py).
+        await asyncio.shield(watch.exited)
+    finally:
+        transport.close()

@@ -1,0 +1,146 @@
+"""SSH keys: making pairs, known_hosts lines, fingerprints."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from corral.errors import Code, CorralError
+
+_TYPE: Final = re.compile(r"(sk-)?(ssh|ecdsa)-[a-z0-9@.-]+")
+_ALIAS: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+def make_key(path: Path, comment: str = "corral") -> str:
+    """Make an Ed25519 key pair, ``path`` and ``path.pub``, unless ``path`` is there already.
+
+    The private key appears complete or not at all, readable by its owner only, and is never written
+    over; two processes that make the same one end with the same pair.
+
+    Returns:
+        The public key: one line, no newline.
+
+    Raises:
+        CorralError: MISSING_TOOL without ssh-keygen, COMMAND_FAILED when it fails (the existing
+            file is no private key, or has a passphrase).
+    """
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".corral-key-") as folder:
+            fresh = Path(folder) / "key"
+            _keygen("-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(fresh))
+            with contextlib.suppress(FileExistsError):  # another process was first
+                os.link(fresh, path)
+    public = _keygen("-y", "-P", "", "-f", str(path)).strip()
+    if len(public.split()) == 2:  # noqa: PLR2004  # type and key: -y gives no comment for some files
+        public = f"{public} {comment}"
+    _write(path.with_name(f"{path.name}.pub"), f"{public}\n")
+    return public
+
+
+def fingerprint(public: str) -> str:
+    """SHA256 fingerprint of a public key line, as ``ssh-keygen -l`` shows it.
+
+    Raises:
+        CorralError: PARSE_FAILED.
+    """
+    blob = base64.b64decode(_split(public)[1])
+    return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+
+
+def known_hosts_line(node: str, public: str) -> str:
+    """The known_hosts line, with its newline, that pins a key to a node's name (HostKeyAlias).
+
+    Raises:
+        CorralError: USAGE for a name that known_hosts would read as a pattern or a list,
+            PARSE_FAILED for no public key.
+    """
+    if not _ALIAS.fullmatch(node):
+        raise CorralError(
+            Code.USAGE, f"{node!r} cannot stand in known_hosts", hint="use letters, digits, . _ -"
+        )
+    kind, key = _split(public)
+    return f"{node} {kind} {key}\n"
+
+
+def known_fingerprints(node: str, known: str) -> tuple[str, ...]:
+    """Fingerprints pinned to a node in the text of a known_hosts file."""
+    found: list[str] = []
+    for line in known.splitlines():
+        name, _, public = line.strip().partition(" ")
+        if name == node:
+            with contextlib.suppress(CorralError):
+                found.append(fingerprint(public))
+    return tuple(found)
+
+
+def _split(public: str) -> tuple[str, str]:
+    parts = public.split()
+    if len(parts) >= 2 and _TYPE.fullmatch(parts[0]) and "\n" not in public.strip():  # noqa: PLR2004
+        kind, key = parts[0], parts[1]
+        try:
+            blob = base64.b64decode(key, validate=True)
+        except binascii.Error:
+            blob = b""
+        # The blob names its own type first (RFC 4253 section 6.6).
+        if blob.startswith(len(kind).to_bytes(4, "big") + kind.encode()):
+            return kind, key
+    raise CorralError(
+        Code.PARSE_FAILED,
+        "no SSH public key",
+        tail=public[:80],
+        hint="a public key is one line: a type as ssh-ed25519, then base64",
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    """Put a file in place in one move, unless it holds the text already."""
+    with contextlib.suppress(OSError):
+        if path.read_text() == text:
+            return
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".corral-key-")
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    Path(name).chmod(0o644)
+    Path(name).replace(path)
+
+
+def _keygen(*arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["ssh-keygen", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+            stdin=subprocess.DEVNULL,
+        )
+    except FileNotFoundError as error:
+        raise CorralError(
+            Code.MISSING_TOOL,
+            "ssh-keygen is not installed on this machine",
+            command="ssh-keygen",
+            hint="install the OpenSSH client (Debian and Ubuntu: openssh-client)",
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise CorralError(
+            Code.TIMED_OUT, "ssh-keygen took longer than 30 s", command="ssh-keygen"
+        ) from error
+    if done.returncode:
+        raise CorralError(
+            Code.COMMAND_FAILED,
+            "ssh-keygen failed",
+            command="ssh-keygen",
+            status=done.returncode,
+            tail=(done.stderr or done.stdout).strip(),
+            hint="is the file a private key without a passphrase, and may you read it?",
+        )
+    return done.stdout

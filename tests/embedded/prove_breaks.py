@@ -1,0 +1,342 @@
+"""Ways to break a running cluster, at least one for every check of a proof. Data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from corral.hosts.quote import Script, join, sh
+
+CTL = "node0"
+CONF = "/etc/slurm/slurm.conf"
+DROP_IN = "/etc/systemd/system/slurmrestd.service.d/zz-break.conf"
+
+# scontrol reconfigure ends when slurmctld runs again; the nodes are back once they registered.
+SETTLED = sh(
+    "i=0; while [ $i -lt 300 ]; do i=$((i + 1)); s=$(scontrol show nodes -o);"
+    " if ! printf '%s\\n' \"$s\" | grep -qE 'SlurmdStartTime=None|State=(UNKNOWN|DOWN|INVAL)'"
+    ' && [ -n "$s" ]; then exit 0; fi; sleep 0.1; done; scontrol show nodes -o; exit 1'
+)
+RECONFIGURE = join([sh("scontrol reconfigure || exit 1"), SETTLED])
+
+
+@dataclass(frozen=True)
+class Break:
+    """One way to break the cluster.
+
+    Attributes:
+        check: the check that must fail.
+        name: what is done, in words.
+        do: script per node that breaks it.
+        undo: script per node that mends it; must work whatever ``do`` got done.
+        says: a piece of text the summary must hold.
+        implies: checks that may fail too.
+    """
+
+    check: str
+    name: str
+    do: Mapping[str, Script]
+    undo: Mapping[str, Script]
+    says: str
+    implies: frozenset[str] = frozenset()
+
+
+def edit(path: str, expression: str) -> Script:
+    """Change a file in place by sed, keeping it as it was beside it; in place: hosts is mounted."""
+    return sh(
+        "cp -p {path} {kept} && sed {expression} {kept} >{path} && ! cmp -s {path} {kept}",
+        path=path,
+        kept=f"{path}.kept",
+        expression=expression,
+    )
+
+
+def restore(path: str) -> Script:
+    """Put the file back."""
+    return sh(
+        "[ ! -f {kept} ] || {{ cat {kept} >{path} && rm {kept}; }}", path=path, kept=f"{path}.kept"
+    )
+
+
+def conf(check: str, name: str, path: str, expression: str, says: str, *implies: str) -> Break:
+    """A setting changed on the controller and given to all by reconfigure."""
+    return Break(
+        check,
+        name,
+        {CTL: join([edit(path, expression), RECONFIGURE], " && ")},
+        {CTL: join([restore(path), RECONFIGURE])},
+        says,
+        frozenset(implies),
+    )
+
+
+def wrapper(path: str, text: str) -> Script:
+    """A program of our own before the real one in PATH."""
+    return sh("printf '%s\\n' '#!/bin/sh' {text} >{path} && chmod 755 {path}", text=text, path=path)
+
+
+def rest_unit(command: str) -> dict[str, Script]:
+    """Another program under slurmrestd's unit; up when its port is open."""
+    return {
+        CTL: sh(
+            "printf '%s\\n' '[Service]' 'ExecStart=' {command} >{path} && systemctl daemon-reload"
+            " && systemctl restart slurmrestd && i=0; while [ $i -lt 100 ]; do i=$((i + 1));"
+            " if grep -q ':1AA4 .* 0A ' /proc/net/tcp; then exit 0; fi; sleep 0.1; done; exit 1",
+            command=f"ExecStart={command}",
+            path=DROP_IN,
+        )
+    }
+
+
+REST_BACK = {
+    CTL: sh(
+        "rm -f {path} /root/open.pl; systemctl daemon-reload; systemctl restart slurmrestd && i=0;"
+        " while [ $i -lt 100 ]; do i=$((i + 1));"
+        " if grep -q ':1AA4 .* 0A ' /proc/net/tcp; then exit 0; fi; sleep 0.1; done; exit 1",
+        path=DROP_IN,
+    )
+}
+# Answers everybody with the node's record, as an open proxy before slurmrestd would.
+OPEN = """use IO::Socket::INET; my $l = IO::Socket::INET->new(LocalAddr => "127.0.0.1",
+LocalPort => 6820, Listen => 9, ReuseAddr => 1) or die;
+while (my $c = $l->accept) { while (<$c>) { last if /^\\r?$/ }
+print $c qq(HTTP/1.1 200 OK\\r\\nConnection: close\\r\\n\\r\\n{"nodes": [{"name": "node0"}]})
+}"""
+
+JOBS = frozenset(
+    {"concurrency.slots", "isolation.memory", "multinode.ranks", "multinode.tcp"}
+    | {"isolation.devices", "isolation.cores", "accounting.records"}
+)
+REST = frozenset({"rest.answers", "rest.refuses", "rest.loopback"})
+
+BREAKS = (
+    Break(
+        "smoke.nodes",
+        "a drained node",
+        {CTL: sh("scontrol update nodename=node2 state=drain reason='loose cable'")},
+        {CTL: sh("scontrol update nodename=node2 state=resume")},
+        "loose cable",
+    ),
+    Break(
+        "smoke.nodes",
+        "slurmd stopped and known to be down",
+        {
+            "node1": sh("systemctl stop slurmd"),
+            CTL: sh("scontrol update nodename=node1 state=down reason=stopped"),
+        },
+        {
+            "node1": sh("systemctl start slurmd"),
+            CTL: join([sh("scontrol update nodename=node1 state=resume"), SETTLED]),
+        },
+        "node1",
+        frozenset({"smoke.services"}),
+    ),
+    Break(
+        "smoke.services",
+        "slurmrestd stopped",
+        {CTL: sh("systemctl stop slurmrestd")},
+        REST_BACK,
+        "slurmrestd on node0",
+        REST,
+    ),
+    Break(
+        "smoke.names",
+        "the installer's line in /etc/hosts",
+        {"node1": edit("/etc/hosts", "1i 127.0.1.1 node1")},
+        {"node1": restore("/etc/hosts")},
+        "127.0.1.1",
+    ),
+    Break(
+        "smoke.versions",
+        "an older slurmd on one node",
+        {"node1": wrapper("/usr/local/sbin/slurmd", "echo slurm-wlm 23.11.4")},
+        {"node1": sh("rm -f /usr/local/sbin/slurmd")},
+        "slurmd on node1 is 23.11.4",
+    ),
+    Break(
+        "smoke.clocks",
+        "a clock 60 s ahead",
+        {"node2": wrapper("/usr/local/bin/date", 'exec /usr/bin/date -d "+60 seconds" "$@"')},
+        {"node2": sh("rm -f /usr/local/bin/date")},
+        "node2 is at least",
+    ),
+    Break(
+        "smoke.config",
+        "a setting changed on one node only",
+        {"node1": edit("/var/spool/slurmd/conf-cache/slurm.conf", "$a MaxJobCount=500")},
+        {"node1": restore("/var/spool/slurmd/conf-cache/slurm.conf")},
+        "node1",
+    ),
+    Break(
+        "smoke.config",
+        "a setting changed on the controller without reconfigure",
+        {CTL: edit(CONF, "$a MaxJobCount=500")},
+        {CTL: restore(CONF)},
+        "node0",
+    ),
+    conf(
+        "smoke.registered",
+        "fewer CPUs than the machine has",
+        CONF,
+        "s/CPUs=2 Sockets=1 CoresPerSocket=2/CPUs=1 Sockets=1 CoresPerSocket=1/",
+        "1 CPUs in Slurm",
+        "concurrency.slots",
+    ),
+    Break(
+        "smoke.launch",
+        "a node that calls itself by another name",
+        {"node2": sh("hostname stranger")},
+        {"node2": sh("hostname node2")},
+        "stranger",
+        JOBS,
+    ),
+    conf(
+        "concurrency.slots",
+        "a partition that gives one CPU per node",
+        CONF,
+        "s/^PartitionName=main.*/& MaxCPUsPerNode=1/",
+        "3 of 6 jobs",
+        "isolation.memory",
+    ),
+    Break(
+        "concurrency.slots",
+        "more GPUs configured than declared",
+        {
+            "node1": sh("mknod -m 666 /dev/nvidia2 c 195 2"),
+            CTL: join(
+                [
+                    edit(
+                        CONF,
+                        "/^NodeName=/{h;s/node\\[0-2\\]/node[0,2]/;s/\\.\\[10-12\\]/.[10,12]/;p;x;"
+                        "s/node\\[0-2\\]/node1/;s/\\.\\[10-12\\]/.11/;s/slot:2/slot:3/}",
+                    ),
+                    edit(
+                        "/etc/slurm/gres.conf",
+                        "/^NodeName=/{h;s/node\\[0-2\\]/node[0,2]/;p;x;"
+                        "s/node\\[0-2\\]/node1/;s/\\[0-1\\]/[0-2]/}",
+                    ),
+                    RECONFIGURE,
+                ],
+                " && ",
+            ),
+        },
+        {
+            CTL: join([restore(CONF), restore("/etc/slurm/gres.conf"), RECONFIGURE]),
+            "node1": sh("rm -f /dev/nvidia2"),
+        },
+        "7 jobs ran at once",
+        frozenset({"smoke.registered"}),
+    ),
+    conf(
+        "isolation.devices",
+        "ConstrainDevices=no",
+        "/etc/slurm/cgroup.conf",
+        "s/ConstrainDevices=yes/ConstrainDevices=no/",
+        "reaches /dev/nvidia1",
+    ),
+    conf(
+        "isolation.memory",
+        "ConstrainRAMSpace=no",
+        "/etc/slurm/cgroup.conf",
+        "s/ConstrainRAMSpace=yes/ConstrainRAMSpace=no/",
+        "256 MiB though it asked for 64",
+    ),
+    conf(
+        "isolation.cores",
+        "ConstrainCores=no",
+        "/etc/slurm/cgroup.conf",
+        "s/ConstrainCores=yes/ConstrainCores=no/",
+        "1 core of 2 runs on 2 CPUs",
+    ),
+    Break(
+        "multinode.ranks",
+        "a task prolog that lets each rank believe it is alone",
+        {
+            **{
+                n: wrapper("/root-task-prolog", "echo export SLURM_NTASKS=1")
+                for n in ("node1", "node2")
+            },
+            CTL: join(
+                [
+                    wrapper("/root-task-prolog", "echo export SLURM_NTASKS=1"),
+                    edit(CONF, "$a TaskProlog=/root-task-prolog"),
+                    RECONFIGURE,
+                ],
+                " && ",
+            ),
+        },
+        {
+            CTL: join([restore(CONF), RECONFIGURE, sh("rm -f /root-task-prolog")]),
+            **{n: sh("rm -f /root-task-prolog") for n in ("node1", "node2")},
+        },
+        "believes in 1 ranks",
+        frozenset({"multinode.tcp"}),
+    ),
+    Break(
+        "multinode.tcp",
+        "no route between two nodes",
+        {
+            "node1": sh(
+                'ip route add blackhole "$(getent ahostsv4 node2 | cut -d" " -f1 | head -1)"'
+            )
+        },
+        {"node1": sh("ip route flush type blackhole")},
+        "node1 cannot reach node2",
+    ),
+    Break(
+        "accounting.records",
+        "slurmdbd stopped",
+        {CTL: sh("systemctl stop slurmdbd")},
+        {
+            CTL: sh(
+                "systemctl start slurmdbd; timeout 60 sh -c 'until sacct -n; do sleep 0.2; done'"
+            )
+        },
+        "sacct",
+        frozenset({"smoke.services"}),
+    ),
+    conf(
+        "rest.answers",
+        "slurmctld without JWT",
+        CONF,
+        "/^AuthAlt/d",
+        "token",
+    ),
+    Break(
+        "rest.refuses",
+        "something on the port that answers everybody",
+        {
+            CTL: join(
+                [
+                    sh("printf '%s\\n' {text} >/root/open.pl && chmod 755 /root", text=OPEN),
+                    sh("chmod 644 /root/open.pl"),
+                    rest_unit("/usr/bin/perl /root/open.pl")[CTL],
+                ],
+                " && ",
+            )
+        },
+        REST_BACK,
+        "is answered (200)",
+    ),
+    Break(
+        "rest.loopback",
+        "slurmrestd on all addresses",
+        rest_unit("/usr/sbin/slurmrestd -a rest_auth/jwt 0.0.0.0:6820"),
+        REST_BACK,
+        "open on 0.0",
+    ),
+    Break(
+        "storage.shared",
+        "a shared folder closed to the user",
+        {CTL: sh("chmod 0700 /shared")},
+        {CTL: sh("chmod 1777 /shared")},
+        "cannot write",
+    ),
+    Break(
+        "storage.shared",
+        "a shared folder not mounted on one node",
+        {"node2": sh("mount -t tmpfs -o mode=1777 none /shared")},
+        {"node2": sh("umount /shared")},
+        "/shared of node0 on node2",
+    ),
+)
