@@ -90,7 +90,8 @@ def rest_unit(command: str) -> dict[str, Script]:
 
 REST_BACK = {
     CTL: sh(
-        "rm -f {path} /root/open.pl; systemctl daemon-reload; systemctl restart slurmrestd && i=0;"
+        "rm -f {path} /usr/local/lib/open.pl; systemctl daemon-reload;"
+        " systemctl restart slurmrestd && i=0;"
         " while [ $i -lt 100 ]; do i=$((i + 1));"
         " if grep -q ':1AA4 .* 0A ' /proc/net/tcp; then exit 0; fi; sleep 0.1; done; exit 1",
         path=DROP_IN,
@@ -129,7 +130,7 @@ BREAKS = (
             CTL: join([sh("scontrol update nodename=node1 state=resume"), SETTLED]),
         },
         "node1",
-        frozenset({"smoke.services"}),
+        frozenset({"smoke.services", "smoke.config"}),  # configless: without slurmd no settings
     ),
     Break(
         "smoke.services",
@@ -200,7 +201,7 @@ BREAKS = (
     ),
     Break(
         "concurrency.slots",
-        "more GPUs configured than declared",
+        "more GPUs and cores configured than there are",
         {
             "node1": sh("mknod -m 666 /dev/nvidia2 c 195 2"),
             CTL: join(
@@ -208,7 +209,9 @@ BREAKS = (
                     edit(
                         CONF,
                         "/^NodeName=/{h;s/node\\[0-2\\]/node[0,2]/;s/\\.\\[10-12\\]/.[10,12]/;p;x;"
-                        "s/node\\[0-2\\]/node1/;s/\\.\\[10-12\\]/.11/;s/slot:2/slot:3/}",
+                        "s/node\\[0-2\\]/node1/;s/\\.\\[10-12\\]/.11/;s/slot:2/slot:3/;"
+                        "s/CPUs=2 Sockets=1 CoresPerSocket=2/CPUs=3 Sockets=1 CoresPerSocket=3/};"
+                        "$a SlurmdParameters=config_overrides",
                     ),
                     edit(
                         "/etc/slurm/gres.conf",
@@ -308,9 +311,8 @@ BREAKS = (
         {
             CTL: join(
                 [
-                    sh("printf '%s\\n' {text} >/root/open.pl && chmod 755 /root", text=OPEN),
-                    sh("chmod 644 /root/open.pl"),
-                    rest_unit("/usr/bin/perl /root/open.pl")[CTL],
+                    sh("printf '%s\\n' {text} >/usr/local/lib/open.pl", text=OPEN),
+                    rest_unit("/usr/bin/perl /usr/local/lib/open.pl")[CTL],
                 ],
                 " && ",
             )

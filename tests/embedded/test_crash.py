@@ -7,30 +7,69 @@ import os
 import random
 import signal
 import subprocess
-import sys
+import traceback
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tests.embedded.conftest import Live, named, needs
 
 from corral import api
+from corral.events import Event, Kind
 from corral.hosts.quote import sh
 
-REPO = Path(__file__).parents[2]
 SEED = int(os.environ.get("CORRAL_TEST_SEED", "20261121"))
 SAMPLES = 40 if os.environ.get("CORRAL_TEST_SLOW") else 2
 KILLS = 300
 
 
 def up(name: str, kill_at: int) -> tuple[int, list[str]]:
-    """Exit status (negative: the signal) and the changes begun."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.embedded.killed_up", name, str(kill_at)],
-        cwd=REPO, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done.returncode, done.stdout.splitlines()
+    """``up`` in a process of its own that SIGKILLs itself at the N-th thing it begins (0: never).
+
+    Gives its wait status (the signal when killed) and what it began, as ``resource node``.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()  # what is imported already need not be imported again, 50 times
+    if child == 0:
+        os.close(reading)
+        status = 1
+        try:
+            asyncio.run(api.up(named(name), Fuse(kill_at, writing)))
+            status = 0
+        except BaseException:  # the child must not go on as a second pytest
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    os.close(writing)
+    with os.fdopen(reading) as lines:
+        begun = lines.read().splitlines()
+    status = os.waitpid(child, 0)[1]
+    assert status in (0, signal.SIGKILL), f"up failed after {begun[-3:]}"
+    return status, begun
+
+
+def kill_scripts(name: str) -> None:
+    """SIGKILL every script of Corral on the nodes (all of them have the framing's command line)."""
+    for node in ("node0", "node1", "node2"):
+        container = f"corral-{name}-{node}"
+        kill = ["podman", "exec", container, "pkill", "-9", "-f", r"IFS= read -r n.*head -c"]
+        subprocess.run(kill, capture_output=True, timeout=60)
+
+
+class Fuse:
+    """Burns at the N-th change or machine that is begun."""
+
+    def __init__(self, at: int, out: int) -> None:
+        self.left = at
+        self.out = out
+
+    def __call__(self, event: Event) -> None:
+        machine = event.kind is Kind.NODE_STARTED and event.subject == "machines"
+        if not machine and event.kind is not Kind.CHANGE_STARTED:
+            return
+        os.write(self.out, f"{'machine' if machine else event.subject} {event.node}\n".encode())
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.fixture
@@ -56,16 +95,19 @@ def settled(name: str) -> None:
 
 
 def test_killed_at_each_change_in_turn(name: str) -> None:
-    """Up is killed as soon as it begins anything, again and again, until nothing is left to begin.
+    """Up is killed as soon as it begins anything new, again and again, until nothing is left.
 
-    The node finishes the change it is in, since only its next progress line tells it that nobody
-    listens: so each round gets at least one change further, and every change is the one killed at.
+    Its scripts on the nodes are killed with it, in the middle of what they do; so the next round
+    begins with the same thing, goes through it, and is killed at the one after it.
     """
     killed: list[str] = []
+    at = 1
     for _ in range(KILLS):
-        status, begun = up(name, 1)
+        status, begun = up(name, at)
         if status == 0:
             break
+        kill_scripts(name)
+        at = at + 1 if begun[-1] in killed else 1
         killed.append(begun[-1])
     else:
         pytest.fail(f"no end after {KILLS} kills: {killed[-10:]}")
@@ -86,7 +128,7 @@ def test_killed_in_the_middle_of_the_first_apply(name: str, sample: int) -> None
     """
     at = random.Random(SEED + sample).randrange(4, 48)
     status, begun = up(name, at)
-    assert status == -signal.SIGKILL
+    assert status == signal.SIGKILL
     node = begun[-1].partition(" ")[2]
     subprocess.run(["podman", "kill", f"corral-{name}-{node}"], check=True, capture_output=True)
     print(f"seed {SEED + sample}: killed at change {at}: {begun[-1]}, power of {node} cut")

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tests.embedded.prove_record import Case, RecordingFleet
 
 from corral.events import Event, Kind
 from corral.hosts.fleet import Fleet
@@ -25,22 +29,34 @@ LEFT = sh(
 )
 
 
-def proof_of(cluster: Live, ids: tuple[str, ...] = (), events: list[Event] | None = None) -> Proof:
-    """Prove the cluster, with all checks or with some."""
+def proof_of(
+    cluster: Live,
+    ids: tuple[str, ...] = (),
+    events: list[Event] | None = None,
+    record: str = "",
+) -> Proof:
+    """Prove the cluster, with all checks or with some; ``record`` names the file to keep it in."""
+    folder = os.environ.get("CORRAL_TEST_RECORD", "")
+    case = Case()
     chosen = [check for check in CHECKS if not ids or check.id in ids]
     emit = (events if events is not None else []).append
 
     async def work(fleet: Fleet) -> Proof:
         user = users_of(cluster.spec)[0].name
-        ctx = ProveContext(cluster.spec, fleet, cluster.controller, user, cluster.facts)
+        kept = RecordingFleet(fleet, case) if folder and record else fleet
+        ctx = ProveContext(cluster.spec, kept, cluster.controller, user, cluster.facts)
+        case.token = ctx.token
         return await prove(ctx, chosen, emit, at=1.0)
 
-    return cluster.with_fleet(work)
+    proof = cluster.with_fleet(work)
+    if folder and record:
+        case.write(Path(folder) / record)
+    return proof
 
 
 def test_healthy_cluster_passes_every_check(cluster: Live) -> None:
     events: list[Event] = []
-    proof = proof_of(cluster, events=events)
+    proof = proof_of(cluster, events=events, record="healthy.json")
     seen = {result.check: (result.verdict, result.summary) for result in proof.results}
     assert {v for v, _ in seen.values()} == {Verdict.PASS}, seen
     assert proof.good

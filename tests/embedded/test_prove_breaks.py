@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.embedded.prove_breaks import BREAKS, Break
+from tests.embedded.prove_record import file_name
 from tests.embedded.test_prove import proof_of
 
 from corral.prove.catalog import CHECKS
@@ -33,7 +34,7 @@ def test_break_fails_its_check_and_mending_it_passes(one: Break, cluster: Live) 
         for node, script in one.do.items():
             done = cluster.run(node, script)
             assert done.ok, done.tail
-        proof = proof_of(cluster)
+        proof = proof_of(cluster, record=file_name(one.check, one.name))
     finally:
         mended = [cluster.run(node, script) for node, script in one.undo.items()]
     assert all(result.ok for result in mended), [result.tail for result in mended]

@@ -12,7 +12,20 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from corral.api.batch import JobHandle as JobHandle
+    from corral.api.batch import JobInfo as JobInfo
+    from corral.api.batch import JobOutcome as JobOutcome
+    from corral.api.batch import JobSpec as JobSpec
+    from corral.api.batch import RankLine as RankLine
+    from corral.api.batch import cancel as cancel
+    from corral.api.batch import job_script as job_script
+    from corral.api.batch import job_spec as job_spec
+    from corral.api.batch import jobs as jobs
+    from corral.api.batch import logs as logs
+    from corral.api.batch import run as run
+    from corral.api.batch import submit as submit
     from corral.api.clusters import known_clusters as known_clusters
+    from corral.api.clusters import looks_like_file as looks_like_file
     from corral.api.clusters import spec_of as spec_of
     from corral.api.converge import Approve as Approve
     from corral.api.converge import apply as apply
@@ -32,13 +45,17 @@ if TYPE_CHECKING:
     from corral.api.nodes import execute as execute
     from corral.api.nodes import resume as resume
     from corral.api.nodes import ssh_argv as ssh_argv
-    from corral.api.proving import prove as prove
     from corral.api.overview import Status as Status
     from corral.api.overview import status as status
+    from corral.api.proving import prove as prove
 
 _HOMES: Final = MappingProxyType(
     {
-        "clusters": ("known_clusters", "spec_of"),
+        "batch": (
+            *("JobHandle", "JobInfo", "JobOutcome", "JobSpec", "RankLine", "cancel"),
+            *("job_script", "job_spec", "jobs", "logs", "run", "submit"),
+        ),
+        "clusters": ("known_clusters", "looks_like_file", "spec_of"),
         "converge": ("Approve", "apply", "down", "plan", "up"),
         "files": ("lint", "load", "rehearsal", "schema", "starting_file"),
         "imaging": ("build_image", "images", "remove_images"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import ValidationError
 
 from corral.apply.journal import read_journal
@@ -38,6 +40,11 @@ def spec_of(name: str) -> ClusterSpec:
             tail=str(error),
             hint="name the cluster file instead of the cluster's name",
         ) from error
+
+
+def looks_like_file(text: str) -> bool:
+    """True for what can be no cluster's name, or is the name of a file here."""
+    return "/" in text or text.endswith((".yaml", ".yml")) or Path(text).is_file()
 
 
 def _recorded(name: str) -> object | None:

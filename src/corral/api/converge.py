@@ -53,13 +53,15 @@ async def apply(spec: ClusterSpec, wanted: Plan, emit: Emit = ignore) -> None:
             await _apply(session, wanted, emit)
 
 
-async def up(spec: ClusterSpec, emit: Emit = ignore, approve: Approve = lambda _: True) -> bool:
+async def up(spec: ClusterSpec, emit: Emit = ignore, approve: Approve | None = None) -> bool:
     """Plan and apply until nothing is left to do.
 
     Args:
         spec: the cluster.
         emit: told of all that happens.
-        approve: asked with each plan that is not empty; False stops before it is applied.
+        approve: asked with each plan that is not empty; False stops before it is applied. While a
+            person thinks machines may move, so they are read again before an approved plan is
+            applied. None: yes to all, at once.
 
     Returns:
         True when the cluster is as declared, False when ``approve`` said no.
@@ -73,10 +75,10 @@ async def up(spec: ClusterSpec, emit: Emit = ignore, approve: Approve = lambda _
                 look = await _looked(session, emit)
                 if look.plan.empty:
                     return True
-                if not approve(look.plan):
+                if approve is not None and not approve(look.plan):
                     return False
                 try:
-                    await _apply(session, look.plan, emit)
+                    await _apply(session, look.plan, emit, look if approve is None else None)
                 except CorralError as error:
                     if error.code is not Code.STALE_PLAN:
                         raise
@@ -123,13 +125,14 @@ async def _looked(session: Session, emit: Emit) -> Look:
     return look
 
 
-async def _apply(session: Session, wanted: Plan, emit: Emit) -> None:
+async def _apply(session: Session, wanted: Plan, emit: Emit, look: Look | None = None) -> None:
+    """Do the plan; ``look`` is the one it was made from, when it was made just now."""
+    now = look or await session.look()
+    require_fresh(wanted, digest(session.spec), now.plan.observed)
     journal = Journal(cluster_dir(session.spec.name) / "journal.jsonl", secrets.token_hex(4))
     journal.write("spec", {"spec": session.spec.model_dump(mode="json")})
     journal.write("plan", {"plan": wanted.as_dict()})
     noted = journal.following(emit)
-    now = await session.look()
-    require_fresh(wanted, digest(session.spec), now.plan.observed)
     begin = time.monotonic()
     if wanted.machines:
         noted(Event(Kind.PHASE_STARTED, "machines", total=len(wanted.machines)))

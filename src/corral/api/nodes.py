@@ -12,7 +12,7 @@ from ClusterShell.NodeSet import NodeSetParseError  # pyright: ignore[reportMiss
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, sh
-from corral.hosts.target import SshTarget
+from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import Result, check
 from corral.providers import providers_of
 from corral.spec.models import ClusterSpec
@@ -82,7 +82,7 @@ async def ssh_argv(spec: ClusterSpec, node: str, command: Sequence[str] = ()) ->
         raise CorralError(
             Code.NOT_FOUND, "does not run", node=name, hint="start it with: corral up FILE"
         )
-    return _login(provider.ssh_target(name), name, command)
+    return login(provider.ssh_target(name), name, command)
 
 
 async def drain(spec: ClusterSpec, nodes: str, reason: str) -> dict[str, str]:
@@ -143,6 +143,36 @@ def chosen(spec: ClusterSpec, nodes: str) -> list[str]:
     return names
 
 
+def login(target: SshTarget, node: str, command: Sequence[str]) -> list[str]:
+    """The ssh command line of a person: with a terminal, and with no shared connection.
+
+    Args:
+        target: how the node is reached.
+        node: its name, under which its host key is pinned.
+        command: what to run there, joined and given to the login shell as ssh does; empty: that
+            shell itself.
+    """
+    argv = ["ssh"]
+    if target.known_hosts is not None:
+        trust = {
+            "UserKnownHostsFile": f'"{target.known_hosts}"',
+            "GlobalKnownHostsFile": "none",
+            "HostKeyAlias": node,
+            "StrictHostKeyChecking": "yes",
+            "CheckHostIP": "no",
+            "UpdateHostKeys": "no",
+        }
+        argv += ["-F", "none", *(part for k, v in trust.items() for part in ("-o", f"{k}={v}"))]
+    if target.key is not None:
+        argv += ["-i", str(target.key), "-o", "IdentitiesOnly=yes", "-o", "IdentityAgent=none"]
+    argv += target.options
+    # As target.arguments does: port 22 is said only where no config of the user's says another.
+    if target.known_hosts is not None or target.port != SSH_PORT:
+        argv += ["-p", str(target.port)]
+    argv += ["-l", target.user, "--", target.address]
+    return [*argv, *command]
+
+
 def _command(command: Sequence[str]) -> Script:
     if not command:
         raise CorralError(
@@ -158,27 +188,6 @@ def _outcome(node: str, answer: Result | CorralError) -> Outcome:
     if isinstance(answer, CorralError):
         return Outcome(node, error=answer)
     return Outcome(node, answer.status, answer.stdout, answer.stderr)
-
-
-def _login(target: SshTarget, node: str, command: Sequence[str]) -> list[str]:
-    """For a person: a terminal, the user's own escapes and forwarding; no shared connection."""
-    argv = ["ssh"]
-    if target.known_hosts is not None:
-        trust = {
-            "UserKnownHostsFile": f'"{target.known_hosts}"',
-            "GlobalKnownHostsFile": "none",
-            "HostKeyAlias": node,
-            "StrictHostKeyChecking": "yes",
-            "CheckHostIP": "no",
-            "UpdateHostKeys": "no",
-        }
-        argv += ["-F", "none", *(part for k, v in trust.items() for part in ("-o", f"{k}={v}"))]
-    if target.key is not None:
-        argv += ["-i", str(target.key), "-o", "IdentitiesOnly=yes", "-o", "IdentityAgent=none"]
-    # As target.arguments does: port 22 is said only where no config of the user's could say better.
-    argv += [*target.options, "-p", str(target.port)]
-    argv += ["-l", target.user, "--", target.address]
-    return [*argv, *([str(sh("{words}", words=list(command)))] if command else [])]
 
 
 async def _update(spec: ClusterSpec, nodes: str, change: Script) -> dict[str, str]:

@@ -13,12 +13,12 @@ from corral.errors import CorralError
 from corral.hosts.quote import NOTHING, Script, join, sh
 from corral.hosts.transport import Result
 from corral.prove.context import ProveContext
-from corral.prove.survey import SlurmNode, parse_nodes, sections, units_of
+from corral.prove.survey import sections, units_of
+from corral.slurm.states.nodes import NodeInfo, parse_nodes
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, users_of
 
 TIMEOUT: Final = 40.0
-_FIELD: Final = re.compile(r"(?:^|\s)(\w+)=(\S*)")
 _GPU: Final = re.compile(r"(?:^|,)gpu(?::[^:,(]+)?:(\d+)")
 
 
@@ -111,23 +111,31 @@ def judge(
     absent: Mapping[str, str],
 ) -> Status:
     """The status from what the nodes told (sections of their output); pure."""
-    lead = told.get(controller, {})
-    main = {} if isinstance(lead, CorralError) else lead
-    text = main.get("nodes", "")
-    known, details = parse_nodes(text), _details(text)
+    lead = told.get(controller)
+    main: Mapping[str, str] = {} if lead is None or isinstance(lead, CorralError) else lead
+    known, silence = _known(main.get("nodes", ""))
     nodes = tuple(
-        _node(name, told.get(name), absent.get(name, ""), known.get(name), details.get(name, {}))
+        _node(name, told.get(name), absent.get(name, ""), known.get(name))
         for name in (node.name for node in nodes_of(spec))
     )
     jobs = Counter(line.strip().lower() for line in main.get("queue", "").splitlines() if line)
-    answers = bool(known)
     version = next((node.version for node in known.values() if node.version), "")
-    troubles = tuple(t for node in nodes for t in _troubles(node, controller, answers))
-    if not answers:
-        last = text.strip().splitlines()[-1:] or ["no answer"]
+    troubles = [t for node in nodes for t in _troubles(node, controller, answers=not silence)]
+    if silence:
         hint = f"read: corral exec -n {controller} -- journalctl -u slurmctld -n 30"
-        troubles = (Trouble("slurmctld", f"does not answer: {last[0]}", hint), *troubles)
-    return Status(spec.name, controller, version, nodes, dict(sorted(jobs.items())), troubles)
+        troubles.insert(0, Trouble("slurmctld", f"does not answer: {silence}", hint))
+    return Status(
+        spec.name, controller, version, nodes, dict(sorted(jobs.items())), tuple(troubles)
+    )
+
+
+def _known(text: str) -> tuple[dict[str, NodeInfo], str]:
+    """The nodes as Slurm knows them, or why it does not say."""
+    try:
+        found = {node.name: node for node in parse_nodes(text)}
+    except CorralError as error:
+        return {}, (error.tail or str(error)).strip()
+    return found, "" if found else "it knows no node"
 
 
 def _script(context: ProveContext, name: str) -> Script:
@@ -144,17 +152,11 @@ def _script(context: ProveContext, name: str) -> Script:
     return join([head, ask if name == context.controller else NOTHING])
 
 
-def _details(text: str) -> dict[str, dict[str, str]]:
-    lines = (dict(_FIELD.findall(line)) for line in text.splitlines())
-    return {fields["NodeName"]: fields for fields in lines if "NodeName" in fields}
-
-
 def _node(
     name: str,
     told: Mapping[str, str] | CorralError | None,
     absent: str,
-    slurm: SlurmNode | None,
-    fields: Mapping[str, str],
+    slurm: NodeInfo | None,
 ) -> NodeStatus:
     if absent or told is None:
         return NodeStatus(name, "absent", absent or "its machine does not run")
@@ -167,21 +169,25 @@ def _node(
         return NodeStatus(name, "unknown", "Slurm does not know it", load=load, services=services)
     return NodeStatus(
         name,
-        slurm.state.lower(),
+        str(slurm.state).lower(),
         slurm.reason,
-        slurm.usable,
+        slurm.state.usable,
         slurm.cpus,
-        slurm.cpus_taken,
-        slurm.memory,
-        int(_float(fields.get("AllocMem", "")) or 0),
-        slurm.gpus,
-        sum(int(count) for count in _GPU.findall(fields.get("GresUsed", ""))),
+        slurm.cpus_used,
+        slurm.memory_mib,
+        int(_float(slurm.fields.get("AllocMem", "")) or 0),
+        _gpus(slurm.gres),
+        _gpus(slurm.fields.get("GresUsed", "")),
         load,
         services,
     )
 
 
-def _troubles(node: NodeStatus, controller: str, slurm_answers: bool) -> list[Trouble]:
+def _gpus(gres: str) -> int:
+    return sum(int(count) for count in _GPU.findall(gres))
+
+
+def _troubles(node: NodeStatus, controller: str, *, answers: bool) -> list[Trouble]:
     found = [
         Trouble(
             f"{unit} on {node.node}",
@@ -192,7 +198,7 @@ def _troubles(node: NodeStatus, controller: str, slurm_answers: bool) -> list[Tr
         for unit, state in (node.services or {}).items()
         if state != "active"
     ]
-    about_node = node.state in ("absent", "unreachable") or (slurm_answers and not node.usable)
+    about_node = node.state in ("absent", "unreachable") or (answers and not node.usable)
     if about_node:
         reason = f": {node.reason}" if node.reason else ""
         found.append(Trouble(node.node, f"{node.state}{reason}", _hint(node, controller)))

@@ -13,6 +13,7 @@ from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.facts import FACTS, Facts, parse_facts
 from corral.hosts.fleet import Fleet
 from corral.hosts.state_dir import cluster_dir
+from corral.hosts.transport import Result
 from corral.prove.catalog import CHECKS, GROUPS
 from corral.prove.check import Check
 from corral.prove.context import ProveContext
@@ -69,6 +70,8 @@ async def _facts(spec: ClusterSpec, fleet: Fleet) -> dict[str, Facts | None]:
     found: dict[str, Facts | None] = {}
     for node in nodes_of(spec):
         answer = answers.get(node.name)
-        good = answer is not None and not isinstance(answer, CorralError) and answer.ok
-        found[node.name] = parse_facts(node.name, answer.stdout) if good else None
+        if isinstance(answer, Result) and answer.ok:
+            found[node.name] = parse_facts(node.name, answer.stdout)
+        else:
+            found[node.name] = None
     return found

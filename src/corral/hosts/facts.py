@@ -59,8 +59,9 @@ class Facts:
     gpus: tuple[Gpu, ...] = ()
     nics: tuple[Nic, ...] = ()
     slurm: str = ""  # 24.11.5; "" when not installed
-    slurm_candidate: str = ""  # what the package source offers
+    slurm_candidate: str = ""  # what the package source offers; asked only while none is installed
     plugins: frozenset[str] = field(default_factory=frozenset[str])
+    swap_limit: bool = False  # memory.memsw.* (v1) or memory.swap.max (v2): the kernel limits swap
 
     def as_dict(self) -> dict[str, object]:
         """JSON-ready fields, always in the same order; ``from_dict`` reads them back."""
@@ -144,6 +145,7 @@ def _facts(node: str, parts: readings.Sections) -> Facts:
         slurm=readings.slurm(parts),
         slurm_candidate=readings.candidate(parts),
         plugins=readings.plugins(parts),
+        swap_limit=readings.swap_limit(parts),
     )
 
 

@@ -20,7 +20,7 @@ MARK: Final = "@@ "
 Sections = Mapping[str, str]
 
 _HEAD: Final = (
-    sh("echo '@@ os'; cat /etc/os-release /dev/null"),
+    sh("echo '@@ os'; grep -E '^(ID|VERSION_ID)=' /etc/os-release"),
     sh("echo '@@ kernel'; uname -r"),
     sh("echo '@@ time'; date +%s"),
     sh("echo '@@ pid1'; cat /proc/1/comm; [ ! -d /run/systemd/system ] || echo booted"),
@@ -31,6 +31,10 @@ _HEAD: Final = (
 # slurmd's own view is what slurmctld will compare with; lscpu counts online CPUs only.
 _CPU: Final = sh(
     """\
+echo '@@ swap'
+for f in /sys/fs/cgroup/memory/memory.memsw.limit_in_bytes /sys/fs/cgroup/*/memory.swap.max; do
+  if [ -e "$f" ]; then echo accounted; break; fi
+done
 echo '@@ slurmd'
 if command -v slurmd >/dev/null; then slurmd -C 2>/dev/null; fi
 echo '@@ lscpu'
@@ -83,16 +87,19 @@ if command -v nvidia-smi >/dev/null; then
 fi"""
 )
 
+# apt-cache is asked only while Slurm is missing: without its pkgcache.bin (container images switch
+# it off) it reads all package lists, half a second of CPU each time.
 # Plugins of the kinds on which a choice depends; all of them would be a hundred names per node.
 _SLURM: Final = sh(
     """\
 echo '@@ version'
+v=
 for c in slurmd slurmctld slurmdbd sackd scontrol; do
-  if command -v $c >/dev/null; then $c -V; break; fi
+  if command -v $c >/dev/null; then v=$c; $c -V; break; fi
 done
 echo '@@ candidate'
-if command -v apt-cache >/dev/null; then
-  LC_ALL=C apt-cache policy slurmd slurm-smd-slurmd 2>/dev/null
+if [ -z "$v" ] && command -v apt-cache >/dev/null; then
+  LC_ALL=C apt-cache policy slurmd slurm-smd-slurmd 2>/dev/null | grep Candidate:
 fi
 echo '@@ plugins'
 for p in auth cgroup cred data_parser gpu metrics mpi serializer switch tls topology; do
@@ -217,6 +224,11 @@ def cgroup(parts: Sections) -> CgroupMode:
     if "cgroup2" in kinds:
         return "hybrid" if "cgroup" in kinds else "v2"
     return "v1" if "cgroup" in kinds else "none"
+
+
+def swap_limit(parts: Sections) -> bool:
+    """True when the kernel can limit a job's swap (facts recorded before this was read: False)."""
+    return parts.get("swap", "").strip() == "accounted"
 
 
 def systemd(parts: Sections) -> bool:

@@ -1,4 +1,4 @@
-"""Where Corral keeps what belongs to one cluster on the machine it runs on: keys, host keys, journal.
+"""Where Corral keeps what belongs to one cluster on its own machine: keys, host keys, journal.
 
 It is no state file: nothing here says what a cluster is like, that is always observed.
 """

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from corral.errors import Code, CorralError
-from corral.hosts.quote import Script
+from corral.hosts.quote import reread
 from corral.state.base import Change, Gate, Impact, SecretRef
 
 FORMAT = 1
@@ -128,7 +128,7 @@ def _change(data: Mapping[str, Any]) -> Change:
         summary=data["summary"],
         before=data["before"],
         after=data["after"],
-        script=Script(data["script"]),
+        script=reread(data["script"]),
         impact=Impact[data["impact"].upper()],
         secrets=tuple(SecretRef(**s) for s in data["secrets"]),
     )
@@ -138,8 +138,8 @@ def _gate(data: Mapping[str, Any]) -> Gate:
     return Gate(
         name=data["name"],
         node=data["node"],
-        script=Script(data["script"]),
+        script=reread(data["script"]),
         timeout=data["timeout"],
         hint=data["hint"],
-        diagnose=Script(data["diagnose"]),
+        diagnose=reread(data["diagnose"]),
     )

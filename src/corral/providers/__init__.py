@@ -1,1 +1,22 @@
-"""Where machines come from."""
+"""Where machines come from: one class per provider, made from the cluster file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from corral.providers.base import Provider
+from corral.providers.embedded import EmbeddedProvider
+from corral.providers.ssh import SshProvider
+from corral.spec.models import ClusterSpec
+
+PROVIDERS: Final[Mapping[str, type[EmbeddedProvider] | type[SshProvider]]] = MappingProxyType(
+    {"embedded": EmbeddedProvider, "ssh": SshProvider}
+)
+"""Provider by the word in the cluster file."""
+
+
+def providers_of(spec: ClusterSpec) -> tuple[Provider, ...]:
+    """The providers that a cluster file names, each once, in its order."""
+    return tuple(PROVIDERS[word](spec) for word in dict.fromkeys(g.provider for g in spec.groups))

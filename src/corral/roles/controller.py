@@ -5,7 +5,7 @@ from __future__ import annotations
 from corral.hosts.quote import Script, sh
 from corral.roles.base import key
 from corral.roles.site import Site
-from corral.slurm.conf.cluster import DATABASE, JWT_KEY
+from corral.slurm.conf.cluster import DATABASE, JWT_KEY, MARIADB_CONF
 from corral.slurm.conf.keys import impact_of
 from corral.state.accounts import UserAccount
 from corral.state.base import Gate, Impact, Resource, StageWanted, Wanted
@@ -18,17 +18,6 @@ ETC = "/etc/slurm"
 REST_PORT = 6820
 REST_UID = 64031
 ACCOUNT = "corral"
-
-# MariaDB on the unix socket only. Lock time-out and buffers as accounting.html asks, the buffers
-# small enough for a laptop.
-MARIADB_CONF = """\
-# Written by Corral. slurmdbd is the only client and comes over the unix socket.
-[mysqld]
-skip-networking
-innodb_buffer_pool_size=256M
-innodb_log_file_size=64M
-innodb_lock_wait_timeout=900
-"""
 
 REST_DROP_IN = f"""\
 # Written by Corral. slurmrestd must run neither as root nor as SlurmUser (slurmrestd(8)), and its

@@ -47,7 +47,7 @@ def cluster_conf(site: Site) -> ClusterConf:
             )
             for p in partitions_of(spec)
         ),
-        swap_limit=False,
+        swap_limit=all(site.facts[node.name].swap_limit for node in site.compute),
     )
 
 

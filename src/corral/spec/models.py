@@ -10,19 +10,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,38}[a-z0-9]$|^[a-z]$")]
-HostList = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.,\[\]-]{0,4095}$")]
-HostName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
-Address = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.:-]{0,253}[A-Za-z0-9])?$")]
-AbsolutePath = Annotated[
-    str, Field(pattern=r"^(/\.?[A-Za-z0-9_][A-Za-z0-9._+-]*){1,32}$", max_length=1024)
-]
-ImageName = Annotated[str, Field(pattern=r"^[A-Za-z0-9/.]([A-Za-z0-9._/:@+-]{0,253}[A-Za-z0-9])?$")]
-UserName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]{0,30}$")]
-Feature = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
-GpuType = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
-VersionRange = Annotated[str, Field(pattern=r"^(>=|==|~=)?\d\d\.\d\d(\.\d{1,2})?$")]
-TimeLimit = Annotated[str, Field(pattern=r"^(infinite|(\d{1,3}-)?\d{1,3}(:[0-5]\d){0,2})$")]
+from corral.spec import texts
+
+Name = Annotated[str, Field(pattern=texts.NAME.pattern)]
+HostList = Annotated[str, Field(pattern=texts.HOST_LIST.pattern)]
+HostName = Annotated[str, Field(pattern=texts.HOST_NAME.pattern)]
+Address = Annotated[str, Field(pattern=texts.ADDRESS.pattern)]
+AbsolutePath = Annotated[str, Field(pattern=texts.ABSOLUTE_PATH.pattern, max_length=1024)]
+ImageName = Annotated[str, Field(pattern=texts.IMAGE_NAME.pattern, max_length=255)]
+UserName = Annotated[str, Field(pattern=texts.USER_NAME.pattern)]
+Feature = Annotated[str, Field(pattern=texts.FEATURE.pattern)]
+GpuType = Annotated[str, Field(pattern=texts.GPU_TYPE.pattern)]
+VersionRange = Annotated[str, Field(pattern=texts.VERSION_RANGE.pattern)]
+TimeLimit = Annotated[str, Field(pattern=texts.TIME_LIMIT.pattern)]
+Interface = Annotated[str, Field(pattern=texts.INTERFACE.pattern)]
 ImpactWord = Literal["none", "reload", "restart", "drain", "reboot", "recreate", "refused"]
 
 
@@ -110,7 +111,7 @@ class Partition(Model):
 class DataNetwork(Model):
     """The network between GPUs (NCCL), apart from the control network."""
 
-    interface: Annotated[str, Field(pattern=r"^[a-z][a-z0-9._-]{0,14}$")] | None = about(
+    interface: Interface | None = about(
         "none", "Interface name; left out: the one of the node's address.", default=None
     )
     fabric: Literal["ethernet", "infiniband", "roce"] = about(

@@ -6,7 +6,19 @@ from dataclasses import dataclass
 
 from ClusterShell.NodeSet import NodeSet  # pyright: ignore[reportMissingTypeStubs]
 
+from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec, NodeGroup, Partition, User
+
+__all__ = [
+    "JOB_USER",
+    "Node",
+    "controller_of",
+    "expand",
+    "fold",
+    "nodes_of",
+    "partitions_of",
+    "users_of",
+]
 
 JOB_USER = User(name="corral", uid=2000)
 
@@ -26,15 +38,6 @@ class Node:
     group: NodeGroup
     index: int
     address: str
-
-
-def expand(hostlist: str) -> list[str]:
-    """Names of a hostlist in the order written; ``node[0-2]`` gives three.
-
-    Raises:
-        ClusterShell.NodeSet.NodeSetParseError: the grammar is broken.
-    """
-    return [str(name) for name in NodeSet(hostlist)]  # pyright: ignore
 
 
 def fold(names: list[str] | tuple[str, ...]) -> str:

@@ -46,10 +46,11 @@ class Service:
     def probe(self) -> Script:
         """Three words: enabled?, running?, started with the inputs of now?"""
         return sh(
-            "{stamp}; e=$(systemctl show -p UnitFileState --value {unit}); "
-            "a=$(systemctl show -p ActiveState --value {unit}); "
-            'case "$a" in active|activating|reloading) a=running;; *) a=stopped;; esac; '
-            's=$(cat {path} 2>/dev/null); [ "$s" = "$now" ] && s=current || s=stale; '
+            "{stamp}; u=$(systemctl show -p ActiveState -p UnitFileState {unit}); "
+            "e=${{u##*UnitFileState=}}; e=${{e%%[!a-z-]*}}; "
+            'case "$u" in *ActiveState=active*|*ActiveState=activating*|*ActiveState=reloading*) '
+            "a=running;; *) a=stopped;; esac; "
+            '{{ read -r s < {path}; }} 2>/dev/null; [ "$s" = "$now" ] && s=current || s=stale; '
             'echo "${{e:-absent}} $a $s"',
             stamp=self._now(),
             unit=f"{self.unit}.service",
@@ -87,7 +88,7 @@ class Service:
 
     def _now(self) -> Script:
         return sh(
-            "now=$(cat /dev/null {inputs} 2>/dev/null | sha256sum | cut -d' ' -f1)",
+            "now=$(cat /dev/null {inputs} 2>/dev/null | sha256sum); now=${{now%% *}}",
             inputs=self.inputs,
         )
 

@@ -1,0 +1,152 @@
+"""The one table that ``./demo`` ends with, made from what the commands said as JSON.
+
+    demo_table.py FOLDER CLUSTER_FILE
+
+FOLDER holds ``phases`` (name, begin, end, status in tab-separated lines) and the verbs' answers:
+up.json, status.json, and train.log with what the ranks printed. Ends with status 1 unless every
+phase ended well, no check failed, and the model was trained by all ranks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from corral.api import load
+from corral.spec.nodes import fold
+
+RANKS = 3
+CORRAL = (".venv/bin/" if os.geteuid() == 0 else "sudo .venv/bin/") + "corral"
+NEXT = """
+next:  {corral} status -c {name}
+       {corral} run -c {name} examples/train_digits.py --nodes 2 --gpus-per-node 2
+       {corral} ssh -c {name} node0
+       ./demo --down"""
+AFTER_FAILURE = """
+next:  read the hint of the error above, then ./demo again: it goes on from there
+       ./demo --down removes what is there"""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """When a phase ran (unix seconds) and how it ended."""
+
+    begin: float
+    end: float
+    status: int
+
+
+def phases_of(folder: Path) -> dict[str, Phase]:
+    """The phases that ran. ``corral up`` proves too; when that began stands in its proof."""
+    found: dict[str, Phase] = {}
+    for line in (folder / "phases").read_text().splitlines():
+        name, begin, end, status = line.split("\t")
+        # bash writes EPOCHREALTIME with the decimal sign of the locale.
+        found[name] = Phase(*(float(t.replace(",", ".")) for t in (begin, end)), int(status))
+    proof = answer(folder, "up").get("proof")
+    if proof:
+        up = found["up"]
+        found["up"] = Phase(up.begin, proof["at"], 0)
+        found["prove"] = Phase(proof["at"], up.end, 0)  # the proof itself says how it went
+    return found
+
+
+def answer(folder: Path, verb: str) -> dict[str, Any]:
+    """What a verb said, {} when it did not come to say it."""
+    file = folder / f"{verb}.json"
+    text = file.read_text().strip() if file.exists() else ""
+    return json.loads(text.splitlines()[-1]) if text else {}
+
+
+def came_of_up(folder: Path) -> str:
+    """Which nodes take jobs now."""
+    status = answer(folder, "status")
+    nodes = status.get("nodes", [])
+    usable = [node["node"] for node in nodes if node["usable"]]
+    if not usable or len(usable) < len(nodes):
+        raise ValueError(f"{len(usable)} of {len(nodes)} nodes take jobs")
+    return f"{len(usable)} nodes take jobs: {fold(usable)}, Slurm {status['slurm']}"
+
+
+def came_of_prove(folder: Path) -> str:
+    """How many checks passed."""
+    proof = answer(folder, "up")["proof"]
+    counts = Counter(result["verdict"] for result in proof["results"])
+    told = f"{counts['pass']} of {counts.total()} checks passed"
+    more = [f"{counts[v]} {word}" for v, word in (("warn", "warned"), ("skip", "skipped"))]
+    if not proof["good"]:
+        raise ValueError(f"{told}, {counts['fail']} failed")
+    return ", ".join([told, *(m for m in more if not m.startswith("0 "))])
+
+
+def came_of_train(folder: Path) -> str:
+    """How good the model is, as rank 0 says in its last line."""
+    found = re.findall(r"^0: RESULT (\{.*\})$", (folder / "train.log").read_text(), flags=re.M)
+    result = json.loads(found[-1]) if found else {}
+    if result.get("world_size") != RANKS:
+        raise ValueError(f"the model was not trained by {RANKS} ranks")
+    share = f"{result['accuracy']:.1%}"
+    return f"accuracy {share} on digits it never saw, PyTorch DDP over {RANKS} nodes"
+
+
+JUDGES: dict[str, Callable[[Path], str]] = {
+    "install": lambda _: "packages of the distribution",
+    "venv": lambda _: ".venv from requirements.lock",
+    "image": lambda folder: str(answer(folder, "image")["reference"]),
+    "up": came_of_up,
+    "prove": came_of_prove,
+    "train": came_of_train,
+}
+
+
+def row(folder: Path, name: str, phase: Phase | None) -> tuple[bool, str, str]:
+    """One phase: is it good, what came of it, its seconds."""
+    if phase is None:
+        return False, "[dim]not reached[/dim]", ""
+    try:
+        if phase.status:
+            raise ValueError(f"failed with status {phase.status}, see above")
+        good, text = True, JUDGES[name](folder)
+    except (ValueError, KeyError, OSError) as error:
+        good, text = False, f"[bold red]{escape(str(error))}[/bold red]"
+    return good, text, f"{phase.end - phase.begin:.1f}"
+
+
+def main(folder: Path, cluster_file: str) -> int:
+    """Print the table; 1 when anything is not good."""
+    phases = phases_of(folder)
+    title = f"corral: {cluster_file}"
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.ROUNDED)
+    table.add_column("phase")
+    table.add_column("what came of it")
+    table.add_column("seconds", justify="right")
+    rows = {name: row(folder, name, phases.get(name)) for name in JUDGES}
+    for name, (_, text, seconds) in rows.items():
+        table.add_row(name, text, seconds)
+    good = all(fine for fine, _, _ in rows.values())
+    verdict = "[green]good[/green]" if good else "[bold red]NOT good[/bold red]"
+    seconds = max(p.end for p in phases.values()) - min(p.begin for p in phases.values())
+    table.add_section()
+    table.add_row("", verdict, f"{seconds:.1f}")
+    console = Console(width=None if sys.stdout.isatty() else 100)
+    console.print(table)
+    name = load(Path(cluster_file)).name
+    todo = NEXT.format(corral=CORRAL, name=name) if good else AFTER_FAILURE
+    console.print(todo, highlight=False)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2]))

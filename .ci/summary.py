@@ -1,0 +1,63 @@
+"""Adds up what ``./test`` ran: lint results and each suite's junit file, skips with their reasons.
+
+The last line is ``N passed, N failed, N skipped``: CI reads it. A suite without a complete junit
+file (killed, or broken before it began) counts as failed.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree as ET  # only files that pytest has just written are read
+
+from rich.console import Console
+from rich.table import Table
+
+
+def suite_counts(junit: Path, reasons: Counter[tuple[str, str]]) -> Counter[str]:
+    """Count one suite's cases; ``reasons`` collects (suite, why) of those skipped."""
+    counts: Counter[str] = Counter()
+    try:
+        cases = list(ET.parse(junit).getroot().iter("testcase"))  # noqa: S314
+    except ET.ParseError:
+        return Counter(failed=1)
+    for case in cases:
+        outcome = {child.tag for child in case}
+        if outcome & {"failure", "error"}:
+            counts["failed"] += 1
+        elif "skipped" in outcome:
+            counts["skipped"] += 1
+            skipped = case.find("skipped")
+            reasons[junit.stem, skipped.get("message", "") if skipped is not None else ""] += 1
+        else:
+            counts["passed"] += 1
+    return counts if cases else Counter(failed=1)
+
+
+def main(out: Path) -> int:
+    """Print the table and the last line; 1 when anything failed."""
+    reasons: Counter[tuple[str, str]] = Counter()
+    table = Table("suite", "passed", "failed", "skipped", title="./test")
+    total: Counter[str] = Counter()
+    rows = {"lint": Counter[str]()}
+    for line in (out / "lint").read_text().splitlines():
+        rows["lint"]["passed" if line.endswith("\t0") else "failed"] += 1
+    by_age = sorted(out.glob("*.xml"), key=lambda x: x.stat().st_mtime)  # as they ran
+    rows |= {x.stem: suite_counts(x, reasons) for x in by_age}
+    for suite, counts in rows.items():
+        total += counts
+        table.add_row(suite, *(str(counts[k]) for k in ("passed", "failed", "skipped")))
+    console = Console(width=None if sys.stdout.isatty() else 100)
+    console.print(table)
+    for (suite, why), number in sorted(reasons.items()):
+        text = re.sub(r"\s+", " ", why) or "no reason given"
+        console.print(f"skipped in {suite} ({number}): {text}", markup=False, highlight=False)
+    # print, not the console: the line stands alone, unwrapped and without colour.
+    print(f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
+    return 1 if total["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

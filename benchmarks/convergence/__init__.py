@@ -1,0 +1,1 @@
+"""Convergence of Corral, ansible-core and pyinfra on the same nodes."""

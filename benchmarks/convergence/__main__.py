@@ -1,0 +1,182 @@
+"""Convergence against ansible-core and pyinfra: the same work, the same nodes, one run.
+
+    .venv/bin/python -m benchmarks.convergence [--nodes 8] [--rtt 80] [--repeat 3]
+
+Makes NODES embedded nodes and an environment with both peers (requirements-bench.lock), and times
+whole processes: fresh nodes, then nothing to do; without and with RTT milliseconds added to each
+round trip by a delaying ProxyCommand. Medians of the repeats; each result is checked on every node.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.convergence import peers, work
+from benchmarks.machine import machine
+from corral.events import ignore
+from corral.hosts.fleet import Fleet
+from corral.hosts.openssh import OpenSSH
+from corral.hosts.quote import Script
+from corral.hosts.state_dir import cluster_dir
+from corral.hosts.transport import Result
+from corral.providers import providers_of
+from corral.spec.models import ClusterSpec, NodeGroup
+
+REPO = Path(__file__).parents[2]
+NAME = "bench"
+Command = Callable[[Path, peers.Inventory], list[str]]
+
+
+def corral(folder: Path, inventory: peers.Inventory) -> list[str]:
+    """Corral's engine on the same inventory."""
+    (folder / "inventory.json").write_text(json.dumps(inventory))
+    module = "benchmarks.convergence.corral_engine"
+    return [sys.executable, "-m", module, str(folder / "inventory.json")]
+
+
+ENGINES: dict[str, Command] = {
+    "corral": corral,
+    "pyinfra": peers.pyinfra,
+    "ansible-core": peers.ansible,
+}
+
+
+def spec(nodes: int) -> ClusterSpec:
+    """Bare embedded nodes."""
+    group = NodeGroup(name="n", provider="embedded", nodes=f"b[0-{nodes - 1}]", memory_mib=1024)
+    return ClusterSpec(corral="v1", name=NAME, groups=(group,))
+
+
+async def machines(nodes: int) -> dict[str, dict[str, str]]:
+    """Make the nodes; gives how each is reached."""
+    (provider,) = providers_of(spec(nodes))
+    await provider.apply(provider.plan(await provider.observe()), ignore)
+    found: dict[str, dict[str, str]] = {}
+    for node in provider.nodes:
+        target = provider.ssh_target(node.name)
+        found[node.name] = {
+            "address": target.address,
+            "key": str(target.key),
+            "known_hosts": str(target.known_hosts),
+            "proxy": "",
+        }
+    return found
+
+
+async def on_all(inventory: peers.Inventory, script: str) -> list[str]:
+    """Run a script of ours on all nodes, without delay; gives what each printed."""
+    (provider,) = providers_of(spec(len(inventory)))
+    await provider.observe()
+    with tempfile.TemporaryDirectory() as control:
+        fleet = Fleet({n: OpenSSH(n, provider.ssh_target(n), Path(control)) for n in inventory})
+        answers = await fleet.all(Script(script))
+        await fleet.close()
+    return [a.stdout if isinstance(a, Result) else str(a) for a in answers.values()]
+
+
+def timed(engine: str, inventory: peers.Inventory, venv: Path) -> float:
+    """Seconds of one whole process.
+
+    Raises:
+        SystemExit: it failed, or the nodes do not hold what they should.
+    """
+    with tempfile.TemporaryDirectory(prefix="cb") as name:
+        folder = Path(name)
+        argv = ENGINES[engine](folder, inventory)
+        cwd = REPO if engine == "corral" else folder
+        env = {**os.environ, "PATH": f"{venv}/bin:{os.environ['PATH']}", "PYINFRA_PROGRESS": "off"}
+        begin = time.perf_counter()
+        done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+        seconds = time.perf_counter() - begin
+        log = folder / "log"
+        log.write_text(done.stdout + done.stderr)
+        if done.returncode != 0:
+            raise SystemExit(f"{engine} failed:\n{(done.stdout + done.stderr)[-3000:]}")
+    bad = [
+        a for a in asyncio.run(on_all(inventory, work.CHECK)) if a.strip() != work.CHECKED.strip()
+    ]
+    if bad:
+        raise SystemExit(f"{engine} left a node wrong: {bad[0]!r}")
+    return seconds
+
+
+def peers_venv() -> Path:
+    """An environment with both peers, made from the lock file once."""
+    venv = Path(tempfile.gettempdir()) / "corral-bench-venv"
+    if not (venv / "bin" / "pyinfra").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+        pip = [str(venv / "bin" / "pip"), "install", "-q", "--require-hashes"]
+        subprocess.run([*pip, "-r", str(REPO / "requirements-bench.lock")], check=True)
+    return venv
+
+
+def measure(
+    inventory: peers.Inventory, rtt: int, repeat: int, venv: Path
+) -> dict[tuple[str, str], float]:
+    """Median seconds by (engine, state of the nodes)."""
+    delay = [sys.executable, str(Path(__file__).with_name("delay.py")), "%h", "%p", str(rtt)]
+    proxy = shlex.join(delay).replace("'%h'", "%h").replace("'%p'", "%p") if rtt else ""
+    for at in inventory.values():
+        at["proxy"] = proxy
+    found: dict[tuple[str, str], float] = {}
+    for engine in ENGINES:
+        fresh, idle = [], []
+        for _ in range(repeat):
+            asyncio.run(on_all(inventory, work.UNDO))
+            fresh.append(timed(engine, inventory, venv))
+            idle.append(timed(engine, inventory, venv))
+        found[engine, "fresh"] = statistics.median(fresh)
+        found[engine, "nothing to do"] = statistics.median(idle)
+    return found
+
+
+def main() -> None:
+    """Make nodes, measure, print, remove."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=8)
+    parser.add_argument("--rtt", type=int, default=80)
+    parser.add_argument("--repeat", type=int, default=3)
+    args = parser.parse_args()
+    venv = peers_venv()
+    inventory = asyncio.run(machines(args.nodes))
+    what = f"{work.ACTIONS} actions on {args.nodes} embedded nodes"
+    title = f"{what}, whole process, median of {args.repeat}"
+    table = Table(title=f"{title}\n{machine()}")
+    for name in ("round trip", "nodes are", *(f"{e} s" for e in ENGINES), "pyinfra /", "ansible /"):
+        table.add_column(name, justify="right")
+    try:
+        for rtt in (0, args.rtt):
+            got = measure(inventory, rtt, args.repeat, venv)
+            for state in ("fresh", "nothing to do"):
+                ours = got["corral", state]
+                table.add_row(
+                    f"+{rtt} ms",
+                    state,
+                    *(f"{got[engine, state]:.2f}" for engine in ENGINES),
+                    f"{got['pyinfra', state] / ours:.1f}",
+                    f"{got['ansible-core', state] / ours:.1f}",
+                )
+    finally:
+        (provider,) = providers_of(spec(args.nodes))
+        asyncio.run(provider.destroy(ignore))
+        shutil.rmtree(cluster_dir(NAME, create=False), ignore_errors=True)
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()

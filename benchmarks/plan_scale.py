@@ -1,0 +1,154 @@
+"""Plan for 100, 1,000 and 10,000 nodes from recorded facts: seconds and peak memory.
+
+Each size runs in a process of its own, so that peak memory is that size's. ``fresh`` plans bare
+machines; ``done`` plans machines that hold everything already (the daily case).
+
+    .venv/bin/python -m benchmarks.plan_scale
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.machine import machine
+from corral.hosts.facts import Facts, Gpu
+from corral.hosts.traits import Traits
+from corral.plan.make import make_plan, resources_of
+from corral.roles.cluster import wanted
+from corral.roles.site import Site
+from corral.spec.digest import digest
+from corral.spec.models import ClusterSpec, NodeGroup
+from corral.spec.models import Gpu as GpuSpec
+from corral.state.accounts import UserAccount
+from corral.state.base import Resource, Seen
+from corral.state.database import Database, SlurmAccounts
+from corral.state.files import Directory, File
+from corral.state.naming import Hostname, HostsBlock
+from corral.state.packages import Packages
+from corral.state.secret import Secret
+from corral.state.service import Service
+
+SIZES = (100, 1_000, 10_000)
+RECORDED = Facts(
+    node="n0",
+    os_id="ubuntu",
+    os_version="24.04",
+    kernel="6.8.0-60-generic",
+    cpus=224,
+    sockets=2,
+    cores_per_socket=56,
+    threads_per_core=2,
+    memory_mib=2_063_000,
+    cgroup="v2",
+    systemd=True,
+    address="10.0.0.1",
+    gpus=tuple(Gpu(f"/dev/nvidia{i}", "NVIDIA H200", 143_771) for i in range(8)),
+    slurm="24.11.5",
+    slurm_candidate="24.11.5",
+    plugins=frozenset({"auth_slurm.so", "cgroup_v2.so", "gpu_nvidia.so"}),
+)
+
+
+def site(count: int) -> tuple[ClusterSpec, dict[str, Facts], dict[str, str]]:
+    """A cluster of DGX-like nodes: its file, its facts and its addresses."""
+    group = NodeGroup(
+        name="dgx",
+        provider="ssh",
+        nodes=f"dgx[0-{count - 1}]",
+        addresses="10.0.[0-255].[1-250]",
+        gpu=GpuSpec(type="h200", count=8),
+    )
+    spec = ClusterSpec(corral="v1", name="big", groups=(group,))
+    names = [f"dgx{i}" for i in range(count)]
+    addresses = {n: f"10.{i // 62500}.{i // 250 % 250}.{i % 250 + 1}" for i, n in enumerate(names)}
+    facts = {n: replace(RECORDED, node=n, address=addresses[n]) for n in names}
+    return spec, facts, addresses
+
+
+ANSWERS: dict[type, Callable[[Any], str]] = {
+    File: lambda r: f"{r.digest} {r.mode} {r.owner}",
+    Directory: lambda r: f"{r.mode} {r.owner}",
+    HostsBlock: lambda r: r.digest,
+    Hostname: lambda r: f"{r.name} {r.name}",
+    Secret: lambda r: f"{'0' * 64} {r.mode} {r.owner}",
+    Service: lambda r: "enabled running current",
+    UserAccount: lambda r: f"user {r.uid}:{r.uid}",
+    Database: lambda r: "ready",
+    SlurmAccounts: lambda r: "\n".join(r.users),
+    Packages: lambda r: "",
+}
+"""What the probe of a machine that holds the resource prints."""
+
+
+def converged(item: Resource) -> Seen:
+    """The answer of a machine that holds the resource."""
+    return Seen(0, ANSWERS[type(item)](item))
+
+
+def measure(count: int, state: str) -> dict[str, float]:
+    """Seconds for the whole plan (roles, Slurm's files, comparison), peak memory in MiB."""
+    spec, facts, addresses = site(count)
+    traits = dict.fromkeys(facts, Traits())
+    # What the machines answered is there before the planning begins.
+    before = wanted(Site(spec, facts, traits, addresses))
+    seen = {
+        node: {r.id: converged(r) for r in items} if state == "done" else {}
+        for node, items in resources_of(before).items()
+    }
+    del before
+    begin = time.perf_counter()
+    one = Site(spec, facts, traits, addresses)
+    plan = make_plan(cluster=spec.name, spec_digest=digest(spec), stages=wanted(one), observed=seen)
+    seconds = time.perf_counter() - begin
+    if plan.empty != (state == "done"):
+        raise SystemExit(f"{count} nodes {state}: the plan is wrong")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {
+        "seconds": seconds,
+        "peak_mib": peak,
+        "changes": sum(len(s.changes) for s in plan.stages),
+    }
+
+
+def main() -> None:
+    if len(sys.argv) > 1:
+        print(json.dumps(measure(int(sys.argv[1]), sys.argv[2])))
+        return
+    table = Table(title=f"corral plan from recorded facts\n{machine()}")
+    for name in (
+        "nodes",
+        "machines hold",
+        "seconds",
+        "µs per node",
+        "peak MiB",
+        "changes (folded)",
+    ):
+        table.add_column(name, justify="right")
+    for state in ("fresh", "done"):
+        for count in SIZES:
+            argv = [sys.executable, "-m", "benchmarks.plan_scale", str(count), state]
+            out = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+            got = json.loads(out)
+            table.add_row(
+                f"{count:,}",
+                "nothing" if state == "fresh" else "all",
+                f"{got['seconds']:.2f}",
+                f"{got['seconds'] / count * 1e6:.0f}",
+                f"{got['peak_mib']:.0f}",
+                str(got["changes"]),
+            )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

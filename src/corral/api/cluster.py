@@ -1,0 +1,167 @@
+"""The use cases without async: what ``import corral`` gives."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from corral.api import batch, clusters, converge, files, overview, proving
+from corral.api import nodes as machines
+from corral.errors import CorralError
+from corral.events import Emit, ignore
+from corral.plan.model import Plan
+from corral.prove.model import Proof
+from corral.spec.models import ClusterSpec
+
+T = TypeVar("T")
+
+
+class Cluster:
+    """One cluster: plan, apply, prove, run jobs, look after its nodes, remove it.
+
+    Every method is the use case of the same name in ``corral.api``, run to its end; it raises
+    ``corral.CorralError``. Works where an event loop runs already (notebooks) as well.
+
+    Args:
+        spec: what is declared.
+        emit: told what happens while a method runs.
+    """
+
+    def __init__(self, spec: ClusterSpec, emit: Emit = ignore) -> None:
+        self.spec = spec
+        self._emit = emit
+
+    def __repr__(self) -> str:
+        return f"<corral.Cluster {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """The cluster's name."""
+        return self.spec.name
+
+    def rehearsal(self) -> Cluster:
+        """The same cluster on containers of this machine; the real one is not touched."""
+        return Cluster(files.rehearsal(self.spec)[0], self._emit)
+
+    def plan(self) -> Plan:
+        """What ``up`` would change; changes nothing."""
+        return sync(converge.plan(self.spec, self._emit))
+
+    def apply(self, plan: Plan) -> None:
+        """Do exactly what a plan says; refuses a plan that is no longer true."""
+        sync(converge.apply(self.spec, plan, self._emit))
+
+    def up(self, approve: Callable[[Plan], bool] | None = None) -> bool:
+        """Plan and apply until nothing is left to do; prove it with ``prove``.
+
+        Args:
+            approve: asked with each plan that is not empty; False stops before it is applied.
+
+        Returns:
+            True when the cluster is as declared, False when ``approve`` said no.
+        """
+        return sync(converge.up(self.spec, self._emit, approve))
+
+    def prove(self, only: Sequence[str] = ()) -> Proof:
+        """Check with evidence that the cluster works; ``only`` names checks or groups of them."""
+        return sync(proving.prove(self.spec, self._emit, only=only))
+
+    def status(self) -> overview.Status:
+        """Nodes, services and queue as they are now, and what is wrong."""
+        return sync(overview.status(self.spec))
+
+    def exec(
+        self, command: Sequence[str], nodes: str = "", *, timeout: float = 600.0
+    ) -> tuple[machines.Outcome, ...]:
+        """Run a command as root on nodes (a hostlist, "" for all), all at once."""
+        return sync(machines.execute(self.spec, command, nodes, timeout=timeout))
+
+    def drain(self, nodes: str, reason: str) -> dict[str, str]:
+        """Let nodes take no new jobs; gives Slurm's state of each."""
+        return sync(machines.drain(self.spec, nodes, reason))
+
+    def resume(self, nodes: str) -> dict[str, str]:
+        """Let drained nodes take jobs again; gives Slurm's state of each."""
+        return sync(machines.resume(self.spec, nodes))
+
+    def run(
+        self, script: str, *, on_line: batch.OnLine = lambda _: None, **fields: Any
+    ) -> batch.JobOutcome:
+        """Run a script as a job and wait for its end.
+
+        Args:
+            script: a file of this machine, or one on the cluster's shared storage.
+            on_line: called with each line that a rank prints, as it comes.
+            **fields: more fields of ``JobSpec``: nodes, gpus_per_node, time, env, args, ...
+        """
+        job = batch.job_spec({"script": script, **fields})
+        return sync(batch.run(self.spec, job, self._emit, on_line=on_line))
+
+    def submit(self, script: str, **fields: Any) -> batch.JobHandle:
+        """Hand a job to Slurm and leave it alone; ``fields`` as with ``run``."""
+        return sync(batch.submit(self.spec, batch.job_spec({"script": script, **fields})))
+
+    def jobs(self, *, ended: bool = False) -> tuple[batch.JobInfo, ...]:
+        """Jobs that wait or run, newest first; with ``ended`` also those of the last days."""
+        return sync(batch.jobs(self.spec, ended=ended))
+
+    def logs(self, job_id: int) -> tuple[batch.RankLine, ...]:
+        """What a job printed so far."""
+        lines: list[batch.RankLine] = []
+        sync(batch.logs(self.spec, job_id, self._emit, on_line=lines.append))
+        return tuple(lines)
+
+    def follow(self, job_id: int, on_line: batch.OnLine = lambda _: None) -> batch.JobOutcome:
+        """Wait until a job that Corral submitted has ended."""
+        return sync(batch.logs(self.spec, job_id, self._emit, on_line=on_line, follow=True))
+
+    def cancel(self, *job_ids: int) -> dict[int, batch.JobOutcome | CorralError]:
+        """End jobs; gives how each stood then, or why it could not be done."""
+        return sync(batch.cancel(self.spec, job_ids))
+
+    def down(self) -> tuple[str, ...]:
+        """Remove all that Corral made for the cluster; gives what was removed."""
+        return sync(converge.down(self.spec, self._emit))
+
+
+def open(path_or_name: str | os.PathLike[str], emit: Emit = ignore) -> Cluster:
+    """A cluster by its file, or by its name when it was brought up from here.
+
+    Args:
+        path_or_name: a path when it holds a slash, ends in .yaml or .yml or is a file; else a name.
+        emit: told what happens while the cluster's methods run.
+
+    Raises:
+        CorralError: the file has errors or is not there; no such cluster is known.
+    """
+    text = os.fspath(path_or_name)
+    if clusters.looks_like_file(text):
+        return Cluster(files.load(Path(text)), emit)
+    return Cluster(clusters.spec_of(text), emit)
+
+
+def sync(work: Coroutine[Any, Any, T]) -> T:
+    """Run a use case to its end, in a thread of its own where a loop runs in this one already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    ended: list[T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            ended.append(asyncio.run(work))
+        except BaseException as error:  # handed to the caller's thread
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name="corral")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return ended[0]

@@ -1,0 +1,90 @@
+"""``corral apply``: exactly what a plan says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from corral import api
+from corral.cli.approving import STATE, Approval
+from corral.cli.options import FILE, JSON, REHEARSE, YES, examples, verb_app
+from corral.cli.planview import plan_lines
+from corral.cli.ui import Ui
+from corral.cli.which import from_file
+from corral.errors import Code, CorralError, Exit
+from corral.plan.model import Plan
+
+app = verb_app()
+
+
+@app.command(
+    epilog=examples(
+        "corral plan lab.yaml --out plan.json && corral apply lab.yaml plan.json",
+        "corral apply lab.yaml --yes",
+    )
+)
+def apply(
+    file: FILE,
+    plan_file: Annotated[
+        str,
+        typer.Argument(
+            metavar="PLAN",
+            help="What `corral plan --out` wrote. Left out: a new plan is made, shown and done.",
+            show_default=False,
+        ),
+    ] = "",
+    yes: YES = False,
+    rehearse: REHEARSE = False,
+    as_json: JSON = False,
+) -> int:
+    """Do exactly what a plan says, and no more.
+
+    A plan is refused (exit status 1) when the file or the machines have changed since it was made.
+    A plan that makes machines ends when they run: plan and apply again for what they hold, or let
+    `corral up` do both.
+    """
+    ui = Ui(as_json=as_json)
+    spec = from_file(ui, file, rehearse=rehearse)
+    if plan_file:
+        wanted = _read(Path(plan_file))
+    else:
+        wanted = ui.run(lambda emit: api.plan(spec, emit), state="nothing was changed")
+    if wanted.empty:
+        ui.json({"applied": True, "plan": wanted.as_dict()})
+        ui.show(*plan_lines(wanted))
+        return Exit.GOOD
+    if not Approval(ui, yes=yes)(wanted):
+        ui.json({"applied": False, "plan": wanted.as_dict()})
+        ui.note("nothing was changed")
+        return Exit.NOT_GOOD
+    ui.run(lambda emit: api.apply(spec, wanted, emit), state=STATE)
+    ui.json({"applied": True, "plan": wanted.as_dict()})
+    flag = " --rehearse" if rehearse else ""
+    if wanted.machines:
+        ui.show(f"the machines run; next, for what they hold: corral apply {file}{flag}")
+    else:
+        ui.show(f"applied; next: corral prove {file}{flag}")
+    return Exit.GOOD
+
+
+def _read(path: Path) -> Plan:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise CorralError(
+            Code.NOT_FOUND, f"no plan {path}", hint="write one with: corral plan FILE --out PLAN"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise CorralError(
+            Code.USAGE,
+            f"{path} is no plan: {error}",
+            hint="write one with: corral plan FILE --out PLAN",
+        ) from error
+    if not isinstance(data, dict):
+        raise CorralError(
+            Code.USAGE, f"{path} is no plan", hint="write one with: corral plan FILE --out PLAN"
+        )
+    return Plan.from_dict(cast("dict[str, Any]", data))

@@ -1,0 +1,58 @@
+"""Showing a plan and asking whether it shall be done."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from corral.cli.planview import plan_lines
+from corral.cli.ui import Ui
+from corral.errors import Code, CorralError
+from corral.plan.model import Plan
+
+STATE: Final = (
+    "what was done stays done; the change that was under way is complete or is made again"
+)
+"""How things are when applying a plan is interrupted."""
+
+
+class Approval:
+    """Answers ``api.up`` and keeps the plans it was asked about.
+
+    The second plan of one run is what the first one announced ("known once the machines exist"), so
+    a person who said yes to making machines is asked again only when it would do more than that:
+    when it disturbs something.
+
+    Args:
+        ui: where to show and ask.
+        yes: say yes without asking.
+    """
+
+    def __init__(self, ui: Ui, *, yes: bool) -> None:
+        self._ui = ui
+        self._yes = yes
+        self._announced: set[str] = set()
+        self.plans: list[dict[str, Any]] = []
+
+    def __call__(self, plan: Plan) -> bool:
+        """Show the plan and ask.
+
+        Raises:
+            CorralError: USAGE, nobody can be asked.
+        """
+        with self._ui.paused():
+            self._ui.show(*plan_lines(plan), "")
+        if not self._yes and not self._ui.interactive:
+            raise CorralError(
+                Code.USAGE,
+                "nobody can be asked here, and --yes was not given",
+                hint="run it with --yes to do it without asking; nothing was changed",
+            )
+        self.plans.append(plan.as_dict())
+        state = "nothing was changed" if len(self.plans) == 1 else STATE
+        known = self._yes or self._covers(plan)
+        self._announced |= {name for nodes, _ in plan.deferred for name in nodes}
+        return known or self._ui.ask("Do it?", state=state)
+
+    def _covers(self, plan: Plan) -> bool:
+        touched = {name for s in plan.stages for entry in s.changes for name in entry.nodes}
+        return not plan.machines and bool(touched) and touched <= self._announced

@@ -1,0 +1,96 @@
+"""``corral image``: the node images of provider embedded."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from corral import api
+from corral.cli.options import JSON, YES, examples, verb_app
+from corral.cli.text import plural, size, table
+from corral.cli.ui import Ui
+from corral.errors import Exit
+
+app = verb_app()
+
+
+@app.callback(epilog=examples("corral image list", "corral image build", "corral image rm"))
+def image() -> None:
+    """List, build and remove node images.
+
+    Embedded nodes are made from an image that Corral builds from this machine's own Debian or
+    Ubuntu archive, and builds again by itself when what it is made from has changed.
+    """
+
+
+@app.command("list", epilog=examples("corral image list --json"))
+def list_(as_json: JSON = False) -> int:
+    """List the node images that are here, newest first."""
+    ui = Ui(as_json=as_json)
+    found = ui.quietly(api.images)
+    ui.json({"images": list(found)})
+    if not found:
+        ui.show("no node image is here; next: corral image build")
+        return Exit.GOOD
+    rows = [
+        (
+            one["reference"],
+            one["os"] or "-",
+            size(one["size"]),
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(one["created"])),
+            ", ".join(one["used_by"]) or "-",
+        )
+        for one in found
+    ]
+    ui.show(table(("image", "system", "size", "made", "used by"), rows, right="size"))
+    return Exit.GOOD
+
+
+@app.command("build", epilog=examples("corral image build", "corral image build --again"))
+def build(
+    image: Annotated[
+        str,
+        typer.Argument(
+            metavar="IMAGE",
+            help="auto, or an image of yours that podman knows or can pull: Debian 13 or Ubuntu.",
+        ),
+    ] = "auto",
+    again: Annotated[
+        bool, typer.Option("--again", help="Build it even when it is here already.")
+    ] = False,
+    as_json: JSON = False,
+) -> int:
+    """Build the node image; does nothing when it is here already."""
+    ui = Ui(as_json=as_json)
+    reference = ui.run(
+        lambda emit: api.build_image(image, emit, again=again), state="no image was made"
+    )
+    ui.json({"reference": reference})
+    ui.show(f"{reference} is here")
+    return Exit.GOOD
+
+
+@app.command("rm", epilog=examples("corral image rm", "corral image rm localhost/corral-node:TAG"))
+def remove(
+    image: Annotated[
+        str,
+        typer.Argument(
+            metavar="IMAGE", help="Left out: all that no cluster uses.", show_default=False
+        ),
+    ] = "",
+    yes: YES = False,
+    as_json: JSON = False,
+) -> int:
+    """Remove a node image, or all that no cluster uses."""
+    ui = Ui(as_json=as_json)
+    what = f"Remove {image}?" if image else "Remove all node images that no cluster uses?"
+    if not yes and not ui.ask(what):
+        ui.json({"removed": []})
+        ui.note("nothing was removed")
+        return Exit.NOT_GOOD
+    gone = ui.quietly(lambda: api.remove_images(image))
+    ui.json({"removed": list(gone)})
+    ui.show(*(f"removed {one}" for one in gone), f"{plural(len(gone), 'image')} removed")
+    return Exit.GOOD

@@ -1,0 +1,170 @@
+"""The entry point: wires the verbs, turns every ending into one exit status.
+
+A verb's module is imported when that verb is asked for, and not before: the table below holds what
+``corral --help`` says about it, and the group puts the real command in the place of the listed one
+when it resolves it. So ``corral --help`` loads no use case, and ``corral plan`` no other verb.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from types import MappingProxyType
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from corral.cli.options import examples
+from corral.errors import Exit
+
+HELP: Final = """\
+One file in, one proven GPU Slurm cluster out.
+
+A cluster file says what you want. `corral plan` shows what would change, `corral up` does it and
+proves that it works, `corral run` runs a job on it, `corral down` removes all of it.
+
+Exit status: 0 good; 1 what was asked about is not good (a plan refused, a check or a job failed);
+2 usage or a bad file; 3 a machine or a command failed; 130 interrupted.
+"""
+EPILOG: Final = examples(
+    "corral init -o laptop.yaml", "corral up laptop.yaml", "corral run train.py --nodes 3"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """What ``corral --help`` says about a verb; its module is ``corral.cli.<module>``."""
+
+    module: str
+    panel: str
+    summary: str
+
+
+_CLUSTER: Final = "The cluster"
+_JOBS: Final = "Jobs"
+_NODES: Final = "Nodes"
+VERBS: Final = MappingProxyType(
+    {
+        "init": Verb("init", _CLUSTER, "Write a commented cluster file to start from."),
+        "lint": Verb("lint", _CLUSTER, "Say everything that is wrong with cluster files."),
+        "plan": Verb("plan", _CLUSTER, "Show what `up` would change; changes nothing."),
+        "up": Verb("up", _CLUSTER, "Make the cluster what the file declares, and prove it."),
+        "apply": Verb("apply", _CLUSTER, "Do exactly what a plan says, and no more."),
+        "prove": Verb("prove", _CLUSTER, "Check with evidence that the cluster works."),
+        "down": Verb("down", _CLUSTER, "Remove all that Corral made for a cluster."),
+        "run": Verb("run", _JOBS, "Run a script as a job and follow it to its end."),
+        "jobs": Verb("jobs", _JOBS, "List jobs."),
+        "logs": Verb("logs", _JOBS, "Show what a job printed."),
+        "cancel": Verb("cancel", _JOBS, "Cancel jobs."),
+        "status": Verb("status", _NODES, "Show nodes, services and the queue, and what is wrong."),
+        "exec": Verb("exec_", _NODES, "Run a command as root on nodes, all at once."),
+        "ssh": Verb("ssh", _NODES, "Log in to a node."),
+        "drain": Verb("drain", _NODES, "Let nodes take no new jobs."),
+        "resume": Verb("resume", _NODES, "Let drained nodes take jobs again."),
+        "image": Verb("image", _NODES, "List, build and remove node images."),
+    }
+)
+
+
+class Verbs(TyperGroup):
+    """The group of all verbs: loads the one that is asked for, and owns every ending."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Put the real command in the place of the listed one, then resolve as ever."""
+        if args and args[0] in VERBS:
+            self.commands[args[0]] = load_verb(args[0])
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the verbs by what they are about."""
+        for panel in dict.fromkeys(verb.panel for verb in VERBS.values()):
+            rows = [(name, verb.summary) for name, verb in VERBS.items() if verb.panel == panel]
+            with formatter.section(panel):
+                formatter.write_dl(rows)
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command line and exit with its status; never shows a traceback by itself."""
+        words = list(sys.argv[1:] if args is None else args)
+        nothing_asked = not words  # shows the help, and is a usage error all the same
+        with contextlib.suppress(AttributeError, ValueError):
+            for stream in (sys.stdout, sys.stderr):
+                stream.reconfigure(errors="backslashreplace")  # pyright: ignore
+        try:
+            status = super().main(
+                args=words or ["--help"],
+                prog_name=prog_name or "corral",
+                complete_var=complete_var,
+                standalone_mode=False,
+                **extra,
+            )
+        except Exception as error:  # the last place where one can be shown
+            status = import_module("corral.cli.ending").ended(error, words)
+        status = int(status or (Exit.USAGE if nothing_asked else Exit.GOOD))
+        if not standalone_mode:
+            return status
+        sys.exit(status)
+
+
+def load_verb(name: str) -> Any:
+    """The real command of a verb."""
+    command = get_command(import_module(f"corral.cli.{VERBS[name].module}").app)
+    command.name = name
+    return command
+
+
+app = typer.Typer(
+    cls=Verbs,
+    name="corral",
+    help=HELP,
+    epilog=EPILOG,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        # Reading installed packages' metadata costs 20 ms of imports, which no other run needs.
+        typer.echo(f"corral {import_module('importlib.metadata').version('corral')}")
+        raise typer.Exit(Exit.GOOD)
+
+
+@app.callback()
+def options(
+    *,
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Take the options that stand before the verb."""
+    del show_version
+
+
+def _listed() -> None:
+    """Stand for a verb in lists; the group resolves the real one."""
+
+
+for _name, _verb in VERBS.items():
+    app.command(_name, help=_verb.summary)(_listed)
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    app()

@@ -1,0 +1,75 @@
+"""``corral plan``: what ``up`` would change."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from corral import api
+from corral.cli.options import FILE, JSON, REHEARSE, examples, verb_app
+from corral.cli.planview import plan_lines
+from corral.cli.ui import Ui
+from corral.cli.which import from_file
+from corral.errors import Code, CorralError, Exit
+
+app = verb_app()
+
+
+@app.command(
+    epilog=examples(
+        "corral plan lab.yaml",
+        "corral plan lab.yaml --diff",
+        "corral plan lab.yaml --out plan.json && corral apply lab.yaml plan.json",
+        "corral plan lab.yaml --json | jq .empty",
+    )
+)
+def plan(
+    file: FILE,
+    out: Annotated[
+        str,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="PLAN",
+            help="Write the plan to this file, for `corral apply`.",
+            show_default=False,
+        ),
+    ] = "",
+    diff: Annotated[
+        bool, typer.Option("--diff", "-d", help="Show each change of a file line by line.")
+    ] = False,
+    rehearse: REHEARSE = False,
+    as_json: JSON = False,
+) -> int:
+    """Show what `up` would change; changes nothing.
+
+    Reads the file and the machines. Machines that must be made come first; then the stages, each
+    with its changes, the nodes that get them, and what they do to the nodes' work: none, reload,
+    restart, drain, reboot or recreate. Exit status 0 with something to do and with nothing to do:
+    --json says which in "empty".
+    """
+    ui = Ui(as_json=as_json)
+    spec = from_file(ui, file, rehearse=rehearse)
+    made = ui.run(lambda emit: api.plan(spec, emit), state="nothing was changed")
+    data = made.as_dict()
+    if out:
+        _write(Path(out), f"{json.dumps(data, indent=1)}\n")
+    ui.json({"empty": made.empty, "impact": made.impact.word, **data})
+    ui.show(*plan_lines(made, diff=diff))
+    if not made.empty:
+        flag = " --rehearse" if rehearse else ""
+        todo = f"corral apply {file} {out}{flag}" if out else f"corral up {file}{flag}"
+        ui.show("", f"next: {todo}")
+    return Exit.GOOD
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CorralError(
+            Code.USAGE, f"{path} cannot be written: {error.strerror}", hint="name another file"
+        ) from error

@@ -1,0 +1,110 @@
+"""How a plan looks: machines first, then stages; equal changes folded over nodes. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from typing import Final
+
+from rich.text import Text
+
+from corral.cli.text import clean, one_line, plural
+from corral.plan.model import MachineChange, NodeChange, Plan, Stage
+from corral.spec.nodes import fold
+from corral.state.base import Impact
+
+STYLES: Final = {
+    Impact.NONE: "dim",
+    Impact.RELOAD: "cyan",
+    Impact.RESTART: "yellow",
+    Impact.DRAIN: "magenta",
+    Impact.REBOOT: "bold red",
+    Impact.RECREATE: "bold red",
+}
+MACHINE_STYLES: Final = {"create": "green", "recreate": "bold red", "remove": "bold red"}
+WIDTH_AT_MOST: Final = 28
+DEFERRED_SHOWN: Final = 6
+
+
+def plan_lines(plan: Plan, *, diff: bool = False) -> list[Text]:
+    """The plan for people; one line that says so when there is nothing to do."""
+    if plan.empty:
+        return [Text(f"{plan.cluster}: nothing to do, the machines hold what the file declares")]
+    lines = [_head(plan)]
+    if plan.machines:
+        lines += [Text(), Text("machines", "bold"), *_machines(plan.machines)]
+    for stage in plan.stages:
+        lines += [Text(), *_stage(stage, diff=diff)]
+    if plan.deferred:
+        lines += [Text(), Text("known once the machines exist", "bold"), *_deferred(plan)]
+    return lines
+
+
+def _head(plan: Plan) -> Text:
+    changes = sum(len(stage.changes) for stage in plan.stages)
+    parts: list[str] = []
+    if plan.machines:
+        parts.append(plural(len(plan.machines), "machine"))
+    if plan.stages:
+        parts.append(f"{plural(changes, 'change')} in {plural(len(plan.stages), 'stage')}")
+    text = Text.assemble((f"{plan.cluster}: ", "bold"), " and ".join(parts))
+    if plan.stages:
+        text.append("; worst impact: ").append(plan.impact.word, STYLES[plan.impact])
+    return text
+
+
+def _machines(changes: tuple[MachineChange, ...]) -> Iterator[Text]:
+    """Machines that get the same are one line: their summaries differ in the name alone."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for change in changes:
+        key = (change.action, change.summary.replace(change.node, "\0"))
+        groups.setdefault(key, []).append(change.node)
+    width = _width([fold(nodes) for nodes in groups.values()])
+    for (action, summary), nodes in groups.items():
+        folded = fold(nodes)
+        yield Text.assemble(
+            f"  {folded:<{width}}  ",
+            (f"{action:<9}", MACHINE_STYLES.get(action, "cyan")),
+            one_line(summary.replace("\0", folded)),
+        )
+
+
+def _stage(stage: Stage, *, diff: bool) -> Iterator[Text]:
+    yield Text.assemble((stage.name, "bold"), f"  {one_line(stage.title)}")
+    width = _width([fold(entry.nodes) for entry in stage.changes])
+    for entry in stage.changes:
+        impact = entry.change.impact
+        line = Text(f"  {fold(entry.nodes):<{width}}  {one_line(entry.change.summary)}")
+        if impact is not Impact.NONE:
+            line.append(f"  [{impact.word}]", STYLES[impact])
+        yield line
+        if diff:
+            yield from _diff(entry)
+    for gate in stage.gates:
+        yield Text(f"  {gate.node:<{width}}  then wait: {one_line(gate.name)}", "dim")
+
+
+def _diff(entry: NodeChange) -> Iterator[Text]:
+    change = entry.change
+    name = change.resource
+    found = difflib.unified_diff(
+        change.before.splitlines(), change.after.splitlines(), f"{name} (now)", name, lineterm=""
+    )
+    for line in found:
+        style = {"+": "green", "-": "red", "@": "cyan"}.get(line[0], "dim")
+        yield Text(f"      {clean(line)}", style)
+
+
+def _deferred(plan: Plan) -> Iterator[Text]:
+    for nodes, resources in plan.deferred:
+        if not resources:
+            yield Text(f"  {fold(nodes)}  what they hold is planned once they run")
+            continue
+        shown = ", ".join(one_line(resource) for resource in resources[:DEFERRED_SHOWN])
+        more = len(resources) - DEFERRED_SHOWN
+        rest = f" and {more} more" if more > 0 else ""
+        yield Text(f"  {fold(nodes)}  {plural(len(resources), 'thing')}: {shown}{rest}")
+
+
+def _width(names: list[str]) -> int:
+    return min(max(map(len, names), default=0), WIDTH_AT_MOST)

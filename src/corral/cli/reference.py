@@ -1,0 +1,67 @@
+"""The reference page of the command line: ``python -m corral.cli.reference > PAGE``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
+
+from typer.main import get_command
+
+from corral.cli.main import VERBS, app, load_verb
+from corral.errors import CODES
+
+WIDTH: Final = 90
+_HEAD: Final = """\
+# The command line
+
+<!-- Generated: python -m corral.cli.reference > docs/reference/cli.md -->
+
+Results go to stdout; progress, questions and errors go to stderr. With `--json` stdout holds one
+JSON value and nothing else (verbs that follow something print one JSON value per line), and an
+error is `{"error": {"code": ..., "message": ..., "node": ..., "command": ..., "status": ...,
+"tail": ..., "hint": ...}}`. On a terminal progress is a live picture, elsewhere plain lines.
+
+| exit status | meaning |
+|---|---|
+| 0 | good |
+| 1 | what was asked about is not good: a plan refused, a check or a job failed |
+| 2 | usage, or a bad file |
+| 3 | a machine or a command failed |
+| 130 | interrupted; the same command goes on from there |
+
+| variable | meaning |
+|---|---|
+| `CORRAL_CLUSTER` | the cluster that is meant when none is said |
+| `CORRAL_STATE_DIR` | where keys, host keys and journals of clusters are kept |
+| `CORRAL_DEBUG` | 1: a traceback for errors that nobody expected |
+| `NO_COLOR` | anything: no colours |
+"""
+
+
+def page() -> str:
+    """The page as Markdown."""
+    root = get_command(app).make_context("corral", ["lint"], resilient_parsing=True)
+    root.terminal_width = WIDTH
+    parts = [_HEAD, "## Error codes", "", "| code | exit status | meaning |", "|---|---|---|"]
+    parts += [f"| `{code}` | {info.exit} | {info.meaning} |" for code, info in CODES.items()]
+    for name in VERBS:
+        parts += ["", *_verb(load_verb(name), name, root)]
+    return "\n".join(parts) + "\n"
+
+
+def _verb(command: Any, name: str, parent: Any) -> Iterator[str]:
+    context = command.make_context(name, [], parent=parent, resilient_parsing=True)
+    context.terminal_width = WIDTH
+    yield f"## {context.command_path}"
+    yield ""
+    yield "```text"
+    yield command.get_help(context).rstrip()
+    yield "```"
+    for below in getattr(command, "commands", {}).values():
+        yield ""
+        yield from (line.replace("## ", "### ", 1) for line in _verb(below, below.name, context))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

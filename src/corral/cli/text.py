@@ -1,0 +1,81 @@
+"""Text for people: what machines said made harmless, durations, small tables."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Final
+
+from rich.table import Table
+from rich.text import Text
+
+# Zs and Zl count as unprintable to Python; a no-break space is harmless, the others are not.
+_KEPT: Final = frozenset("\n\t\u00a0\u3000")
+_MINUTE: Final = 60.0
+_HOUR: Final = 3600.0
+Cell = str | Text
+
+
+def clean(text: str) -> str:
+    r"""Text from a machine with nothing in it that a terminal obeys.
+
+    Escape sequences, carriage returns, bidirectional overrides and lone surrogates stand as their
+    escapes (``\x1b``); line feeds and tabs stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c in _KEPT or c.isprintable() else _escape(c) for c in text)
+
+
+def one_line(text: str) -> str:
+    """The text cleaned and in one line."""
+    return clean(" ".join(text.split("\n"))).replace("\t", " ").strip()
+
+
+def _escape(char: str) -> str:
+    if unicodedata.category(char) == "Cs":
+        return f"\\u{ord(char):04x}"
+    return char.encode("unicode_escape").decode()
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people read them: ``0.4 s``, ``12.3 s``, ``3 m 05 s``, ``2 h 04 m``."""
+    if seconds < _MINUTE:
+        return f"{seconds:.1f} s"
+    if seconds < _HOUR:
+        minutes, rest = divmod(int(seconds), 60)
+        return f"{minutes} m {rest:02} s"
+    hours, rest = divmod(int(seconds) // 60, 60)
+    return f"{hours} h {rest:02} m"
+
+
+def size(count: int) -> str:
+    """Bytes as people read them: ``812 MB``."""
+    value = float(count)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:  # noqa: PLR2004  # decimal units
+            return f"{value:.0f} {unit}"
+        value /= 1000
+    return f"{value:.1f} GB"
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """``1 node``, ``3 nodes``."""
+    return f"{count} {one if count == 1 else many or f'{one}s'}"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], *, right: str = "") -> Table:
+    """A table without lines.
+
+    Args:
+        head: the columns' titles.
+        rows: the cells; texts are cleaned.
+        right: titles of the columns that are aligned to the right, with spaces between.
+    """
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    numbers = right.split()
+    for title in head:
+        made.add_column(title, justify="right" if title in numbers else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*(c if isinstance(c, Text) else Text(one_line(c)) for c in row))
+    return made

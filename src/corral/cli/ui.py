@@ -1,0 +1,222 @@
+"""What every verb talks through: results to stdout, all else to stderr, JSON when asked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from typing import Any, TypeVar
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from corral.cli.progress import Follower, follower
+from corral.cli.text import clean
+from corral.errors import Code, CorralError
+from corral.events import Emit
+
+T = TypeVar("T")
+WIDE = 10_000
+"""Columns where the output goes to no terminal: nothing is wrapped or cut."""
+
+
+class InterruptedByUserError(Exception):
+    """Ctrl-C while something was under way.
+
+    Args:
+        state: what state things are in.
+        again: what to type next; "" for the same command, which goes on from there.
+    """
+
+    def __init__(self, state: str, *, again: str = "") -> None:
+        super().__init__(state)
+        self.again = again
+
+
+class Ui:
+    """The streams of one run.
+
+    Args:
+        as_json: stdout gets JSON and nothing else.
+    """
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self.out = console(sys.stdout)
+        self.err = console(sys.stderr)
+        self._follower: Follower | None = None
+
+    @property
+    def interactive(self) -> bool:
+        """True when a person can be asked."""
+        return not self.as_json and sys.stdin.isatty() and self.err.is_terminal
+
+    def show(self, *renderables: RenderableType) -> None:
+        """Print for people on stdout; nothing with ``--json``."""
+        if self.as_json:
+            return
+        for renderable in renderables:
+            if isinstance(renderable, Table) and not self.out.is_terminal:
+                self._show_stripped(renderable)
+            else:
+                self.out.print(renderable, soft_wrap=isinstance(renderable, (str, Text)))
+
+    def _show_stripped(self, table: Table) -> None:
+        with self.out.capture() as captured:
+            self.out.print(table)
+        for line in captured.get().splitlines():
+            self.out.print(Text(line.rstrip()), soft_wrap=True)
+
+    def json(self, data: object) -> None:
+        """Print one JSON value in one line on stdout, with ``--json`` only."""
+        if self.as_json:
+            sys.stdout.write(f"{json.dumps(data, ensure_ascii=True)}\n")
+            sys.stdout.flush()
+
+    def note(self, text: str, style: str = "") -> None:
+        """Print a line for people on stderr, with and without ``--json``."""
+        self.err.print(Text(clean(text), style=style), soft_wrap=True)
+
+    def ask(self, question: str, *, state: str = "nothing was changed") -> bool:
+        """Ask a person yes or no; anything but yes is no.
+
+        Args:
+            question: the question.
+            state: what state things are in when the answer is Ctrl-C.
+
+        Raises:
+            CorralError: USAGE, nobody can be asked.
+            InterruptedByUserError: Ctrl-C.
+        """
+        if not self.interactive:
+            raise CorralError(
+                Code.USAGE,
+                "nobody can be asked here, and --yes was not given",
+                hint="run it with --yes to do it without asking",
+            )
+        with self._quiet(), _plain_interrupts():
+            self.err.print(Text(f"{question} [y/N] ", style="bold"), end="")
+            try:
+                answer = sys.stdin.readline().strip().lower()
+            except KeyboardInterrupt as error:
+                raise InterruptedByUserError(state) from error
+        return answer in ("y", "yes")
+
+    def run(
+        self,
+        use: Callable[[Emit], Coroutine[Any, Any, T]],
+        *,
+        state: str = "",
+        lines_only: bool = False,
+    ) -> T:
+        """Run a use case to its end with its progress on stderr.
+
+        Args:
+            use: given an Emit, makes the coroutine.
+            state: what state things are in when it is interrupted, one sentence.
+            lines_only: no live picture, as the use case's own output goes to the same terminal.
+
+        Raises:
+            CorralError: the use case's own.
+            InterruptedByUserError: Ctrl-C.
+        """
+        self._follower = follower(self.err, lines_only=lines_only)
+        try:
+            with self._follower as following:
+                return asyncio.run(use(following.feed))
+        except KeyboardInterrupt as error:
+            raise InterruptedByUserError(state) from error
+        finally:
+            self._follower = None
+
+    def quietly(self, use: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a use case that is over in a moment, without progress.
+
+        Raises:
+            CorralError: the use case's own.
+            InterruptedByUserError: Ctrl-C.
+        """
+        try:
+            return asyncio.run(use())
+        except KeyboardInterrupt as error:
+            raise InterruptedByUserError("nothing was changed") from error
+
+    @contextlib.contextmanager
+    def _quiet(self) -> Generator[None]:
+        """Take the live display away while something else is on the terminal."""
+        if self._follower is not None:
+            self._follower.pause()
+        yield
+
+    def paused(self) -> contextlib.AbstractContextManager[None]:
+        """Use this around prints to the terminal while a use case runs."""
+        return self._quiet()
+
+
+@contextlib.contextmanager
+def _plain_interrupts() -> Generator[None]:
+    """Let Ctrl-C end a blocking read: asyncio's own handler only asks the main task to end."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def console(stream: Any) -> Console:
+    """A console that takes texts as they are: no markup, no emoji, no guessed colours."""
+    made = Console(file=stream, markup=False, emoji=False, highlight=False, soft_wrap=False)
+    if not made.is_terminal:
+        made = Console(
+            file=stream, markup=False, emoji=False, highlight=False, width=WIDE, no_color=True
+        )
+    return made
+
+
+def show_error(ui: Ui, error: CorralError) -> None:
+    """An error for people on stderr, and as JSON on stdout with ``--json``."""
+    ui.json({"error": error_dict(error)})
+    ui.err.print(error_text(error), soft_wrap=True)
+
+
+def error_dict(error: CorralError) -> dict[str, Any]:
+    """The error's fields, and those of the findings or errors that it stands for."""
+    fields: dict[str, Any] = dict(error.as_dict())
+    for name in ("findings", "errors"):
+        several: Iterable[Any] = getattr(error, name, ())
+        if several:
+            fields[name] = [_as_dict(one) for one in several]
+    return fields
+
+
+def _as_dict(one: Any) -> Mapping[str, Any]:
+    return one.as_dict()
+
+
+SHOWN_NODES = 5
+
+
+def error_text(error: CorralError) -> Text:
+    """An error for people: what, where, the command and its last lines, what to do."""
+    text = Text()
+    text.append("error: ", style="bold red")
+    text.append(clean(str(error)))
+    if error.command:
+        text.append(f"\n  command: {clean(error.command)}", style="dim")
+    if error.status is not None:
+        text.append(f"\n  status:  {error.status}", style="dim")
+    for line in error.tail.splitlines():
+        text.append(f"\n  | {clean(line)}")
+    several: tuple[CorralError, ...] = getattr(error, "errors", ())
+    for one in several[:SHOWN_NODES]:
+        text.append(f"\n  {clean(str(one))}")
+    if len(several) > SHOWN_NODES:
+        text.append(f"\n  ... and {len(several) - SHOWN_NODES} more nodes")
+    if error.hint:
+        text.append("\n  hint: ", style="bold")
+        text.append(clean(error.hint))
+    return text

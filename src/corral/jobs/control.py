@@ -1,0 +1,287 @@
+"""Jobs after their submission: follow, wait, state, logs, cancel, list."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import Callable
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind, ignore
+from corral.hosts.fleet import Fleet
+from corral.hosts.quote import sh
+from corral.hosts.transport import check
+from corral.jobs.model import JobHandle
+from corral.jobs.reading import Outcome, RankLine, Reader
+from corral.jobs.submit import JOBS
+from corral.jobs.watching import as_user, watch_script
+from corral.slurm.states.jobs import (
+    TIME_FORMAT,
+    JobInfo,
+    parse_history,
+    parse_queue,
+    show_history,
+    show_queue,
+)
+from corral.slurm.states.reasons import explain
+from corral.spec.models import ClusterSpec
+
+FOR_EVER: Final = 365 * 86400.0
+# The owner comes from Slurm: a link of another user's under this number leads nowhere. What lies
+# there is read with the owner's rights.
+_FIND: Final = """\
+user=$(squeue --noheader --states=all --jobs={id} --format=%u 2>/dev/null | head -n 1)
+[ -n "$user" ] || user=$(sacct --noheader --allocations --jobs={id} --format=User%64 2>/dev/null |
+  awk 'END {{ print $1 }}')
+link={base}/$user/{id}
+[ -n "$user" ] && [ -L "$link" ] || exit 0
+echo "$user"
+readlink "$link"
+exec setpriv --reuid="$(id -u "$user")" --regid="$(id -g "$user")" --init-groups \\
+  cat "$link/job.json\""""
+BROKEN_S: Final = 60.0
+"""Seconds for which a broken connection is tried again."""
+
+
+async def follow(
+    fleet: Fleet,
+    job: JobHandle,
+    *,
+    on_line: Callable[[RankLine], None],
+    emit: Emit = ignore,
+    quiet: bool = False,
+) -> Outcome:
+    """Show a job until it ends: its lines as they come, its states, why it waits.
+
+    One script on the controller does the watching; a broken connection is made again and goes on
+    where it was. Cancelling this coroutine leaves the job alone.
+
+    Args:
+        fleet: the cluster's machines.
+        job: the job.
+        on_line: called with each line.
+        emit: called with a JOB event at each change of state, with a NOTE when Slurm is silent.
+        quiet: no lines, only states.
+
+    Raises:
+        CorralError: NOT_FOUND, no such job; UNREACHABLE, the controller stays away.
+    """
+    reader = Reader(job.id, _mark(), on_line, _state_events(job, emit), _notes(job, emit))
+    since: float | None = None
+    while True:
+        script = watch_script(
+            job.id, job.folder, mark=reader.mark, offsets=reader.offsets, quiet=quiet
+        )
+        read = dict(reader.offsets)
+        try:
+            result = await fleet.run(
+                job.controller,
+                as_user(job.user, script),
+                timeout=FOR_EVER,
+                on_line=reader.feed,
+            )
+        except CorralError as error:
+            if error.code is not Code.UNREACHABLE:
+                raise
+            since = time.monotonic() if since is None or reader.offsets != read else since
+            if time.monotonic() - since > BROKEN_S:
+                raise
+            _notes(job, emit)(f"the connection to {job.controller} broke, trying again")
+            await asyncio.sleep(1)
+            continue
+        check(result, f"watching job {job.id}", hint=f"is {job.folder} still there?")
+        return reader.outcome()
+
+
+async def wait(
+    fleet: Fleet, job: JobHandle, *, emit: Emit = ignore, timeout: float | None = None
+) -> Outcome:
+    """Wait until a job ends.
+
+    Raises:
+        CorralError: TIMED_OUT, it has not ended in time (and goes on); see ``follow``.
+    """
+    try:
+        async with asyncio.timeout(timeout):
+            return await follow(fleet, job, on_line=_drop, emit=emit, quiet=True)
+    except TimeoutError as error:
+        raise CorralError(
+            Code.TIMED_OUT,
+            f"job {job.id} has not ended within {timeout:g} s",
+            hint=f"it goes on; corral logs --follow {job.id} shows it",
+        ) from error
+
+
+async def state(fleet: Fleet, job: JobHandle) -> Outcome:
+    """How a job stands now: from the controller, or from accounting once that has forgotten it.
+
+    Raises:
+        CorralError: NOT_FOUND, no such job.
+    """
+    return await _once(fleet, job, _drop, quiet=True)
+
+
+async def logs(
+    fleet: Fleet, job: JobHandle, *, limit: int = 1 << 20
+) -> tuple[tuple[RankLine, ...], Outcome]:
+    """What a job printed so far, the failed rank's lines first, and how it stands.
+
+    Args:
+        fleet: the cluster's machines.
+        job: the job.
+        limit: bytes of each log at most: its end.
+
+    Raises:
+        CorralError: NOT_FOUND, no such job, or none that Corral submitted.
+    """
+    if not job.folder:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"job {job.id} was not submitted by Corral: its output is where its script put it",
+            hint=f"scontrol show job {job.id} names the file after StdOut=",
+        )
+    lines: list[RankLine] = []
+    found = await _once(fleet, job, lines.append, limit=limit)
+    return tuple(lines), found
+
+
+async def cancel(fleet: Fleet, job: JobHandle) -> Outcome:
+    """End a job and give its state as it was then; one that has ended stays as it is.
+
+    Raises:
+        CorralError: NOT_FOUND, no such job; SLURM_REFUSED.
+    """
+    before = await state(fleet, job)
+    if before.state.ended:
+        return before
+    result = await fleet.run(job.controller, sh("scancel {id}", id=job.id), timeout=60)
+    if not result.ok:
+        raise CorralError(
+            Code.SLURM_REFUSED,
+            f"Slurm did not cancel job {job.id}",
+            node=job.controller,
+            command=f"scancel {job.id}",
+            status=result.status,
+            tail=result.tail,
+        )
+    return await state(fleet, job)
+
+
+async def list_jobs(
+    fleet: Fleet, controller: str, *, all: bool = False, days: int = 7
+) -> tuple[JobInfo, ...]:
+    """Jobs that wait or run, newest first; with ``all`` also those of the last days that ended.
+
+    Raises:
+        CorralError: COMMAND_FAILED, slurmctld does not answer.
+    """
+    mark = _mark()
+    every = ["--states=all"] if all else []
+    history = sh(
+        "{command} --allusers --starttime=now-{days}days 2>/dev/null",
+        command=show_history(mark),
+        days=days,
+    )
+    script = sh(
+        "export {time}\n{queue} || exit $?\necho\necho {mark}\n{history}\nexit 0",
+        mark=mark,
+        time="=".join(TIME_FORMAT),
+        queue=sh("{words}", words=[*show_queue(mark), *every]),
+        history=history if all else sh(":"),
+    )
+    result = await fleet.run(controller, script, timeout=60)
+    check(result, "asking Slurm for its jobs", hint="is slurmctld up? corral status says so")
+    queue, _, past = result.stdout.partition(f"\n{mark}\n")
+    found = {job.id: job for job in parse_history(past, mark)}
+    for job in parse_queue(queue, mark):
+        # What ended is known better by accounting, which keeps its exit code.
+        known = found.get(job.id)
+        if known is None or not (known.state.ended and job.state.ended):
+            found[job.id] = job
+    return tuple(sorted(found.values(), key=lambda job: job.raw_id, reverse=True))
+
+
+async def find(fleet: Fleet, controller: str, spec: ClusterSpec, job_id: int) -> JobHandle:
+    """The handle of a job known by its number only.
+
+    Raises:
+        CorralError: NOT_FOUND, neither Slurm nor the shared storage knows it.
+    """
+    for storage in spec.storage:
+        script = sh(_FIND, base=f"{storage.mount}/{JOBS}", id=job_id)
+        result = await fleet.run(controller, script, timeout=60)
+        handle = _handle(result.stdout, job_id, controller)
+        if handle is not None:
+            return handle
+    for info in await list_jobs(fleet, controller, all=True):
+        if info.raw_id == job_id:
+            return JobHandle(job_id, info.name, info.user, "", 0, controller)
+    raise CorralError(
+        Code.NOT_FOUND, f"no job {job_id}", hint="corral jobs --all lists those of the last days"
+    )
+
+
+def _handle(text: str, job_id: int, controller: str) -> JobHandle | None:
+    user, _, rest = text.partition("\n")
+    folder, _, body = rest.partition("\n")
+    try:
+        logs = int(json.loads(body)["logs"])
+    except (ValueError, KeyError, TypeError):
+        return None
+    name = folder.rpartition("/")[2].split("-", 2)[-1].rpartition("-")[0]
+    return JobHandle(job_id, name, user, folder, logs, controller)
+
+
+def _mark() -> str:
+    return f"m{secrets.token_hex(8)}"
+
+
+async def _once(
+    fleet: Fleet,
+    job: JobHandle,
+    on_line: Callable[[RankLine], None],
+    *,
+    quiet: bool = False,
+    limit: int = 1 << 20,
+) -> Outcome:
+    reader = Reader(job.id, _mark(), on_line, _nothing, _drop)
+    script = watch_script(job.id, job.folder, mark=reader.mark, quiet=quiet, once=True, limit=limit)
+    result = await fleet.run(
+        job.controller, as_user(job.user, script), timeout=120, on_line=reader.feed
+    )
+    check(result, f"asking for job {job.id}", hint=f"is {job.folder} still there?")
+    return reader.outcome()
+
+
+def _drop(line: object) -> None:
+    """Forget a line."""
+
+
+def _nothing(info: JobInfo) -> None:
+    """Forget a state."""
+
+
+def _notes(job: JobHandle, emit: Emit) -> Callable[[str], None]:
+    def note(text: str) -> None:
+        emit(Event(Kind.NOTE, str(job.id), message=text))
+
+    return note
+
+
+def _state_events(job: JobHandle, emit: Emit) -> Callable[[JobInfo], None]:
+    def tell(info: JobInfo) -> None:
+        emit(Event(Kind.JOB, str(job.id), node=info.node_list, message=describe(info)))
+
+    return tell
+
+
+def describe(info: JobInfo) -> str:
+    """A job's state in words: ``waits: no free nodes``, ``runs on node[0-2]``."""
+    if info.state.waiting:
+        why = explain(info.reason)
+        return f"waits: {why}" if why else "waits"
+    where = f" on {info.node_list}" if info.node_list else ""
+    return f"{info.state.value.lower().replace('_', ' ')}{where}"

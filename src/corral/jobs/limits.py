@@ -1,0 +1,214 @@
+"""What a job cannot have, said before it is submitted, with the nearest thing that works. Pure.
+
+Slurm itself accepts a job over its partition's time limit and lets it wait for ever
+(``PartitionTimeLimit``), and one for too many nodes it refuses without saying how many there are.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.jobs.model import JobSpec
+from corral.slurm import duration
+from corral.slurm.states.nodes import NodeInfo
+from corral.spec.models import ClusterSpec, NodeGroup, Partition
+from corral.spec.nodes import expand, partitions_of, users_of
+
+_GPUS: Final = re.compile(r"(?:^|,)gpu(?::([^:,(]+))?:(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One reason why a job cannot run as asked, and what to write instead."""
+
+    reason: str
+    instead: str
+
+
+def refuse(found: Sequence[Refusal]) -> None:
+    """Raise all refusals as one error; nothing happens when there are none.
+
+    Raises:
+        CorralError: USAGE.
+    """
+    if found:
+        raise CorralError(
+            Code.USAGE,
+            "the job cannot run as asked: " + "; ".join(r.reason for r in found),
+            hint="; ".join(dict.fromkeys(r.instead for r in found)),
+        )
+
+
+def user_of(job: JobSpec, spec: ClusterSpec) -> str:
+    """Who the job runs as."""
+    return job.user or users_of(spec)[0].name
+
+
+def partition_of(job: JobSpec, spec: ClusterSpec) -> Partition | None:
+    """The job's partition: the one named, else the default one; None for an unknown name."""
+    every = partitions_of(spec)
+    if job.partition is not None:
+        return next((p for p in every if p.name == job.partition), None)
+    return next((p for p in every if p.default), every[0])
+
+
+def against_spec(job: JobSpec, spec: ClusterSpec) -> list[Refusal]:
+    """What the cluster file alone rules out."""
+    found: list[Refusal] = []
+    users = [user.name for user in users_of(spec)]
+    if user_of(job, spec) not in users:
+        found.append(Refusal(f"no user called {job.user}", _one_of("user", job.user or "", users)))
+    if not spec.storage:
+        found.append(
+            Refusal(
+                "the cluster has no shared storage for the job's files",
+                "declare a folder all nodes share under storage: in the cluster file, then apply",
+            )
+        )
+    partition = partition_of(job, spec)
+    if partition is None:
+        names = [p.name for p in partitions_of(spec)]
+        hint = _one_of("partition", job.partition or "", names)
+        return [*found, Refusal(f"no partition called {job.partition}", hint)]
+    return [*found, *_time(job, partition), *_machines(job, partition, spec)]
+
+
+def _time(job: JobSpec, partition: Partition) -> Iterable[Refusal]:
+    longest = duration.seconds(duration.max_time(partition.max_time))
+    if longest is not None and (job.seconds or 0) > longest:
+        yield Refusal(
+            f"{job.time} is longer than partition {partition.name} allows",
+            f"--time {duration.clock(longest)} is the longest",
+        )
+
+
+def _machines(job: JobSpec, partition: Partition, spec: ClusterSpec) -> Iterable[Refusal]:
+    groups = [group for group in spec.groups if group.name in partition.groups]
+    fitting = [group for group in groups if _gpus(group, job.gpu_type) >= job.gpus_per_node]
+    if not fitting:
+        kind = f" of type {job.gpu_type}" if job.gpu_type else ""
+        yield Refusal(
+            f"no node of partition {partition.name} has {job.gpus_per_node} GPUs{kind}",
+            _other_gpus(job, groups, partition),
+        )
+        return
+    count = sum(len(expand(group.nodes)) for group in fitting)
+    if job.nodes > count:
+        such = f" with {job.gpus_per_node} GPUs" if job.gpus_per_node else ""
+        yield Refusal(
+            f"{job.nodes} nodes{such} asked for, partition {partition.name} has {count}",
+            f"--nodes {count} works",
+        )
+
+
+def _other_gpus(job: JobSpec, groups: Sequence[NodeGroup], partition: Partition) -> str:
+    best = max((_gpus(group, job.gpu_type) for group in groups), default=0)
+    if not best:
+        kinds = sorted({group.gpu.type for group in groups if group.gpu})
+        if kinds:
+            return _one_of("GPU type", job.gpu_type or "", kinds)
+        return f"leave out --gpus-per-node: partition {partition.name} has no GPUs"
+    nodes = -(-job.nodes * job.gpus_per_node // best)
+    having = sum(len(expand(g.nodes)) for g in groups if _gpus(g, job.gpu_type) >= best)
+    if nodes <= having:
+        return f"--nodes {nodes} --gpus-per-node {best} works, with {nodes * best} GPUs in all"
+    return f"--nodes {having} --gpus-per-node {best} is the most there is"
+
+
+def _gpus(group: NodeGroup, kind: str | None) -> int:
+    if group.gpu is None or (kind is not None and group.gpu.type != kind):
+        return 0
+    return group.gpu.count
+
+
+def _one_of(what: str, asked: str, names: Sequence[str]) -> str:
+    close = difflib.get_close_matches(asked, names, 1)
+    return f"did you mean {close[0]}?" if close else f"{what}s are: {', '.join(names)}"
+
+
+def nodes_for(job: JobSpec, partition: str, nodes: Iterable[NodeInfo]) -> tuple[NodeInfo, ...]:
+    """Nodes of the partition, as Slurm knows them, that have the GPUs the job asks for."""
+    return tuple(
+        node
+        for node in nodes
+        if partition in node.partitions and _gres(node.gres, job.gpu_type) >= job.gpus_per_node
+    )
+
+
+def cpus_per_rank(job: JobSpec, nodes: Sequence[NodeInfo]) -> int:
+    """The CPUs asked for; else a GPU's fair share of the smallest node; else one."""
+    if job.cpus_per_rank is not None:
+        return job.cpus_per_rank
+    if not job.gpus_per_node or not nodes:
+        return 1
+    share = min(node.cpus // max(1, _gres(node.gres, job.gpu_type)) for node in nodes)
+    return max(1, share * job.gpus_per_node // job.ranks_on_node)
+
+
+def memory_share(job: JobSpec, nodes: Sequence[NodeInfo]) -> str:
+    """The memory asked for; else the share that goes with the job's CPUs or GPUs of a node.
+
+    Slurm gives a job that names no memory all of its nodes' (where no DefMemPerCPU is set), and no
+    second job then fits beside it. "" when nothing is known of the nodes.
+    """
+    if job.mem is not None or not nodes:
+        return job.mem or ""
+    cpus = cpus_per_rank(job, nodes) * job.ranks_on_node
+    shares: list[int] = []
+    for node in nodes:
+        gpus = _gres(node.gres, job.gpu_type)
+        part = max(cpus / max(1, node.cpus), job.gpus_per_node / gpus if gpus else 0.0)
+        shares.append(int(node.memory_mib * min(1.0, part)))
+    return f"{max(1, min(shares))}M"
+
+
+def against_nodes(job: JobSpec, partition: str, nodes: Sequence[NodeInfo]) -> list[Refusal]:
+    """What Slurm's own view of the fitting nodes rules out: CPUs, memory, nodes that are down."""
+    cpus = cpus_per_rank(job, nodes) * job.ranks_on_node
+    memory = _mib(job.mem)
+    found: list[Refusal] = []
+    most_cpus = sorted((node.cpus for node in nodes), reverse=True)[: job.nodes]
+    most_memory = sorted((node.memory_mib for node in nodes), reverse=True)[: job.nodes]
+    if most_cpus and cpus > most_cpus[-1]:
+        per_rank = most_cpus[-1] // job.ranks_on_node
+        found.append(
+            Refusal(
+                f"{cpus} CPUs on each node asked for, nodes of partition {partition} have "
+                f"{most_cpus[-1]}",
+                f"--cpus-per-rank {per_rank} works"
+                if per_rank
+                else f"--ranks-per-node {most_cpus[-1]} works",
+            )
+        )
+    if most_memory and memory > most_memory[-1]:
+        found.append(
+            Refusal(
+                f"{job.mem} of memory on each node asked for, nodes of partition {partition} have "
+                f"{most_memory[-1]} MiB",
+                f"--mem {most_memory[-1]}M works",
+            )
+        )
+    down = [node for node in nodes if node.state.broken]
+    if not found and len(nodes) - len(down) < job.nodes:
+        names = ", ".join(f"{node.name} ({node.reason or node.state})" for node in down[:5])
+        found.append(
+            Refusal(
+                f"{job.nodes} nodes asked for, {len(nodes) - len(down)} of partition {partition} "
+                f"are up; not up: {names or 'none known to Slurm'}",
+                "corral doctor says why a node is down; corral apply brings it back",
+            )
+        )
+    return found
+
+
+def _gres(gres: str, kind: str | None) -> int:
+    return sum(int(n) for name, n in _GPUS.findall(gres) if kind is None or name == kind)
+
+
+def _mib(mem: str | None) -> int:
+    return int(mem[:-1]) << {"M": 0, "G": 10, "T": 20}[mem[-1]] if mem else 0

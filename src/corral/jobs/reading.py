@@ -1,0 +1,208 @@
+"""Lines of the watching script -> rank lines, states and the outcome. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.jobs.watching import BATCH
+from corral.slurm.states.jobs import ExitCode, JobInfo, JobState, parse_history, parse_queue
+from corral.slurm.states.nodes import fields_of
+from corral.spec.nodes import expand
+
+TAIL_LINES: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class RankLine:
+    """One line that a job printed.
+
+    Attributes:
+        rank: whose log it stands in: a rank, under torchrun a node's index; None: the batch script.
+        text: the line.
+        echo: it came after another rank had failed: most likely only the echo of that.
+    """
+
+    rank: int | None
+    text: str
+    echo: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RankFailure:
+    """The rank that failed first, and so ended the job.
+
+    Attributes:
+        rank: its number (its node's index under torchrun).
+        node: where it ran.
+        how: what Slurm says: ``Exited with exit code 1``, ``Killed``, ``Out Of Memory``.
+        tail: the last lines it printed.
+    """
+
+    rank: int
+    node: str
+    how: str
+    tail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job stands, and at its end how it went.
+
+    Attributes:
+        id: Slurm's number.
+        state: where it stands.
+        exit_code: how it ended; None while it lives.
+        reason: Slurm's word for why it waits or ended so, "" for none.
+        nodes: where it ran, as a hostlist.
+        seconds: how long it ran.
+        failed: the rank that failed first, None when none did or it is not known.
+    """
+
+    id: int
+    state: JobState
+    exit_code: ExitCode | None = None
+    reason: str = ""
+    nodes: str = ""
+    seconds: int = 0
+    failed: RankFailure | None = None
+
+    @property
+    def good(self) -> bool:
+        """It ended as it should."""
+        return self.state.good
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON-ready fields."""
+        failed = self.failed
+        return {
+            "id": self.id,
+            "state": self.state.value,
+            "exit_status": None if self.exit_code is None else self.exit_code.status,
+            "signal": None if self.exit_code is None else self.exit_code.signal,
+            "reason": self.reason,
+            "nodes": self.nodes,
+            "seconds": self.seconds,
+            "failed": failed
+            and {"rank": failed.rank, "node": failed.node, "how": failed.how, "tail": failed.tail},
+        }
+
+
+@dataclass(slots=True)
+class Reader:
+    """Takes the script's lines one by one; may be fed by several runs of it (a broken connection).
+
+    Args:
+        job_id: Slurm's number.
+        mark: what separates the fields of Slurm's answers.
+        on_line: called with each line the job printed.
+        on_state: called with the job whenever its state changed.
+        on_note: called when slurmctld does not answer.
+    """
+
+    job_id: int
+    mark: str
+    on_line: Callable[[RankLine], None]
+    on_state: Callable[[JobInfo], None]
+    on_note: Callable[[str], None]
+    offsets: dict[int, int] = field(default_factory=dict[int, int])
+    _info: JobInfo | None = None
+    _past: JobInfo | None = None
+    _shown: dict[str, str] = field(default_factory=dict[str, str])
+    _failed: tuple[int, str, str] | None = None
+    _tails: dict[int, deque[str]] = field(default_factory=dict[int, deque[str]])
+
+    def feed(self, line: str) -> None:
+        """Take one line."""
+        kind, _, rest = line.partition(" ")
+        match kind:
+            case "o":
+                log, _, text = rest.partition(" ")
+                self._line(int(log), text)
+            case "b":
+                self._line(BATCH, rest)
+            case "p":
+                log, _, offset = rest.partition(" ")
+                self.offsets[BATCH if log == "b" else int(log)] = int(offset)
+            case "f":
+                self._failure(rest)
+            case "s":
+                self._state(rest)
+            case "w":
+                self.on_note(f"slurmctld does not answer: {rest}" if rest else "no answer")
+            case "c":
+                self._shown = fields_of(rest)
+            case "a":
+                self._past = (parse_history(rest, self.mark) or (None,))[-1]
+            case _:
+                pass  # h: still here
+
+    def outcome(self) -> Outcome:
+        """What is known now.
+
+        The controller's own record comes first: accounting is told of a job's end a moment later,
+        and is asked when the controller has forgotten the job (MinJobAge, 300 s).
+
+        Raises:
+            CorralError: NOT_FOUND, neither Slurm nor accounting knows the job.
+        """
+        shown, past, info = self._shown, self._past, self._info
+        if shown.get("JobState"):
+            state = JobState.read(shown["JobState"])
+            reason = shown.get("Reason", "")
+            return Outcome(
+                self.job_id,
+                state,
+                ExitCode.parse(shown.get("ExitCode", "")) if state.ended else None,
+                "" if reason == "None" else reason,
+                _nodes(shown.get("NodeList", "")),
+                info.elapsed if info else 0,
+                self._failure_found(state),
+            )
+        known = past or info
+        if known is None:
+            raise CorralError(
+                Code.NOT_FOUND,
+                f"no job {self.job_id}",
+                hint="corral jobs --all lists those of the last days",
+            )
+        return Outcome(
+            self.job_id,
+            known.state,
+            known.exit_code,
+            known.reason,
+            known.node_list,
+            known.elapsed,
+            self._failure_found(known.state),
+        )
+
+    def _line(self, log: int, text: str) -> None:
+        self._tails.setdefault(log, deque(maxlen=TAIL_LINES)).append(text)
+        echo = self._failed is not None and log != self._failed[0]
+        self.on_line(RankLine(None if log == BATCH else log, text, echo))
+
+    def _failure(self, rest: str) -> None:
+        ranks, nodes, how = rest.split(" ", 2)
+        rank, node = int(expand(f"[{ranks}]")[0]), expand(nodes)[0]
+        if self._failed is None:
+            self._failed = (rank, node, how)
+
+    def _failure_found(self, state: JobState) -> RankFailure | None:
+        # A cancelled or timed out job was ended from outside: none of its ranks is to blame.
+        if self._failed is None or state in (JobState.CANCELLED, JobState.TIMEOUT):
+            return None
+        rank, node, how = self._failed
+        return RankFailure(rank, node, how, "\n".join(self._tails.get(rank, ())))
+
+    def _state(self, rest: str) -> None:
+        found = parse_queue(rest, self.mark)
+        if found:
+            self._info = found[0]
+            self.on_state(found[0])
+
+
+def _nodes(text: str) -> str:
+    return "" if text == "(null)" else text

@@ -1,0 +1,138 @@
+"""What a check works with: the cluster's file, its machines, and work that checks share."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from corral.hosts.facts import Facts
+from corral.hosts.fleet import Fleet
+from corral.hosts.quote import Script, sh
+from corral.hosts.transport import Result
+from corral.prove.model import Evidence, Judgement, Verdict
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import Node, nodes_of, partitions_of
+
+TAIL_CHARS: Final = 4000
+MOST_SHOWN: Final = 6  # problems named in a summary; evidence holds all
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class ProveContext:
+    """One proof's surroundings.
+
+    Attributes:
+        spec: the cluster file.
+        fleet: runs scripts as root on the nodes.
+        controller: name of the node that runs slurmctld.
+        user: the user whose name the proof's jobs carry.
+        facts: what each machine is; None where it could not be read.
+        token: makes the names of this proof's jobs and files its own.
+    """
+
+    spec: ClusterSpec
+    fleet: Fleet
+    controller: str
+    user: str
+    facts: Mapping[str, Facts | None]
+    token: str = field(default_factory=lambda: secrets.token_hex(4))
+    _shared: dict[str, asyncio.Task[Any]] = field(
+        default_factory=dict[str, "asyncio.Task[Any]"], repr=False
+    )
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All declared nodes."""
+        return nodes_of(self.spec)
+
+    @property
+    def compute(self) -> tuple[str, ...]:
+        """Names of the nodes that run jobs: those whose group stands in a partition."""
+        groups = {group for part in partitions_of(self.spec) for group in part.groups}
+        return tuple(node.name for node in self.nodes if node.group.name in groups)
+
+    @property
+    def job_name(self) -> str:
+        """The name of every job of this proof."""
+        return f"corral-prove-{self.token}"
+
+    async def once(self, key: str, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The outcome of ``make``, run once however many checks ask for it.
+
+        An error is shared too: each check that asks gets it.
+        """
+        task = self._shared.get(key)
+        if task is None:
+            task = self._shared[key] = asyncio.create_task(make())
+        return await asyncio.shield(task)
+
+    async def control(self, script: Script, *, timeout: float = 60.0) -> Result:
+        """Run a script as root on the controller."""
+        return await self.fleet.run(self.controller, script, timeout=timeout)
+
+    async def close(self) -> None:
+        """End shared work that nobody waits for any more."""
+        tasks = [task for task in self._shared.values() if not task.done()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def as_user(user: str, script: Script) -> Script:
+    """The script run as the job user with a clean environment, from / (root's home is closed)."""
+    return sh(
+        "cd / && exec runuser -u {user} -- env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+        " LC_ALL=C SLURM_TIME_FORMAT=%s sh -c {script}",
+        user=user,
+        script=str(script),
+    )
+
+
+def clip(text: str) -> str:
+    """The text as evidence keeps it: its last 4000 characters."""
+    text = text.strip()
+    return text if len(text) <= TAIL_CHARS else f"...{text[-TAIL_CHARS:]}"
+
+
+def said(result: Result) -> str:
+    """All a script printed, errors last."""
+    return clip(f"{result.stdout.strip()}\n{result.stderr.strip()}")
+
+
+def passed(summary: str, *evidence: Evidence) -> Judgement:
+    """A pass."""
+    return Judgement(Verdict.PASS, summary, evidence)
+
+
+def warned(summary: str, *evidence: Evidence) -> Judgement:
+    """A warning."""
+    return Judgement(Verdict.WARN, summary, evidence)
+
+
+def failed(summary: str, *evidence: Evidence) -> Judgement:
+    """A failure."""
+    return Judgement(Verdict.FAIL, summary, evidence)
+
+
+def skipped(reason: str) -> Judgement:
+    """A check that does not apply here, and why."""
+    return Judgement(Verdict.SKIP, reason)
+
+
+def many(count: int, what: str) -> str:
+    """A number with its noun: "1 node", "3 nodes"."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def verdict_of(problems: list[str], good: str, *evidence: Evidence) -> Judgement:
+    """Fail with the problems, or pass with ``good``."""
+    if not problems:
+        return passed(good, *evidence)
+    shown = "; ".join(problems[:MOST_SHOWN])
+    left = len(problems) - MOST_SHOWN
+    more = f" (and {left} more)" if left > 0 else ""
+    return failed(shown + more, *evidence)

@@ -1,0 +1,212 @@
+"""Jobs of a proof: where they go, how they are started; and the first one, on every node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, LiteralString
+
+from corral.hosts.quote import NOTHING, Script, sh
+from corral.hosts.transport import Result
+from corral.prove.context import ProveContext, as_user, failed, many, said, skipped, verdict_of
+from corral.prove.model import Evidence, Judgement
+from corral.prove.probe import PROBE, lines
+from corral.prove.survey import SlurmNode, Survey, survey
+from corral.spec.nodes import expand, fold
+
+WAIT: Final = 20  # seconds a job of the proof may wait for its nodes; they were free a moment ago
+MEMORY: Final = 64  # MiB for each job of the proof
+_TASK: Final = sh('echo "@ hello $SLURM_JOB_ID $SLURMD_NODENAME $(hostname)"; {probe}', probe=PROBE)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Nodes that one job can span: of one partition, all with or all without GPUs."""
+
+    partition: str
+    nodes: tuple[SlurmNode, ...]
+    gpu: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the nodes."""
+        return tuple(node.name for node in self.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """One batch's first job: what its srun printed, read."""
+
+    batch: Batch
+    command: str
+    result: Result
+
+    @property
+    def hello(self) -> dict[str, tuple[str, str]]:
+        """Node to job id and the host name it printed."""
+        found: dict[str, tuple[str, str]] = {}
+        for key, rest in lines(self.result.stdout):
+            match (key, rest.split()):
+                case ("hello", [job, node, host]):
+                    found[node] = job, host
+                case _:
+                    pass
+        return found
+
+
+def batches(nodes: tuple[SlurmNode, ...], *, by_gpu: bool = True) -> tuple[Batch, ...]:
+    """Share nodes out to as few partitions as possible; nodes in no partition are left out."""
+    left = list(nodes)
+    found: list[Batch] = []
+    while left:
+        counts: dict[str, int] = {}
+        for node in left:
+            for name in node.partitions:
+                counts[name] = counts.get(name, 0) + 1
+        if not counts:
+            break
+        best = max(counts, key=lambda name: counts[name])
+        mine = [node for node in left if best in node.partitions]
+        left = [node for node in left if best not in node.partitions]
+        kinds = (True, False) if by_gpu else (None,)
+        for kind in kinds:
+            some = tuple(n for n in mine if kind is None or (n.gpus > 0) is kind)
+            if some:
+                found.append(Batch(best, some, kind is True))
+    return tuple(found)
+
+
+def srun(
+    ctx: ProveContext,
+    batch: Batch,
+    task: Script,
+    *,
+    gpus: int = 0,
+    suffix: LiteralString = "",
+    more: Script = NOTHING,
+) -> Script:
+    """An srun that starts ``task`` (shell text) once on each node of the batch, one core each."""
+    count = len(batch.nodes)
+    return sh(
+        "timeout -k 5 {limit} srun -Q -J {name} -p {partition} -w {nodes} -N {count} -n {count}"
+        " --ntasks-per-node=1 -c 1 --mem={memory}M -t 2 --immediate={wait} --gres={gres} {more}"
+        " sh -c {task}",
+        limit=WAIT + 40,
+        name=f"{ctx.job_name}{suffix}",
+        partition=batch.partition,
+        nodes=fold(batch.names),
+        count=count,
+        memory=MEMORY,
+        wait=WAIT,
+        gres=f"gpu:{gpus}" if gpus else "none",
+        more=more,
+        task=str(task),
+    )
+
+
+def shown(batch: Batch, what: str, *, gpus: int = 0) -> str:
+    """The srun as one would type it, for evidence."""
+    gres = f" --gres=gpu:{gpus}" if gpus else ""
+    return f"srun -p {batch.partition} -w {fold(batch.names)} -N {len(batch.nodes)}{gres} {what}"
+
+
+async def run_as_user(ctx: ProveContext, script: Script) -> Result:
+    """Run a script as the job user on the controller; it may wait for nodes."""
+    return await ctx.control(as_user(ctx.user, script), timeout=WAIT + 60)
+
+
+async def launched(ctx: ProveContext) -> tuple[Launched, ...]:
+    """The first job of each batch, once per proof."""
+    return await ctx.once("launch", lambda: _launch(ctx))
+
+
+async def _launch(ctx: ProveContext) -> tuple[Launched, ...]:
+    found: list[Launched] = []
+    for batch in batches((await survey(ctx)).free):
+        gpus = 1 if batch.gpu else 0
+        script = srun(ctx, batch, _TASK, gpus=gpus, suffix="-launch")
+        result = await run_as_user(ctx, script)
+        found.append(Launched(batch, shown(batch, "hostname", gpus=gpus), result))
+    return tuple(found)
+
+
+async def launch(ctx: ProveContext) -> Judgement:
+    """smoke.launch."""
+    return judge_launch(await survey(ctx), await launched(ctx))
+
+
+def judge_launch(seen: Survey, done: tuple[Launched, ...]) -> Judgement:
+    """Every free node ran its share and printed its own host name."""
+    if seen.usable and not seen.free:
+        return skipped("other jobs run on all nodes; prove again when some are idle")
+    if not done:
+        return failed("no node can run jobs", Evidence(seen.controller, "sinfo", seen.slurm_output))
+    problems: list[str] = []
+    evidence: list[Evidence] = []
+    count = 0
+    for one in done:
+        hello = one.hello
+        for name in one.batch.names:
+            _, host = hello.get(name, ("", ""))
+            count += 1
+            if not host:
+                problems.append(f"{name} did not run its share of the job")
+            elif host.partition(".")[0] != name:
+                problems.append(f"{name} calls itself {host}")
+        figures = {name: host for name, (_, host) in hello.items()}
+        evidence.append(Evidence(seen.controller, one.command, said(one.result), figures))
+    covered = {name for one in done for name in one.batch.names}
+    lost = [node.name for node in seen.free if node.name not in covered]
+    problems += [f"{name} is in no partition" for name in lost]
+    busy = [node.name for node in seen.usable if node.cpus_taken]
+    good = f"srun ran on {count} of {many(len(seen.compute), 'node')}"
+    left = f"; other jobs run on {fold(busy)}" if busy else ""
+    return verdict_of(problems, good + left, *evidence)
+
+
+async def accounting(ctx: ProveContext) -> Judgement:
+    """accounting.records."""
+    done = await launched(ctx)
+    jobs = {job: one.batch for one in done for job, _ in one.hello.values()}
+    if not jobs:
+        return skipped("no job of this proof ran")
+    fields = "JobIDRaw,State,NodeList,AllocTRES"
+    command = f"sacct -n -P -X -j {','.join(jobs)} -o {fields}"
+    # slurmctld hands records to slurmdbd in the background: ask until they are there.
+    script = sh(
+        "end=$(($(date +%s) + 15)); while :; do"
+        " r=$(timeout 10 sacct -n -P -X -j {jobs} -o {fields} 2>&1); s=$?;"
+        " n=$(printf '%s\\n' \"$r\" | grep -c '|COMPLETED|');"
+        ' if [ "$n" -ge {count} ] || [ "$s" -ne 0 ] || [ "$(date +%s)" -ge "$end" ];'
+        " then break; fi; sleep 0.2; done; printf '%s\\n' \"$r\"; exit $s",
+        jobs=",".join(jobs),
+        fields=fields,
+        count=len(jobs),
+    )
+    result = await ctx.control(script)
+    shown_by = Evidence(ctx.controller, command, said(result))
+    if not result.ok:
+        return failed("sacct gives no answer", shown_by)
+    return judge_accounting(result.stdout, jobs, shown_by)
+
+
+def judge_accounting(text: str, jobs: Mapping[str, Batch], shown_by: Evidence) -> Judgement:
+    """Each job is recorded as COMPLETED with its nodes, and with its GPUs where it had some."""
+    records = {r[0]: r for r in (line.split("|") for line in text.splitlines()) if r[3:]}
+    problems: list[str] = []
+    for job, batch in jobs.items():
+        record = records.get(job)
+        if record is None:
+            problems.append(f"job {job} is not recorded")
+            continue
+        _, state, nodes, tres, *_ = record
+        if state != "COMPLETED":
+            problems.append(f"job {job} is recorded as {state}")
+        if set(expand(nodes) if nodes[:1].isalnum() else ()) != set(batch.names):
+            problems.append(f"job {job} is recorded on {nodes or 'no node'}")
+        if batch.gpu and f"gres/gpu={len(batch.nodes)}" not in tres.split(","):
+            problems.append(f"job {job} is recorded without its GPUs ({tres})")
+    figures = {job: " ".join(records.get(job, ["", "missing"])[1:]) for job in jobs}
+    evidence = Evidence(shown_by.node, shown_by.command, shown_by.output, figures)
+    good = f"job {', '.join(jobs)} recorded with nodes and resources"
+    return verdict_of(problems, good, evidence)

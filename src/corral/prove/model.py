@@ -1,0 +1,160 @@
+"""The words of a proof: Verdict, Evidence, CheckResult, Proof. Data only, JSON-ready."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, cast
+
+from corral.errors import Code, CorralError
+
+Figure = str | int | float
+
+
+class Verdict(StrEnum):
+    """What one check found."""
+
+    PASS = "pass"  # noqa: S105 - a verdict, not a password
+    WARN = "warn"
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a verdict rests on.
+
+    Attributes:
+        node: where it was seen, "" when about several nodes.
+        command: what was run, as one could type it; never holds a secret.
+        output: what it printed, as much as matters.
+        figures: the numbers and names read from the output.
+    """
+
+    node: str
+    command: str
+    output: str
+    figures: Mapping[str, Figure] = field(default_factory=dict[str, Figure])
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A check's verdict before it is filed: what the pure judges return."""
+
+    verdict: Verdict
+    summary: str
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One check's outcome.
+
+    Attributes:
+        check: the check's id, such as ``smoke.nodes``.
+        title: the check in words.
+        group: which part of the proof it belongs to.
+        verdict: pass, warn, fail or skip.
+        summary: one line: what was seen, or why it was skipped.
+        hint: likely cause and what to do; "" when it passed or was skipped.
+        evidence: what the verdict rests on.
+        seconds: how long it took.
+    """
+
+    check: str
+    title: str
+    group: str
+    verdict: Verdict
+    summary: str
+    hint: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The outcome of all checks of one cluster at one time (``at``: unix seconds)."""
+
+    cluster: str
+    at: float
+    results: tuple[CheckResult, ...]
+
+    @property
+    def good(self) -> bool:
+        """True when something was proven and nothing failed; warnings and skips do not fail."""
+        verdicts = {result.verdict for result in self.results}
+        return Verdict.PASS in verdicts and Verdict.FAIL not in verdicts
+
+    def count(self, verdict: Verdict) -> int:
+        """How many checks came to this verdict."""
+        return sum(result.verdict is verdict for result in self.results)
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON-ready fields, for ``--json``, the journal and the page."""
+        return {
+            "cluster": self.cluster,
+            "at": self.at,
+            "good": self.good,
+            "results": [_result_dict(result) for result in self.results],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Proof:
+        """Read what ``as_dict`` wrote.
+
+        Raises:
+            CorralError: PARSE_FAILED, a field is missing or of the wrong kind.
+        """
+        try:
+            results = tuple(_result_from(item) for item in data["results"])
+            return cls(str(data["cluster"]), float(data["at"]), results)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorralError(
+                Code.PARSE_FAILED,
+                f"this is not a proof: {error!r}",
+                hint="only what `corral prove --json` wrote can be read",
+            ) from error
+
+
+def _result_dict(result: CheckResult) -> dict[str, object]:
+    return {
+        "check": result.check,
+        "title": result.title,
+        "group": result.group,
+        "verdict": result.verdict.value,
+        "summary": result.summary,
+        "hint": result.hint,
+        "seconds": result.seconds,
+        "evidence": [
+            {
+                "node": item.node,
+                "command": item.command,
+                "output": item.output,
+                "figures": dict(item.figures),
+            }
+            for item in result.evidence
+        ],
+    }
+
+
+def _result_from(item: Mapping[str, Any]) -> CheckResult:
+    evidence = tuple(
+        Evidence(
+            str(one["node"]),
+            str(one["command"]),
+            str(one["output"]),
+            cast("dict[str, Figure]", dict(one["figures"])),
+        )
+        for one in item["evidence"]
+    )
+    return CheckResult(
+        str(item["check"]),
+        str(item["title"]),
+        str(item["group"]),
+        Verdict(item["verdict"]),
+        str(item["summary"]),
+        str(item["hint"]),
+        evidence,
+        float(item["seconds"]),
+    )

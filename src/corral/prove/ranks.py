@@ -1,0 +1,169 @@
+"""Several nodes in one job: every rank runs, and every rank reaches the others over TCP."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from corral.hosts.quote import Script, sh
+from corral.hosts.transport import Result
+from corral.prove.context import ProveContext, failed, many, said, skipped, verdict_of
+from corral.prove.launch import Batch, batches, run_as_user, shown, srun
+from corral.prove.model import Evidence, Figure, Judgement
+from corral.prove.probe import PROBE, lines
+from corral.prove.survey import survey
+
+ALL_PAIRS: Final = 16  # up to so many ranks each one calls each other one; beyond that, a ring
+
+# The job has no GPU, so its probe also shows which GPUs stay closed to it. A rank listens, prints
+# its port, reads the table of all ranks, calls those it is told to, and takes in the calls meant
+# for it. In perl: perl-base is on every Debian and Ubuntu, Python is not.
+_RANK: Final = """
+use IO::Socket::INET; use IO::Select; $| = 1;
+my ($rank, $node, $n) = ($ENV{SLURM_PROCID}, $ENV{SLURMD_NODENAME}, $ENV{SLURM_NTASKS});
+my $all = shift; my $l = IO::Socket::INET->new(Listen => 128, Proto => "tcp") or die "listen: $!";
+print "@ rank $rank $node $n ", $l->sockport, "\\n";
+my @at; while (my $t = <STDIN>) {
+  last if $t =~ /^end/; my ($r, @a) = split " ", $t; $at[$r] = \\@a }
+sub calls { my ($a, $b) = @_; return $a != $b && ($n <= $all || $b == ($a + 1) % $n || !$b) }
+my $due = grep { calls($_, $rank) } 0 .. $n - 1;
+for my $b (grep { calls($rank, $_) } 0 .. $n - 1) {
+  my $s = IO::Socket::INET->new(PeerAddr => $at[$b][0], PeerPort => $at[$b][1], Timeout => 4);
+  if ($s) { print $s "$rank $node\\n"; close $s } else { print "@ nocall $rank $b $!\\n" }
+}
+my $sel = IO::Select->new($l); my $end = time + 6;
+while ($due > 0 && time < $end) {
+  next unless $sel->can_read(1);
+  my $c = $l->accept or next; my $one = IO::Select->new($c);
+  my $who = $one->can_read(2) ? <$c> : ""; $who =~ s/\\s+$//;
+  print "@ call $rank $who ", $c->peerhost, "\\n"; $due--;
+}
+"""
+
+
+async def ranks(ctx: ProveContext) -> Judgement:
+    """multinode.ranks."""
+    runs = await _several(ctx)
+    if not runs:
+        return skipped("fewer than two usable nodes share a partition")
+    problems: list[str] = []
+    evidence: list[Evidence] = []
+    for batch, result in runs:
+        found = parse_ranks(result.stdout)
+        problems += judge_ranks(batch.names, found)
+        figures: dict[str, Figure] = {f"rank {r}": node for r, (node, _) in found.items()}
+        evidence.append(Evidence(ctx.controller, shown(batch, "hello"), said(result), figures))
+    count = sum(len(batch.nodes) for batch, _ in runs)
+    return verdict_of(
+        problems, f"one job over {many(count, 'node')}, each rank answered", *evidence
+    )
+
+
+async def tcp(ctx: ProveContext) -> Judgement:
+    """multinode.tcp."""
+    runs = await _several(ctx)
+    if not runs:
+        return skipped("fewer than two usable nodes share a partition")
+    problems: list[str] = []
+    evidence: list[Evidence] = []
+    count = 0
+    for batch, result in runs:
+        found = parse_ranks(result.stdout)
+        if len(found) < len(batch.nodes):
+            return failed("the ranks did not all start", Evidence("", "srun", said(result)))
+        got = parse_calls(result.stdout)
+        wanted = pairs(len(found))
+        count += len(wanted)
+        problems += judge_calls({r: node for r, (node, _) in found.items()}, wanted, got)
+        figures: dict[str, Figure] = {"calls wanted": len(wanted), "calls received": len(got)}
+        command = shown(batch, "each rank calls the others over TCP")
+        evidence.append(Evidence(ctx.controller, command, said(result), figures))
+    return verdict_of(problems, f"{count} connections between ranks, all received", *evidence)
+
+
+def pairs(count: int) -> set[tuple[int, int]]:
+    """Who calls whom (caller, called): all pairs, or a ring and everyone the first."""
+    return {
+        (a, b)
+        for a in range(count)
+        for b in (range(count) if count <= ALL_PAIRS else {(a + 1) % count, 0})
+        if a != b
+    }
+
+
+def parse_ranks(text: str) -> dict[int, tuple[str, int]]:
+    """Rank to its node and to the number of ranks it was told of."""
+    found: dict[int, tuple[str, int]] = {}
+    for key, rest in lines(text):
+        match (key, rest.split()):
+            case ("rank", [rank, node, count, _]) if rank.isdigit() and count.isdigit():
+                found[int(rank)] = node, int(count)
+            case _:
+                pass
+    return found
+
+
+def parse_calls(text: str) -> set[tuple[int, int]]:
+    """(caller, called) of each call that the called rank says it got."""
+    found: set[tuple[int, int]] = set()
+    for key, rest in lines(text):
+        match (key, rest.split()):
+            case ("call", [called_rank, caller, *_]) if called_rank.isdigit() and caller.isdigit():
+                found.add((int(caller), int(called_rank)))
+            case _:
+                pass
+    return found
+
+
+def judge_ranks(nodes: tuple[str, ...], found: dict[int, tuple[str, int]]) -> list[str]:
+    """Ranks 0 to N-1 ran, one on each node, and all know that they are N."""
+    problems = [f"rank {r} did not run" for r in range(len(nodes)) if r not in found]
+    ran = {node for node, _ in found.values()}
+    problems += [f"no rank ran on {name}" for name in nodes if name not in ran]
+    for rank, (node, count) in found.items():
+        if count != len(nodes):
+            problems.append(f"rank {rank} on {node} believes in {count} ranks")
+    return problems
+
+
+def judge_calls(
+    node_of: dict[int, str], wanted: set[tuple[int, int]], got: set[tuple[int, int]]
+) -> list[str]:
+    """Each wanted call was received."""
+    lost = sorted(wanted - got)
+    return [f"{node_of.get(a, a)} cannot reach {node_of.get(b, b)} over TCP" for a, b in lost]
+
+
+async def called(ctx: ProveContext) -> tuple[tuple[Batch, Result], ...]:
+    """Run the job over each partition's nodes, once per proof."""
+    return await ctx.once("ranks", lambda: _call(ctx))
+
+
+async def _call(ctx: ProveContext) -> tuple[tuple[Batch, Result], ...]:
+    wide = batches((await survey(ctx)).free, by_gpu=False)
+    return tuple([(batch, await run_as_user(ctx, _script(ctx, batch))) for batch in wide])
+
+
+async def _several(ctx: ProveContext) -> list[tuple[Batch, Result]]:
+    return [(batch, result) for batch, result in await called(ctx) if batch.nodes[1:]]
+
+
+def _script(ctx: ProveContext, batch: Batch) -> Script:
+    # srun hands its stdin to all ranks, so the table of ports needs neither a second job nor a
+    # shared folder. When srun ends early the wait ends too, and its message stands in the output.
+    task = sh("{probe}; exec perl -e {rank} {all}", probe=PROBE, rank=_RANK, all=ALL_PAIRS)
+    table = "\n".join(f"{node.name} {node.address}" for node in batch.nodes)
+    return sh(
+        "d=$(mktemp -d /tmp/{name}.XXXXXX) && trap 'rm -rf \"$d\"' EXIT && trap '' PIPE &&"
+        ' mkfifo "$d/in" && printf \'%s\\n\' {table} >"$d/nodes" && : >"$d/out" || exit 1\n'
+        '{srun} <"$d/in" >"$d/out" 2>"$d/err" & p=$!\n'
+        'exec 9>"$d/in"\n'
+        'while kill -0 $p 2>/dev/null && [ "$(grep -c "^@ rank" "$d/out")" -lt {count} ]; do'
+        " sleep 0.05; done\n"
+        "awk 'NR == FNR {{ a[$1] = $2; next }}"
+        ' $2 == "rank" {{ print $3, a[$4], $6 }}\' "$d/nodes" "$d/out" >&9\n'
+        'echo end >&9; exec 9>&-; wait $p; s=$?; cat "$d/out"; cat "$d/err" >&2; exit $s',
+        name=ctx.job_name,
+        table=table,
+        srun=srun(ctx, batch, task),
+        count=len(batch.nodes),
+    )

@@ -1,0 +1,163 @@
+"""REST: slurmrestd answers who has a token, refuses who has none, and listens on loopback only."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from corral.hosts.quote import sh
+from corral.hosts.transport import Result
+from corral.prove.context import ProveContext, clip, failed, said, verdict_of
+from corral.prove.model import Evidence, Figure, Judgement
+from corral.prove.probe import lines
+from corral.prove.survey import survey
+
+PORT: Final = 6820
+LISTENING: Final = "0A"
+IPV4: Final = 8  # hex digits
+OK, BAD = 200, 400  # HTTP: an answer; from BAD on a refusal or an error
+REFUSED: Final = frozenset({401, 403, 511})  # 511: a forged token, refused by slurmctld (24.11)
+# The token comes by stdin and goes out in a header: never in an argument list, never printed.
+# /ping answers 200 whatever the token is (24.11), so one node's record is asked for. Each release
+# speaks four parser versions, so these reach from 23.11 to 27.11.
+_ASK: Final = """
+use IO::Socket::INET; $SIG{ALRM} = sub { print "@ timeout\\n"; exit 1 }; alarm 15;
+my ($port, $user, $node) = @ARGV; my $token = "";
+while (my $t = <STDIN>) { $token = $1 if $t =~ /^SLURM_JWT=(\\S+)/ }
+sub ask { my ($path, $t) = @_;
+  my $s = IO::Socket::INET->new(PeerAddr => "127.0.0.1", PeerPort => $port, Timeout => 5)
+    or return (0, "$!");
+  my $h = length $t ? "X-SLURM-USER-NAME: $user\\r\\nX-SLURM-USER-TOKEN: $t\\r\\n" : "";
+  print $s "GET $path HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n$h\\r\\n";
+  local $/; my $r = <$s> // ""; my ($code) = $r =~ m{^HTTP/\\S+ (\\d+)}; return ($code || 0, $r) }
+sub report { my ($what, $code, $r) = @_; my $has = index($r, qq("name": "$node")) >= 0 ? 1 : 0;
+  my ($e) = $r =~ /"error": "([^"]*)"/; print "@ $what $code $has ", $e || "", "\\n" }
+print "@ notoken\\n" unless length $token;
+my ($code, $r, $path) = (0, ""); my $wrong = $token || "a.b.c"; $wrong =~ s/.{1,8}$/AAAAAAAA/;
+for my $v (reverse 39 .. 45) { $path = "/slurm/v0.0.$v/node/$node";
+  ($code, $r) = ask($path, $token || $wrong); last if $code != 404 }
+print "@ path $path\\n"; report("token", $code, $r);
+report("none", ask($path, "")); report("wrong", ask($path, $wrong));
+"""
+_SOCKET: Final = re.compile(r"^\s*\d+: ([0-9A-F]+):([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]+ (\S\S)", re.M)
+_LOOPBACK6: Final = "00000000000000000000000001000000"
+_MAPPED: Final = re.compile(r"^0{16}FFFF0000[0-9A-F]{6}7F$")
+
+
+async def asked(ctx: ProveContext) -> Result:
+    """Ask slurmrestd with a token, without, and with a wrong one; once per proof."""
+    return await ctx.once("rest", lambda: _ask(ctx))
+
+
+async def _ask(ctx: ProveContext) -> Result:
+    script = sh(
+        "timeout 15 scontrol token username={user} lifespan=60"
+        " | timeout 20 perl -e {ask} {port} {user} {node}",
+        user=ctx.user,
+        ask=_ASK,
+        port=PORT,
+        node=ctx.compute[0] if ctx.compute else ctx.controller,
+    )
+    return await ctx.control(script)
+
+
+async def answers(ctx: ProveContext) -> Judgement:
+    """rest.answers."""
+    result = await asked(ctx)
+    return judge_answers(result.stdout, _evidence(ctx, result))
+
+
+async def refuses(ctx: ProveContext) -> Judgement:
+    """rest.refuses."""
+    result = await asked(ctx)
+    return judge_refuses(result.stdout, _evidence(ctx, result))
+
+
+async def loopback(ctx: ProveContext) -> Judgement:
+    """rest.loopback."""
+    text = (await survey(ctx)).nodes[ctx.controller].text("listen")
+    return judge_loopback(text, ctx.controller)
+
+
+def parse_answers(text: str) -> dict[str, tuple[int, bool, str]]:
+    """What was asked to (HTTP status, whether the node's record came, error text)."""
+    found: dict[str, tuple[int, bool, str]] = {}
+    for key, rest in lines(text):
+        match rest.split(" ", 2):
+            case [code, has, *more] if code.isdigit() and has in {"0", "1"}:
+                found[key] = int(code), has == "1", more[0].strip() if more else ""
+            case _:
+                pass
+    return found
+
+
+def judge_answers(text: str, shown: Evidence) -> Judgement:
+    """With a token the node's record comes."""
+    code, has, error = parse_answers(text).get("token", (0, False, "no answer"))
+    problems: list[str] = []
+    if any(key == "notoken" for key, _ in lines(text)):
+        problems.append("scontrol gave no token")
+    if code == 0:
+        problems.append(f"nobody answers on port {PORT}")
+    elif code != OK:
+        problems.append(f"a valid token is answered with {code} {error}".rstrip())
+    elif not has:
+        problems.append("the answer does not hold the node asked for")
+    return verdict_of(problems, "a request with a token is answered", shown)
+
+
+def judge_refuses(text: str, shown: Evidence) -> Judgement:
+    """Without a token, and with a forged one, nothing comes."""
+    found = parse_answers(text)
+    problems: list[str] = []
+    for what, words in (("none", "without a token"), ("wrong", "with a forged token")):
+        code, has, error = found.get(what, (0, False, "no answer"))
+        if has or OK <= code < BAD:
+            problems.append(f"a request {words} is answered ({code})")
+        elif code not in REFUSED:
+            problems.append(f"a request {words} is not refused but got {code} {error}".rstrip())
+    return verdict_of(problems, "requests without a valid token are refused", shown)
+
+
+def parse_listening(text: str) -> tuple[tuple[str, int], ...]:
+    """Listening sockets of /proc/net/tcp and tcp6: (address in the kernel's hex, port)."""
+    return tuple(
+        (address, int(port, 16))
+        for address, port, state in _SOCKET.findall(text)
+        if state == LISTENING
+    )
+
+
+def judge_loopback(text: str, controller: str) -> Judgement:
+    """The port of slurmrestd is open on loopback and on no other address."""
+    found = [address for address, port in parse_listening(text) if port == PORT]
+    figures: dict[str, Figure] = {"listening": ", ".join(map(_address, found)) or "nowhere"}
+    shown = Evidence(controller, "cat /proc/net/tcp /proc/net/tcp6", clip(text), figures)
+    if not found:
+        return failed(f"nothing listens on port {PORT}", shown)
+    problems = [f"port {PORT} is open on {_address(a)}" for a in found if not _is_loopback(a)]
+    return verdict_of(problems, f"port {PORT} is open on loopback only", shown)
+
+
+def _is_loopback(address: str) -> bool:
+    if len(address) == IPV4:
+        return address.endswith("7F")
+    return address == _LOOPBACK6 or bool(_MAPPED.match(address))
+
+
+def _address(hexed: str) -> str:
+    if len(hexed) == IPV4:  # little-endian: 0100007F is 127.0.0.1
+        return ".".join(str(b) for b in reversed(bytes.fromhex(hexed)))
+    if hexed == _LOOPBACK6:
+        return "::1"
+    return "::" if not hexed.strip("0") else f"ipv6 {hexed}"
+
+
+def _evidence(ctx: ProveContext, result: Result) -> Evidence:
+    found = parse_answers(result.stdout)
+    figures: dict[str, Figure] = {what: code for what, (code, _, _) in found.items()}
+    command = (
+        f"scontrol token username={ctx.user} lifespan=60 | GET http://127.0.0.1:{PORT}"
+        "/slurm/v0.0.NN/node/NAME with, without and with a wrong token"
+    )
+    return Evidence(ctx.controller, command, said(result), figures)

@@ -1,0 +1,113 @@
+"""Runs checks: side by side where they do not disturb each other, and always to the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind
+from corral.hosts.quote import sh
+from corral.prove.check import Check, Cores
+from corral.prove.context import ProveContext, skipped
+from corral.prove.model import CheckResult, Proof, Verdict
+
+FEWEST: Final = 2  # cores per node when nobody knows
+
+
+async def prove(ctx: ProveContext, checks: Sequence[Check], emit: Emit, *, at: float) -> Proof:
+    """Run the checks and give the proof.
+
+    A check waits for those it needs and is skipped when one of them failed. Checks whose jobs fit
+    next to each other on a node run at the same time. Nothing is left behind, whatever happens.
+
+    Args:
+        ctx: the cluster.
+        checks: what to prove.
+        emit: told when each check begins and ends.
+        at: unix seconds to file the proof under.
+
+    Raises:
+        CorralError: USAGE, checks need each other in a circle.
+    """
+    _ordered(checks)
+    run = _Run(ctx, checks, emit)
+    try:
+        results = await asyncio.gather(*(run.one(check) for check in checks))
+    finally:
+        await ctx.close()
+        await clean(ctx)
+    return Proof(ctx.spec.name, at, tuple(results))
+
+
+class _Run:
+    """One run: the results so far, as futures that later checks wait for."""
+
+    def __init__(self, ctx: ProveContext, checks: Sequence[Check], emit: Emit) -> None:
+        loop = asyncio.get_running_loop()
+        self._ctx = ctx
+        self._emit = emit
+        self._total = len(checks)
+        self._done = {check.id: loop.create_future() for check in checks}
+        known = [facts.sockets * facts.cores_per_socket for facts in ctx.facts.values() if facts]
+        self._cores = Cores(min(known, default=FEWEST))
+
+    async def one(self, check: Check) -> CheckResult:
+        """Wait for what the check needs, run it, and tell."""
+        reason = check.applies(self._ctx) or await self._missing(check)
+        if reason:
+            result = check.result(skipped(reason))
+        else:
+            taken = await self._cores.take(check.cores)
+            self._emit(Event(Kind.CHECK_STARTED, check.id, message=check.title, total=self._total))
+            try:
+                result = await check.run(self._ctx)
+            finally:
+                await self._cores.give(taken)
+        self._emit(
+            Event(
+                Kind.CHECK_DONE,
+                check.id,
+                message=f"{result.verdict.value}: {result.summary}",
+                seconds=result.seconds,
+                total=self._total,
+            )
+        )
+        self._done[check.id].set_result(result)
+        return result
+
+    async def _missing(self, check: Check) -> str:
+        for need in check.needs:
+            if need not in self._done:
+                continue  # not among the chosen checks
+            result = await self._done[need]
+            if result.verdict in {Verdict.FAIL, Verdict.SKIP}:
+                return f"needs {need}, which {_WORDS[result.verdict]}"
+        return ""
+
+
+_WORDS: Final = {Verdict.FAIL: "failed", Verdict.SKIP: "was skipped"}
+
+
+def _ordered(checks: Sequence[Check]) -> None:
+    try:
+        TopologicalSorter({check.id: check.needs for check in checks}).prepare()
+    except CycleError as error:
+        raise CorralError(Code.USAGE, f"checks need each other: {error.args[1]}") from error
+
+
+async def clean(ctx: ProveContext) -> None:
+    """Cancel what a broken-off check left in the queue and remove its folders."""
+    script = sh(
+        "j=$(timeout 10 squeue -h -u {user} -o '%i %j' 2>/dev/null"
+        " | sed -n 's/^\\([0-9]*\\) {name}.*/\\1/p');"
+        ' [ -z "$j" ] || timeout 10 scancel -Q $j; rm -rf /tmp/{name}.*',
+        user=ctx.user,
+        name=ctx.job_name,
+    )
+    try:
+        await ctx.control(script, timeout=40.0)
+    except CorralError:
+        return  # the controller is gone; the checks' own results say so

@@ -1,0 +1,190 @@
+"""Concurrency: as many one-GPU jobs as there are GPUs run at the same time, one more waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from corral.hosts.quote import NOTHING, sh
+from corral.hosts.transport import Result
+from corral.prove.context import (
+    ProveContext,
+    as_user,
+    clip,
+    many,
+    said,
+    skipped,
+    verdict_of,
+    warned,
+)
+from corral.prove.launch import MEMORY, Batch, batches
+from corral.prove.model import Evidence, Figure, Judgement, Verdict
+from corral.prove.survey import Survey, sections, survey
+from corral.spec.nodes import fold
+
+WAITS: Final = frozenset({"Resources", "Priority"})
+JOBS_PER_NODE: Final = 4  # of nodes without GPUs; more jobs would prove no more
+_JOB: Final = 'trap "exit 0" USR1; sleep 100 & wait'
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """What one batch should hold: ``count`` jobs of ``cores`` cores (and one GPU each)."""
+
+    batch: Batch
+    count: int
+    cores: int
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One job as squeue told it; times in unix seconds, 0 when not known."""
+
+    job: str
+    state: str
+    reason: str
+    start: int
+    end: int
+    nodes: str
+
+
+def slots_of(batch: Batch, gpus: Mapping[str, int]) -> Slots:
+    """How many jobs of which size fill the batch exactly, by the GPUs each node declares."""
+    if batch.gpu:
+        count = sum(min(gpus.get(node.name, 0), node.cores) for node in batch.nodes)
+        return Slots(batch, count, 1, sum(gpus.get(name, 0) for name in batch.names))
+    cores = max(-(-node.cores // JOBS_PER_NODE) for node in batch.nodes)
+    return Slots(batch, sum(node.cores // cores for node in batch.nodes), cores, 0)
+
+
+async def slots(ctx: ProveContext) -> Judgement:
+    """concurrency.slots."""
+    seen = await survey(ctx)
+    declared = {n.name: n.group.gpu.count for n in ctx.nodes if n.group.gpu}
+    wanted = [slots_of(batch, declared) for batch in batches(seen.free)]
+    wanted = [one for one in wanted if one.gpus] or wanted
+    if not wanted:
+        return skipped("no idle node")
+    runs = await asyncio.gather(*(_run(ctx, seen, i, one) for i, one in enumerate(wanted)))
+    problems: list[str] = []
+    evidence: list[Evidence] = []
+    for one, result in zip(wanted, runs, strict=True):
+        parts = sections(result.stdout)
+        if parts.get("others"):
+            return skipped(f"other jobs came in between: {clip(parts['others'])}")
+        snapshot = parse_records(parts.get("snapshot", ""))
+        records = parse_records(parts.get("records", ""))
+        problems += judge_slots(one, snapshot, records)
+        evidence.append(_evidence(ctx, one, result, snapshot))
+    total = sum(one.count for one in wanted)
+    kind = "one-GPU job" if wanted[0].gpus else "job"
+    judged = verdict_of(problems, f"{many(total, kind)} ran at once, one more waited", *evidence)
+    short = sum(one.gpus - one.count for one in wanted if one.gpus)
+    if judged.verdict is Verdict.PASS and short > 0:
+        return warned(f"{short} GPUs stay idle: fewer cores than GPUs on their nodes", *evidence)
+    return judged
+
+
+def parse_records(text: str) -> tuple[Record, ...]:
+    """Read ``squeue -o '%i|%T|%r|%S|%e|%N'`` with times in unix seconds."""
+    found: list[Record] = []
+    for line in text.splitlines():
+        match line.split("|"):
+            case [job, state, reason, start, end, nodes]:
+                found.append(Record(job, state, reason, _time(start), _time(end), nodes))
+            case _:
+                pass
+    return tuple(found)
+
+
+def judge_slots(
+    wanted: Slots, snapshot: tuple[Record, ...], records: tuple[Record, ...]
+) -> list[str]:
+    """Just as many run as there are slots, one waits for them, and their times overlap."""
+    running = [one for one in snapshot if one.state == "RUNNING"]
+    waiting = [one for one in snapshot if one.state == "PENDING"]
+    where = fold(wanted.batch.names)
+    if len(running) > wanted.count:
+        return [f"{len(running)} jobs ran at once on {where}, which has {wanted.count} slots"]
+    if len(running) < wanted.count:
+        reasons = ", ".join(sorted({one.reason for one in waiting})) or "none waited"
+        return [f"{len(running)} of {wanted.count} jobs ran at once on {where} ({reasons})"]
+    problems = [
+        f"job {one.job} waits for {one.reason}, not for resources"
+        for one in waiting
+        if one.reason not in WAITS
+    ]
+    if len(waiting) != 1:
+        problems.append(f"{len(waiting)} jobs waited on {where}, not one")
+    by_id = {one.job: one for one in records}
+    times = [by_id[one.job] for one in running if one.job in by_id]
+    if len(times) != len(running) or not all(one.start and one.end for one in times):
+        return [*problems, "the records of the jobs are incomplete"]
+    first_end = min(one.end for one in times)
+    if max(one.start for one in times) > first_end:
+        problems.append("by their records the jobs did not overlap in time")
+    for one in waiting:
+        later = by_id.get(one.job)
+        if later is None or not later.start or later.start < first_end:
+            problems.append(f"job {one.job}, which waited, did not run after the others")
+    return problems
+
+
+def _time(text: str) -> int:
+    return int(text) if text.isdigit() else 0
+
+
+def _evidence(
+    ctx: ProveContext, one: Slots, result: Result, snapshot: tuple[Record, ...]
+) -> Evidence:
+    figures: dict[str, Figure] = {
+        "slots": one.count,
+        "running": sum(r.state == "RUNNING" for r in snapshot),
+        "waiting": sum(r.state == "PENDING" for r in snapshot),
+        "reason": ", ".join(r.reason for r in snapshot if r.state == "PENDING"),
+    }
+    gres = "--gres=gpu:1 " if one.gpus else ""
+    command = (
+        f"{one.count + 1} times: sbatch -p {one.batch.partition} {gres}-n 1 -c {one.cores};"
+        " squeue -o '%i|%T|%r|%S|%e|%N'"
+    )
+    return Evidence(ctx.controller, command, said(result), figures)
+
+
+async def _run(ctx: ProveContext, seen: Survey, index: int, one: Slots) -> Result:
+    others = [
+        name
+        for name, node in seen.slurm.items()
+        if one.batch.partition in node.partitions and name not in one.batch.names
+    ]
+    threads = max(node.threads for node in one.batch.nodes)
+    script = sh(
+        'j={name}; q() {{ squeue -h -n "$j" "$@" -o \'%i|%T|%r|%S|%e|%N\'; }}\n'
+        "trap 'scancel -Q -n \"$j\" 2>/dev/null' EXIT\n"
+        'i=0; while [ $i -le {count} ]; do sbatch -Q --parsable -J "$j" -p {partition}'
+        " {exclude} {gres} -n 1 -c {cpus} --mem={memory}M -t 3 -o /dev/null -e /dev/null"
+        " --wrap {job} >/dev/null || exit 1; i=$((i + 1)); done\n"
+        "end=$(($(date +%s) + 20)); while :; do s=$(q) || exit 1;"
+        " r=$(printf '%s\\n' \"$s\" | grep -c '|RUNNING|[^|P]');"
+        " w=$(printf '%s\\n' \"$s\" | grep -cE '\\|PENDING\\|(Resources|Priority)\\|');"
+        ' if [ "$r" -gt {count} ] || [ "$(date +%s)" -ge "$end" ]; then break; fi;'
+        ' if [ "$r" -eq {count} ] && [ "$w" -eq 1 ]; then break; fi; sleep 0.1; done\n'
+        "echo @@snapshot; printf '%s\\n' \"$s\"\n"
+        "echo @@others; squeue -h -t R -w {nodes} -o '%j of %u' | grep -vF \"$j\"\n"
+        'end=$(($(date +%s) + 20)); while [ -n "$(q)" ] && [ "$(date +%s)" -lt "$end" ]; do'
+        ' scancel -Q -b -s USR1 -t RUNNING -n "$j"; sleep 0.15; done\n'
+        "echo @@records; q -t all",
+        name=f"{ctx.job_name}-slots{index}",
+        count=one.count,
+        nodes=fold(one.batch.names),
+        partition=one.batch.partition,
+        exclude=sh("-x {nodes}", nodes=fold(others)) if others else NOTHING,
+        gres=sh("--gres=gpu:1") if one.gpus else NOTHING,
+        cpus=one.cores * threads,
+        memory=MEMORY,
+        job=_JOB,
+    )
+    return await ctx.control(as_user(ctx.user, script), timeout=90.0)

@@ -1,0 +1,262 @@
+"""Smoke checks: is every part there, and do all nodes agree? All judge one survey. Pure judges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from corral.hosts.facts import Facts
+from corral.prove.context import ProveContext, clip, failed, many, passed, verdict_of, warned
+from corral.prove.model import Evidence, Figure, Judgement
+from corral.prove.survey import NodeSeen, SlurmNode, Survey, survey, units_of
+from corral.spec.nodes import Node, fold
+
+CLOCK_WARN: Final = 2.0
+CLOCK_FAIL: Final = 30.0  # munge and auth/slurm refuse at 300 s (F02): fail long before
+MEMORY_LEAST: Final = 0.5  # of what the machine has; less means a wrong or missing RealMemory
+
+
+async def nodes(ctx: ProveContext) -> Judgement:
+    """smoke.nodes."""
+    return judge_nodes(await survey(ctx))
+
+
+async def services(ctx: ProveContext) -> Judgement:
+    """smoke.services."""
+    seen = await survey(ctx)
+    return judge_services(seen, {name: units_of(ctx, name) for name in seen.nodes})
+
+
+async def names(ctx: ProveContext) -> Judgement:
+    """smoke.names."""
+    wanted = {name: facts.address for name, facts in ctx.facts.items() if facts}
+    return judge_names(await survey(ctx), wanted)
+
+
+async def versions(ctx: ProveContext) -> Judgement:
+    """smoke.versions."""
+    return judge_versions(await survey(ctx))
+
+
+async def clocks(ctx: ProveContext) -> Judgement:
+    """smoke.clocks."""
+    return judge_clocks((await survey(ctx)).nodes.values())
+
+
+async def config(ctx: ProveContext) -> Judgement:
+    """smoke.config."""
+    return judge_config(await survey(ctx))
+
+
+async def registered(ctx: ProveContext) -> Judgement:
+    """smoke.registered."""
+    return judge_registered(await survey(ctx), ctx.nodes, ctx.facts)
+
+
+def judge_nodes(seen: Survey) -> Judgement:
+    """Every compute node is known to slurmctld and can run jobs."""
+    problems = _unreachable(seen.nodes.values())
+    for name in seen.compute:
+        node = seen.slurm.get(name)
+        if node is None:
+            problems.append(f"{name} is not known to slurmctld")
+        elif not node.usable:
+            why = f" ({node.reason})" if node.reason else ""
+            problems.append(f"{name} is {node.state.lower()}{why}")
+    figures: dict[str, Figure] = {name: node.state for name, node in seen.slurm.items()}
+    shown = Evidence(seen.controller, "scontrol show nodes -o", clip(seen.slurm_output), figures)
+    good = f"{many(len(seen.compute), 'node')} up: {fold(seen.compute)}"
+    return verdict_of(problems, good, shown)
+
+
+def judge_services(seen: Survey, wanted: Mapping[str, tuple[str, ...]]) -> Judgement:
+    """Every unit a node needs is active; munge where munge is the way of authentication."""
+    problems = _unreachable(seen.nodes.values())
+    munge = seen.nodes[seen.controller].config.get("AuthType") == "auth/munge"
+    shown: list[Evidence] = []
+    count = 0
+    for one in _reached(seen):
+        states = dict(line.split(" ", 1) for line in one.text("units").splitlines() if " " in line)
+        units = (*wanted[one.node], *(("munge",) if munge else ()))
+        for unit in units:
+            state = states.get(unit, "not seen")
+            count += 1
+            if state != "active":
+                problems.append(f"{unit} on {one.node} is {state}")
+        figures: dict[str, Figure] = {unit: states.get(unit, "not seen") for unit in units}
+        command = f"systemctl is-active {' '.join(units)}"
+        shown.append(Evidence(one.node, command, clip(one.text("units")), figures))
+    return verdict_of(problems, f"{count} services active", *shown)
+
+
+def judge_names(seen: Survey, wanted: Mapping[str, str]) -> Judgement:
+    """Every node resolves every node's name to the same address, never to 127.x."""
+    problems = _unreachable(seen.nodes.values())
+    shown: list[Evidence] = []
+    for one in _reached(seen):
+        table = parse_names(one.text("names"))
+        for name in seen.nodes:
+            problems += _name_problems(one.node, name, table.get(name, ""), wanted.get(name, ""))
+        command = f"getent ahostsv4 {' '.join(seen.nodes)}"
+        shown.append(Evidence(one.node, command, clip(one.text("names")), dict(table)))
+    return verdict_of(problems, f"every node finds all {len(seen.nodes)} names", *shown)
+
+
+def parse_names(text: str) -> dict[str, str]:
+    """Read STREAM lines of ``getent ahostsv4``: name to its first address."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        match line.split():
+            case [address, "STREAM", name, *_]:
+                found.setdefault(name, address)
+            case _:
+                pass
+    return found
+
+
+def _name_problems(at: str, name: str, address: str, wanted: str) -> list[str]:
+    if not address:
+        return [f"{at} cannot resolve {name}"]
+    if address.startswith("127."):
+        return [f"{at} resolves {name} to {address}"]
+    if wanted and address != wanted:
+        return [f"{at} resolves {name} to {address}, not {wanted}"]
+    return []
+
+
+def judge_versions(seen: Survey) -> Judgement:
+    """Installed and running Slurm have one version on all nodes."""
+    problems = _unreachable(seen.nodes.values())
+    found: list[tuple[str, str]] = []
+    shown: list[Evidence] = []
+    for one in _reached(seen):
+        mine: dict[str, Figure] = {}
+        for line in one.text("version").splitlines():
+            program, _, rest = line.partition(" ")
+            mine[program] = rest.split()[-1] if rest.split() else "?"
+        if one.node == seen.controller:
+            mine["slurmctld running"] = one.config.get("SLURM_VERSION", "?")
+        if one.node in seen.compute:
+            mine.setdefault("slurmd", "missing")
+            registered_as = seen.slurm.get(one.node)
+            mine["slurmd running"] = registered_as.version if registered_as else "?"
+        found += [(f"{what} on {one.node}", str(version)) for what, version in mine.items()]
+        shown.append(Evidence(one.node, "slurmd -V; slurmctld -V", one.text("version"), mine))
+    counted = Counter(version for _, version in found)
+    usual = counted.most_common(1)[0][0] if counted else "?"
+    problems += [f"{what} is {version}, not {usual}" for what, version in found if version != usual]
+    return verdict_of(problems, f"Slurm {usual} everywhere", *shown)
+
+
+def judge_clocks(seen: Iterable[NodeSeen]) -> Judgement:
+    """Clocks are close; only what the round trip cannot explain counts as skew."""
+    seen = list(seen)
+    problems = _unreachable(seen)
+    low: dict[str, float] = {}
+    high: dict[str, float] = {}
+    shown: list[Evidence] = []
+    for one in seen:
+        if one.error:
+            continue
+        try:
+            clock = float(one.text("clock"))
+        except ValueError:
+            problems.append(f"{one.node} told no time: {one.text('clock')!r}")
+            continue
+        low[one.node], high[one.node] = clock - one.received, clock - one.sent
+        figures: dict[str, Figure] = {
+            "offset_s": round((low[one.node] + high[one.node]) / 2, 3),
+            "uncertain_s": round((one.received - one.sent) / 2, 3),
+        }
+        shown.append(Evidence(one.node, "date +%s.%N", one.text("clock"), figures))
+    if problems or not low:
+        return failed("; ".join(problems) or "no clock was read", *shown)
+    ahead, behind = max(low, key=lambda n: low[n]), min(high, key=lambda n: high[n])
+    skew = max(low[ahead] - high[behind], 0.0)
+    unsure = max(high.values()) - min(low.values())
+    if skew >= CLOCK_WARN:
+        text = f"{ahead} is at least {skew:.1f} s ahead of {behind}"
+        return (failed if skew >= CLOCK_FAIL else warned)(text, *shown)
+    if unsure >= CLOCK_FAIL:
+        return warned(f"the answers were too slow to compare clocks within {unsure:.0f} s", *shown)
+    return passed(f"clocks within {max(unsure, 0.001):.3f} s", *shown)
+
+
+def judge_config(seen: Survey) -> Judgement:
+    """What each node works from equals what slurmctld runs: hash of the settings, and files."""
+    problems = _unreachable(seen.nodes.values())
+    shown: list[Evidence] = []
+    wanted = _hashes(seen.nodes[seen.controller], seen.controller)
+    for one in _reached(seen):
+        state = one.config.get("HASH_VAL", "")
+        if state != "Match":
+            problems.append(f"settings on {one.node}: {state or 'slurmctld did not tell'}")
+        for path, value in _hashes(one, "").items():
+            name = path.rpartition("/")[2]
+            if wanted.get(name, value) != value:
+                problems.append(f"{path} on {one.node} differs from slurmctld's")
+        text = f"{one.text('config')}\n{one.text('files')}"
+        figures: dict[str, Figure] = {"HASH_VAL": state}
+        command = "scontrol show config; sha256sum <where slurmd reads>/*.conf"
+        shown.append(Evidence(one.node, command, clip(text), figures))
+    if "slurm.conf" not in wanted:
+        problems.append(f"no slurm.conf was found on {seen.controller}")
+    return verdict_of(problems, f"same settings on {many(len(seen.nodes), 'node')}", *shown)
+
+
+def _hashes(one: NodeSeen, controller: str) -> dict[str, str]:
+    """Path to sha256; on the controller name to sha256, of the folder slurmctld reads."""
+    pairs = [line.split(None, 1) for line in one.text("files").splitlines() if " " in line]
+    table = {path: digest for digest, path in pairs}
+    if not controller:
+        return table
+    folder = one.config.get("SLURM_CONF", "").rpartition("/")[0]
+    names = {path: path.rpartition("/") for path in table}
+    return {names[p][2]: digest for p, digest in table.items() if names[p][0] == folder}
+
+
+def judge_registered(
+    seen: Survey, declared: Iterable[Node], facts: Mapping[str, Facts | None]
+) -> Judgement:
+    """CPUs, memory and GPUs of each node are those of the machine and of the cluster file."""
+    problems: list[str] = []
+    figures: dict[str, Figure] = {}
+    for node in declared:
+        known = seen.slurm.get(node.name)
+        if node.name not in seen.compute:
+            continue
+        if known is None:
+            problems.append(f"{node.name} is not registered")
+            continue
+        gpus = node.group.gpu.count if node.group.gpu else 0
+        figures[node.name] = f"{known.cpus} CPUs, {known.memory} MiB, {known.gpus} GPUs"
+        if known.gpus != gpus:
+            problems.append(f"{node.name} has {known.gpus} GPUs in Slurm, {gpus} declared")
+        if known.memory <= 1:
+            problems.append(f"{node.name} has no RealMemory")
+        machine = facts.get(node.name)
+        if machine:
+            problems += _machine_problems(node, known, machine)
+    shown = Evidence(seen.controller, "scontrol show nodes -o", clip(seen.slurm_output), figures)
+    return verdict_of(problems, "CPUs, memory and GPUs as the machines have them", shown)
+
+
+def _machine_problems(node: Node, known: SlurmNode, machine: Facts) -> list[str]:
+    problems: list[str] = []
+    if known.cpus != machine.cpus:
+        problems.append(f"{node.name} has {known.cpus} CPUs in Slurm, {machine.cpus} in itself")
+    # An embedded node is given a share of its host's memory, which is all it sees of it.
+    least = 1.0 if node.group.provider == "embedded" else machine.memory_mib * MEMORY_LEAST
+    if not least < known.memory <= machine.memory_mib:
+        memory = f"{known.memory} MiB in Slurm, {machine.memory_mib} in itself"
+        problems.append(f"{node.name} has {memory}")
+    return problems
+
+
+def _reached(seen: Survey) -> list[NodeSeen]:
+    return [one for one in seen.nodes.values() if one.error is None]
+
+
+def _unreachable(seen: Iterable[NodeSeen]) -> list[str]:
+    return [f"{one.node} cannot be reached ({one.error.message})" for one in seen if one.error]

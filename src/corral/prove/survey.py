@@ -1,0 +1,212 @@
+"""One look at the whole cluster in one round trip; the smoke checks all judge what it saw."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from corral.errors import CorralError
+from corral.hosts.quote import NOTHING, Script, join, sh
+from corral.prove.context import ProveContext
+
+CONF_FILES: Final = ("slurm.conf", "cgroup.conf", "gres.conf")
+USABLE: Final = frozenset({"IDLE", "MIXED", "ALLOCATED", "COMPLETING"})
+HARMLESS: Final = frozenset(
+    {"CLOUD", "COMPLETING", "DYNAMIC_NORM", "MIXED", "PLANNED", "POWERED_UP", "RESERVED"}
+)
+_SECTION: Final = re.compile(r"^@@([a-z]+)$", re.MULTILINE)
+_PAIR: Final = re.compile(r"(?:^|\s)([A-Za-z]+)=(\S*)")
+_REASON: Final = re.compile(r"\sReason=(.*?)(?: \[\S+@\S+\])?\s*$")
+_GPU: Final = re.compile(r"(?:^|,)gpu(?::[^:,(]+)?:(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmNode:
+    """One node as slurmctld knows it (``scontrol show nodes``)."""
+
+    name: str
+    state: str
+    reason: str = ""
+    address: str = ""
+    version: str = ""
+    partitions: tuple[str, ...] = ()
+    gpus: int = 0
+    cpus: int = 0
+    cpus_taken: int = 0
+    threads: int = 1
+    memory: int = 0
+
+    @property
+    def usable(self) -> bool:
+        """True when jobs can run there now."""
+        base, *flags = self.state.split("+")
+        return base in USABLE and all(flag in HARMLESS for flag in flags)
+
+    @property
+    def cores(self) -> int:
+        """Cores, hardware threads of one core counted once."""
+        return max(self.cpus // max(self.threads, 1), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """What one node's own script told: sections of its output, or the error in their place.
+
+    ``sent`` and ``received`` enclose the moment at which the node read its clock.
+    """
+
+    node: str
+    sections: Mapping[str, str] = field(default_factory=dict[str, str])
+    sent: float = 0.0
+    received: float = 0.0
+    error: CorralError | None = None
+
+    def text(self, section: str) -> str:
+        """One section's text, "" when it is missing."""
+        return self.sections.get(section, "")
+
+    @property
+    def config(self) -> dict[str, str]:
+        """``scontrol show config`` as that node sees it."""
+        pairs = (line.partition("=") for line in self.text("config").splitlines())
+        return {key.strip(): value.strip() for key, _, value in pairs if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The whole cluster as seen once."""
+
+    nodes: Mapping[str, NodeSeen]
+    compute: tuple[str, ...]
+    slurm: Mapping[str, SlurmNode]
+    slurm_output: str
+    controller: str
+
+    @property
+    def usable(self) -> tuple[SlurmNode, ...]:
+        """Compute nodes on which jobs can run."""
+        known = (self.slurm.get(name) for name in self.compute)
+        return tuple(node for node in known if node is not None and node.usable)
+
+    @property
+    def free(self) -> tuple[SlurmNode, ...]:
+        """Usable nodes on which nobody's jobs run: where the proof's own jobs go."""
+        return tuple(node for node in self.usable if not node.cpus_taken)
+
+
+def node_script(names: tuple[str, ...], units: tuple[str, ...]) -> Script:
+    """What every node is asked. Read-only; the clock comes first, before anything slow."""
+    return sh(
+        "export LC_ALL=C; echo @@clock; date +%s.%N\n"
+        "echo @@hostname; hostname\n"
+        "echo @@names; timeout 10 getent ahostsv4 {names} | sed -n '/STREAM/p'\n"
+        "echo @@version; for p in slurmd slurmctld; do"
+        ' if command -v "$p" >/dev/null; then printf \'%s %s\\n\' "$p" "$("$p" -V 2>&1)"; fi;'
+        " done\n"
+        "echo @@units; for u in {units}; do"
+        ' printf \'%s %s\\n\' "$u" "$(systemctl is-active "$u" 2>&1)"; done\n'
+        "echo @@config; c=$(timeout 8 scontrol show config 2>&1) || true; printf '%s\\n' \"$c\""
+        " | grep -E '^ *(SLURM_CONF|SLURM_VERSION|HASH_VAL|SlurmdSpoolDir|AuthType) |error:'\n"
+        "f=$(printf '%s\\n' \"$c\" | sed -n 's/^SLURM_CONF *= *//p')\n"
+        "s=$(printf '%s\\n' \"$c\" | sed -n 's/^SlurmdSpoolDir *= *//p'"
+        ' | sed "s/%[nh]/$(hostname)/g")\n'
+        'echo @@files; cd / && for d in "${{f%/*}}" "${{s:-/var/spool/slurmd}}/conf-cache"; do'
+        " for n in {files}; do"
+        ' if [ -n "$d" ] && [ -f "$d/$n" ]; then sha256sum "$d/$n"; fi; done; done\n'
+        "true",
+        names=list(names),
+        units=list(units),
+        files=list(CONF_FILES),
+    )
+
+
+def controller_script() -> Script:
+    """What the controller is asked on top of that."""
+    return sh(
+        "echo @@nodes; timeout 15 scontrol show nodes -o 2>&1\n"
+        "echo @@listen; cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | sed -n '/ 0A /p'\ntrue"
+    )
+
+
+def sections(text: str) -> dict[str, str]:
+    """Split a node's output at its ``@@name`` lines."""
+    parts = _SECTION.split(text)
+    return {name: body.strip("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def parse_nodes(text: str) -> dict[str, SlurmNode]:
+    """Read ``scontrol show nodes -o``; lines that are not nodes are left out."""
+    found: dict[str, SlurmNode] = {}
+    for line in text.splitlines():
+        pairs = {key: value for key, value in _PAIR.findall(line)}
+        name = pairs.get("NodeName", "")
+        if not name:
+            continue
+        reason = _REASON.search(line)
+        listed = pairs.get("Partitions", "")
+        found[name] = SlurmNode(
+            name,
+            pairs.get("State", "UNKNOWN"),
+            reason.group(1) if reason else "",
+            pairs.get("NodeAddr", ""),
+            pairs.get("Version", ""),
+            tuple(listed.split(",")) if listed else (),
+            sum(int(count) for count in _GPU.findall(pairs.get("Gres", ""))),
+            _number(pairs.get("CPUTot")),
+            _number(pairs.get("CPUAlloc")),
+            _number(pairs.get("ThreadsPerCore")),
+            _number(pairs.get("RealMemory")),
+        )
+    return found
+
+
+async def survey(ctx: ProveContext) -> Survey:
+    """Look at the cluster, once per proof."""
+    return await ctx.once("survey", lambda: _look(ctx))
+
+
+async def _look(ctx: ProveContext) -> Survey:
+    names = tuple(dict.fromkeys((*(node.name for node in ctx.nodes), ctx.controller)))
+    seen = await asyncio.gather(*(_look_at(ctx, name, names) for name in names))
+    by_name = {one.node: one for one in seen}
+    text = by_name[ctx.controller].text("nodes")
+    return Survey(by_name, ctx.compute, parse_nodes(text), text, ctx.controller)
+
+
+async def _look_at(ctx: ProveContext, name: str, names: tuple[str, ...]) -> NodeSeen:
+    lead = name == ctx.controller
+    script = node_script(names, (*units_of(ctx, name), "munge"))
+    script = join([script, controller_script() if lead else NOTHING])
+    arrived: list[float] = []
+
+    def on_line(line: str) -> None:
+        if not line.startswith("@@") and not arrived:
+            arrived.append(time.time())
+
+    sent = time.time()
+    try:
+        result = await ctx.fleet.run(name, script, timeout=60.0, on_line=on_line)
+    except CorralError as error:
+        return NodeSeen(name, error=error)
+    received = arrived[0] if arrived else time.time()
+    return NodeSeen(name, sections(result.stdout), sent, received)
+
+
+def units_of(ctx: ProveContext, node: str) -> tuple[str, ...]:
+    """The systemd units that must be active on a node."""
+    units = ["slurmd"] if node in ctx.compute else []
+    if node == ctx.controller:
+        units.append("slurmctld")
+        if ctx.spec.slurm.accounting:
+            units += ["mariadb", "slurmdbd"]
+        if ctx.spec.slurm.rest:
+            units.append("slurmrestd")
+    return tuple(units)
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isdigit() else 0

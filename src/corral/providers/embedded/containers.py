@@ -1,0 +1,130 @@
+"""What one embedded node is as a container: command line and scripts around its init. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from corral.hosts.quote import Script, join, sh
+from corral.providers.embedded import layout
+
+HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key"
+NVIDIA_MAJOR: Final = 195
+SHM_PART: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """All that makes one node.
+
+    Attributes:
+        cluster: name of the cluster.
+        node: name of the node; its host name.
+        address: its address in the cluster's network.
+        image: image reference.
+        memory_mib: its memory limit.
+        gpus: GPU device files to make.
+        mounts: shared folders.
+        made_from: digest of what was declared.
+        limits: ulimits by podman's names.
+    """
+
+    cluster: str
+    node: str
+    address: str
+    image: str
+    memory_mib: int
+    gpus: int
+    mounts: tuple[str, ...]
+    made_from: str
+    limits: Mapping[str, int]
+
+    @property
+    def name(self) -> str:
+        """The container's name."""
+        return layout.container(self.cluster, self.node)
+
+    def run(self) -> list[str]:
+        """Arguments of ``podman`` that create and start it.
+
+        ``--no-hosts``: /etc/hosts is then the image's own ordinary file, not a bind mount that
+        cannot be renamed over, and the node's own name does not stand on 127.x.
+        ``--mac-address``: a new one at each start would leave the old one in the ARP caches of
+        this machine and of the other nodes for up to a minute (seen: 37 s without an answer).
+        ``--pids-limit``: podman's default of 2048 is too few for a node.
+        """
+        labels = {
+            layout.CLUSTER: self.cluster,
+            layout.NODE: self.node,
+            layout.SPEC: self.made_from,
+            layout.ADDRESS: self.address,
+            layout.MEMORY: str(self.memory_mib),
+        }
+        argv = ["run", "--detach", "--pull=never", "--name", self.name, "--hostname", self.node]
+        argv += ["--network", layout.network(self.cluster), "--no-hosts"]
+        argv += ["--ip", self.address, "--mac-address", layout.mac(self.address)]
+        argv += ["--systemd=always", "--privileged", "--pids-limit=-1"]
+        argv += ["--memory", f"{self.memory_mib}m", "--shm-size", f"{self.memory_mib // SHM_PART}m"]
+        argv += ["--log-driver=k8s-file", "--log-opt=max-size=1mb"]
+        for kind, value in sorted(self.limits.items()):
+            argv += ["--ulimit", f"{kind}={value}:{value}"]
+        argv += layout.labels(labels)
+        for mount in self.mounts:
+            argv += ["--volume", f"{layout.volume(self.cluster, mount)}:{mount}"]
+        argv += ["--entrypoint", json.dumps(["/bin/sh", "-c", entry(self.gpus)]), self.image]
+        return argv
+
+
+def devices(gpus: int) -> tuple[str, ...]:
+    """GPU device files of a node."""
+    return tuple(f"/dev/nvidia{i}" for i in range(gpus))
+
+
+def entry(gpus: int) -> Script:
+    """What runs before init at every start: device files and, at the first one, the host key.
+
+    A privileged container shows the host's own GPU files; they go, so that a node has as many as
+    it declares and rehearses the same everywhere. The public key is moved last: who waits for it
+    finds a whole pair.
+    """
+    return sh(
+        "rm -f /dev/nvidia[0-9]* /dev/nvidiactl /dev/nvidia-modeset /dev/nvidia-uvm*\n"
+        "i=0\n"
+        "while [ $i -lt {gpus} ]; do mknod -m 666 /dev/nvidia$i c {major} $i; i=$((i+1)); done\n"
+        "if ! [ -s {key}.pub ]; then\n"
+        "rm -f /etc/ssh/.fresh /etc/ssh/.fresh.pub\n"
+        "ssh-keygen -q -t ed25519 -N '' -C '' -f /etc/ssh/.fresh\n"
+        "mv -f /etc/ssh/.fresh {key} && mv -f /etc/ssh/.fresh.pub {key}.pub\n"
+        "fi\n"
+        "exec /sbin/init",
+        gpus=gpus,
+        major=NVIDIA_MAJOR,
+        key=HOST_KEY,
+    )
+
+
+def enrol(mounts: Sequence[str]) -> Script:
+    """Let the public key on stdin in, and print the node's own host key.
+
+    A fresh volume belongs to root with mode 755; users need to write below it.
+    """
+    shared = [
+        sh('if [ "$(stat -c %a:%u {m})" = 755:0 ]; then chmod 1777 {m}; fi', m=m) for m in mounts
+    ]
+    return join(
+        [
+            sh(
+                "set -e; umask 077; mkdir -p /root/.ssh; IFS= read -r k\n"
+                "f=/root/.ssh/authorized_keys; touch $f\n"
+                'grep -qxF -e "$k" $f || printf \'%s\\n\' "$k" >> $f'
+            ),
+            *shared,
+            sh(
+                "i=0; until [ -s {key}.pub ]; do i=$((i+1)); [ $i -le 300 ] || exit 3; sleep 0.1\n"
+                "done; cut -d ' ' -f 1,2 {key}.pub",
+                key=HOST_KEY,
+            ),
+        ]
+    )

@@ -1,0 +1,236 @@
+"""Node images: found by content, built or derived when they are not there, listed, removed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind
+from corral.hosts.quote import join
+from corral.providers.embedded import archive, building, deriving, recipe
+from corral.providers.embedded.podman import Fields, Podman
+from corral.providers.embedded.recipe import BASE_LABEL, LABEL, OS_LABEL, Recipe
+
+AUTO: Final = "auto"
+WORK: Final = Path("/var/tmp")  # noqa: S108  # disk, not tmpfs; mkdtemp makes private folders in it
+LOCK: Final = Path("/run/corral-images.lock")
+"""One builder per machine, whatever its state folder: the sweep before a build removes the work
+folders of killed ones, and podman's images are the machine's."""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """Distribution of an image, "" where it is not known yet."""
+
+    os_id: str = ""
+    os_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInfo:
+    """One node image that is here."""
+
+    reference: str
+    identity: str
+    size: int
+    created: int
+    system: System
+    base: str
+    used_by: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready fields."""
+        return {
+            "reference": self.reference,
+            "id": self.identity,
+            "size": self.size,
+            "created": self.created,
+            "os": f"{self.system.os_id} {self.system.os_version}".strip(),
+            "base": self.base,
+            "used_by": list(self.used_by),
+        }
+
+
+class Images:
+    """The node images of one podman.
+
+    Args:
+        podman: the podman.
+        apt: folder with the host's apt sources.
+    """
+
+    def __init__(self, podman: Podman, apt: Path = archive.APT) -> None:
+        self._podman = podman
+        self._apt = apt
+        self._systems: dict[str, System] = {}
+
+    def system(self, image: str) -> System:
+        """Distribution of a group's image; of a user's own only after ``ensure``."""
+        if image == AUTO:
+            found = _host_recipe()
+            return System(found.os_id, found.os_version)
+        return self._systems.get(image, System())
+
+    async def reference(self, image: str) -> str:
+        """What to give podman for a group's ``image``; it may not be there yet."""
+        if image == AUTO:
+            found = _host_recipe()
+            return found.tag(platform.machine(), _shell(found))
+        return deriving.reference(await deriving.base_id(self._podman, image))
+
+    async def ensure(self, image: str, emit: Emit, *, again: bool = False) -> str:
+        """Have the image here and give its reference.
+
+        Args:
+            image: ``auto`` or an image podman knows.
+            emit: progress.
+            again: build it even if it is here.
+
+        Raises:
+            CorralError: IMAGE_FAILED, MISSING_TOOL, NOT_FOUND.
+        """
+        if image != AUTO:
+            await deriving.pull(self._podman, image, emit)
+        reference = await self.reference(image)
+        if again or not await self._here(reference):
+            async with building.locked(LOCK) as lock:
+                if again or not await self._here(reference):
+                    await self._sweep()
+                    await self._make(image, reference, lock, emit)
+        if image != AUTO:
+            self._systems[image] = await self._labelled_system(reference)
+        return reference
+
+    async def listed(self) -> tuple[ImageInfo, ...]:
+        """All node images here, newest first, with the containers made from each."""
+        found = await self._podman.records("images", "--filter", f"label={LABEL}")
+        users = await self._podman.records("ps", "--all", "--filter", "label=corral.cluster")
+        infos = [_info(fields, users) for fields in found]
+        return tuple(sorted(infos, key=lambda i: i.created, reverse=True))
+
+    async def remove(self, reference: str = "") -> tuple[str, ...]:
+        """Remove one node image, or all that no container uses; gives the references removed.
+
+        Raises:
+            CorralError: NOT_FOUND; BUSY, a cluster uses it.
+        """
+        infos = await self.listed()
+        wanted = (
+            [i for i in infos if reference in (i.reference, i.identity)]
+            if reference
+            else [i for i in infos if not i.used_by]
+        )
+        if reference and not wanted:
+            known = ", ".join(i.reference for i in infos)
+            raise CorralError(
+                Code.NOT_FOUND, f"no node image {reference}", hint=f"images: {known or 'none'}"
+            )
+        for info in wanted:
+            if info.used_by:
+                raise CorralError(
+                    Code.BUSY,
+                    f"{info.reference} is used by {', '.join(info.used_by)}",
+                    hint="take those clusters down first",
+                )
+            await self._podman.text("rmi", info.identity, what=f"{reference} was not removed")
+        await self._sweep()
+        return tuple(i.reference for i in wanted)
+
+    async def _make(self, image: str, reference: str, lock: int, emit: Emit) -> None:
+        began = time.monotonic()
+        emit(Event(Kind.PHASE_STARTED, "image", message=f"building node image {reference}"))
+        if image == AUTO:
+            identity = await self._build(reference, lock, emit)
+        else:
+            identity = await deriving.derive(self._podman, image, reference, emit)
+        await self._podman.text("tag", identity, reference)
+        took = time.monotonic() - began
+        emit(Event(Kind.PHASE_DONE, "image", message=f"node image {reference}", seconds=took))
+
+    async def _build(self, reference: str, lock: int, emit: Emit) -> str:
+        if os.geteuid() != 0:
+            raise CorralError(
+                Code.IMAGE_FAILED,
+                "building the node image needs root",
+                hint="run Corral as root or by sudo",
+            )
+        found = _host_recipe()
+        sources = await asyncio.to_thread(archive.host_sources, self._apt)
+        job = building.Build(
+            suite=found.suite,
+            packages=found.packages,
+            left_out=found.left_out,
+            sources=archive.for_suite(
+                sources, _os_release().get("VERSION_CODENAME", ""), found.suite, found.components
+            ),
+            early=recipe.EARLY,
+            late=recipe.late(found),
+            proxies=await archive.host_proxies(),
+        )
+        labels = {LABEL: reference, OS_LABEL: f"{found.os_id}:{found.os_version}"}
+        async with building.root_tar(job, lock, WORK, emit) as tar:
+            emit(Event(Kind.NOTE, "image", message="importing into podman"))
+            changes = [f"--change=LABEL {key}={value}" for key, value in labels.items()]
+            text = await self._podman.text(
+                *("import", "--quiet", *changes, str(tar)),
+                timeout=600.0,
+                what="podman could not import the node image",
+            )
+        return text.strip().removeprefix("sha256:")
+
+    async def _here(self, reference: str) -> bool:
+        return (await self._podman.ended("image", "exists", reference)).status == 0
+
+    async def _sweep(self) -> None:
+        """Remove what killed builds left: work folders and untagged images with Corral's label."""
+        await asyncio.to_thread(building.sweep, WORK)
+        await deriving.sweep(self._podman)
+        label = f"label={LABEL}"
+        text = await self._podman.text(
+            "images", "--filter", label, "--filter", "dangling=true", "--format", "{{.Id}}"
+        )
+        for identity in dict.fromkeys(text.split()):
+            await self._podman.ended("rmi", identity)
+
+    async def _labelled_system(self, reference: str) -> System:
+        fmt = f'{{{{index .Labels "{OS_LABEL}"}}}}'
+        text = await self._podman.text("image", "inspect", "--format", fmt, reference)
+        os_id, _, version = text.strip().partition(":")
+        return System(os_id, version)
+
+
+def _os_release() -> dict[str, str]:
+    return archive.parse_os_release(archive.OS_RELEASE.read_text())
+
+
+def _shell(found: Recipe) -> str:
+    return join([recipe.EARLY, recipe.late(found)])
+
+
+def _host_recipe() -> Recipe:
+    found = _os_release()
+    return recipe.recipe_for(found.get("ID", ""), found.get("ID_LIKE", ""))
+
+
+def _info(fields: Fields, users: Sequence[Fields]) -> ImageInfo:
+    labels = cast("Mapping[str, str]", fields.get("Labels") or {})
+    os_id, _, version = str(labels.get(OS_LABEL, "")).partition(":")
+    identity = str(fields["Id"])
+    used = [c["Names"][0] for c in users if str(c["ImageID"]).removeprefix("sha256:") == identity]
+    names = cast("list[str]", fields.get("Names") or ["<none>"])
+    return ImageInfo(
+        reference=str(names[0]),
+        identity=identity,
+        size=int(fields.get("Size", 0)),
+        created=int(fields.get("Created", 0)),
+        system=System(os_id, version),
+        base=str(labels.get(BASE_LABEL, "")),
+        used_by=tuple(sorted(used)),
+    )

@@ -1,0 +1,172 @@
+"""The machine that carries the embedded nodes: cgroups, limits, memory, CPUs, used networks."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import platform
+import resource
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.hosts.facts import Facts
+from corral.hosts.readings import CgroupMode
+
+Network = ipaddress.IPv4Network
+
+NOFILE_MAX: Final = 524288
+NPROC_MAX: Final = 32768
+SHARED_PART: Final = 0.75
+LEAST_MIB: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Cpus:
+    """CPUs as Slurm counts them."""
+
+    cpus: int
+    sockets: int
+    cores_per_socket: int
+    threads_per_core: int
+
+
+def cgroup_mode(mounts: str) -> CgroupMode:
+    """Which cgroups the kernel has mounted: v1, hybrid or v2, from the text of /proc/mounts."""
+    kinds = [fields[2] for fields in map(str.split, mounts.splitlines()) if len(fields) > 2]  # noqa: PLR2004
+    has_v1, has_v2 = "cgroup" in kinds, "cgroup2" in kinds
+    if has_v1:
+        return "hybrid" if has_v2 else "v1"
+    return "v2"
+
+
+def runtime_options(mode: str) -> tuple[str, ...]:
+    """Podman's global options for the OCI runtime.
+
+    On pure v2 podman's own default is right. On v1 and hybrid only runc works: crun says "cgroups
+    v1 not supported" or refuses the hybrid tree (seen with crun 1.8 on a Debian 12 kernel).
+
+    Raises:
+        CorralError: MISSING_TOOL, runc is needed and not installed.
+    """
+    if mode == "v2":
+        return ()
+    if not (shutil.which("runc") or Path("/usr/sbin/runc").exists()):
+        raise CorralError(
+            Code.MISSING_TOOL,
+            f"runc is not installed and this machine has cgroup {mode}",
+            command="runc",
+            hint="apt install runc (as root)",
+        )
+    return ("--runtime", "runc")
+
+
+def limits(nofile_hard: int, nproc_hard: int, pid_max: int) -> dict[str, int]:
+    """Ulimits that podman and its runtime can set without CAP_SYS_RESOURCE.
+
+    Without ``--ulimit`` podman 4.3 as root asks for 1048576 open files and fails below that ("error
+    setting rlimit type 7"). It lowers its own process limit to kernel.pid_max before it starts the
+    runtime, so nproc is bounded by that too ("error setting rlimit type 6"; seen at 32769 with
+    pid_max 32768 and a hard limit of 96365). Round upper bounds keep the figures the same over
+    reboots, after which hard limits move by a few (podman issue 19634).
+    """
+    return {
+        "nofile": _bounded(nofile_hard, NOFILE_MAX),
+        "nproc": min(_bounded(nproc_hard, NPROC_MAX), pid_max),
+    }
+
+
+def _bounded(hard: int, most: int) -> int:
+    return most if hard == resource.RLIM_INFINITY else min(hard, most)
+
+
+def host_limits() -> dict[str, int]:
+    """``limits`` of this process and kernel."""
+    return limits(
+        resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+        resource.getrlimit(resource.RLIMIT_NPROC)[1],
+        int(Path("/proc/sys/kernel/pid_max").read_text()),
+    )
+
+
+def memory_mib(meminfo: str) -> int:
+    """MemTotal in MiB, from the text of /proc/meminfo."""
+    return next(int(v.split()[1]) // 1024 for v in meminfo.splitlines() if v.startswith("MemTotal"))
+
+
+def memory_share(total_mib: int, nodes: int) -> int:
+    """An equal share of the host's memory for one of ``nodes``; a quarter stays the host's."""
+    return max(LEAST_MIB, int(total_mib * SHARED_PART) // max(nodes, 1))
+
+
+def host_memory_mib() -> int:
+    """Memory of this machine in MiB."""
+    return memory_mib(Path("/proc/meminfo").read_text())
+
+
+def cpus(cpuinfo: str, count: int) -> Cpus:
+    """Sockets, cores and threads from the text of /proc/cpuinfo; flat where it does not say."""
+    places: set[tuple[str, str]] = set()
+    for block in cpuinfo.split("\n\n"):
+        pairs = (line.partition(":") for line in block.splitlines())
+        info = {key.strip(): value.strip() for key, _, value in pairs}
+        if "physical id" in info and "core id" in info:
+            places.add((info["physical id"], info["core id"]))
+    sockets = len({socket for socket, _ in places})
+    if not places or len(places) % sockets or count % len(places):
+        return Cpus(count, 1, count, 1)
+    return Cpus(count, sockets, len(places) // sockets, count // len(places))
+
+
+def host_facts(node: str, *, memory: int, address: str, os_id: str, os_version: str) -> Facts:
+    """What an embedded node on this machine will be."""
+    found = cpus(Path("/proc/cpuinfo").read_text(), os.cpu_count() or 1)
+    return Facts(
+        node=node,
+        os_id=os_id,
+        os_version=os_version,
+        kernel=platform.release(),
+        cpus=found.cpus,
+        sockets=found.sockets,
+        cores_per_socket=found.cores_per_socket,
+        threads_per_core=found.threads_per_core,
+        memory_mib=memory,
+        cgroup=cgroup_mode(Path("/proc/mounts").read_text()),
+        systemd=True,
+        address=address,
+    )
+
+
+def routes(text: str) -> tuple[Network, ...]:
+    """Networks this machine has routes to, from the text of /proc/net/route (not the default)."""
+    found: list[Network] = []
+    for line in text.splitlines()[1:]:
+        fields = line.split()
+        mask = int.from_bytes(bytes.fromhex(fields[7]), "little")
+        if mask:
+            base = int.from_bytes(bytes.fromhex(fields[1]), "little")
+            found.append(Network((base & mask, mask.bit_count())))
+    return tuple(found)
+
+
+def host_routes() -> tuple[Network, ...]:
+    """``routes`` of this machine."""
+    return routes(Path("/proc/net/route").read_text())
+
+
+def host_runtime() -> tuple[str, ...]:
+    """``runtime_options`` of this machine."""
+    return runtime_options(cgroup_mode(Path("/proc/mounts").read_text()))
+
+
+def carries(pid: int, container_id: str) -> bool:
+    """True when process ``pid`` of this machine is in the container's cgroup.
+
+    Podman's own word is not enough: where /run is no tmpfs its "running" outlives a reboot.
+    """
+    try:
+        return container_id in Path(f"/proc/{pid}/cgroup").read_text()
+    except OSError:
+        return False

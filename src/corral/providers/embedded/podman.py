@@ -1,0 +1,143 @@
+"""The podman program: the only place that runs it. Argument lists, never a shell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol, cast
+
+from corral.errors import Code, CorralError
+from corral.hosts import process
+
+TAIL_LINES: Final = 12
+INSTALL: Final = "apt install podman runc (as root)"
+
+Fields = Mapping[str, Any]
+
+
+class Run(Protocol):
+    """How a program is run: ``hosts.process.run``, or a recorded one in tests."""
+
+    async def __call__(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float
+    ) -> process.Ended:
+        """Run it to its end."""
+        ...
+
+
+class Podman:
+    """Podman with its global options.
+
+    Args:
+        options: global options before the verb, such as ``("--runtime", "runc")``.
+        run: what runs it.
+    """
+
+    def __init__(self, options: Sequence[str] = (), run: Run = process.run) -> None:
+        self._base = ("podman", *options)
+        self._run = run
+
+    @property
+    def base(self) -> tuple[str, ...]:
+        """The program and its global options."""
+        return self._base
+
+    async def ended(
+        self, *args: str, stdin: bytes = b"", timeout: float = 60.0, node: str = ""
+    ) -> process.Ended:
+        """Run ``podman ARGS`` and give its end, whatever its exit status.
+
+        Raises:
+            CorralError: MISSING_TOOL or TIMED_OUT.
+        """
+        argv = [*self._base, *args]
+        try:
+            return await self._run(argv, stdin=stdin, timeout=timeout)
+        except TimeoutError as error:
+            raise CorralError(
+                Code.TIMED_OUT,
+                f"podman {args[0]} did not end within {timeout:.0f} s",
+                node=node,
+                command=" ".join(argv),
+                hint="look for a podman that hangs: ps -ef | grep podman",
+            ) from error
+        except CorralError as error:
+            if error.code is Code.MISSING_TOOL:
+                error.hint = INSTALL
+            raise
+
+    async def text(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        timeout: float = 60.0,
+        node: str = "",
+        what: str = "",
+        hint: str = "",
+    ) -> str:
+        """Run ``podman ARGS`` and give what it printed.
+
+        Args:
+            args: verb and its arguments.
+            stdin: what it reads.
+            timeout: seconds.
+            node: the node it is about.
+            what: what failed, in words, when it fails.
+            hint: likely cause and what to do, when it fails.
+
+        Raises:
+            CorralError: PROVIDER_FAILED, MISSING_TOOL or TIMED_OUT.
+        """
+        end = await self.ended(*args, stdin=stdin, timeout=timeout, node=node)
+        if end.status != 0:
+            tail = _tail(end.stderr) or _tail(end.stdout)
+            raise CorralError(
+                Code.PROVIDER_FAILED,
+                what or f"podman {args[0]} failed",
+                node=node,
+                command=" ".join([*self._base, *args]),
+                status=end.status,
+                tail=tail,
+                hint=_known(tail) or hint,
+            )
+        return end.stdout.decode(errors="replace")
+
+    async def records(self, *args: str) -> list[Fields]:
+        """Run ``podman ARGS --format json`` and give its records.
+
+        Raises:
+            CorralError: PARSE_FAILED, and what ``text`` raises.
+        """
+        text = await self.text(*args, "--format", "json")
+        try:
+            found = json.loads(text or "[]")
+        except json.JSONDecodeError as error:
+            raise CorralError(
+                Code.PARSE_FAILED,
+                f"podman {args[0]} printed no JSON",
+                command=" ".join([*self._base, *args]),
+                tail=text[-500:],
+                hint="Corral knows podman 4.3 to 5",
+            ) from error
+        return cast("list[Fields]", found or [])
+
+
+def _tail(output: bytes) -> str:
+    return "\n".join(output.decode(errors="replace").strip().splitlines()[-TAIL_LINES:])
+
+
+_CAUSES: Final = (
+    ("rlimit type", "the limits of this process shrank since the node was made: recreate it"),
+    ("setrlimit", "the limits of this process shrank since the node was made: recreate it"),
+    ("no space left", "free some space below podman's storage folder"),
+    ("cgroups v1 not supported", "install runc: crun refuses hybrid cgroups"),
+    ("executable file `runc` not found", "apt install runc (as root)"),
+    ("permission denied", "run Corral as root or by sudo: embedded nodes need it"),
+    ("netavark", "check that iptables works here and that the kernel has bridge and veth"),
+)
+
+
+def _known(tail: str) -> str:
+    """The cause of a failure that was seen before, "" when there is none."""
+    low = tail.lower()
+    return next((hint for sign, hint in _CAUSES if sign in low), "")

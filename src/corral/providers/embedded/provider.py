@@ -1,0 +1,324 @@
+"""Provider embedded: each node is a podman container with its own systemd, sshd and address."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+from corral.errors import Code, CorralError, NodesFailedError
+from corral.events import Emit, Event, Kind
+from corral.hosts.facts import Facts
+from corral.hosts.state_dir import cluster_dir
+from corral.hosts.target import SshTarget
+from corral.providers.base import Action, Machine, MachineAction, Memory, Observed, Traits
+from corral.providers.embedded import containers, layout, machine, removal, seeing
+from corral.providers.embedded.access import Access
+from corral.providers.embedded.image import Images
+from corral.providers.embedded.podman import Podman
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import Node, nodes_of
+
+SSH_PORT: Final = 22
+# OpenSSH 9's first choice, sntrup761, costs the client 80 ms a connection; what a post-quantum
+# exchange guards against cannot happen on a bridge inside this machine.
+KEX: Final = ("-o", "KexAlgorithms=^curve25519-sha256")
+BOOT_S: Final = 60.0
+POLL_S: Final = 0.05
+LOOK_S: Final = 2.0
+ATTEMPT_S: Final = 3.0
+AT_ONCE: Final = 16
+
+_SUMMARY: Final = MappingProxyType(
+    {
+        Action.CREATE: "container {c} does not exist yet",
+        Action.START: "container {c} is stopped",
+        Action.ENROL: "container {c} does not know this machine's key",
+        Action.RECREATE: "container {c} was made from another image, memory, GPUs or storage",
+        Action.REMOVE: "node {n} is declared no longer",
+    }
+)
+
+
+class EmbeddedProvider:
+    """The nodes of groups with ``provider: embedded``.
+
+    Args:
+        spec: the cluster file.
+        podman: the podman to use; None: the one of this machine.
+    """
+
+    name: ClassVar[str] = "embedded"
+
+    def __init__(self, spec: ClusterSpec, podman: Podman | None = None) -> None:
+        self.cluster = spec.name
+        self._nodes = {n.name: n for n in nodes_of(spec) if n.group.provider == self.name}
+        self._mounts = layout.shared(spec.storage)
+        self._podman = podman or Podman(machine.host_runtime())
+        self._images = Images(self._podman)
+        self._memory = Memory()
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The declared nodes of embedded groups."""
+        return tuple(self._nodes.values())
+
+    async def observe(self) -> Observed:
+        """Ask podman for containers and networks with the cluster's label; changes nothing."""
+        self._memory.observed = await seeing.observe(
+            self._podman,
+            cluster=self.cluster,
+            nodes=self.nodes,
+            pinned=Access(cluster_dir(self.cluster, create=False)).enrolled(),
+        )
+        return self._memory.observed
+
+    def plan(self, observed: Observed) -> tuple[MachineAction, ...]:
+        """Pure: what each machine needs so that all declared ones run and can be reached."""
+        strays = [self._action(n, Action.REMOVE) for n in observed.strays]
+        wanted = [(n, self._needs(n, observed.machines[n.name])) for n in self.nodes]
+        return (*strays, *(self._action(n.name, a) for n, a in wanted if a is not None))
+
+    def _needs(self, node: Node, seen: Machine) -> Action | None:
+        if not seen.exists:
+            return Action.CREATE
+        if seen.made_from != layout.made_from(node, self._mounts):
+            return Action.RECREATE
+        if not seen.running:
+            return Action.START
+        return None if seen.enrolled else Action.ENROL
+
+    def _action(self, node: str, action: Action) -> MachineAction:
+        name = layout.container(self.cluster, node)
+        return MachineAction(node, action, _SUMMARY[action].format(c=name, n=node))
+
+    async def prepare(self, emit: Emit) -> None:
+        """Build or derive the images of all groups that are not there yet."""
+        for group_image in dict.fromkeys(n.group.image for n in self.nodes):
+            await self._images.ensure(group_image, emit)
+
+    async def apply(self, actions: Sequence[MachineAction], emit: Emit) -> None:
+        """Do it on all machines at once, and wait until sshd answers on each.
+
+        Raises:
+            CorralError: PROVIDER_FAILED, IMAGE_FAILED, ...; NodesFailedError for several nodes.
+        """
+        if not actions:
+            return
+        access = Access(cluster_dir(self.cluster))
+        key = await access.public_key()
+        makes = (Action.CREATE, Action.RECREATE)
+        gone = [a for a in actions if a.action in (Action.RECREATE, Action.REMOVE)]
+        await asyncio.gather(*(self._remove(a.node, access) for a in gone))
+        if any(a.action in makes for a in actions):
+            await self.prepare(emit)
+        await self._common()
+        gate = asyncio.Semaphore(AT_ONCE)
+        live = [a for a in actions if a.action is not Action.REMOVE]
+        ends = await asyncio.gather(
+            *(self._bring_up(a, access, key, emit, gate) for a in live), return_exceptions=True
+        )
+        _raise(ends)
+
+    async def _common(self) -> None:
+        """The network and the volumes; each is labelled from birth."""
+        label = layout.labels({layout.CLUSTER: self.cluster})
+        net = layout.network(self.cluster)
+        if (await self._podman.ended("network", "exists", net)).status != 0:
+            await self._podman.text(
+                *("network", "create", "--disable-dns", "--subnet", self._memory.observed.network),
+                *(*label, net),
+                hint="another network took the addresses meanwhile: run the same command again",
+            )
+        for mount in self._mounts:
+            name = layout.volume(self.cluster, mount)
+            if (await self._podman.ended("volume", "exists", name)).status != 0:
+                where = layout.labels({layout.MOUNT: mount})
+                await self._podman.text("volume", "create", *label, *where, name)
+
+    async def _remove(self, node: str, access: Access) -> None:
+        name = layout.container(self.cluster, node)
+        await self._podman.text("rm", "--force", "--ignore", "--time", "0", name, node=node)
+        access.unpin(node)
+
+    async def _bring_up(
+        self, action: MachineAction, access: Access, key: str, emit: Emit, gate: asyncio.Semaphore
+    ) -> None:
+        node, began = action.node, time.monotonic()
+        async with gate:
+            emit(Event(Kind.NODE_STARTED, "machines", node, action.summary))
+            try:
+                if action.action is Action.START:
+                    await removal.restart(self._podman, layout.container(self.cluster, node), node)
+                elif action.action is not Action.ENROL:
+                    await self._podman.text(
+                        *(await self._container(node)).run(), node=node, timeout=180.0
+                    )
+                await self._enrol(node, access, key)
+                await self._answers(node)
+            except CorralError as error:
+                emit(Event(Kind.NODE_FAILED, "machines", node, error.message))
+                raise
+            took = time.monotonic() - began
+            emit(Event(Kind.NODE_DONE, "machines", node, "sshd answers", took))
+
+    async def _container(self, node: str) -> containers.Container:
+        group = self._node(node).group
+        return containers.Container(
+            cluster=self.cluster,
+            node=node,
+            address=self.address(node),
+            image=await self._images.reference(group.image),
+            memory_mib=self.traits(node).memory_mib,
+            gpus=group.gpu.count if group.gpu else 0,
+            mounts=self._mounts,
+            made_from=layout.made_from(self._node(node), self._mounts),
+            limits=machine.host_limits(),
+        )
+
+    async def _enrol(self, node: str, access: Access, key: str) -> None:
+        name = layout.container(self.cluster, node)
+        identity = await self._podman.text("inspect", "--format", "{{.Id}}", name, node=node)
+        script = containers.enrol(self._mounts)
+        host_key = await self._podman.text(
+            *("exec", "--interactive", name, "/bin/sh", "-c", script),
+            stdin=f"{key}\n".encode(),
+            node=node,
+            what="the node's first key could not be put in",
+            hint=f"look at what it printed: podman logs {name}",
+        )
+        access.pin(node, host_key.strip(), identity.strip())
+
+    async def _answers(self, node: str) -> None:
+        """Wait until sshd greets.
+
+        Raises:
+            CorralError: PROVIDER_FAILED, with the node's last lines.
+        """
+        address, name = self.address(node), layout.container(self.cluster, node)
+        problem = f"sshd does not answer on {address}:{SSH_PORT} after {BOOT_S:.0f} s"
+        end = time.monotonic() + BOOT_S
+        look = time.monotonic() + LOOK_S
+        while time.monotonic() < end:
+            if await _greets(address):
+                return
+            if time.monotonic() > look:
+                if not await seeing.runs(self._podman, name):
+                    problem = "the node ended while it booted"
+                    break
+                look = time.monotonic() + LOOK_S
+            await asyncio.sleep(POLL_S)
+        raise CorralError(
+            Code.PROVIDER_FAILED,
+            problem,
+            node=node,
+            tail=await seeing.last_lines(self._podman, name),
+            hint=f"look inside: podman exec -it {name} systemctl status ssh; podman logs {name}",
+        )
+
+    def address(self, node: str) -> str:
+        """The address the node has or will have."""
+        return self._memory.machine(node).address
+
+    def ssh_target(self, node: str) -> SshTarget:
+        """Root, by the cluster's own key; the host key stands under the node's name."""
+        access = Access(cluster_dir(self.cluster, create=False))
+        return SshTarget(
+            self.address(node),
+            port=SSH_PORT,
+            key=access.key,
+            known_hosts=access.known_hosts,
+            options=KEX,
+        )
+
+    def predict(self, node: str) -> Facts:
+        """This machine's CPUs, the node's share of memory, the image's system."""
+        found = self._images.system(self._node(node).group.image)
+        return machine.host_facts(
+            node,
+            memory=self.traits(node).memory_mib,
+            address=self.address(node),
+            os_id=found.os_id,
+            os_version=found.os_version,
+        )
+
+    def traits(self, node: str) -> Traits:
+        """The memory limit, GPU files and shared folders; the clock is this machine's."""
+        group = self._node(node).group
+        share = machine.memory_share(machine.host_memory_mib(), len(self._nodes))
+        seen = self._memory.machine(node).memory_mib
+        return Traits(
+            memory_mib=seen or group.memory_mib or share,
+            gpu_devices=containers.devices(group.gpu.count if group.gpu else 0),
+            shared=self._mounts,
+            own_clock=False,
+        )
+
+    async def destroy(self, emit: Emit) -> tuple[str, ...]:
+        """Remove containers, network, volumes and keys; safe to repeat.
+
+        Raises:
+            CorralError: PROVIDER_FAILED, something is left.
+        """
+        gone = await removal.destroy(self._podman, self.cluster, emit)
+        files = Access(cluster_dir(self.cluster, create=False)).remove()
+        left = await self.leftovers()
+        if left:
+            raise CorralError(
+                Code.PROVIDER_FAILED,
+                f"{len(left)} things of cluster {self.cluster} are left",
+                tail="\n".join(left),
+                hint="run the same command again; podman's own message is above",
+            )
+        return (*gone, *(f"file {path}" for path in files))
+
+    async def leftovers(self) -> list[str]:
+        """Containers, networks and volumes with the cluster's label, and key files."""
+        files = Access(cluster_dir(self.cluster, create=False)).files()
+        found = await removal.leftovers(self._podman, self.cluster)
+        return [*found, *(f"file {path}" for path in files)]
+
+    def _node(self, name: str) -> Node:
+        found = self._nodes.get(name)
+        if found is None:
+            raise CorralError(
+                Code.NOT_FOUND,
+                f"no embedded node called {name}",
+                node=name,
+                hint=f"embedded nodes: {', '.join(self._nodes) or 'none'}",
+            )
+        return found
+
+
+async def _greets(address: str) -> bool:
+    """True when an SSH server sends its first line."""
+    try:
+        async with asyncio.timeout(ATTEMPT_S):
+            reader, writer = await asyncio.open_connection(address, SSH_PORT)
+            try:
+                return (await reader.readline()).startswith(b"SSH-")
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return False
+
+
+def _raise(ends: Sequence[BaseException | None]) -> None:
+    failed = tuple(e for e in ends if isinstance(e, CorralError))
+    for other in ends:
+        if other is not None and not isinstance(other, CorralError):
+            raise other
+    if len(failed) == 1:
+        raise failed[0]
+    if failed:
+        first = failed[0]
+        raise NodesFailedError(
+            first.code,
+            f"{len(failed)} nodes did not come up; the first: {first}",
+            command=first.command,
+            tail=first.tail,
+            hint=first.hint,
+            errors=failed,
+        )

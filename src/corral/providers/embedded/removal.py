@@ -1,0 +1,70 @@
+"""Removing a cluster's objects, found by label only, and starting what a reboot stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from corral.events import Emit, Event, Kind
+from corral.providers.embedded import layout, reboot
+from corral.providers.embedded.podman import Podman
+
+# Verb, how names are listed, how one is removed; in the order that uses nothing any more.
+_KINDS: Final = (
+    ("container", ("ps", "--all", "--format", "{{.Names}}"), ("rm", "--force", "--time", "0")),
+    (
+        "network",
+        ("network", "ls", "--format", "{{.Name}}"),
+        ("network", "rm", "--force"),
+    ),
+    (
+        "volume",
+        ("volume", "ls", "--format", "{{.Name}}"),
+        ("volume", "rm", "--force"),
+    ),
+)
+_STOPPED: Final = ("exited", "created", "configured", "stopped")
+
+
+async def listed(podman: Podman, kind: str, cluster: str) -> list[str]:
+    """Names of the cluster's objects of one kind: container, network or volume."""
+    verb = next(v for k, v, _ in _KINDS if k == kind)
+    text = await podman.text(*verb, "--filter", f"label={layout.CLUSTER}={cluster}")
+    return sorted(text.split())
+
+
+async def leftovers(podman: Podman, cluster: str) -> list[str]:
+    """All objects of the cluster, as ``container NAME``."""
+    kinds = [kind for kind, _, _ in _KINDS]
+    found = await asyncio.gather(*(listed(podman, kind, cluster) for kind in kinds))
+    return [f"{kind} {n}" for kind, names in zip(kinds, found, strict=True) for n in names]
+
+
+async def destroy(podman: Podman, cluster: str, emit: Emit) -> tuple[str, ...]:
+    """Remove them, kind by kind; what another process removed meanwhile is no error."""
+    gone: list[str] = []
+    for kind, _, verb in _KINDS:
+        names = await listed(podman, kind, cluster)
+        if not names:
+            continue
+        emit(Event(Kind.NOTE, "machines", message=f"removing {kind}s {', '.join(names)}"))
+        await podman.text(*verb, *names, timeout=120.0)
+        gone += [f"{kind} {name}" for name in names]
+    return tuple(gone)
+
+
+async def restart(podman: Podman, name: str, node: str) -> None:
+    """Start a stopped node; one that podman wrongly believes to run is laid to rest first."""
+    text = await podman.text("inspect", "--format", "{{.State.Status}} {{.Id}}", name, node=node)
+    status, identity = text.split()
+    if status not in _STOPPED:
+        await asyncio.to_thread(reboot.bury, reboot.Places.of(podman.base), identity)
+        await podman.ended("stop", "--time", "0", name, node=node)
+    await podman.text(
+        "start",
+        name,
+        node=node,
+        timeout=180.0,
+        what=f"container {name} does not start",
+        hint=f"corral down and up make it anew; what it says: podman logs {name}",
+    )

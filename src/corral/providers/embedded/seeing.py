@@ -1,0 +1,124 @@
+"""What is there: read-only questions to podman."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Iterable, Mapping, Sequence
+
+from corral.errors import Code, CorralError
+from corral.providers.base import Machine, Observed
+from corral.providers.embedded import layout, machine, reboot
+from corral.providers.embedded.podman import Fields, Podman
+from corral.spec.nodes import Node
+
+Network = ipaddress.IPv4Network
+
+
+async def observe(
+    podman: Podman,
+    *,
+    cluster: str,
+    nodes: Sequence[Node],
+    pinned: Mapping[str, str],
+) -> Observed:
+    """One question about containers and one about networks, at once."""
+    found, networks = await _asked(podman, cluster)
+    return read(
+        cluster,
+        nodes,
+        found=found,
+        networks=networks,
+        pinned=pinned,
+        routes=machine.host_routes(),
+    )
+
+
+async def _asked(podman: Podman, cluster: str) -> tuple[list[Fields], list[Fields]]:
+    """Containers and networks; asked again when podman still believed in the time before a reboot.
+
+    Raises:
+        CorralError: what podman says.
+    """
+    label = f"label={layout.CLUSTER}={cluster}"
+    again = False
+    while True:
+        try:
+            found, networks = await asyncio.gather(
+                podman.records("ps", "--all", "--filter", label), podman.records("network", "ls")
+            )
+        except CorralError as error:
+            if again or error.code is not Code.PROVIDER_FAILED:
+                raise
+        else:
+            if again or all(_alive(f) for f in found if f["State"] == "running"):
+                return found, networks
+        again = True
+        await asyncio.to_thread(reboot.clear, reboot.Places.of(podman.base))
+
+
+def _alive(fields: Fields) -> bool:
+    return machine.carries(int(fields["Pid"]), str(fields["Id"]))
+
+
+def read(
+    cluster: str,
+    nodes: Sequence[Node],
+    *,
+    found: Iterable[Fields],
+    networks: Iterable[Fields],
+    pinned: Mapping[str, str],
+    routes: Iterable[Network],
+) -> Observed:
+    """Podman's answers as machines; nodes that are not there get the address they will have."""
+    seen = {m.node: m for m in (_machine(fields, pinned) for fields in found)}
+    net = _network(cluster, len(nodes), networks, routes)
+    addresses = layout.addresses(net, nodes, {m.node: m.address for m in seen.values()})
+    absent = {n: Machine(n, False, False, a, enrolled=False) for n, a in addresses.items()}
+    return Observed(
+        machines={n.name: seen.get(n.name, absent[n.name]) for n in nodes},
+        strays=tuple(sorted(seen.keys() - addresses.keys())),
+        network=str(net),
+    )
+
+
+def _machine(fields: Fields, pinned: Mapping[str, str]) -> Machine:
+    labels: Mapping[str, str] = fields["Labels"]
+    node, identity = labels[layout.NODE], str(fields["Id"])
+    return Machine(
+        node=node,
+        exists=True,
+        running=fields["State"] == "running" and _alive(fields),
+        address=labels[layout.ADDRESS],
+        enrolled=pinned.get(node) == identity,
+        made_from=labels[layout.SPEC],
+        memory_mib=int(labels[layout.MEMORY]),
+    )
+
+
+def _network(
+    cluster: str, nodes: int, networks: Iterable[Fields], routes: Iterable[Network]
+) -> Network:
+    subnets = {
+        str(n["name"]): [ipaddress.ip_network(s["subnet"]) for s in n.get("subnets") or ()]
+        for n in networks
+    }
+    own = subnets.get(layout.network(cluster))
+    if own and isinstance(own[0], Network):
+        return own[0]
+    used = [s for found in subnets.values() for s in found if isinstance(s, Network)]
+    return layout.subnet(cluster, nodes, [*used, *routes])
+
+
+async def runs(podman: Podman, name: str) -> bool:
+    """True while the container runs."""
+    end = await podman.ended("inspect", "--format", "{{.State.Running}}", name)
+    return end.stdout.strip() == b"true"
+
+
+async def last_lines(podman: Podman, name: str) -> str:
+    """The journal's last lines of a node, or what the container printed when it is down."""
+    end = await podman.ended("exec", name, "journalctl", "-b", "-n", "15", "--no-pager")
+    if end.status != 0:
+        end = await podman.ended("logs", "--tail", "15", name)
+    return (end.stdout or end.stderr).decode(errors="replace").strip()

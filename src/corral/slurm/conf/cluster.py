@@ -1,0 +1,213 @@
+"""The door for roles: one ``ClusterConf`` in, the text of Slurm's files out. Pure.
+
+Values are facts, never guesses; which keys are written, why, and for which releases stands in
+``corral.slurm.conf.keys``. A key that a release does not know is not written for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from corral.slurm.conf.checks import refuse_broken
+from corral.slurm.conf.hostlist import fold_in_order
+from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf
+from corral.slurm.conf.writer import Writer
+from corral.slurm.version import Feature, has
+
+__all__ = ["MARIADB_CONF", "ClusterConf", "NodeConf", "PartitionConf", "render"]
+
+STATE_DIR: Final = "/var/spool/slurmctld"
+SPOOL_DIR: Final = "/var/spool/slurmd"
+LOG_DIR: Final = "/var/log/slurm"
+JWT_KEY: Final = f"{STATE_DIR}/jwt_hs256.key"
+DATABASE: Final = "slurm_acct_db"
+SRUN_PORTS: Final = "60001-63000"
+
+# slurmdbd 26.05 says of MariaDB 11.8's default: "innodb_snapshot_isolation is enabled, which is not
+# supported by Slurm and will cause slurmdbd to fatal when a write conflicts with a concurrent
+# transaction"; older releases fail in silence. MariaDB before 10.6.18 has no such variable: loose_.
+# The lock wait is accounting.html's advice: the hourly roll-up of a busy cluster needs it.
+MARIADB_CONF: Final = """\
+# Written by Corral: what slurmdbd needs of MariaDB; it comes over the unix socket.
+[mariadbd]
+skip-networking
+loose_innodb_snapshot_isolation=OFF
+innodb_lock_wait_timeout=900
+"""
+
+
+def render(conf: ClusterConf) -> dict[str, str]:
+    """The files of a cluster: name to text.
+
+    Always slurm.conf, gres.conf and cgroup.conf; slurmdbd.conf with an accounting host. The same
+    value gives the same bytes; time and size grow linearly with nodes.
+
+    Raises:
+        CorralError: a value cannot stand in Slurm's files, or the release cannot do what is asked.
+    """
+    refuse_broken(conf)
+    files = {
+        "slurm.conf": _slurm(conf),
+        "gres.conf": _gres(conf),
+        "cgroup.conf": _cgroup(conf),
+    }
+    if conf.accounting_host:
+        files["slurmdbd.conf"] = _slurmdbd(conf)
+    return files
+
+
+def _auth(write: Writer, conf: ClusterConf) -> None:
+    write.key("AuthType", f"auth/{conf.auth}")
+    if write.file == "slurm.conf":
+        write.key("CredType", f"cred/{conf.auth}")
+    if conf.rest:
+        write.key("AuthAltTypes", "auth/jwt")
+        write.key("AuthAltParameters", f"jwt_key={JWT_KEY}")
+
+
+def _pid_file(conf: ClusterConf, daemon: str) -> str:
+    """Where the unit lets the daemon write.
+
+    From 23.11 on the units start the daemon as user slurm with a RuntimeDirectory; before, as root
+    without one, and Debian 12's units say PIDFile=/run/slurmctld.pid.
+    """
+    directory = f"/run/{daemon}" if has(conf.version, Feature.UNIT_RUNS_AS_SLURM) else "/run"
+    return f"{directory}/{daemon}.pid"
+
+
+def _slurm(conf: ClusterConf) -> str:
+    gpus = any(node.gpu_count for node in conf.nodes)
+    write = Writer("slurm.conf", conf.version)
+    write.section("Cluster and controller")
+    write.key("ClusterName", conf.name)
+    write.key("SlurmctldHost", f"{conf.controller}({conf.controller_address})")
+    write.key("SlurmUser", "slurm")
+    write.key("SlurmctldParameters", "enable_configless")
+    write.section("Authentication")
+    _auth(write, conf)
+    write.section("Files")
+    write.key("StateSaveLocation", STATE_DIR)
+    write.key("SlurmdSpoolDir", SPOOL_DIR)
+    write.key("SlurmctldLogFile", f"{LOG_DIR}/slurmctld.log")
+    write.key("SlurmdLogFile", f"{LOG_DIR}/slurmd.log")
+    write.key("SlurmctldPidFile", _pid_file(conf, "slurmctld"))
+    write.key("SlurmdPidFile", "/run/slurmd.pid")
+    write.section("Isolation and scheduling")
+    write.key("ProctrackType", "proctrack/cgroup")
+    write.key("TaskPlugin", "task/affinity,task/cgroup")
+    write.key("JobAcctGatherType", "jobacct_gather/cgroup")
+    write.key("PrologFlags", "Contain")
+    write.key("SelectType", "select/cons_tres")
+    write.key("SelectTypeParameters", "CR_Core_Memory")
+    if gpus:
+        write.key("GresTypes", "gpu")
+    write.key("MpiDefault", "none")
+    write.key("PropagateResourceLimitsExcept", "MEMLOCK")
+    write.section("Network and time limits")
+    write.key("SrunPortRange", SRUN_PORTS)
+    write.key("MessageTimeout", "30")
+    write.key("SlurmdTimeout", "120")
+    write.key("ReturnToService", "2")
+    if conf.accounting_host:
+        write.section("Accounting")
+        write.key("AccountingStorageType", "accounting_storage/slurmdbd")
+        write.key("AccountingStorageHost", conf.accounting_host)
+    if conf.accounting_host and gpus:
+        write.key("AccountingStorageTRES", "gres/gpu")
+    write.section("Nodes")
+    _nodes(write, conf)
+    write.section("Partitions")
+    _partitions(write, conf)
+    return write.text()
+
+
+def _alike(nodes: tuple[NodeConf, ...]) -> list[tuple[NodeConf, list[NodeConf]]]:
+    """Nodes that differ in name and address only, in order of first appearance."""
+    groups: dict[NodeConf, list[NodeConf]] = {}
+    for node in nodes:
+        groups.setdefault(replace(node, name="", address=""), []).append(node)
+    return list(groups.items())
+
+
+def _nodes(write: Writer, conf: ClusterConf) -> None:
+    for model, nodes in _alike(conf.nodes):
+        pairs = [
+            ("NodeName", fold_in_order(node.name for node in nodes)),
+            ("NodeAddr", fold_in_order(node.address for node in nodes)),
+            ("Port", str(model.port)),
+            ("CPUs", str(model.cpus)),
+            ("Sockets", str(model.sockets)),
+            ("CoresPerSocket", str(model.cores_per_socket)),
+            ("ThreadsPerCore", str(model.threads_per_core)),
+            ("RealMemory", str(model.real_memory)),
+        ]
+        if model.gres:
+            pairs.append(("Gres", model.gres))
+        if model.features:
+            pairs.append(("Feature", ",".join(model.features)))
+        write.line(pairs)
+
+
+def _partitions(write: Writer, conf: ClusterConf) -> None:
+    share = {node.name: node.real_memory // node.cpus for node in conf.nodes}
+    for partition in conf.partitions:
+        write.line(
+            [
+                ("PartitionName", partition.name),
+                ("Nodes", fold_in_order(partition.nodes)),
+                ("Default", "YES" if partition.default else "NO"),
+                ("MaxTime", partition.max_time),
+                ("DefMemPerCPU", str(max(1, min(share[name] for name in partition.nodes)))),
+            ]
+        )
+
+
+def _gres(conf: ClusterConf) -> str:
+    write = Writer("gres.conf", conf.version)
+    seen: dict[tuple[str, str, str], list[str]] = {}
+    for node in conf.nodes:
+        if node.gpu_count:
+            kind = (node.gpu_detect, node.gpu_type, node.gpu_files)
+            seen.setdefault(kind, []).append(node.name)
+    if not seen:
+        write.note("No node of this cluster has a GPU.")
+    for (detect, gpu_type, files), names in seen.items():
+        pairs = [("NodeName", fold_in_order(names))]
+        if detect == "nvidia":
+            # Nothing beside it: a bare Name=gpu makes slurmd drop what it detected (F14).
+            pairs.append(("AutoDetect", "nvidia"))
+        else:
+            pairs.append(("Name", "gpu"))
+            if gpu_type:
+                pairs.append(("Type", gpu_type))
+            pairs.append(("File", files))
+        write.line(pairs)
+    return write.text()
+
+
+def _cgroup(conf: ClusterConf) -> str:
+    write = Writer("cgroup.conf", conf.version)
+    write.key("CgroupPlugin", "cgroup/v2" if conf.cgroup == "v2" else "cgroup/v1")
+    if conf.cgroup == "v2" and not conf.systemd:
+        write.key("IgnoreSystemd", "yes")
+    write.key("ConstrainCores", "yes")
+    write.key("ConstrainDevices", "yes")
+    write.key("ConstrainRAMSpace", "yes")
+    if conf.swap_limit:
+        write.key("ConstrainSwapSpace", "yes")
+    return write.text()
+
+
+def _slurmdbd(conf: ClusterConf) -> str:
+    write = Writer("slurmdbd.conf", conf.version)
+    _auth(write, conf)
+    write.key("DbdHost", conf.accounting_host)
+    write.key("SlurmUser", "slurm")
+    write.key("LogFile", f"{LOG_DIR}/slurmdbd.log")
+    write.key("PidFile", _pid_file(conf, "slurmdbd"))
+    write.key("StorageType", "accounting_storage/mysql")
+    write.key("StorageHost", "localhost")
+    write.key("StorageUser", "slurm")
+    write.key("StorageLoc", DATABASE)
+    return write.text()

@@ -1,0 +1,130 @@
+"""Slurm's hostlists with the order kept: NodeName and NodeAddr are paired by position.
+
+ClusterShell's NodeSet sorts, so it cannot write a NodeAddr list that belongs to a NodeName list;
+Slurm's own ``hostlist_create`` keeps the order written (src/common/hostlist.c). Tests use NodeSet
+and ``scontrol show hostnames`` as oracles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from corral.errors import Code, CorralError
+
+_NUMBERED: Final = re.compile(r"(.*[^0-9])([0-9]{1,9})")
+_RANGE: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_MAX_NAMES: Final = 65536  # MAX_RANGES of Slurm 21.08; later releases take 262144
+
+
+@dataclass(slots=True)
+class _Run:
+    """Consecutive numbers, written with ``width`` digits at least."""
+
+    first: int
+    last: int
+    width: int
+
+    def takes(self, digits: str) -> bool:
+        following = f"{self.last + 1:0{self.width}}"
+        # [00-100] would mean 000..100 to some readers: a padded run ends where its width does.
+        return digits == following and (self.width == 1 or len(digits) == self.width)
+
+    def __str__(self) -> str:
+        low = f"{self.first:0{self.width}}"
+        return low if self.first == self.last else f"{low}-{self.last:0{self.width}}"
+
+
+def fold_in_order(names: Iterable[str]) -> str:
+    """Names as a hostlist that expands to the same names in the same order.
+
+    ``["n0", "n1", "n2", "n7"]`` gives ``n[0-2,7]``. Only numbers at the end of a name are folded.
+    """
+    parts: list[str] = []
+    prefix, runs = "", list[_Run]()
+    for name in names:
+        found = _NUMBERED.fullmatch(name)
+        if not found:
+            parts += _closed(prefix, runs)
+            prefix, runs = "", []
+            parts.append(name)
+            continue
+        head, digits = found.groups()
+        if runs and head == prefix and runs[-1].takes(digits):
+            runs[-1].last += 1
+            continue
+        if head != prefix:
+            parts += _closed(prefix, runs)
+            prefix, runs = head, []
+        width = len(digits) if digits.startswith("0") else 1
+        runs.append(_Run(int(digits), int(digits), width))
+    parts += _closed(prefix, runs)
+    return ",".join(parts)
+
+
+def _closed(prefix: str, runs: list[_Run]) -> list[str]:
+    if not runs:
+        return []
+    if len(runs) == 1 and runs[0].first == runs[0].last:
+        return [f"{prefix}{runs[0]}"]
+    return [f"{prefix}[{','.join(str(run) for run in runs)}]"]
+
+
+def expand_in_order(hostlist: str) -> list[str]:
+    """Names of a hostlist in the order written; brackets may stand anywhere in a name.
+
+    Raises:
+        CorralError: brackets do not match, a range is no range, or it names too many.
+    """
+    names: list[str] = []
+    for part in _split(hostlist):
+        names += _expanded(part)
+        if len(names) > _MAX_NAMES:
+            raise _broken(hostlist, f"names more than {_MAX_NAMES} nodes")
+    return names
+
+
+def _split(hostlist: str) -> Iterator[str]:
+    """Parts between commas that are not inside brackets."""
+    depth, start = 0, 0
+    for at, char in enumerate(hostlist):
+        depth += (char == "[") - (char == "]")
+        if depth not in (0, 1):
+            raise _broken(hostlist, "has brackets that do not match")
+        if char == "," and depth == 0:
+            if hostlist[start:at]:
+                yield hostlist[start:at]
+            start = at + 1
+    if depth:
+        raise _broken(hostlist, "has brackets that do not match")
+    if hostlist[start:]:
+        yield hostlist[start:]
+
+
+def _expanded(part: str) -> list[str]:
+    head, opened, rest = part.partition("[")
+    if not opened:
+        return [part]
+    inside, _, tail = rest.partition("]")
+    numbers: list[str] = []
+    for item in inside.split(","):
+        found = _RANGE.fullmatch(item)
+        low, high = found.groups() if found else ("", None)
+        last = low if high is None else high
+        if not low or int(last) < int(low) or int(last) - int(low) >= _MAX_NAMES:
+            raise _broken(part, f"has {item!r} where a number or a range belongs")
+        numbers += [f"{n:0{len(low)}}" for n in range(int(low), int(last) + 1)]
+    tails = _expanded(tail) if tail else [""]
+    if len(numbers) * len(tails) > _MAX_NAMES:
+        raise _broken(part, f"names more than {_MAX_NAMES} nodes")
+    return [f"{head}{number}{after}" for number in numbers for after in tails]
+
+
+def _broken(text: str, why: str) -> CorralError:
+    return CorralError(
+        Code.PARSE_FAILED,
+        f"hostlist {text[:80]!r} {why}",
+        hint="write it as node[0-2,7],gpu1",
+    )

@@ -1,0 +1,300 @@
+"""Every key Corral writes to slurm.conf, with its reason. Data.
+
+The reasons name slurm.conf(5) and the failure catalogue (F-numbers); impacts are those that
+slurm.conf(5) of 23.02 states, which are the sternest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from corral.slurm.conf.key import ImpactWord, Key
+
+_MANUAL: Final = "slurm.conf(5)"
+
+
+def _key(name: str, value: str, reason: str, impact: ImpactWord, source: str = "") -> Key:
+    return Key(
+        "slurm.conf", name, value, reason, f"{_MANUAL}, {source}" if source else _MANUAL, impact
+    )
+
+
+def _node(name: str, value: str, reason: str, impact: ImpactWord, source: str = "") -> Key:
+    source = f"{_MANUAL}, {source}" if source else _MANUAL
+    return Key("slurm.conf", name, value, reason, source, impact, line="NodeName")
+
+
+def _partition(name: str, value: str, reason: str) -> Key:
+    return Key("slurm.conf", name, value, reason, _MANUAL, "reload", line="PartitionName")
+
+
+SLURM: Final = (
+    _key(
+        "ClusterName",
+        "the cluster file's name",
+        "Every daemon refuses to start without it; it names the cluster in the accounting "
+        "database and is kept in StateSaveLocation, where another name is fatal.",
+        "recreate",
+        "F31",
+    ),
+    _key(
+        "SlurmctldHost",
+        "short host name(address) of the controller",
+        "slurmctld runs only where the host name agrees; the address spares every node a look-up.",
+        "drain",
+        "F05, F53",
+    ),
+    _key(
+        "SlurmUser",
+        "slurm",
+        "The controller must not run as root, and its uid must be the same on all nodes.",
+        "drain",
+        "F17",
+    ),
+    _key(
+        "SlurmctldParameters",
+        "enable_configless",
+        "Nodes fetch these files from the controller, so no node can hold an old copy.",
+        "restart",
+        "F04",
+    ),
+    _key(
+        "AuthType",
+        "auth/slurm or auth/munge",
+        "auth/slurm needs no further daemon and rotates keys on a live cluster (24.05); munge "
+        "works with every release. All daemons must be stopped to change it.",
+        "drain",
+        "F01",
+    ),
+    _key(
+        "CredType",
+        "cred/slurm or cred/munge",
+        "Job credentials are signed with the same key as messages; a leftover default would need "
+        "munged beside auth/slurm.",
+        "drain",
+        "F03",
+    ),
+    _key(
+        "AuthAltTypes",
+        "auth/jwt, when rest is on",
+        "slurmrestd's users show a JSON web token; Slurm's own daemons go on with AuthType.",
+        "restart",
+    ),
+    _key(
+        "AuthAltParameters",
+        "jwt_key=/var/spool/slurmctld/jwt_hs256.key",
+        "The key that signs tokens lives beside the controller's state, readable by slurm alone.",
+        "restart",
+    ),
+    _key(
+        "StateSaveLocation",
+        "/var/spool/slurmctld",
+        "Jobs survive a restart of the controller through it; the default /var/spool is not "
+        "writable by slurm. Moving it means moving its content while slurmctld is stopped.",
+        "drain",
+        "F53",
+    ),
+    _key(
+        "SlurmdSpoolDir",
+        "/var/spool/slurmd",
+        "Running jobs' scripts and sockets lie here: it must exist on each node and may not move "
+        "under a running job.",
+        "drain",
+    ),
+    _key(
+        "SlurmctldLogFile",
+        "/var/log/slurm/slurmctld.log",
+        "A file that doctor and people can read, also where journald keeps nothing.",
+        "reload",
+    ),
+    _key(
+        "SlurmdLogFile",
+        "/var/log/slurm/slurmd.log",
+        "As SlurmctldLogFile, on each node.",
+        "reload",
+    ),
+    _key(
+        "SlurmctldPidFile",
+        "/run/slurmctld/slurmctld.pid; /run/slurmctld.pid before 23.11",
+        "Where the unit lets it write: since 23.11 the unit starts it as user slurm, with this "
+        "RuntimeDirectory; before, as root without one.",
+        "restart",
+        "slurmctld.service",
+    ),
+    _key(
+        "SlurmdPidFile",
+        "/run/slurmd.pid",
+        "slurmd runs as root; below /run/slurm it would miss its directory where the unit makes "
+        "none (22.05).",
+        "restart",
+        "slurmd.service",
+    ),
+    _key(
+        "ProctrackType",
+        "proctrack/cgroup",
+        "No process of a job escapes its end; the others lose processes that double-fork.",
+        "restart",
+        "F16",
+    ),
+    _key(
+        "TaskPlugin",
+        "task/affinity,task/cgroup",
+        "task/affinity pins cores, task/cgroup confines memory and devices; without it a job "
+        "with one GPU opens all of them.",
+        "restart",
+        "F16",
+    ),
+    _key(
+        "JobAcctGatherType",
+        "jobacct_gather/cgroup",
+        "Memory and CPU figures of a job come from its cgroup, all processes counted. It may "
+        "only change while no job runs.",
+        "drain",
+    ),
+    _key(
+        "PrologFlags",
+        "Contain",
+        "Makes the job's cgroup when the job starts, so that pam_slurm_adopt has a place to put "
+        "a user's ssh login.",
+        "drain",
+    ),
+    _key(
+        "SelectType",
+        "select/cons_tres",
+        "Hands out cores, memory and GPUs one by one. Changing it loses every job.",
+        "drain",
+    ),
+    _key(
+        "SelectTypeParameters",
+        "CR_Core_Memory",
+        "Memory is a consumable: without it cgroup memory limits have no effect.",
+        "restart",
+        "cgroup.conf(5)",
+    ),
+    _key(
+        "GresTypes",
+        "gpu, when a node has one",
+        "Without it every --gres=gpu is an invalid generic resource, whatever gres.conf says.",
+        "restart",
+        "F11",
+    ),
+    _key(
+        "MpiDefault",
+        "none",
+        "PyTorch ranks bring their own rendezvous; srun --mpi=pmix still asks for PMIx.",
+        "reload",
+    ),
+    _key(
+        "PropagateResourceLimitsExcept",
+        "MEMLOCK",
+        "The submit shell's small locked-memory limit would break RDMA registration on nodes.",
+        "reload",
+        "F29",
+    ),
+    _key(
+        "SrunPortRange",
+        "60001-63000",
+        "srun listens on the submit host; a fixed range can be opened in a firewall.",
+        "reload",
+        "F18",
+    ),
+    _key(
+        "MessageTimeout",
+        "30",
+        "The default of 10 s is short for a busy controller with two cores or a node that reads "
+        "from a slow disk; calls that time out are repeated and add load.",
+        "reload",
+    ),
+    _key(
+        "SlurmdTimeout",
+        "120",
+        "A dead node is marked down and its jobs requeued after two minutes, not five; below "
+        "120 s large systems lose nodes under load.",
+        "reload",
+        "big_sys.html",
+    ),
+    _key(
+        "ReturnToService",
+        "2",
+        "A node that was down comes back once it registers with a valid configuration, also "
+        "after a reboot nobody planned.",
+        "reload",
+        "F39",
+    ),
+    _key(
+        "AccountingStorageType",
+        "accounting_storage/slurmdbd, when accounting is on",
+        "sacct, fair share and limits need the database daemon.",
+        "restart",
+    ),
+    _key(
+        "AccountingStorageHost",
+        "host name of the accounting node",
+        "Where slurmdbd listens; without it slurmctld asks localhost.",
+        "restart",
+        "F38",
+    ),
+    _key(
+        "AccountingStorageTRES",
+        "gres/gpu, when a node has one and accounting is on",
+        "GPUs appear in AllocTRES of nodes and jobs, and in sacct. Without slurmdbd slurmctld dies "
+        "of it: slurmdbd is required to run with TRES gres/gpu.",
+        "restart",
+    ),
+    _node(
+        "NodeName",
+        "names of nodes that are alike, folded",
+        "Nodes with equal hardware share one line: short, and one difference stands out.",
+        "restart",
+    ),
+    _node(
+        "NodeAddr",
+        "their addresses, in the same order",
+        "Always written: a name service that fails or answers 127.0.1.1 cannot mislead Slurm.",
+        "restart",
+        "F05, F06",
+    ),
+    _node("Port", "6818, or the node's own", "Where slurmd listens on this node.", "restart"),
+    _node(
+        "CPUs",
+        "as slurmd -C reports",
+        "More CPUs than the node reports make it INVAL.",
+        "restart",
+        "F09",
+    ),
+    _node("Sockets", "as slurmd -C reports", "Topology for binding.", "restart", "F09"),
+    _node("CoresPerSocket", "as slurmd -C reports", "Topology for binding.", "restart", "F09"),
+    _node(
+        "ThreadsPerCore",
+        "as slurmd -C reports",
+        "Jobs get whole cores: Slurm must know what a core is.",
+        "restart",
+        "F09",
+    ),
+    _node(
+        "RealMemory",
+        "97 % of what slurmd -C reports, in MiB",
+        "Unset it is 1 MiB and every --mem fails; all of it, and a kernel update that reserves "
+        "more makes the node INVAL.",
+        "restart",
+        "F07, F08",
+    ),
+    _node(
+        "Gres",
+        "gpu:type:count",
+        "What jobs may ask for; gres.conf alone has no effect.",
+        "restart",
+        "F10, F11",
+    ),
+    _node("Feature", "group name and features", "Jobs choose nodes by --constraint.", "reload"),
+    _partition("PartitionName", "the cluster file's partition", "Jobs are submitted to it."),
+    _partition("Nodes", "its nodes, folded", "Which nodes it holds."),
+    _partition("Default", "YES or NO", "Jobs that name no partition go to the one with YES."),
+    _partition("MaxTime", "the cluster file's max_time", "No job holds nodes for longer."),
+    _partition(
+        "DefMemPerCPU",
+        "memory per CPU of the partition's smallest node",
+        "Without it a job that says no --mem takes all memory of its node, and the next job waits "
+        "while GPUs stand idle.",
+    ),
+)

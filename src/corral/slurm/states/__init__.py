@@ -1,0 +1,1 @@
+"""What Slurm says about nodes and jobs: states, reasons, exit codes, answers of its commands."""

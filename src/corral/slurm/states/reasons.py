@@ -1,0 +1,85 @@
+"""Why a job waits: Slurm's words (job_state_reason.c) and what they mean to its owner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+REASONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "Priority": "jobs with higher priority wait before it",
+        "Resources": "it is next, and waits until enough nodes, CPUs, memory or GPUs are free",
+        "Dependency": "it waits for another job (--dependency)",
+        "DependencyNeverSatisfied": "the job it depends on ended otherwise: it can never start",
+        "PartitionNodeLimit": "it asks for more nodes than its partition has or allows",
+        "PartitionTimeLimit": "it asks for more time than its partition's MaxTime",
+        "PartitionDown": "its partition is down",
+        "PartitionInactive": "its partition is inactive",
+        "PartitionConfig": "its partition does not allow what it asks for",
+        "JobHeldAdmin": "an administrator holds it: scontrol release by an administrator",
+        "JobHeldUser": "it is held: scontrol release",
+        "JobHoldMaxRequeue": "it was requeued too often and is held: read its output first",
+        "BeginTime": "its start time has not come",
+        "Licenses": "it waits for a licence",
+        "Reservation": "it waits for its reservation to begin",
+        "ReqNodeNotAvail": "nodes it needs are down, drained, reserved or in use",
+        "SchedDefer": "it asks to start at once, and the scheduler is set to wait",
+        "NodeDown": "a node it needs is down",
+        "BadConstraints": "no node can ever give what it asks for",
+        "SystemFailure": "Slurm itself, the file system or the network failed",
+        "JobLaunchFailure": "it could not be started: read slurmd's log on its node",
+        "Prolog": "its prolog is still running",
+        "Cleaning": "it was requeued and its last run is still being cleaned up",
+        "InvalidAccount": "its account does not exist any more",
+        "InvalidQOS": "its QOS does not exist any more",
+        "QOSNotAllowed": "its QOS may not use this partition",
+        "AccountNotAllowed": "its account may not use this partition",
+        "QOSUsageThreshold": "its QOS's usage is over the threshold",
+        "JobArrayTaskLimit": "its array's limit of tasks at a time is reached",
+        "MaxMemPerLimit": "it asks for more memory than MaxMemPerCPU or MaxMemPerNode",
+        "ReservationDeleted": "its reservation was deleted",
+        "NvidiaImexChannels": "no NVIDIA IMEX channel is free",
+        "FedJobLock": "another cluster of the federation is deciding",
+        "MaxPoweredUpNodes": "as many nodes are powered up as are allowed",
+        "MpiPortsBusy": "no port is free for its MPI ranks",
+        "Constraints": "nodes with the features it asks for are in use",
+        "AccountingPolicy": "a limit in accounting is reached",
+        "ReservationInvalid": "its reservation cannot be used any more",
+        "NonZeroExitCode": "it ended with an error",
+        "RaisedSignal": "it was ended by a signal",
+        "TimeLimit": "it ran into its time limit",
+        "InactiveLimit": "it was idle for too long",
+        "OutOfMemory": "it used more memory than it asked for",
+        "DeadLine": "it cannot end before its deadline",
+    }
+)
+"""In words, by Slurm's word."""
+
+_FAMILIES: Final = (
+    ("AssocGrp", "its account's share is used up"),
+    ("AssocMax", "a limit for its user or account is reached"),
+    ("Association", "a limit for its user or account is reached"),
+    ("QOSGrp", "its QOS's share is used up"),
+    ("QOSMax", "a limit of its QOS is reached"),
+    ("QOSMin", "it asks for less than its QOS demands"),
+    ("QOS", "a limit of its QOS is reached"),
+    ("Max", "a limit for its user or account is reached"),
+    ("BurstBuffer", "it waits for its burst buffer"),
+)
+
+
+def explain(reason: str) -> str:
+    """A pending reason in words: squeue's ``Resources`` or ``ReqNodeNotAvail, Unavail...``.
+
+    An unknown word is given back as it is: later releases have more of them.
+    """
+    text = reason.strip().removeprefix("(").removesuffix(")")
+    word, _, more = text.partition(",")
+    if word in ("", "None", "null"):
+        return ""
+    words = REASONS.get(word)
+    if words is None:
+        found = [say for start, say in _FAMILIES if word.startswith(start)]
+        words = f"{found[0]} ({word})" if found else word
+    return f"{words} ({more.strip()})" if more.strip() else words

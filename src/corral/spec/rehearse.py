@@ -1,0 +1,105 @@
+"""Any cluster file mapped onto embedded nodes, to try it before real machines are touched."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any, Final
+
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import nodes_of
+
+SUFFIX: Final = "-rehearsal"
+NAME_AT_MOST: Final = 40
+MANY_NODES: Final = 16
+_DIGEST_LENGTH: Final = 4
+
+
+def rehearse(spec: ClusterSpec) -> ClusterSpec:
+    """The same cluster on embedded nodes: same nodes, GPUs, partitions, users and controller.
+
+    Pure. Addresses, logins, kinds of storage and the data interface go; ``rehearsal_notes`` says
+    what that means.
+    """
+    data: dict[str, Any] = spec.model_dump(mode="python")
+    data["name"] = _name(spec.name)
+    data["network"]["control"] = "provider"
+    if data["network"]["data"]:
+        data["network"]["data"]["interface"] = None
+    data["groups"] = tuple(_group(group) for group in data["groups"])
+    data["storage"] = tuple(
+        {**storage, "kind": "provider", "server": None, "path": None} for storage in data["storage"]
+    )
+    return ClusterSpec.model_validate(data, strict=True)
+
+
+def rehearsal_notes(spec: ClusterSpec) -> list[str]:
+    """What a rehearsal of this cluster cannot tell about the real one, in words."""
+    notes = [*_machine_notes(spec), *_network_notes(spec), *_storage_notes(spec)]
+    nodes = len(nodes_of(spec))
+    if nodes > MANY_NODES:
+        notes.append(
+            f"{nodes} containers are many for one machine; declare fewer nodes in each group for a "
+            "first try"
+        )
+    notes.append(f"the cluster is called {_name(spec.name)}; {spec.name} itself is not touched")
+    return notes
+
+
+def _machine_notes(spec: ClusterSpec) -> Iterator[str]:
+    real = [group for group in spec.groups if group.provider != "embedded"]
+    if not real:
+        return
+    names = ", ".join(group.name for group in real)
+    yield (
+        f"{names}: containers on this machine instead of machines of provider {real[0].provider}; "
+        "they share its CPUs, memory, kernel and clock"
+    )
+    types = sorted({group.gpu.type for group in real if group.gpu})
+    if types:
+        yield (
+            f"GPUs ({', '.join(types)}) are device files: Slurm counts and guards them, nothing "
+            "computes on them, and drivers and CUDA are not tried"
+        )
+    yield (
+        f"Slurm is what this machine's archive offers, if {spec.slurm.version} takes it; the real "
+        "machines may have another version"
+    )
+
+
+def _network_notes(spec: ClusterSpec) -> Iterator[str]:
+    if any(group.addresses for group in spec.groups):
+        yield "addresses come from the embedded network; the declared ones are not tried"
+    data = spec.network.data
+    if data is None:
+        return
+    rate = f"{data.fabric}, {data.gbps:g} Gb/s" if data.gbps else data.fabric
+    yield (
+        f"the data network ({rate}) is a bridge on this machine: what NCCL and storage reach there "
+        "says nothing about the real network"
+    )
+    if data.interface:
+        yield f"interface {data.interface} is not looked for; nodes use the one of their address"
+
+
+def _storage_notes(spec: ClusterSpec) -> Iterator[str]:
+    real = {"nfs": "NFS", "existing": "what is mounted there on the real machines"}
+    for storage in spec.storage:
+        if storage.kind in real:
+            yield f"{storage.mount}: a folder of this machine instead of {real[storage.kind]}"
+
+
+def _group(group: dict[str, Any]) -> dict[str, Any]:
+    if group["provider"] == "embedded":
+        return {**group, "addresses": None}
+    kept = {name: group[name] for name in ("name", "nodes", "gpu", "features")}
+    return {**kept, "provider": "embedded", "image": "auto"}
+
+
+def _name(name: str) -> str:
+    """The rehearsal's name; a long one is cut, and made its own again by a digest of all of it."""
+    if len(name) + len(SUFFIX) <= NAME_AT_MOST:
+        return f"{name}{SUFFIX}"
+    mark = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST_LENGTH]
+    room = NAME_AT_MOST - len(SUFFIX) - len(mark) - 1
+    return f"{name[:room].rstrip('-')}-{mark}{SUFFIX}"

@@ -1,0 +1,61 @@
+"""Rules over the whole cluster file: a table of pure functions, each with id, level and meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from corral.spec.fields import path_of
+from corral.spec.findings import Level
+from corral.spec.models import ClusterSpec
+from corral.spec.rules import machines, queues, sharing
+from corral.spec.rules.view import Problem, Rule, View, view_of
+from corral.spec.tree import Path
+
+__all__ = ["RULES", "Judged", "Problem", "Rule", "View", "judge", "view_of"]
+
+RULES: Final = (*machines.RULES, *queues.RULES, *sharing.RULES)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One problem with the rule that found it."""
+
+    rule: str
+    level: Level
+    path: Path
+    message: str
+    hint: str
+
+
+def judge(spec: ClusterSpec, unknown: tuple[Path, ...] = ()) -> Iterator[Judged]:
+    """What all rules say about a cluster.
+
+    Args:
+        spec: the cluster.
+        unknown: places whose values are not the user's, since those were wrong; nothing is said
+            that rests on one of them.
+    """
+    view = view_of(spec)
+    for rule in RULES:
+        if any(_overlap(field, path) for field in rule.across for path in unknown):
+            continue
+        doubtful = [p for p in unknown if any(_overlap(field, p) for field in rule.reads)]
+        for problem in rule.check(view):
+            if not any(_same_entry(path, problem.path) for path in doubtful):
+                yield Judged(rule.id, rule.level, problem.path, problem.message, problem.hint)
+
+
+def _overlap(field: str, path: Path) -> bool:
+    """Whether the place is the field, holds it or lies in it."""
+    other = path_of(path)
+    return field == other or field.startswith(f"{other}.") or other.startswith(f"{field}.")
+
+
+def _same_entry(one: Path, other: Path) -> bool:
+    """Whether two places lie in the same entry of each list that both go through."""
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            return isinstance(a, str) or isinstance(b, str)
+    return True

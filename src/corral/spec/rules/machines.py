@@ -1,0 +1,286 @@
+"""Rules about nodes, their names, their addresses and what is in them."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from corral.spec import texts
+from corral.spec.explain import near
+from corral.spec.findings import Level
+from corral.spec.hostlist import NODES_AT_MOST
+from corral.spec.models import NodeGroup
+from corral.spec.nodes import controller_of
+from corral.spec.rules.view import GroupView, Problem, Rule, View, repeated, some
+
+# "default" is a keyword of slurm.conf (NodeName=DEFAULT), "all" of scontrol (NodeName=ALL).
+RESERVED_NODES: Final = frozenset(("localhost", "default", "all", "localdomain", "broadcasthost"))
+EMBEDDED_AT_MOST: Final = 64
+SMALL_MIB: Final = 1024
+SMALL_CONTROLLER_MIB: Final = 1536
+MEBI_OF_GB: Final = 2048
+_NO_BRACKETS: Final = re.compile(r"([a-z.-]*(?:[0-9]+\.)*)([0-9]+)-(?:\1)?([0-9]+)")
+_NUMBER: Final = re.compile(r"[0-9]+[kmgtp]?")
+_UNUSED: Final = {
+    "ssh": (("image", "auto"), ("memory_mib", None)),
+    "embedded": (("addresses", None), ("ssh", NodeGroup.model_fields["ssh"].default)),
+}
+
+
+def nodes_syntax(view: View) -> Iterator[Problem]:
+    """Names that cannot be read."""
+    yield from (p for group in view.groups for p in group.broken if p.path[-1] == "nodes")
+
+
+def addresses_syntax(view: View) -> Iterator[Problem]:
+    """Addresses that cannot be read."""
+    yield from (p for group in view.groups for p in group.broken if p.path[-1] == "addresses")
+
+
+def too_many_nodes(view: View) -> Iterator[Problem]:
+    """More nodes than Slurm takes."""
+    total = sum(len(group.names) for group in view.groups)
+    if total > NODES_AT_MOST:
+        message = f"{total} nodes; Slurm takes {NODES_AT_MOST} at most"
+        yield Problem(("groups",), message, "make two clusters of it")
+
+
+def duplicate_node(view: View) -> Iterator[Problem]:
+    """One name for two nodes."""
+    seen: dict[str, GroupView] = {}
+    for group in view.groups:
+        inside = repeated(list(group.names))
+        if inside:
+            hint = "write each name once"
+            yield Problem(group.at("nodes"), f"{some(inside)} stands twice here", hint)
+        others = [name for name in dict.fromkeys(group.names) if name in seen]
+        if others:
+            home = seen[others[0]].group.name
+            message = f"{some(others)} is in group {home} already"
+            yield Problem(group.at("nodes"), message, "give every node a name of its own")
+        seen.update(dict.fromkeys(group.names, group))
+
+
+def node_name(view: View) -> Iterator[Problem]:
+    """Names that no machine can have, or that mean something else."""
+    for group in view.groups:
+        wrong = [n for n in group.names if not re.fullmatch(texts.HOST_NAME.pattern, n)]
+        if wrong:
+            message = f"{some(wrong)} is no host name"
+            yield Problem(group.at("nodes"), message, f"allowed: {texts.HOST_NAME.words}")
+        taken = [n for n in group.names if n in RESERVED_NODES]
+        if taken:
+            hint = "name the nodes node0, node1 and so on"
+            yield Problem(group.at("nodes"), f"{some(taken)} means something else", hint)
+        numbers = [n for n in group.names if n.isdigit()]
+        if numbers:
+            message = f"{some(numbers)} is a number; programs read it as an IP address"
+            yield Problem(group.at("nodes"), message, "put a word before it, such as node[0-2]")
+
+
+def no_brackets(view: View) -> Iterator[Problem]:
+    """``node0-2`` is one node of that name."""
+    for group in view.groups:
+        match = _NO_BRACKETS.fullmatch(group.group.nodes)
+        if match and int(match[2]) < int(match[3]) and len(group.addresses) != 1:
+            message = f"{group.group.nodes} is one node of that name"
+            hint = f"write {match[1]}[{match[2]}-{match[3]}] for a range"
+            yield Problem(group.at("nodes"), message, hint)
+
+
+def addresses_missing(view: View) -> Iterator[Problem]:
+    """Machines of the user's without an address."""
+    for group in view.of_provider("ssh"):
+        if group.group.addresses is None:
+            message = f"group {group.group.name} (provider ssh) has no addresses"
+            hint = f"add addresses: 192.168.1.[10-12], or {group.group.nodes} where DNS knows them"
+            yield Problem(group.at(), message, hint)
+
+
+def address_count(view: View) -> Iterator[Problem]:
+    """Unlike numbers of nodes and addresses."""
+    for group in view.groups:
+        names, addresses = len(group.names), len(group.addresses)
+        if group.group.addresses and names and addresses and names != addresses:
+            message = f"{names} nodes and {addresses} addresses"
+            hint = "write one address for each node, in the same order"
+            yield Problem(group.at("addresses"), message, hint)
+
+
+def duplicate_address(view: View) -> Iterator[Problem]:
+    """One address for two nodes."""
+    seen: set[str] = set()
+    for group in view.groups:
+        twice = [*repeated(list(group.addresses)), *sorted(seen & set(group.addresses))]
+        if twice:
+            message = f"{some(twice)} is the address of two nodes"
+            yield Problem(group.at("addresses"), message, "give every node an address of its own")
+        seen.update(group.addresses)
+
+
+def address_invalid(view: View) -> Iterator[Problem]:
+    """Addresses that no machine can have."""
+    for group in view.groups:
+        for address in group.addresses:
+            message, hint = _address_fault(address)
+            if message:
+                yield Problem(group.at("addresses"), message, hint)
+                break
+
+
+def _address_fault(address: str) -> tuple[str, str]:
+    match = _NO_BRACKETS.fullmatch(address)
+    if match and "." in address:
+        return f"{address} is no address", f"write {match[1]}[{match[2]}-{match[3]}] for a range"
+    if re.fullmatch(r"[0-9.]+", address):
+        return _ipv4_fault(address)
+    if not all(re.fullmatch(texts.HOST_NAME.pattern, label) for label in address.split(".")):
+        return f"{address} is neither an IPv4 address nor a DNS name", "write 192.168.1.10"
+    return "", ""
+
+
+def _ipv4_fault(text: str) -> tuple[str, str]:
+    try:
+        address = ipaddress.IPv4Address(text)
+    except ValueError:
+        return f"{text} is no IPv4 address", "four numbers from 0 to 255, without leading zeros"
+    if address.is_multicast or address.is_unspecified or address.is_reserved:
+        return f"{text} cannot be the address of a machine", "see: ip -brief address"
+    return "", ""
+
+
+def address_loopback(view: View) -> Iterator[Problem]:
+    """Addresses that mean "this machine" on every machine."""
+    for group in view.groups:
+        here = [a for a in group.addresses if a.startswith("127.") or a in RESERVED_NODES]
+        if here:
+            message = f"{some(here)} means another machine on each node"
+            hint = "write the address the other nodes reach it by; see: ip -brief address"
+            yield Problem(group.at("addresses"), message, hint)
+
+
+def address_public(view: View) -> Iterator[Problem]:
+    """Addresses on the open internet or given by chance."""
+    for group in view.groups:
+        known = [a for a in map(_ipv4, group.addresses) if a is not None]
+        public = [str(a) for a in known if a.is_global]
+        if public:
+            message = f"{some(public)} is on the open internet, and so will be Slurm's ports"
+            hint = "use a private network or a mesh, or close ports 6817-6820 to others"
+            yield Problem(group.at("addresses"), message, hint)
+        if any(a.is_link_local for a in known):
+            message = "an address 169.254.x.x is made up at each start of a machine"
+            yield Problem(group.at("addresses"), message, "give the machine a fixed address")
+
+
+def _ipv4(text: str) -> ipaddress.IPv4Address | None:
+    try:
+        return ipaddress.IPv4Address(text)
+    except ValueError:
+        return None
+
+
+def mixed_providers(view: View) -> Iterator[Problem]:
+    """Containers and machines in one cluster cannot reach each other."""
+    here, there = view.of_provider("embedded"), view.of_provider("ssh")
+    if here and there:
+        message = f"{here[0].group.name} is embedded and {there[0].group.name} is not"
+        hint = "embedded nodes cannot be reached from other machines; make two clusters of it"
+        yield Problem(here[0].at("provider"), message, hint)
+
+
+def field_unused(view: View) -> Iterator[Problem]:
+    """Fields that the group's provider does not read."""
+    for group in view.groups:
+        provider = group.group.provider
+        for name, default in _UNUSED[provider]:
+            if getattr(group.group, name) != default:
+                message = f"{name} says nothing with provider {provider}"
+                yield Problem(group.at(name), message, f"remove {name}")
+
+
+def embedded_many(view: View) -> Iterator[Problem]:
+    """More embedded nodes than one machine is likely to carry."""
+    groups = view.of_provider("embedded")
+    total = sum(len(group.names) for group in groups)
+    if total > EMBEDDED_AT_MOST:
+        message = f"{total} embedded nodes, each with its own systemd, on one machine"
+        yield Problem(groups[0].at("nodes"), message, "some ten nodes rehearse the same")
+
+
+def memory_small(view: View) -> Iterator[Problem]:
+    """Too little memory for what runs on a node."""
+    controller = controller_of(view.spec) if view.complete else ""
+    database = view.spec.slurm.accounting
+    for group in view.of_provider("embedded"):
+        memory = group.group.memory_mib
+        need = SMALL_CONTROLLER_MIB if database and controller in group.names else SMALL_MIB
+        if memory is not None and memory < need:
+            message = f"{memory} MiB is little for systemd, sshd and Slurm"
+            yield Problem(group.at("memory_mib"), message, f"write {need} or more, or leave it out")
+
+
+def gpu_type_number(view: View) -> Iterator[Problem]:
+    """``--gres=gpu:5090`` asks Slurm for 5090 GPUs."""
+    for group in view.groups:
+        gpu = group.group.gpu
+        if gpu is not None and _NUMBER.fullmatch(gpu.type):
+            message = f"Slurm reads gpu:{gpu.type} as a count"
+            yield Problem(group.at("gpu", "type"), message, f"write rtx{gpu.type}, for instance")
+
+
+def controller_unknown(view: View) -> Iterator[Problem]:
+    """A controller that is not a node."""
+    controller, names = view.spec.controller, view.names
+    if controller and view.complete and controller not in names:
+        meant = near(controller, list(names)[:1000])
+        hint = f"did you mean {meant}?" if meant else f"nodes: {some(list(names))}"
+        yield Problem(("controller",), f"no node is called {controller}", hint)
+
+
+_NODES: Final = ("groups.nodes",)
+_ADDRESSES: Final = ("groups.addresses", "groups.nodes")
+_E, _W = Level.ERROR, Level.WARNING
+RULES: Final = (
+    Rule("nodes-syntax", _E, "Node names that cannot be read, or more than 65,536 of them.",
+         _NODES, nodes_syntax),
+    Rule("addresses-syntax", _E, "A hostlist of addresses that cannot be read.",
+         ("groups.addresses",), addresses_syntax),
+    Rule("too-many-nodes", _E, "More nodes than Slurm takes in one cluster (65,536).",
+         (), too_many_nodes, _NODES),
+    Rule("duplicate-node", _E, "Two nodes of one name.",
+         (), duplicate_node, _NODES),
+    Rule("node-name", _E, "A node name that is no host name, is a number, or is one such as "
+         "localhost, all or default that Slurm or Linux keeps for itself.", _NODES, node_name),
+    Rule("node-range-without-brackets", _W, "node0-2 is one node of that name; a range is "
+         "node[0-2].", _ADDRESSES, no_brackets),
+    Rule("addresses-missing", _E, "A group of provider ssh without addresses: every node gets "
+         "one in slurm.conf, so that name lookup cannot break it.",
+         ("groups.addresses", "groups.provider"), addresses_missing),
+    Rule("address-count", _E, "Not as many addresses as nodes.", _ADDRESSES, address_count),
+    Rule("address-duplicate", _E, "Two nodes of one address.",
+         (), duplicate_address, ("groups.addresses",)),
+    Rule("address-invalid", _E, "An address that no machine can have, or a range without brackets.",
+         ("groups.addresses",), address_invalid),
+    Rule("address-loopback", _E, "An address 127.x or localhost: each node would reach itself.",
+         ("groups.addresses",), address_loopback),
+    Rule("address-unsafe", _W, "An address on the open internet, where anybody reaches Slurm's "
+         "ports, or a link-local one, which changes.", ("groups.addresses",), address_public),
+    Rule("mixed-providers", _E, "Embedded nodes and real machines in one cluster; they cannot "
+         "reach each other.",
+         (), mixed_providers, ("groups.provider",)),
+    Rule("field-unused", _W, "A field that the group's provider does not read.",
+         ("groups",), field_unused),
+    Rule("embedded-many", _W, "More than 64 embedded nodes on one machine.",
+         (), embedded_many, ("groups.nodes", "groups.provider")),
+    Rule("memory-small", _W, "Embedded nodes with less than 1024 MiB, or 1536 MiB where the "
+         "database runs.",
+         ("groups.memory_mib", "groups.provider"), memory_small,
+         ("groups.nodes", "controller", "slurm.accounting")),
+    Rule("gpu-type-number", _E, "A GPU type that is a number: --gres=gpu:5090 asks for 5090 GPUs.",
+         ("groups.gpu.type",), gpu_type_number),
+    Rule("controller-unknown", _E, "The controller is none of the nodes.",
+         ("controller",), controller_unknown, _ADDRESSES),
+)  # fmt: skip

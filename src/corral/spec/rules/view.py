@@ -1,0 +1,135 @@
+"""What the rules look at: the cluster with its hostlists read once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ClusterShell.NodeSet import (  # pyright: ignore[reportMissingTypeStubs]
+    NodeSetParseError,
+)
+
+from corral.spec.findings import Level
+from corral.spec.hostlist import expand
+from corral.spec.models import ClusterSpec, NodeGroup
+from corral.spec.nodes import fold
+from corral.spec.tree import Path
+
+NAMED_AT_MOST: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a rule says about one place.
+
+    Attributes:
+        path: the place, such as ``("groups", 0, "addresses")``.
+        message: what is wrong, one sentence without a full stop.
+        hint: what to write instead.
+    """
+
+    path: Path
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """One group with its names and addresses, empty where the hostlist is broken."""
+
+    index: int
+    group: NodeGroup
+    names: tuple[str, ...]
+    addresses: tuple[str, ...]
+    broken: tuple[Problem, ...]
+
+    def at(self, *path: str | int) -> Path:
+        """The path of a field of this group."""
+        return ("groups", self.index, *path)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The cluster as rules see it."""
+
+    spec: ClusterSpec
+    groups: tuple[GroupView, ...]
+
+    @property
+    def names(self) -> dict[str, GroupView]:
+        """All node names that could be read, each with its (last) group."""
+        return {name: group for group in self.groups for name in group.names}
+
+    @property
+    def complete(self) -> bool:
+        """True when every hostlist could be read."""
+        return not any(group.broken for group in self.groups)
+
+    def of_provider(self, *providers: str) -> tuple[GroupView, ...]:
+        """The groups of these providers."""
+        return tuple(group for group in self.groups if group.group.provider in providers)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule over the whole file.
+
+    Attributes:
+        id: kebab-case; stands in findings and in the reference page.
+        level: how bad each of its problems is.
+        meaning: what it finds and why that is wrong, for the reference page.
+        reads: fields of one entry it looks at (dotted, without positions). Where one of them could
+            not be read, what the rule says about that entry is dropped: it would complain about
+            what the user never wrote.
+        check: pure; gives each problem.
+        across: fields of all entries that it compares; where one of them could not be read
+            anywhere, the rule is not asked at all.
+    """
+
+    id: str
+    level: Level
+    meaning: str
+    reads: tuple[str, ...]
+    check: Callable[[View], Iterator[Problem]]
+    across: tuple[str, ...] = ()
+
+
+def view_of(spec: ClusterSpec) -> View:
+    """The cluster with its hostlists read."""
+    return View(spec, tuple(_group(i, group) for i, group in enumerate(spec.groups)))
+
+
+def some(names: list[str] | tuple[str, ...]) -> str:
+    """Names folded, or the first of them where there are many."""
+    if len(names) <= NAMED_AT_MOST:
+        return ", ".join(names)
+    folded = fold(list(names[:1000]))
+    return folded if len(folded) <= len(names[0]) * NAMED_AT_MOST else f"{names[0]} and more"
+
+
+def repeated(values: list[str]) -> list[str]:
+    """Values that stand more than once, each once, in the order seen."""
+    seen: set[str] = set()
+    twice: dict[str, None] = {}
+    for value in values:
+        if value in seen:
+            twice[value] = None
+        seen.add(value)
+    return list(twice)
+
+
+def _group(index: int, group: NodeGroup) -> GroupView:
+    names, problems = _expanded(group.nodes, ("groups", index, "nodes"))
+    addresses, more = _expanded(group.addresses or "", ("groups", index, "addresses"))
+    return GroupView(index, group, names, addresses, (*problems, *more))
+
+
+def _expanded(hostlist: str, path: Path) -> tuple[tuple[str, ...], tuple[Problem, ...]]:
+    if not hostlist:
+        return (), ()
+    try:
+        return tuple(expand(hostlist)), ()
+    except NodeSetParseError as error:
+        message = f'the hostlist "{hostlist[:60]}" is broken: {error}'
+        return (), (Problem(path, message, "write for instance node[0-2] or alpha,beta"),)

@@ -1,0 +1,122 @@
+r"""The kinds of text a cluster file may hold: pattern, what it allows in words, and an example.
+
+The patterns are anchored at both ends. pydantic runs them in Rust's regex crate, where ``$`` is the
+end of the text and nothing else (Python's ``re`` also lets it stand before a last newline); ``\d``
+would take digits of every script, so it is not used. Tests prove both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of text.
+
+    Attributes:
+        name: what the reference page calls it.
+        pattern: what it must match, from end to end.
+        words: what the pattern allows, for a reader.
+        example: a text of this kind.
+    """
+
+    name: str
+    pattern: str
+    words: str
+    example: str
+
+
+NAME: Final = Kind(
+    "name",
+    r"^[a-z][a-z0-9-]{0,38}[a-z0-9]$|^[a-z]$",
+    "lower-case letters, digits and '-', from a letter to a letter or digit, 40 at most",
+    "lab",
+)
+HOST_LIST: Final = Kind(
+    "hostlist",
+    r"^[a-z0-9][a-z0-9.,\[\]-]{0,4095}$",
+    "lower-case names in Slurm's hostlist grammar, such as node[0-2] or alpha,beta; no spaces",
+    "node[0-2]",
+)
+HOST_NAME: Final = Kind(
+    "host name",
+    r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
+    "one host name: lower-case letters, digits and '-', 63 at most, no dots",
+    "node0",
+)
+ADDRESS: Final = Kind(
+    "address",
+    r"^[A-Za-z0-9]([A-Za-z0-9.:-]{0,253}[A-Za-z0-9])?$",
+    "an IP address or a DNS name",
+    "192.168.1.10",
+)
+ABSOLUTE_PATH: Final = Kind(
+    "path",
+    r"^(/\.?[A-Za-z0-9_][A-Za-z0-9._+-]*){1,32}$",
+    "an absolute path of plain names such as /srv/data; no spaces, no .., no / at the end",
+    "/shared",
+)
+IMAGE_NAME: Final = Kind(
+    "image",
+    r"^/?[A-Za-z0-9][A-Za-z0-9._:@+-]*(/[A-Za-z0-9][A-Za-z0-9._:@+-]*){0,15}$",
+    "auto, or an image name as podman takes it, 255 characters at most; no spaces, no ..",
+    "auto",
+)
+USER_NAME: Final = Kind(
+    "user name",
+    r"^[a-z_][a-z0-9_-]{0,30}$",
+    "a Linux login name: lower-case letters, digits, '_' and '-', 31 at most",
+    "alice",
+)
+FEATURE: Final = Kind(
+    "feature",
+    r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$",
+    "letters, digits, '_', '.' and '-', beginning with a letter, 64 at most",
+    "bigmem",
+)
+GPU_TYPE: Final = Kind(
+    "GPU type",
+    r"^[a-z0-9][a-z0-9_-]{0,62}$",
+    "lower-case letters, digits, '_' and '-', such as rtx5090; no spaces",
+    "rtx5090",
+)
+VERSION_RANGE: Final = Kind(
+    "version",
+    r"^(>=|==|~=)?[0-9][0-9]\.[0-9][0-9](\.[0-9]{1,2})?$",
+    'a Slurm release in quotes, such as ">=24.11", "~=24.11" or "==24.11.5"',
+    ">=24.11",
+)
+TIME_LIMIT: Final = Kind(
+    "time",
+    r"^(infinite|([0-9]{1,3}-)?[0-9]{1,3}(:[0-5][0-9]){0,2})$",
+    "infinite or [days-]hours[:minutes[:seconds]] in quotes, such as \"2-00:00:00\" or '12:30:00'",
+    "infinite",
+)
+INTERFACE: Final = Kind(
+    "interface",
+    r"^[a-z][a-z0-9._-]{0,14}$",
+    "the name of one network interface such as eno1, 15 characters at most",
+    "eno1",
+)
+
+KINDS: Final = (
+    NAME,
+    HOST_LIST,
+    HOST_NAME,
+    ADDRESS,
+    ABSOLUTE_PATH,
+    IMAGE_NAME,
+    USER_NAME,
+    FEATURE,
+    GPU_TYPE,
+    VERSION_RANGE,
+    TIME_LIMIT,
+    INTERFACE,
+)
+
+
+def kind_of(pattern: str) -> Kind | None:
+    """The kind of text that a pattern stands for."""
+    return next((kind for kind in KINDS if kind.pattern == pattern), None)

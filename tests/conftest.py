@@ -1,0 +1,69 @@
+"""What all suites share: sockets closed for unit tests, a hostile folder, golden files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_socket
+
+TESTS = Path(__file__).parent
+REPO = TESTS.parent
+CANARY = "corral-canary"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Close sockets for unit tests; asyncio's own wake-up pair is a unix socket and stays open."""
+    if item.path.is_relative_to(TESTS / "unit"):
+        pytest_socket.disable_socket(allow_unix_socket=True)
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Open them again: in a run of several suites the others need them."""
+    if item.path.is_relative_to(TESTS / "unit"):
+        pytest_socket.enable_socket()
+
+
+@pytest.fixture(scope="session")
+def repo() -> Path:
+    """The root of the checkout."""
+    return REPO
+
+
+@pytest.fixture
+def hostile_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder whose name is an attack on every kind of missing quoting, and the current one.
+
+    Shell text that lets the name out of its quotes makes a file, which fails the test.
+    """
+    ground = tmp_path / "ground"
+    ground.mkdir()
+    monkeypatch.chdir(ground)
+    name = f'a\'; touch {CANARY}; "$(touch {CANARY})" `touch {CANARY}`\n* -rf é'
+    folder = ground / name
+    folder.mkdir()
+    yield folder
+    made = [Path(base) / CANARY for base, _, files in os.walk(ground) if CANARY in files]
+    assert not made, f"a name was run as a command: {made}"
+
+
+@pytest.fixture
+def golden() -> Callable[[str, str], None]:
+    """Compare text with ``tests/golden/<name>``; a missing file is recorded, and that run fails.
+
+    ``golden("slurm/lab.conf", text)``: a difference prints the ``rm`` that records it anew.
+    """
+
+    def compare(name: str, text: str) -> None:
+        file = TESTS / "golden" / name
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+            pytest.fail(f"recorded {file.relative_to(REPO)}: read it, then run again")
+        assert text == file.read_text(), (
+            f"differs from its golden file; if the change is wanted: rm {file.relative_to(REPO)}"
+        )
+
+    return compare

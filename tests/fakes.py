@@ -1,0 +1,75 @@
+"""A machine out of a table: answers the scripts it knows and rejects all others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from corral.errors import CorralError
+from corral.hosts.quote import Script
+from corral.hosts.transport import OnLine, Result
+
+
+class UnknownScriptError(AssertionError):
+    """A script that stands in no table: the code under test asks what the test did not foresee."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a script prints and how it ends; ``then`` is the machine's state after it."""
+
+    stdout: str = ""
+    status: int = 0
+    stderr: str = ""
+    then: str = ""
+
+
+@dataclass(slots=True)
+class Recorded:
+    """A transport that is a small state machine.
+
+    ``table[state][script]`` is an answer, or an error to raise. A script that the current state
+    does not know fails the test at once; so does one asked after ``close``.
+    """
+
+    node: str
+    table: Mapping[str, Mapping[str, Answer | CorralError]]
+    state: str = ""
+    calls: list[tuple[str, bytes]] = field(default_factory=list[tuple[str, bytes]])
+    closed: bool = False
+
+    @classmethod
+    def of(cls, node: str, answers: Mapping[str, Answer | CorralError]) -> Recorded:
+        """A machine with one state only."""
+        return cls(node, {"": answers})
+
+    async def run(
+        self,
+        script: Script,
+        *,
+        stdin: bytes = b"",
+        timeout: float = 120.0,
+        on_line: OnLine | None = None,
+    ) -> Result:
+        """Answer from the table."""
+        if not isinstance(script, Script):
+            raise UnknownScriptError(f"{self.node}: this is no Script: {script!r}")
+        if self.closed:
+            raise UnknownScriptError(f"{self.node}: asked after close: {script}")
+        self.calls.append((str(script), stdin))
+        answer = self.table.get(self.state, {}).get(script)
+        if answer is None:
+            known = "\n".join(f"  {s!r}" for s in self.table.get(self.state, {}))
+            raise UnknownScriptError(
+                f"{self.node} in state {self.state!r}: unknown script {script!r}; known:\n{known}"
+            )
+        if isinstance(answer, CorralError):
+            raise answer
+        self.state = answer.then or self.state
+        for line in answer.stdout.splitlines() if on_line else ():
+            on_line(line)
+        return Result(self.node, answer.status, answer.stdout, answer.stderr)
+
+    async def close(self) -> None:
+        """End it: nothing may be asked any more."""
+        self.closed = True

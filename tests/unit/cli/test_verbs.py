@@ -1,0 +1,326 @@
+"""Each verb: what it asks of the use cases, what it prints, how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral.api.nodes import Outcome
+from corral.api.overview import NodeStatus, Status, Trouble
+from corral.errors import Code, CorralError
+from corral.plan.model import Plan
+from corral.spec.models import ClusterSpec
+
+from .conftest import (
+    BAD_PROOF,
+    CHANGES,
+    EMPTY,
+    GOOD_PROOF,
+    MACHINES,
+    Fake,
+    Run,
+    stdout_json,
+)
+
+Golden = Callable[[str, str], None]
+
+
+def approving(*plans: Plan) -> Callable[..., bool]:
+    """An ``api.up`` that shows these plans for approval."""
+
+    def up(spec: ClusterSpec, emit: Any, approve: Callable[[Plan], bool]) -> bool:
+        return all(approve(plan) for plan in plans)
+
+    return up
+
+
+# plan
+
+
+@pytest.mark.parametrize(
+    ("name", "plan", "more"),
+    [
+        ("plan-empty", EMPTY, []),
+        ("plan-machines", MACHINES, []),
+        ("plan-changes", CHANGES, []),
+        ("plan-diff", CHANGES, ["--diff"]),
+    ],
+)
+def test_plan(  # noqa: PLR0917
+    name: str, plan: Plan, more: list[str], corral: Run, fake: Fake, golden: Golden
+) -> None:
+    fake.answer("plan", plan)
+    result = corral("plan", "laptop.yaml", *more)
+    assert result.exit_code == 0
+    golden(f"cli/{name}.txt", result.stdout)
+
+
+def test_plan_as_json_can_be_applied(corral: Run, fake: Fake, home: Path) -> None:
+    fake.answer("plan", CHANGES)
+    data = stdout_json(corral("plan", "laptop.yaml", "--json", "--out", "plan.json"))
+    assert (data["empty"], data["impact"]) == (False, "drain")
+    assert Plan.from_dict(data) == CHANGES
+    fake.answer("apply", None)
+    result = corral("apply", "laptop.yaml", "plan.json", "--yes")
+    assert result.exit_code == 0
+    assert fake.calls["apply"][0][0][1] == CHANGES
+
+
+def test_plan_of_a_rehearsal_is_of_another_cluster(corral: Run, fake: Fake) -> None:
+    fake.answer("plan", EMPTY)
+    result = corral("plan", "laptop.yaml", "--rehearse")
+    assert fake.calls["plan"][0][0][0].name == "laptop-rehearsal"
+    assert "rehearsal: " in result.stderr
+
+
+def test_plan_that_cannot_be_written_is_an_error(corral: Run, fake: Fake) -> None:
+    fake.answer("plan", CHANGES)
+    result = corral("plan", "laptop.yaml", "--out", "no/such/folder/plan.json")
+    assert result.exit_code == 2
+    assert "cannot be written" in result.stderr
+
+
+# up, apply
+
+
+def test_up_needs_yes_where_nobody_can_be_asked(corral: Run, fake: Fake) -> None:
+    fake.answer("up", approving(CHANGES))
+    fake.answer("prove", GOOD_PROOF)
+    result = corral("up", "laptop.yaml")
+    assert result.exit_code == 2
+    assert "--yes" in result.stderr
+    assert not fake.calls["prove"]
+
+
+def test_up_shows_the_plans_and_the_proof(corral: Run, fake: Fake, golden: Golden) -> None:
+    fake.answer("up", approving(MACHINES, CHANGES))
+    fake.answer("prove", GOOD_PROOF)
+    result = corral("up", "laptop.yaml", "--yes")
+    assert result.exit_code == 0
+    golden("cli/up.txt", result.stdout)
+
+
+def test_up_with_nothing_to_do_still_proves(corral: Run, fake: Fake) -> None:
+    fake.answer("up", approving())
+    fake.answer("prove", GOOD_PROOF)
+    result = corral("up", "laptop.yaml")
+    assert result.exit_code == 0
+    assert "nothing to do" in result.stderr
+    assert "laptop: proven" in result.stdout
+
+
+def test_up_that_is_not_proven_is_not_good(corral: Run, fake: Fake) -> None:
+    fake.answer("up", approving(CHANGES))
+    fake.answer("prove", BAD_PROOF)
+    result = corral("up", "laptop.yaml", "--yes", "--json")
+    assert result.exit_code == 1
+    data = stdout_json(result)
+    assert data["applied"] is True
+    assert data["proof"]["good"] is False
+    assert [Plan.from_dict(plan) for plan in data["plans"]] == [CHANGES]
+
+
+def test_up_without_proof(corral: Run, fake: Fake) -> None:
+    fake.answer("up", approving(CHANGES))
+    result = corral("up", "laptop.yaml", "--yes", "--no-prove", "--json")
+    assert result.exit_code == 0
+    assert stdout_json(result)["proof"] is None
+
+
+def test_apply_refuses_a_file_that_is_no_plan(corral: Run, home: Path) -> None:
+    for text in ("", "[]", "{}", '{"format": 1}', "\0"):
+        (home / "plan.json").write_text(text)
+        result = corral("apply", "laptop.yaml", "plan.json", "--yes")
+        assert result.exit_code in (2, 3), text
+        assert "hint:" in result.stderr
+    assert corral("apply", "laptop.yaml", "none.json", "--yes").exit_code == 2
+
+
+def test_apply_of_a_stale_plan_is_not_good(corral: Run, fake: Fake) -> None:
+    fake.answer("plan", CHANGES)
+    fake.answer("apply", CorralError(Code.STALE_PLAN, "the machines have changed"))
+    assert corral("apply", "laptop.yaml", "--yes").exit_code == 1
+
+
+# prove
+
+
+@pytest.mark.parametrize("more", [[], ["--verbose"]])
+def test_prove(more: list[str], corral: Run, fake: Fake, known: Any, golden: Golden) -> None:
+    fake.answer("prove", BAD_PROOF)
+    result = corral("prove", *more)
+    assert result.exit_code == 1
+    assert "\x1b" not in result.stdout
+    golden(f"cli/prove{''.join(more)}.txt", result.stdout)
+
+
+def test_prove_as_json_is_the_proof(corral: Run, fake: Fake, known: Any) -> None:
+    fake.answer("prove", GOOD_PROOF)
+    result = corral("prove", "--json", "--only", "smoke", "--only", "rest.answers")
+    assert result.exit_code == 0
+    assert stdout_json(result) == GOOD_PROOF.as_dict()
+    assert fake.calls["prove"][0][1] == {"only": ("smoke", "rest.answers")}
+
+
+# status
+
+STATUS = Status(
+    "laptop",
+    "node0",
+    "24.11.5",
+    (
+        NodeStatus(
+            "node0",
+            "mixed",
+            "",
+            True,
+            16,
+            4,
+            65536,
+            2048,
+            2,
+            1,
+            0.42,
+            {"slurmd": "active", "slurmctld": "active"},
+        ),
+        NodeStatus(
+            "node1",
+            "idle+drain",
+            "new memory\x1b[2J",
+            False,
+            16,
+            0,
+            65536,
+            0,
+            2,
+            0,
+            0.0,
+            {"slurmd": "failed"},
+        ),
+        NodeStatus("node2", "absent", "container corral-laptop-node2 is stopped"),
+    ),
+    {"running": 2, "pending": 1},
+    (Trouble("node1", "idle+drain: new memory", "when the reason is gone: corral resume node1"),),
+)
+
+
+def test_status(corral: Run, fake: Fake, known: Any, golden: Golden) -> None:
+    fake.answer("status", STATUS)
+    result = corral("status")
+    assert result.exit_code == 1
+    assert "\x1b" not in result.stdout
+    golden("cli/status.txt", result.stdout)
+
+
+def test_status_as_json(corral: Run, fake: Fake, known: Any) -> None:
+    fake.answer("status", Status("laptop", "node0", "24.11.5", STATUS.nodes[:1], {}, ()))
+    result = corral("status", "--json")
+    assert result.exit_code == 0
+    assert stdout_json(result)["nodes"][0]["gpus_used"] == 1
+
+
+# exec
+
+
+def test_exec_folds_what_is_equal(corral: Run, fake: Fake, known: Any, golden: Golden) -> None:
+    fake.answer(
+        "execute",
+        (
+            Outcome("node0", 0, "up 3 days\n", ""),
+            Outcome("node1", 0, "up 3 days\n", ""),
+            Outcome("node2", 7, "a\nb\n", "broken\n"),
+        ),
+    )
+    result = corral("exec", "-n", "node[0-2]", "--", "sh", "-c", "uptime | tail", "--json")
+    assert result.exit_code == 1
+    golden("cli/exec.txt", f"{result.stdout}--- stderr\n{result.stderr}")
+    assert fake.calls["execute"][0][0][1:] == (
+        ["sh", "-c", "uptime | tail", "--json"],
+        "node[0-2]",
+    )
+
+
+def test_exec_passes_output_on_to_a_pipe_as_it_is(corral: Run, fake: Fake, known: Any) -> None:
+    fake.answer("execute", (Outcome("node0", 0, "\x1b[31mred\n"),))
+    assert corral("exec", "--", "x").stdout == "node0: \x1b[31mred\n"
+
+
+def test_exec_on_a_node_that_does_not_answer(corral: Run, fake: Fake, known: Any) -> None:
+    error = CorralError(Code.UNREACHABLE, "no route", node="node1", hint="check the cable")
+    fake.answer("execute", (Outcome("node0", 0, "x\n"), Outcome("node1", error=error)))
+    result = corral("exec", "--json", "--", "x")
+    assert result.exit_code == 3
+    assert stdout_json(result)["nodes"][1]["error"]["code"] == "unreachable"
+
+
+# ssh, drain, resume, down
+
+
+def test_ssh_becomes_ssh(
+    corral: Run, fake: Fake, known: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[tuple[str, list[str]]] = []
+    monkeypatch.setattr("os.execvp", lambda file, argv: ran.append((file, argv)))
+    fake.answer("ssh_argv", ["ssh", "-l", "root", "--", "10.0.0.1", "ls"])
+    corral("ssh", "node0", "ls", "-l", "--json")
+    assert ran == [("ssh", ["ssh", "-l", "root", "--", "10.0.0.1", "ls"])]
+    assert fake.calls["ssh_argv"][0][0][1:] == ("node0", ["ls", "-l", "--json"])
+
+
+def test_ssh_as_json_runs_nothing(corral: Run, fake: Fake, known: Any) -> None:
+    fake.answer("ssh_argv", ["ssh", "x"])
+    assert stdout_json(corral("ssh", "--json", "node0")) == {"argv": ["ssh", "x"]}
+
+
+def test_drain_and_resume(corral: Run, fake: Fake, known: Any) -> None:
+    fake.answer("drain", {"node1": "IDLE+DRAIN"})
+    result = corral("drain", "node1", "--reason", "new memory")
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (0, "node1: idle+drain")
+    fake.answer("resume", {"node1": "IDLE"})
+    result = corral("resume", "node1", "--json")
+    assert stdout_json(result) == {"nodes": {"node1": "IDLE"}}
+
+
+def test_drain_without_a_reason_is_refused(corral: Run, known: Any) -> None:
+    assert corral("drain", "node1").exit_code == 2
+    assert corral("drain", "node1", "--reason", " ").exit_code == 2
+    assert corral("drain", "node1", "--reason", "a\nb").exit_code == 2
+
+
+def test_down_needs_yes_and_says_what_is_gone(corral: Run, fake: Fake, known: Any) -> None:
+    fake.answer("down", ("container corral-laptop-node0", "network corral-laptop"))
+    assert "laptop" in corral("down", "--yes").stderr, "removing is never guessed"
+    assert corral("down", "laptop").exit_code == 2
+    assert not fake.calls["down"]
+    result = corral("down", "laptop", "--yes")
+    assert result.exit_code == 0
+    assert result.stdout == (
+        "removed container corral-laptop-node0\nremoved network corral-laptop\n"
+        "laptop: nothing is left\n"
+    )
+
+
+def test_down_of_a_rehearsal_leaves_the_real_cluster(corral: Run, fake: Fake, known: Any) -> None:
+    fake.answer("down", ())
+    assert corral("down", "laptop.yaml", "--rehearse", "--yes").exit_code == 0
+    assert fake.calls["down"][0][0][0].name == "laptop-rehearsal"
+
+
+# image
+
+
+def test_images(corral: Run, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake.answer("images", ())
+    assert "corral image build" in corral("image", "list").stdout
+    fake.answer("build_image", "localhost/corral-node:1")
+    result = corral("image", "build", "--again", "--json")
+    assert stdout_json(result) == {"reference": "localhost/corral-node:1"}
+    assert fake.calls["build_image"][0][1] == {"again": True}
+    fake.answer("remove_images", ("localhost/corral-node:1",))
+    assert corral("image", "rm").exit_code == 2
+    assert stdout_json(corral("image", "rm", "--yes", "--json")) == {
+        "removed": ["localhost/corral-node:1"]
+    }

@@ -1,0 +1,320 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.errors import Code, CorralError
+from corral.hosts import readings
+from corral.hosts.facts import FACTS, Facts, Gpu, Nic, facts_script, parse_clock, parse_facts
+
+RECORDED = Path(__file__).parents[2] / "recorded" / "facts"
+FILES = sorted(RECORDED.glob("*/*.txt"))
+H200 = (RECORDED / "ubuntu-24.04-h200" / "two-gpus.txt").read_text()
+NODE = (RECORDED / "debian-13-container" / "node.txt").read_text()
+HOST = (RECORDED / "debian-12-host" / "plain.txt").read_text()
+
+
+def section(text: str, name: str, body: str) -> str:
+    """A recorded answer with one section's text put in place of the recorded one."""
+    before, mark, rest = text.partition(f"@@ {name}\n")
+    assert mark
+    after = rest[rest.index("@@ ") :]
+    return f"{before}{mark}{body}{after}"
+
+
+def layout(facts: Facts) -> tuple[int, int, int, int]:
+    return facts.cpus, facts.sockets, facts.cores_per_socket, facts.threads_per_core
+
+
+def test_an_embedded_node() -> None:
+    facts = parse_facts("node0", NODE)
+    assert facts.node == "node0"
+    assert (facts.os_id, facts.os_version) == ("debian", "13")
+    assert (facts.cpus, facts.sockets, facts.cores_per_socket, facts.threads_per_core) == (
+        2,
+        1,
+        2,
+        1,
+    )
+    assert facts.memory_mib == 24105
+    assert facts.cgroup == "hybrid"
+    assert facts.systemd
+    assert facts.nics == (Nic("eth0", (facts.address,), 10000, 1500),)
+    assert facts.gpus == (Gpu("/dev/nvidia0", ""), Gpu("/dev/nvidia1", ""))
+    assert (facts.slurm, facts.slurm_candidate) == ("24.11.5", "")
+    assert {"auth_slurm", "auth_munge", "gpu_nvidia", "cgroup_v1", "cgroup_v2"} <= facts.plugins
+
+
+def test_a_gpu_server_without_iproute2_and_systemd() -> None:
+    facts = parse_facts("gpu0", H200)
+    assert (facts.os_id, facts.os_version) == ("ubuntu", "24.04")
+    assert layout(facts) == (32, 1, 32, 1)
+    assert facts.memory_mib == 263998500 // 1024
+    assert facts.cgroup == "v2"
+    assert not facts.systemd
+    assert facts.address == "192.0.2.2"
+    assert facts.nics == (Nic("eth0", ("192.0.2.2",), 0, 1400),)
+    assert facts.gpus == (
+        Gpu("/dev/nvidia0", "NVIDIA H200", 143771),
+        Gpu("/dev/nvidia1", "NVIDIA H200", 143771),
+    )
+    assert facts.slurm == facts.slurm_candidate == ""
+    assert facts.plugins == frozenset()
+
+
+def test_a_host_without_slurm() -> None:
+    facts = parse_facts("node0", HOST)
+    assert (facts.slurm, facts.slurm_candidate) == ("", "22.05.8")
+    assert facts.memory_mib == 24105
+
+
+def test_few_tools_tell_the_same_as_many() -> None:
+    """Without ip, lscpu and apt, and with busybox's, the kernel's tables give the same answer."""
+    full = parse_facts("n", HOST).as_dict()
+    for name in ("few-tools.txt", "busybox.txt"):
+        bare = parse_facts("n", (RECORDED / "debian-12-host" / name).read_text()).as_dict()
+        assert bare | {"slurm_candidate": "22.05.8"} == full
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f"{f.parent.name}/{f.stem}")
+def test_json_round_trip(file: Path) -> None:
+    facts = parse_facts("n", file.read_text())
+    text = json.dumps(facts.as_dict())
+    assert Facts.from_dict(json.loads(text)) == facts
+    assert json.dumps(parse_facts("n", file.read_text()).as_dict()) == text
+    assert hash(facts) == hash(Facts.from_dict(facts.as_dict()))
+
+
+def test_the_clock_is_read_but_is_no_fact() -> None:
+    assert parse_clock("n", H200) == 1795231950
+    later = section(H200, "time", "1795239999\n")
+    assert parse_clock("n", later) == 1795239999
+    assert parse_facts("n", later) == parse_facts("n", H200)
+
+
+@pytest.mark.parametrize(
+    ("slurmd", "wanted"),
+    [
+        ("NodeName=a CPUs=256 Boards=1 SocketsPerBoard=2 CoresPerSocket=64 ThreadsPerCore=2 "
+         "RealMemory=2063000\nUpTime=1-02:03:04", (256, 2, 64, 2, 2063000)),
+        ("NodeName=a CPUs=8 Boards=2 SocketsPerBoard=2 CoresPerSocket=2 ThreadsPerCore=1 "
+         "RealMemory=100 Gres=gpu:2", (8, 4, 2, 1, 100)),
+    ],
+)  # fmt: skip
+def test_slurmds_own_view_counts(slurmd: str, wanted: tuple[int, ...]) -> None:
+    facts = parse_facts("n", section(HOST, "slurmd", f"{slurmd}\n"))
+    assert (*layout(facts), facts.memory_mib) == wanted
+
+
+@pytest.mark.parametrize(
+    ("lscpu", "wanted"),
+    [
+        ("# CPU,Core,Socket\n0,0,0\n1,1,0\n2,0,0\n3,1,0\n", (4, 1, 2, 2)),
+        ("0,0,0\n1,1,0\n2,2,1\n3,3,1\n", (4, 2, 2, 1)),
+        ("0,0,\n1,1,\n", (2, 1, 2, 1)),  # ARM in a virtual machine: no sockets told
+        ("0,0,0\n1,0,0\n2,1,0\n", (3, 1, 3, 1)),  # cores with and without a second thread
+        ("", (2, 1, 2, 1)),  # no lscpu, no topology: /proc/cpuinfo's count
+    ],
+)
+def test_cpu_layout_of_the_kernel(lscpu: str, wanted: tuple[int, ...]) -> None:
+    facts = parse_facts("n", section(HOST, "lscpu", lscpu))
+    found = layout(facts)
+    assert found == wanted
+    assert found[0] == found[1] * found[2] * found[3]
+
+
+V1 = "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n"
+V2 = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"
+UNIFIED = "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n"
+OTHER = "cgroup2 /run/other cgroup2 rw 0 0\n"
+
+
+@pytest.mark.parametrize(
+    ("mounts", "wanted"),
+    [(V1, "v1"), (V2, "v2"), (V1 + UNIFIED, "hybrid"), ("", "none"), (V1 + OTHER, "v1")],
+)
+def test_cgroup_modes(mounts: str, wanted: str) -> None:
+    assert parse_facts("n", section(HOST, "mounts", mounts)).cgroup == wanted
+
+
+@pytest.mark.parametrize(
+    ("pid1", "wanted"),
+    [("systemd\nbooted\n", True), ("init\nbooted\n", True), ("systemd\n", False),
+     ("bash\nbooted\n", False), ("", False)],
+)  # fmt: skip
+def test_systemd(pid1: str, wanted: bool) -> None:
+    assert parse_facts("n", section(HOST, "pid1", pid1)).systemd is wanted
+
+
+TWO = (
+    "2: eth0    inet 192.0.2.2/24 brd 192.0.2.255 scope global eth0\\  valid_lft forever\n"
+    "3: ib0    inet 10.0.0.7/16 scope global ib0\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("connection", "default", "peer", "wanted"),
+    [
+        ("", "default via 192.0.2.1 dev eth0 \n", "", "192.0.2.2"),
+        ("", "default via 10.0.0.1 dev ib0 src 10.0.0.7\n", "", "10.0.0.7"),
+        ("10.0.0.9 4711 10.0.0.7 22\n", "default via 192.0.2.1 dev eth0 \n", "", "10.0.0.7"),
+        ("10.0.0.9 4711 203.0.113.5 22\n", "default dev eth0\n", "", "192.0.2.2"),  # behind NAT
+        ("10.0.0.9 4711 10.0.0.7 22\n", "", "10.0.0.2 dev ib0 src 10.0.0.8 uid 0\n", "10.0.0.8"),
+        ("", "", "", "192.0.2.2"),
+    ],
+)
+def test_address(connection: str, default: str, peer: str, wanted: str) -> None:
+    text = section(HOST, "addresses", TWO)
+    text = section(text, "nics", "eth0 device 1000 1500\nib0 device 200000 2044\n")
+    text = section(text, "connection", connection)
+    text = section(text, "default", default)
+    if peer:
+        text = text.replace("@@ devices", f"@@ peer\n{peer}@@ devices")
+    facts = parse_facts("n", text)
+    assert facts.address == wanted
+    assert facts.nics[1] == Nic("ib0", ("10.0.0.7",), 200000, 2044)
+
+
+def test_interfaces_that_are_nobodys_are_left_out() -> None:
+    nics = "lo virtual 0 65536\nveth1 virtual 10000 1500\neth1 device -1 1500\n"
+    facts = parse_facts("n", section(section(HOST, "addresses", ""), "nics", nics))
+    assert facts.nics == (Nic("eth1", (), 0, 1500),)
+    assert facts.address == ""
+
+
+def test_gpus_by_their_minor_number_and_not_by_their_order() -> None:
+    swapped = H200.replace("Device Minor: \t 0", "Device Minor: \t 9")
+    swapped = swapped.replace("NVIDIA H200, 143771", "A, 1", 1)
+    swapped = swapped.replace("/dev/nvidia0\n", "/dev/nvidia9\n")
+    assert parse_facts("n", swapped).gpus == (
+        Gpu("/dev/nvidia1", "NVIDIA H200", 143771),
+        Gpu("/dev/nvidia9", "A", 1),
+    )
+
+
+@pytest.mark.parametrize(
+    "smi", ["", "Failed to initialize NVML: Driver/library version mismatch\n"]
+)
+def test_gpus_without_an_nvidia_smi_that_works(smi: str) -> None:
+    gpus = parse_facts("n", section(H200, "smi", smi)).gpus
+    assert gpus == (Gpu("/dev/nvidia0", ""), Gpu("/dev/nvidia1", ""))
+
+
+@pytest.mark.parametrize(
+    ("version", "candidate", "wanted"),
+    [
+        ("slurm 26.05.4\n", "", ("26.05.4", "")),
+        ("slurm-wlm 24.11.5\n", "  Candidate: 24.11.5-4\n", ("24.11.5", "24.11.5")),
+        ("", "  Candidate: (none)\n  Candidate: 25.11.8-1\n", ("", "25.11.8")),
+        ("", "  Candidate: 9.11.1-1\n  Candidate: 24.5.0-1\n", ("", "24.5.0")),
+        ("slurmd: error: no such thing\n", "  Candidate: 1:24.11.5-4\n", ("", "24.11.5")),
+    ],
+)
+def test_versions(version: str, candidate: str, wanted: tuple[str, str]) -> None:
+    text = section(section(HOST, "version", version), "candidate", candidate)
+    facts = parse_facts("n", text)
+    assert (facts.slurm, facts.slurm_candidate) == wanted
+
+
+@pytest.mark.parametrize("name", ["memory", "os", "nics", "kernel", "mounts"])
+def test_a_missing_section_is_nonsense(name: str) -> None:
+    with pytest.raises(CorralError) as caught:
+        parse_facts("node7", NODE.replace(f"@@ {name}\n", "@@ other\n").replace("RealMemory", "No"))
+    error = caught.value
+    assert (error.code, error.node) == (Code.PARSE_FAILED, "node7")
+    assert error.hint
+    assert error.tail
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("slurmd", "CPUs=0 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=1 RealMemory=9\n"),
+        ("slurmd", "NodeName=a CPUs=2\n"),
+        ("memory", "MemTotal: many kB\n"),
+        ("nics", "eth0 fast\n"),
+        ("addresses", "2: eth0 inet 999.1.1.1/24 scope\n"),
+        ("os", "NAME=x\n"),
+        ("os", "ID='x\n"),
+        ("time", "now\n"),
+    ],
+)  # fmt: skip
+def test_wrong_sections_are_nonsense(name: str, body: str) -> None:
+    text = section(HOST, name, body)
+    with pytest.raises(CorralError) as caught:
+        parse_clock("n", text) if name == "time" else parse_facts("n", text)
+    assert caught.value.code is Code.PARSE_FAILED
+
+
+def test_an_answer_cut_off_is_nonsense() -> None:
+    for text in (NODE, H200, HOST):
+        lines = text.splitlines(keepends=True)
+        for count in range(len(lines) - 1):
+            with pytest.raises(CorralError):
+                parse_facts("n", "".join(lines[:count]))
+
+
+NAMES = sorted(
+    {line for text in (NODE, H200) for line in text.splitlines() if line.startswith("@")}
+)
+LINES = sorted({line for f in FILES for line in f.read_text().splitlines()})
+MIXED = st.lists(
+    st.one_of(st.sampled_from(NAMES), st.sampled_from(LINES), st.text(max_size=40)), max_size=60
+).map("\n".join)
+
+
+@given(st.one_of(st.text(), MIXED))
+def test_any_text_gives_facts_or_an_error_of_ours(text: str) -> None:
+    try:
+        facts = parse_facts("n", text)
+    except CorralError as error:
+        assert error.code is Code.PARSE_FAILED
+    else:
+        assert Facts.from_dict(json.loads(json.dumps(facts.as_dict()))) == facts
+
+
+@given(st.data())
+def test_a_recorded_answer_with_lines_changed(data: st.DataObject) -> None:
+    lines = data.draw(st.sampled_from([NODE, H200, HOST])).splitlines()
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(lines) - 1))
+        old = lines[place]
+        lines[place] = data.draw(
+            st.one_of(st.sampled_from(LINES), st.text(max_size=30), st.just(old[: len(old) // 2]),
+                      st.just(old.replace("0", "99999")), st.just(old + old))
+        )  # fmt: skip
+    try:
+        facts = parse_facts("n", "\n".join(lines))
+    except CorralError as error:
+        assert error.code is Code.PARSE_FAILED
+    else:
+        assert min(facts.cpus, facts.sockets, facts.memory_mib) >= 1
+        assert facts.cgroup in {"v1", "hybrid", "v2", "none"}
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(), inner)),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*parse_facts("n", NODE).as_dict(), "other"]), JSON))
+def test_any_dict_gives_facts_or_an_error_of_ours(changes: dict[str, object]) -> None:
+    try:
+        Facts.from_dict(parse_facts("n", NODE).as_dict() | changes)
+        Facts.from_dict(changes)
+    except CorralError as error:
+        assert error.code is Code.PARSE_FAILED
+
+
+def test_the_script_only_reads() -> None:
+    for word in (" rm ", " mv ", " mkdir", " >/", "> /", "install", "systemctl", "python", "sudo"):
+        assert word not in FACTS.replace(">/dev/null", "")
+    assert "10.0.0.1" in facts_script("10.0.0.1")
+    assert facts_script("$(id)").count("'$(id)'") == 1
+    assert readings.script() == FACTS

@@ -1,0 +1,166 @@
+"""Refusals before submission: each with its reason and the nearest thing that works."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.errors import Code, CorralError
+from corral.jobs.limits import (
+    against_nodes,
+    against_spec,
+    cpus_per_rank,
+    memory_share,
+    nodes_for,
+    refuse,
+)
+from corral.jobs.model import JobSpec
+from corral.slurm.states.nodes import NodeInfo, parse_nodes
+from corral.spec.models import ClusterSpec
+
+SPEC = ClusterSpec.model_validate(
+    {
+        "corral": "v1",
+        "name": "lab",
+        "groups": [
+            {
+                "name": "big",
+                "provider": "ssh",
+                "nodes": "big[0-1]",
+                "gpu": {"type": "h200", "count": 8},
+            },
+            {
+                "name": "small",
+                "provider": "ssh",
+                "nodes": "small[0-3]",
+                "gpu": {"type": "rtx", "count": 2},
+            },
+            {"name": "cpu", "provider": "ssh", "nodes": "cpu[0-9]"},
+        ],
+        "partitions": [
+            {"name": "main", "groups": ["big", "small"], "default": True, "max_time": "2-00"},
+            {"name": "cpu", "groups": ["cpu"]},
+        ],
+        "storage": [{"mount": "/shared", "kind": "existing"}],
+        "users": [{"name": "ada", "uid": 2000}, {"name": "bob", "uid": 2001}],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason", "instead"),
+    [
+        ({"partition": "mian"}, "no partition called mian", "did you mean main?"),
+        ({"partition": "zzz"}, "no partition called zzz", "partitions are: main, cpu"),
+        ({"user": "bib"}, "no user called bib", "did you mean bob?"),
+        ({"nodes": 7}, "7 nodes asked for, partition main has 6", "--nodes 6 works"),
+        (
+            {"nodes": 3, "gpus_per_node": 4},
+            "3 nodes with 4 GPUs asked for, partition main has 2",
+            "--nodes 2 works",
+        ),
+        (
+            {"gpus_per_node": 9},
+            "no node of partition main has 9 GPUs",
+            "--nodes 2 --gpus-per-node 8 works, with 16 GPUs in all",
+        ),
+        (
+            {"gpus_per_node": 4, "gpu_type": "rtx"},
+            "no node of partition main has 4 GPUs of type rtx",
+            "--nodes 2 --gpus-per-node 2 works, with 4 GPUs in all",
+        ),
+        (
+            {"gpus_per_node": 40},
+            "no node of partition main has 40 GPUs",
+            "--nodes 2 --gpus-per-node 8 is the most there is",
+        ),
+        ({"gpus_per_node": 1, "gpu_type": "h20"}, "of type h20", "did you mean h200?"),
+        ({"partition": "cpu", "gpus_per_node": 1}, "has 1 GPUs", "leave out --gpus-per-node"),
+        ({"time": "3d"}, "3d is longer than partition main allows", "--time 2-00:00:00"),
+    ],
+)
+def test_against_the_file(fields: dict[str, object], reason: str, instead: str) -> None:
+    (found,) = against_spec(JobSpec.model_validate({"script": "a.py", **fields}), SPEC)
+    assert reason in found.reason
+    assert instead in found.instead
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"nodes": 6, "gpus_per_node": 2},
+        {"nodes": 2, "gpus_per_node": 8},
+        {"nodes": 4, "gpus_per_node": 2, "gpu_type": "rtx"},
+        {"partition": "cpu", "nodes": 10, "time": "365d"},
+        {"time": "2d", "user": "bob"},
+    ],
+)
+def test_what_fits_is_not_refused(fields: dict[str, object]) -> None:
+    assert against_spec(JobSpec.model_validate({"script": "a.py", **fields}), SPEC) == []
+
+
+def test_no_shared_storage() -> None:
+    (found,) = against_spec(JobSpec(script="a.py"), SPEC.model_copy(update={"storage": ()}))
+    assert "shared storage" in found.reason
+
+
+def test_all_reasons_in_one_error() -> None:
+    found = against_spec(JobSpec(script="a.py", nodes=99, time="9d", user="eve"), SPEC)
+    with pytest.raises(CorralError) as caught:
+        refuse(found)
+    assert caught.value.code is Code.USAGE
+    for word in ("eve", "9d", "99 nodes"):
+        assert word in caught.value.message
+    assert "--nodes 6 works" in caught.value.hint
+
+
+def nodes(*, count: int = 2, cpus: int = 16, gres: str = "gpu:slot:4(S:0)") -> tuple[NodeInfo, ...]:
+    return parse_nodes(
+        "\n".join(
+            f"NodeName=n{n} CPUTot={cpus} CPUAlloc=0 Gres={gres} RealMemory=1000 "
+            f"State={'IDLE' if n else 'DOWN+NOT_RESPONDING'} Partitions=main,x"
+            for n in range(count)
+        )
+    )
+
+
+def test_nodes_that_fit() -> None:
+    some = (*nodes(), *nodes(gres="(null)"))
+    assert len(nodes_for(JobSpec(script="a"), "main", some)) == 4
+    assert len(nodes_for(JobSpec(script="a", gpus_per_node=4), "main", some)) == 2
+    assert nodes_for(JobSpec(script="a", gpus_per_node=5), "main", some) == ()
+    assert nodes_for(JobSpec(script="a", gpus_per_node=1, gpu_type="h200"), "main", some) == ()
+    assert nodes_for(JobSpec(script="a"), "other", some) == ()
+
+
+def test_a_fair_share_of_the_node() -> None:
+    one = JobSpec(script="a", gpus_per_node=1)
+    assert cpus_per_rank(one, nodes()) == 4
+    assert memory_share(one, nodes()) == "250M"
+    assert cpus_per_rank(JobSpec(script="a", gpus_per_node=4, ranks_per_node=1), nodes()) == 16
+    assert memory_share(JobSpec(script="a"), nodes()) == "62M"
+    assert memory_share(JobSpec(script="a", mem="3G"), nodes()) == "3G"
+    assert cpus_per_rank(JobSpec(script="a", gpus_per_node=1, cpus_per_rank=2), nodes()) == 2
+    assert cpus_per_rank(one, nodes(cpus=2)) == 1
+    assert memory_share(one, ()) == ""
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason", "instead"),
+    [
+        ({"cpus_per_rank": 17}, "17 CPUs on each node asked for", "--cpus-per-rank 16 works"),
+        ({"ranks_per_node": 32}, "32 CPUs", "--ranks-per-node 16 works"),
+        ({"mem": "1G"}, "1G of memory", "--mem 1000M works"),
+        ({"nodes": 2}, "2 nodes asked for, 1 of partition main are up", "corral doctor"),
+    ],
+)
+def test_against_slurms_own_view(fields: dict[str, object], reason: str, instead: str) -> None:
+    job = JobSpec.model_validate({"script": "a", **fields})
+    (found,) = against_nodes(job, "main", nodes())
+    assert reason in found.reason
+    assert instead in found.instead
+
+
+def test_a_job_that_fits_the_nodes() -> None:
+    job = JobSpec(script="a", cpus_per_rank=16, mem="1000M", gpus_per_node=1)
+    assert against_nodes(job, "main", nodes()) == []

@@ -1,0 +1,174 @@
+"""Submission: files on shared storage, sbatch as the user, and all that keeps it from there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from corral.errors import Code, CorralError
+from corral.jobs import control
+from corral.jobs.model import JobHandle, JobSpec
+from corral.jobs.submit import dry_run, submit
+from corral.spec.models import ClusterSpec, Storage
+from tests.unit.jobs.conftest import FakeSlurm
+
+
+def spec(slurm: FakeSlurm) -> ClusterSpec:
+    """The laptop's cluster with its storage in a folder of this test."""
+    storage = Storage(mount="/shared", kind="provider").model_copy(
+        update={"mount": str(slurm.shared)}
+    )
+    declared = ClusterSpec.model_validate(
+        {
+            "corral": "v1",
+            "name": "laptop",
+            "groups": [
+                {
+                    "name": "cpu",
+                    "provider": "embedded",
+                    "nodes": "node[0-2]",
+                    "gpu": {"type": "slot", "count": 2},
+                }
+            ],
+            "partitions": [{"name": "main", "groups": ["cpu"], "default": True}],
+        }
+    )
+    return declared.model_copy(update={"storage": (storage,)})
+
+
+def send(slurm: FakeSlurm, **fields: object) -> JobHandle:
+    job = JobSpec.model_validate(fields)
+    return asyncio.run(submit(slurm.fleet, "node0", spec(slurm), job))
+
+
+def refused(slurm: FakeSlurm, **fields: object) -> CorralError:
+    with pytest.raises(CorralError) as caught:
+        send(slurm, **fields)
+    assert slurm.rejected() == ""
+    return caught.value
+
+
+def made(slurm: FakeSlurm) -> list[Path]:
+    return [p for p in slurm.shared.rglob("*") if not p.is_dir()]
+
+
+def test_files_and_number(slurm: FakeSlurm, hostile_tmp_path: Path) -> None:
+    """The script's folder and name are hostile, its content is not text."""
+    name = "-rf 'x'; $(touch corral-canary)\n\".py"
+    script, content = hostile_tmp_path / name, b"#!/usr/bin/env python3\n\0\xff'\"\n@@corral 9"
+    script.write_bytes(content)
+    job = send(slurm, script=str(script), args=("--epochs", "it's"), nodes=3, gpus_per_node=1)
+    assert slurm.rejected() == ""
+    folder = Path(job.folder)
+    assert (job.id, job.user, job.logs) == (42, "corral", 3)
+    assert (folder / "code" / name).read_bytes() == content
+    assert json.loads((folder / "job.json").read_text())["job"]["nodes"] == 3
+    text = (folder / "job.sh").read_text()
+    assert "#SBATCH --mem=2000M" in text
+    assert "#SBATCH --gres=gpu:1" in text
+    link = slurm.shared / "corral/jobs/corral/42"
+    assert link.readlink() == folder
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_found_again_by_its_number(slurm: FakeSlurm, tmp_path: Path) -> None:
+    script = tmp_path / "train-it.py"
+    script.write_text("pass")
+    job = send(slurm, script=str(script))
+    slurm.put("owner", "corral\n")
+    found = asyncio.run(control.find(slurm.fleet, "node0", spec(slurm), 42))
+    assert found == job
+
+
+def test_a_foreign_link_under_a_jobs_number_is_not_followed(
+    slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    script = tmp_path / "a.py"
+    script.write_text("pass")
+    send(slurm, script=str(script))
+    slurm.put("owner", "ada\n")  # the job 42 of Slurm is ada's; the link is corral's
+    with pytest.raises(CorralError) as caught:
+        asyncio.run(control.find(slurm.fleet, "node0", spec(slurm), 42))
+    assert caught.value.code in (Code.NOT_FOUND, Code.COMMAND_FAILED)
+
+
+def test_a_script_on_shared_storage_stays_there(slurm: FakeSlurm) -> None:
+    mount = str(slurm.shared / "elsewhere")  # not a folder of this machine
+    cluster = spec(slurm)
+    storage = cluster.storage[0].model_copy(update={"mount": mount})
+    job = JobSpec(script=f"{mount}/train.py")
+    with pytest.raises(CorralError) as caught:
+        asyncio.run(
+            submit(slurm.fleet, "node0", cluster.model_copy(update={"storage": (storage,)}), job)
+        )
+    assert "is not mounted" in caught.value.message
+    assert f"no script {mount}/train.py" in caught.value.message
+    assert made(slurm) == []
+
+
+def test_missing_script(slurm: FakeSlurm, tmp_path: Path) -> None:
+    error = refused(slurm, script=str(tmp_path / "none.py"))
+    assert error.code is Code.NOT_FOUND
+    assert str(slurm.shared) not in error.message
+    assert "name a file of this machine" in error.hint
+    assert made(slurm) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"nodes": 4}, "--nodes 3 works"),
+        ({"gpus_per_node": 3}, "--nodes 2 --gpus-per-node 2 works"),
+        ({"partition": "mian"}, "did you mean main"),
+        ({"user": "eve"}, "users are: corral"),
+        ({"cpus_per_rank": 3}, "--cpus-per-rank 2 works"),
+        ({"mem": "4G"}, "--mem 4000M works"),
+    ],
+)
+def test_refused_before_anything_is_written(
+    slurm: FakeSlurm, tmp_path: Path, fields: dict[str, object], word: str
+) -> None:
+    script = tmp_path / "a.py"
+    script.write_text("pass")
+    error = refused(slurm, script=str(script), **fields)
+    assert error.code is Code.USAGE
+    assert word in error.hint
+    assert made(slurm) == []
+
+
+def test_nodes_that_are_down(slurm: FakeSlurm, tmp_path: Path) -> None:
+    slurm.nodes(down=1)
+    script = tmp_path / "a.py"
+    script.write_text("pass")
+    assert "node2 (DOWN+NOT_RESPONDING)" in refused(slurm, script=str(script), nodes=3).message
+    assert send(slurm, script=str(script), nodes=2).id == 42
+
+
+def test_what_sbatch_refuses(slurm: FakeSlurm, tmp_path: Path) -> None:
+    slurm.put("refuse", "sbatch: error: Batch job submission failed: Invalid account\n")
+    script = tmp_path / "a.py"
+    script.write_text("pass")
+    error = refused(slurm, script=str(script))
+    assert error.code is Code.SLURM_REFUSED
+    assert "Invalid account" in error.tail
+
+
+def test_a_folder_planted_by_a_user_is_not_used(slurm: FakeSlurm, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (slurm.shared / "corral").symlink_to(outside)
+    script = tmp_path / "a.py"
+    script.write_text("pass")
+    error = refused(slurm, script=str(script))
+    assert "must be a folder of root" in error.tail
+    assert list(outside.rglob("*")) == []
+
+
+def test_dry_run_needs_no_machine(slurm: FakeSlurm) -> None:
+    text = dry_run(JobSpec(script="train.py", nodes=3), spec(slurm))
+    assert "#SBATCH --nodes=3" in text
+    with pytest.raises(CorralError):
+        dry_run(JobSpec(script="train.py", nodes=4), spec(slurm))

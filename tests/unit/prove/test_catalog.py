@@ -1,0 +1,114 @@
+"""The table of checks, its page, and the scripts that checks run."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from corral.hosts.fleet import Fleet
+from corral.prove import isolation, launch, probe, ranks, rest, survey
+from corral.prove.catalog import CHECKS, GROUPS, checks_page
+from corral.prove.context import ProveContext
+from corral.spec.models import ClusterSpec
+from tests.embedded.prove_breaks import BREAKS
+from tests.embedded.prove_record import file_name
+
+PAGE = "docs/reference/checks.md"
+BARE = {
+    "corral": "v1",
+    "name": "lab",
+    "slurm": {"accounting": False, "rest": False},
+    "groups": [{"name": "g", "provider": "ssh", "nodes": "node0"}],
+}
+
+
+def test_the_page_is_current(repo: Path) -> None:
+    path = repo / PAGE
+    assert path.read_text() == checks_page(), (
+        "write it anew: .venv/bin/python -c 'from corral.prove.catalog import checks_page;"
+        f' print(checks_page(), end="")\' > {PAGE}'
+    )
+
+
+def test_ids_and_needs() -> None:
+    ids = [check.id for check in CHECKS]
+    assert len(set(ids)) == len(ids)
+    for check in CHECKS:
+        assert check.group in GROUPS
+        assert check.id.startswith(f"{check.group}.")
+        assert set(check.needs) <= set(ids)
+        assert all([check.title, check.proves, check.how, check.breaks])
+
+
+def test_hints_name_what_the_catalogue_of_failures_knows() -> None:
+    without = {"rest.answers", "rest.refuses", "rest.loopback", "concurrency.slots"}
+    for check in CHECKS:
+        assert check.id in without or re.search(r"\bF\d\d\b", check.hint), check.id
+        assert not check.hint.endswith(".")
+
+
+def test_every_check_can_fail() -> None:
+    assert {one.check for one in BREAKS} == {check.id for check in CHECKS}
+    assert len({file_name(one.check, one.name) for one in BREAKS}) == len(BREAKS)
+
+
+def test_what_a_bare_cluster_cannot_prove_is_skipped_with_a_reason() -> None:
+    spec = ClusterSpec.model_validate(BARE)
+    ctx = ProveContext(spec, Fleet({}), "node0", "corral", {})
+    reasons = {check.id: check.applies(ctx) for check in CHECKS if check.applies(ctx)}
+    assert reasons == {
+        "isolation.devices": "no node declares a GPU",
+        "multinode.ranks": "the cluster has one compute node",
+        "multinode.tcp": "the cluster has one compute node",
+        "accounting.records": "slurm.accounting is false",
+        "rest.answers": "slurm.rest is false",
+        "rest.refuses": "slurm.rest is false",
+        "rest.loopback": "slurm.rest is false",
+        "storage.shared": "no shared folder is declared",
+    }
+
+
+def test_a_controller_outside_of_all_partitions_is_no_compute_node() -> None:
+    groups = [
+        {"name": "head", "provider": "ssh", "nodes": "head"},
+        {"name": "gpu", "provider": "ssh", "nodes": "node[0-1]", "gpu": {"type": "a", "count": 1}},
+    ]
+    parts = [{"name": "main", "groups": ["gpu"]}]
+    spec = ClusterSpec.model_validate(BARE | {"groups": groups, "partitions": parts, "slurm": {}})
+    ctx = ProveContext(spec, Fleet({}), "head", "corral", {})
+    assert ctx.compute == ("node0", "node1")
+    lead = ("slurmctld", "mariadb", "slurmdbd", "slurmrestd")
+    assert survey.units_of(ctx, "head") == lead
+    assert survey.units_of(ctx, "node0") == ("slurmd",)
+
+
+SHELL = {
+    "survey": survey.node_script(("node0", "node1"), ("slurmd",)),
+    "controller": survey.controller_script(),
+    "probe": probe.PROBE,
+    "task": launch._TASK,
+    "neighbour": isolation._NEIGHBOUR,
+}
+
+
+@pytest.mark.parametrize("name", SHELL)
+def test_shell_is_posix(name: str) -> None:
+    done = subprocess.run(["sh", "-n", "-c", SHELL[name]], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.mark.skipif(not shutil.which("perl"), reason="perl is not installed")
+@pytest.mark.parametrize("code", [ranks._RANK, rest._ASK, probe._OPEN], ids=["rank", "ask", "open"])
+def test_perl_compiles(code: str) -> None:
+    argv = ["perl", "-MFcntl", "-wc", "-e", code]
+    done = subprocess.run(argv, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_no_token_in_an_argument_list() -> None:
+    assert "<STDIN>" in rest._ASK
+    assert "SLURM_JWT" not in rest._ASK.split("while", 1)[0]

@@ -1,0 +1,113 @@
+"""The clusters of the golden files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from corral.slurm.conf.cluster import ClusterConf, NodeConf, PartitionConf
+from corral.slurm.version import SlurmVersion
+
+
+def nodes(count: int, model: NodeConf, network: str) -> tuple[NodeConf, ...]:
+    return tuple(
+        replace(model, name=f"{model.name}{i}", address=f"{network}.{i + 10}") for i in range(count)
+    )
+
+
+SLOTS = NodeConf(
+    name="node",
+    address="",
+    cpus=2,
+    sockets=1,
+    cores_per_socket=2,
+    threads_per_core=1,
+    memory_mib=7935,
+    gpu_type="fake",
+    gpu_count=2,
+    gpu_files="/dev/nvidia[0-1]",
+    features=("compute",),
+)
+WORKSTATION = NodeConf(
+    name="node",
+    address="",
+    cpus=24,
+    sockets=1,
+    cores_per_socket=24,
+    threads_per_core=1,
+    memory_mib=128400,
+    gpu_type="rtx5090",
+    gpu_count=1,
+    gpu_files="/dev/nvidia0",
+    features=("rtx",),
+)
+PLAIN = NodeConf("cpu", "", 64, 2, 16, 2, 257000)
+DGX = NodeConf("dgx", "", 224, 2, 56, 2, 2063000, "h100", 8, gpu_detect="nvidia")
+
+
+def cluster(members: tuple[NodeConf, ...], **changes: object) -> ClusterConf:
+    base = ClusterConf(
+        name="laptop",
+        controller=members[0].name,
+        controller_address=members[0].address,
+        version=SlurmVersion(24, 11, 5),
+        auth="slurm",
+        accounting_host=members[0].name,
+        rest=True,
+        cgroup="hybrid",
+        systemd=True,
+        nodes=members,
+        partitions=(PartitionConf("main", tuple(n.name for n in members), True, "INFINITE"),),
+    )
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+LAPTOP = cluster(nodes(3, SLOTS, "10.88.0"))
+_MIXED = (
+    *nodes(2, PLAIN, "10.1.0"),
+    *nodes(4, DGX, "10.2.0"),
+    replace(SLOTS, name="old9", address="10.3.0.9", gpu_type="", gpu_count=4,
+            gpu_files="/dev/nvidia[0-2,4]", features=(), port=7018),
+    replace(DGX, name="dgx7", address="10.2.0.17"),
+    replace(PLAIN, name="cpu-a", address="10.1.0.99"),
+)  # fmt: skip
+
+CLUSTERS = {
+    "laptop": LAPTOP,
+    "laptop-munge": replace(LAPTOP, auth="munge"),
+    "no-accounting-no-rest": replace(LAPTOP, accounting_host="", rest=False),
+    "lab-ubuntu-24.04": cluster(
+        nodes(3, WORKSTATION, "192.168.1"),
+        name="lab",
+        version=SlurmVersion(23, 11, 4),
+        auth="munge",
+        cgroup="v2",
+        partitions=(PartitionConf("main", ("node0", "node1", "node2"), True, "2-00:00:00"),),
+    ),
+    "debian-12": cluster(
+        nodes(2, SLOTS, "10.0.0"), version=SlurmVersion(22, 5, 8), auth="munge", cgroup="v2"
+    ),
+    "ubuntu-22.04": cluster(
+        nodes(2, SLOTS, "10.0.0"), version=SlurmVersion(21, 8, 5), auth="munge", cgroup="v1"
+    ),
+    "ubuntu-26.04": cluster(
+        nodes(2, WORKSTATION, "10.0.0"), version=SlurmVersion(25, 11, 2), cgroup="v2"
+    ),
+    "debian-testing": cluster(
+        nodes(2, WORKSTATION, "10.0.0"), version=SlurmVersion(26, 5, 5), cgroup="v2"
+    ),
+    "no-systemd": cluster(
+        nodes(2, WORKSTATION, "10.0.0"), cgroup="v2", systemd=False, swap_limit=False
+    ),
+    "no-gpu": cluster(nodes(4, PLAIN, "10.1.0"), cgroup="v2"),
+    "mixed": cluster(
+        _MIXED,
+        name="mixed",
+        cgroup="v2",
+        accounting_host="db1",
+        partitions=(
+            PartitionConf("cpu", ("cpu0", "cpu1", "cpu-a"), True, "8:00:00"),
+            PartitionConf("gpu", tuple(f"dgx{i}" for i in (0, 1, 2, 3, 7)), False, "INFINITE"),
+            PartitionConf("all", tuple(n.name for n in _MIXED), False, "30"),
+        ),
+    ),
+}

@@ -1,0 +1,190 @@
+"""What render refuses, what it folds, how it grows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from ClusterShell.NodeSet import NodeSet
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.errors import Code, CorralError
+from corral.slurm.conf.cluster import ClusterConf, PartitionConf, render
+from corral.slurm.conf.hostlist import expand_in_order, fold_in_order
+from corral.slurm.conf.parse import parse
+from corral.slurm.version import SlurmVersion
+from tests.unit.slurm.clusters import CLUSTERS, LAPTOP, PLAIN, SLOTS, cluster, nodes
+
+NAMES = st.from_regex(r"[a-z][a-z-]{0,3}[0-9]{0,4}[a-z]?[0-9]{0,3}", fullmatch=True).filter(
+    lambda name: name[-1] != "-"
+)
+ADDRESSES = st.from_regex(r"10\.[0-2]\.[0-3]\.([1-9][0-9]?)", fullmatch=True)
+
+
+def pairs_of(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in parse(text).lines("NodeName"):
+        names = expand_in_order(line.get("NodeName") or "")
+        addresses = expand_in_order(line.get("NodeAddr") or "")
+        assert len(names) == len(addresses)
+        found |= dict(zip(names, addresses, strict=True))
+    return found
+
+
+@given(st.lists(NAMES, max_size=60))
+def test_fold_keeps_names_and_order(names: list[str]) -> None:
+    folded = fold_in_order(names)
+    assert expand_in_order(folded) == names
+    if names:
+        assert set(map(str, NodeSet(folded))) == set(names)
+
+
+@given(st.lists(st.integers(0, 1200), max_size=80), st.integers(1, 4))
+def test_fold_keeps_padding(numbers: list[int], width: int) -> None:
+    names = [f"n{number:0{width}}" for number in numbers]
+    assert expand_in_order(fold_in_order(names)) == names
+
+
+@given(
+    st.lists(NAMES.filter(lambda n: n != "all"), min_size=1, max_size=40,
+             unique=True),
+    st.data(),
+)  # fmt: skip
+def test_names_keep_their_addresses(names: list[str], data: st.DataObject) -> None:
+    count = len(names)
+    addresses = data.draw(st.lists(ADDRESSES, min_size=count, max_size=count, unique=True))
+    kinds = data.draw(st.lists(st.sampled_from([SLOTS, PLAIN]), min_size=count, max_size=count))
+    members = tuple(
+        replace(kind, name=name, address=address)
+        for kind, name, address in zip(kinds, names, addresses, strict=True)
+    )
+    text = render(cluster(members, controller="ctl"))["slurm.conf"]
+    assert pairs_of(text) == dict(zip(names, addresses, strict=True))
+
+
+def test_fold_is_short() -> None:
+    names = [f"node{i}" for i in range(10_000)]
+    assert fold_in_order(names) == "node[0-9999]"
+    assert fold_in_order(["n1", "n2", "n4", "x", "n5"]) == "n[1-2,4],x,n5"
+    assert fold_in_order(["n098", "n099", "n100"]) == "n[098-100]"
+    assert fold_in_order(["n98", "n99", "n100"]) == "n[98-100]"
+    assert fold_in_order(["n8", "n09", "n10"]) == "n[8,09-10]"
+    assert fold_in_order(["7", "8"]) == "7,8"
+    assert fold_in_order([f"n{i:02}" for i in range(8, 102)]) == "n[08-99,100-101]"
+
+
+@pytest.mark.parametrize("broken", ["n[0-2", "n]0[", "n[2-1]", "n[]", "n[0-99999999]", "n[[0]]"])
+def test_broken_hostlist(broken: str) -> None:
+    with pytest.raises(CorralError) as caught:
+        expand_in_order(broken)
+    assert caught.value.code is Code.PARSE_FAILED
+
+
+def test_expand_many_brackets() -> None:
+    assert expand_in_order("r[0-1]n[1,3],x") == ["r0n1", "r0n3", "r1n1", "r1n3", "x"]
+
+
+def test_ten_thousand_nodes_fold_to_one_line() -> None:
+    members = tuple(
+        replace(PLAIN, name=f"n{i:05}", address=f"10.{i // 65536}.{i // 256 % 256}.{i % 256}")
+        for i in range(256, 10_256)
+    )
+    text = render(cluster(members, controller="ctl"))["slurm.conf"]
+    assert text.count("NodeName=") == 1
+    assert len(pairs_of(text)) == 10_000
+    assert len(text) < 4_000
+
+
+def test_gpus_are_declared_everywhere_or_nowhere() -> None:
+    files = render(LAPTOP)
+    assert "GresTypes=gpu" in files["slurm.conf"]
+    assert "Gres=gpu:fake:2" in files["slurm.conf"]
+    assert "File=/dev/nvidia[0-1]" in files["gres.conf"]
+    files = render(CLUSTERS["no-gpu"])
+    assert "gres" not in files["slurm.conf"].lower()
+    assert not parse(files["gres.conf"]).lines("NodeName")
+
+
+def test_default_memory_is_the_smallest_nodes_share() -> None:
+    big, small = nodes(2, PLAIN, "10.0.0")
+    small = replace(small, memory_mib=64_000)
+    text = render(cluster((big, small)))["slurm.conf"]
+    (line,) = parse(text).lines("PartitionName")
+    assert line.get("defmempercpu") == str(64_000 * 97 // 100 // 64)
+
+
+def broken(**changes: object) -> ClusterConf:
+    return replace(LAPTOP, **changes)  # type: ignore[arg-type]
+
+
+def with_node(**changes: object) -> ClusterConf:
+    return replace(LAPTOP, nodes=(replace(LAPTOP.nodes[0], **changes), *LAPTOP.nodes[1:]))  # type: ignore[arg-type]
+
+
+def with_partition(name: str, time: str = "INFINITE", *more: str) -> ClusterConf:
+    return broken(partitions=(PartitionConf(name, ("node0", *more), True, time),))
+
+
+@pytest.mark.parametrize(
+    ("conf", "says"),
+    [
+        (broken(name="a b"), "cluster name"),
+        (broken(name="x" * 41), "cluster name"),
+        (broken(controller="node0\nSlurmUser=root"), "controller"),
+        (broken(controller_address="10.0.0.1)"), "controller address"),
+        (broken(accounting_host="$(id)"), "accounting host"),
+        (broken(nodes=(), partitions=()), "no node"),
+        (broken(version=SlurmVersion(20, 11)), "is not among"),
+        (broken(version=SlurmVersion(22, 5)), "auth/slurm needs"),
+        (broken(version=SlurmVersion(21, 8), auth="munge", cgroup="v2"), "cgroup v2 needs"),
+        (replace(CLUSTERS["mixed"], version=SlurmVersion(24, 5)), "AutoDetect=nvidia needs"),
+        (with_node(name="DEFAULT"), "cannot be a node name"),
+        (with_node(name="a#b"), "cannot be a node name"),
+        (with_node(name="node1"), "2 nodes have the name"),
+        (with_node(address="10.88.0.11"), "2 nodes have the address"),
+        (with_node(address="1.2.3.4 State=DOWN"), "is not an address"),
+        (with_node(port=70000), "port 70000"),
+        (with_node(cpus=3), "3 CPUs are not 2"),
+        (with_node(cpus=0, sockets=0), "CPUs"),
+        (with_node(memory_mib=1), "is no memory"),
+        (with_node(features=("a b",)), "cannot be a feature"),
+        (with_node(gpu_type="RTX 5090"), "cannot be a GPU type"),
+        (with_node(gpu_count=-1), "-1 GPUs"),
+        (with_node(gpu_files="/etc/passwd"), "does not name GPU device files"),
+        (with_partition("default"), "cannot be a partition name"),
+        (with_partition("main", "forever"), "is not a time limit"),
+        (with_partition("main", "INFINITE", "ghost"), "names ghost"),
+        (broken(partitions=(PartitionConf("p", (), True, "1"),)), "has no node"),
+        (broken(partitions=LAPTOP.partitions * 2), "more than one default"),
+    ],
+)
+def test_refused(conf: ClusterConf, says: str) -> None:
+    with pytest.raises(CorralError) as caught:
+        render(conf)
+    assert caught.value.code is Code.SPEC_INVALID
+    assert says in caught.value.message
+
+
+def test_many_errors_are_counted() -> None:
+    members = tuple(replace(node, cpus=7) for node in nodes(20, SLOTS, "10.0.0"))
+    with pytest.raises(CorralError, match="and 10 more"):
+        render(cluster(members))
+
+
+@given(st.text(max_size=30))
+def test_no_text_becomes_a_line_of_its_own(text: str) -> None:
+    expected = {name: body.count("\n") for name, body in render(LAPTOP).items()}
+    for conf in (
+        broken(name=text), broken(controller=text), broken(controller_address=text),
+        with_node(address=text), with_node(gpu_type=text), with_node(features=(text,)),
+        with_node(gpu_files=text), with_partition(text), with_partition("main", text),
+    ):  # fmt: skip
+        try:
+            files = render(conf)
+        except CorralError:
+            continue
+        for name, body in files.items():
+            # one line more: a node that now differs from the others gets its own
+            assert body.count("\n") <= expected[name] + 1
+            assert all(not line.rest for line in parse(body).lines())

@@ -1,0 +1,90 @@
+"""Each cluster's files, byte by byte, and the table of keys against all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from corral.slurm.conf.cluster import render
+from corral.slurm.conf.key import Key
+from corral.slurm.conf.keys import ALL, KEYS
+from corral.slurm.conf.parse import parse
+from corral.slurm.version import SlurmVersion
+from tests.unit.slurm.clusters import CLUSTERS, LAPTOP
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
+LINE_KEYS = {"nodename", "partitionname"}
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_golden(name: str) -> None:
+    for file, text in render(CLUSTERS[name]).items():
+        golden = GOLDEN / name / file
+        if not golden.exists():
+            golden.parent.mkdir(parents=True, exist_ok=True)
+            golden.write_text(text)
+        assert text == golden.read_text(), f"re-record with: rm -r {GOLDEN / name}"
+    assert {path.name for path in (GOLDEN / name).iterdir()} == set(render(CLUSTERS[name]))
+
+
+def test_no_golden_file_is_left_over() -> None:
+    assert {path.name for path in GOLDEN.iterdir()} == set(CLUSTERS)
+
+
+def written() -> dict[tuple[str, str, str], set[SlurmVersion]]:
+    """Every key of every golden file, with the releases it was written for."""
+    found: dict[tuple[str, str, str], set[SlurmVersion]] = {}
+    for name, conf in CLUSTERS.items():
+        for path in (GOLDEN / name).iterdir():
+            for line in parse(path.read_text()).lines():
+                assert line.rest == ""
+                first = line.pairs[0].key.lower() if line.pairs else ""
+                for pair in line.pairs:
+                    about = first if first in LINE_KEYS else ""
+                    entry = (path.name, about, pair.key.lower())
+                    found.setdefault(entry, set()).add(conf.version)
+    return found
+
+
+def test_every_key_written_is_in_the_table_and_every_entry_is_written() -> None:
+    assert set(written()) == set(KEYS)
+
+
+def test_no_key_is_written_to_a_release_that_does_not_know_it() -> None:
+    for entry, versions in written().items():
+        assert all(KEYS[entry].known_to(version) for version in versions), entry
+
+
+def test_a_key_of_a_later_release_is_left_out_of_an_earlier_one() -> None:
+    later = Key("f", "K", "", "", "", "none", since=SlurmVersion(22, 5))
+    gone = Key("f", "K", "", "", "", "none", until=SlurmVersion(23, 11))
+    old, new = SlurmVersion(21, 8, 8), SlurmVersion(24, 5)
+    assert [later.known_to(old), later.known_to(new)] == [False, True]
+    assert [gone.known_to(old), gone.known_to(new)] == [True, False]
+    no_systemd = CLUSTERS["no-systemd"]
+    assert "IgnoreSystemd=yes" in render(no_systemd)["cgroup.conf"]
+    on_v1 = replace(no_systemd, cgroup="v1", version=SlurmVersion(21, 8, 5), auth="munge")
+    assert "IgnoreSystemd" not in render(on_v1)["cgroup.conf"]
+
+
+def test_every_entry_of_the_table_says_why() -> None:
+    assert len(KEYS) == len(ALL), "two entries for one key"
+    for key in ALL:
+        assert key.reason.endswith("."), key.name
+        assert key.value, key.name
+        assert key.source, key.name
+
+
+def test_no_password_in_any_file() -> None:
+    for conf in CLUSTERS.values():
+        for text in render(conf).values():
+            assert "pass" not in text.lower()
+
+
+def test_without_accounting_no_key_needs_the_database() -> None:
+    # slurmctld 24.11.5: "fatal: slurmdbd is required to run with TRES gres/gpu."
+    files = render(replace(LAPTOP, accounting_host=""))
+    assert "slurmdbd.conf" not in files
+    assert "AccountingStorage" not in files["slurm.conf"]

@@ -1,0 +1,174 @@
+"""No text field of the model lets anything through that a shell or a config file could act on."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from corral.spec import fields, models, texts
+from corral.spec import load as loading
+from corral.spec.fields import Field
+
+from .cases import LAB, changed, load_dict
+
+# One file in which every field stands; every list has its first entry.
+FULL = changed(
+    LAB,
+    {
+        "slurm.accounting": True,
+        "slurm.rest": True,
+        "groups.0.image": "localhost/node:1",
+        "groups.0.memory_mib": 4096,
+    },
+)
+TEXTS = [field for field in fields.walk() if field.type in ("text", "choice")]
+HOSTILE = [
+    "a b", " a", "a ", "a\n", "\na", "a\nb", "a\r", "a\t", "a\0", "a\0b", "$(touch x)", "`touch x`",
+    "a;b", "a&b", "a|b", "a>b", "a<b", "'a'", '"a"', "a'b", "a\\b", "$HOME", "${x}", "~root", "*",
+    "?", "a#b", "#", "!", "%n", "=", "a=b", "{a,b}", "(a)", "-rf", "--help", "..", "../a", "a/../b",
+    "/..", "/a/../b", "/a/..", "/a//b", "//a", "/a/./b", "é", "\uff41", "\u0430", "\u0130",
+    "a\u2028b", "a\u200bb", "\u202ea", "\ufeffa", "\ud800", "", "\uff12\uff14.05",
+    "\u0662\u0664.05", "a" * 5000, "/a" * 3000, "1-" * 50,
+]  # fmt: skip
+# What a text may be made of. Brackets and commas are the hostlist's, > = ~ the version's.
+SAFE = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9._/:@+-]*")
+SAFE_OF = {
+    "hostlist": re.compile(r"[a-z0-9][a-z0-9.,\[\]-]*"),
+    "version": re.compile(r"(>=|==|~=)?[0-9.]+"),
+}
+# Each text type of models and the kind it stands for.
+TYPES = {
+    "Name": texts.NAME, "HostList": texts.HOST_LIST, "HostName": texts.HOST_NAME,
+    "Address": texts.ADDRESS, "AbsolutePath": texts.ABSOLUTE_PATH, "ImageName": texts.IMAGE_NAME,
+    "UserName": texts.USER_NAME, "Feature": texts.FEATURE, "GpuType": texts.GPU_TYPE,
+    "VersionRange": texts.VERSION_RANGE, "TimeLimit": texts.TIME_LIMIT,
+    "Interface": texts.INTERFACE,
+}  # fmt: skip
+
+
+def concrete(field: Field) -> str:
+    """The field's path in FULL, through the first entry of each list."""
+    parts: list[str] = []
+    for part in field.path.split("."):
+        parts.append(part)
+        here = fields.at(tuple(p for p in parts if not p.isdigit()))
+        if here is not None and here.many:
+            parts.append("0")
+    return ".".join(parts)
+
+
+def judge(field: Field, text: str) -> bool:
+    """Whether the text is refused in this field; what is not refused is harmless."""
+    _, errors = loading._model(changed(FULL, {concrete(field): text}))
+    where = tuple(int(part) if part.isdigit() else part for part in concrete(field).split("."))
+    if any(error["loc"] == where for error in errors):
+        return True
+    safe = SAFE_OF.get(field.kind.name, SAFE) if field.kind else SAFE
+    assert field.choices == () or text in field.choices
+    assert safe.fullmatch(text), (where, text)
+    assert ".." not in text.split("/"), (where, text)
+    assert len(text) <= 4096
+    return False
+
+
+def test_the_walk_reaches_every_text() -> None:
+    """As many fields as the schema has strings, and FULL has a text in each of them."""
+    schema = json.dumps(models.ClusterSpec.model_json_schema())
+    assert schema.count('"type": "string"') == len(TEXTS)
+    for field in TEXTS:
+        value: Any = FULL
+        for part in concrete(field).split("."):
+            value = value[int(part) if part.isdigit() else part]
+        assert isinstance(value, str), field.path
+
+
+def test_every_text_has_a_kind_or_choices() -> None:
+    for field in TEXTS:
+        assert field.choices or field.kind, field.path
+    for kind in texts.KINDS:
+        assert re.fullmatch(kind.pattern, kind.example)
+        assert kind.pattern.startswith("^")
+        assert kind.pattern.endswith("$")
+        assert "\\d" not in kind.pattern
+        assert "\\w" not in kind.pattern
+        assert "\\s" not in kind.pattern
+
+
+@pytest.mark.parametrize("field", TEXTS, ids=lambda field: field.path)
+def test_hostile_texts(field: Field) -> None:
+    for text in HOSTILE:
+        judge(field, text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(TEXTS), st.text(max_size=20))
+def test_any_text(field: Field, text: str) -> None:
+    """Through the whole of loading, too: refused with an error at the field."""
+    loaded = load_dict(changed(FULL, {concrete(field): text}))
+    where = re.sub(r"\.(\d+)", r"[\1]", concrete(field))
+    wrong = {f.where for f in loaded.findings if f.rule == "wrong-value"}
+    assert judge(field, text) == (where in wrong)
+    assert loaded.spec is None or where not in wrong
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from(TEXTS),
+    st.sampled_from(
+        ["\n", " ", "'", '"', "$", "`", "\0", ";", "&", "|", "..", "\\", "é", "٣", "\r"]
+    ),
+    st.integers(0, 60),
+)
+def test_a_good_text_with_something_in_it(field: Field, bad: str, at: int) -> None:
+    good = field.kind.example if field.kind else field.choices[0]
+    at %= len(good) + 1
+    judge(field, good[:at] + bad + good[at:])
+
+
+@pytest.mark.parametrize("name", TYPES)
+@given(text=st.text(max_size=8))
+@example(text="")
+@settings(max_examples=50, deadline=None)
+def test_a_newline_at_the_end_is_refused(name: str, text: str) -> None:
+    """Python's ``$`` stands before a last newline too; Rust's, which pydantic uses, does not."""
+    adapter = TypeAdapter[str](getattr(models, name))
+    good = TYPES[name].example
+    assert adapter.validate_python(good) == good
+    assert re.match(TYPES[name].pattern, good + "\n"), "the trap, as Python's re falls into it"
+    for wrong in (good + "\n", good + "\n\n", good + "\n" + text, good + "\r\n"):
+        with pytest.raises(ValidationError):
+            adapter.validate_python(wrong)
+
+
+def test_all_kinds_are_types() -> None:
+    assert set(TYPES.values()) == set(texts.KINDS)
+
+
+@pytest.mark.parametrize("value", [True, False, 1, 1.5, None, ["a"], {"a": 1}], ids=repr)
+@pytest.mark.parametrize("field", TEXTS, ids=lambda field: field.path)
+def test_texts_take_only_texts(field: Field, value: object) -> None:
+    loaded = load_dict(changed(FULL, {concrete(field): value}))
+    where = re.sub(r"\.(\d+)", r"[\1]", concrete(field))
+    refused = any(f.rule == "wrong-type" and f.where == where for f in loaded.findings)
+    wrong_value = any(f.rule == "wrong-value" and f.where == where for f in loaded.findings)
+    assert (refused or wrong_value) == (value is not None or not field.nullable)
+
+
+@pytest.mark.parametrize("value", ["2", "true", True, None, [1], 1.5, "0x10"], ids=repr)
+def test_numbers_and_booleans_keep_yaml_types(value: object) -> None:
+    for field in fields.walk():
+        if field.type in ("integer", "number", "boolean"):
+            right = (
+                (field.type == "boolean" and value is True)
+                or (field.type == "number" and value == 1.5)
+                or (field.nullable and value is None)
+            )
+            loaded = load_dict(changed(FULL, {concrete(field): value}))
+            refused = any(f.rule == "wrong-type" for f in loaded.findings)
+            assert refused != right, (field.path, value)

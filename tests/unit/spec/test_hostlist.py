@@ -1,0 +1,95 @@
+"""Hostlists are read in order and within limits; ClusterShell's NodeSet is the oracle."""
+
+from __future__ import annotations
+
+import pytest
+from ClusterShell.NodeSet import NodeSet, NodeSetParseError
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from corral.spec.hostlist import NODES_AT_MOST
+from corral.spec.nodes import expand, fold, nodes_of
+
+from .cases import LAB, changed, load_dict
+
+
+@pytest.mark.parametrize(
+    ("hostlist", "names"),
+    [
+        ("node0", ["node0"]),
+        ("node[0-2]", ["node0", "node1", "node2"]),
+        ("node[2,0,1]", ["node2", "node0", "node1"]),
+        ("b,a", ["b", "a"]),
+        ("a,a", ["a", "a"]),
+        ("n[08-11]", ["n08", "n09", "n10", "n11"]),
+        ("n[0-1]x[0-1]", ["n0x0", "n0x1", "n1x0", "n1x1"]),
+        ("a[1,3-4]-ib,b", ["a1-ib", "a3-ib", "a4-ib", "b"]),
+        ("192.168.1.[10-12]", ["192.168.1.10", "192.168.1.11", "192.168.1.12"]),
+        ("10.0.[0-1].[1-2]", ["10.0.0.1", "10.0.0.2", "10.0.1.1", "10.0.1.2"]),
+        ("node[0-0]", ["node0"]),
+        ("node[00]", ["node00"]),
+    ],
+)
+def test_order_is_kept(hostlist: str, names: list[str]) -> None:
+    assert expand(hostlist) == names
+
+
+@pytest.mark.parametrize(
+    ("hostlist", "part"),
+    [
+        ("", ""), (",", ","), ("a,", "a,"), (",a", ",a"), ("a,,b", "a,,b"), ("node[0-2", "[0-2"),
+        ("node0-2]", "node0-2]"), ("node[]", "[]"), ("node[x]", "[x]"), ("node[2-0]", "[2-0]"),
+        ("node[-]", "[-]"), ("node[1-]", "[1-]"), ("node[1-2-3]", "[1-2-3]"), ("a[[0]]", "[[0]"),
+        ("a[0-1][2-3]", "[2-3]"), ("a[0-1]0[2-3]", "[2-3]"),
+        ("a[01-100]", "[01-100]"), ("a[1-010]", "[1-010]"),
+        ("a[0-2/2]", "[0-2/2]"), ("a[\u0660-\u0662]", "[\u0660-\u0662]"), ("a[1,]", "[1,]"),
+    ],
+)  # fmt: skip
+def test_broken_grammar_names_the_part(hostlist: str, part: str) -> None:
+    with pytest.raises(NodeSetParseError) as error:
+        expand(hostlist)
+    assert error.value.part == part
+
+
+def test_limits_are_kept_before_anything_is_made() -> None:
+    assert len(expand(f"n[1-{NODES_AT_MOST}]")) == NODES_AT_MOST
+    for bomb in (f"n[0-{NODES_AT_MOST}]", "n[0-999999999]", "a[0-999]b[0-999]c[0-999]"):
+        with pytest.raises(NodeSetParseError, match="more than 65536"):
+            expand(bomb)
+    with pytest.raises(NodeSetParseError):
+        expand("n[0-9999999999]")
+
+
+PART = st.sampled_from(
+    ["a", "b-", "n", "0", "7", ".", "-", ",", "[", "]", "[0-2]", "[08-11]", "[3]"]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PART, min_size=1, max_size=6).map("".join))
+def test_the_same_names_as_clustershell(hostlist: str) -> None:
+    # NodeSet 1.10.1 takes "[]0" for "0" and "[-0]" for "0", which no user means.
+    assume("[]" not in hostlist and "[-" not in hostlist)
+    try:
+        wanted = sorted(NodeSet(hostlist))
+    except (NodeSetParseError, ValueError):  # NodeSet 1.10.1 trips over "[b-b-b-[0-2]" itself
+        with pytest.raises(NodeSetParseError):
+            expand(hostlist)
+        return
+    assert sorted(set(expand(hostlist))) == wanted
+
+
+@given(st.lists(st.from_regex(r"[a-z]{1,3}[0-9]{0,2}", fullmatch=True), min_size=1, unique=True))
+def test_fold_loses_no_name(names: list[str]) -> None:
+    assert sorted(expand(fold(names))) == sorted(names)
+
+
+def test_names_pair_with_their_addresses() -> None:
+    """A set would sort both lists and give b's address to a."""
+    data = changed(
+        LAB, {"groups.0.nodes": "node0,b,a", "groups.0.addresses": "10.0.0.3,10.0.0.[1-2]"}
+    )
+    spec = load_dict(data).spec
+    assert spec is not None
+    pairs = [(node.name, node.address) for node in nodes_of(spec)][:3]
+    assert pairs == [("node0", "10.0.0.3"), ("b", "10.0.0.1"), ("a", "10.0.0.2")]

@@ -1,0 +1,213 @@
+"""Each rule fires on what it is for, at its place and level, and on nothing else."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from corral.spec import rules
+from corral.spec.findings import Level
+
+from .cases import GONE, LAB, LAPTOP, changed, found, load_dict
+
+Case = tuple[str, dict[str, Any], dict[str, Any], str]
+EMBEDDED = {"name": "e", "provider": "embedded", "nodes": "e0"}
+FIRES: list[Case] = [
+    ("nodes-syntax", LAB, {"groups.0.nodes": "node[0-2"}, "groups[0].nodes"),
+    ("nodes-syntax", LAB, {"groups.0.nodes": "node[2-0]"}, "groups[0].nodes"),
+    ("nodes-syntax", LAB, {"groups.0.nodes": "node0,,node1"}, "groups[0].nodes"),
+    ("nodes-syntax", LAB, {"groups.0.nodes": "node[0-99999999]"}, "groups[0].nodes"),
+    ("addresses-syntax", LAB, {"groups.0.addresses": "10.0.0.[1-2"}, "groups[0].addresses"),
+    (
+        "too-many-nodes",
+        LAPTOP,
+        {"groups.0.nodes": "node[1-65536]", "groups.1": EMBEDDED},
+        "groups",
+    ),
+    ("duplicate-node", LAB, {"groups.0.nodes": "node0,node[0-1]"}, "groups[0].nodes"),
+    ("duplicate-node", LAB, {"groups.1.nodes": "node2"}, "groups[1].nodes"),
+    ("node-name", LAB, {"groups.0.nodes": "node[0-2].lab"}, "groups[0].nodes"),
+    ("node-name", LAB, {"groups.0.nodes": "node[0-2]-"}, "groups[0].nodes"),
+    ("node-name", LAB, {"groups.0.nodes": f"{'n' * 63}[0-2]"}, "groups[0].nodes"),
+    ("node-name", LAB, {"groups.1.nodes": "localhost"}, "groups[1].nodes"),
+    ("node-name", LAB, {"groups.1.nodes": "default"}, "groups[1].nodes"),
+    ("node-name", LAB, {"groups.1.nodes": "42"}, "groups[1].nodes"),
+    ("node-range-without-brackets", LAB, {"groups.0.nodes": "node0-2"}, "groups[0].nodes"),
+    ("node-range-without-brackets", LAB, {"groups.0.nodes": "node0-node2"}, "groups[0].nodes"),
+    ("addresses-missing", LAB, {"groups.0.addresses": GONE}, "groups[0]"),
+    ("address-count", LAB, {"groups.0.addresses": "192.168.1.[10-11]"}, "groups[0].addresses"),
+    (
+        "address-duplicate",
+        LAB,
+        {"groups.0.addresses": "10.0.0.1,10.0.0.2,10.0.0.1"},
+        "groups[0].addresses",
+    ),
+    ("address-duplicate", LAB, {"groups.1.addresses": "192.168.1.11"}, "groups[1].addresses"),
+    ("address-invalid", LAB, {"groups.0.addresses": "192.168.1.[255-257]"}, "groups[0].addresses"),
+    ("address-invalid", LAB, {"groups.0.addresses": "192.168.1.10-12"}, "groups[0].addresses"),
+    ("address-invalid", LAB, {"groups.1.addresses": "192.168.1.010"}, "groups[1].addresses"),
+    ("address-invalid", LAB, {"groups.1.addresses": "255.255.255.255"}, "groups[1].addresses"),
+    ("address-invalid", LAB, {"groups.1.addresses": "224.0.0.1"}, "groups[1].addresses"),
+    ("address-invalid", LAB, {"groups.1.addresses": "a..b"}, "groups[1].addresses"),
+    ("address-loopback", LAB, {"groups.1.addresses": "127.0.1.1"}, "groups[1].addresses"),
+    ("address-loopback", LAB, {"groups.1.addresses": "localhost"}, "groups[1].addresses"),
+    ("address-unsafe", LAB, {"groups.1.addresses": "8.8.8.8"}, "groups[1].addresses"),
+    ("address-unsafe", LAB, {"groups.1.addresses": "169.254.1.2"}, "groups[1].addresses"),
+    ("mixed-providers", LAB, {"groups.2": EMBEDDED}, "groups[2].provider"),
+    ("field-unused", LAB, {"groups.1.memory_mib": 4096}, "groups[1].memory_mib"),
+    ("field-unused", LAB, {"groups.1.image": "debian:13"}, "groups[1].image"),
+    (
+        "field-unused",
+        LAPTOP,
+        {"groups.0.addresses": "10.0.0.[1-3]"},
+        "groups[0].addresses",
+    ),
+    ("field-unused", LAPTOP, {"groups.0.ssh": {"port": 23}}, "groups[0].ssh"),
+    ("embedded-many", LAPTOP, {"groups.0.nodes": "node[0-64]"}, "groups[0].nodes"),
+    ("memory-small", LAPTOP, {"groups.0.memory_mib": 512}, "groups[0].memory_mib"),
+    ("memory-small", LAPTOP, {"groups.0.memory_mib": 1200}, "groups[0].memory_mib"),
+    ("gpu-type-number", LAB, {"groups.0.gpu.type": "5090"}, "groups[0].gpu.type"),
+    ("controller-unknown", LAB, {"controller": "node3"}, "controller"),
+    ("group-duplicate", LAB, {"groups.1.name": "rtx"}, "groups[1].name"),
+    ("group-without-partition", LAB, {"partitions.0.groups": ["rtx"]}, "groups[1].name"),
+    ("feature-repeated", LAB, {"groups.0.features": ["a", "a"]}, "groups[0].features"),
+    ("feature-repeated", LAB, {"groups.0.features": ["rtx"]}, "groups[0].features"),
+    ("partition-duplicate", LAB, {"partitions.1.name": "main"}, "partitions[1].name"),
+    ("partition-name-reserved", LAB, {"partitions.1.name": "default"}, "partitions[1].name"),
+    (
+        "partition-group-unknown",
+        LAB,
+        {"partitions.0.groups": ["rtx", "cpu", "rtz"]},
+        "partitions[0].groups[2]",
+    ),
+    (
+        "partition-group-repeated",
+        LAB,
+        {"partitions.1.groups": ["rtx", "rtx"]},
+        "partitions[1].groups",
+    ),
+    ("partition-default-many", LAB, {"partitions.1.default": True}, "partitions[1].default"),
+    ("partition-default-missing", LAB, {"partitions.0.default": False}, "partitions"),
+    ("max-time-zero", LAB, {"partitions.1.max_time": "0-00:00"}, "partitions[1].max_time"),
+    ("max-time-ambiguous", LAB, {"partitions.1.max_time": "12:30"}, "partitions[1].max_time"),
+    ("slurm-version-unknown", LAB, {"slurm.version": ">=24.06"}, "slurm.version"),
+    ("slurm-version-unknown", LAB, {"slurm.version": "19.05"}, "slurm.version"),
+    ("slurm-version-new", LAB, {"slurm.version": ">=31.05"}, "slurm.version"),
+    (
+        "slurm-version-old",
+        LAB,
+        {"slurm.version": "~=21.08", "slurm.auth": "munge"},
+        "slurm.version",
+    ),
+    ("auth-slurm-too-old", LAB, {"slurm.version": "23.11.4"}, "slurm.auth"),
+    ("auth-slurm-loose", LAB, {"slurm.version": ">=22.05"}, "slurm.auth"),
+    ("rest-without-accounting", LAB, {"slurm.accounting": False}, "slurm.accounting"),
+    ("network-lan-embedded", LAPTOP, {"network": {"control": "lan"}}, "network.control"),
+    ("data-interface-local", LAB, {"network.data.interface": "lo"}, "network.data.interface"),
+    ("data-interface-local", LAB, {"network.data.interface": "docker0"}, "network.data.interface"),
+    (
+        "data-interface-wireless",
+        LAB,
+        {"network.data.interface": "wlp2s0"},
+        "network.data.interface",
+    ),
+    ("data-rate-unlikely", LAB, {"network.data.gbps": 2500}, "network.data.gbps"),
+    ("storage-nfs-incomplete", LAB, {"storage.0.server": GONE}, "storage[0]"),
+    ("storage-nfs-incomplete", LAB, {"storage.0.path": GONE}, "storage[0]"),
+    ("storage-field-unused", LAB, {"storage.1.server": "node0"}, "storage[1].server"),
+    ("storage-field-unused", LAB, {"storage.1.path": "/srv"}, "storage[1].path"),
+    ("storage-server-unknown", LAB, {"storage.0.server": "nas"}, "storage[0].server"),
+    ("storage-provider-unable", LAB, {"storage.1.kind": "provider"}, "storage[1].kind"),
+    ("storage-mount-duplicate", LAB, {"storage.1.mount": "/shared"}, "storage[1].mount"),
+    ("storage-mount-nested", LAB, {"storage.1.mount": "/shared/data"}, "storage[1].mount"),
+    ("storage-loop", LAB, {"storage.0.path": "/shared/srv"}, "storage[0].path"),
+    ("storage-loop", LAB, {"storage.0.mount": "/srv/corral/a"}, "storage[0].path"),
+    ("storage-system-folder", LAB, {"storage.0.mount": "/usr"}, "storage[0].mount"),
+    ("storage-system-folder", LAB, {"storage.0.mount": "/etc/corral"}, "storage[0].mount"),
+    ("storage-system-folder", LAB, {"storage.0.mount": "/tmp"}, "storage[0].mount"),
+    ("storage-system-folder", LAB, {"storage.0.path": "/root/x"}, "storage[0].path"),
+    ("storage-hides-home", LAB, {"storage.0.mount": "/home"}, "storage[0].mount"),
+    ("user-reserved", LAB, {"users.0.name": "root"}, "users[0].name"),
+    ("user-reserved", LAB, {"users.0.name": "slurm"}, "users[0].name"),
+    ("user-reserved", LAB, {"users.0.name": "systemd-oom"}, "users[0].name"),
+    ("user-duplicate", LAB, {"users.1.name": "alice"}, "users[1].name"),
+    ("uid-duplicate", LAB, {"users.1.uid": 2001}, "users[1].uid"),
+]
+# Near misses: right things that look like the wrong ones above.
+QUIET: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (LAB, {}),
+    (LAPTOP, {}),
+    (LAB, {"groups.0.nodes": "rack1-n[0-2]", "controller": GONE, "storage": []}),
+    (LAB, {"groups.1.nodes": "rack1-2"}),
+    (LAB, {"groups.0.addresses": "node[0-2].lab.example"}),
+    (LAB, {"groups.0.addresses": "node[0-2]"}),
+    (LAB, {"groups.0.gpu.type": "5090ti"}),
+    (LAB, {"storage.0.mount": "/home/shared", "groups.0.ssh.user": "root"}),
+    (LAB, {"storage.0.mount": "/home", "groups.0.ssh.user": "root"}),
+    (LAB, {"storage.0.mount": "/var/data"}),
+    (LAB, {"storage.0.mount": "/usr/local/data"}),
+    (LAB, {"storage.0.path": "/shared"}),
+    (LAB, {"storage.1.mount": "/shared2"}),
+    (LAB, {"partitions": GONE}),
+    (LAB, {"controller": GONE}),
+    (LAB, {"users": GONE}),
+    (LAB, {"slurm": GONE}),
+    (LAB, {"network.data.gbps": 400}),
+    (LAB, {"partitions.1.max_time": "0:30:00"}),
+    (LAPTOP, {"groups.0.nodes": "node[0-63]"}),
+    (LAPTOP, {"groups.0.memory_mib": 1200, "slurm": {"accounting": False, "rest": False}}),
+]
+
+
+@pytest.mark.parametrize(("rule", "base", "changes", "where"), FIRES)
+def test_a_rule_fires_where_it_should(
+    rule: str, base: dict[str, Any], changes: dict[str, Any], where: str
+) -> None:
+    loaded = load_dict(changed(base, changes))
+    hits = [f for f in loaded.findings if (f.rule, f.where) == (rule, where)]
+    assert len(hits) == 1, [str(f) for f in loaded.findings]
+    declared = next(r for r in rules.RULES if r.id == rule)
+    assert hits[0].level is declared.level
+    assert (loaded.spec is None) == any(f.level is Level.ERROR for f in loaded.findings)
+    assert hits[0].line == 1
+    assert hits[0].hint
+    assert not hits[0].message.endswith(".")
+
+
+@pytest.mark.parametrize(("base", "changes"), QUIET)
+def test_right_files_are_quiet(base: dict[str, Any], changes: dict[str, Any]) -> None:
+    loaded = load_dict(changed(base, changes))
+    assert [str(f) for f in loaded.findings] == []
+    assert loaded.spec is not None
+
+
+def test_every_rule_is_reached() -> None:
+    ids = [rule.id for rule in rules.RULES]
+    assert len(set(ids)) == len(ids)
+    assert {rule for rule, *_ in FIRES} == set(ids)
+    assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", name) for name in ids)
+
+
+def test_rules_that_read_a_wrong_field_are_not_asked() -> None:
+    # adresses is meant to be addresses: addresses-missing would only repeat that.
+    data = changed(LAB, {"groups.0.adresses": "10.0.0.[1-3]", "groups.0.addresses": GONE})
+    assert found(data) == {("unknown-field", "groups[0].adresses")}
+
+
+def test_rules_are_asked_beside_other_errors() -> None:
+    data = changed(LAB, {"nonsense": 1, "groups.0.gpu.count": "1", "controller": "node9"})
+    assert found(data) == {
+        ("unknown-field", "nonsense"),
+        ("wrong-type", "groups[0].gpu.count"),
+        ("controller-unknown", "controller"),
+    }
+
+
+def test_what_a_rule_reads_is_a_field() -> None:
+    from corral.spec import fields  # noqa: PLC0415
+
+    known = {field.path for field in fields.walk()}
+    for rule in rules.RULES:
+        assert {*rule.reads, *rule.across} <= known and rule.reads + rule.across, rule.id

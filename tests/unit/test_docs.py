@@ -1,0 +1,86 @@
+"""What the pages say is true: cluster files are good, commands parse, error codes are all there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from corral.cli.main import VERBS, load_verb
+from corral.errors import CODES
+from corral.spec.load import load
+
+REPO = Path(__file__).parents[2]
+PAGES = [
+    *(REPO / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((REPO / "docs").rglob("*.md")),
+]
+
+
+def name_of(file: Path) -> str:
+    return str(file.relative_to(REPO))
+
+
+def blocks(language: str) -> Iterator[tuple[Path, str]]:
+    """Code blocks of one language, with their page."""
+    fence = re.compile(rf"^( *)```{language}\n(.*?)^\1```$", flags=re.M | re.S)
+    for page in PAGES:
+        for found in fence.finditer(page.read_text()):
+            yield page, found[2]
+
+
+def commands() -> Iterator[tuple[Path, str]]:
+    """Command lines of corral: lines of sh blocks, and pieces in backquotes."""
+    lines = [(page, line) for page, text in blocks("sh") for line in text.splitlines()]
+    for page in PAGES:
+        quoted = re.findall(r"`(corral(?: [^`\n]+)?)`", page.read_text())
+        lines += [(page, line) for line in quoted]
+    for page, line in lines:
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["corral"] and len(words) > 1:
+            yield page, shlex.join(words)
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [(page, text) for page, text in blocks("yaml") if text.startswith("corral: v1")],
+    ids=lambda v: name_of(v) if isinstance(v, Path) else "",
+)
+def test_cluster_files_in_pages_are_good(page: Path, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(text)
+    assert load(file).findings == ()
+
+
+@pytest.mark.parametrize("file", sorted((REPO / "examples").glob("*.yaml")), ids=name_of)
+def test_examples_are_good(file: Path) -> None:
+    assert load(file).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("page", "line"), sorted(set(commands())), ids=lambda v: "" if isinstance(v, Path) else v
+)
+def test_commands_in_pages_parse(page: Path, line: str) -> None:
+    """Verbs and options exist; a piece such as ``corral up`` need not be complete."""
+    _, verb, *words = shlex.split(line)
+    if verb == "VERB" or verb.startswith("-"):
+        return
+    assert verb in VERBS, f"{name_of(page)}: corral has no verb {verb}"
+    command = load_verb(verb)
+    if words and words[0] in getattr(command, "commands", {}):  # corral image list
+        command = command.commands[words.pop(0)]
+    known = {o for p in command.params for o in (*p.opts, *p.secondary_opts)} | {"--help"}
+    own = words[: words.index("--")] if "--" in words else words
+    wrong = [w for w in own if w.startswith("-") and w.partition("=")[0] not in known]
+    assert not wrong, f"{name_of(page)}: corral {verb} has no {wrong}"
+
+
+def test_every_error_code_is_explained() -> None:
+    page = (REPO / "docs/guide/troubleshooting.md").read_text()
+    rows = re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \|", page, flags=re.M)
+    assert dict((code, meaning.strip()) for code, meaning in rows) == {
+        code.value: info.meaning for code, info in CODES.items()
+    }

@@ -1,0 +1,169 @@
+"""The repository's own laws: import law, sizes, no foreign addresses, and docs that stay true."""
+
+from __future__ import annotations
+
+import ast
+import re
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import pytest_socket
+
+REPO = Path(__file__).parents[2]
+MAX_FILE, MAX_FUNCTION = 400, 60
+
+# Written as patterns, so that this file does not hold what it forbids.
+FOREIGN = re.compile(
+    r"""pypi\.(org|io)|pythonhosted\.org|registry\.npmjs|crates\.io|proxy\.golang|anaconda\.org
+    |deb\.debian|security\.debian|snapshot\.debian|archive\.ubuntu|ports\.ubuntu|security\.ubuntu
+    |docker\.io|quay\.io|ghcr\.io|gcr\.io|index-url\s*=?\s*http|download\.pytorch
+    |/work/(main|shared|\.)|/root/\.pyenv|/opt/wheel[s]|/home/[a-z]+/""",
+    re.VERBOSE,
+)
+
+
+def tracked() -> list[Path]:
+    """Files of the repository: tracked by git, or new and not ignored."""
+    trust = ["-c", "safe.directory=*"]  # git 2.35.2: root in a user's checkout is refused else
+    command = ["git", *trust, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=True)
+    return [f for name in listed.stdout.split("\0") if name and (f := REPO / name).is_file()]
+
+
+FILES = tracked()
+PYTHON = [f for f in FILES if f.suffix == ".py"]
+DOCS = [f for f in FILES if f.suffix == ".md"]
+
+
+def name_of(file: Path) -> str:
+    return str(file.relative_to(REPO))
+
+
+def prose(text: str) -> str:
+    """Markdown without its code."""
+    return re.sub(r"`[^`\n]+`", "", re.sub(r"^ *```.*?^ *```$", "", text, flags=re.M | re.S))
+
+
+def anchors(text: str) -> set[str]:
+    """Heading anchors as Git hosts make them."""
+    heads = re.findall(r"^#+ +(.+?) *$", text, flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in heads}
+
+
+@pytest.mark.parametrize("file", PYTHON, ids=name_of)
+def test_files_and_functions_stay_small(file: Path) -> None:
+    text = file.read_text()
+    assert text.count("\n") <= MAX_FILE, f"{name_of(file)} is too long: split it by subject"
+    long = [
+        f"{node.name}: {node.end_lineno - node.lineno + 1} lines"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno + 1 > MAX_FUNCTION
+    ]
+    assert not long
+
+
+def test_source_has_no_assert_statement() -> None:
+    found = [
+        f"{name_of(file)}:{node.lineno}"
+        for file in PYTHON
+        if file.is_relative_to(REPO / "src")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Assert)
+    ]
+    assert not found, "python -O strips assert: raise a CorralError"
+
+
+def test_import_law() -> None:
+    """The rooms' contracts in pyproject.toml."""
+    linter = Path(sys.executable).with_name("lint-imports")
+    ran = subprocess.run(
+        [linter, "--no-cache"], cwd=REPO, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_no_foreign_address_or_machine_path() -> None:
+    """Where packages come from is the user's own setting; paths of one machine help nobody."""
+    found: list[str] = []
+    for file in FILES:
+        try:
+            lines = file.read_text().splitlines()
+        except UnicodeDecodeError:
+            continue
+        found += [
+            f"{name_of(file)}:{number}: {match[0]}"
+            for number, line in enumerate(lines, 1)
+            if (match := FOREIGN.search(line))
+        ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("bad", ["https://pypi" + ".org/simple", "cd /work/" + "main && ls"])
+def test_foreign_addresses_are_seen(bad: str) -> None:
+    assert FOREIGN.search(bad)
+
+
+def links() -> Iterator[tuple[Path, str]]:
+    for doc in DOCS:
+        text = prose(doc.read_text())
+        for target in re.findall(r"\]\(([^)\s]+)\)|<img[^>]*\ssrc=\"([^\"]+)\"", text):
+            yield doc, target[0] or target[1]
+
+
+@pytest.mark.parametrize(("doc", "target"), list(links()), ids=lambda v: str(v).rpartition("/")[2])
+def test_links_lead_somewhere(doc: Path, target: str) -> None:
+    if re.match(r"https://", target):
+        return
+    path, _, anchor = target.partition("#")
+    file = (doc.parent / path).resolve() if path else doc
+    assert file.exists(), f"{name_of(doc)} points to {target}"
+    if anchor:
+        assert anchor in anchors(file.read_text()), f"{name_of(doc)} points to {target}"
+
+
+def test_paths_named_in_docs_exist() -> None:
+    """``examples/laptop.yaml``, ``src/corral/plan/`` in backquotes or commands are real files."""
+    shape = re.compile(r"(?<![\w/.-])(?:(?:examples|src|tests|benchmarks|docs)/[\w./-]*[\w/])")
+    missing = [
+        f"{name_of(doc)}: {path}"
+        for doc in DOCS
+        for path in shape.findall(doc.read_text())
+        if not (REPO / path).exists()
+    ]
+    assert not missing
+
+
+def test_changelog_has_this_version() -> None:
+    version = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]["version"]
+    text = (REPO / "CHANGELOG.md").read_text()
+    assert re.search(r"^## \[Unreleased\]$", text, flags=re.M)
+    assert re.search(rf"^## \[{re.escape(version)}\]", text, flags=re.M)
+
+
+def test_decisions_are_numbered_and_whole() -> None:
+    records = sorted((REPO / "docs/decisions").glob("[0-9]*.md"))
+    numbers = [int(r.name[:4]) for r in records]
+    assert numbers == list(range(1, len(records) + 1))
+    for record in records:
+        heads = re.findall(r"^## (.+)$", record.read_text(), flags=re.M)
+        assert heads == ["Context", "Decision", "Consequences", "What would change it"], record.name
+
+
+def test_every_room_stands_in_the_architecture_page() -> None:
+    page = (REPO / "docs/architecture.md").read_text()
+    rooms = [d.name for d in (REPO / "src/corral").iterdir() if (d / "__init__.py").exists()]
+    assert rooms
+    assert [r for r in rooms if f"`{r}" not in page and f" {r}/" not in page] == []
+
+
+@pytest.mark.filterwarnings("ignore:A test tried to use socket")
+def test_unit_tests_cannot_open_a_network_socket() -> None:
+    with pytest.raises(pytest_socket.SocketBlockedError):
+        socket.create_connection(("127.0.0.1", 9))
