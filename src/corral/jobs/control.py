@@ -272,8 +272,14 @@ def _notes(job: JobHandle, emit: Emit) -> Callable[[str], None]:
 
 
 def _state_events(job: JobHandle, emit: Emit) -> Callable[[JobInfo], None]:
+    said = ""
+
     def tell(info: JobInfo) -> None:
-        emit(Event(Kind.JOB, str(job.id), node=info.node_list, message=describe(info)))
+        nonlocal said
+        words = describe(info)
+        if words != said:  # the expected start of a waiting job changes all the time
+            emit(Event(Kind.JOB, str(job.id), node=info.node_list, message=words))
+        said = words
 
     return tell
 

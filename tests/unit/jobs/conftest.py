@@ -40,7 +40,7 @@ case "$*" in
   --noheader\\ --array\\ --all\\ --format=*) ;;
   REJECT
 esac
-[ -e "$FAKE/down" ] && { cat "$FAKE/down" >&2; exit 1; }
+text=$(cat "$FAKE/down" 2>/dev/null) && { echo "$text" >&2; exit 1; }
 [ -e "$FAKE/job.sed" ] || { echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1; }
 for word; do case $word in --format=*) format=${word#--format=} ;; esac; done
 echo "$format" | sed -f "$FAKE/job.sed\"""",

@@ -5,8 +5,9 @@ whole pipe into memory before it begins (podman 4.3, containers/image tarball tr
 6 s more than a file; a tmpfs under mmdebstrap saves a third of its system time; byte-compiling all
 at once on all CPUs takes 4 s instead of one py3compile per package.
 
-mmdebstrap runs in a mount namespace of its own and holds the build lock: killing Corral leaves no
-mount and lets no second build begin beside the first; the work folder is swept by the next one.
+mmdebstrap runs in mount and process namespaces of its own that die with Corral, so that killing
+Corral leaves no process and no mount; the work folder is swept by the next build. It holds the
+build lock too: no second build begins beside it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ TAIL_LINES: Final = 15
 TMPFS_NEEDS_MIB: Final = 6144
 _DROPPED_ENV: Final = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME")
 
+_BOX: Final = (
+    *("setpriv", "--pdeathsig", "KILL", "--", "unshare", "--mount", "--propagation", "private"),
+    *("--pid", "--fork", "--kill-child=KILL", "--mount-proc"),
+)
 _PLAIN: Final = sh('exec "$@"')
 _IN_TMPFS: Final = sh('mount -t tmpfs -o mode=755,size=4g corral "$TMPDIR"\nexec "$@"')
 
@@ -109,7 +114,7 @@ async def root_tar(job: Build, lock: int, folder: Path, emit: Emit) -> AsyncGene
     Raises:
         CorralError: MISSING_TOOL, TIMED_OUT or IMAGE_FAILED, with mmdebstrap's last lines.
     """
-    for program in ("mmdebstrap", "unshare"):
+    for program in ("mmdebstrap", "unshare", "setpriv"):
         require(program)
     with tempfile.TemporaryDirectory(dir=folder, prefix=WORK_PREFIX) as name:
         work = Path(name)
@@ -163,7 +168,7 @@ async def _mmdebstrap(job: Build, work: Path, argv: list[str], lock: int, emit: 
     fd = os.open(log, os.O_WRONLY | os.O_APPEND)
     try:
         process = await asyncio.create_subprocess_exec(
-            *("unshare", "--mount", "--propagation", "private", "sh", "-ec", shell, "sh", *argv),
+            *(*_BOX, "sh", "-ec", shell, "sh", *argv),
             stdin=subprocess.DEVNULL,
             stdout=fd,
             stderr=fd,

@@ -17,7 +17,7 @@ DERIVE_S: Final = 900.0
 _MARK: Final = "corral-os="
 _NOT_DEBIAN: Final = 64
 
-_SCRIPT: Final = join(
+SCRIPT: Final = join(
     [
         sh(
             """set -eu
@@ -74,7 +74,7 @@ async def pull(podman: Podman, image: str, emit: Emit) -> None:
 
 def reference(base: str) -> str:
     """Reference of what is derived from a base: digest of the base and of what is done to it."""
-    digest = hashlib.sha256(f"{base}\n{_SCRIPT}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{base}\n{SCRIPT}".encode()).hexdigest()
     return f"{recipe.REPOSITORY}:own-{digest[:12]}"
 
 
@@ -92,7 +92,7 @@ async def derive(podman: Podman, image: str, name: str, emit: Emit) -> str:
     argv += ["--pull=never", "--user", "0", "--entrypoint", "/bin/sh"]
     for kind, value in machine.host_limits().items():
         argv += ["--ulimit", f"{kind}={value}:{value}"]
-    end = await podman.ended(*argv, image, "-c", _SCRIPT, timeout=DERIVE_S)
+    end = await podman.ended(*argv, image, "-c", SCRIPT, timeout=DERIVE_S)
     try:
         text = end.stdout.decode(errors="replace")
         system = next((v for v in text.splitlines() if v.startswith(_MARK)), "")

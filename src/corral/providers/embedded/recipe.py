@@ -21,7 +21,7 @@ OS_LABEL: Final = "corral.os"
 BASE_LABEL: Final = "corral.base"
 
 _BASE: Final = (
-    *("systemd", "systemd-sysv", "dbus", "openssh-server", "sudo", "ca-certificates"),
+    *("apt", "systemd", "systemd-sysv", "dbus", "openssh-server", "sudo", "ca-certificates"),
     *("iproute2", "iputils-ping", "procps", "less"),
 )
 _SLURM: Final = (

@@ -1,0 +1,272 @@
+"""Jobs on a real cluster: run, follow, fail, cancel, wait in the queue, side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from corral.errors import Code, CorralError
+from corral.events import Event, Kind
+from corral.hosts.fleet import Fleet
+from corral.hosts.quote import sh
+from corral.jobs import control
+from corral.jobs.model import JobHandle, parse_job
+from corral.jobs.reading import Outcome, RankLine
+from corral.jobs.submit import submit
+from corral.slurm.states.jobs import JobState
+
+if TYPE_CHECKING:
+    from tests.embedded.conftest import Live
+
+DIGITS = Path(__file__).parents[2] / "examples" / "train_digits.py"
+MEET = """\
+import json, os, socket, sys
+env, job = os.environ, os.environ["SLURM_JOB_ID"]
+where = env["MASTER_ADDR"], int(env["MASTER_PORT"])
+print(json.dumps({k: env[k] for k in ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE",
+      "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "GLOO_SOCKET_IFNAME", "SLURMD_NODENAME")}))
+if env["RANK"] == "0":
+    with socket.create_server(where) as server:
+        for _ in range(int(env["WORLD_SIZE"]) - 1):
+            other, _ = server.accept()
+            with other:
+                assert other.makefile().readline().strip() == job, "ranks of another job"
+                other.sendall(job.encode())
+else:
+    for _ in range(600):
+        try:
+            link = socket.create_connection(where, timeout=60)
+            break
+        except ConnectionRefusedError:
+            import time
+            time.sleep(0.1)
+    link.sendall(job.encode() + b"\\n")
+    assert link.recv(100).decode() == job, "ranks of another job"
+print("met")
+"""
+
+
+@dataclass
+class Ran:
+    """A job that was followed to its end, or as far as a test wanted."""
+
+    job: JobHandle
+    outcome: Outcome
+    lines: list[RankLine] = field(default_factory=list[RankLine])
+    events: list[Event] = field(default_factory=list[Event])
+
+    def texts(self, rank: int | None) -> list[str]:
+        return [line.text for line in self.lines if line.rank == rank]
+
+
+async def follow(fleet: Fleet, live: Live, **fields: object) -> Ran:
+    """Submit and follow to the end."""
+    job = await submit(fleet, live.controller, live.spec, parse_job(fields))
+    lines: list[RankLine] = []
+    events: list[Event] = []
+    outcome = await control.follow(fleet, job, on_line=lines.append, emit=events.append)
+    return Ran(job, outcome, lines, events)
+
+
+def run(live: Live, **fields: object) -> Ran:
+    return live.with_fleet(lambda fleet: follow(fleet, live, **fields))
+
+
+def script(folder: Path, text: str, name: str = "job.py") -> str:
+    file = folder / name
+    file.write_text(text)
+    return str(file)
+
+
+def test_digits_are_learned_over_three_nodes(cluster: Live) -> None:
+    ran = run(cluster, script=str(DIGITS), nodes=3, gpus_per_node=1, args=["--epochs", "8"])
+    assert ran.outcome.good, ran.lines
+    for rank in range(3):
+        assert ran.texts(rank)[0].startswith(f"rank {rank} of 3 on ")
+    result = json.loads(ran.texts(0)[-1].removeprefix("RESULT "))
+    assert result["world_size"] == 3
+    assert result["accuracy"] >= 0.93
+    assert ran.outcome.exit_code is not None
+    assert ran.outcome.exit_code.status == 0
+
+    async def again(fleet: Fleet) -> None:
+        found = await control.find(fleet, cluster.controller, cluster.spec, ran.job.id)
+        assert found == ran.job
+        lines, outcome = await control.logs(fleet, found)
+        assert sorted(line.text for line in lines) == sorted(line.text for line in ran.lines)
+        assert outcome.state is JobState.COMPLETED
+
+    cluster.with_fleet(again)
+
+
+def test_an_accuracy_that_is_too_low_fails_the_job(cluster: Live) -> None:
+    ran = run(cluster, script=str(DIGITS), args=["--epochs", "1", "--min-accuracy", "1.0"])
+    assert ran.outcome.state is JobState.FAILED
+    assert ran.outcome.failed is not None
+    assert "is below 1.0" in ran.outcome.failed.tail
+
+
+def test_rendezvous_of_two_jobs_on_the_same_nodes(cluster: Live, tmp_path: Path) -> None:
+    meet = script(tmp_path, MEET)
+
+    async def both(fleet: Fleet) -> tuple[Ran, ...]:
+        wanted = {"script": meet, "nodes": 3, "gpus_per_node": 1, "time": "5m"}
+        return tuple(await asyncio.gather(*(follow(fleet, cluster, **wanted) for _ in range(2))))
+
+    one, two = cluster.with_fleet(both)
+    addresses = {facts.address for facts in cluster.facts.values()}
+    ports: set[str] = set()
+    for ran in (one, two):
+        assert ran.outcome.good, ran.lines
+        seen = [json.loads(ran.texts(rank)[0]) for rank in range(3)]
+        assert [s["RANK"] for s in seen] == ["0", "1", "2"]
+        assert len({s["SLURMD_NODENAME"] for s in seen}) == 3
+        assert {s["WORLD_SIZE"] for s in seen} == {"3"}
+        assert {s["MASTER_ADDR"] for s in seen} == {
+            cluster.facts[seen[0]["SLURMD_NODENAME"]].address
+        }
+        assert seen[0]["MASTER_ADDR"] in addresses
+        assert {s["GLOO_SOCKET_IFNAME"] for s in seen} <= {
+            nic.name for facts in cluster.facts.values() for nic in facts.nics
+        }
+        ports |= {s["MASTER_PORT"] for s in seen}
+    assert len(ports) == 2
+
+
+def test_two_ranks_on_a_node(cluster: Live, tmp_path: Path) -> None:
+    ran = run(cluster, script=script(tmp_path, MEET), nodes=2, gpus_per_node=2)
+    assert ran.outcome.good, ran.lines
+    seen = [json.loads(ran.texts(rank)[0]) for rank in range(4)]
+    assert [(s["NODE_RANK"], s["LOCAL_RANK"]) for s in seen] == [
+        ("0", "0"), ("0", "1"), ("1", "0"), ("1", "1"),
+    ]  # fmt: skip
+    assert {s["LOCAL_WORLD_SIZE"] for s in seen} == {"2"}
+
+
+def test_hostile_names_arguments_and_values(cluster: Live, hostile_tmp_path: Path) -> None:
+    args = ["it's", '"', "$(touch /tmp/corral-canary)", "a\nb", "", "-n", "%t", "é", "\\"]
+    env = {"NOTE": "a\n'b' $(id) `id`", "EMPTY": ""}
+    text = (
+        "import json, os, sys\nprint(json.dumps([sys.argv[1:], os.environ['NOTE'], os.getcwd()]))"
+    )
+    file = script(hostile_tmp_path, text, "-rf $(touch x) 'a\n.py")
+    ran = run(cluster, script=file, args=args, env=env)
+    assert ran.outcome.good, ran.lines
+    assert json.loads(ran.texts(0)[0]) == [args, env["NOTE"], ran.job.folder]
+
+
+def test_a_rank_that_dies_ends_the_job_with_its_error_first(cluster: Live, tmp_path: Path) -> None:
+    """The others would go on for an hour."""
+    text = (
+        "import os, sys, time\nprint('begins')\n"
+        "if os.environ['RANK'] == '1':\n    print('the real error')\n    sys.exit(7)\n"
+        "time.sleep(3600)"
+    )
+    ran = run(cluster, script=script(tmp_path, text), nodes=3)
+    assert ran.outcome.state is JobState.FAILED
+    assert ran.outcome.exit_code is not None
+    assert ran.outcome.exit_code.status == 7
+    failed = ran.outcome.failed
+    assert failed is not None
+    assert (failed.rank, failed.how) == (1, "Exited with exit code 7")
+    assert failed.tail.splitlines()[-1] == "the real error"
+    echoes = [n for n, line in enumerate(ran.lines) if line.echo]
+    assert [line.text for line in ran.lines].index("the real error") < min(echoes)
+
+
+def test_a_rank_that_takes_too_much_memory(cluster: Live, tmp_path: Path) -> None:
+    text = "x = bytearray(400 << 20)\nprint(len(x))"
+    ran = run(cluster, script=script(tmp_path, text), mem="100M")
+    assert ran.outcome.state in (JobState.OUT_OF_MEMORY, JobState.FAILED)
+    assert ran.outcome.failed is not None
+    assert ran.outcome.failed.how == "Out Of Memory"
+
+
+def test_waiting_in_words_then_cancelled(cluster: Live, tmp_path: Path) -> None:
+    sleeper = script(tmp_path, "import time\nprint('sleeps', flush=True)\ntime.sleep(3600)")
+
+    async def work(fleet: Fleet) -> None:
+        fields = {"script": sleeper, "nodes": 3, "gpus_per_node": 2}
+        first = await submit(fleet, cluster.controller, cluster.spec, parse_job(fields))
+        second = await submit(fleet, cluster.controller, cluster.spec, parse_job(fields))
+        waits, sleeps = asyncio.Event(), asyncio.Event()
+
+        def heard(event: Event) -> None:
+            if event.kind is Kind.JOB and "until enough nodes" in event.message:
+                waits.set()
+
+        watching = [
+            asyncio.create_task(control.follow(fleet, first, on_line=lambda _: sleeps.set())),
+            asyncio.create_task(control.follow(fleet, second, on_line=lambda _: None, emit=heard)),
+        ]
+        try:
+            async with asyncio.timeout(60):
+                await waits.wait()
+                await sleeps.wait()
+            listed = await control.list_jobs(fleet, cluster.controller)
+            states = {job.raw_id: job.state for job in listed}
+            assert (states[first.id], states[second.id]) == (JobState.RUNNING, JobState.PENDING)
+        finally:
+            await control.cancel(fleet, second)
+            await control.cancel(fleet, first)
+        ended = await asyncio.gather(*watching)
+        assert [outcome.state for outcome in ended] == [JobState.CANCELLED] * 2
+        assert [outcome.failed for outcome in ended] == [None] * 2
+
+    cluster.with_fleet(work)
+
+
+def test_a_follower_that_goes_away_leaves_nothing_running(cluster: Live, tmp_path: Path) -> None:
+    sleeper = script(tmp_path, "import time\nprint('sleeps')\ntime.sleep(3600)")
+
+    async def work(fleet: Fleet) -> None:
+        job = await submit(fleet, cluster.controller, cluster.spec, parse_job({"script": sleeper}))
+        try:
+            first = asyncio.Event()
+            task = asyncio.create_task(control.follow(fleet, job, on_line=lambda _: first.set()))
+            async with asyncio.timeout(60):
+                await first.wait()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            gone = sh(
+                "for i in $(seq 60); do\n"
+                "  grep -lsa {mark} /proc/[0-9]*/environ | grep -qv self || exit 0\n"
+                "  sleep 0.5\ndone\nexit 1",
+                mark=f"folder={job.folder}",
+            )
+            result = await fleet.run(cluster.controller, gone, timeout=60)
+            assert result.ok, "the watching script still runs"
+        finally:
+            await control.cancel(fleet, job)
+
+    cluster.with_fleet(work)
+
+
+def test_refused_before_submission(cluster: Live, tmp_path: Path) -> None:
+    file = script(tmp_path, "pass")
+
+    async def queue(fleet: Fleet) -> int:
+        return max(j.raw_id for j in await control.list_jobs(fleet, cluster.controller, all=True))
+
+    before = cluster.with_fleet(queue)
+    for fields, hint in (
+        ({"nodes": 4}, "--nodes 3 works"),
+        ({"gpus_per_node": 3}, "--gpus-per-node 2"),
+        ({"partition": "mian"}, "did you mean main?"),
+        ({"cpus_per_rank": 4096}, "--cpus-per-rank"),
+        ({"mem": "900T"}, "--mem"),
+        ({"user": "nobody"}, "users are: corral"),
+    ):
+        with pytest.raises(CorralError) as caught:
+            run(cluster, script=file, **fields)
+        assert caught.value.code is Code.USAGE
+        assert hint in caught.value.hint
+    with pytest.raises(CorralError) as caught:
+        run(cluster, script="/shared/nothing-here.py")
+    assert "no script" in caught.value.message
+    assert cluster.with_fleet(queue) == before

@@ -1,0 +1,394 @@
+"""Provider embedded on the real podman: machines, keys, crashes, reboots, and what is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from corral.errors import CorralError
+from corral.events import ignore
+from corral.hosts.openssh import OpenSSH
+from corral.hosts.quote import sh
+from corral.hosts.state_dir import cluster_dir
+from corral.hosts.transport import Result
+from corral.providers.base import Action
+from corral.providers.embedded import EmbeddedProvider, Images, Podman, archive, machine
+from corral.spec.models import ClusterSpec
+
+pytestmark = [
+    pytest.mark.embedded,
+    pytest.mark.skipif(os.geteuid() != 0, reason="embedded nodes need root"),
+    pytest.mark.skipif(not shutil.which("podman"), reason="needs podman"),
+]
+SEED = 7
+KILLS = 12 if os.environ.get("CORRAL_TEST_SLOW") else 4
+
+
+def spec(name: str, nodes: str = "node[0-1]", **group: object) -> ClusterSpec:
+    fields = {"name": "cpu", "provider": "embedded", "nodes": nodes, "memory_mib": 1024}
+    return ClusterSpec.model_validate(
+        {
+            "corral": "v1",
+            "name": name,
+            "groups": [fields | {"gpu": {"type": "slot", "count": 2}} | group],
+            "storage": [{"mount": "/shared", "kind": "provider"}],
+        }
+    )
+
+
+@pytest.fixture
+def name(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """A cluster name of this process's own and a state folder of its own; removed at the end."""
+    monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path / "state"))
+    chosen = f"pv{os.getpid()}-{abs(hash(request.node.name)) % 10**6}"
+    yield chosen
+    asyncio.run(EmbeddedProvider(spec(chosen)).destroy(ignore))
+
+
+def up(one: EmbeddedProvider) -> list[Action]:
+    async def run() -> list[Action]:
+        actions = one.plan(await one.observe())
+        await one.apply(actions, ignore)
+        assert one.plan(await one.observe()) == ()
+        return [a.action for a in actions]
+
+    return asyncio.run(run())
+
+
+def on(one: EmbeddedProvider, node: str, script: str, **values: str) -> Result:
+    async def run() -> Result:
+        with tempfile.TemporaryDirectory(prefix="pv") as control:
+            transport = OpenSSH(node, one.ssh_target(node), Path(control))
+            try:
+                return await transport.run(sh(script, **values), timeout=60)  # type: ignore[arg-type]
+            finally:
+                await transport.close()
+
+    return asyncio.run(run())
+
+
+def out(*argv: str) -> str:
+    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def traces(cluster: str, ids: list[str], gateway: str) -> dict[str, list[str]]:
+    """Everything on this machine that speaks of the cluster, by where it was found."""
+    commands: list[str] = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            try:
+                words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                words += (folder / "cgroup").read_text()
+            except OSError:
+                continue
+            if any(i in words for i in ids):
+                commands.append(words[:200])
+    mounts = Path("/proc/mounts").read_text().splitlines()
+    listing = {
+        "containers": out("podman", "ps", "--all", "--format", "{{.Names}}"),
+        "networks": out("podman", "network", "ls", "--format", "{{.Name}}"),
+        "volumes": out("podman", "volume", "ls", "--format", "{{.Name}}"),
+    }
+    found = {k: [n for n in v.split() if cluster in n] for k, v in listing.items()}
+    found["processes"] = commands
+    found["mounts"] = [m for m in mounts if any(i in m for i in ids)]
+    found["links"] = [v for v in out("ip", "-o", "addr").splitlines() if f" {gateway}/" in v]
+    found["files"] = [str(p) for p in cluster_dir(cluster, create=False).glob("*")]
+    return found
+
+
+def test_life_of_machines(name: str) -> None:
+    one = EmbeddedProvider(spec(name))
+    assert up(one) == [Action.CREATE, Action.CREATE]
+
+    same = on(one, "node1", "hostname; hostname -I; systemctl is-system-running; ls /dev/nvidia*")
+    assert same.stdout.split() == [
+        "node1", one.address("node1"), "running", "/dev/nvidia0", "/dev/nvidia1",
+    ]  # fmt: skip
+    assert on(one, "node0", "setpriv --reuid 65534 touch /shared/from-nobody").ok
+    assert on(one, "node1", "stat -c %u /shared/from-nobody").stdout.strip() == "65534"
+    hosts = (
+        "echo 192.0.2.9 far > /etc/hosts.new && mv /etc/hosts.new /etc/hosts && getent hosts far"
+    )
+    assert on(one, "node0", hosts).ok, "/etc/hosts is an ordinary file"
+    limit = out("podman", "inspect", "--format", "{{.HostConfig.Memory}}", f"corral-{name}-node0")
+    assert int(limit) == 1024 * 1024 * 1024
+    assert one.traits("node0").memory_mib == 1024
+    quiet = (
+        "for s in slurmctld slurmd slurmdbd munge mariadb; do systemctl is-enabled $s; done; true"
+    )
+    assert on(one, "node0", quiet).stdout.split() == ["disabled"] * 5
+    assert not on(one, "node0", "journalctl -b -k --no-pager -q | grep .").ok, (
+        "the host's kernel log"
+    )
+    train = (
+        "python3 -c 'import torch.distributed, sklearn.datasets, numpy, scipy.stats' && slurmd -V"
+    )
+    assert on(one, "node0", train).ok
+
+    keys = [
+        line.split()[2] for line in (cluster_dir(name) / "known_hosts").read_text().splitlines()
+    ]
+    assert len(set(keys)) == 2, "each node made its own host key"
+
+    ids = out(
+        "podman", "ps", "-aq", "--no-trunc", "--filter", f"label=corral.cluster={name}"
+    ).split()
+    gateway = one.address("node0").rpartition(".")[0] + ".1"
+    while_up = traces(name, ids, gateway)
+    assert all(while_up.values()), f"each place is really looked at: {while_up}"
+    gone = asyncio.run(one.destroy(ignore))
+    assert len(gone) == 2 + 1 + 1 + 3
+    assert not any(traces(name, ids, gateway).values())
+    assert asyncio.run(one.leftovers()) == []
+    assert asyncio.run(one.destroy(ignore)) == ()
+
+
+def test_image_holds_no_secret(name: str) -> None:
+    reference = asyncio.run(Images(Podman(machine.host_runtime())).ensure("auto", ignore))
+    root = out("podman", "image", "mount", reference).strip()
+    try:
+        assert not list(Path(root, "etc/ssh").glob("ssh_host_*"))
+        assert not Path(root, "etc/munge/munge.key").exists()
+        assert not Path(root, "root/.ssh").exists()
+        assert Path(root, "etc/machine-id").read_text() == ""
+    finally:
+        out("podman", "image", "umount", reference)
+
+
+def test_stopped_node_starts_with_its_address_and_host_key(name: str) -> None:
+    one = EmbeddedProvider(spec(name))
+    up(one)
+    before = (cluster_dir(name) / "known_hosts").read_text(), one.address("node1")
+    assert on(one, "node1", "echo kept > /root/kept").ok
+    out("podman", "stop", "--time", "0", f"corral-{name}-node1")
+    assert up(one) == [Action.START]
+    assert on(one, "node1", "cat /root/kept; ls /dev/nvidia*").stdout.split()[0] == "kept"
+    assert sorted(before[0].splitlines()) == sorted(
+        (cluster_dir(name) / "known_hosts").read_text().splitlines()
+    )
+    assert one.address("node1") == before[1]
+
+
+def test_node_killed_together_with_its_conmon(name: str) -> None:
+    one = EmbeddedProvider(spec(name))
+    up(one)
+    identity = out("podman", "inspect", "--format", "{{.Id}}", f"corral-{name}-node0").strip()
+    victims = [
+        int(p.name)
+        for p in Path("/proc").iterdir()
+        if p.name.isdigit()
+        and (
+            identity.encode() in (p / "cmdline").read_bytes()
+            or machine.carries(int(p.name), identity)
+        )
+    ]
+    for pid in sorted(victims):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    deadline = time.monotonic() + 20
+    while any(machine.carries(pid, identity) for pid in victims):
+        assert time.monotonic() < deadline
+        os.sched_yield()
+    assert up(one) == [Action.START]
+
+
+def test_two_clusters_side_by_side(name: str) -> None:
+    one, two = EmbeddedProvider(spec(name)), EmbeddedProvider(spec(f"{name}b", "node0"))
+    try:
+        up(one)
+        up(two)
+        assert one.address("node0") != two.address("node0")
+        assert on(one, "node0", "echo one > /shared/who").ok
+        assert not on(two, "node0", "cat /shared/who").ok
+    finally:
+        asyncio.run(two.destroy(ignore))
+    assert on(one, "node0", "cat /shared/who").stdout.strip() == "one"
+
+
+def test_lost_state_folder_is_enrolled_again(name: str) -> None:
+    one = EmbeddedProvider(spec(name, "node0"))
+    up(one)
+    shutil.rmtree(cluster_dir(name))
+    assert up(one) == [Action.ENROL]
+    assert on(one, "node0", "true").ok
+
+
+def test_node_that_cannot_boot_tells_why(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "corral.providers.embedded.containers.entry",
+        lambda gpus: sh("echo the disk is on fire; sleep 1; exit 7"),
+    )
+    one = EmbeddedProvider(spec(name, "node0"))
+    with pytest.raises(CorralError) as caught:
+        up(one)
+    assert caught.value.node == "node0"
+    assert "podman logs" in caught.value.hint
+    assert caught.value.tail
+
+
+WORKER = """
+import asyncio, sys
+from corral.events import ignore
+from corral.providers.embedded import EmbeddedProvider
+from corral.spec.models import ClusterSpec
+
+async def main():
+    one = EmbeddedProvider(ClusterSpec.model_validate_json(sys.stdin.read()))
+    actions = one.plan(await one.observe())
+    await one.apply(actions, ignore)
+    print(",".join(a.action for a in actions), one.plan(await one.observe()), flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_killed_at_any_moment_it_converges_and_leaves_nothing(name: str) -> None:
+    wanted = spec(name)
+    asyncio.run(EmbeddedProvider(wanted).prepare(ignore))
+    chance = random.Random(SEED)
+    for _ in range(KILLS):
+        child = subprocess.Popen(
+            [sys.executable, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        )
+        assert child.stdin is not None
+        child.stdin.write(wanted.model_dump_json().encode())
+        child.stdin.close()
+        try:
+            child.wait(timeout=chance.uniform(0.2, 3.0))
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        one = EmbeddedProvider(wanted)
+        if chance.random() < 0.5:
+            up(one)
+            assert on(one, "node1", "true").ok
+        settle(name)
+        asyncio.run(one.destroy(ignore))
+        assert asyncio.run(one.leftovers()) == []
+
+
+def settle(cluster: str) -> None:
+    """Wait for podmans that a killed Corral had begun; they end by themselves."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        lines = out("ps", "-eo", "args").splitlines()
+        if not any(v.startswith("podman ") and f"corral-{cluster}" in v for v in lines):
+            return
+        os.sched_yield()
+    raise AssertionError("a podman of the killed process never ended")
+
+
+# "A machine": processes, mounts and network of its own; when its first process is killed all of
+# them are gone at once, like in a power cut. Its disk stays, /run as far as it is no tmpfs.
+BOX = """
+set -eu
+t=$1 run=$2; shift 2
+mount --make-rprivate /
+mkdir -p $t/disk/containers $t/disk/run $t/real
+mount --bind /var/lib/containers $t/real
+for m in $(grep -E ' (/var/lib/containers|/run/netns)' /proc/mounts | cut -d' ' -f2 | sort -r); do
+  umount -l $m
+done
+mount --bind $t/disk/containers /var/lib/containers
+for d in libpod containers runc crun netns; do
+  mkdir -p /run/$d $t/disk/run/$d
+  if [ $run = tmpfs ]; then mount -t tmpfs tmpfs /run/$d
+  else mount --bind $t/disk/run/$d /run/$d; fi
+done
+export CONTAINERS_STORAGE_CONF=$t/storage.conf
+ip link set lo up
+"$@"
+podman exec $CONTAINER sh -c 'cat /root/boots 2>/dev/null; echo boot >> /root/boots'
+podman exec $CONTAINER sh -c 'cat /shared/boots 2>/dev/null; echo shared >> /shared/boots'
+"""
+
+
+@pytest.mark.parametrize("run", ["tmpfs", "disk"])
+def test_power_cut(name: str, run: str, tmp_path: Path) -> None:
+    wanted = spec(name)
+    asyncio.run(EmbeddedProvider(wanted).prepare(ignore))
+    (tmp_path / "storage.conf").write_text(
+        textwrap.dedent(f"""\
+        [storage]
+        driver = "overlay"
+        graphroot = "/var/lib/containers/storage"
+        runroot = "/run/containers/storage"
+        [storage.options]
+        additionalimagestores = ["{tmp_path}/real/storage"]
+        """)
+    )
+
+    def boot() -> str:
+        done = subprocess.run(
+            [
+                *("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc"),
+                *("--kill-child=KILL", "sh", "-c", BOX, "sh", str(tmp_path), run),
+                *(sys.executable, "-c", WORKER),
+            ],
+            input=wanted.model_dump_json(),
+            env=os.environ | {"CONTAINER": f"corral-{name}-node1"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=180,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    try:
+        assert boot().split() == ["create,create", "()"]
+        assert boot().split() == ["start,start", "()", "boot", "shared"]
+        assert boot().split() == ["start,start", "()", "boot", "boot", "shared", "shared"]
+    finally:
+        shutil.rmtree(tmp_path / "disk", ignore_errors=True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("CORRAL_TEST_SLOW"), reason="CORRAL_TEST_SLOW is not set")
+def test_own_image(name: str, tmp_path: Path) -> None:
+    release = archive.parse_os_release(archive.OS_RELEASE.read_text())
+    suite = "trixie" if release["ID"] == "debian" else "noble"
+    sources = archive.for_suite(
+        archive.host_sources(), release["VERSION_CODENAME"], suite, {"": ("main",)}
+    )
+    own = f"localhost/{name}:own"
+    tar = tmp_path / "own.tar"
+    keyring = [f"--keyring={s.signed_by}" for s in sources if s.signed_by.startswith("/")]
+    out_args = ["mmdebstrap", "--variant=minbase", "--mode=root", "--include=apt", *keyring]
+    subprocess.run(
+        [*out_args, suite, str(tar), *(s.line() for s in sources)],
+        check=True, timeout=300, env=os.environ | {"TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    out("podman", "import", "--quiet", str(tar), own)
+    images = Images(Podman(machine.host_runtime()))
+    try:
+        one = EmbeddedProvider(spec(name, "node0", image=own))
+        assert up(one) == [Action.CREATE]
+        assert one.predict("node0").os_id == release["ID"]
+        seen = on(one, "node0", "systemctl is-system-running; cat /etc/hosts; apt-get -q update")
+        assert seen.ok
+        assert seen.stdout.startswith("running")
+        assert "localhost" in seen.stdout
+        asyncio.run(one.destroy(ignore))
+        (derived,) = (i for i in asyncio.run(images.listed()) if i.base and not i.used_by)
+        assert asyncio.run(images.remove(derived.reference)) == (derived.reference,)
+    finally:
+        asyncio.run(EmbeddedProvider(spec(name)).destroy(ignore))
+        subprocess.run(["podman", "rmi", "--force", own], check=False, capture_output=True)

@@ -1,0 +1,156 @@
+"""A podman that keeps its objects in memory and refuses every command it was not taught."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from corral.hosts.process import Ended
+
+HOST_KEY = "ssh-ed25519 " + "A" * 68
+
+
+def option(argv: Sequence[str], name: str) -> str:
+    return argv[list(argv).index(name) + 1]
+
+
+def options(argv: Sequence[str], name: str) -> list[str]:
+    return [argv[i + 1] for i, word in enumerate(argv) if word == name]
+
+
+def labels(argv: Sequence[str]) -> dict[str, str]:
+    return dict(pair.split("=", 1) for pair in options(argv, "--label"))
+
+
+@dataclass
+class FakePodman:
+    """State machine behind ``Podman(run=fake)``."""
+
+    containers: dict[str, dict[str, object]] = field(default_factory=dict)
+    networks: dict[str, dict[str, object]] = field(default_factory=dict)
+    volumes: dict[str, dict[str, str]] = field(default_factory=dict)
+    images: set[str] = field(default_factory=set)
+    calls: list[list[str]] = field(default_factory=list)
+    fail: dict[str, str] = field(default_factory=dict)
+    stdins: list[bytes] = field(default_factory=list)
+
+    async def __call__(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float) -> Ended:
+        await asyncio.sleep(0)
+        assert timeout > 0
+        assert argv[0] == "podman"
+        args = list(argv[1:])
+        if args[:1] == ["--runtime"]:
+            args = args[2:]
+        self.calls.append(args)
+        self.stdins.append(stdin)
+        verb = " ".join(args[:2]) if args[0] in ("network", "volume", "image") else args[0]
+        if verb in self.fail:
+            return Ended(125, b"", self.fail[verb].encode())
+        known: dict[str, Callable[[list[str]], Ended]] = {
+            "ps": self._ps,
+            "run": self._run,
+            "rm": self._rm,
+            "start": self._start,
+            "stop": lambda a: Ended(0, b"", b""),
+            "exec": lambda a: Ended(0, f"{HOST_KEY}\n".encode(), b""),
+            "inspect": self._inspect,
+            "network ls": self._network_ls,
+            "network exists": lambda a: Ended(0 if a[2] in self.networks else 1, b"", b""),
+            "network create": self._network_create,
+            "network rm": lambda a: self._drop(self.networks, a),
+            "volume ls": self._volume_ls,
+            "volume exists": lambda a: Ended(0 if a[2] in self.volumes else 1, b"", b""),
+            "volume create": self._volume_create,
+            "volume rm": lambda a: self._drop(self.volumes, a),
+            "image exists": lambda a: Ended(0 if a[2] in self.images else 1, b"", b""),
+            "logs": lambda a: Ended(0, b"last words", b""),
+        }
+        if verb not in known:
+            raise AssertionError(f"podman has no verb like this in the tests: {args}")
+        return known[verb](args)
+
+    def _wanted(self, args: list[str], have: dict[str, str]) -> bool:
+        pairs = [f.removeprefix("label=") for f in options(args, "--filter")]
+        return all(have.get(p.partition("=")[0]) == p.partition("=")[2] for p in pairs)
+
+    def _ps(self, args: list[str]) -> Ended:
+        assert "--all" in args
+        found = [c for c in self.containers.values() if self._wanted(args, c["Labels"])]  # type: ignore[arg-type]
+        if option(args, "--format") == "json":
+            return Ended(0, json.dumps(found).encode(), b"")
+        return Ended(0, "\n".join(str(c["Names"][0]) for c in found).encode(), b"")  # type: ignore[index]
+
+    def _run(self, args: list[str]) -> Ended:
+        name = option(args, "--name")
+        if name in self.containers:
+            return Ended(125, b"", b"the container name is already in use")
+        if option(args, "--network") not in self.networks:
+            return Ended(125, b"", b"unable to find network")
+        for volume in options(args, "--volume"):
+            if volume.partition(":")[0] not in self.volumes:
+                return Ended(125, b"", b"no such volume: podman would make one without a label")
+        if args[-1] not in self.images:
+            return Ended(125, b"", b"image not known")
+        identity = f"{len(self.calls):064x}"
+        self.containers[name] = {
+            "Id": identity,
+            "Names": [name],
+            "Labels": labels(args),
+            "State": "running",
+            "Pid": 1,
+        }
+        return Ended(0, identity.encode(), b"")
+
+    def _rm(self, args: list[str]) -> Ended:
+        assert "--force" in args
+        for name in args:
+            self.containers.pop(name, None)
+        return Ended(0, b"", b"")
+
+    def _start(self, args: list[str]) -> Ended:
+        self.containers[args[1]]["State"] = "running"
+        return Ended(0, b"", b"")
+
+    def _inspect(self, args: list[str]) -> Ended:
+        found = self.containers.get(args[-1])
+        if found is None:
+            return Ended(125, b"", b"no such object")
+        text = option(args, "--format")
+        text = text.replace("{{.Id}}", str(found["Id"]))
+        text = text.replace("{{.State.Status}}", str(found["State"]))
+        text = text.replace("{{.State.Running}}", str(found["State"] == "running").lower())
+        assert "{{" not in text, text
+        return Ended(0, text.encode(), b"")
+
+    def _network_ls(self, args: list[str]) -> Ended:
+        found = {n: v for n, v in self.networks.items() if self._wanted(args, v["labels"])}  # type: ignore[arg-type]
+        if option(args, "--format") == "json":
+            return Ended(0, json.dumps(list(found.values())).encode(), b"")
+        return Ended(0, "\n".join(found).encode(), b"")
+
+    def _network_create(self, args: list[str]) -> Ended:
+        subnet = option(args, "--subnet")
+        if any(subnet == n["subnets"][0]["subnet"] for n in self.networks.values()):  # type: ignore[index]
+            return Ended(125, b"", b"subnet is already used on the host or by another config")
+        self.networks[args[-1]] = {
+            "name": args[-1],
+            "subnets": [{"subnet": subnet}],
+            "labels": labels(args),
+        }
+        return Ended(0, b"", b"")
+
+    def _volume_ls(self, args: list[str]) -> Ended:
+        found = [n for n, have in self.volumes.items() if self._wanted(args, have)]
+        return Ended(0, "\n".join(found).encode(), b"")
+
+    def _volume_create(self, args: list[str]) -> Ended:
+        self.volumes[args[-1]] = labels(args)
+        return Ended(0, b"", b"")
+
+    @staticmethod
+    def _drop(have: dict[str, object], args: list[str]) -> Ended:  # type: ignore[type-arg]
+        for name in args[2:]:
+            have.pop(name, None)
+        return Ended(0, b"", b"")

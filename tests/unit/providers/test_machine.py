@@ -1,0 +1,160 @@
+"""Reading the machine that carries the nodes, and what podman left after a reboot of it."""
+
+from __future__ import annotations
+
+import ipaddress
+import resource
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.errors import Code, CorralError
+from corral.providers.embedded import machine, reboot
+from corral.providers.embedded.reboot import Places
+
+V1 = "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n"
+V2 = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"
+IDENTITY = "ab" * 32
+
+
+@pytest.mark.parametrize(
+    ("mounts", "mode"), [(V1, "v1"), (V1 + V2, "hybrid"), (V2, "v2"), ("proc /proc proc\n", "v2")]
+)
+def test_cgroups(mounts: str, mode: str) -> None:
+    assert machine.cgroup_mode(mounts) == mode
+
+
+def test_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert machine.runtime_options("v2") == ()
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert machine.runtime_options("hybrid") == ("--runtime", "runc")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(Path, "exists", lambda self: False)
+    with pytest.raises(CorralError) as caught:
+        machine.runtime_options("v1")
+    assert caught.value.code is Code.MISSING_TOOL
+
+
+@pytest.mark.parametrize(
+    ("hard", "want"),
+    [
+        ((20000, 96365, 32768), {"nofile": 20000, "nproc": 32768}),
+        ((1048576, 96365, 4194304), {"nofile": 524288, "nproc": 32768}),
+        (
+            (resource.RLIM_INFINITY, resource.RLIM_INFINITY, 4194304),
+            {"nofile": 524288, "nproc": 32768},
+        ),
+        ((1024, 500, 4194304), {"nofile": 1024, "nproc": 500}),
+    ],
+)
+def test_limits(hard: tuple[int, int, int], want: dict[str, int]) -> None:
+    assert machine.limits(*hard) == want
+
+
+@given(st.integers(512, 10**7), st.integers(1, 500))
+def test_shares_leave_the_host_a_quarter(total: int, nodes: int) -> None:
+    share = machine.memory_share(total, nodes)
+    assert share >= machine.LEAST_MIB
+    assert share == machine.LEAST_MIB or share * nodes <= total * machine.SHARED_PART
+
+
+def processor(socket: int, core: int) -> str:
+    return f"processor\t: 0\nphysical id\t: {socket}\ncore id\t\t: {core}\n\n"
+
+
+@pytest.mark.parametrize(
+    ("info", "count", "want"),
+    [
+        ("", 4, (4, 1, 4, 1)),
+        (processor(0, 0) + processor(0, 1), 2, (2, 1, 2, 1)),
+        ((processor(0, 0) + processor(0, 1)) * 2, 4, (4, 1, 2, 2)),
+        (processor(0, 0) + processor(1, 0), 2, (2, 2, 1, 1)),
+        (processor(0, 0) + processor(1, 0) + processor(1, 1), 3, (3, 1, 3, 1)),
+    ],
+)
+def test_cpus(info: str, count: int, want: tuple[int, ...]) -> None:
+    found = machine.cpus(info, count)
+    assert want == (found.cpus, found.sockets, found.cores_per_socket, found.threads_per_core)
+
+
+def test_routes() -> None:
+    text = (
+        "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
+        "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
+        "eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
+        "br\t0000A00A\t00000000\t0001\t0\t0\t0\t0000E0FF\t0\t0\t0\n"
+    )
+    assert [str(n) for n in machine.routes(text)] == ["192.0.2.0/24", "10.160.0.0/11"]
+
+
+def places(folder: Path) -> Places:
+    found = Places(
+        root=folder / "root",
+        runroot=folder / "runroot",
+        tmpdir=folder / "tmpdir",
+        ipam=folder / "ipam.db",
+        runtimes=(folder / "runc",),
+    )
+    (found.root / "overlay-containers" / IDENTITY).mkdir(parents=True)
+    (found.runroot / "overlay").mkdir(parents=True)
+    (found.tmpdir / "exits").mkdir(parents=True)
+    (folder / "runc" / IDENTITY).mkdir(parents=True)
+    (folder / "runc" / "theirs").mkdir(parents=True)
+    found.ipam.touch()
+    return found
+
+
+def process(proc: Path, *, cgroup: str = "0::/", cmdline: bytes = b"sleep\0") -> None:
+    (proc / "17").mkdir(parents=True)
+    (proc / "17" / "cgroup").write_text(cgroup)
+    (proc / "17" / "cmdline").write_bytes(cmdline)
+    (proc / "self").mkdir()
+
+
+def test_after_a_reboot_the_runtime_state_goes(tmp_path: Path) -> None:
+    found = places(tmp_path)
+    process(tmp_path / "proc")
+    assert reboot.clear(found, tmp_path / "proc")
+    assert not found.tmpdir.exists()
+    assert not found.runroot.exists()
+    assert [p.name for p in (tmp_path / "runc").iterdir()] == ["theirs"]
+    assert (found.root / "overlay-containers" / IDENTITY).exists()
+    assert found.ipam.exists(), "another podman's addresses may stand in it"
+    assert not reboot.clear(found, tmp_path / "proc"), "nothing more to do"
+
+
+def test_nothing_goes_while_a_container_or_conmon_lives(tmp_path: Path) -> None:
+    found = places(tmp_path)
+    process(tmp_path / "a", cgroup=f"0::/machine.slice/libpod-{IDENTITY}.scope/init.scope")
+    exits = str(found.tmpdir / "exits").encode()
+    process(tmp_path / "b", cmdline=b"conmon\0--exit-dir\0" + exits + b"\0")
+    for proc in ("a", "b"):
+        assert not reboot.clear(found, tmp_path / proc)
+    assert (tmp_path / "runc" / IDENTITY).exists()
+    assert found.tmpdir.exists()
+
+
+def test_a_dead_container_is_buried_and_a_living_one_not(tmp_path: Path) -> None:
+    found = places(tmp_path)
+    process(tmp_path / "alive", cgroup=f"4:memory:/libpod_parent/libpod-{IDENTITY}")
+    reboot.bury(found, IDENTITY, tmp_path / "alive")
+    assert not (found.tmpdir / "exits" / IDENTITY).exists()
+    process(tmp_path / "dead")
+    reboot.bury(found, IDENTITY, tmp_path / "dead")
+    assert (found.tmpdir / "exits" / IDENTITY).read_text() == "137"
+
+
+def test_places_follow_podmans_options() -> None:
+    assert Places.of(("podman", "--runtime", "runc")) == Places()
+    given_ = Places.of(("podman", "--root", "/a", "--runroot", "/b", "--tmpdir", "/c"))
+    assert (given_.root, given_.runroot, given_.tmpdir) == (Path("/a"), Path("/b"), Path("/c"))
+
+
+def test_a_process_is_matched_by_its_cgroup() -> None:
+    assert not machine.carries(1, IDENTITY)
+    assert not machine.carries(2**22 + 1, IDENTITY)
+    assert isinstance(machine.host_routes(), tuple)
+    assert all(isinstance(r, ipaddress.IPv4Network) for r in machine.host_routes())
