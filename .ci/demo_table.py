@@ -25,6 +25,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from corral.api import load
+from corral.cli.proofview import proof_view
+from corral.prove.model import Proof
 from corral.spec.nodes import fold
 
 RANKS = 3
@@ -141,6 +143,9 @@ def main(folder: Path, cluster_file: str) -> int:
     table.add_section()
     table.add_row("", verdict, f"{seconds:.1f}")
     console = Console(width=None if sys.stdout.isatty() else 100)
+    proof = answer(folder, "up").get("proof")
+    if proof and not proof["good"]:
+        console.print(*proof_view(Proof.from_dict(proof)), sep="\n")
     console.print(table)
     name = load(Path(cluster_file)).name
     todo = NEXT.format(corral=CORRAL, name=name) if good else AFTER_FAILURE

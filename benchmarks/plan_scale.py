@@ -82,10 +82,10 @@ ANSWERS: dict[type, Callable[[Any], str]] = {
     Hostname: lambda r: f"{r.name} {r.name}",
     Secret: lambda r: f"{'0' * 64} {r.mode} {r.owner}",
     Service: lambda r: "enabled running current",
-    UserAccount: lambda r: f"user {r.uid}:{r.uid}",
+    UserAccount: lambda r: f"passwd\n{r.name}:x:{r.uid}:{r.uid}:::",
     Database: lambda r: "ready",
     SlurmAccounts: lambda r: "\n".join(r.users),
-    Packages: lambda r: "",
+    Packages: lambda r: "\n".join(f"installed {n}" for n in r.names),
 }
 """What the probe of a machine that holds the resource prints."""
 

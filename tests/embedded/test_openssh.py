@@ -34,8 +34,9 @@ pytestmark = pytest.mark.embedded
 
 
 @pytest.fixture
-def sshd(tmp_path: Path) -> Iterator[Sshd]:
-    with served(tmp_path) as server:
+def sshd() -> Iterator[Sshd]:
+    # A short folder: the control socket's path must fit into it (pytest's own are too long).
+    with tempfile.TemporaryDirectory(prefix="cs") as folder, served(Path(folder)) as server:
         yield server
 
 
@@ -180,6 +181,27 @@ def test_killing_the_shared_connection_midway(sshd: Sshd) -> None:
             assert (result.stdout, result.stderr) == ("again\n", "")
         assert sshd.connections == logins + 1
         await node.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_connection_of_an_earlier_command_is_used_and_a_dead_one_replaced(sshd: Sshd) -> None:
+    async def scenario() -> None:
+        first = sshd.transport()
+        await first.run(sh("true"))
+        logins = sshd.connections
+        assert (await sshd.transport().run(sh("echo 2"))).stdout == "2\n"
+        assert sshd.connections == logins, "the second command logged in anew"
+        # The login on the node ends and nobody notices yet, as when a machine loses its power.
+        master = shared_pid(next((sshd.folder / "control").iterdir()))
+        os.kill(master, signal.SIGSTOP)
+        listing = ["pgrep", "-P", str(sshd.process.pid)]
+        for pid in subprocess.run(listing, capture_output=True, text=True).stdout.split():
+            os.kill(int(pid), signal.SIGKILL)
+        third = asyncio.create_task(sshd.transport().run(sh("echo 3")))
+        os.kill(master, signal.SIGCONT)
+        assert (await third).stdout == "3\n"
+        await sshd.transport().close()
 
     asyncio.run(scenario())
 

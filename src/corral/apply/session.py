@@ -56,7 +56,8 @@ class Look:
 class Session:
     """A cluster file with its providers and a fleet of the machines that run now.
 
-    Use ``async with await Session.open(spec) as session``: leaving it ends the SSH connections.
+    Use ``async with await Session.open(spec) as session``. SSH connections stay open for a minute
+    for the next command (ControlPersist); ``destroy`` ends them.
     """
 
     def __init__(self, spec: ClusterSpec, providers: Sequence[Provider]) -> None:
@@ -99,7 +100,7 @@ class Session:
         return self
 
     async def __aexit__(self, *raised: object) -> None:
-        await self.fleet.close()
+        """Nothing to end: the SSH connections stay a minute for the next command."""
 
     @property
     def pending(self) -> tuple[MachineAction, ...]:

@@ -32,8 +32,14 @@ __all__ = ["OpenSSH", "SshTarget"]
 SESSIONS: Final = 8
 CLOSE_S: Final = 5.0
 RETRY_S: Final = 0.2
+# A connection that is being opened has this many characters more in its socket's name.
+SUFFIX: Final = 6
 # ssh gives up by itself after ConnectTimeout; authentication may hang for longer than that.
 LOGIN_S: Final = 20.0
+
+
+class _InheritedError(Exception):
+    """A connection that another process opened did not take the script."""
 
 
 class OpenSSH:
@@ -49,7 +55,8 @@ class OpenSSH:
     def __init__(self, node: str, target: SshTarget, control_dir: Path) -> None:
         self._node = node
         self._target = target
-        self._control = control_path(control_dir, target.control_name(node, secrets.token_hex(8)))
+        self._control = control_path(control_dir, target.control_name(node))
+        self._trusted = False
         self._opening = asyncio.Lock()
         self._sessions = asyncio.Semaphore(SESSIONS)
 
@@ -80,28 +87,42 @@ class OpenSSH:
             CorralError: UNREACHABLE, HOST_KEY_CHANGED, TIMED_OUT, or COMMAND_FAILED (it printed
                 more than ``process.MAX_OUTPUT`` bytes and there is no ``on_line``).
         """
-        frame = Frame.of(script, stdin)
-        lines = Lines(frame, on_line)
         async with self._sessions:
             try:
-                async with asyncio.timeout(timeout):
-                    await self._open()
-                    ended = await process.run(
-                        [*self._ssh(), self._target.remote],
-                        stdin=frame.payload,
-                        timeout=timeout,
-                        feed=lines.feed,
-                        rolling=on_line is not None,
-                    )
-            except TimeoutError as error:
-                if not lines.began:
-                    await self._abandon()
-                raise self._late(timeout, began=lines.began) from error
-            except CorralError as error:
-                error.node = self._node
-                raise
+                return await self._once(script, stdin, timeout, on_line)
+            except _InheritedError:
+                # Another process's connection, dead since: its machine was restarted, say.
+                return await self._once(script, stdin, timeout, on_line)
+
+    async def _once(
+        self, script: Script, stdin: bytes, timeout: float, on_line: OnLine | None
+    ) -> Result:
+        frame = Frame.of(script, stdin)
+        lines = Lines(frame, on_line)
+        inherited = False
+        try:
+            async with asyncio.timeout(timeout):
+                inherited = await self._open()
+                ended = await process.run(
+                    [*self._ssh(), self._target.remote],
+                    stdin=frame.payload,
+                    timeout=timeout,
+                    feed=lines.feed,
+                    rolling=on_line is not None,
+                )
+        except TimeoutError as error:
+            if not lines.began:
+                await self._abandon()
+            raise self._late(timeout, began=lines.began) from error
+        except CorralError as error:
+            error.node = self._node
+            raise
         if not lines.began:
+            if inherited:
+                await self._abandon()
+                raise _InheritedError
             raise self._failure(ended)
+        self._trusted = True
         return frame.read(self._node, ended.out, ended.err, ended.status)
 
     async def connect(self, *, within: float = 0.0) -> None:
@@ -131,17 +152,25 @@ class OpenSSH:
             await self._tell("exit")
         self._control.unlink(missing_ok=True)
 
-    def _ssh(self, *, opens: bool = False) -> list[str]:
-        return self._target.arguments(self._node, self._control, opens=opens)
+    def _ssh(self) -> list[str]:
+        return self._target.arguments(self._node, self._control, opens=False)
 
-    async def _open(self) -> None:
-        """Have the shared connection up; only one caller at a time starts it."""
+    async def _open(self) -> bool:
+        """Have the shared connection up; only one caller of this process at a time starts it.
+
+        It is made under a name of its own and then renamed: so two processes that open at once
+        never write to one socket, and the connection that loses its name ends by itself.
+
+        Returns:
+            True when it is another process's, and nothing has come through it here yet.
+        """
         async with self._opening:
             if answers(self._control):
-                return
+                return not self._trusted
             self._control.unlink(missing_ok=True)
             limit = self._target.connect_timeout + LOGIN_S
-            argv = self._ssh(opens=True)
+            mine = self._control.with_name(f"{self._control.name}{secrets.token_hex(SUFFIX // 2)}")
+            argv = self._target.arguments(self._node, mine, opens=True)
             try:
                 # -f: ssh goes to the background once it is logged in, so its end says "up".
                 ended = await process.run(["ssh", "-N", "-f", *argv[1:]], timeout=limit)
@@ -149,6 +178,9 @@ class OpenSSH:
                 raise self._late(limit, began=False) from error
             if ended.status != 0:
                 raise self._failure(ended)
+            mine.replace(self._control)
+            self._trusted = True
+            return False
 
     async def _abandon(self) -> None:
         """Let the next run open a new connection: this one did not even start a script.
@@ -207,10 +239,10 @@ def control_path(folder: Path, name: str) -> Path:
         CorralError: USAGE, the folder belongs to somebody else or others may enter it.
     """
     path = folder.absolute() / name
-    if len(os.fsencode(path)) > MAX_CONTROL_PATH:
+    if len(os.fsencode(path)) + SUFFIX > MAX_CONTROL_PATH:
         runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
         path = runtime.absolute() / f"corral-ssh-{os.getuid()}" / name
-    if len(os.fsencode(path)) > MAX_CONTROL_PATH:
+    if len(os.fsencode(path)) + SUFFIX > MAX_CONTROL_PATH:
         raise CorralError(
             Code.USAGE,
             f"{path.parent} is too long a path for ssh's control sockets",

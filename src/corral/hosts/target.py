@@ -1,4 +1,4 @@
-"""Where a node is reached by SSH, and the client's command line that follows from it. Pure."""
+"""Where a node is reached by SSH, and the client's command line that follows from it."""
 
 from __future__ import annotations
 
@@ -85,10 +85,20 @@ class SshTarget:
         shell = f"/bin/sh -c {shlex.quote(REMOTE)}"
         return f"exec {shell}" if self.user == "root" else f"exec sudo -n -- {shell}"
 
-    def control_name(self, node: str, salt: str) -> str:
-        """A short name for the control socket; the salt keeps two users of it apart."""
-        text = "\0".join((node, salt, repr(self)))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+    def control_name(self, node: str) -> str:
+        """A short name for the control socket: the same for the same node reached the same way.
+
+        So the next command finds the connection of the last one (it stays for PERSIST_S). A node
+        that shows another host key is another node.
+        """
+        text = "\0".join((node, repr(self), self._pinned(node)))
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+    def _pinned(self, node: str) -> str:
+        if self.known_hosts is None or not self.known_hosts.is_file():
+            return ""
+        lines = self.known_hosts.read_text(errors="replace").splitlines()
+        return "\n".join(line for line in lines if line.partition(" ")[0] == node)
 
     def arguments(self, node: str, control: Path, *, opens: bool) -> list[str]:
         """``ssh`` and all its options up to the address.

@@ -37,28 +37,28 @@ class UserAccount:
         return ()
 
     def probe(self) -> Script:
-        """``uid gid`` of the user, and who else holds the wanted ids."""
+        """Entries of the name and of the number, of users and then of groups."""
         return sh(
-            'u=$(getent passwd {name} | cut -d: -f3,4); echo "user ${{u:-absent}}"; '
-            'g=$(getent group {name} | cut -d: -f3); echo "group ${{g:-absent}}"; '
-            'echo "uid $(getent passwd {uid} | cut -d: -f1)"; '
-            'echo "gid $(getent group {uid} | cut -d: -f1)"',
+            "echo passwd; getent passwd {name} {uid}; echo group; getent group {name} {uid}",
             name=self.name,
             uid=self.uid,
         )
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Make the user, or move it to the wanted ids; refuses to take an id from another."""
-        found = {k: v for k, _, v in (line.partition(" ") for line in seen.text.splitlines())}
-        if found.get("user") == f"{self.uid}:{self.uid}":
+        users, groups = _entries(seen.text)
+        wanted = f"{self.uid}:{self.uid}"
+        before = users.get(self.name, "")
+        if before == wanted:
             return None
-        exists = found.get("user", "absent") != "absent"
-        before = found.get("user", "") if exists else ""
-        summary = f"{'renumber' if exists else 'make'} user {self.name} ({self.uid})"
-        taken = [k for k in ("uid", "gid") if found.get(k) and found[k] != self.name]
-        script = self._refuse(found[taken[0]]) if taken else self._make(exists, found)
-        impact = Impact.RESTART if exists else Impact.NONE
-        return Change(self.id, summary, before, f"{self.uid}:{self.uid}", script, impact)
+        summary = f"{'renumber' if before else 'make'} user {self.name} ({self.uid})"
+        number = str(self.uid)
+        others = [n for n, ids in users.items() if ids.partition(":")[0] == number]
+        others += [n for n, gid in groups.items() if gid == number]
+        taken = [n for n in others if n != self.name]
+        script = self._refuse(taken[0]) if taken else self._make(bool(before), self.name in groups)
+        impact = Impact.RESTART if before else Impact.NONE
+        return Change(self.id, summary, before, wanted, script, impact)
 
     def _refuse(self, other: str) -> Script:
         return sh(
@@ -67,10 +67,10 @@ class UserAccount:
             "give one of them another id",
         )
 
-    def _make(self, exists: bool, found: dict[str, str]) -> Script:
+    def _make(self, exists: bool, has_group: bool) -> Script:
         group = (
             sh("groupmod -g {uid} {name}", uid=self.uid, name=self.name)
-            if found.get("group", "absent") != "absent"
+            if has_group
             else sh("groupadd -g {uid} {name}", uid=self.uid, name=self.name)
         )
         if exists:
@@ -90,3 +90,17 @@ class UserAccount:
             shell=self.shell,
             name=self.name,
         )
+
+
+def _entries(text: str) -> tuple[dict[str, str], dict[str, str]]:
+    """``uid:gid`` of the users and gid of the groups that the probe printed, by name."""
+    users: dict[str, str] = {}
+    groups: dict[str, str] = {}
+    into = users
+    for line in text.splitlines():
+        fields = line.split(":")
+        if line == "group":
+            into = groups
+        elif len(fields) > 3:  # noqa: PLR2004  # name:password:id:...
+            into[fields[0]] = ":".join(fields[2:4]) if into is users else fields[2]
+    return users, groups

@@ -33,17 +33,19 @@ class Packages:
         return ()
 
     def probe(self) -> Script:
-        """The names that are not installed, one a line."""
+        """``status name`` of each package that dpkg knows, one a line."""
         return sh(
-            "i=\" $(dpkg-query -W -f '${{db:Status-Status}} ${{Package}}\\n' {names} 2>/dev/null "
-            "| sed -n 's/^installed //p' | tr '\\n' ' ') \"; "
-            'for p in {names}; do case "$i" in *" $p "*) ;; *) echo "$p";; esac; done',
-            names=self.names,
+            "dpkg-query -W -f '${{db:Status-Status}} ${{Package}}\\n' {names}", names=self.names
         )
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Install what is missing; services they bring are not started by the package."""
-        missing = tuple(n for n in seen.text.split() if n in self.names)
+        installed = {
+            line.partition(" ")[2]
+            for line in seen.text.splitlines()
+            if line.startswith("installed ")
+        }
+        missing = tuple(n for n in self.names if n not in installed)
         if not missing:
             return None
         return Change(

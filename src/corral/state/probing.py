@@ -19,7 +19,7 @@ def probe_script(resources: Sequence[Resource]) -> Script:
     """One read-only script that answers for all resources, in their order."""
     return join(
         sh(
-            "( {probe} ) 2>/dev/null </dev/null; printf '\\n{mark} %d\\n' $?",
+            "{{ {probe}; }} 2>/dev/null </dev/null; printf '\\n{mark} %d\\n' $?",
             probe=r.probe(),
             mark=Script(MARK),
         )

@@ -46,13 +46,13 @@ class Service:
     def probe(self) -> Script:
         """Three words: enabled?, running?, started with the inputs of now?"""
         return sh(
-            "{stamp}; u=$(systemctl show -p ActiveState -p UnitFileState {unit}); "
+            "{now}; u=$(systemctl show -p ActiveState -p UnitFileState {unit}); "
             "e=${{u##*UnitFileState=}}; e=${{e%%[!a-z-]*}}; "
             'case "$u" in *ActiveState=active*|*ActiveState=activating*|*ActiveState=reloading*) '
             "a=running;; *) a=stopped;; esac; "
-            '{{ read -r s < {path}; }} 2>/dev/null; [ "$s" = "$now" ] && s=current || s=stale; '
+            's=$(cat {path}); [ "$s" = "$now" ] && s=current || s=stale; '
             'echo "${{e:-absent}} $a $s"',
-            stamp=self._now(),
+            now=self._now(),
             unit=f"{self.unit}.service",
             path=self._stamp,
         )
@@ -87,10 +87,8 @@ class Service:
         return f"{STAMPS}/{self.unit}"
 
     def _now(self) -> Script:
-        return sh(
-            "now=$(cat /dev/null {inputs} 2>/dev/null | sha256sum); now=${{now%% *}}",
-            inputs=self.inputs,
-        )
+        # /dev/null: without a file sha256sum would read stdin.
+        return sh("now=$(sha256sum /dev/null {inputs} 2>/dev/null)", inputs=self.inputs)
 
     def _restart(self) -> Script:
         # reset-failed: a unit that failed too often within its start limit would refuse.

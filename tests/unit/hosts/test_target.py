@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,31 +104,43 @@ def test_remote_command() -> None:
     assert SshTarget("a", user="ubuntu").remote.startswith("exec sudo -n -- /bin/sh -c '")
 
 
-def test_control_names_differ() -> None:
+def test_control_names_differ(tmp_path: Path) -> None:
+    known = tmp_path / "known_hosts"
+    known.write_text("a ssh-ed25519 AAAA\nb ssh-ed25519 BBBB\n")
+    pinned = replace(PINNED, known_hosts=known)
     names = {
-        PINNED.control_name("a", "1"),
-        PINNED.control_name("b", "1"),
-        PINNED.control_name("a", "2"),
-        replace(PINNED, port=1).control_name("a", "1"),
+        PINNED.control_name("a"),
+        PINNED.control_name("b"),
+        replace(PINNED, port=1).control_name("a"),
+        pinned.control_name("a"),
     }
     assert len(names) == 4
-    assert {len(name) for name in names} == {16}
+    assert {len(name) for name in names} == {10}
+    before = pinned.control_name("a"), pinned.control_name("b")
+    known.write_text("a ssh-ed25519 CCCC\nb ssh-ed25519 BBBB\n")
+    assert pinned.control_name("a") != before[0], "another host key is another machine"
+    assert pinned.control_name("b") == before[1]
 
 
 def test_control_folder(tmp_path: Path) -> None:
-    path = control_path(tmp_path / "c", "x" * 16)
+    path = control_path(tmp_path / "c", "x" * 10)
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert path.parent.stat().st_uid == os.getuid()
     path.parent.chmod(0o755)
     with pytest.raises(CorralError, match="not a folder of yours alone"):
-        control_path(path.parent, "x" * 16)
+        control_path(path.parent, "x" * 10)
 
 
-def test_a_control_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
+def test_a_control_folder_that_is_a_link_is_refused() -> None:
+    with tempfile.TemporaryDirectory(prefix="ct") as folder:
+        refuse_a_link(Path(folder))
+
+
+def refuse_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with pytest.raises(CorralError, match="not a folder of yours alone"):
-        control_path(tmp_path / "link", "x" * 16)
+        control_path(tmp_path / "link", "x" * 10)
 
 
 def test_a_long_control_folder_gives_way_to_a_short_one(
@@ -136,17 +149,18 @@ def test_a_long_control_folder_gives_way_to_a_short_one(
     long = tmp_path / ("x" * MAX_CONTROL_PATH)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     if len(str(tmp_path)) < MAX_CONTROL_PATH - 40:
-        path = control_path(long, "x" * 16)
+        path = control_path(long, "x" * 10)
         assert path.parent == tmp_path / f"corral-ssh-{os.getuid()}"
         assert path.parent.stat().st_mode & 0o777 == 0o700
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
     with pytest.raises(CorralError, match="too long a path"):
-        control_path(long, "x" * 16)
+        control_path(long, "x" * 10)
     assert not long.exists()
 
 
-def test_two_transports_of_one_node_do_not_share_a_connection(tmp_path: Path) -> None:
+def test_the_next_command_finds_the_connection_of_the_last_one(tmp_path: Path) -> None:
     one, two = (OpenSSH("node0", PINNED, tmp_path / "c") for _ in range(2))
     assert one.node == two.node == "node0"
     assert one.target is PINNED
-    assert one._control != two._control
+    assert one._control == two._control
+    assert OpenSSH("node1", PINNED, tmp_path / "c")._control != one._control

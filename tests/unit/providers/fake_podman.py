@@ -53,6 +53,7 @@ class FakePodman:
             "run": self._run,
             "rm": self._rm,
             "start": self._start,
+            "kill": self._kill,
             "stop": lambda a: Ended(0, b"", b""),
             "exec": lambda a: Ended(0, f"{HOST_KEY}\n".encode(), b""),
             "inspect": self._inspect,
@@ -107,6 +108,13 @@ class FakePodman:
         assert "--force" in args
         for name in args:
             self.containers.pop(name, None)
+        return Ended(0, b"", b"")
+
+    def _kill(self, args: list[str]) -> Ended:
+        assert args[1:3] == ["--signal", "KILL"]
+        for name in args[3:]:
+            if name in self.containers:
+                self.containers[name]["State"] = "exited"
         return Ended(0, b"", b"")
 
     def _start(self, args: list[str]) -> Ended:

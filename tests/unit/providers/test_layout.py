@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import ipaddress
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ from corral.hosts.process import Ended
 from corral.providers.base import Action, MachineAction
 from corral.providers.embedded import access, containers, deriving, layout, recipe
 from corral.providers.embedded.image import Images
-from corral.providers.embedded.podman import Podman
+from corral.providers.embedded.podman import Podman, subnets
 from corral.providers.ssh import SshProvider
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
@@ -83,7 +84,7 @@ def sh(script: str, *args: str, stdin: str = "") -> subprocess.CompletedProcess[
     [
         containers.entry(0),
         containers.entry(8),
-        containers.enrol(["/shared", "/a b/$(touch x)"]),
+        containers.enrol("n0", ["/shared", "/a b/$(touch x)"]),
         recipe.EARLY,
         recipe.late(recipe.RECIPES["debian"]),
         recipe.late(recipe.RECIPES["ubuntu"]),
@@ -241,3 +242,20 @@ def test_ssh_provider_has_nothing_to_do() -> None:
         asyncio.run(one.apply([MachineAction("n0", Action.CREATE, "")], lambda event: None))
     with pytest.raises(CorralError):
         one.address("nobody")
+
+
+def test_networks_of_old_and_new_podman() -> None:
+    new = {"name": "a", "subnets": [{"subnet": "10.0.1.0/24"}, {"subnet": "fd00::/64"}]}
+    assert subnets(new) == ("a", ["10.0.1.0/24", "fd00::/64"])
+    assert subnets({"name": "host"}) == ("host", [])
+    bridge = base64.b64encode(b'{"ipam": {"ranges": [[{"subnet": "10.88.0.0/16"}]]}}').decode()
+    other = base64.b64encode(b'{"type": "portmap"}').decode()
+    old = {"Name": "podman", "Plugins": [{"Bytes": bridge}, {"Bytes": other}]}
+    assert subnets(old) == ("podman", ["10.88.0.0/16"])
+
+
+def test_enrol_writes_nothing_outside_the_node() -> None:
+    script = containers.enrol("surely-not-this-machine", [])
+    done = sh(script, stdin=KEY + "\n")
+    assert done.returncode == 4
+    assert "this is not the node" in done.stderr

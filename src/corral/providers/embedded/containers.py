@@ -105,9 +105,11 @@ def entry(gpus: int) -> Script:
     )
 
 
-def enrol(mounts: Sequence[str]) -> Script:
+def enrol(node: str, mounts: Sequence[str]) -> Script:
     """Let the public key on stdin in, and print the node's own host key.
 
+    First it makes sure to be in the node: a podman that itself runs in a chroot enters the host's
+    root by ``exec`` (seen with podman 4.9 and 5.4, runc), and the key would open the host.
     A fresh volume belongs to root with mode 755; users need to write below it.
     """
     shared = [
@@ -116,9 +118,12 @@ def enrol(mounts: Sequence[str]) -> Script:
     return join(
         [
             sh(
+                'if [ "$(cat /etc/hostname)" != {node} ]; then\n'
+                'echo "this is not the node but $(cat /etc/hostname)" >&2; exit 4\nfi\n'
                 "set -e; umask 077; mkdir -p /root/.ssh; IFS= read -r k\n"
                 "f=/root/.ssh/authorized_keys; touch $f\n"
-                'grep -qxF -e "$k" $f || printf \'%s\\n\' "$k" >> $f'
+                'grep -qxF -e "$k" $f || printf \'%s\\n\' "$k" >> $f',
+                node=node,
             ),
             *shared,
             sh(

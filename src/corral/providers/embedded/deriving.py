@@ -116,7 +116,7 @@ async def derive(podman: Podman, image: str, name: str, emit: Emit) -> str:
         text = await podman.text("commit", "--quiet", *changes, work, timeout=DERIVE_S)
         return text.strip().removeprefix("sha256:")
     finally:
-        await podman.ended("rm", "--force", "--ignore", "--time", "0", work)
+        await podman.ended("rm", "--force", "--ignore", work)
 
 
 async def sweep(podman: Podman) -> None:
@@ -125,7 +125,7 @@ async def sweep(podman: Podman) -> None:
         "ps", "--all", "--filter", f"label={BUILD_LABEL}", "--format", "{{.Names}}"
     )
     if text.split():
-        await podman.ended("rm", "--force", "--ignore", "--time", "0", *text.split())
+        await podman.ended("rm", "--force", "--ignore", *text.split())
 
 
 def _tail(output: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol, cast
@@ -133,6 +134,8 @@ _CAUSES: Final = (
     ("cgroups v1 not supported", "install runc: crun refuses hybrid cgroups"),
     ("executable file `runc` not found", "apt install runc (as root)"),
     ("permission denied", "run Corral as root or by sudo: embedded nodes need it"),
+    ("unable to execute nft", "apt install nftables (as root)"),
+    ("this is not the node", "podman exec enters another root: do not run Corral in a chroot"),
     ("netavark", "check that iptables works here and that the kernel has bridge and veth"),
 )
 
@@ -141,3 +144,20 @@ def _known(tail: str) -> str:
     """The cause of a failure that was seen before, "" when there is none."""
     low = tail.lower()
     return next((hint for sign, hint in _CAUSES if sign in low), "")
+
+
+def subnets(network: Fields) -> tuple[str, list[str]]:
+    """Name and subnets of a record of ``network ls``.
+
+    Podman 3.4 (Ubuntu 22.04) prints CNI's own configuration, in which the subnets stand in base64.
+    """
+    if "name" in network:
+        return str(network["name"]), [str(s["subnet"]) for s in network.get("subnets") or ()]
+    found: list[str] = []
+    for plugin in network.get("Plugins") or ():
+        try:
+            ranges = json.loads(base64.b64decode(plugin["Bytes"]))["ipam"]["ranges"]
+        except (KeyError, ValueError):
+            continue  # a plugin without addresses, such as portmap
+        found += [str(one["subnet"]) for group in ranges for one in group]
+    return str(network["Name"]), found

@@ -140,7 +140,8 @@ class EmbeddedProvider:
 
     async def _remove(self, node: str, access: Access) -> None:
         name = layout.container(self.cluster, node)
-        await self._podman.text("rm", "--force", "--ignore", "--time", "0", name, node=node)
+        await removal.kill(self._podman, name)
+        await self._podman.text("rm", "--force", "--ignore", name, node=node)
         access.unpin(node)
 
     async def _bring_up(
@@ -181,14 +182,19 @@ class EmbeddedProvider:
     async def _enrol(self, node: str, access: Access, key: str) -> None:
         name = layout.container(self.cluster, node)
         identity = await self._podman.text("inspect", "--format", "{{.Id}}", name, node=node)
-        script = containers.enrol(self._mounts)
-        host_key = await self._podman.text(
-            *("exec", "--interactive", name, "/bin/sh", "-c", script),
-            stdin=f"{key}\n".encode(),
-            node=node,
-            what="the node's first key could not be put in",
-            hint=f"look at what it printed: podman logs {name}",
-        )
+        script = containers.enrol(node, self._mounts)
+        try:
+            host_key = await self._podman.text(
+                *("exec", "--interactive", name, "/bin/sh", "-c", script),
+                stdin=f"{key}\n".encode(),
+                node=node,
+                what="the node's first key could not be put in",
+                hint=f"look at what it printed: podman logs {name}",
+            )
+        except CorralError as error:
+            last = await seeing.last_lines(self._podman, name)
+            error.tail = "\n".join(text for text in (error.tail, last) if text)
+            raise
         access.pin(node, host_key.strip(), identity.strip())
 
     async def _answers(self, node: str) -> None:

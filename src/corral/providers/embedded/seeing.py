@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from corral.errors import Code, CorralError
 from corral.providers.base import Machine, Observed
 from corral.providers.embedded import layout, machine, reboot
-from corral.providers.embedded.podman import Fields, Podman
+from corral.providers.embedded.podman import Fields, Podman, subnets
 from corral.spec.nodes import Node
 
 Network = ipaddress.IPv4Network
@@ -99,15 +99,14 @@ def _machine(fields: Fields, pinned: Mapping[str, str]) -> Machine:
 def _network(
     cluster: str, nodes: int, networks: Iterable[Fields], routes: Iterable[Network]
 ) -> Network:
-    subnets = {
-        str(n["name"]): [ipaddress.ip_network(s["subnet"]) for s in n.get("subnets") or ()]
-        for n in networks
+    known = {
+        name: [found for text in given if isinstance(found := ipaddress.ip_network(text), Network)]
+        for name, given in map(subnets, networks)
     }
-    own = subnets.get(layout.network(cluster))
-    if own and isinstance(own[0], Network):
+    own = known.get(layout.network(cluster))
+    if own:
         return own[0]
-    used = [s for found in subnets.values() for s in found if isinstance(s, Network)]
-    return layout.subnet(cluster, nodes, [*used, *routes])
+    return layout.subnet(cluster, nodes, [*(n for nets in known.values() for n in nets), *routes])
 
 
 async def runs(podman: Podman, name: str) -> bool:
