@@ -63,7 +63,7 @@ need_packages() {
 # Prints a Python >= 3.11 that can make virtual environments.
 find_python() {
   local name
-  for name in python3 /usr/bin/python3 python3.14 python3.13 python3.12 python3.11; do
+  for name in /usr/bin/python3 python3 python3.14 python3.13 python3.12 python3.11; do
     if "$name" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
     then command -v "$name" && return 0; fi
   done
@@ -71,6 +71,11 @@ find_python() {
 }
 
 need_python() {
+  # The distribution's Python is built with profile and link-time optimisation: corral starts a
+  # quarter faster with it than with one from a plain ./configure, as version managers make them.
+  if [ "$(id -u)" = 0 ] && ! installed python3-venv &&
+    /usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+  then need_packages python3-venv; fi
   find_python >/dev/null && return 0
   # Ubuntu 22.04's python3 is 3.10; 3.11 stands beside it in universe.
   case "$(. /etc/os-release && printf '%s' "$ID$VERSION_ID")" in

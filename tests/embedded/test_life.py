@@ -16,6 +16,7 @@ from corral.errors import Code, CorralError
 from corral.events import Event, Kind
 from corral.hosts.quote import sh
 from corral.hosts.state_dir import state_dir
+from corral.prove.model import Verdict
 from corral.spec.models import ClusterSpec, Slurm
 from corral.state.base import Impact
 
@@ -164,6 +165,9 @@ def test_munge_and_no_accounting_and_no_rest(small: Callable[..., ClusterSpec]) 
     shown = live.run("node0", sh("scontrol show config | grep -i ^AuthType; srun -N2 hostname"))
     assert "auth/munge" in shown.stdout
     assert {"node0", "node1"} <= set(shown.stdout.split())
+    proof = asyncio.run(api.prove(spec))
+    assert [r.check for r in proof.results if r.verdict is Verdict.FAIL] == []
+    assert proof.count(Verdict.PASS) >= 12  # accounting and REST are not declared: skipped
     units = live.run("node0", sh("systemctl is-active munge slurmdbd slurmrestd mariadb")).stdout
     assert units.split() == ["active", "inactive", "inactive", "inactive"]
 
