@@ -14,18 +14,18 @@ from corral.spec.schema import json_schema
 from corral.spec.template import init_text
 
 
-def lint(path: Path) -> tuple[Finding, ...]:
+def lint(path: Path | str) -> tuple[Finding, ...]:
     """All that is wrong with a cluster file; raises nothing."""
-    return load_file(path).findings
+    return load_file(Path(path)).findings
 
 
-def load(path: Path) -> ClusterSpec:
+def load(path: Path | str) -> ClusterSpec:
     """Read a cluster file that must be good.
 
     Raises:
         SpecInvalidError: it has errors, all of them in ``findings``, or there is no such file.
     """
-    return load_or_raise(path)
+    return load_or_raise(Path(path))
 
 
 def rehearsal(spec: ClusterSpec) -> tuple[ClusterSpec, tuple[str, ...]]:
