@@ -115,7 +115,7 @@ BREAKS = (
         "smoke.nodes",
         "a drained node",
         {CTL: sh("scontrol update nodename=node2 state=drain reason='loose cable'")},
-        {CTL: sh("scontrol update nodename=node2 state=resume")},
+        {CTL: join([sh("scontrol update nodename=node2 state=resume"), SETTLED])},
         "loose cable",
     ),
     Break(
@@ -239,9 +239,9 @@ BREAKS = (
     ),
     conf(
         "isolation.memory",
-        "ConstrainRAMSpace=no",
+        "ConstrainRAMSpace=no",  # and of swap: either limit kills
         "/etc/slurm/cgroup.conf",
-        "s/ConstrainRAMSpace=yes/ConstrainRAMSpace=no/",
+        r"s/Constrain\(RAM\|Swap\)Space=yes/Constrain\1Space=no/",
         "256 MiB though it asked for 64",
     ),
     conf(

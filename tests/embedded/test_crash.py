@@ -126,7 +126,7 @@ def test_killed_in_the_middle_of_the_first_apply(name: str, sample: int) -> None
     Here the machine that is being changed loses its power, too: the script on it is cut off in
     the middle of the change.
     """
-    at = random.Random(SEED + sample).randrange(4, 48)
+    at = random.Random(SEED + sample).randrange(4, 34)
     status, begun = up(name, at)
     assert status == signal.SIGKILL
     node = begun[-1].partition(" ")[2]

@@ -38,7 +38,7 @@ def everything() -> dict[str, set[str]]:
         "processes": {
             p for p in lines("ps", "-eo", "args") if p.startswith(("conmon", "ssh ", "/sbin/init"))
         },
-        "files": {str(p) for p in state_dir().rglob("*")},
+        "files": {str(p) for p in (state_dir() / "clusters").glob(f"*-{os.getpid()}/**/*")},
         "sockets": {str(p) for p in Path("/tmp").glob("corral-ssh-*/*")},
     }
 
@@ -120,6 +120,8 @@ def test_a_change_of_the_file_reloads_and_does_not_kill_jobs(cluster: Live) -> N
     submit = "cd /tmp && timeout 30 sbatch --parsable -t 5 -o /dev/null --wrap 'sleep 120'"
     job = cluster.run("node0", sh("runuser -u corral -- sh -c {s}", s=submit)).stdout.strip()
     assert job.isdigit()
+    runs = f"until squeue -h -o %T -j {job} | grep -q RUNNING; do sleep 0.2; done"
+    assert cluster.run("node0", sh("timeout 60 sh -c {r}", r=runs)).ok
     partition = {"name": "short", "groups": ("cpu",), "max_time": "1:00:00"}
     data = cluster.spec.model_dump()
     data["partitions"] = [*data["partitions"], partition]

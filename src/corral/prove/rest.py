@@ -15,6 +15,7 @@ from corral.prove.survey import survey
 PORT: Final = 6820
 LISTENING: Final = "0A"
 IPV4: Final = 8  # hex digits
+SERVER_ERROR = 500
 OK, BAD = 200, 400  # HTTP: an answer; from BAD on a refusal or an error
 REFUSED: Final = frozenset({401, 403, 511})  # 511: a forged token, refused by slurmctld (24.11)
 # The token comes by stdin and goes out in a header: never in an argument list, never printed.
@@ -110,11 +111,16 @@ def judge_refuses(text: str, shown: Evidence) -> Judgement:
     """Without a token, and with a forged one, nothing comes."""
     found = parse_answers(text)
     problems: list[str] = []
+    code, has, _ = found.get("token", (0, False, ""))
+    # 23.11 turns slurmctld's refusal of a forged token into "500 Unable to connect to database".
+    # That counts only where a good token gets its answer from the same slurmrestd.
+    forged = REFUSED | {SERVER_ERROR} if code == OK and has else REFUSED
+    refused = {"none": REFUSED, "wrong": forged}
     for what, words in (("none", "without a token"), ("wrong", "with a forged token")):
         code, has, error = found.get(what, (0, False, "no answer"))
         if has or OK <= code < BAD:
             problems.append(f"a request {words} is answered ({code})")
-        elif code not in REFUSED:
+        elif code not in refused[what]:
             problems.append(f"a request {words} is not refused but got {code} {error}".rstrip())
     return verdict_of(problems, "requests without a valid token are refused", shown)
 
