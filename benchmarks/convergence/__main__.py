@@ -89,11 +89,12 @@ async def on_all(inventory: peers.Inventory, script: str) -> list[str]:
     return [a.stdout if isinstance(a, Result) else str(a) for a in answers.values()]
 
 
-def timed(engine: str, inventory: peers.Inventory, venv: Path) -> float:
+def timed(engine: str, inventory: peers.Inventory, venv: Path, *, idle: bool) -> float:
     """Seconds of one whole process.
 
     Raises:
-        SystemExit: it failed, or the nodes do not hold what they should.
+        SystemExit: it failed, the nodes do not hold what they should, or Corral changed something
+            where nothing was to do.
     """
     with tempfile.TemporaryDirectory(prefix="cb") as name:
         folder = Path(name)
@@ -103,10 +104,10 @@ def timed(engine: str, inventory: peers.Inventory, venv: Path) -> float:
         begin = time.perf_counter()
         done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True, check=False)
         seconds = time.perf_counter() - begin
-        log = folder / "log"
-        log.write_text(done.stdout + done.stderr)
         if done.returncode != 0:
             raise SystemExit(f"{engine} failed:\n{(done.stdout + done.stderr)[-3000:]}")
+        if engine == "corral" and (json.loads(done.stdout)["changes"] == 0) != idle:
+            raise SystemExit(f"corral made {done.stdout.strip()} where idle is {idle}")
     bad = [
         a for a in asyncio.run(on_all(inventory, work.CHECK)) if a.strip() != work.CHECKED.strip()
     ]
@@ -126,7 +127,7 @@ def peers_venv() -> Path:
 
 
 def measure(
-    inventory: peers.Inventory, rtt: int, repeat: int, venv: Path
+    inventory: peers.Inventory, rtt: int, repeat: int, venv: Path, engines: list[str]
 ) -> dict[tuple[str, str], float]:
     """Median seconds by (engine, state of the nodes)."""
     delay = [sys.executable, str(Path(__file__).with_name("delay.py")), "%h", "%p", str(rtt)]
@@ -134,12 +135,12 @@ def measure(
     for at in inventory.values():
         at["proxy"] = proxy
     found: dict[tuple[str, str], float] = {}
-    for engine in ENGINES:
+    for engine in engines:
         fresh, idle = [], []
         for _ in range(repeat):
             asyncio.run(on_all(inventory, work.UNDO))
-            fresh.append(timed(engine, inventory, venv))
-            idle.append(timed(engine, inventory, venv))
+            fresh.append(timed(engine, inventory, venv, idle=False))
+            idle.append(timed(engine, inventory, venv, idle=True))
         found[engine, "fresh"] = statistics.median(fresh)
         found[engine, "nothing to do"] = statistics.median(idle)
     return found
@@ -151,6 +152,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=8)
     parser.add_argument("--rtt", type=int, default=80)
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--engines", nargs="*", default=list(ENGINES), choices=list(ENGINES))
     args = parser.parse_args()
     venv = peers_venv()
     inventory = asyncio.run(machines(args.nodes))
@@ -161,16 +163,12 @@ def main() -> None:
         table.add_column(name, justify="right")
     try:
         for rtt in (0, args.rtt):
-            got = measure(inventory, rtt, args.repeat, venv)
+            got = measure(inventory, rtt, args.repeat, venv, args.engines)
             for state in ("fresh", "nothing to do"):
-                ours = got["corral", state]
-                table.add_row(
-                    f"+{rtt} ms",
-                    state,
-                    *(f"{got[engine, state]:.2f}" for engine in ENGINES),
-                    f"{got['pyinfra', state] / ours:.1f}",
-                    f"{got['ansible-core', state] / ours:.1f}",
-                )
+                ours = got.get(("corral", state), float("nan"))
+                theirs = [got.get((engine, state), float("nan")) for engine in ENGINES]
+                ratios = (f"{seconds / ours:.1f}" for seconds in theirs[1:])
+                table.add_row(f"+{rtt} ms", state, *(f"{t:.2f}" for t in theirs), *ratios)
     finally:
         (provider,) = providers_of(spec(args.nodes))
         asyncio.run(provider.destroy(ignore))

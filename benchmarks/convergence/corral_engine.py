@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -39,29 +40,29 @@ def resources() -> tuple[Resource, ...]:
 
 async def converge(inventory: dict[str, dict[str, str]]) -> None:
     """Facts, probes, plan, apply: the whole way."""
-    with tempfile.TemporaryDirectory() as control:
-        transports = {
-            name: OpenSSH(
-                name,
-                SshTarget(
-                    at["address"],
-                    key=Path(at["key"]),
-                    known_hosts=Path(at["known_hosts"]),
-                    options=("-o", f"ProxyCommand={at['proxy']}") if at["proxy"] else (),
-                ),
-                Path(control),
-            )
-            for name, at in inventory.items()
-        }
-        fleet = Fleet(transports)
-        stages = (StageWanted("work", "work", (Wanted(tuple(inventory), resources()),)),)
-        facts = await read_facts(fleet)
-        seen = await observe(fleet, stages, facts)
-        plan = make_plan(cluster="bench", spec_digest="", stages=stages, observed=seen)
-        await run_stages(plan, fleet, ignore)
-        changes = sum(len(c.nodes) for s in plan.stages for c in s.changes)
-        print(json.dumps({"changes": changes}))
-        await fleet.close()
+    # As the command line does: connections stay for the next command (ansible.cfg does the same).
+    control = Path(tempfile.gettempdir()) / f"corral-ssh-{os.getuid()}"
+    transports = {
+        name: OpenSSH(
+            name,
+            SshTarget(
+                at["address"],
+                key=Path(at["key"]),
+                known_hosts=Path(at["known_hosts"]),
+                options=("-o", f"ProxyCommand={at['proxy']}") if at["proxy"] else (),
+            ),
+            control,
+        )
+        for name, at in inventory.items()
+    }
+    fleet = Fleet(transports)
+    stages = (StageWanted("work", "work", (Wanted(tuple(inventory), resources()),)),)
+    facts = await read_facts(fleet)
+    seen = await observe(fleet, stages, facts)
+    plan = make_plan(cluster="bench", spec_digest="", stages=stages, observed=seen)
+    await run_stages(plan, fleet, ignore)
+    changes = sum(len(c.nodes) for s in plan.stages for c in s.changes)
+    print(json.dumps({"changes": changes}))
 
 
 if __name__ == "__main__":

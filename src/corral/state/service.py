@@ -13,6 +13,8 @@ from corral.hosts.quote import Script, sh
 from corral.state.base import Change, Context, Impact, Seen
 
 STAMPS = "/var/lib/corral/stamps"
+ENABLED = frozenset({"enabled", "static", "indirect", "alias", "generated"})
+"""Unit file states that need no ``systemctl enable``, or know none (systemctl(1), is-enabled)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +61,13 @@ class Service:
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Enable, start, restart or reload."""
-        enabled, running, stamp = (*seen.text.split(), "", "", "")[:3]
+        state, running, stamp = (*seen.text.split(), "", "", "")[:3]
+        enabled = state in ENABLED
+        if not self.inputs:
+            stamp = "current"  # it reads nothing of ours, so it cannot have read something older
         touched = [context.changed[w] for w in self.watches if w in context.changed]
         worst = max((c.impact for c in touched), default=Impact.NONE)
-        if enabled == "enabled" and running == "running" and stamp == "current" and not touched:
+        if enabled and running == "running" and stamp == "current" and not touched:
             return None
         if running != "running":
             verb, impact, action = "start", Impact.NONE, self._restart()
