@@ -14,7 +14,7 @@ from corral.hosts.facts import Facts
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.target import SshTarget
 from corral.providers.base import Action, Machine, MachineAction, Memory, Observed, Traits
-from corral.providers.embedded import containers, layout, machine, removal, seeing
+from corral.providers.embedded import cni, containers, layout, machine, removal, seeing
 from corral.providers.embedded.access import Access
 from corral.providers.embedded.image import Images
 from corral.providers.embedded.podman import Podman
@@ -132,6 +132,7 @@ class EmbeddedProvider:
                 *(*label, net),
                 hint="another network took the addresses meanwhile: run the same command again",
             )
+        await asyncio.to_thread(cni.mend, net)
         for mount in self._mounts:
             name = layout.volume(self.cluster, mount)
             if (await self._podman.ended("volume", "exists", name)).status != 0:
