@@ -14,7 +14,8 @@ DROP_IN = "/etc/systemd/system/slurmrestd.service.d/zz-break.conf"
 # scontrol reconfigure ends when slurmctld runs again; the nodes are back once they registered.
 SETTLED = sh(
     "i=0; while [ $i -lt 300 ]; do i=$((i + 1)); s=$(scontrol show nodes -o);"
-    " if ! printf '%s\\n' \"$s\" | grep -qE 'SlurmdStartTime=None|State=(UNKNOWN|DOWN|INVAL)|NOT_RESPONDING'"
+    " if ! printf '%s\\n' \"$s\" | grep -qE"
+    " 'SlurmdStartTime=None|State=(UNKNOWN|DOWN|INVAL)|NOT_RESPONDING'"
     ' && [ -n "$s" ]; then exit 0; fi; sleep 0.1; done; scontrol show nodes -o; exit 1'
 )
 RECONFIGURE = join([sh("scontrol reconfigure || exit 1"), SETTLED])
