@@ -11,7 +11,7 @@ from ClusterShell.NodeSet import NodeSetParseError  # pyright: ignore[reportMiss
 
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import NOTHING, Script, sh
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import Result, check
 from corral.providers import providers_of
@@ -113,7 +113,15 @@ async def resume(spec: ClusterSpec, nodes: str) -> dict[str, str]:
     Raises:
         CorralError: SLURM_REFUSED (a node that is not drained), NOT_FOUND, USAGE.
     """
-    return await _update(spec, nodes, sh("State=RESUME"))
+    # Slurm counts a resumed node as not responding until it has pinged it, which takes seconds
+    # (24.11): waited for here, so that the next command finds the node ready. A node that really
+    # is dead keeps the flag, and the state says so.
+    settle = sh(
+        "i=0; while [ $i -lt 75 ] && scontrol --oneliner show nodes {nodes} "
+        "| grep -q NOT_RESPONDING; do i=$((i + 1)); sleep 0.2; done",
+        nodes=fold(chosen(spec, nodes)),
+    )
+    return await _update(spec, nodes, sh("State=RESUME"), settle)
 
 
 def chosen(spec: ClusterSpec, nodes: str) -> list[str]:
@@ -190,12 +198,16 @@ def _outcome(node: str, answer: Result | CorralError) -> Outcome:
     return Outcome(node, answer.status, answer.stdout, answer.stderr)
 
 
-async def _update(spec: ClusterSpec, nodes: str, change: Script) -> dict[str, str]:
+async def _update(
+    spec: ClusterSpec, nodes: str, change: Script, settle: Script = NOTHING
+) -> dict[str, str]:
     names = chosen(spec, nodes)
     script = sh(
-        "scontrol update NodeName={nodes} {change} && scontrol --oneliner show nodes {nodes}",
+        "scontrol update NodeName={nodes} {change} || exit 1\n{settle}\n"
+        "scontrol --oneliner show nodes {nodes}",
         nodes=fold(names),
         change=change,
+        settle=settle,
     )
     async with await Session.open(spec) as session:
         session.require_running()
