@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import subprocess
@@ -87,6 +88,11 @@ def main() -> None:
         cold: list[float] = []
         if args.cold:
             corral(folder, "image", "rm", "--yes")
+            left = subprocess.run(
+                [CORRAL, "image", "list", "--json"], capture_output=True, check=True
+            )
+            if json.loads(left.stdout)["images"]:
+                raise SystemExit("a cluster still uses a node image: --cold would not build one")
             cold = [corral(folder, "up", "bench.yaml", "--yes")]
             corral(folder, "down", "bench.yaml", "--yes")
     table = Table(title=f"examples/laptop.yaml, 3 nodes, seconds, whole process\n{where}")
