@@ -13,11 +13,13 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.convergence import work
-from corral.apply.observe import observe, read_facts
+from corral.apply.guess import guessed, remember
+from corral.apply.observe import see
 from corral.apply.run import run_stages
 from corral.events import ignore
 from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import OpenSSH
+from corral.hosts.state_dir import cluster_dir
 from corral.hosts.target import SshTarget
 from corral.plan.make import make_plan
 from corral.state.accounts import UserAccount
@@ -57,9 +59,10 @@ async def converge(inventory: dict[str, dict[str, str]]) -> None:
     }
     fleet = Fleet(transports)
     stages = (StageWanted("work", "work", (Wanted(tuple(inventory), resources()),)),)
-    facts = await read_facts(fleet)
-    seen = await observe(fleet, stages, facts)
-    plan = make_plan(cluster="bench", spec_digest="", stages=stages, observed=seen)
+    folder = cluster_dir("bench")
+    sight = await see(fleet, lambda _: stages, guessed(folder))
+    remember(folder, sight.facts)
+    plan = make_plan(cluster="bench", spec_digest="", stages=stages, observed=sight.seen)
     await run_stages(plan, fleet, ignore)
     changes = sum(len(c.nodes) for s in plan.stages for c in s.changes)
     print(json.dumps({"changes": changes}))

@@ -1,14 +1,16 @@
-"""Reads all machines: facts in one round trip, all probes in a second one."""
+"""Reads all machines: facts and all probes in one round trip, two where the facts are new."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from corral.errors import Code, CorralError, NodesFailedError
 from corral.hosts.facts import FACTS, Facts, parse_facts
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import Script
+from corral.hosts.quote import Script, join, sh
 from corral.hosts.transport import Result, check
 from corral.plan.make import resources_of
 from corral.spec.nodes import fold
@@ -18,6 +20,76 @@ from corral.state.probing import parse_probes, probe_script
 FACTS_KEY = "facts"
 """Under this name a node's facts stand beside its probes' answers, so that the plan's digest covers
 them: other facts, other plan."""
+
+STATE: Final = "@@corral-state"
+"""The line between a machine's facts and the answers of its probes, when both come at once."""
+
+StagesOf = Callable[[Mapping[str, Facts]], tuple[StageWanted, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What one look at the machines gave.
+
+    Attributes:
+        facts: what each machine of the fleet is.
+        stages: what the machines are to hold, made from these facts.
+        seen: what they hold, by node and resource id, and the facts under ``FACTS_KEY``.
+    """
+
+    facts: Mapping[str, Facts]
+    stages: tuple[StageWanted, ...]
+    seen: Mapping[str, Mapping[str, Seen]]
+
+
+async def see(fleet: Fleet, stages_of: StagesOf, guess: Mapping[str, Facts]) -> Sight:
+    """Read facts and probes: one round trip when ``guess`` holds the facts, else two.
+
+    Args:
+        fleet: the machines.
+        stages_of: what machines with such facts are to hold.
+        guess: facts the machines probably have; never trusted, only tried.
+
+    Raises:
+        CorralError: what ``stages_of`` raises for the machines' real facts.
+        NodesFailedError: some could not be read; all of them are named.
+    """
+    near = {node: guess[node] for node in fleet.nodes if node in guess}
+    tried = _tried(fleet, stages_of, near)
+    if tried is None:
+        facts = await read_facts(fleet)
+    else:
+        facts, texts = await _both(fleet, tried)
+        if facts == near:
+            return Sight(facts, tried, _all_seen(resources_of(tried), texts, facts))
+    stages = stages_of(facts)
+    return Sight(facts, stages, await observe(fleet, stages, facts))
+
+
+def _tried(
+    fleet: Fleet, stages_of: StagesOf, guess: Mapping[str, Facts]
+) -> tuple[StageWanted, ...] | None:
+    if not fleet.nodes or len(guess) < len(fleet.nodes):
+        return None
+    try:
+        return stages_of(guess)
+    except CorralError:
+        return None
+
+
+async def _both(
+    fleet: Fleet, stages: Sequence[StageWanted]
+) -> tuple[dict[str, Facts], dict[str, str]]:
+    """Facts, and the probes' answers as text, of all machines."""
+    mark = sh("printf '\\n%s\\n' {mark}", mark=Script(STATE))
+    scripts = _probes(fleet, stages, before=(FACTS, mark))
+    answers = good(await fleet.each(scripts, timeout=120), "reading facts and state")
+    facts: dict[str, Facts] = {}
+    texts: dict[str, str] = {}
+    for node, result in answers.items():
+        head, _, texts[node] = result.stdout.partition(f"\n{STATE}\n")
+        facts[node] = parse_facts(node, head)
+    return facts, texts
 
 
 async def read_facts(fleet: Fleet) -> dict[str, Facts]:
@@ -38,17 +110,33 @@ async def observe(
     Raises:
         NodesFailedError: some could not be read; all of them are named.
     """
+    answers = good(await fleet.each(_probes(fleet, stages), timeout=120), "reading state")
+    texts = {node: result.stdout for node, result in answers.items()}
+    return _all_seen(resources_of(stages), texts, facts)
+
+
+def _probes(
+    fleet: Fleet, stages: Sequence[StageWanted], before: tuple[Script, ...] = ()
+) -> dict[str, Script]:
+    """Each machine's script; machines that want the same share one."""
     wanted = resources_of(stages)
-    scripts: dict[int, Script] = {}
+    scripts: dict[tuple[int, ...], Script] = {}
     by_node: dict[str, Script] = {}
     for node in fleet.nodes:
         resources = wanted.get(node, ())
-        by_node[node] = scripts.setdefault(id(resources), probe_script(resources))
-    answers = good(await fleet.each(by_node, timeout=120), "reading state")
-    return {
-        node: _seen(node, wanted.get(node, ()), result.stdout, facts[node])
-        for node, result in answers.items()
-    }
+        key = tuple(map(id, resources))
+        if key not in scripts:
+            scripts[key] = join((*before, probe_script(resources)))
+        by_node[node] = scripts[key]
+    return by_node
+
+
+def _all_seen(
+    wanted: Mapping[str, tuple[Resource, ...]],
+    texts: Mapping[str, str],
+    facts: Mapping[str, Facts],
+) -> dict[str, dict[str, Seen]]:
+    return {n: _seen(n, wanted.get(n, ()), text, facts[n]) for n, text in texts.items()}
 
 
 def _seen(node: str, resources: tuple[Resource, ...], text: str, facts: Facts) -> dict[str, Seen]:

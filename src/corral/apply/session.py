@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from corral.apply.observe import observe, read_facts
+from corral.apply.guess import guessed, remember
+from corral.apply.observe import read_facts, see
 from corral.errors import Code, CorralError
 from corral.events import Emit
 from corral.hosts.facts import Facts
@@ -131,12 +132,13 @@ class Session:
         return {name: p.traits(name) for name, p in self._providers.items()}
 
     async def look(self) -> Look:
-        """Read facts, compute what is wanted, probe, and compare: two round trips per machine."""
-        facts = await self.facts()
-        addresses = {name: p.address(name) for name, p in self._providers.items()}
-        site = Site(self.spec, facts, self.traits(), addresses)
-        stages = self._wanted(site)
-        seen = await observe(self.fleet, stages, facts)
+        """Read facts, compute what is wanted, probe, and compare.
+
+        One round trip per machine when its facts are those of the last look, else two.
+        """
+        sight = await see(self.fleet, self._stages_of, guessed(self.folder))
+        remember(self.folder, sight.facts)
+        site, stages, seen = self._site(sight.facts), sight.stages, sight.seen
         plan = make_plan(
             cluster=self.spec.name,
             spec_digest=digest(self.spec),
@@ -146,6 +148,14 @@ class Session:
             absent=[n for n in self._providers if n not in self.fleet.nodes],
         )
         return Look(self._actions, site, stages, seen, plan)
+
+    def _site(self, read: Mapping[str, Facts]) -> Site:
+        facts = {n: read.get(n) or p.predict(n) for n, p in self._providers.items()}
+        addresses = {name: p.address(name) for name, p in self._providers.items()}
+        return Site(self.spec, facts, self.traits(), addresses)
+
+    def _stages_of(self, read: Mapping[str, Facts]) -> tuple[StageWanted, ...]:
+        return self._wanted(self._site(read))
 
     def _wanted(self, site: Site) -> tuple[StageWanted, ...]:
         try:

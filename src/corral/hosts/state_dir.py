@@ -1,6 +1,7 @@
 """Where Corral keeps what belongs to one cluster on its own machine: keys, host keys, journal.
 
-It is no state file: nothing here says what a cluster is like, that is always observed.
+It is no state file: what a cluster is like is always observed. (``facts.json`` is a guess of what
+the next look will read, see ``apply/guess.py``.)
 """
 
 from __future__ import annotations
