@@ -59,6 +59,14 @@ def size(count: int) -> str:
     return f"{value:.1f} GB"
 
 
+def binary(count: int) -> str:
+    """Bytes of buffers and messages, which are powers of two: ``512 MiB``."""
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if count >= 1 << power:
+            return f"{count / (1 << power):g} {unit}"
+    return f"{count} B"
+
+
 def plural(count: int, one: str, many: str = "") -> str:
     """``1 node``, ``3 nodes``."""
     return f"{count} {one if count == 1 else many or f'{one}s'}"

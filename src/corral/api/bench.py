@@ -1,0 +1,115 @@
+"""Use case: what does a benchmark's log say, and is it good?"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from corral.errors import Code, CorralError
+from corral.prove.fabric.hardware import HARDWARE, reference
+from corral.prove.fabric.limits import Algorithm, Topology, limit
+from corral.prove.fabric.model import Collective, Table
+from corral.prove.fabric.reading import read
+from corral.prove.fabric.transport import Transport, complaints
+from corral.prove.fabric.verdict import Outcome, Reference, Verdict, judge
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known about the machines that a log comes from.
+
+    Attributes:
+        hardware: a name of ``HARDWARE``, "" when it is none of those.
+        topology: what carries the data, when it is no known hardware.
+        busbw: the healthy figure in GB/s; 0: the hardware's own, or none.
+        nodes: how many took part; 0: as the log lists them.
+        collective: what was measured, where the log does not say.
+        algorithm: what NCCL was forced to, None when nothing was.
+        fabric: infiniband, roce, ethernet, efa, tcpx or tcpxo: what NCCL should have used.
+    """
+
+    hardware: str = ""
+    topology: Topology | None = None
+    busbw: float = 0.0
+    nodes: int = 0
+    collective: Collective | None = None
+    algorithm: Algorithm | None = None
+    fabric: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """One log, read and judged: its tables with a verdict each, and what NCCL used."""
+
+    tables: tuple[tuple[Table, Verdict], ...]
+    transport: Transport
+
+    @property
+    def good(self) -> bool:
+        """True when no verdict is fail."""
+        return all(verdict.outcome is not Outcome.FAIL for _, verdict in self.tables)
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON-ready fields."""
+        return {
+            "good": self.good,
+            "transport": dataclasses.asdict(self.transport),
+            "tables": [
+                {
+                    **verdict.as_dict(),
+                    "certain": table.certain,
+                    "ranks": table.ranks,
+                    "nodes": table.nodes,
+                    "complete": table.complete,
+                    "checked": table.checked,
+                    "wrong": table.wrong,
+                    "average_gb_s": table.average,
+                    "rows": [dataclasses.asdict(row) for row in table.rows],
+                }
+                for table, verdict in self.tables
+            ],
+        }
+
+
+def read_benchmark(text: str, known: Known | None = None) -> Benchmark:
+    """Read a log of nccl-tests, or a file it wrote with -J, and judge each table.
+
+    Raises:
+        CorralError: PARSE_FAILED, the log is none, cut or contradicts itself; USAGE, what is known
+            contradicts itself (a reference above the limit, unknown hardware).
+    """
+    given = known or Known()
+    found = read(text)
+    bad = complaints(found.transport, given.fabric) if given.fabric else ()
+    return Benchmark(tuple(_judged(table, given, bad) for table in found.tables), found.transport)
+
+
+def _judged(table: Table, known: Known, complained: Sequence[str]) -> tuple[Table, Verdict]:
+    if known.collective is not None:
+        table = dataclasses.replace(table, collective=known.collective)
+    nodes = known.nodes or table.nodes
+    verdict = judge(table, _reference(table.collective, known, nodes), nodes)
+    if complained:
+        reasons = (*complained, *verdict.reasons)
+        verdict = dataclasses.replace(verdict, outcome=Outcome.FAIL, reasons=reasons)
+    return table, verdict
+
+
+def _reference(collective: Collective | None, known: Known, nodes: int) -> Reference | None:
+    if known.hardware and known.hardware not in HARDWARE:
+        raise CorralError(
+            Code.USAGE,
+            f"no hardware called {known.hardware!r} is known",
+            hint=f"one of {', '.join(sorted(HARDWARE))}; or give --nics, --gbps and --reference",
+        )
+    if collective is None:
+        return None
+    hardware = HARDWARE.get(known.hardware)
+    topology = known.topology or (hardware.topology if hardware else None)
+    several = nodes or 2  # not known: tables are pasted of several nodes mostly, and say less then
+    bound = limit(topology, collective, several, known.algorithm) if topology else 0.0
+    if known.busbw:
+        return Reference(known.busbw, bound, "as given")
+    seen = reference(hardware, collective, several) if hardware else None
+    return Reference(seen.busbw, bound, seen.source) if seen else None

@@ -1,0 +1,168 @@
+"""Holds a table against itself: each row, all rows together, and the closing lines.
+
+Bandwidth follows from size and time, the ratio of the two bandwidths from the number of ranks, and
+the average from the rows. A digit lost or swapped anywhere breaks one of these.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+
+from corral.errors import Code, CorralError
+from corral.prove.fabric.infer import bus_ratio, collective_of, ranks_of
+from corral.prove.fabric.model import Row, Table, Timing, bus_factor
+
+_HALF = 0.0051
+"""Half of the last digit of a bandwidth of two decimals, and a hair."""
+_HALF_US = 0.06
+"""Half of the last digit of a time of one decimal, and a hair."""
+_LOST = 2e-4
+"""Relative error of numbers of more than 4 digits, which lose their decimals."""
+_CHUNKS = 0.008
+"""(n-1)/n of more than 125 ranks is not told from 1."""
+
+
+def settled(table: Table, *, largest: int = 0, cpu: bool = False) -> Table:
+    """The table with its collective and ranks filled in, once it agrees with itself.
+
+    Args:
+        table: as read.
+        largest: the last size that was asked for, 0 when not known.
+        cpu: times are CPU times: nothing follows from them.
+
+    Raises:
+        CorralError: PARSE_FAILED, naming the row.
+    """
+    if not table.rows:
+        raise _wrong("a header stands without any row after it: the run ended before its first")
+    _cut(table, largest)
+    ratio = bus_ratio(table.rows)
+    size_ratio = 1.0 if cpu else _size_ratio(table.rows, ratio)
+    unsure = _unsure(table.rows, ratio)
+    for row in table.rows:
+        for timing in filter(_finite, row.timings):
+            if not cpu:
+                _time_agrees(row, timing, size_ratio)
+            _ratio_agrees(row, timing, ratio, unsure)
+    _average_agrees(table)
+    collective = table.collective or collective_of(table.rows, ratio, size_ratio)
+    ranks = table.ranks or ranks_of(collective, ratio, size_ratio)
+    found = dataclasses.replace(table, collective=collective, ranks=ranks)
+    _ranks_agree(found, min(ratio, ratio * size_ratio), unsure)
+    return dataclasses.replace(found, notes=(*found.notes, *_notes(found, cpu=cpu)))
+
+
+def _cut(table: Table, largest: int) -> None:
+    last = max(row.size for row in table.rows)
+    # all_gather and its kin round the size down to whole chunks of 16 bytes per rank.
+    if largest and not table.complete and last < largest * 0.9:
+        raise _wrong(
+            f"the table is cut: its last size is {last} bytes, the run was to go to {largest}",
+            table.rows[-1].line,
+        )
+
+
+def _size_ratio(rows: tuple[Row, ...], ratio: float) -> float:
+    """Algbw x time / size over all rows: 1, or (n-1)/n in chunked collectives before 2.10.
+
+    Those had (n-1)/n in both bandwidths, which were equal then.
+    """
+    pairs = [
+        (t.algbw, row.size / t.time_us / 1000)
+        for row in rows
+        for t in row.timings
+        if _finite(t) and t.time_us
+    ]
+    due = sum(d for _, d in pairs)
+    found = sum(alg for alg, _ in pairs) / due if due else 1.0
+    unsure = len(pairs) * _HALF / due if due else 1.0
+    if abs(ratio - 1) > _CHUNKS or found > 1 - _CHUNKS - unsure or found <= 0:
+        return 1.0
+    ranks = max(2, round(1 / (1 - found)))
+    return (ranks - 1) / ranks
+
+
+def _finite(timing: Timing) -> bool:
+    return all(map(math.isfinite, (timing.time_us, timing.algbw, timing.busbw)))
+
+
+def _unsure(rows: tuple[Row, ...], ratio: float) -> float:
+    """How far the ratio can be off, from the rounding of all bandwidths it was made of."""
+    found = [t.algbw for row in rows for t in row.timings if _finite(t)]
+    return len(found) * _HALF * (1 + ratio) / sum(found) if sum(found) else 1.0
+
+
+def _time_agrees(row: Row, timing: Timing, size_ratio: float) -> None:
+    if min(timing.time_us, timing.algbw, timing.busbw) < 0:
+        raise _wrong("it has a negative time or bandwidth", row.line)
+    if not timing.time_us:
+        return
+    due = row.size * size_ratio / timing.time_us / 1000
+    if abs(timing.algbw - due) > _HALF + due * (_LOST + _HALF_US / max(timing.time_us, 1)):
+        raise _wrong(
+            f"{row.size} bytes in {timing.time_us:g} us are {due:.2f} GB/s, and the row says "
+            f"{timing.algbw:g}",
+            row.line,
+        )
+
+
+def _ratio_agrees(row: Row, timing: Timing, ratio: float, unsure: float) -> None:
+    due = timing.algbw * ratio
+    if abs(timing.busbw - due) > _HALF * (1 + ratio) + timing.algbw * unsure + due * _LOST:
+        raise _wrong(
+            f"its bandwidths are {timing.algbw:g} and {timing.busbw:g} GB/s, and those of all "
+            f"rows together are as 1 to {ratio:.4g}",
+            row.line,
+        )
+
+
+def _average_agrees(table: Table) -> None:
+    bandwidths = [t.busbw for t in table.timings]
+    if table.average is None or not all(map(math.isfinite, bandwidths)):
+        return
+    mean = statistics.fmean(bandwidths)
+    if not math.isfinite(table.average) or abs(mean - table.average) > _HALF + mean * 1e-4:
+        raise _wrong(
+            f"the rows' mean bus bandwidth is {mean:.4f} GB/s and the log says {table.average:g}: "
+            "rows are missing, or numbers were changed",
+            table.rows[-1].line,
+        )
+
+
+def _ranks_agree(table: Table, ratio: float, unsure: float) -> None:
+    if table.collective is None or not table.ranks or not ratio:
+        return
+    due = bus_factor(table.collective, table.ranks)
+    if abs(ratio - due) > _CHUNKS + unsure:
+        raise _wrong(
+            f"{table.collective} over {table.ranks} ranks has bandwidths as 1 to {due:.4g}, these "
+            f"are as 1 to {ratio:.4g}",
+            table.rows[-1].line,
+        )
+
+
+def _notes(table: Table, *, cpu: bool) -> tuple[str, ...]:
+    found: list[str] = []
+    if not table.complete:
+        found.append("the closing lines are missing: the run may have gone on")
+    if not table.checked:
+        found.append("results were not checked (-c 0, #wrong is N/A)")
+    if cpu:
+        found.append("times are CPU times (-C 1): they were not compared with the bandwidths")
+    if table.collective is None:
+        found.append("the table does not tell which collective it is")
+    elif not table.certain:
+        found.append(f"taken for {table.collective} from its columns and numbers")
+    if any(not math.isfinite(t.busbw) for t in table.timings):
+        found.append("some bandwidths are no numbers")
+    return tuple(found)
+
+
+def _wrong(what: str, line: int = 0) -> CorralError:
+    return CorralError(
+        Code.PARSE_FAILED,
+        f"line {line}: {what}" if line else what,
+        hint="give the log as nccl-tests wrote it, from the header to Avg bus bandwidth",
+    )

@@ -1,0 +1,78 @@
+"""What a fabric can carry at most: busbw limits from NICs and GPU links. Pure arithmetic.
+
+Sources: nccl-tests doc/PERFORMANCE.md for the bus bandwidth. Hierarchical all-reduce over k nodes
+and n ranks shows up to (n-1)/n x k/(k-1) times the NIC rate, as less data crosses the NICs than the
+formula of the bus bandwidth assumes (nccl-tests issue 196: "you may want to force NCCL_ALGO=RING").
+NVLink SHARP (NVLS) lets each GPU send and receive the data once instead of 2(n-1)/n times, so that
+all-reduce within a node may pass the link's rate by as much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from corral.prove.fabric.model import Collective, bus_factor
+
+
+class Algorithm(StrEnum):
+    """How NCCL moves the data."""
+
+    RING = "ring"
+    TREE = "tree"  # Tree, NVLSTree, CollNet: NCCL's choice for all-reduce over several nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """What carries the data.
+
+    Attributes:
+        nics: network interfaces per node that carry GPU traffic.
+        gbps: rate of each in Gb/s.
+        intra: effective bandwidth between GPUs of a node in GB/s; 0 when it is not known or does
+            not matter (one GPU per node).
+        gpus: GPUs per node.
+        nvls: the switch between the GPUs adds up by itself (NVSwitch of Hopper and later).
+    """
+
+    nics: int
+    gbps: float
+    intra: float = 0.0
+    gpus: int = 1
+    nvls: bool = False
+
+    @property
+    def nic_gb_s(self) -> float:
+        """All interfaces of a node together, GB/s."""
+        return self.nics * self.gbps / 8
+
+
+def algorithm_of(collective: Collective, nodes: int) -> Algorithm:
+    """NCCL's own choice at large sizes: trees only for all-reduce, and only over several nodes."""
+    several = nodes > 1 and collective is Collective.ALL_REDUCE
+    return Algorithm.TREE if several else Algorithm.RING
+
+
+def limit(
+    topology: Topology, collective: Collective, nodes: int, algorithm: Algorithm | None = None
+) -> float:
+    """The highest busbw in GB/s that this topology can show; 0 when it cannot be known.
+
+    Args:
+        topology: what carries the data.
+        collective: what was measured.
+        nodes: how many nodes took part.
+        algorithm: None: as ``algorithm_of`` has it.
+    """
+    inside = topology.intra
+    if topology.nvls and collective is Collective.ALL_REDUCE and algorithm is not Algorithm.RING:
+        inside *= bus_factor(collective, topology.gpus)
+    if nodes <= 1:
+        return inside
+    used = algorithm or algorithm_of(collective, nodes)
+    found = topology.nic_gb_s
+    if used is Algorithm.TREE and collective is Collective.ALL_REDUCE:
+        ranks = nodes * topology.gpus
+        found *= (ranks - 1) / ranks * nodes / (nodes - 1)
+    # One GPU per node: nothing moves within a node.
+    return min(found, inside) if inside and topology.gpus > 1 else found

@@ -1,0 +1,212 @@
+"""Reads what nccl-tests printed, of every layout since 2.0, out of any log; guesses no number.
+
+A log may hold several tables, other programs' lines between the rows, and something before each
+line (``3: `` of ``srun --label``, ``[1,0]<stdout>:`` of mpirun, a time). What looks like a row and
+is not a whole one is an error, and so are rows that contradict themselves, their table or its
+closing lines.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.prove.fabric.checking import settled
+from corral.prove.fabric.infer import named
+from corral.prove.fabric.layout import HEADER, OLD_HEADER, Layout, layout
+from corral.prove.fabric.model import Rank, Row, Table, Timing
+from corral.prove.fabric.numbers import printed
+
+_ANSI: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_PREFIX: Final = re.compile(
+    r"\s*(?:(?:\[[^\]]*\](?:<\w+>)?:?|[\w.-]+:|\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?)\s+"
+    r"|\[\d+,\d+\]<\w+>:)*"
+)
+_ROW: Final = re.compile(
+    r"\d[\d,.]*\s+\d[\d,.]*\s+(?:u?int(?:8|32|64)?|u?char|half|b?float(?:16|32|64)?|double|bf16"
+    r"|f8e\dm\d)\b"
+)
+_BEGUN: Final = re.compile(r"\d+\s+\d+(?:\s|$)")
+"""Two whole numbers: within a table that is the beginning of a row, whatever follows."""
+_RANK: Final = re.compile(
+    r"#\s+Rank\s+(\d+)(?:\s+Group\s+\d+)?\s+Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s+(.*)"
+)
+_BOUNDS: Final = re.compile(r"#?\s*Out of bounds values\s*:\s*(\d+)")
+_AVERAGE: Final = re.compile(r"#?\s*Avg bus bandwidth\s*:\s*(\S+)")
+_STARTS: Final = re.compile(r"#\s*Collective test starting:\s*(\S+)")
+_VERSION: Final = re.compile(r"#\s*nccl-tests version\s+(\S+)")
+_SIZES: Final = re.compile(r"#\s*nThread\s+\d+.*\bmaxBytes\s+(\d+)")
+_REDUCED: Final = re.compile(r"#\s*Reducing maxBytes to\s+(\d+)")
+_GAP: Final = re.compile(r" {25,}\S")
+"""Blanks in the place of an out-of-place measurement (trace replay measures in place only)."""
+
+
+@dataclasses.dataclass(slots=True)
+class _Open:
+    """A table that is being read."""
+
+    label: str
+    layout: Layout | None = None
+    rows: list[Row] = dataclasses.field(default_factory=list[Row])
+    members: list[Rank] = dataclasses.field(default_factory=list[Rank])
+    program: str = ""
+    version: str = ""
+    largest: int = 0
+    bounds: int | None = None
+    average: float | None = None
+
+
+def read_text(text: str) -> tuple[Table, ...]:
+    """All tables of a log, in the order of their headers.
+
+    Args:
+        text: the log, or any piece of it that holds whole tables.
+
+    Raises:
+        CorralError: PARSE_FAILED, naming the line: no table, a row cut or spoiled, numbers that
+            contradict each other, a table cut before its last size.
+    """
+    open_by_label: dict[str, _Open] = {}
+    done: list[_Open] = []
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = _ANSI.sub("", raw)
+        found = _PREFIX.match(line)
+        label = found.group(0).strip() if found else ""
+        body = line[found.end() :] if found else line
+        current = open_by_label.setdefault(label, _Open(label))
+        if HEADER.match(body) or OLD_HEADER.match(body):
+            if current.layout is not None:
+                done.append(current)
+                current = open_by_label[label] = _Open(label)
+            current.layout = _layout(number, body)
+        elif _row_like(current, body):
+            _take_row(current, number, body)
+        elif current.layout is not None and _starts_anew(body):
+            done.append(current)
+            current = open_by_label[label] = _Open(label)
+            _take_word(current, body)
+        else:
+            _take_word(current, body)
+    done += [o for o in open_by_label.values() if o.layout is not None]
+    if not done:
+        raise _broken(0, "there is no table of nccl-tests in it", "give the whole output of one")
+    done.sort(key=lambda o: o.rows[0].line if o.rows else 0)
+    return tuple(_closed(o) for o in done)
+
+
+def _row_like(current: _Open, body: str) -> bool:
+    within = current.layout is not None and current.bounds is None
+    return bool((_BEGUN if within else _ROW).match(body))
+
+
+def _starts_anew(body: str) -> bool:
+    return bool(_STARTS.match(body) or _VERSION.match(body) or _SIZES.match(body))
+
+
+def _take_word(current: _Open, body: str) -> None:
+    """Take a line that is neither header nor row."""
+    if found := _RANK.match(body):
+        current.members.append(Rank(int(found[1]), found[2], found[3].strip()))
+    elif found := _BOUNDS.match(body):
+        current.bounds = int(found[1])
+    elif found := _AVERAGE.match(body):
+        current.average = printed(found[1]).value
+    elif found := _STARTS.match(body):
+        current.program = found[1]
+    elif found := _VERSION.match(body):
+        current.version = found[1]
+    elif found := _REDUCED.match(body) or _SIZES.match(body):
+        current.largest = int(found[1])
+
+
+def _layout(number: int, body: str) -> Layout:
+    if OLD_HEADER.match(body):
+        raise _broken(
+            number,
+            "this table is of nccl-tests 1",
+            "its columns and units are others; run nccl-tests 2.0 or later",
+        )
+    try:
+        return layout(body)
+    except ValueError as error:
+        raise _broken(number, f"this header is of no known layout: {error}", "") from error
+
+
+def _take_row(current: _Open, number: int, body: str) -> None:
+    columns = current.layout
+    if columns is None:
+        raise _broken(number, "a row stands before any header", "give the log from its header on")
+    words = body.split()
+    only_in_place = len(columns.groups) > 1 and bool(_GAP.search(body))
+    missing = columns.group_width if only_in_place else 0
+    if len(words) != columns.width - missing:
+        raise _broken(
+            number,
+            f"this row has {len(words)} words where its header has {columns.width - missing}: "
+            f"{body.strip()!r}",
+            "the log was cut there, or another program's line ran into it; take it again",
+        )
+    try:
+        row = _row(columns, number, words, only_in_place=only_in_place)
+    except ValueError as error:
+        raise _broken(number, f"this row cannot be read: {error}", "") from error
+    current.rows.append(row)
+
+
+def _row(columns: Layout, number: int, words: list[str], *, only_in_place: bool) -> Row:
+    left = dict(zip(columns.left, words, strict=False))
+    rest = words[len(columns.left) :]
+    width = columns.group_width
+    found = [
+        _timing(dict(zip(group, rest[i * width : (i + 1) * width], strict=True)), columns.check)
+        for i, group in enumerate(columns.groups[1:] if only_in_place else columns.groups)
+    ]
+    return Row(
+        number,
+        int(left["size"]),
+        int(left["count"]),
+        left["type"],
+        left.get("redop", ""),
+        int(left.get("root", "-1")),
+        None if only_in_place else found[0],
+        found[-1] if len(columns.groups) > 1 else None,
+    )
+
+
+def _timing(cells: dict[str, str], check: str) -> Timing:
+    time = cells["time"] if "time" in cells else cells["cputime"]
+    seen = None if cells[check] == "N/A" else printed(cells[check]).value
+    return Timing(
+        printed(time).value,
+        printed(cells["algbw"]).value,
+        printed(cells["busbw"]).value,
+        wrong=seen if check == "#wrong" else None,
+        delta=seen if check == "error" else None,
+    )
+
+
+def _closed(found: _Open) -> Table:
+    table = Table(
+        rows=tuple(found.rows),
+        collective=named(found.program),
+        certain=named(found.program) is not None,
+        ranks=len(found.members),
+        members=tuple(found.members),
+        out_of_bounds=found.bounds,
+        average=found.average,
+        complete=found.bounds is not None and found.average is not None,
+        label=found.label,
+        version=found.version,
+    )
+    cpu = found.layout is not None and found.layout.cpu
+    return settled(table, largest=found.largest, cpu=cpu)
+
+
+def _broken(line: int, what: str, hint: str) -> CorralError:
+    return CorralError(
+        Code.PARSE_FAILED,
+        f"line {line}: {what}" if line else what,
+        hint=hint or "give the log as nccl-tests wrote it",
+    )

@@ -1,0 +1,61 @@
+"""NCCL's own words about what it used."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.prove.fabric.transport import complaints, transport_of
+
+HEAD = "node0:4242:4242 [0] NCCL INFO "
+SOCKET = f"""{HEAD}NET/Socket : Using [0]eno1:192.168.1.10<0>
+{HEAD}Using network Socket
+NCCL version 2.27.3+cuda12.9
+{HEAD}Channel 00/0 : 0[0] -> 1[0] [send] via NET/Socket/0
+{HEAD}Channel 01/0 : 0[0] -> 1[0] [send] via NET/Socket/0
+"""
+IB = f"""{HEAD}NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB ib0:10.0.0.1<0>
+{HEAD}Using network IB
+{HEAD}Channel 00/0 : 7[7] -> 8[0] [receive] via NET/IB/0/GDRDMA
+{HEAD}Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM
+"""
+PLUGIN = f"""{HEAD}NET/FasTrak plugin initialized
+{HEAD}Using network FasTrak
+"""
+
+
+def test_sockets() -> None:
+    found = transport_of(SOCKET)
+    assert found.network == "Socket"
+    assert found.devices == ("eno1",)
+    assert found.channels == (("NET/Socket", 2),)
+    assert found.version == "2.27.3+cuda12.9"
+    assert found.gpu_direct == 0
+
+
+def test_infiniband() -> None:
+    found = transport_of(IB)
+    assert found.network == "IB"
+    assert found.devices == ("mlx5_0", "mlx5_1")
+    assert found.channels == (("NET/IB", 1), ("P2P/CUMEM", 1))
+    assert found.gpu_direct == 1
+
+
+@pytest.mark.parametrize(
+    ("log", "fabric", "interface", "says"),
+    [
+        (SOCKET, "ethernet", "", ""),
+        (SOCKET, "ethernet", "eno1", ""),
+        (SOCKET, "ethernet", "enp5s0", "took the interface eno1"),
+        (SOCKET, "infiniband", "", "silent fall-back"),
+        (SOCKET, "tcpxo", "", "silent fall-back"),
+        (IB, "infiniband", "", ""),
+        (IB, "roce", "", ""),
+        (IB, "ethernet", "", "NCCL used IB where the fabric is ethernet"),
+        (PLUGIN, "tcpxo", "", ""),
+        (PLUGIN, "infiniband", "", "NCCL used FasTrak"),
+        ("nothing of NCCL", "infiniband", "", ""),
+    ],
+)
+def test_what_is_not_as_declared(log: str, fabric: str, interface: str, says: str) -> None:
+    found = complaints(transport_of(log), fabric, interface)
+    assert (len(found) == 1 and says in found[0]) if says else found == ()

@@ -1,0 +1,131 @@
+"""Limits, references and verdicts, against the worked examples of the published tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from corral.errors import Code, CorralError
+from corral.prove.fabric.hardware import HARDWARE, reference
+from corral.prove.fabric.limits import Algorithm, Topology, limit
+from corral.prove.fabric.model import Collective, Row, Table, Timing, bus_factor
+from corral.prove.fabric.text import read_text
+from corral.prove.fabric.verdict import GIB, Outcome, Reference, judge, plateau
+
+RECORDED = Path(__file__).parents[3] / "recorded/nccl"
+REDUCE = Collective.ALL_REDUCE
+
+
+def one(busbw: float, size: int = GIB, **more: object) -> Table:
+    timing = Timing(1.0, busbw, busbw, wrong=0)
+    row = Row(0, size, size // 4, "float", "sum", -1, timing, timing)
+    return Table((row,), REDUCE, certain=True, ranks=2, complete=True, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("nodes", "times"), [(2, 1.875), (4, 1.2917), (8, 1.125), (16, 1.0583)])
+def test_trees_over_several_nodes_of_eight(nodes: int, times: float) -> None:
+    topology = Topology(8, 200, gpus=8)
+    assert limit(topology, REDUCE, nodes) == pytest.approx(200 * times, rel=1e-4)
+    assert limit(topology, REDUCE, nodes, Algorithm.RING) == 200
+    assert limit(topology, Collective.ALL_GATHER, nodes) == 200
+
+
+def test_one_gpu_per_node_has_no_tree_gain() -> None:
+    assert limit(Topology(1, 2.5), REDUCE, 3) == pytest.approx(0.3125)
+
+
+def test_within_a_node_and_capped_by_it() -> None:
+    ring = Topology(8, 400, intra=450, gpus=8)
+    assert limit(ring, REDUCE, 1) == 450
+    assert limit(ring, REDUCE, 2) == 450
+    nvls = Topology(8, 400, intra=450, gpus=8, nvls=True)
+    assert limit(nvls, REDUCE, 1) == 450 * bus_factor(REDUCE, 8)
+    assert limit(nvls, Collective.ALL_GATHER, 1) == 450
+    assert limit(nvls, REDUCE, 2) == 750
+
+
+def test_seed_002_passes_by_its_peak_and_would_not_by_its_average() -> None:
+    (table,) = read_text((RECORDED / "dgx1-all-reduce.txt").read_text())
+    dgx1 = HARDWARE["dgx1"]
+    seen = reference(dgx1, REDUCE, 2)
+    assert seen is not None
+    bound = limit(dgx1.topology, REDUCE, 2)
+    assert bound == 93.75
+    verdict = judge(table, Reference(seen.busbw, bound, seen.source), 2)
+    assert (verdict.outcome, verdict.busbw, verdict.size) == (Outcome.PASS, 54.06, 536870912)
+    assert any("plateau may be higher" in r for r in verdict.reasons)
+    assert table.average is not None
+    assert table.average < 0.7 * seen.busbw
+
+
+def test_seed_003_passes() -> None:
+    (table,) = read_text((RECORDED / "a3-mega-all-gather.txt").read_text())
+    mega = HARDWARE["a3-mega"]
+    seen = reference(mega, Collective.ALL_GATHER, 2)
+    assert seen is not None
+    assert limit(mega.topology, Collective.ALL_GATHER, 2) == 200
+    verdict = judge(table, Reference(seen.busbw, 200, seen.source), 2)
+    assert (verdict.outcome, verdict.busbw) == (Outcome.PASS, 188.26)
+    assert any("not checked" in r for r in verdict.reasons)
+
+
+@pytest.mark.parametrize(
+    ("busbw", "nodes", "outcome"),
+    [
+        (370, 8, Outcome.PASS),
+        (333, 8, Outcome.PASS),
+        (332, 8, Outcome.WARN),
+        (259, 8, Outcome.WARN),
+        (258, 8, Outcome.FAIL),
+        (356, 1, Outcome.PASS),
+        (355, 1, Outcome.WARN),
+        (332, 1, Outcome.FAIL),
+        (332, 0, Outcome.WARN),
+    ],
+)
+def test_the_rule(busbw: float, nodes: int, outcome: Outcome) -> None:
+    assert judge(one(busbw), Reference(370, 750), nodes).outcome is outcome
+
+
+def test_wrong_results_fail_whatever_the_speed() -> None:
+    verdict = judge(one(400, out_of_bounds=3), Reference(370), 2)
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.reasons[0].startswith("3 results are wrong")
+
+
+def test_faster_than_possible_is_a_wrong_declaration() -> None:
+    verdict = judge(one(0.5), Reference(0.117, 0.125), 2)
+    assert verdict.outcome is Outcome.WARN
+    assert "more than the topology can carry" in verdict.reasons[0]
+
+
+def test_nothing_to_compare_with_is_no_pass() -> None:
+    assert judge(one(400), None, 2).outcome is Outcome.UNKNOWN
+
+
+def test_the_plateau_is_the_best_of_large_sizes() -> None:
+    small, large = one(500, GIB // 2).rows[0], one(300, GIB).rows[0]
+    larger = one(290, 8 * GIB).rows[0]
+    assert plateau(Table((small, large, larger))) is large
+    assert plateau(Table((one(10, 1024).rows[0], small))) is small
+
+
+@pytest.mark.parametrize("busbw", [0.0, -1.0, float("nan"), float("inf"), 256.0])
+def test_references_nobody_can_reach_are_refused(busbw: float) -> None:
+    with pytest.raises(CorralError) as caught:
+        Reference(busbw, 250)
+    assert caught.value.code is Code.USAGE
+
+
+@pytest.mark.parametrize("name", HARDWARE)
+def test_no_known_hardware_is_above_its_own_limit(name: str) -> None:
+    hardware = HARDWARE[name]
+    assert hardware.seen
+    for seen in hardware.seen:
+        for collective in seen.collectives:
+            nodes = 2 if seen.several else 1
+            bound = limit(hardware.topology, collective, nodes)
+            assert bound > 0
+            Reference(seen.busbw, bound, seen.source)
+            assert seen.source
