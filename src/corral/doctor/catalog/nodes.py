@@ -135,7 +135,7 @@ FAILURES: Final = (
         symptoms=(
             r"unable to register: (?:zero bytes were transmitted|unspecified error|protocol auth)",
             r"protocol authentication error",
-            r"zero bytes were transmitted or received",
+            r"srun: .*zero bytes were transmitted or received",
         ),
         where=(Source.SLURMD, Source.SLURMCTLD, Source.JOB),
     ),

@@ -1,0 +1,159 @@
+"""Use case: what is broken, why, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from corral.apply.session import Session
+from corral.doctor.examine import examine
+from corral.doctor.look import Ask, Told, ports_script, script, sections
+from corral.doctor.model import Report
+from corral.doctor.probes import Scene
+from corral.doctor.reading import read, report
+from corral.errors import Code, CorralError
+from corral.hosts.fleet import Fleet
+from corral.hosts.transport import Result
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import nodes_of, partitions_of
+
+TIMEOUT: Final = 120.0
+_CTLD: Final = 6817
+_SLURMD: Final = 6818
+
+
+def doctor_log(text: str) -> Report:
+    """Failures that show in a pasted log of anything: Slurm, NCCL, a job, the kernel, apt."""
+    return report(read(text))
+
+
+async def doctor(spec: ClusterSpec) -> Report:
+    """Look at the whole cluster: every machine in one round trip; changes nothing.
+
+    Raises:
+        CorralError: NOT_FOUND, no machine of the cluster runs; the provider could not be asked.
+    """
+    async with await Session.open(spec) as session:
+        if not session.fleet.nodes:
+            raise CorralError(
+                Code.NOT_FOUND,
+                f"cluster {spec.name} is not up: none of its machines runs",
+                hint="bring it up with: corral up FILE",
+            )
+        addresses = session.addresses()
+        asks = _asks(session, spec)
+        told = await _told(session.fleet, asks)
+        if not _scene(session, spec, addresses, told).well:
+            told = await _with_ports(session.fleet, told, _targets(session, spec, addresses))
+        absent = {action.node: action.summary for action in session.pending}
+        silent = {
+            n.name: Told(
+                n.name,
+                error=CorralError(Code.UNREACHABLE, absent.get(n.name, "it does not run"), n.name),
+            )
+            for n in nodes_of(spec)
+            if n.name not in told
+        }
+    return examine(_scene(session, spec, addresses, {**told, **silent}))
+
+
+def _targets(
+    session: Session, spec: ClusterSpec, addresses: Mapping[str, str]
+) -> dict[str, list[tuple[str, int]]]:
+    """What each node must reach: all the controller, the controller all compute nodes."""
+    lead = session.controller
+    found = {name: [(addresses[lead], _CTLD)] for name in session.fleet.nodes}
+    found.setdefault(lead, []).extend((addresses[n], _SLURMD) for n in _compute(spec))
+    return found
+
+
+async def _with_ports(
+    fleet: Fleet, told: Mapping[str, Told], targets: Mapping[str, list[tuple[str, int]]]
+) -> dict[str, Told]:
+    scripts = {n: ports_script(targets[n]) for n, t in told.items() if t.error is None}
+    answers = await fleet.each(scripts, timeout=TIMEOUT)
+    found = dict(told)
+    for name, answer in answers.items():
+        if isinstance(answer, Result):
+            before = told[name]
+            found[name] = replace(before, sections={**before.sections, **sections(answer.stdout)})
+    return found
+
+
+def _asks(session: Session, spec: ClusterSpec) -> dict[str, Ask]:
+    names = tuple(n.name for n in nodes_of(spec))
+    compute = _compute(spec)
+    auth = ("munge",) if spec.slurm.auth == "munge" else ()
+    mounts = tuple(s.mount for s in spec.storage)
+    lead = session.controller
+    found: dict[str, Ask] = {}
+    for name in session.fleet.nodes:
+        units = [*auth]
+        if name in compute:
+            units.append("slurmd")
+        if name == lead:
+            units.append("slurmctld")
+            if spec.slurm.accounting:
+                units += ["mariadb", "slurmdbd"]
+            if spec.slurm.rest:
+                units.append("slurmrestd")
+        found[name] = Ask(names, tuple(units), mounts, controller=name == lead)
+    return found
+
+
+def _compute(spec: ClusterSpec) -> tuple[str, ...]:
+    groups = {g for p in partitions_of(spec) for g in p.groups}
+    return tuple(n.name for n in nodes_of(spec) if n.group.name in groups)
+
+
+async def _told(fleet: Fleet, asks: Mapping[str, Ask]) -> dict[str, Told]:
+    answers = await asyncio.gather(*(_one(fleet, name, ask) for name, ask in asks.items()))
+    return {one.node: one for one in answers}
+
+
+async def _one(fleet: Fleet, name: str, ask: Ask) -> Told:
+    arrived: list[float] = []
+
+    def on_line(line: str) -> None:
+        if not arrived and not line.startswith("@@"):
+            arrived.append(time.time())
+
+    sent = time.time()
+    try:
+        result = await fleet.run(name, script(ask), timeout=TIMEOUT, on_line=on_line)
+    except CorralError as error:
+        return Told(name, error=error)
+    parts = sections(result.stdout)
+    return Told(name, parts, _skew(parts.get("clock", ""), sent, (arrived or [time.time()])[0]))
+
+
+def _skew(text: str, sent: float, received: float) -> float:
+    """Seconds that the round trip cannot explain; positive when the node's clock is ahead."""
+    try:
+        clock = float(text.split(maxsplit=1)[0])
+    except (ValueError, IndexError):
+        return 0.0
+    return max(clock - received, 0.0) + min(clock - sent, 0.0)
+
+
+def _scene(
+    session: Session,
+    spec: ClusterSpec,
+    addresses: Mapping[str, str],
+    told: Mapping[str, Told],
+) -> Scene:
+    data = spec.network.data
+    lead = told.get(session.controller)
+    config = lead.text("slurmconf") if lead else ""
+    return Scene(
+        controller=session.controller,
+        compute=_compute(spec),
+        told=told,
+        addresses=addresses,
+        gpus={n.name: n.group.gpu.count for n in nodes_of(spec) if n.group.gpu},
+        fabric=data.fabric if data else "",
+        auth="munge" if "auth/munge" in config else "slurm" if "auth/slurm" in config else "",
+    )

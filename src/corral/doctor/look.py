@@ -1,0 +1,217 @@
+"""What every machine is asked, and its answer taken apart. Read-only, one round trip. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from corral.errors import CorralError
+from corral.hosts.quote import Script, join, sh
+
+KEYS: Final = (
+    "/etc/munge/munge.key",
+    "/etc/slurm/slurm.key",
+    "/etc/slurm/slurm.jwks",
+    "/var/spool/slurmctld/jwt_hs256.key",
+)
+CONF: Final = ("slurm.conf", "gres.conf", "cgroup.conf")
+DISKS: Final = (
+    *("/", "/tmp", "/var", "/var/log", "/var/lib/mysql"),  # noqa: S108 - looked at, not used
+    *("/var/spool/slurmctld", "/var/spool/slurmd"),
+)
+LOG_LINES: Final = 400
+_SECTION: Final = re.compile(r"^@@([a-z]+)$", re.MULTILINE)
+_STARTED: Final = re.compile(r"slurm(?:ctld|d|dbd) version \S+ started")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What to ask one node.
+
+    Attributes:
+        names: all nodes of the cluster, to be looked up.
+        units: systemd units that belong there.
+        mounts: shared folders that belong there.
+        controller: ask Slurm as well.
+    """
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    mounts: tuple[str, ...] = ()
+    controller: bool = False
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one node told.
+
+    Attributes:
+        node: its name.
+        sections: its answer by section.
+        skew: seconds its clock is ahead of ours beyond what the round trip explains (negative:
+            behind).
+        error: why it told nothing.
+    """
+
+    node: str
+    sections: Mapping[str, str] = field(default_factory=dict[str, str])
+    skew: float = 0.0
+    error: CorralError | None = None
+
+    def text(self, name: str) -> str:
+        """One section, "" when it is missing."""
+        return self.sections.get(name, "")
+
+    def lines(self, name: str) -> list[str]:
+        """Lines of a section that hold something."""
+        return [line for line in self.text(name).splitlines() if line.strip()]
+
+    def pairs(self, name: str) -> dict[str, str]:
+        """A section of lines ``key value``."""
+        split = (line.partition(" ") for line in self.lines(name))
+        return {key: value.strip() for key, _, value in split}
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """State of each unit: ``active``, ``failed``, ``inactive`` ..."""
+        return self.pairs("units")
+
+    @cached_property
+    def down(self) -> tuple[str, ...]:
+        """Units that should run and do not."""
+        fine = ("active", "reloading", "activating", "deactivating")
+        return tuple(
+            unit
+            for unit, state in self.units.items()
+            if state.split()[:1] != [] and (state.split()[0] not in fine)
+        )
+
+    def log(self, unit: str) -> str:
+        """The unit's log since its last start; all that was asked for when it does not run."""
+        text = self.text("log" + unit)
+        if unit in self.down:
+            return "\n".join(text.splitlines()[-60:])
+        starts = list(_STARTED.finditer(text))
+        return text[starts[-1].end() :] if starts else text
+
+
+def sections(text: str) -> dict[str, str]:
+    """Split an answer at its ``@@name`` lines."""
+    parts = _SECTION.split(text)
+    return {name: body.strip("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def script(ask: Ask) -> Script:
+    """What one node is asked. Read-only; the clock comes first, before anything slow."""
+    parts = [
+        _MACHINE,
+        sh(
+            "echo @@names; for n in {names}; do"
+            ' printf \'%s %s\\n\' "$n" "$(timeout 10 getent ahostsv4 "$n" |'
+            " sed -n 's/ *STREAM.*//p' | tr '\\n' ' ')\"; done",
+            names=list(ask.names),
+        ),
+        sh(
+            "echo @@units; for u in {units}; do"
+            ' printf \'%s %s\\n\' "$u" "$(systemctl is-active "$u" 2>&1)"; done',
+            units=list(ask.units),
+        ),
+        sh(
+            'echo @@keys; for k in {keys}; do if [ -e "$k" ]; then'
+            ' printf \'%s %s %s\\n\' "$k" "$(sha256sum <"$k" | cut -c1-16)"'
+            ' "$(stat -c %U:%a "$k")"; fi; done',
+            keys=list(KEYS),
+        ),
+        sh(
+            "echo @@conf; for d in /var/spool/slurmd/conf-cache /etc/slurm; do for n in {conf}; do"
+            ' if [ -f "$d/$n" ]; then printf \'%s %s\\n\' "$d/$n"'
+            ' "$(sha256sum <"$d/$n" | cut -c1-16)"; fi; done; done',
+            conf=list(CONF),
+        ),
+        sh(
+            'echo @@disks; for p in {disks}; do if [ -d "$p" ]; then'
+            ' df -Pk "$p" 2>/dev/null | awk -v p="$p" \'NR==2 {{print p, $4, $2}}\';'
+            ' df -Pi "$p" 2>/dev/null | awk -v p="$p" \'NR==2 && $2>0 {{print p":inodes", $4, '
+            "$2}}';"
+            " fi; done",
+            disks=list(DISKS),
+        ),
+        sh(
+            "echo @@mounts; for m in {mounts}; do"
+            ' if mountpoint -q "$m"; then k=mounted; else k=folder; fi;'
+            ' printf \'%s %s\\n\' "$m" "$k $(timeout -k 1 5 stat -f -c %T "$m" 2>&1 || echo '
+            'failed)";'
+            " done",
+            mounts=list(ask.mounts),
+        )
+        if ask.mounts
+        else sh("echo @@mounts"),
+        *(_log(unit) for unit in ask.units),
+    ]
+    if ask.controller:
+        parts.append(_CONTROLLER)
+    return join([*parts, sh("true")])
+
+
+_MACHINE: Final = sh(
+    "export LC_ALL=C; echo @@clock; date +%s.%N\n"
+    "echo @@hostname; hostname\n"
+    "echo @@uids; for u in slurm munge; do"
+    ' printf \'%s %s\\n\' "$u" "$(id -u "$u" 2>/dev/null)"; done\n'
+    "echo @@version; for p in slurmctld slurmd slurmdbd; do"
+    ' if command -v "$p" >/dev/null; then printf \'%s %s\\n\' "$p"'
+    ' "$("$p" -V 2>&1 | sed \'s/^slurm[a-z-]* //\')"; fi; done\n'
+    "echo @@limits; systemctl show -p LimitMEMLOCK slurmd 2>/dev/null | tr = ' '\n"
+    "echo @@devices; ls /dev/nvidia[0-9]* 2>/dev/null\n"
+    "echo @@driver; if command -v nvidia-smi >/dev/null; then timeout 20 nvidia-smi -L 2>&1; fi\n"
+    "echo @@links; if command -v ip >/dev/null; then ip -o link show up; fi\n"
+    "echo @@addresses; if command -v ip >/dev/null; then ip -o -4 addr show; fi\n"
+    # A container's kernel log is its host's: what happened there is not this node's.
+    "echo @@kernel; if ! systemd-detect-virt -cq 2>/dev/null; then"
+    " journalctl -k --since -1h --no-pager -o cat 2>/dev/null | grep -E"
+    " 'Xid|NVRM|nouveau|Out of memory|oom-kill|read-only|nfs: server|No space' | tail -n 40; fi"
+)
+
+_CONTROLLER: Final = sh(
+    "echo @@ping; timeout 10 scontrol ping 2>&1\n"
+    "echo @@nodes; timeout 15 scontrol show nodes -o 2>&1\n"
+    "echo @@config; timeout 15 scontrol show config 2>&1 |"
+    " grep -E '^(TaskPlugin|GresTypes|SlurmUser|AuthType|CgroupPlugin|ConstrainDevices|HASH_VAL"
+    "|PropagateResourceLimitsExcept) '\n"
+    "echo @@slurmconf; cat /etc/slurm/slurm.conf 2>/dev/null\n"
+    "echo @@gresconf; cat /etc/slurm/gres.conf 2>/dev/null\n"
+    "echo @@cgroupconf; cat /etc/slurm/cgroup.conf 2>/dev/null\n"
+    "echo @@accounting; timeout 15 sacctmgr -nP show cluster format=cluster 2>&1"
+)
+
+
+def ports_script(targets: Sequence[tuple[str, int]]) -> Script:
+    """Which of these addresses and ports a node reaches.
+
+    Asked only when something is wrong: Slurm's daemons log an error for each connection that says
+    nothing.
+    """
+    return join([sh("echo @@ports"), *(_port(address, port) for address, port in targets)])
+
+
+def _port(address: str, port: int) -> Script:
+    # bash alone opens TCP connections by itself; every Debian and Ubuntu has it.
+    return sh(
+        "if timeout 5 bash -c {probe} 2>/dev/null; then echo {what} open; else echo {what} "
+        "closed; fi",
+        probe=f": </dev/tcp/{address}/{port}",
+        what=f"{address}:{port}",
+    )
+
+
+def _log(unit: str) -> Script:
+    return sh(
+        "echo @@log{unit}; {{ journalctl -u {unit} --since -20min --no-pager -o cat -n {lines};"
+        ' f=/var/log/slurm/{unit}.log; if [ -f "$f" ]; then tail -n {lines} "$f"; fi; }} '
+        "2>/dev/null",
+        unit=unit,
+        lines=LOG_LINES,
+    )

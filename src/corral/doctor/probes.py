@@ -1,0 +1,344 @@
+"""Rules over what the machines told: silent faults too, which no log shows. Pure.
+
+Each rule yields findings of its own failure and nothing on a healthy cluster.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from corral.doctor.catalog import CATALOG
+from corral.doctor.look import Told
+from corral.doctor.model import Diagnosis
+from corral.slurm.states.nodes import NodeInfo, parse_nodes
+from corral.slurm.version import SlurmVersion
+
+SKEW_S: Final = 5.0
+"""Seconds from which a clock is off: credentials live 300, chrony keeps milliseconds."""
+FULL_KIB: Final = 50 * 1024
+FULL_SHARE: Final = 0.01
+"""A disk is full below 50 MiB or 1 % (of small ones): slurmctld and MariaDB need room to write."""
+FULL_INODES: Final = 100
+
+
+@dataclass(frozen=True)
+class Scene:
+    """All that is known about a cluster when the doctor looks.
+
+    Attributes:
+        controller: the node of slurmctld.
+        compute: nodes that run slurmd.
+        told: what each node told.
+        addresses: the address each node should be found at.
+        gpus: GPUs that the cluster file declares, by node.
+        devices: device files that the provider makes, by node; nodes without are not listed.
+        fabric: kind of data network, "" when none is declared.
+        auth: munge or slurm.
+    """
+
+    controller: str
+    compute: tuple[str, ...]
+    told: Mapping[str, Told]
+    addresses: Mapping[str, str]
+    gpus: Mapping[str, int] = field(default_factory=dict[str, int])
+    fabric: str = ""
+    auth: str = ""
+
+    @property
+    def lead(self) -> Told:
+        """What the controller told; empty when it told nothing."""
+        return self.told.get(self.controller, Told(self.controller))
+
+    @property
+    def known(self) -> Mapping[str, NodeInfo]:
+        """Nodes as slurmctld knows them; empty when it does not answer."""
+        lines = [line for line in self.lead.lines("nodes") if line.startswith("NodeName=")]
+        return {info.name: info for info in parse_nodes("\n".join(lines))} if lines else {}
+
+    @property
+    def well(self) -> bool:
+        """True when Slurm says that all nodes take jobs."""
+        known = self.known
+        return all(n in known and known[n].state.usable for n in self.compute)
+
+    @property
+    def heard(self) -> Iterator[Told]:
+        """Nodes that answered."""
+        return (t for t in self.told.values() if t.error is None)
+
+
+def found(id_: str, node: str | tuple[str, ...], evidence: str, detail: str = "") -> Diagnosis:
+    """A finding of a failure of the catalogue."""
+    nodes = (node,) if isinstance(node, str) else node
+    return Diagnosis(CATALOG[id_], tuple(n for n in nodes if n), (evidence,), detail)
+
+
+def unreachable(scene: Scene) -> Iterator[Diagnosis]:
+    """F69: it does not answer at all."""
+    for node, told in scene.told.items():
+        if told.error is not None:
+            yield found("F69", node, str(told.error.message))
+
+
+def clocks(scene: Scene) -> Iterator[Diagnosis]:
+    """F02: a clock differs from most others."""
+    skews = {t.node: t.skew for t in scene.heard}
+    middle = sorted(skews.values())[len(skews) // 2] if skews else 0.0
+    for node, skew in skews.items():
+        off = skew - middle
+        if abs(off) > SKEW_S:
+            way = "ahead" if off > 0 else "behind"
+            yield found("F02", node, f"its clock is {abs(off):.0f} s {way} of most others")
+
+
+def disks(scene: Scene) -> Iterator[Diagnosis]:
+    """F67: no room, or no inodes."""
+    for told in scene.heard:
+        for path, sizes in told.pairs("disks").items():
+            free, _, total = sizes.partition(" ")
+            if not free.isdigit() or not total.isdigit():
+                continue
+            inodes = path.endswith(":inodes")
+            least = FULL_INODES if inodes else min(FULL_KIB, int(total) * FULL_SHARE)
+            if int(free) < least:
+                what = "inodes" if inodes else "KiB"
+                where = path.removesuffix(":inodes")
+                yield found("F67", told.node, f"{where}: {free} of {total} {what} free", where)
+
+
+def mounts(scene: Scene) -> Iterator[Diagnosis]:
+    """F68: a shared folder does not answer, or is mounted on other nodes and not here."""
+    mounted = {
+        path
+        for told in scene.heard
+        for path, kind in told.pairs("mounts").items()
+        if kind.startswith("mounted")
+    }
+    for told in scene.heard:
+        for path, kind in told.pairs("mounts").items():
+            if "failed" in kind.split():
+                yield found("F68", told.node, f"stat -f {path}: {kind}", path)
+            elif path in mounted and not kind.startswith("mounted"):
+                yield found("F68", told.node, f"{path} is not mounted there", path)
+
+
+def names(scene: Scene) -> Iterator[Diagnosis]:
+    """F05, F06, F66: what the nodes' names mean on each node."""
+    for told in scene.heard:
+        known = told.pairs("names")
+        for name, text in known.items():
+            addresses = text.split()
+            own = name == told.node
+            if not addresses:
+                yield found(
+                    "F66" if own else "F05", told.node, f"getent ahostsv4 {name}: nothing", name
+                )
+            elif own and any(a.startswith("127.") for a in addresses):
+                yield found("F06", told.node, f"{name} is {' '.join(addresses)} there")
+            elif scene.addresses.get(name, addresses[0]) not in addresses and not own:
+                due = scene.addresses[name]
+                yield found(
+                    "F05", told.node, f"{name} is {' '.join(addresses)} there, not {due}", name
+                )
+
+
+def ports(scene: Scene) -> Iterator[Diagnosis]:
+    """F18: a port is closed although its daemon runs."""
+    runs = {a: scene.told[n] for n, a in scene.addresses.items() if n in scene.told}
+    daemon = {"6817": "slurmctld", "6818": "slurmd"}
+    for told in scene.heard:
+        for target, state in told.pairs("ports").items():
+            address, _, port = target.rpartition(":")
+            other = runs.get(address)
+            alive = other is not None and other.error is None and daemon[port] not in other.down
+            if state == "closed" and alive and other is not None:
+                yield found(
+                    "F18",
+                    tuple(dict.fromkeys((told.node, other.node))),
+                    f"{told.node} cannot reach {target}, and {daemon[port]} runs on {other.node}",
+                    target,
+                )
+
+
+def keys(scene: Scene) -> Iterator[Diagnosis]:
+    """F01 and F75: keys that differ, lie open or are missing."""
+    wanted = {"munge": ("/etc/munge/munge.key",), "slurm": ("/etc/slurm/slurm.key",)}.get(
+        scene.auth, ()
+    )
+    modes = {"/etc/munge/munge.key": "munge", "/etc/slurm/slurm.key": "slurm"}
+    jwks = any("/etc/slurm/slurm.jwks" in t.pairs("keys") for t in scene.heard)
+    if jwks and scene.auth == "slurm":
+        wanted = ("/etc/slurm/slurm.jwks",)
+    for path in wanted:
+        digests = {t.node: t.pairs("keys").get(path, "") for t in scene.heard}
+        sums = Counter(d.split()[0] for d in digests.values() if d)
+        usual = _usual(sums, digests.get(scene.controller, ""))
+        for node, text in digests.items():
+            digest, _, mode = text.partition(" ")
+            if not text:
+                yield found("F75", node, f"{path} is missing", path)
+            elif digest != usual:
+                yield found(
+                    "F01", node, f"sha256 of {path} begins {digest}, elsewhere {usual}", path
+                )
+            elif int(mode.partition(":")[2] or "0", 8) & 0o077 or (
+                path in modes and mode.partition(":")[0] != modes[path]
+            ):
+                yield found("F75", node, f"{path} is {mode}", path)
+
+
+def _usual(sums: Counter[str], lead: str) -> str:
+    """What most nodes have; the controller's where there is no most."""
+    ordered = sums.most_common(2)
+    if not ordered:
+        return ""
+    tied = len(ordered) > 1 and ordered[0][1] == ordered[1][1]
+    return lead.split(maxsplit=1)[0] if tied and lead else ordered[0][0]
+
+
+def identities(scene: Scene) -> Iterator[Diagnosis]:
+    """F17: slurm has another number."""
+    numbers = {t.node: t.pairs("uids").get("slurm", "") for t in scene.heard}
+    due = numbers.get(scene.controller, "")
+    for node, number in numbers.items():
+        if due and number and number != due:
+            yield found("F17", node, f"uid of slurm is {number} there, {due} on {scene.controller}")
+
+
+def versions(scene: Scene) -> Iterator[Diagnosis]:
+    """F19: a node's Slurm is newer than the controller's, or differs in its major release."""
+    lead = scene.lead.pairs("version").get("slurmctld", "")
+    for told in scene.heard:
+        mine = told.pairs("version").get("slurmd", "")
+        if lead and mine and SlurmVersion.parse(mine) > SlurmVersion.parse(lead):
+            yield found("F19", told.node, f"slurmd {mine} is newer than slurmctld {lead}")
+
+
+def configuration(scene: Scene) -> Iterator[Diagnosis]:
+    """F04: slurmd's copy differs from the controller's files; or a second copy lies about."""
+    due = {
+        path.rpartition("/")[2]: digest
+        for path, digest in scene.lead.pairs("conf").items()
+        if path.startswith("/etc/slurm/")
+    }
+    for told in scene.heard:
+        for path, digest in told.pairs("conf").items():
+            name = path.rpartition("/")[2]
+            if name in due and digest != due[name]:
+                yield found(
+                    "F04",
+                    told.node,
+                    f"{path} differs from the controller's /etc/slurm/{name}",
+                    name,
+                )
+
+
+def isolation(scene: Scene) -> Iterator[Diagnosis]:
+    """F16, F11, F31: what the controller's files must say."""
+    text = scene.lead.text("slurmconf")
+    if not text:
+        return
+    node = scene.controller
+    if not re.search(r"^\s*ClusterName\s*=", text, re.MULTILINE | re.IGNORECASE):
+        yield found("F31", node, "/etc/slurm/slurm.conf has no ClusterName")
+    if not any(scene.gpus.values()):
+        return
+    if not re.search(r"^\s*GresTypes\s*=.*\bgpu\b", text, re.MULTILINE | re.IGNORECASE) or not (
+        re.search(r"\bGres\s*=\s*gpu", text, re.IGNORECASE)
+    ):
+        yield found("F11", node, "slurm.conf has no GresTypes=gpu, or no Gres=gpu on its nodes")
+    devices = re.search(
+        r"^\s*ConstrainDevices\s*=\s*(\w+)",
+        scene.lead.text("cgroupconf"),
+        re.MULTILINE | re.IGNORECASE,
+    )
+    if devices is None or devices[1].lower() not in ("yes", "true", "1"):
+        said = devices[0].strip() if devices else "no ConstrainDevices"
+        yield found("F16", node, f"cgroup.conf: {said}")
+    elif not re.search(r"^\s*TaskPlugin\s*=.*cgroup", text, re.MULTILINE | re.IGNORECASE):
+        yield found("F16", node, "slurm.conf: TaskPlugin has no task/cgroup")
+
+
+def devices(scene: Scene) -> Iterator[Diagnosis]:
+    """F13: fewer device files than GPUs are declared."""
+    for told in scene.heard:
+        due = scene.gpus.get(told.node, 0)
+        there = len(told.lines("devices"))
+        if there < due:
+            yield found("F13", told.node, f"{there} of {due} /dev/nvidia* files are there")
+
+
+def units(scene: Scene) -> Iterator[Diagnosis]:
+    """F03, F38, F73: daemons that do not run."""
+    special = {"munge": "F03", "mariadb": "F38", "slurmdbd": "F38"}
+    for told in scene.heard:
+        for unit in told.down:
+            state = told.units[unit] or "not known"
+            yield found(special.get(unit, "F73"), told.node, f"{unit}.service is {state}", unit)
+
+
+def accounting(scene: Scene) -> Iterator[Diagnosis]:
+    """F38: the database does not answer although its daemons run."""
+    lead = scene.lead
+    if lead.error is not None or "slurmdbd" not in lead.units or "slurmdbd" in lead.down:
+        return
+    text = lead.text("accounting")
+    if "error" in text.lower() or not text.strip():
+        yield found(
+            "F38", scene.controller, text.strip()[-300:] or "sacctmgr show cluster: nothing"
+        )
+
+
+def limits(scene: Scene) -> Iterator[Diagnosis]:
+    """F29: little memory may be locked where RDMA needs it."""
+    if scene.fabric not in ("infiniband", "roce"):
+        return
+    for told in scene.heard:
+        limit = told.pairs("limits").get("LimitMEMLOCK", "")
+        if limit.isdigit():
+            yield found("F29", told.node, f"LimitMEMLOCK of slurmd is {limit}")
+
+
+def subnets(scene: Scene) -> Iterator[Diagnosis]:
+    """F37: two interfaces in one subnet."""
+    for told in scene.heard:
+        by_network: dict[str, set[str]] = {}
+        for line in told.lines("addresses"):
+            words = line.split()
+            if len(words) > 3 and words[1] != "lo" and "/" in words[3]:  # noqa: PLR2004
+                network = str(ipaddress.ip_interface(words[3]).network)
+                by_network.setdefault(network, set()).add(words[1].partition("@")[0])
+        for network, interfaces in by_network.items():
+            if len(interfaces) > 1 and not network.endswith("/32"):
+                listed = ", ".join(sorted(interfaces))
+                yield found("F37", told.node, f"{listed} all have addresses in {network}", network)
+
+
+def mtus(scene: Scene) -> Iterator[Diagnosis]:
+    """F28: the interface of the nodes' addresses has another MTU on some nodes."""
+    sizes: dict[str, int] = {}
+    for told in scene.heard:
+        address = scene.addresses.get(told.node, "")
+        name = next((a.split()[1] for a in told.lines("addresses") if f" {address}/" in a), "")
+        link = next((k for k in told.lines("links") if re.match(rf"\d+: {name}[@:]", k)), "")
+        mtu = re.search(r" mtu (\d+)", link)
+        if name and mtu:
+            sizes[told.node] = int(mtu[1])
+    if len(set(sizes.values())) > 1:
+        usual = Counter(sizes.values()).most_common(1)[0][0]
+        for node, size in sizes.items():
+            if size != usual:
+                yield found("F28", node, f"its MTU is {size}, that of most others {usual}")
+
+
+Probe = Callable[[Scene], Iterator[Diagnosis]]
+PROBES: Final[tuple[Probe, ...]] = (
+    *(unreachable, clocks, disks, mounts, names, ports, keys, identities, versions),
+    *(configuration, isolation, devices, units, accounting, limits, subnets, mtus),
+)
+"""All rules."""

@@ -1,0 +1,304 @@
+"""Failures of the catalogue, made to happen on a running embedded cluster. Data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tests.embedded.prove_breaks import CONF, CTL, RECONFIGURE, SETTLED, edit, restore
+
+from corral.hosts.quote import Script, join, sh
+
+GRES = "/etc/slurm/gres.conf"
+CGROUP = "/etc/slurm/cgroup.conf"
+HOSTS = "/etc/hosts"
+KEY = "/etc/slurm/slurm.key"
+N1 = "node1"
+
+
+@dataclass(frozen=True)
+class Injection:
+    """One failure made to happen.
+
+    Attributes:
+        id: the failure that must be named first.
+        name: what is done, in words.
+        do: script per node that does it.
+        undo: script per node that undoes it, whatever ``do`` got done.
+        nodes: where it must be found; empty: anywhere.
+        also: failures that are true as well and may be named after it.
+    """
+
+    id: str
+    name: str
+    do: Mapping[str, Script]
+    undo: Mapping[str, Script]
+    nodes: tuple[str, ...] = ()
+    also: frozenset[str] = field(default_factory=frozenset[str])
+
+
+def conf(id_: str, name: str, path: str, expression: str, *also: str) -> Injection:
+    """A setting changed on the controller and read anew by all."""
+    resume = sh(
+        "scontrol reconfigure; systemctl reset-failed slurmctld slurmd; systemctl restart "
+        "slurmctld;"
+        " i=0; until scontrol ping | grep -q ' is UP'; do i=$((i + 1)); [ $i -lt 100 ] || exit 1;"
+        " sleep 0.1; done; scontrol reconfigure;"
+        " scontrol update nodename=ALL state=resume 2>/dev/null; true"
+    )
+    slurmd = sh("systemctl reset-failed slurmd; systemctl restart slurmd")
+    return Injection(
+        id_,
+        name,
+        {CTL: join([edit(path, expression), sh("scontrol reconfigure; true")], " && ")},
+        {CTL: join([restore(path), resume, slurmd]), N1: slurmd, "node2": slurmd},
+        (),
+        frozenset(also),
+    )
+
+
+def stopped(id_: str, unit: str, node: str, *also: str) -> Injection:
+    """A unit that was stopped."""
+    return Injection(
+        id_,
+        f"{unit} stopped",
+        {node: sh("systemctl stop {unit}", unit=unit)},
+        {node: sh("systemctl start {unit}", unit=unit)},
+        (node,),
+        frozenset(also),
+    )
+
+
+def hosts(id_: str, name: str, expression: str, *also: str) -> Injection:
+    """node1's /etc/hosts changed."""
+    return Injection(
+        id_, name, {N1: edit(HOSTS, expression)}, {N1: restore(HOSTS)}, (N1,), frozenset(also)
+    )
+
+
+def drained(id_: str, reason: str) -> Injection:
+    """A node taken out with a reason that Slurm itself writes."""
+    return Injection(
+        id_,
+        f"reason {reason}",
+        {CTL: sh("scontrol update nodename=node1 state=drain reason={r}", r=reason)},
+        {CTL: sh("scontrol update nodename=node1 state=resume")},
+        (N1,),
+    )
+
+
+# Not waited for: slurmd tells systemd that it is ready once it has registered.
+_SLURMD = sh("systemctl reset-failed slurmd; systemctl --no-block restart slurmd")
+_KEEP = sh("cp -p {k} {k}.kept", k=KEY)
+_KEY_BACK = sh("[ ! -f {k}.kept ] || mv {k}.kept {k}", k=KEY)
+
+INJECTIONS: tuple[Injection, ...] = (
+    Injection(
+        "F01",
+        "another key on one node",
+        {N1: join([_KEEP, sh("head -c 1024 /dev/urandom >{k}", k=KEY), _SLURMD])},
+        {N1: join([_KEY_BACK, _SLURMD])},
+        (N1,),
+    ),
+    Injection(
+        "F75",
+        "the key can be read by all",
+        {N1: sh("chmod 644 {k}", k=KEY)},
+        {N1: sh("chmod 600 {k}", k=KEY)},
+        (N1,),
+    ),
+    Injection(
+        "F75",
+        "the key is gone",
+        {N1: sh("mv {k} {k}.kept", k=KEY)},
+        {N1: join([_KEY_BACK, _SLURMD])},
+        (N1,),
+    ),
+    hosts("F05", "another node's name means nothing", "s/node2/elsewhere/"),
+    hosts("F05", "another node's name means another address", "/node2/s/^[0-9.]*/203.0.113.7/"),
+    hosts("F06", "the own name on 127.0.1.1", "1i127.0.1.1 node1"),
+    Injection(
+        "F04",
+        "slurmd keeps another slurm.conf",
+        {N1: sh("echo '# x' >>/var/spool/slurmd/conf-cache/slurm.conf")},
+        {N1: sh("sed -i '/^# x$/d' /var/spool/slurmd/conf-cache/slurm.conf")},
+        (N1,),
+    ),
+    conf("F07", "too much memory", CONF, r"s/RealMemory=[0-9]*/RealMemory=999999/"),
+    conf(
+        "F09",
+        "too many CPUs",
+        CONF,
+        r"s/ CPUs=[0-9]*/ CPUs=64/;s/ \(Sockets\|CoresPerSocket\|ThreadsPerCore\)=[0-9]*//g",
+    ),
+    conf("F10", "more GPUs than devices", CONF, r"s/\(Gres=gpu:[a-z0-9]*\):[0-9]*/\1:5/"),
+    conf("F11", "no GresTypes", CONF, r"/^GresTypes/d;s/ Gres=[^ ]*//;/^AccountingStorageTRES/d"),
+    conf("F16", "devices not fenced", CGROUP, "s/^ConstrainDevices=.*/ConstrainDevices=no/"),
+    Injection(
+        "F13",
+        "a device file is gone",
+        {N1: sh("rm /dev/nvidia0")},
+        {N1: sh("[ -e /dev/nvidia0 ] || mknod -m 666 /dev/nvidia0 c 195 0")},
+        (N1,),
+    ),
+    Injection(
+        "F17",
+        "slurm has another number",
+        {N1: sh("usermod -u 64999 slurm")},
+        {N1: sh("usermod -u 64030 slurm")},
+        (N1,),
+    ),
+    Injection(
+        "F28",
+        "a smaller MTU",
+        {N1: sh("ip link set eth0 mtu 1280")},
+        {N1: sh("ip link set eth0 mtu 1500")},
+        (N1,),
+    ),
+    Injection(
+        "F37",
+        "two interfaces in one subnet",
+        {
+            N1: sh(
+                "ip link add corral0 type veth peer name corral1 && ip link set corral0 up &&"
+                " a=$(ip -o -4 addr show eth0 | awk '{{print $4}}') &&"
+                ' p=${{a#*/}} && n=${{a%.*}} && ip addr add "$n.250/$p" dev corral0 noprefixroute'
+            )
+        },
+        {N1: sh("ip link del corral0 2>/dev/null; true")},
+        (N1,),
+    ),
+    Injection(
+        "F67",
+        "a full disk",
+        {
+            N1: sh(
+                "mount -t tmpfs -o size=1m tmpfs /var/spool/slurmctld 2>/dev/null ||"
+                " {{ mkdir -p /var/spool/slurmctld &&"
+                " mount -t tmpfs -o size=1m tmpfs /var/spool/slurmctld; }};"
+                " dd if=/dev/zero of=/var/spool/slurmctld/fill bs=64k 2>/dev/null; true"
+            )
+        },
+        {N1: sh("umount /var/spool/slurmctld; rmdir /var/spool/slurmctld 2>/dev/null; true")},
+        (N1,),
+    ),
+    Injection(
+        "F68",
+        "the shared folder is not mounted",
+        {
+            N1: sh(
+                "cd /; mount --bind /shared /run/kept-shared 2>/dev/null ||"
+                " {{ mkdir -p /run/kept-shared && mount --bind /shared /run/kept-shared; }};"
+                " umount -l /shared"
+            )
+        },
+        {
+            N1: sh(
+                "k=/run/kept-shared; mountpoint -q /shared || mount --bind $k /shared; umount -l $k"
+            )
+        },
+        (N1,),
+    ),
+    stopped("F73", "slurmd", N1),
+    stopped("F73", "slurmrestd", CTL),
+    Injection(
+        "F73",
+        "slurmctld stopped",
+        {CTL: sh("systemctl stop slurmctld")},
+        {CTL: join([sh("systemctl start slurmctld"), SETTLED])},
+        (CTL,),
+    ),
+    stopped("F38", "slurmdbd", CTL),
+    Injection(
+        "F38",
+        "MariaDB stopped",
+        {CTL: sh("systemctl stop mariadb")},
+        {CTL: sh("systemctl start mariadb; systemctl restart slurmdbd")},
+        (CTL,),
+    ),
+    Injection(
+        "F31",
+        "no ClusterName",
+        {
+            CTL: join(
+                [edit(CONF, "/^ClusterName/d"), sh("systemctl --no-block restart slurmctld; true")],
+                " && ",
+            )
+        },
+        {
+            CTL: join(
+                [
+                    restore(CONF),
+                    sh("systemctl reset-failed slurmctld; systemctl restart slurmctld"),
+                    SETTLED,
+                ]
+            )
+        },
+    ),
+    Injection(
+        "F72",
+        "a word nobody knows",
+        {
+            CTL: join(
+                [
+                    edit(CONF, "1iGiveMeGpus=yes"),
+                    sh("systemctl --no-block restart slurmctld; true"),
+                ],
+                " && ",
+            )
+        },
+        {
+            CTL: join(
+                [
+                    restore(CONF),
+                    sh("systemctl reset-failed slurmctld; systemctl restart slurmctld"),
+                    SETTLED,
+                ]
+            )
+        },
+    ),
+    Injection(
+        "F53",
+        "another controller named",
+        {
+            CTL: join(
+                [
+                    edit(CONF, "s/^SlurmctldHost=.*/SlurmctldHost=elsewhere(203.0.113.9)/"),
+                    sh("systemctl --no-block restart slurmctld; true"),
+                ],
+                " && ",
+            )
+        },
+        {
+            CTL: join(
+                [
+                    restore(CONF),
+                    sh("systemctl reset-failed slurmctld; systemctl restart slurmctld"),
+                    SETTLED,
+                ]
+            )
+        },
+    ),
+    Injection(
+        "F51",
+        "a prolog that fails",
+        {
+            CTL: join(
+                [
+                    edit(CONF, "$aProlog=/bin/false"),
+                    RECONFIGURE,
+                    sh("timeout 20 srun -w node1 true; true"),
+                ],
+                " && ",
+            )
+        },
+        {
+            CTL: join(
+                [restore(CONF), RECONFIGURE, sh("scontrol update nodename=ALL state=resume; true")]
+            )
+        },
+        (N1,),
+    ),
+    drained("F39", "Node unexpectedly rebooted"),
+    drained("F84", "Kill task failed"),
+)
