@@ -28,6 +28,38 @@ STYLES: Final = {
     Outcome.FAIL: "bold red",
     Outcome.UNKNOWN: "dim",
 }
+LOG = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help="What nccl-tests printed, or wrote with -J; - is standard input.",
+        show_default=False,
+    ),
+]
+HARDWARE_NAME = Annotated[
+    str, typer.Option(help="Known hardware, see: corral bench hardware.", show_default=False)
+]
+NODES = Annotated[int, typer.Option(min=0, help="Nodes that took part; 0: as the log lists them.")]
+NICS = Annotated[int, typer.Option(min=0, help="Interfaces per node for GPU traffic.")]
+GBPS = Annotated[float, typer.Option(min=0, help="Rate of each, Gb/s.")]
+GPUS = Annotated[int, typer.Option(min=1, help="GPUs per node.")]
+INTRA = Annotated[float, typer.Option(min=0, help="GB/s between the GPUs of a node; 0: not known.")]
+REFERENCE = Annotated[
+    float,
+    typer.Option(min=0, help="GB/s busbw of a healthy one; 0: the known hardware's."),
+]
+COLLECTIVE = Annotated[
+    Collective | None,
+    typer.Option(help="What was measured, where the log does not say.", show_default=False),
+]
+ALGORITHM = Annotated[
+    Algorithm | None,
+    typer.Option(help="What NCCL_ALGO was set to.", show_default=False),
+]
+FABRIC = Annotated[
+    str,
+    typer.Option(help=f"What NCCL should have used: {', '.join(NETWORKS)}.", show_default=False),
+]
 LARGEST: Final = 1 << 30
 """Bytes of a log that is read: the largest seen had some megabytes."""
 
@@ -36,7 +68,7 @@ LARGEST: Final = 1 << 30
     epilog=examples("corral bench read nccl.log --hardware dgx-h100", "corral bench hardware")
 )
 def bench() -> None:
-    """Read benchmarks of collectives, and say whether they are as fast as they should be."""
+    """Read benchmarks of the fabric, and judge them."""
 
 
 @app.command(
@@ -48,44 +80,17 @@ def bench() -> None:
     ),
 )
 def read(  # noqa: PLR0917 - typer makes options of arguments
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="What nccl-tests printed, or wrote with -J; - is standard input.",
-            show_default=False,
-        ),
-    ],
-    hardware: Annotated[
-        str, typer.Option(help="Known hardware, see: corral bench hardware.", show_default=False)
-    ] = "",
-    nodes: Annotated[
-        int, typer.Option(min=0, help="Nodes that took part; 0: as the log lists them.")
-    ] = 0,
-    nics: Annotated[int, typer.Option(min=0, help="Interfaces per node for GPU traffic.")] = 0,
-    gbps: Annotated[float, typer.Option(min=0, help="Rate of each, Gb/s.")] = 0.0,
-    gpus: Annotated[int, typer.Option(min=1, help="GPUs per node.")] = 1,
-    intra: Annotated[
-        float, typer.Option(min=0, help="GB/s between the GPUs of a node; 0: not known.")
-    ] = 0.0,
-    reference: Annotated[
-        float,
-        typer.Option(min=0, help="GB/s busbw of a healthy one; 0: the known hardware's."),
-    ] = 0.0,
-    collective: Annotated[
-        Collective | None,
-        typer.Option(help="What was measured, where the log does not say.", show_default=False),
-    ] = None,
-    algorithm: Annotated[
-        Algorithm | None,
-        typer.Option(help="What NCCL_ALGO was set to.", show_default=False),
-    ] = None,
-    fabric: Annotated[
-        str,
-        typer.Option(
-            help=f"What NCCL should have used: {', '.join(NETWORKS)}.", show_default=False
-        ),
-    ] = "",
+    file: LOG,
+    hardware: HARDWARE_NAME = "",
+    nodes: NODES = 0,
+    nics: NICS = 0,
+    gbps: GBPS = 0.0,
+    gpus: GPUS = 1,
+    intra: INTRA = 0.0,
+    reference: REFERENCE = 0.0,
+    collective: COLLECTIVE = None,
+    algorithm: ALGORITHM = None,
+    fabric: FABRIC = "",
     as_json: JSON = False,
 ) -> int:
     """Read a log of nccl-tests and judge it.

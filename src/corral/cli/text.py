@@ -63,7 +63,7 @@ def binary(count: int) -> str:
     """Bytes of buffers and messages, which are powers of two: ``512 MiB``."""
     for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
         if count >= 1 << power:
-            return f"{count / (1 << power):g} {unit}"
+            return f"{count / (1 << power):.4g} {unit}"
     return f"{count} B"
 
 
