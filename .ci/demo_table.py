@@ -30,6 +30,7 @@ from corral.prove.model import Proof
 from corral.spec.nodes import fold
 
 RANKS = 3
+NO_TORCH = "this node has no PyTorch"  # as examples/train_digits.py says it
 CORRAL = (".venv/bin/" if os.geteuid() == 0 else "sudo .venv/bin/") + "corral"
 NEXT = """
 next:  {corral} status -c {name}
@@ -113,13 +114,21 @@ JUDGES: dict[str, Callable[[Path], str]] = {
 }
 
 
+def why_not(folder: Path, name: str, status: int) -> str:
+    """Why a phase failed, as far as this table knows."""
+    log = folder / "train.log"
+    if name == "train" and log.exists() and NO_TORCH in log.read_text():
+        return f"{NO_TORCH}: see docs/guide/rehearse.md, On Ubuntu"
+    return f"failed with status {status}, see above"
+
+
 def row(folder: Path, name: str, phase: Phase | None) -> tuple[bool, str, str]:
     """One phase: is it good, what came of it, its seconds."""
     if phase is None:
         return False, "[dim]not reached[/dim]", ""
     try:
         if phase.status:
-            raise ValueError(f"failed with status {phase.status}, see above")
+            raise ValueError(why_not(folder, name, phase.status))
         good, text = True, JUDGES[name](folder)
     except (ValueError, KeyError, OSError) as error:
         good, text = False, f"[bold red]{escape(str(error))}[/bold red]"

@@ -26,6 +26,9 @@ from importlib.util import find_spec  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import NoReturn  # noqa: E402
 
+if find_spec("torch") is None:
+    sys.exit("this node has no PyTorch: see docs/guide/rehearse.md, On Ubuntu")
+
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402

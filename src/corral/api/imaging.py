@@ -24,7 +24,7 @@ async def build_image(image: str = AUTO, emit: Emit = ignore, *, again: bool = F
     """Have the node image that a group with this ``image`` is made from.
 
     Args:
-        image: ``auto`` (from this machine's own archive) or an image that podman knows or can pull.
+        image: ``auto`` (Corral builds it) or an image that podman knows or can pull.
         emit: told what happens.
         again: build it even when it is here already.
 

@@ -20,8 +20,8 @@ app = verb_app()
 def image() -> None:
     """List, build and remove node images.
 
-    Embedded nodes are made from an image that Corral builds from this machine's own Debian or
-    Ubuntu archive, and builds again by itself when what it is made from has changed.
+    Embedded nodes are made from an image that Corral builds (Debian 13, or Ubuntu on an Ubuntu
+    machine that cannot have Debian), and builds again when what it is made from has changed.
     """
 
 

@@ -132,7 +132,7 @@ def test_tag_follows_the_content() -> None:
 
 def test_image_of_an_unknown_distribution() -> None:
     with pytest.raises(CorralError) as caught:
-        recipe.recipe_for("fedora", "rhel")
+        recipe.recipes_for("fedora", "rhel")
     assert "fedora" in caught.value.message
     assert "image:" in caught.value.hint
 
@@ -236,7 +236,9 @@ def test_ssh_provider_has_nothing_to_do() -> None:
     assert [m.address for m in seen.machines.values()] == ["192.0.2.5", "192.0.2.6"]
     target = one.ssh_target("n1")
     assert (target.address, target.port, target.user) == ("192.0.2.6", 2222, "admin")
-    assert target.known_hosts is None
+    assert target.known_hosts is not None
+    assert target.known_hosts.parts[-2:] == ("c", "known_hosts")
+    assert (target.user_config, target.first_sight, target.key) == (True, True, None)
     assert asyncio.run(one.destroy(lambda event: None)) == ()
     with pytest.raises(CorralError):
         asyncio.run(one.apply([MachineAction("n0", Action.CREATE, "")], lambda event: None))

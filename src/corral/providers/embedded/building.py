@@ -21,7 +21,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -55,29 +55,46 @@ class Build:
         packages: what is installed besides the minimal system.
         left_out: path patterns dpkg leaves out.
         sources: the archive.
+        keyring: the keys that vouch for it; None: apt's own.
         early: shell run with the new root as first argument when the essential packages are there.
         late: the same when all packages are there.
-        proxies: environment that names the host's apt proxies.
     """
 
     suite: str
     packages: tuple[str, ...]
     left_out: tuple[str, ...]
     sources: tuple[Source, ...]
+    keyring: Path | None
     early: Script
     late: Script
-    proxies: Mapping[str, str]
 
-    def argv(self, work: Path, keyring: Path | None) -> list[str]:
+    def argv(self, work: Path) -> list[str]:
         """The command line that writes the system to ``root.tar`` in the work folder."""
         argv = ["mmdebstrap", "--variant=minbase", "--mode=root", "--format=tar"]
         argv += ['--aptopt=APT::Install-Recommends "false"', '--aptopt=Acquire::Languages "none"']
-        argv += ["--dpkgopt=force-unsafe-io"]
+        # mmdebstrap 0.8.4 (Ubuntu 22.04) writes "uninitialized" into /etc/machine-id: at its first
+        # boot systemd then enables every service again that ``late`` had disabled.
+        argv += ["--dpkgopt=force-unsafe-io", "--skip=cleanup/reproducible"]
         argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in self.left_out]
-        argv += [f"--keyring={keyring}"] if keyring else []
+        argv += [f"--keyring={self.keyring}"] if self.keyring else []
         argv += [f"--essential-hook={work / 'early'}", f"--customize-hook={work / 'late'}"]
         argv += [f"--include={','.join(self.packages)}"]
         return [*argv, self.suite, str(work / "root.tar"), *(s.line() for s in self.sources)]
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where mmdebstrap works.
+
+    Attributes:
+        work: private folder, which goes at the end.
+        lock: descriptor of the build lock, for children to hold.
+        proxies: environment that names the host's apt proxies.
+    """
+
+    work: Path
+    lock: int
+    proxies: Mapping[str, str]
 
 
 @contextlib.asynccontextmanager
@@ -107,20 +124,33 @@ def sweep(folder: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-@contextlib.asynccontextmanager
-async def root_tar(job: Build, lock: int, folder: Path, emit: Emit) -> AsyncGenerator[Path]:
-    """Build the system as a tar file, which goes at the end.
+@contextlib.contextmanager
+def bench(folder: Path, lock: int, proxies: Mapping[str, str]) -> Generator[Bench]:
+    """A work folder below ``folder``, until the end.
 
     Raises:
-        CorralError: MISSING_TOOL, TIMED_OUT or IMAGE_FAILED, with mmdebstrap's last lines.
+        CorralError: MISSING_TOOL.
     """
     for program in ("mmdebstrap", "unshare", "setpriv"):
         require(program)
     with tempfile.TemporaryDirectory(dir=folder, prefix=WORK_PREFIX) as name:
         work = Path(name)
-        keyring = await asyncio.to_thread(_furnish, job, work)
-        await _mmdebstrap(job, work, job.argv(work, keyring), lock, emit)
-        yield work / "root.tar"
+        work.chmod(0o755)  # apt's sandbox user must get through
+        (work / "tmp").mkdir(mode=0o755)
+        yield Bench(work, lock, proxies)
+
+
+async def root_tar(job: Build, at: Bench, emit: Emit) -> Path:
+    """Build the system as a tar file in the work folder.
+
+    Raises:
+        CorralError: TIMED_OUT or IMAGE_FAILED, with mmdebstrap's last lines.
+    """
+    for name, text in (("early", job.early), ("late", job.late)):
+        (at.work / name).write_text(text)
+        (at.work / name).chmod(0o700)
+    await mmdebstrap(job.argv(at.work), at, emit)
+    return at.work / "root.tar"
 
 
 def require(program: str) -> None:
@@ -138,15 +168,9 @@ def require(program: str) -> None:
         )
 
 
-def _furnish(job: Build, work: Path) -> Path | None:
-    """Hooks, log and scratch folder; gives the host's keyring for the archive, None: apt's own."""
-    work.chmod(0o755)  # apt's sandbox user must get through
-    (work / "tmp").mkdir(mode=0o755)
-    (work / "log").touch()
-    for name, text in (("early", job.early), ("late", job.late)):
-        (work / name).write_text(text)
-        (work / name).chmod(0o700)
-    signed = next((s.signed_by for s in job.sources if s.signed_by), "")
+def keyring(sources: Sequence[Source], work: Path) -> Path | None:
+    """The host's keyring for an archive, written to the work folder if inline; None: apt's own."""
+    signed = next((s.signed_by for s in sources if s.signed_by), "")
     if not signed or signed.startswith("/"):
         return Path(signed) if signed else None
     inline = work / "archive.asc"
@@ -160,12 +184,23 @@ def _available_mib() -> int:
     return next((int(v.split()[1]) // 1024 for v in lines if v.startswith("MemAvailable")), 0)
 
 
-async def _mmdebstrap(job: Build, work: Path, argv: list[str], lock: int, emit: Emit) -> None:
-    env = {k: v for k, v in os.environ.items() if k not in _DROPPED_ENV} | dict(job.proxies)
-    env |= {"TMPDIR": str(work / "tmp"), "LC_ALL": "C.UTF-8"}
+async def mmdebstrap(argv: Sequence[str], at: Bench, emit: Emit, limit: float = BUILD_S) -> None:
+    """Run it in a box that dies with Corral.
+
+    Args:
+        argv: its command line.
+        at: where.
+        emit: told what it is at.
+        limit: seconds it may take.
+
+    Raises:
+        CorralError: TIMED_OUT or IMAGE_FAILED, with its last lines.
+    """
+    env = {k: v for k, v in os.environ.items() if k not in _DROPPED_ENV} | dict(at.proxies)
+    env |= {"TMPDIR": str(at.work / "tmp"), "LC_ALL": "C.UTF-8"}
     shell = _IN_TMPFS if _available_mib() >= TMPFS_NEEDS_MIB else _PLAIN
-    log = work / "log"
-    fd = os.open(log, os.O_WRONLY | os.O_APPEND)
+    log = at.work / "log"
+    fd = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         process = await asyncio.create_subprocess_exec(
             *(*_BOX, "sh", "-ec", shell, "sh", *argv),
@@ -173,13 +208,13 @@ async def _mmdebstrap(job: Build, work: Path, argv: list[str], lock: int, emit: 
             stdout=fd,
             stderr=fd,
             env=env,
-            pass_fds=(lock,),
+            pass_fds=(at.lock,),
             start_new_session=True,
         )
     finally:
         os.close(fd)
     try:
-        await _follow(process, log, emit)
+        await _follow(process, log, emit, limit)
     finally:
         await _end(process)
     if process.returncode != 0:
@@ -193,7 +228,7 @@ async def _mmdebstrap(job: Build, work: Path, argv: list[str], lock: int, emit: 
         )
 
 
-async def _follow(process: asyncio.subprocess.Process, log: Path, emit: Emit) -> None:
+async def _follow(process: asyncio.subprocess.Process, log: Path, emit: Emit, limit: float) -> None:
     """Say what mmdebstrap is at (its lines that begin with ``I: ``) until it has ended.
 
     Raises:
@@ -209,10 +244,10 @@ async def _follow(process: asyncio.subprocess.Process, log: Path, emit: Emit) ->
         told = len(notes)
         if over.done():
             return
-        if time.monotonic() - began > BUILD_S:
+        if time.monotonic() - began > limit:
             raise CorralError(
                 Code.TIMED_OUT,
-                f"the node image was not built within {BUILD_S:.0f} s",
+                f"mmdebstrap was not done within {limit:.0f} s",
                 tail=_tail(log),
                 hint="check the speed of this machine's package archive",
             )

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.quote import join
-from corral.providers.embedded import archive, building, deriving, recipe
+from corral.providers.embedded import archive, building, deriving, recipe, supply
 from corral.providers.embedded.podman import Fields, Podman
 from corral.providers.embedded.recipe import BASE_LABEL, LABEL, OS_LABEL, Recipe
 
@@ -73,16 +73,14 @@ class Images:
 
     def system(self, image: str) -> System:
         """Distribution of a group's image; of a user's own only after ``ensure``."""
-        if image == AUTO:
-            found = _host_recipe()
-            return System(found.os_id, found.os_version)
+        if image == AUTO and AUTO not in self._systems:
+            return _system(_host_recipes()[0])
         return self._systems.get(image, System())
 
     async def reference(self, image: str) -> str:
         """What to give podman for a group's ``image``; it may not be there yet."""
         if image == AUTO:
-            found = _host_recipe()
-            return found.tag(platform.machine(), _shell(found))
+            return _tag(await self._chosen())
         return deriving.reference(await deriving.base_id(self._podman, image))
 
     async def ensure(self, image: str, emit: Emit, *, again: bool = False) -> str:
@@ -101,9 +99,10 @@ class Images:
         reference = await self.reference(image)
         if again or not await self._here(reference):
             async with building.locked(LOCK) as lock:
+                reference = await self.reference(image)
                 if again or not await self._here(reference):
                     await self._sweep()
-                    await self._make(image, reference, lock, emit)
+                    reference = await self._make(image, reference, lock, emit)
         if image != AUTO:
             self._systems[image] = await self._labelled_system(reference)
         return reference
@@ -143,47 +142,56 @@ class Images:
         await self._sweep()
         return tuple(i.reference for i in wanted)
 
-    async def _make(self, image: str, reference: str, lock: int, emit: Emit) -> None:
+    async def _chosen(self) -> Recipe:
+        """The first of this host's recipes that is built; none is: the first."""
+        recipes = _host_recipes()
+        found = recipes[0]
+        if len(recipes) > 1:
+            here = [r for r in recipes if await self._here(_tag(r))]
+            found = (*here, found)[0]
+        self._systems[AUTO] = _system(found)
+        return found
+
+    async def _make(self, image: str, reference: str, lock: int, emit: Emit) -> str:
         began = time.monotonic()
         emit(Event(Kind.PHASE_STARTED, "image", message=f"building node image {reference}"))
         if image == AUTO:
-            identity = await self._build(reference, lock, emit)
+            reference, identity = await self._build(lock, emit)
         else:
             identity = await deriving.derive(self._podman, image, reference, emit)
         await self._podman.text("tag", identity, reference)
         took = time.monotonic() - began
         emit(Event(Kind.PHASE_DONE, "image", message=f"node image {reference}", seconds=took))
+        return reference
 
-    async def _build(self, reference: str, lock: int, emit: Emit) -> str:
+    async def _build(self, lock: int, emit: Emit) -> tuple[str, str]:
+        """Build this host's image; gives its reference and id."""
         if os.geteuid() != 0:
             raise CorralError(
                 Code.IMAGE_FAILED,
                 "building the node image needs root",
                 hint="run Corral as root or by sudo",
             )
-        found = _host_recipe()
-        sources = await asyncio.to_thread(archive.host_sources, self._apt)
-        job = building.Build(
-            suite=found.suite,
-            packages=found.packages,
-            left_out=found.left_out,
-            sources=archive.for_suite(
-                sources, _os_release().get("VERSION_CODENAME", ""), found.suite, found.components
-            ),
-            early=recipe.EARLY,
-            late=recipe.late(found),
-            proxies=await archive.host_proxies(),
+        system = _os_release()
+        host = supply.Host(
+            os_id=system.get("ID", ""),
+            codename=system.get("VERSION_CODENAME", ""),
+            sources=await asyncio.to_thread(archive.host_sources, self._apt),
         )
-        labels = {LABEL: reference, OS_LABEL: f"{found.os_id}:{found.os_version}"}
-        async with building.root_tar(job, lock, WORK, emit) as tar:
+        with building.bench(WORK, lock, await archive.host_proxies()) as at:
+            found = await supply.find(_host_recipes(), host, at, emit)
+            tar = await building.root_tar(_job(found), at, emit)
             emit(Event(Kind.NOTE, "image", message="importing into podman"))
+            name, made = _tag(found.recipe), found.recipe
+            labels = {LABEL: name, OS_LABEL: f"{made.os_id}:{made.os_version}"}
             changes = [f"--change=LABEL {key}={value}" for key, value in labels.items()]
             text = await self._podman.text(
                 *("import", "--quiet", *changes, str(tar)),
                 timeout=600.0,
                 what="podman could not import the node image",
             )
-        return text.strip().removeprefix("sha256:")
+        self._systems[AUTO] = _system(made)
+        return name, text.strip().removeprefix("sha256:")
 
     async def _here(self, reference: str) -> bool:
         return (await self._podman.ended("image", "exists", reference)).status == 0
@@ -210,13 +218,29 @@ def _os_release() -> dict[str, str]:
     return archive.parse_os_release(archive.OS_RELEASE.read_text())
 
 
-def _shell(found: Recipe) -> str:
-    return join([recipe.EARLY, recipe.late(found)])
+def _tag(found: Recipe) -> str:
+    return found.tag(platform.machine(), join([recipe.EARLY, recipe.late(found)]))
 
 
-def _host_recipe() -> Recipe:
+def _system(found: Recipe) -> System:
+    return System(found.os_id, found.os_version)
+
+
+def _job(found: supply.Supply) -> building.Build:
+    return building.Build(
+        suite=found.recipe.suite,
+        packages=found.recipe.packages,
+        left_out=found.recipe.left_out,
+        sources=found.sources,
+        keyring=found.keyring,
+        early=recipe.EARLY,
+        late=recipe.late(found.recipe),
+    )
+
+
+def _host_recipes() -> tuple[Recipe, ...]:
     found = _os_release()
-    return recipe.recipe_for(found.get("ID", ""), found.get("ID_LIKE", ""))
+    return recipe.recipes_for(found.get("ID", ""), found.get("ID_LIKE", ""))
 
 
 def _info(fields: Fields, users: Sequence[Fields]) -> ImageInfo:

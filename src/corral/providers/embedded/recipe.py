@@ -120,14 +120,23 @@ RECIPES: Final[Mapping[str, Recipe]] = MappingProxyType(
 )
 
 
-def recipe_for(os_id: str, os_like: str = "") -> Recipe:
-    """The recipe that a host of this distribution builds.
+_CHOICES: Final = MappingProxyType(
+    {
+        "debian": (RECIPES["debian"],),
+        # Ubuntu hosts too rehearse on what all is tested with; see docs/decisions/0012.
+        "ubuntu": (RECIPES["debian"], RECIPES["ubuntu"]),
+    }
+)
+
+
+def recipes_for(os_id: str, os_like: str = "") -> tuple[Recipe, ...]:
+    """The recipes that a host of this distribution can build, the best first.
 
     Raises:
         CorralError: IMAGE_FAILED, the distribution's archive holds neither Debian nor Ubuntu.
     """
-    found = RECIPES.get(os_id)
-    if found is None:
+    found = _CHOICES.get(os_id, ())
+    if not found:
         raise CorralError(
             Code.IMAGE_FAILED,
             f"no node image can be built from the archive of {os_id or 'this system'}"
