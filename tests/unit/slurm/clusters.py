@@ -98,6 +98,7 @@ CLUSTERS = {
     "no-systemd": cluster(
         nodes(2, WORKSTATION, "10.0.0"), cgroup="v2", systemd=False, swap_limit=False
     ),
+    "shares": replace(LAPTOP, limits=True, shares=True, preempt=True),
     "no-gpu": cluster(nodes(4, PLAIN, "10.1.0"), cgroup="v2"),
     "mixed": cluster(
         _MIXED,

@@ -40,6 +40,7 @@ class Pair:
         operator: "" for ``=``, else the sign of ``+=``, ``-=``, ``*=`` or ``/=``.
         start: where the value begins in the line's raw text, quotes included.
         stop: where it ends.
+        begin: where the key begins.
     """
 
     key: str
@@ -47,6 +48,7 @@ class Pair:
     operator: str
     start: int
     stop: int
+    begin: int = 0
 
 
 @dataclass(slots=True)
@@ -215,6 +217,7 @@ def _read(number: int, raw: str) -> Line:
     at = 0
     while found := _PAIR.match(text, at):
         start, stop = found.span("value")
+        begin = found.start("key")
         quoted = found["quoted"]
         pairs.append(
             Pair(
@@ -223,6 +226,7 @@ def _read(number: int, raw: str) -> Line:
                 operator=found["operator"],
                 start=places[start] if places else start,
                 stop=places[stop - 1] + 1 if places else stop,
+                begin=places[begin] if places else begin,
             )
         )
         at = stop

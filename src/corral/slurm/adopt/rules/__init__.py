@@ -1,0 +1,31 @@
+"""The table of rules about files that somebody else wrote."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from corral.slurm.adopt.rule import Rule
+from corral.slurm.adopt.rules import (
+    cluster,
+    database,
+    gres,
+    isolation,
+    keys,
+    network,
+    nodes,
+    partitions,
+    setup,
+)
+
+RULES: Final[tuple[Rule, ...]] = (
+    *keys.RULES,
+    *cluster.RULES,
+    *isolation.RULES,
+    *nodes.RULES,
+    *partitions.RULES,
+    *gres.RULES,
+    *database.RULES,
+    *network.RULES,
+    *setup.RULES,
+)
+"""All rules, in the order of the reference page."""

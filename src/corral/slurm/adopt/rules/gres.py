@@ -1,0 +1,338 @@
+"""Rules about GPUs: GresTypes, Gres of nodes, gres.conf, and the machines' devices."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from corral.errors import CorralError
+from corral.slurm.adopt.rule import E, Problem, Rule, W
+from corral.slurm.adopt.source import Kind
+from corral.slurm.adopt.view import Existing, Row, Setting, named
+from corral.slurm.conf.hostlist import expand_in_order
+from corral.slurm.version import SlurmVersion
+from corral.spec.findings import Level, shown
+
+_DETECT: Final = {  # word: first release
+    "nvml": "19.05", "rsmi": "20.11", "oneapi": "23.02", "nrt": "23.11",
+    "nvidia": "24.11", "full": "26.05", "off": "20.11",
+}  # fmt: skip
+_COUNT: Final = re.compile(r"([0-9]+)[kKmMgG]?")
+_SOURCE: Final = "gres.conf(5), Slurm's gres.c"
+
+
+def declared(row: Row) -> list[tuple[str, str, int]]:
+    """What Gres= of a node line says: name, type ("" for none) and count of each part."""
+    found: list[tuple[str, str, int]] = []
+    for part in row.text("Gres").split(","):
+        words = [word for word in re.sub(r"\([^)]*\)", "", part).split(":") if word]
+        if not words or words[0].lower() == "(null)":
+            continue
+        count = 1
+        if len(words) > 1 and _COUNT.fullmatch(words[-1]):
+            count = int(words.pop().rstrip("kKmMgG"))
+        words = [word for word in words if word != "no_consume"]
+        found.append((words[0].lower(), words[1] if len(words) > 1 else "", count))
+    return found
+
+
+def _files(row: Row) -> list[str]:
+    try:
+        return expand_in_order(row.text("File") or row.text("Files") or row.text("MultipleFiles"))
+    except CorralError:
+        return []
+
+
+def count_of(row: Row) -> int:
+    """How many of its kind a line of gres.conf gives."""
+    found = _COUNT.fullmatch(row.text("Count"))
+    return int(found[1]) if found else len(_files(row)) or 1
+
+
+def _names(existing: Existing) -> list[str]:
+    return [word for word in existing.slurm.text("GresTypes").lower().split(",") if word]
+
+
+def _wanted(existing: Existing) -> dict[str, Setting]:
+    """Names of resources that files speak of, with the place of the first one."""
+    found: dict[str, Setting] = {}
+    for row in existing.nodes:
+        for name, _, _ in declared(row):
+            found.setdefault(name, row.settings["gres"])
+    for row in existing.gres:
+        name = row.get("Name")
+        if name:
+            found.setdefault(name.value.lower(), name)
+    return found
+
+
+def gres_types(existing: Existing) -> Iterator[Problem]:
+    """GresTypes lacks a resource that other lines name."""
+    if not existing.slurm.begin("ClusterName") and not existing.controllers:
+        return
+    types, setting = _names(existing), existing.slurm.get("GresTypes")
+    wanted = [name for name in _wanted(existing) if name not in types]
+    if not wanted and not types and any(m.devices for m in existing.machines.values()):
+        wanted = ["gpu"]
+    for name in wanted:
+        value = ",".join([*types, name])
+        yield Problem(
+            setting.spot if setting else existing.slurm.near("NodeName"),
+            f"GresTypes {'lacks ' + shown(name) if setting else 'is missing'}: --gres={name} is "
+            'refused with "Invalid generic resource (gres) specification", whatever gres.conf says',
+            f"write GresTypes={value}",
+            (setting.becomes(value) if setting
+             else existing.slurm.adds(f"GresTypes={value}", "NodeName"),),
+            where="GresTypes",
+        )  # fmt: skip
+
+
+def on_nodes(existing: Existing) -> Iterator[Problem]:
+    """gres.conf or the machine has GPUs, and the node line does not say so."""
+    for row in existing.nodes:
+        if "gpu" in [name for name, _, _ in declared(row)] or not row.names:
+            continue
+        value, why = _should(existing, row)
+        if value:
+            yield Problem(
+                row.first.spot,
+                f"no Gres= on the node, though {why}: gres.conf alone has no effect",
+                f"write Gres={value}",
+                (row.adds(f"Gres={value}"),),
+                where=f"NodeName={row.first.value}",
+            )
+
+
+def _should(existing: Existing, row: Row) -> tuple[str, str]:
+    """What Gres= of a row should say, and why; "" where nothing is known or nodes are unlike."""
+    values: set[str] = set()
+    for name in row.names:
+        kinds: Counter[str] = Counter()
+        for line in existing.gres_for(name):
+            if line.text("Name").lower() == "gpu":
+                kinds[line.text("Type")] += count_of(line)
+        parts = [":".join(p for p in ("gpu", t, str(c)) if p) for t, c in kinds.items()]
+        machine = existing.machines.get(name)
+        if not parts and machine and machine.devices:
+            parts = [f"gpu:{len(machine.devices)}"]
+        values.add(",".join(parts))
+    if len(values) != 1 or values == {""}:
+        return "", ""
+    said = any(line.text("Name").lower() == "gpu" for line in existing.gres_for(row.names[0]))
+    return values.pop(), "gres.conf names its GPUs" if said else "the machine has GPUs"
+
+
+def counts(existing: Existing) -> Iterator[Problem]:
+    """Gres= of a node and gres.conf do not agree."""
+    if not existing.gres:
+        return
+    told: set[int] = set()
+    for node, row in named(existing.nodes):
+        if id(row) in told or any(line.text("AutoDetect") for line in existing.gres_for(node)):
+            continue
+        problem = _count_problem(existing, node, row)
+        if problem:
+            told.add(id(row))
+            yield problem
+
+
+def _count_problem(existing: Existing, node: str, row: Row) -> Problem | None:
+    given: Counter[tuple[str, str]] = Counter()
+    for line in existing.gres_for(node):
+        given[line.text("Name").lower(), line.text("Type").lower()] += count_of(line)
+    typed = {name: {t for n, t in given if n == name} for name, _ in given}
+    for name, kind, count in declared(row):
+        if name not in typed and name != "gpu":
+            continue  # a resource without devices needs no line
+        total = sum(c for (n, _), c in given.items() if n == name)
+        has = given[name, kind.lower()] if kind else total
+        if kind and name in typed and kind.lower() not in typed[name] and typed[name] != {""}:
+            there = ", ".join(sorted(typed[name]))
+            message = f"Gres= says {name}:{kind}, and gres.conf calls the type {shown(there)}"
+            hint = f"write the same type in both: {there}"
+        elif (has or total) < count:
+            message = (
+                f"Gres= says {count} {name}, and gres.conf has {has or total} for {node}: the node "
+                f'becomes INVAL with "gres/{name} count reported lower than configured"'
+            )
+            hint = f"write {name}:{has or total}, or name the other devices in gres.conf"
+        else:
+            continue
+        spot = row.settings["gres"].spot
+        return Problem(spot, message, hint, where=f"NodeName={row.first.value}")
+    return None
+
+
+def styles(existing: Existing) -> Iterator[Problem]:
+    """Lines about one node that Slurm refuses side by side."""
+    told: set[tuple[str, int]] = set()
+    for node in existing.node_names or ("",):
+        lines = [r for r in existing.gres_for(node) if r.text("Name")]
+        for name in {row.text("Name").lower() for row in lines}:
+            same = [row for row in lines if row.text("Name").lower() == name]
+            for problem in _unlike(name, same):
+                key = (problem.message, problem.spot.start)
+                if key not in told:
+                    told.add(key)
+                    yield problem
+
+
+def _unlike(name: str, rows: list[Row]) -> Iterator[Problem]:
+    for key in ("Type", "File"):
+        without = [r for r in rows if not r.get(key) and not (key == "File" and _files(r))]
+        if without and len(without) < len(rows):
+            yield Problem(
+                without[0].first.spot,
+                f'some {name} records have "{key}=" and others do not: slurmd refuses to start',
+                f"write {key}= on all of them, or on none",
+            )
+    seen: dict[tuple[str, ...], Row] = {}
+    for row in rows:
+        key = (row.text("Type").lower(), row.text("Links"), ",".join(_files(row)))
+        again = seen.setdefault(key, row)
+        if again is not row:
+            whole = f'"duplicate records for {name}"'
+            yield Problem(
+                row.first.spot,
+                f"the same record stands above in line {_line(again)}: {whole}",
+                "leave one of them out",
+                row.first.placed.commented_out(),
+            )
+    files = Counter(file for row in seen.values() for file in _files(row))
+    for row in list(seen.values())[1:]:
+        twice = [f for f in _files(row) if files[f] > 1]
+        if twice:
+            spot = (row.get("File") or row.get("Files") or row.first).spot
+            yield Problem(spot, f"{twice[0]} stands in another record too", "name a device once",
+                          level=Level.WARNING)  # fmt: skip
+
+
+def _line(row: Row) -> int:
+    return row.first.placed.source.place(row.first.placed.at)[0]
+
+
+def autodetect(existing: Existing) -> Iterator[Problem]:
+    """AutoDetect beside plain records, words no release knows, libraries that are not there."""
+    plain = [
+        r for r in existing.gres if r.text("Name").lower() == "gpu" and not r.get("AutoDetect")
+    ]
+    for row in existing.gres:
+        setting = row.get("AutoDetect")
+        if setting is None:
+            continue
+        word = setting.value.lower()
+        since = _DETECT.get(word)
+        if since is None:
+            yield Problem(setting.spot, f"no release knows AutoDetect={shown(setting.value)}",
+                          f"one of: {', '.join(_DETECT)}", level=Level.ERROR)  # fmt: skip
+        elif existing.version and existing.version.release < since:
+            yield Problem(
+                setting.spot,
+                f"AutoDetect={word} came with Slurm {since}: {existing.version.release} says "
+                f'"unknown autodetect flag" and finds no GPU',
+                "write Name=gpu File=/dev/nvidia[0-N] instead",
+                level=Level.ERROR,
+            )
+        elif word == "nvml":
+            yield from _nvml(existing, setting)
+        mixed = [p for p in plain if not p.names or not row.names or set(p.names) & set(row.names)]
+        if word != "off" and mixed:
+            yield Problem(
+                mixed[0].first.spot,
+                f"a plain record beside AutoDetect={word}: slurmd drops what it detected unless "
+                "Type, File and Count are the same",
+                "use one of the two on a node",
+            )
+
+
+def _nvml(existing: Existing, setting: Setting) -> Iterator[Problem]:
+    without = [
+        m.name for m in existing.machines.values() if m.plugins and "gpu_nvml.so" not in m.plugins
+    ]
+    who = f"; {without[0]} has no gpu_nvml.so" if without else ""
+    new = existing.version is not None and existing.version >= SlurmVersion(24, 11)
+    yield Problem(
+        setting.spot,
+        f"Slurm of Debian, Ubuntu and OpenHPC is built without NVML, and finds no GPU{who}",
+        "write AutoDetect=nvidia (Slurm 24.11 and newer)" if new
+        else "write Name=gpu File=/dev/nvidia[0-N]; AutoDetect=nvidia with Slurm 24.11 and newer",
+        (setting.becomes("nvidia"),) if new and without else (),
+        level=Level.ERROR if without else None,
+    )  # fmt: skip
+
+
+def records(existing: Existing) -> Iterator[Problem]:
+    """Counts and files within one record."""
+    for row in existing.gres:
+        files, count = _files(row), row.get("Count")
+        both = row.get("File") and row.get("MultipleFiles")
+        if count and files and count_of(row) != len(files) and not row.get("MultipleFiles"):
+            value = str(len(files))
+            name = row.text("Name").lower()
+            if name not in ("shard", "mps"):
+                yield Problem(
+                    count.spot,
+                    f"Count={count.value} beside {value} device file{'s' * (len(files) > 1)}: "
+                    "slurmd refuses to start",
+                    f"write Count={value}, or leave Count out", (count.becomes(value),),
+                )  # fmt: skip
+        if both:
+            yield Problem(row.first.spot, "File and MultipleFiles exclude each other",
+                          "keep one of them")  # fmt: skip
+        unknown = [n for n in row.names if existing.node_names and n not in existing.node_names]
+        if unknown and not existing.slurm.lost:
+            spot = row.settings["nodename"].spot
+            yield Problem(spot, f"{shown(unknown[0])} is no node of slurm.conf",
+                          "name declared nodes", level=Level.WARNING)  # fmt: skip
+
+
+def devices(existing: Existing) -> Iterator[Problem]:
+    """Device files that a machine does not have, and GPUs that nobody names."""
+    for node, row in named(existing.nodes):
+        machine = existing.machines.get(node)
+        if machine is None:
+            continue
+        lines = [r for r in existing.gres_for(node) if r.text("Name").lower() == "gpu"]
+        for line in lines:
+            lost = [f for f in _files(line) if f not in machine.devices]
+            if lost:
+                setting = line.get("File") or line.get("Files") or line.first
+                yield Problem(
+                    setting.spot,
+                    f"{node} has no {lost[0]}: slurmd waits 20 s and ends with "
+                    '"can\'t stat gres.conf file"',
+                    f"it has: {', '.join(machine.devices) or 'no GPU device file'}; is the driver "
+                    "loaded before slurmd starts?",
+                    where=f"NodeName={node}",
+                )
+        wanted = sum(count for name, _, count in declared(row) if name == "gpu")
+        if wanted and wanted != len(machine.devices):
+            yield Problem(
+                row.settings["gres"].spot,
+                f"Gres= says {wanted} GPUs, and {node} has {len(machine.devices)}",
+                f"write gpu:{len(machine.devices)}"
+                if machine.devices
+                else "look at the machine: nvidia-smi",
+                level=Level.ERROR if wanted > len(machine.devices) else Level.WARNING,
+                where=f"NodeName={node}",
+            )
+
+
+RULES: Final = (
+    Rule("gres-types-missing", E, Kind.SLURM, "GresTypes lacks a resource that is declared.",
+         "GresTypes=gpu", gres_types, "F11", "gres.html"),
+    Rule("gres-not-on-node", E, Kind.SLURM, "gres.conf or the machine has GPUs, the node line not.",
+         "Gres=gpu:TYPE:COUNT", on_nodes, "F11", "gres.html"),
+    Rule("gres-mismatch", E, Kind.SLURM, "Gres= and gres.conf differ in type or count.",
+         "the same in both", counts, "F10", _SOURCE),
+    Rule("gres-conflict", E, Kind.GRES, "Records that Slurm refuses side by side.",
+         "one style per node", styles, "F14", _SOURCE),
+    Rule("gres-autodetect", W, Kind.GRES, "AutoDetect that is mixed, unknown, or without library.",
+         "AutoDetect=nvidia or File=", autodetect, "F12, F14", _SOURCE),
+    Rule("gres-record", E, Kind.GRES, "Count and File of a record differ.",
+         "File alone", records, "F10", _SOURCE),
+    Rule("device-missing", E, Kind.GRES, "A machine lacks a device file, or has more GPUs.",
+         "the machine's devices", devices, "F10, F13", "facts"),
+)  # fmt: skip

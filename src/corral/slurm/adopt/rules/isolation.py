@@ -1,0 +1,130 @@
+"""Rules about what keeps jobs apart: task plugins, process tracking, cgroup.conf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from corral.slurm.adopt.rule import E, Problem, Rule, W
+from corral.slurm.adopt.rules.cluster import NODES, there
+from corral.slurm.adopt.source import Kind
+from corral.slurm.adopt.view import Existing
+from corral.slurm.version import SlurmVersion
+from corral.spec.findings import Level, shown
+
+# No ConstrainSwapSpace: slurmd refuses to start with it where the kernel does not account swap.
+CGROUP_TEXT: Final = "ConstrainCores=yes\nConstrainDevices=yes\nConstrainRAMSpace=yes\n"
+
+
+def task_plugin(existing: Existing) -> Iterator[Problem]:
+    """TaskPlugin is missing, none or without cgroup."""
+    found = existing.slurm.get("TaskPlugin")
+    if not there(existing) or (found and "cgroup" in found.value.lower()):
+        return
+    value = found.value if found else ""
+    if "none" in value.lower():
+        what = f"{shown(value)} is silently cleared, so no job is confined"
+    elif value:
+        what = f"{shown(value)} has no task/cgroup: no job is confined to its cores and memory"
+    else:
+        what = "TaskPlugin is not set, so no job is confined"
+    gpus = " or kept from other jobs' GPUs" if existing.gpus else ""
+    wanted = "task/affinity,task/cgroup"
+    edit = found.becomes(wanted) if found else existing.slurm.adds(f"TaskPlugin={wanted}", *NODES)
+    yield Problem(
+        found.spot if found else existing.slurm.near("ProctrackType", "NodeName"),
+        what + gpus,
+        f"write TaskPlugin={wanted}",
+        (edit,),
+        level=Level.ERROR if existing.gpus else None,
+        where="TaskPlugin",
+    )
+
+
+def proctrack(existing: Existing) -> Iterator[Problem]:
+    """Processes that outlive their job."""
+    found = existing.slurm.get("ProctrackType")
+    if found and found.value.rpartition("/")[2] in ("pgid", "linuxproc"):
+        yield Problem(
+            found.spot,
+            f"{shown(found.value)} loses processes that fork twice: they outlive their job and "
+            "keep its GPU",
+            "write ProctrackType=proctrack/cgroup",
+            (found.becomes("proctrack/cgroup"),),
+            where="ProctrackType",
+        )
+
+
+def devices(existing: Existing) -> Iterator[Problem]:
+    """cgroup.conf is missing or lets devices through."""
+    conf = existing.confs[Kind.CGROUP]
+    if not existing.gpus:
+        return
+    if conf:
+        yield from _constrain(existing, "ConstrainDevices", "a job with one GPU opens all of them")
+    elif existing.whole and there(existing):
+        yield Problem(
+            existing.slurm.near("TaskPlugin", "ProctrackType"),
+            "there is no cgroup.conf, and ConstrainDevices is no by default: a job with one "
+            "GPU opens all of them",
+            "write a cgroup.conf with ConstrainDevices=yes, ConstrainCores=yes and "
+            "ConstrainRAMSpace=yes",
+            makes=(Kind.CGROUP, CGROUP_TEXT),
+            where="cgroup.conf",
+        )
+
+
+def cores_and_memory(existing: Existing) -> Iterator[Problem]:
+    """Jobs are not held to their cores or memory."""
+    if existing.confs[Kind.CGROUP]:
+        yield from _constrain(existing, "ConstrainCores", "a job runs on cores of others")
+        why = "a job takes memory of others, and the kernel kills at random"
+        yield from _constrain(existing, "ConstrainRAMSpace", why)
+
+
+def _constrain(existing: Existing, key: str, why: str) -> Iterator[Problem]:
+    conf = existing.confs[Kind.CGROUP]
+    found = conf.get(key)
+    if found and found.value.lower() in ("yes", "true", "1", "up"):
+        return
+    yield Problem(
+        found.spot if found else conf.spot,
+        f"{key} is no{'' if found else ', the default'}: {why}",
+        f"write {key}=yes",
+        (found.becomes("yes") if found else conf.adds(f"{key}=yes"),),
+        where=key,
+    )
+
+
+def plugin(existing: Existing) -> Iterator[Problem]:
+    """A cgroup plugin that this release does not have, or none at all."""
+    found = existing.confs[Kind.CGROUP].get("CgroupPlugin")
+    if found is None:
+        return
+    word = found.value.lower()
+    if word == "disabled":
+        yield Problem(
+            found.spot, "CgroupPlugin=disabled: nothing keeps jobs apart",
+            "write CgroupPlugin=autodetect", (found.becomes("autodetect"),), where="CgroupPlugin",
+        )  # fmt: skip
+    old = existing.version and existing.version < SlurmVersion(22, 5)
+    if word == "cgroup/v2" and old:
+        yield Problem(
+            found.spot, "cgroup/v2 came with 22.05", "write CgroupPlugin=cgroup/v1 and boot the "
+            "nodes with cgroup v1", level=Level.ERROR, where="CgroupPlugin",
+        )  # fmt: skip
+
+
+RULES: Final = (
+    Rule("task-plugin", W, Kind.SLURM, "TaskPlugin is missing, none, or without task/cgroup.",
+         "TaskPlugin=task/affinity,task/cgroup", task_plugin, "F16", "slurm.conf(5)"),
+    Rule("process-tracking", W, Kind.SLURM, "Processes can outlive their job.",
+         "ProctrackType=proctrack/cgroup", proctrack, "F16", "slurm.conf(5)"),
+    Rule("devices-open", E, Kind.CGROUP,
+         "No cgroup.conf, or one without ConstrainDevices: GPUs are open to all jobs.",
+         "ConstrainDevices=yes", devices, "F16", "cgroup.conf(5)"),
+    Rule("cores-memory-open", W, Kind.CGROUP, "Jobs are not held to their cores or memory.",
+         "ConstrainCores=yes, ConstrainRAMSpace=yes", cores_and_memory, "F16", "cgroup.conf(5)"),
+    Rule("cgroup-plugin", W, Kind.CGROUP, "A CgroupPlugin that is off or not there yet.",
+         "CgroupPlugin=autodetect", plugin, "F15, F52", "cgroup.conf(5)"),
+)  # fmt: skip

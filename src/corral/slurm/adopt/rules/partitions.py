@@ -1,0 +1,104 @@
+"""Rules about partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from corral.slurm.adopt.rule import E, Problem, Rule, W
+from corral.slurm.adopt.rules.nodes import about
+from corral.slurm.adopt.source import Kind
+from corral.slurm.adopt.view import Existing, Row, expanded
+from corral.slurm.conf.hostlist import fold_in_order
+from corral.spec.findings import Level, shown
+
+_MANUAL: Final = "slurm.conf(5)"
+_SHORT: Final = 40
+
+
+def partitions(existing: Existing) -> Iterator[Problem]:
+    """Partitions with nodes that are not there."""
+    known = set(existing.node_names)
+    sets = {s.value for s in existing.slurm.begin("NodeSet")}
+    features = {f for row in existing.nodes for f in row.text("Feature").split(",")}
+    allowed = known | sets | features
+    for row in existing.partitions:
+        setting = row.get("Nodes")
+        if not setting or not known or existing.slurm.lost:
+            continue
+        names = [name for name in expanded(setting.value) if name.upper() != "ALL"]
+        strange = next((name for name in names if name not in allowed), None)
+        if strange:
+            yield Problem(
+                setting.spot,
+                f"partition {shown(row.first.value)} names {shown(strange)}, which is no node",
+                f"write Nodes={_folded(known)}, or declare the node",
+                where=_partition(row),
+            )
+
+
+def defaults(existing: Existing) -> Iterator[Problem]:
+    """No partition, no default, two defaults."""
+    rows = existing.partitions
+    chosen = [r for r in rows if r.text("Default").lower() in ("yes", "1", "true", "up")]
+    for row in chosen[:-1]:
+        yield Problem(
+            row.settings["default"].spot,
+            f"partition {shown(row.first.value)} and {shown(chosen[-1].first.value)} are both "
+            "the default: the last one is",
+            "write Default=YES once",
+            where=_partition(row),
+        )
+    if rows and not chosen:
+        yield Problem(
+            rows[0].first.spot,
+            "no partition is the default: each job must name one",
+            "write Default=YES on one of them",
+            level=Level.INFO,
+            where=_partition(rows[0]),
+        )
+    if existing.node_names and not rows and existing.slurm.get("ClusterName"):
+        yield Problem(
+            existing.nodes[-1].first.spot,
+            "no partition: no job can be submitted",
+            "write PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
+        )
+
+
+def _partition(row: Row) -> str:
+    return f"PartitionName={row.first.value}"
+
+
+def _folded(known: set[str]) -> str:
+    text = fold_in_order(sorted(known))
+    return text if len(text) <= _SHORT else "ALL"
+
+
+def unused(existing: Existing) -> Iterator[Problem]:
+    """Nodes in no partition."""
+    rows = existing.partitions
+    words = {name for row in rows for name in expanded(row.text("Nodes"))}
+    if not rows or "ALL" in {w.upper() for w in words} or existing.slurm.begin("NodeSet"):
+        return
+    if existing.slurm.lost:
+        return
+    for row in existing.nodes:
+        idle = [name for name in row.names if name not in words]
+        features = set(row.text("Feature").split(","))
+        if idle and not features & words:
+            yield Problem(
+                row.first.spot,
+                f"{shown(fold_in_order(idle))} is in no partition: no job ever runs there",
+                "name it in a partition's Nodes",
+                where=about(row),
+            )
+
+
+RULES: Final = (
+    Rule("partition-nodes", E, Kind.SLURM, "A partition with nodes that nobody declared.",
+         "declared nodes", partitions, "", _MANUAL),
+    Rule("partition-default", W, Kind.SLURM, "No partition, no default one, or two.",
+         "Default=YES once", defaults, "", _MANUAL),
+    Rule("node-unused", W, Kind.SLURM, "A node in no partition.", "Nodes= of a partition", unused,
+         "", _MANUAL),
+)  # fmt: skip

@@ -1,0 +1,376 @@
+"""What the files say together: lines in the order Slurm reads them, nodes, partitions, GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import PurePosixPath
+
+from corral.errors import CorralError
+from corral.slurm.adopt.machine import Machine
+from corral.slurm.adopt.plain import Export, Host, exports_of, hosts_of
+from corral.slurm.adopt.source import CONFS, Edit, Kind, Source, Spot, physical
+from corral.slurm.conf.hostlist import expand_in_order
+from corral.slurm.conf.parse import Line, Pair, parse
+from corral.slurm.version import SlurmVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """One line and where it stands; ``at`` is the offset of its first character."""
+
+    source: Source
+    line: Line
+    at: int
+
+    @property
+    def spot(self) -> Spot:
+        """The whole line without leading blanks and its line end."""
+        bare = self.line.raw.rstrip("\r\n")
+        lead = len(bare) - len(bare.lstrip())
+        return Spot(self.source, self.at + lead, self.at + len(bare))
+
+    def commented_out(self) -> tuple[Edit, ...]:
+        """Edits that make every physical line of it a comment."""
+        return tuple(
+            Edit(self.source.name, self.at + at, self.at + at, "# ")
+            for at, text in physical(self.line.raw)
+            if text.strip()
+        )
+
+    def before(self, text: str) -> Edit:
+        """An edit that puts a line of its own before this one."""
+        return Edit(self.source.name, self.at, self.at, text + self.source.end_of_line)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One ``key=value`` and where it stands."""
+
+    placed: Placed
+    pair: Pair
+
+    @property
+    def key(self) -> str:
+        """The key as written."""
+        return self.pair.key
+
+    @property
+    def value(self) -> str:
+        """The value without quotes."""
+        return self.pair.value
+
+    @property
+    def spot(self) -> Spot:
+        """Key and value."""
+        at = self.placed.at
+        return Spot(self.placed.source, at + self.pair.begin, at + self.pair.stop)
+
+    def becomes(self, value: str) -> Edit:
+        """An edit that gives it another value."""
+        at = self.placed.at
+        return Edit(self.placed.source.name, at + self.pair.start, at + self.pair.stop, value)
+
+    def renamed(self, key: str) -> Edit:
+        """An edit that gives it another key."""
+        start = self.placed.at + self.pair.begin
+        return Edit(self.placed.source.name, start, start + len(self.pair.key), key)
+
+    def whole(self, text: str) -> Edit:
+        """An edit that puts other text in place of key and value."""
+        return Edit(self.placed.source.name, self.spot.start, self.spot.stop, text)
+
+    def followed_by(self, text: str) -> Edit:
+        """An edit that puts text behind it."""
+        return Edit(self.placed.source.name, self.spot.stop, self.spot.stop, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line about named things: nodes, a partition, a kind of GPU.
+
+    Attributes:
+        first: the key that begins it.
+        names: names its hostlist gives; the value itself where it is none.
+        settings: all keys of the line in lower case, those of DEFAULT lines above it among them.
+        broken: why its hostlist cannot be read, "" for a good one.
+    """
+
+    first: Setting
+    names: tuple[str, ...]
+    settings: Mapping[str, Setting]
+    broken: str = ""
+
+    def get(self, key: str) -> Setting | None:
+        """The setting of a key, its own or of a DEFAULT line."""
+        return self.settings.get(key.lower())
+
+    def text(self, key: str, default: str = "") -> str:
+        """The value of a key."""
+        found = self.get(key)
+        return found.value if found else default
+
+    def number(self, key: str) -> int | None:
+        """The value of a key as a number; None for none, and for what is no number."""
+        try:
+            return int(self.text(key), 0)
+        except ValueError:
+            return None
+
+    @property
+    def last(self) -> Setting:
+        """The setting that stands last on its line."""
+        placed = self.first.placed
+        return Setting(placed, placed.line.pairs[-1])
+
+    def adds(self, text: str) -> Edit:
+        """An edit that puts ``key=value`` at the end of the line's settings."""
+        return self.last.followed_by(f" {text}")
+
+
+@dataclass(slots=True)
+class Conf:
+    """All lines of one kind of file, with included files at their place.
+
+    Attributes:
+        sources: the files, the first one first.
+        lines: the lines as Slurm reads them.
+        lost: Include lines whose file was not given, and why.
+    """
+
+    sources: list[Source] = field(default_factory=list[Source])
+    lines: list[Placed] = field(default_factory=list[Placed])
+    lost: list[tuple[Placed, str]] = field(default_factory=list[tuple[Placed, str]])
+
+    def __bool__(self) -> bool:
+        return bool(self.sources)
+
+    @property
+    def source(self) -> Source:
+        """The file itself, not those it includes."""
+        return self.sources[0]
+
+    @property
+    def spot(self) -> Spot:
+        """Where something that is missing is reported: the file's first setting."""
+        first = next((p.spot for p in self.lines if p.line.pairs and p.source is self.source), None)
+        return first or Spot(self.source, 0, 0)
+
+    def near(self, *keys: str) -> Spot:
+        """The first line that begins with one of the keys, where something is to be put in."""
+        found = [self.begin(key)[0].spot for key in keys if self.begin(key)]
+        return found[0] if found else self.spot
+
+    def begin(self, first: str) -> list[Setting]:
+        """Settings that begin a line with this key."""
+        wanted = first.lower()
+        return [
+            Setting(placed, placed.line.pairs[0])
+            for placed in self.lines
+            if placed.line.pairs and placed.line.pairs[0].key.lower() == wanted
+        ]
+
+    def get(self, key: str) -> Setting | None:
+        """The setting that counts: the last one."""
+        found = self.begin(key)
+        return found[-1] if found else None
+
+    def text(self, key: str, default: str = "") -> str:
+        """The value of a key that begins a line."""
+        found = self.get(key)
+        return found.value if found else default
+
+    def adds(self, text: str, *before: str) -> Edit:
+        """An edit that adds a line: before the first line that begins with one of the keys."""
+        places = [self.begin(key)[0].placed for key in before if self.begin(key)]
+        own = [placed for placed in places if placed.source is self.source]
+        if own:
+            return min(own, key=lambda placed: placed.at).before(text)
+        whole = self.source.text
+        ending = self.source.end_of_line
+        lead = "" if not whole or whole.endswith("\n") else ending
+        if whole.rstrip("\r\n").endswith("\\"):
+            lead += ending
+        return Edit(self.source.name, len(whole), len(whole), lead + text + ending)
+
+
+@dataclass(frozen=True)
+class Existing:
+    """Everything that was given.
+
+    Attributes:
+        sources: the files.
+        version: the Slurm in use; None when nobody said.
+        machines: the machines' own facts, by node name.
+        whole: a whole configuration folder was given, so a file that is missing is missing.
+    """
+
+    sources: tuple[Source, ...]
+    version: SlurmVersion | None = None
+    machines: Mapping[str, Machine] = field(default_factory=dict[str, Machine])
+    whole: bool = True
+
+    def of(self, kind: Kind) -> list[Source]:
+        """The files of a kind."""
+        return [source for source in self.sources if source.kind is kind]
+
+    @cached_property
+    def confs(self) -> Mapping[Kind, Conf]:
+        """Slurm's files with what they include."""
+        return {kind: self._conf(kind) for kind in CONFS}
+
+    @property
+    def slurm(self) -> Conf:
+        """slurm.conf."""
+        return self.confs[Kind.SLURM]
+
+    @cached_property
+    def all_nodes(self) -> list[Row]:
+        """NodeName lines, DEFAULT lines among them."""
+        return _rows(self.slurm, "NodeName")
+
+    @cached_property
+    def nodes(self) -> list[Row]:
+        """NodeName lines, DEFAULT lines merged into those below them."""
+        return [row for row in self.all_nodes if row.first.value.upper() != "DEFAULT"]
+
+    @cached_property
+    def partitions(self) -> list[Row]:
+        """PartitionName lines, DEFAULT lines merged into those below them."""
+        rows = _rows(self.slurm, "PartitionName")
+        return [row for row in rows if row.first.value.upper() != "DEFAULT"]
+
+    @cached_property
+    def gres(self) -> list[Row]:
+        """Lines of gres.conf; ``names`` are the nodes they are for, none for all of them."""
+        conf = self.confs[Kind.GRES]
+        rows: list[Row] = []
+        for placed in conf.lines:
+            if not placed.line.pairs:
+                continue
+            settings = {p.key.lower(): Setting(placed, p) for p in placed.line.pairs}
+            names, broken = (
+                _expanded(settings["nodename"].value) if "nodename" in settings else ((), "")
+            )
+            rows.append(Row(Setting(placed, placed.line.pairs[0]), names, settings, broken))
+        return rows
+
+    @cached_property
+    def node_names(self) -> tuple[str, ...]:
+        """Names of all nodes, in order."""
+        return tuple(name for row in self.nodes for name in row.names)
+
+    @cached_property
+    def hosts(self) -> Mapping[str, list[Host]]:
+        """Entries of each hosts file, by the file's name."""
+        return {source.name: hosts_of(source) for source in self.of(Kind.HOSTS)}
+
+    @cached_property
+    def exports(self) -> list[Export]:
+        """Every client of every export."""
+        return [export for source in self.of(Kind.EXPORTS) for export in exports_of(source)]
+
+    def gres_for(self, node: str) -> list[Row]:
+        """Lines of gres.conf that one node reads."""
+        common, own = self._gres_index
+        return [self.gres[at] for at in sorted([*common, *own.get(node, ())])]
+
+    @cached_property
+    def _gres_index(self) -> tuple[list[int], Mapping[str, list[int]]]:
+        """Lines of gres.conf for all nodes, and those for each node, by position."""
+        own: dict[str, list[int]] = {}
+        common: list[int] = []
+        for at, row in enumerate(self.gres):
+            if not row.names:
+                common.append(at)
+            for name in row.names:
+                own.setdefault(name, []).append(at)
+        return common, own
+
+    @cached_property
+    def controllers(self) -> tuple[str, ...]:
+        """Host names of the controllers, backups too."""
+        hosts = [s.value.partition("(")[0] for s in self.slurm.begin("SlurmctldHost")]
+        if not hosts:
+            hosts = [self.slurm.text("ControlMachine"), self.slurm.text("BackupController")]
+        return tuple(host for host in hosts if host)
+
+    @cached_property
+    def gpus(self) -> bool:
+        """Whether anything says that nodes have GPUs."""
+        words = [self.slurm.text("GresTypes"), *(row.text("Gres") for row in self.nodes)]
+        words += [row.text("Name") + row.text("AutoDetect") for row in self.gres]
+        return any(
+            "gpu" in w.lower() or w.lower() in ("nvml", "nvidia", "rsmi", "full") for w in words
+        ) or any(machine.devices for machine in self.machines.values())
+
+    def _conf(self, kind: Kind) -> Conf:
+        conf = Conf()
+        for source in self.of(kind)[:1]:
+            self._read(conf, source, ())
+        return conf
+
+    def _read(self, conf: Conf, source: Source, above: tuple[str, ...]) -> None:
+        conf.sources.append(source)
+        at = 0
+        for line in parse(source.text).lines():
+            placed = Placed(source, line, at)
+            at += len(line.raw)
+            if line.include:
+                self._include(conf, placed, (*above, source.name))
+            else:
+                conf.lines.append(placed)
+
+    def _include(self, conf: Conf, placed: Placed, above: tuple[str, ...]) -> None:
+        path = placed.line.include.replace("%c", conf.text("ClusterName").lower())
+        if "*" in path:
+            conf.lost.append((placed, "Slurm reads no patterns: each file needs its own line"))
+            return
+        wanted = str(PurePosixPath(placed.source.name).parent / path)
+        found = next((s for s in self.sources if s.name in (wanted, path)), None)
+        if found is None:
+            last = PurePosixPath(path).name
+            close = [s for s in self.sources if PurePosixPath(s.name).name == last]
+            found = close[0] if len(close) == 1 else None
+        if found is None:
+            conf.lost.append((placed, "there is no such file among those given"))
+        elif found.name in above:
+            conf.lost.append((placed, "it includes itself"))
+        else:
+            self._read(conf, found, above)
+
+
+def _rows(conf: Conf, first: str) -> list[Row]:
+    """Lines that begin with a key; DEFAULT lines give their settings to those below them."""
+    rows: list[Row] = []
+    defaults: dict[str, Setting] = {}
+    for setting in conf.begin(first):
+        own = {p.key.lower(): Setting(setting.placed, p) for p in setting.placed.line.pairs}
+        if setting.value.upper() == "DEFAULT":
+            defaults = {**defaults, **own}
+            rows.append(Row(setting, (), own))
+            continue
+        names, broken = _expanded(setting.value)
+        inherited = {k: v for k, v in defaults.items() if k != first.lower()}
+        rows.append(Row(setting, names, {**inherited, **own}, broken))
+    return rows
+
+
+def _expanded(hostlist: str) -> tuple[tuple[str, ...], str]:
+    try:
+        return tuple(expand_in_order(hostlist)), ""
+    except CorralError as error:
+        return (), error.message
+
+
+def expanded(hostlist: str) -> tuple[str, ...]:
+    """Names of a hostlist; none where it cannot be read."""
+    return _expanded(hostlist)[0]
+
+
+def named(rows: list[Row]) -> Iterator[tuple[str, Row]]:
+    """Each node with its line."""
+    for row in rows:
+        for name in row.names:
+            yield name, row

@@ -1,0 +1,301 @@
+"""Each rule by a pair: files without the finding, and the same files with one thing broken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from corral.slurm.adopt.judge import corrected, judge
+from corral.slurm.adopt.rules import RULES
+from corral.slurm.adopt.view import Existing
+from tests.unit.slurm.adopt.files import GOOD, existing, found, machines, serious
+
+ALL = {rule.id: rule for rule in RULES}
+
+
+def test_good_files_have_no_finding() -> None:
+    for version in ("", "23.11", "24.11", "26.05"):
+        view = existing(GOOD, version, machines())
+        assert [str(one.finding()) for one in serious(view)] == []
+    left = {one.rule.id for one in judge(existing(GOOD, "24.11"))}
+    assert left == {"auth-slurm-possible"}
+
+
+@dataclass
+class Case:
+    """What breaks: ``old`` becomes ``new`` in a file; ``line`` is where the finding must stand.
+
+    ``mends``: the correction takes the finding away. ``facts``: change of node1's facts.
+    """
+
+    rule: str
+    file: str = "slurm.conf"
+    old: str = ""
+    new: str = ""
+    at: tuple[str, int, int] | None = None
+    mends: bool = False
+    version: str = "24.11"
+    facts: dict[str, Any] | None = None
+    drop: tuple[str, ...] = ()
+    mode: dict[str, int] = field(default_factory=dict)
+
+    def view(self) -> Existing:
+        files = {name: text for name, text in GOOD.items() if name not in self.drop}
+        if self.file in files:
+            assert self.old in files[self.file], self
+            files[self.file] = files[self.file].replace(self.old, self.new, 1)
+        known = None
+        if self.facts is not None:
+            known = machines()
+            known["node1"] = replace(known["node1"], **self.facts)
+        return existing(files, self.version, known, {"slurmdbd.conf": 0o600, **self.mode})
+
+
+NODE = "NodeName=node[0-2] NodeAddr=192.168.1.[10-12] "
+CASES = [
+    Case("conf-syntax", old="SlurmUser=slurm", new="SlurmUser = slurm boss",
+         at=("slurm.conf", 3, 19)),
+    Case("conf-syntax", "cgroup.conf", "ConstrainCores=yes", "\ufeffConstrainCores=yes"),
+    Case("unknown-key", old="ReturnToService", new="ReturnToServise", at=("slurm.conf", 16, 1)),
+    Case("unknown-key", old=" RealMemory=", new=" RealMemry=", at=("slurm.conf", 21, 20)),
+    Case("unknown-key", "cgroup.conf", "ConstrainCores", "ConstrainCore"),
+    Case("unknown-key", old="ClusterName=lab", new="ClusterName=lab SlurmUser=slurm"),
+    Case("removed-key", old="SlurmUser=", new="CacheGroups=0\nSlurmUser=", at=("slurm.conf", 3, 1),
+         mends=True),
+    Case("removed-key", "cgroup.conf", "ConstrainC", "TaskAffinity=no\nConstrainC", mends=True),
+    Case("defunct-key", "cgroup.conf", "ConstrainC", "CgroupAutomount=yes\nConstrainC", mends=True),
+    Case("defunct-key", old="SlurmUser=", new="JobCredentialPrivateKey=/x\nSlurmUser=", mends=True),
+    Case("key-too-new", old="SlurmUser=", new="MetricsType=metrics/openmetrics\nSlurmUser="),
+    Case("obsolete-key", old="SlurmUser=", new="FastSchedule=1\nSlurmUser=", mends=True),
+    Case("obsolete-key", old="SlurmUser=", new="CryptoType=crypto/munge\nSlurmUser=", mends=True),
+    Case("obsolete-key", old="SlurmUser=", new="KeepAliveTime=60\nSlurmUser=", mends=True),
+    Case("repeated-key", old="SlurmUser=", new="SlurmUser=boss\nSlurmUser=",
+         at=("slurm.conf", 3, 1), mends=True),
+    Case("wrong-type", old="SlurmUser=", new="KillWait=two\nSlurmUser="),
+    Case("wrong-type", "cgroup.conf", "Constrain", "EnableControllers=on\nConstrain"),
+    Case("include-lost", old="SlurmUser=", new="include nodes.conf\nSlurmUser="),
+    Case("include-lost", old="SlurmUser=", new="Include conf.d/*.conf\nSlurmUser="),
+    Case("include-lost", old="SlurmUser=", new="include slurm.conf\nSlurmUser="),
+    Case("line-ends", old="ClusterName=lab\n", new="ClusterName=lab\r\n"),
+    Case("cluster-name-missing", old="ClusterName=lab\n", at=("slurm.conf", 1, 1), mends=True),
+    Case("controller-spelling", old="SlurmctldHost=node0(192.168.1.10)",
+         new="ControlMachine=node0\nControlAddr=192.168.1.10", at=("slurm.conf", 2, 1), mends=True),
+    Case("controller-spelling", old="SlurmctldHost=node0(192.168.1.10)\n"),
+    Case("controller-spelling", old="SlurmUser=", new="ControlMachine=a\nSlurmUser=", mends=True),
+    Case("slurm-user-root", old="SlurmUser=slurm\n", mends=True),
+    Case("slurm-user-root", old="SlurmUser=slurm", new="SlurmUser=root", mends=True),
+    Case("state-location", old="StateSaveLocation=/var/spool", new="StateSaveLocation=/tmp"),
+    Case("state-location", old="StateSaveLocation=/var/spool/slurmctld\n", mends=True),
+    Case("state-location", old="SlurmdSpoolDir=/var/spool/slurmd",
+         new="SlurmdSpoolDir=/var/spool/slurmctld/"),
+    Case("authentication", old="AuthType=auth/munge", new="AuthType=auth/none"),
+    Case("authentication", old="CredType=cred/munge", new="CredType=cred/slurm", mends=True),
+    Case("authentication", old="AuthType=auth/munge", new="AuthType=auth/slurm", version="22.05",
+         mends=True),
+    Case("select-type", old="cons_tres", new="cons_res", mends=True),
+    Case("select-type", old="select/cons_tres", new="select/linear"),
+    Case("select-type", old="CR_Core_Memory", new="CR_Core", mends=True),
+    Case("accounting", old="accounting_storage/slurmdbd", new="accounting_storage/none"),
+    Case("accounting", old="accounting_storage/slurmdbd", new="accounting_storage/filetxt"),
+    Case("memlock", old="PropagateResourceLimitsExcept=MEMLOCK\n", mends=True),
+    Case("return-to-service", old="ReturnToService=2", new="ReturnToService=0", mends=True),
+    Case("ports", old="SrunPortRange=60001-63000\n", mends=True),
+    Case("ports", old="SlurmUser=", new="SlurmctldPort=7000\nSlurmdPort=7000\nSlurmUser="),
+    Case("fault-hidden", old="SlurmUser=", new="SlurmdParameters=config_overrides\nSlurmUser="),
+    Case("password-readable", old="SlurmUser=", new="AccountingStoragePass=x\nSlurmUser="),
+    Case("task-plugin", old="TaskPlugin=task/affinity,task/cgroup", new="TaskPlugin=task/none",
+         at=("slurm.conf", 10, 1), mends=True),
+    Case("task-plugin", old="TaskPlugin=task/affinity,task/cgroup\n", mends=True),
+    Case("process-tracking", old="proctrack/cgroup", new="proctrack/pgid", mends=True),
+    Case("devices-open", "cgroup.conf", "ConstrainDevices=yes", "ConstrainDevices=no", mends=True),
+    Case("devices-open", drop=("cgroup.conf",), mends=True),
+    Case("cores-memory-open", "cgroup.conf", "ConstrainRAMSpace=yes\n", mends=True),
+    Case("cgroup-plugin", "cgroup.conf", "Cons", "CgroupPlugin=disabled\nCons", mends=True),
+    Case("real-memory-missing", old=" RealMemory=124636", at=("slurm.conf", 20, 1)),
+    Case("real-memory-missing", old=" RealMemory=124636", facts={}, mends=True),
+    Case("real-memory-wrong", facts={"memory_mib": 65536}, at=("slurm.conf", 21, 20), mends=True),
+    Case("cpus-wrong", old="CPUs=24 Sockets=1 CoresPerSocket=24", new="CPUs=64 Sockets=2 "
+         "CoresPerSocket=32", facts={}, at=("slurm.conf", 20, 47), mends=True),
+    Case("cpus-wrong", facts={"cpus": 16, "cores": 16}),
+    Case("cpu-layout", old="CPUs=24", new="CPUs=17", mends=True),
+    Case("procs-old-name", old="CPUs=24", new="Procs=24", at=("slurm.conf", 20, 47), mends=True),
+    Case("node-state", old="State=UNKNOWN", new="State=DOWN", mends=True),
+    Case("node-names", old="NodeName=node[0-2]", new="NodeName=node[0-2"),
+    Case("node-names", old="[10-12]", new="[10-11]"),
+    Case("node-names", old="PartitionName", new="NodeName=node2 CPUs=1\nPartitionName"),
+    Case("host-differs", facts={"hostname": "ubuntu"}),
+    Case("host-differs", facts={"addresses": ("10.0.0.9",)}),
+    Case("slurm-uid-differs", facts={"uids": {"slurm": 1002}}, at=("slurm.conf", 3, 1)),
+    Case("slurm-version-mix", facts={"slurm": "21.08.5"}),
+    Case("partition-nodes", old="Nodes=node[0-2] Default", new="Nodes=node[0-3] Default",
+         at=("slurm.conf", 22, 20)),
+    Case("partition-default", old="Default=YES", new="Default=NO"),
+    Case("partition-default", old="PartitionName=main", new="PartitionName=b Nodes=node0 "
+         "Default=YES\nPartitionName=main"),
+    Case("node-unused", old="Nodes=node[0-2] Default", new="Nodes=node[0-1] Default"),
+    Case("gres-types-missing", old="GresTypes=gpu\n", at=("slurm.conf", 19, 1), mends=True),
+    Case("gres-types-missing", old="GresTypes=gpu", new="GresTypes=nic", mends=True),
+    Case("gres-not-on-node", old=" Gres=gpu:rtx5090:1", at=("slurm.conf", 20, 1), mends=True),
+    Case("gres-mismatch", old="Gres=gpu:rtx5090:1", new="Gres=gpu:rtx5090:2"),
+    Case("gres-mismatch", old="Gres=gpu:rtx5090:1", new="Gres=gpu:rtx4090:1"),
+    Case("gres-conflict", "gres.conf", "Name=", "Name=gpu File=/dev/nvidia1\nName="),
+    Case("gres-conflict", "gres.conf", "Name=gpu Type=rtx5090 File=/dev/nvidia0",
+         "Name=gpu Count=1\nName=gpu Count=1", mends=True),
+    Case("gres-autodetect", "gres.conf", "Name=", "AutoDetect=nvidia\nName="),
+    Case("gres-autodetect", "gres.conf", "Name=gpu Type=rtx5090 File=/dev/nvidia0",
+         "AutoDetect=nvidia", version="23.11"),
+    Case("gres-autodetect", "gres.conf", "Name=gpu Type=rtx5090 File=/dev/nvidia0",
+         "AutoDetect=nvml", facts={"plugins": frozenset({"gpu_generic.so"})}, mends=True),
+    Case("gres-autodetect", "gres.conf", "Name=gpu Type=rtx5090 File=/dev/nvidia0",
+         "AutoDetect=cuda"),
+    Case("gres-record", "gres.conf", "File=", "Count=2 File=", mends=True),
+    Case("device-missing", "gres.conf", "nvidia0", "nvidia1", facts={}),
+    Case("device-missing", facts={"devices": ()}),
+    Case("slurmdbd-mode", mode={"slurmdbd.conf": 0o644}, mends=True),
+    Case("slurmdbd-password", "slurmdbd.conf", "StorageHost", "StoragePass=hush\nStorageHost"),
+    Case("slurmdbd-needed", "slurmdbd.conf", "DbdHost=node0\n"),
+    Case("slurmdbd-needed", "slurmdbd.conf", "StorageType=accounting_storage/mysql\n", mends=True),
+    Case("slurmdbd-differs", "slurmdbd.conf", "SlurmUser=slurm", "SlurmUser=boss", mends=True),
+    Case("slurmdbd-differs", "slurmdbd.conf", "DbdHost=node0", "DbdHost=db"),
+    Case("plugstack", "plugstack.conf", "optional ", "maybe "),
+    Case("plugstack", "plugstack.conf", "optional ", "required "),
+    Case("topology", "topology.conf", "Nodes=node[0-2]", "Nodes=node[0-3]"),
+    Case("topology", "topology.conf", " Nodes=node[0-2]"),
+    Case("topology", old="TopologyPlugin=topology/tree\n"),
+    Case("own-name-loopback", "hosts", "127.0.0.1 localhost", "127.0.0.1 localhost node0",
+         at=("hosts", 1, 21), mends=True),
+    Case("own-name-loopback", "hosts", "::1", "127.0.1.1 node0\n::1", mends=True),
+    Case("hosts-entry", "hosts", "192.168.1.11", "192.168.1.300"),
+    Case("hosts-entry", "hosts", "192.168.1.12 node2", "192.168.1.12 node2 node1"),
+    Case("node-addr-missing", old=" NodeAddr=192.168.1.[10-12]", mends=True),
+    Case("exports-root", "exports", "rw,sync,root_squash", "rw,sync,no_root_squash", mends=True),
+    Case("exports-wide", "exports", "node1(", "node1 (", at=("exports", 1, 12)),
+    Case("exports-wide", "exports", "node1(", "*("),
+    Case("exports-wide", "exports", "node1(", "100.64.0.7/10(", mends=True),
+    Case("exports-wide", "exports", "node2(", "node1("),
+    Case("fstab-entry", "fstab", "UUID=1", "sudo mount -a\nUUID=1", at=("fstab", 1, 1), mends=True),
+    Case("fstab-nfs", "fstab", "defaults,_netdev,nofail", "defaults", mends=True),
+    Case("sshd-overridden", "sshd_config", "Pass", "Include /etc/ssh/sshd_config.d/*.conf\nPass"),
+    Case("setup-folders", "setup.sh", "/var/spool/slurmd\n", "/var/spool/slurm/d\n", mends=True),
+    Case("setup-munge-key", "setup.sh", "scp /etc/munge/munge.key node1:",
+         "cp /etc/munge/munge.key "),
+    Case("setup-services", "setup.sh", " slurmctld slurmd\n", "\n"),
+    Case("setup-one-copy", old="SlurmctldParameters=enable_configless\n"),
+    Case("setup-driver", "setup.sh", "570-open", "560"),
+    Case("setup-driver", "setup.sh", "cuda-toolkit-12-8", "cuda-toolkit-12-6"),
+    Case("setup-uid", "setup.sh", "64030", "1002", at=("setup.sh", 2, 17)),
+    Case("setup-two-sources", "setup.sh", "sudo useradd",
+         "add-apt-repository ppa:graphics-drivers/ppa\ndpkg -i cuda-keyring_1_all.deb\nuseradd"),
+    Case("setup-wrong-package", "setup.sh", "slurm-wlm", "slurm", mends=True),
+    Case("setup-quotes", "setup.sh", "-r slurm", "-r \u201cslurm\u201d", mends=True),
+    Case("setup-quotes", "setup.sh", "slurmctld slurmd\n", "slurmctld slurmd\"\n"),
+    Case("job-environment", "setup.sh", "sudo mkdir", "export A=/x:\\$A\nsudo mkdir", mends=True),
+    Case("job-environment", "setup.sh", "sudo mkdir",
+         "export NCCL_DEBUG=INFO\nsrun --container-image x ./a\nsudo mkdir"),
+    Case("job-environment", "setup.sh", "sudo mkdir", "// note\nsudo mkdir", mends=True),
+]  # fmt: skip
+INFO_ALWAYS = {"auth-slurm-possible"}
+OWN_TESTS = {"auth-slurm-possible", "hosts-incomplete", "template"}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.rule}-{c.new or c.old or c.facts}"[:60])
+def test_breaking_one_thing_finds_it(case: Case) -> None:
+    good = existing(GOOD, case.version, machines() if case.facts is not None else None)
+    assert case.rule not in found(good) - INFO_ALWAYS
+    view = case.view()
+    findings = [one for one in judge(view) if one.rule.id == case.rule]
+    assert findings, found(view)
+    for one in findings:
+        finding = one.finding()
+        assert finding.line >= 1 and finding.column >= 1 and finding.message and finding.hint
+    if case.at:
+        places = [(f.file, f.line, f.column) for f in (one.finding() for one in findings)]
+        assert case.at in places
+    after = found(corrected(view))
+    assert (case.rule not in after) is case.mends
+
+
+def test_every_rule_has_a_pair() -> None:
+    assert {case.rule for case in CASES} | OWN_TESTS == set(ALL)
+
+
+def test_nodes_that_hosts_does_not_name() -> None:
+    files = {**GOOD, "slurm.conf": GOOD["slurm.conf"].replace("NodeAddr=192.168.1.[10-12] ", "")}
+    assert "hosts-incomplete" not in found(existing(files))
+    files["hosts"] = files["hosts"].replace("192.168.1.11 node1\n", "")
+    assert "hosts-incomplete" in found(existing(files))
+
+
+def test_auth_slurm_is_possible_since_23_11() -> None:
+    assert "auth-slurm-possible" in found(existing(GOOD, "23.11"))
+    assert "auth-slurm-possible" not in found(existing(GOOD, "23.02"))
+
+
+def test_what_a_release_knows() -> None:
+    conf = GOOD["slurm.conf"]
+    cases = [
+        ("CacheGroups=0\n", "removed-key", "21.08", "20.11"),
+        ("CgroupAutomount=yes\n", "unknown-key", "21.08", ""),  # belongs in cgroup.conf
+        ("MaxNodeCount=9\n", "key-too-new", "21.08", "22.05"),
+        ("FastSchedule=1\n", "obsolete-key", "20.02", "19.05"),
+        ("AccountingStorageLoc=x\n", "removed-key", "25.11", "25.05"),
+    ]
+    for line, rule, bad, good in cases:
+        files = {**GOOD, "slurm.conf": line + conf}
+        assert rule in found(existing(files, bad)), (line, bad)
+        if good:
+            assert rule not in found(existing(files, good)), (line, good)
+
+
+def test_did_you_mean() -> None:
+    def hint(line: str) -> str:
+        view = existing({**GOOD, "slurm.conf": line + GOOD["slurm.conf"]})
+        return next(one.problem.hint for one in judge(view) if one.rule.id == "unknown-key")
+
+    assert hint("SlurmctldHosts=a\n") == "did you mean SlurmctldHost?"
+    assert "belongs in cgroup.conf" in hint("ConstrainDevices=yes\n")
+    assert "lines that begin with NodeName" in hint("RealMemory=5\n")
+
+
+def test_defaults_reach_the_nodes_below_them() -> None:
+    conf = GOOD["slurm.conf"].replace(" RealMemory=124636", "")
+    conf = conf.replace("NodeName=node", "NodeName=DEFAULT RealMemory=124636\nNodeName=node", 1)
+    view = existing({**GOOD, "slurm.conf": conf})
+    assert "real-memory-missing" not in found(view)
+    below = conf.replace("PartitionName=", "NodeName=late NodeAddr=1.2.3.4 CPUs=2\nPartitionName=")
+    assert "real-memory-missing" not in found(existing({**GOOD, "slurm.conf": below}))
+
+
+def test_includes_are_read_in_place() -> None:
+    node, _, rest = GOOD["slurm.conf"].partition("NodeName=")
+    body, _, partition = rest.partition("PartitionName=")
+    files = {
+        **GOOD,
+        "slurm.conf": f"{node}include nodes-%c.conf\nPartitionName={partition}",
+        "nodes-lab.conf": f"NodeName={body}".replace("RealMemory=124636 ", ""),
+    }
+    view = existing(files)
+    places = [(f.rule, f.file, f.line) for f in (one.finding() for one in serious(view))]
+    assert places == [("real-memory-missing", "nodes-lab.conf", 1)]
+
+
+def test_no_password_is_said() -> None:
+    conf = GOOD["slurmdbd.conf"] + 'StoragePass="hush hush\nStoragePass=hushhush zqx\n'
+    for one in judge(existing({**GOOD, "slurmdbd.conf": conf})):
+        said = str(one.finding())
+        assert "hush" not in said and "zqx" not in said
+
+
+def test_files_that_are_something_else() -> None:
+    """False alarms of real repositories: Jinja templates, Ansible inventories called hosts."""
+    template = GOOD["slurm.conf"].replace("ClusterName=lab", "ClusterName={{ name }}\n{% if x %}")
+    assert found(existing({"slurm.conf": template})) == {"template"}
+    assert found(existing({"hosts": "[head]\nn1\n\n[compute:vars]\nx=1\n"})) == set()
+    files = {**GOOD, "setup.sh": "chown munge /etc/munge/munge.key\nmkdir -p /data/x\n"}
+    assert not {"setup-munge-key", "setup-folders"} & found(existing(files))
+    files["setup.sh"] = "mkdir -p /var/spool/slurmctld /var/spool\n"
+    assert "setup-folders" not in found(existing(files))
+    shared = GOOD["slurm.conf"].replace("NodeAddr=192.168.1.[10-12]", "NodeHostname=h NodeAddr=h")
+    assert "node-names" not in found(existing({**GOOD, "slurm.conf": shared}))
