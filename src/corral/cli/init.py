@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from corral import api
+from corral.cli import init_existing
 from corral.cli.options import JSON, examples, verb_app
 from corral.cli.ui import Ui
 from corral.errors import Code, CorralError, Exit
 
 app = verb_app()
-KIND = Annotated[
-    str,
-    typer.Argument(metavar="KIND", help="laptop (containers here) or lab (three machines by ssh)."),
+WORDS = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="KIND",
+        help="laptop (containers here) or lab (three machines by ssh); with --from more addresses.",
+        show_default="laptop",
+    ),
 ]
 KIND_OPTION = Annotated[
     str, typer.Option("--kind", metavar="KIND", help="The same as KIND.", show_default=False)
@@ -38,6 +44,41 @@ OUTPUT = Annotated[
     str,
     typer.Option("--output", "-o", metavar="FILE", help="Left out: stdout.", show_default=False),
 ]
+FROM = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--from",
+        metavar="ADDR...",
+        help="Ask these machines what they are and write what they say; the first one becomes the "
+        "controller.",
+        show_default=False,
+    ),
+]
+USER = Annotated[
+    str,
+    typer.Option(
+        "--user", metavar="USER", help="With --from: who logs in.", show_default="your ssh config's"
+    ),
+]
+PORT = Annotated[int, typer.Option("--port", metavar="PORT", help="With --from: port of sshd.")]
+KEY = Annotated[
+    str,
+    typer.Option(
+        "--key", metavar="FILE", help="With --from: private key.", show_default="ssh's own choice"
+    ),
+]
+JUMP = Annotated[
+    str,
+    typer.Option(
+        "--jump", metavar="HOST", help="With --from: go through this machine.", show_default=False
+    ),
+]
+INSTALL = Annotated[
+    bool,
+    typer.Option(
+        "--keys", help="With --from: install a key first; asks for the login password once."
+    ),
+]
 FORCE = Annotated[bool, typer.Option("--force", help="Overwrite FILE when it is there.")]
 SCHEMA = Annotated[
     bool, typer.Option("--schema", help="Print the JSON Schema of cluster files, for editors.")
@@ -48,29 +89,47 @@ SCHEMA = Annotated[
     epilog=examples(
         "corral init -o laptop.yaml",
         "corral init lab --name rtx --set nodes='node[0-3]' --set user=admin -o rtx.yaml",
+        "corral init --existing /etc/slurm --existing /etc/hosts -o lab.yaml",
+        "corral init --from 192.168.1.10 192.168.1.11 192.168.1.12 --user alice",
+        "corral init --from '192.168.1.[10-12]' --keys -o rtx.yaml",
         "corral init --schema > corral.schema.json",
     )
 )
 def init(
-    kind: KIND = "laptop",
+    words: WORDS = None,
     *,
+    machines: FROM = None,
+    user: USER = "",
+    port: PORT = 22,
+    key: KEY = "",
+    jump: JUMP = "",
+    install_key: INSTALL = False,
     kind_option: KIND_OPTION = "",
     name: NAME = "",
     values: VALUES = None,
     output: OUTPUT = "",
     force: FORCE = False,
     schema: SCHEMA = False,
+    existing: init_existing.EXISTING = None,
     as_json: JSON = False,
 ) -> int:
     """Write a commented cluster file to start from.
 
     The file is complete and good as it is. A file that is there already is never overwritten
-    without --force.
+    without --force. With --from it holds what the machines said, with what is not right on them as
+    comments, and goes to NAME.yaml (lab.yaml) unless -o says otherwise; -o - is stdout.
     """
     ui = Ui(as_json=as_json)
-    kind = kind_option or kind
+    if machines:
+        way = api.Way(user, port, key, jump, install_key)
+        return _from(ui, [*machines, *(words or [])], name or "lab", way, output, force=force)
+    kind = kind_option or _one(words)
     if schema:
         text = f"{json.dumps(api.schema(), indent=2)}\n"
+    elif existing:
+        text, wrong = init_existing.text_of(existing)
+        for line in wrong:
+            ui.note(line, "yellow")
     else:
         text = api.starting_file(kind, **_values(values or [], name))
     if not output:
@@ -83,6 +142,43 @@ def init(
     ui.json({"file": output})
     ui.show(f"wrote {output}", *([] if schema else [f"next: corral plan {output}"]))
     return Exit.GOOD
+
+
+def _one(words: list[str] | None) -> str:
+    if words and len(words) > 1:
+        raise CorralError(
+            Code.USAGE, f"one KIND, not {' '.join(words)}", hint="for addresses write --from first"
+        )
+    return words[0] if words else "laptop"
+
+
+def _from(ui: Ui, machines: list[str], name: str, way: api.Way, output: str, *, force: bool) -> int:
+    path = Path(output or f"{name}.yaml")
+    if output != "-" and path.exists() and not force:
+        raise _there(path)
+    file = "" if output == "-" else shlex.quote(str(path))
+    made = ui.run(
+        lambda emit: api.discover(machines, emit, name=name, way=way, file=file),
+        state="nothing was written",
+    )
+    for warning in made.warnings:
+        ui.note(f"look at this: {warning}", "yellow")
+    if output == "-":
+        ui.json({"text": made.text, "warnings": made.warnings})
+        ui.show(made.text.rstrip("\n"))
+        return Exit.GOOD
+    _write(path, made.text, force=force)
+    ui.json({"file": str(path), "warnings": made.warnings})
+    ui.show(f"wrote {path}", f"next: corral up {path} --rehearse, or corral plan {path}")
+    return Exit.GOOD
+
+
+def _there(path: Path) -> CorralError:
+    return CorralError(
+        Code.USAGE,
+        f"{path} is there already",
+        hint="name another file, or overwrite it with --force",
+    )
 
 
 def _values(pairs: list[str], name: str) -> dict[str, str | int | float]:
@@ -111,11 +207,7 @@ def _write(path: Path, text: str, *, force: bool) -> None:
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        raise CorralError(
-            Code.USAGE,
-            f"{path} is there already",
-            hint="name another file, or overwrite it with --force",
-        ) from error
+        raise _there(path) from error
     except OSError as error:
         raise CorralError(
             Code.USAGE, f"{path} cannot be written: {error.strerror}", hint="name another file"

@@ -9,7 +9,7 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from corral.errors import Code, CorralError
-from corral.hosts import readings
+from corral.hosts import guards, readings
 from corral.hosts.quote import Script
 
 FACTS: Final[Script] = readings.script()
@@ -61,6 +61,10 @@ class Facts:
     slurm: str = ""  # 24.11.5; "" when not installed
     slurm_candidate: str = ""  # what the package source offers; asked only while none is installed
     plugins: frozenset[str] = field(default_factory=frozenset[str])
+    nvidia_pci: tuple[str, ...] = ()  # PCI device ids of GPUs and NVSwitches, sorted
+    secure_boot: bool = False
+    firewall: guards.Firewall = ""  # the one that is on
+    cloud_init: bool = False
     swap_limit: bool = False  # memory.memsw.* (v1) or memory.swap.max (v2): the kernel limits swap
 
     def as_dict(self) -> dict[str, object]:
@@ -146,6 +150,10 @@ def _facts(node: str, parts: readings.Sections) -> Facts:
         slurm_candidate=readings.candidate(parts),
         plugins=readings.plugins(parts),
         swap_limit=readings.swap_limit(parts),
+        nvidia_pci=guards.nvidia_pci(parts),
+        secure_boot=guards.secure_boot(parts),
+        firewall=guards.firewall(parts),
+        cloud_init=guards.cloud_init(parts),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script
-from corral.hosts.transport import OnLine, Result, Transport
+from corral.hosts.transport import Alone, OnLine, Result, Transport
 
 FAN_OUT = 64
 
@@ -18,9 +18,13 @@ class Fleet:
     Args:
         transports: how each node is reached.
         fan_out: how many nodes are worked on at once.
+        cluster: name of the cluster that changes on the machines are made for.
     """
 
-    def __init__(self, transports: Mapping[str, Transport], *, fan_out: int = FAN_OUT) -> None:
+    def __init__(
+        self, transports: Mapping[str, Transport], *, fan_out: int = FAN_OUT, cluster: str = ""
+    ) -> None:
+        self.cluster = cluster
         self._transports = dict(transports)
         self._gate = asyncio.Semaphore(fan_out)
 
@@ -51,6 +55,18 @@ class Fleet:
         async with self._gate:
             return await transport.run(script, stdin=stdin, timeout=timeout, on_line=on_line)
 
+    async def run_alone(self, node: str, script: Script, *, timeout: float = 120.0) -> Result:
+        """Run a script on one node by a new connection, which logs in by key or not at all.
+
+        Raises:
+            CorralError: as ``run``; NOT_FOUND also for a node that is reached by no connections.
+        """
+        transport = self._transports.get(node)
+        if not isinstance(transport, Alone):
+            raise CorralError(Code.NOT_FOUND, "no node of that name has connections", node=node)
+        async with self._gate:
+            return await transport.run_alone(script, timeout=timeout)
+
     async def each(
         self, scripts: Mapping[str, Script], *, timeout: float = 120.0
     ) -> dict[str, Result | CorralError]:
@@ -70,6 +86,10 @@ class Fleet:
     ) -> dict[str, Result | CorralError]:
         """Run the same script on all (or the given) nodes at once."""
         return await self.each(dict.fromkeys(nodes or self.nodes, script), timeout=timeout)
+
+    async def reconnect(self, node: str) -> None:
+        """Give up the node's connection, which its reboot has cut; the next run opens a new one."""
+        await self._transports[node].close()
 
     async def close(self) -> None:
         """Give up all connections."""

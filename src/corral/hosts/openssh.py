@@ -16,13 +16,17 @@ import secrets
 import socket
 import stat
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.hosts import process
+from corral.hosts import pins, process
+from corral.hosts.person import SUDO, person
 from corral.hosts.quote import Script
 from corral.hosts.sshfail import SSH_FAILED, by_hand, failure
+from corral.hosts.sshkeys import known_fingerprints
+from corral.hosts.sudo import said_by_sudo, wants_password
 from corral.hosts.target import MAX_CONTROL_PATH, SshTarget
 from corral.hosts.transport import Frame, Lines, OnLine, Result
 
@@ -32,6 +36,7 @@ __all__ = ["OpenSSH", "SshTarget"]
 SESSIONS: Final = 8
 CLOSE_S: Final = 5.0
 RETRY_S: Final = 0.2
+RESTART_S: Final = 5.0
 # A connection that is being opened has this many characters more in its socket's name.
 SUFFIX: Final = 6
 # ssh gives up by itself after ConnectTimeout; authentication may hang for longer than that.
@@ -42,6 +47,10 @@ class _InheritedError(Exception):
     """A connection that another process opened did not take the script."""
 
 
+class _PasswordError(Exception):
+    """The node's sudo wants a password. ``args[0]`` is the error for when there is none."""
+
+
 class OpenSSH:
     """One node reached by ssh.
 
@@ -50,13 +59,18 @@ class OpenSSH:
         target: how it is reached.
         control_dir: folder for control sockets; made when missing, must be this user's alone. When
             its path is too long for a socket, a short folder of this user's is used instead.
+        shared: False for a login of its own with each script.
     """
 
-    def __init__(self, node: str, target: SshTarget, control_dir: Path) -> None:
+    def __init__(
+        self, node: str, target: SshTarget, control_dir: Path, *, shared: bool = True
+    ) -> None:
         self._node = node
         self._target = target
+        self._shared = shared
         self._control = control_path(control_dir, target.control_name(node))
         self._trusted = False
+        self._password = b""  # the line for sudo, once the node has asked for it
         self._opening = asyncio.Lock()
         self._sessions = asyncio.Semaphore(SESSIONS)
 
@@ -89,10 +103,46 @@ class OpenSSH:
         """
         async with self._sessions:
             try:
-                return await self._once(script, stdin, timeout, on_line)
+                return await self._asked(script, stdin, timeout, on_line)
             except _InheritedError:
                 # Another process's connection, dead since: its machine was restarted, say.
-                return await self._once(script, stdin, timeout, on_line)
+                return await self._asked(script, stdin, timeout, on_line)
+
+    async def run_alone(self, script: Script, *, timeout: float = 120.0) -> Result:
+        """Run a script by a new connection of its own, which logs in by public key or not at all.
+
+        A machine whose sshd just starts anew is tried again for a few seconds.
+
+        Raises:
+            CorralError: as ``run``.
+        """
+        alone = ("-o", "PreferredAuthentications=publickey")
+        target = replace(self._target, options=(*alone, *self._target.options))
+        node = OpenSSH(self._node, target, self._control.parent, shared=False)
+        node._password = self._password
+        end = asyncio.get_running_loop().time() + RESTART_S
+        while True:
+            try:
+                return await node.run(script, timeout=timeout)
+            except CorralError as error:
+                refused = error.code is Code.UNREACHABLE and "nothing listens" in error.message
+                if not refused or asyncio.get_running_loop().time() > end:
+                    raise
+            await asyncio.sleep(RETRY_S)
+
+    async def _asked(
+        self, script: Script, stdin: bytes, timeout: float, on_line: OnLine | None
+    ) -> Result:
+        """Run a script; a password that sudo wants is asked for, outside of the time limit."""
+        try:
+            return await self._once(script, stdin, timeout, on_line)
+        except _PasswordError as wanted:
+            words = f"sudo password of {self._target.user} on the nodes"
+            password = await person().password(SUDO, words)
+            if password is None:
+                raise wanted.args[0] from None
+            self._password = f"{password}\n".encode()
+        return await self._once(script, stdin, timeout, on_line)
 
     async def _once(
         self, script: Script, stdin: bytes, timeout: float, on_line: OnLine | None
@@ -100,12 +150,14 @@ class OpenSSH:
         frame = Frame.of(script, stdin)
         lines = Lines(frame, on_line)
         inherited = False
+        target = self._target
+        remote = target.remote_with_password if self._password else target.remote
         try:
             async with asyncio.timeout(timeout):
                 inherited = await self._open()
                 ended = await process.run(
-                    [*self._ssh(), self._target.remote],
-                    stdin=frame.payload,
+                    [*self._ssh(), remote],
+                    stdin=self._password + frame.payload,
                     timeout=timeout,
                     feed=lines.feed,
                     rolling=on_line is not None,
@@ -118,7 +170,10 @@ class OpenSSH:
             error.node = self._node
             raise
         if not lines.began:
-            if inherited:
+            if not self._password and wants_password(ended.err):
+                self._trusted = True
+                raise _PasswordError(self._failure(ended))
+            if inherited and not said_by_sudo(ended.err):
                 await self._abandon()
                 raise _InheritedError
             raise self._failure(ended)
@@ -153,6 +208,8 @@ class OpenSSH:
         self._control.unlink(missing_ok=True)
 
     def _ssh(self) -> list[str]:
+        if not self._shared:
+            return self._target.arguments(self._node, None, opens=False)
         return self._target.arguments(self._node, self._control, opens=False)
 
     async def _open(self) -> bool:
@@ -165,8 +222,11 @@ class OpenSSH:
             True when it is another process's, and nothing has come through it here yet.
         """
         async with self._opening:
+            if not self._shared:
+                return False
             if answers(self._control):
                 return not self._trusted
+            seen = await self._first_sight()
             self._control.unlink(missing_ok=True)
             limit = self._target.connect_timeout + LOGIN_S
             mine = self._control.with_name(f"{self._control.name}{secrets.token_hex(SUFFIX // 2)}")
@@ -177,10 +237,45 @@ class OpenSSH:
             except TimeoutError as error:
                 raise self._late(limit, began=False) from error
             if ended.status != 0:
-                raise self._failure(ended)
+                raise self._unpinned(self._failure(ended), seen)
+            self._tell_of_pin(seen)
+            # The socket's name is made of the pinned key, which there is only now.
+            self._control = self._control.with_name(self._target.control_name(self._node))
             mine.replace(self._control)
             self._trusted = True
             return False
+
+    async def _first_sight(self) -> str | None:
+        """Pin what the user's own known_hosts has for a node that is not pinned yet.
+
+        Returns:
+            None when the node is pinned already, else the lines taken over from the user's files.
+        """
+        target = self._target
+        if target.known_hosts is None or not target.first_sight or target.pinned(self._node):
+            return None
+        lines = await pins.known_to_user(self._node, target)
+        pins.pin(target.known_hosts, lines)
+        return lines
+
+    def _unpinned(self, error: CorralError, seen: str | None) -> CorralError:
+        """A first sight that failed leaves no pin."""
+        if seen and self._target.known_hosts is not None:
+            pins.unpin(self._target.known_hosts, self._node)
+            if error.code is Code.HOST_KEY_CHANGED:
+                error.hint = (
+                    "your own known_hosts has the known key: if the machine was installed again, "
+                    f"take it out with ssh-keygen -R {self._target.address}; "
+                    "else somebody may stand between you and it"
+                )
+        return error
+
+    def _tell_of_pin(self, seen: str | None) -> None:
+        if seen is None:
+            return
+        prints = known_fingerprints(self._node, "\n".join(self._target.pinned(self._node)))
+        whose = "as in your own known_hosts" if seen else "seen for the first time"
+        person().tell(self._node, f"host key {', '.join(prints)} pinned, {whose}")
 
     async def _abandon(self) -> None:
         """Let the next run open a new connection: this one did not even start a script.
@@ -217,6 +312,12 @@ class OpenSSH:
         # An account without a shell says so on stdout.
         text = ended.err if ended.err.strip() else f"{ended.err}\n{ended.out[-2000:]}"
         return failure(self._node, self._target, status, text, known)
+
+
+def control_dir() -> Path:
+    """Where the control sockets of all clusters go."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+    return Path(runtime) / f"corral-ssh-{os.getuid()}"
 
 
 def answers(control: Path) -> bool:

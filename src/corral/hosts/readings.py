@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from corral.hosts.guards import GUARD
 from corral.hosts.quote import Script, join, sh
 
 MARK: Final = "@@ "
@@ -120,7 +121,16 @@ def script(peer: str = "") -> Script:
         "echo '@@ peer'; if command -v ip >/dev/null; then ip -o -4 route get {peer}; fi",
         peer=peer,
     )
-    parts = (*_HEAD, _CPU, _NET, *((route,) if peer else ()), _GPU, _SLURM, sh("echo '@@ end'"))
+    parts = (
+        *_HEAD,
+        _CPU,
+        _NET,
+        *((route,) if peer else ()),
+        _GPU,
+        GUARD,
+        _SLURM,
+        sh("echo '@@ end'"),
+    )
     return join(parts)
 
 

@@ -32,10 +32,33 @@ def _cause(pattern: str, message: str, hint: str) -> _Cause:
 # In order: sudo's and the login's own words first, then ssh's (strings of OpenSSH 8.9 to 10.0).
 _CAUSES: Final = (
     _cause(
-        r"sudo: (a password is required|a terminal is required|sorry, you must have a tty)"
-        r"|not in the sudoers file|may not run sudo|not allowed to execute",
+        r"you must have a tty to run sudo",
+        "sudo on the node wants a terminal (requiretty)",
+        "on the node, as root: echo 'Defaults:{user} !requiretty' > /etc/sudoers.d/90-corral",
+    ),
+    _cause(
+        r"not in the sudoers file|may not run sudo|not allowed to (execute|run sudo)|I'm sorry \w+",
+        "{user} may not use sudo: it is not in sudoers",
+        "on the node, as root: usermod -aG sudo {user} (wheel where there is no group sudo)",
+    ),
+    # Of a password that was sent: sudo saw the end of its input after it.
+    _cause(
+        r"incorrect (password|authentication) attempt|Sorry, try again|Authentication failed",
+        "sudo refused the password of {user}",
+        "type it again; one password is asked for and used on all nodes",
+    ),
+    _cause(
+        r"account validation failure|[Aa]ccount or password is expired|password expired",
+        "sudo refuses the account {user}: it is locked or expired",
+        "on the node, as root: chage -l {user}; passwd -S {user}",
+    ),
+    _cause(
+        r"sudo: (a password is required|a terminal is required|interactive authentication)"
+        r"|no password was provided",
         "{user} may not use sudo without a password",
-        "on the node, as root: echo '{user} ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/90-corral",
+        "run it on a terminal, which asks for the password; or name a file with it in "
+        "CORRAL_SUDO_PASSWORD_FILE; or on the node, as root: "
+        "echo '{user} ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/90-corral",
     ),
     _cause(
         r"sudo: (command )?not found|exec: sudo|Unknown command.*sudo",
@@ -59,8 +82,9 @@ _CAUSES: Final = (
     ),
     _cause(
         r"Host key verification failed",
-        "the node's host key was refused",
-        "compare the key with the node's own, then correct the known_hosts file",
+        "the node's host key was refused, or that of a jump host you never logged in to",
+        "log in to the jump host once by hand; compare the node's key with its own, then run: "
+        "corral keys forget NODE",
     ),
     _cause(
         r"Permission denied \(|Too many authentication failures",
@@ -96,7 +120,8 @@ _CAUSES: Final = (
         r"Exceeded MaxStartups|kex_exchange_identification|ssh_exchange_identification"
         r"|Connection (reset|closed)",
         "{address} closed the connection before login",
-        "sshd is overloaded (MaxStartups) or refuses this address, or another service is there",
+        "sshd is overloaded (MaxStartups), or keeps this address away for a while after failed "
+        "logins (PerSourcePenalties: wait half a minute), or another service is there",
     ),
     _cause(
         r"UNPROTECTED PRIVATE KEY|bad permissions",
@@ -171,7 +196,7 @@ def _changed(node: str, status: int | None, stderr: str, known: str) -> CorralEr
         node=node,
         status=status,
         tail="\n".join(stderr.strip().splitlines()[-TAIL_LINES:]),
-        hint=f"if the machine was installed again, remove its line from {file}; "
+        hint=f"if the machine was installed again: corral keys forget {node} (its line in {file}); "
         "else somebody may stand between you and it",
     )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from corral.errors import Code, CorralError
+from corral.hosts import sudo
 from corral.hosts.transport import REMOTE
 
 # sun_path holds 108 bytes on Linux and 104 on macOS and the BSDs, a NUL among them; while ssh binds
@@ -40,16 +41,20 @@ _COMMON: Final = {
 class SshTarget:
     """How one node is reached.
 
-    With ``known_hosts`` the connection is the cluster's own: the user's ssh config is not read, the
-    host key must stand in that file under the node's name. Without it the user's config, agent and
-    known_hosts are used, and a new host's key is taken and remembered (``accept-new``).
+    With ``known_hosts`` the host key must stand in that file, the cluster's own, under the node's
+    name; and the user's ssh config is not read, unless ``user_config``. Without it the user's
+    config, agent and known_hosts are used, and a new host's key is taken and remembered
+    (``accept-new``).
 
     Args:
-        address: IP address or name; without ``known_hosts`` also a Host of the user's ssh config.
-        port: TCP port.
-        user: the account; any other than root uses ``sudo -n``.
+        address: IP address or name; where the user's ssh config is read also a Host of it.
+        port: TCP port; 22 leaves it to the user's ssh config, where that is read.
+        user: the account; any other than root uses sudo.
         key: private key file; None leaves the choice to ssh.
         known_hosts: the cluster's own known_hosts file.
+        user_config: read the user's ssh config too, and use the user's agent (docs/decisions/0014).
+        first_sight: take and pin the key of a node that has none in ``known_hosts`` yet.
+        only_key: use ``key`` and no agent.
         options: more arguments for ssh, as ``("-o", "ProxyJump=gate")``; they win over Corral's.
         connect_timeout: seconds for TCP and key exchange.
     """
@@ -59,6 +64,9 @@ class SshTarget:
     user: str = "root"
     key: Path | None = None
     known_hosts: Path | None = None
+    user_config: bool = False
+    first_sight: bool = False
+    only_key: bool = True
     options: tuple[str, ...] = ()
     connect_timeout: int = 10
 
@@ -82,8 +90,22 @@ class SshTarget:
     @property
     def remote(self) -> str:
         """The one remote command there is; ``exec`` makes it work in csh and fish too."""
-        shell = f"/bin/sh -c {shlex.quote(REMOTE)}"
-        return f"exec {shell}" if self.user == "root" else f"exec sudo -n -- {shell}"
+        return self.unprivileged if self.user == "root" else sudo.as_root(REMOTE)
+
+    @property
+    def unprivileged(self) -> str:
+        """The remote command that runs a script as the user that logs in."""
+        return f"exec /bin/sh -c {shlex.quote(REMOTE)}"
+
+    @property
+    def remote_with_password(self) -> str:
+        """The remote command for a stdin that begins with the line of a sudo password."""
+        return sudo.as_root_with_password(REMOTE)
+
+    @property
+    def reads_config(self) -> bool:
+        """True when ssh reads the user's own config."""
+        return self.known_hosts is None or self.user_config
 
     def control_name(self, node: str) -> str:
         """A short name for the control socket: the same for the same node reached the same way.
@@ -91,21 +113,22 @@ class SshTarget:
         So the next command finds the connection of the last one (it stays for PERSIST_S). A node
         that shows another host key is another node.
         """
-        text = "\0".join((node, repr(self), self._pinned(node)))
+        text = "\0".join((node, repr(self), *self.pinned(node)))
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 
-    def _pinned(self, node: str) -> str:
+    def pinned(self, node: str) -> tuple[str, ...]:
+        """The lines of ``known_hosts`` that pin keys of a node."""
         if self.known_hosts is None or not self.known_hosts.is_file():
-            return ""
+            return ()
         lines = self.known_hosts.read_text(errors="replace").splitlines()
-        return "\n".join(line for line in lines if line.partition(" ")[0] == node)
+        return tuple(line for line in lines if line.partition(" ")[0] == node)
 
-    def arguments(self, node: str, control: Path, *, opens: bool) -> list[str]:
+    def arguments(self, node: str, control: Path | None, *, opens: bool) -> list[str]:
         """``ssh`` and all its options up to the address.
 
         Args:
             node: the node's name, under which its key stands in ``known_hosts``.
-            control: path of the control socket.
+            control: path of the control socket; None for a connection that shares nothing.
             opens: True for the call that opens the shared connection, False for those that use it.
 
         Raises:
@@ -113,40 +136,44 @@ class SshTarget:
         """
         settings = dict(_COMMON)
         settings["ConnectTimeout"] = str(self.connect_timeout)
-        settings["ControlPath"] = _path(control)
+        settings["ControlPath"] = option_path(control) if control else "none"
         settings["ControlMaster"] = "yes" if opens else "no"
-        settings["ControlPersist"] = f"{PERSIST_S}s"
-        settings |= self._trust(node)
+        settings["ControlPersist"] = f"{PERSIST_S}s" if control else "no"
+        settings |= self.trust(node)
         if self.key is not None:
-            settings |= {
-                "IdentityFile": _path(self.key),
-                "IdentitiesOnly": "yes",
-                "IdentityAgent": "none",
-            }
+            settings |= {"IdentityFile": option_path(self.key), "IdentitiesOnly": "yes"}
+            if self.only_key:
+                settings["IdentityAgent"] = "none"
         argv = ["ssh", "-T"]
-        if self.known_hosts is not None:
+        if not self.reads_config:
             argv += ["-F", "none"]
         argv += self.options
-        if self.known_hosts is not None or self.port != SSH_PORT:
+        if not self.reads_config or self.port != SSH_PORT:
             argv += ["-p", str(self.port)]
         for name, value in settings.items():
             argv += ["-o", f"{name}={value}"]
         return [*argv, "-l", self.user, "--", self.address]
 
-    def _trust(self, node: str) -> dict[str, str]:
+    def trust(self, node: str) -> dict[str, str]:
+        """Settings of ssh about host keys."""
         if self.known_hosts is None:
             return {"StrictHostKeyChecking": "accept-new"}
+        new = self.first_sight and not self.pinned(node)
         return {
-            "StrictHostKeyChecking": "yes",
-            "UserKnownHostsFile": _path(self.known_hosts),
+            "StrictHostKeyChecking": "accept-new" if new else "yes",
+            "UserKnownHostsFile": option_path(self.known_hosts),
             "GlobalKnownHostsFile": "none",
             "HostKeyAlias": node,
+            # Debian's ssh_config hashes names, and a hashed one cannot be found again by reading.
+            "HashKnownHosts": "no",
             "CheckHostIP": "no",
             "UpdateHostKeys": "no",
+            # The pin is the plain key's; a DNS record would be somebody else's word for it.
+            "VerifyHostKeyDNS": "no",
         }
 
 
-def _path(path: Path) -> str:
+def option_path(path: Path) -> str:
     """A path as a value of ssh_config: quoted, percent signs doubled.
 
     Raises:

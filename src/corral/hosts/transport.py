@@ -15,7 +15,7 @@ import secrets
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script
@@ -91,6 +91,19 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Give up connections that are kept open."""
+        ...
+
+
+@runtime_checkable
+class Alone(Protocol):
+    """A transport that can make a new connection for one script."""
+
+    async def run_alone(self, script: Script, *, timeout: float = 120.0) -> Result:
+        """Run a script by a new connection, which logs in by key or not at all.
+
+        Raises:
+            CorralError: as ``Transport.run``.
+        """
         ...
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 from corral.errors import Code, CorralError
 from corral.events import Emit
 from corral.hosts.facts import Facts
+from corral.hosts.keysetup import KEY, KNOWN_HOSTS, keys_dir, proven
 from corral.hosts.target import SshTarget
 from corral.providers.base import Machine, MachineAction, Observed, Traits
 from corral.spec.models import ClusterSpec
@@ -24,6 +27,7 @@ class SshProvider:
     name: ClassVar[str] = "ssh"
 
     def __init__(self, spec: ClusterSpec) -> None:
+        self._cluster = spec.name
         self._nodes = {n.name: n for n in nodes_of(spec) if n.group.provider == self.name}
 
     @property
@@ -66,9 +70,27 @@ class SshProvider:
         return self._node(node).address or node
 
     def ssh_target(self, node: str) -> SshTarget:
-        """As the group says; keys, agent and known hosts are the user's own."""
+        """As the group says, on top of the user's own ssh config and agent.
+
+        Host keys are the cluster's own pins (docs/decisions/0014); the key is the one of the file,
+        or the cluster's on nodes where ``corral keys install`` has proven it, or ssh's choice.
+        """
         ssh = self._node(node).group.ssh
-        return SshTarget(self.address(node), port=ssh.port, user=ssh.user)
+        folder = keys_dir(self._cluster)
+        target = SshTarget(
+            self.address(node),
+            port=ssh.port,
+            user=ssh.user,
+            known_hosts=folder / KNOWN_HOSTS,
+            user_config=True,
+            first_sight=True,
+            options=("-o", f"ProxyJump={ssh.jump}") if ssh.jump else (),
+        )
+        if ssh.key:
+            return replace(target, key=Path(ssh.key).expanduser(), only_key=False)
+        if node in proven(folder):
+            return replace(target, key=folder / KEY)
+        return target
 
     def predict(self, node: str) -> Facts:
         """Raise: a machine that exists is read, not predicted.

@@ -101,7 +101,9 @@ def test_remote_command() -> None:
     assert SshTarget("a").remote == (
         'exec /bin/sh -c \'IFS= read -r n && s=$(head -c "$n") && eval "$s"\''
     )
-    assert SshTarget("a", user="ubuntu").remote.startswith("exec sudo -n -- /bin/sh -c '")
+    assert SshTarget("a", user="ubuntu").remote.startswith(
+        "exec env LC_ALL=C sudo -n -- /bin/sh -c '"
+    )
 
 
 def test_control_names_differ(tmp_path: Path) -> None:

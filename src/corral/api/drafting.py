@@ -1,0 +1,365 @@
+"""A cluster file out of what machines said: complete, commented, and good as it is. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.hosts.discovery import Found
+from corral.spec import texts
+from corral.spec.findings import one_line
+from corral.spec.load import load_text
+from corral.spec.nodes import expand, fold
+from corral.spec.rules.machines import RESERVED_NODES
+from corral.spec.rules.sharing import SYSTEM_NAMES
+
+CLOCK_S: Final = 5
+"""Seconds between two clocks that are worth a word; munge refuses at 300."""
+_IPV4: Final = re.compile(r"[0-9]+(\.[0-9]+){3}")
+_NO_NAMES: Final = RESERVED_NODES | {"null", "true", "false"}  # the latter are no texts in YAML
+_OLDEST: Final = "22.05"
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How the machines were reached, as the file is to say it."""
+
+    port: int = 22
+    key: str = ""
+    jump: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A cluster file and what was not right on the machines.
+
+    Attributes:
+        name: the cluster's name.
+        text: the file.
+        nodes: node name by the address it was asked by.
+        warnings: what was seen, each one sentence; they stand in the file as comments too.
+    """
+
+    name: str
+    text: str
+    nodes: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Group:
+    name: str
+    machines: list[tuple[str, Found]] = field(default_factory=list[tuple[str, Found]])
+
+    @property
+    def one(self) -> Found:
+        return self.machines[0][1]
+
+    @property
+    def nodes(self) -> str:
+        return _folded([name for name, _ in self.machines])
+
+    @property
+    def addresses(self) -> str:
+        return _folded([_address(found) for _, found in self.machines])
+
+
+def draft(
+    name: str,
+    machines: Sequence[Found],
+    reached: Reached,
+    skews: Mapping[str, float],
+    file: str = "",
+) -> Draft:
+    """Write the file.
+
+    Args:
+        name: the cluster's name.
+        machines: in the order they were named; the first one becomes the controller.
+        reached: port, key and jump hosts, where they are not ssh's own.
+        skews: seconds that each machine's clock is ahead, by the address it was asked by.
+        file: what the file will be called; left out: ``<name>.yaml``.
+
+    Raises:
+        CorralError: SPEC_INVALID, the machines cannot be one cluster (two have one address).
+    """
+    file = _plain(file or f"{name}.yaml")
+    names = _names(machines)
+    groups = _groups(list(zip(names, machines, strict=True)))
+    warnings = _warnings(names, machines, skews)
+    parts = [
+        *_head(file, names, machines, warnings),
+        "corral: v1",
+        f"name: {name}",
+        *_slurm(machines),
+        *_group_lines(groups, reached),
+        f"controller: {names[0]}",
+        *_partitions(groups),
+        *_network(machines),
+        *_storage(names, machines),
+        *_software(machines),
+        *_users(machines),
+    ]
+    text = "\n".join(parts) + "\n"
+    findings = load_text(text, file).findings
+    if findings:
+        raise CorralError(
+            Code.SPEC_INVALID,
+            f"no good cluster file can be made of these machines: {findings[0].message}",
+            tail="\n".join(str(f) for f in findings),
+            hint="correct that on the machines, or name other ones",
+        )
+    nodes = {m.at: n for n, m in zip(names, machines, strict=True)}
+    return Draft(name, text, nodes, warnings)
+
+
+def _names(machines: Sequence[Found]) -> list[str]:
+    """Host names where they are good and all different, else node0, node1, ..."""
+    own = [m.hostname for m in machines]
+    good = all(re.fullmatch(texts.HOST_NAME.pattern, n) and n[0].isalpha() for n in own)
+    if good and len(set(own)) == len(own) and not _NO_NAMES & set(own):
+        return own
+    return [f"node{i}" for i in range(len(machines))]
+
+
+def _address(found: Found) -> str:
+    """The address other nodes reach it by; a name of somebody's ssh config is none."""
+    known = _IPV4.fullmatch(found.at) or "." in found.at
+    return found.at if known or not found.facts.address else found.facts.address
+
+
+def _folded(names: list[str]) -> str:
+    """Names as one hostlist that keeps their order."""
+    short = fold(names)
+    return short if expand(short) == names else ",".join(names)
+
+
+def _groups(machines: list[tuple[str, Found]]) -> list[_Group]:
+    """Machines of equal hardware and login together, in the order they were named."""
+    found: dict[tuple[object, ...], _Group] = {}
+    for name, one in machines:
+        memory = round(one.facts.memory_mib / 4096)  # a share of it differs from BIOS to BIOS
+        key = (one.gpu, one.gpus, one.facts.cpus, memory, one.login)
+        if key not in found:
+            base = re.sub(r"[^a-z0-9-]", "-", one.gpu or "cpu").strip("-") or "cpu"
+            base = base if base[0].isalpha() else f"g{base}"
+            twin = sum(g.name.rpartition("-")[0] == base or g.name == base for g in found.values())
+            found[key] = _Group(f"{base}-{twin + 1}" if twin else base)
+        found[key].machines.append((name, one))
+    return list(found.values())
+
+
+def _head(
+    file: str, names: list[str], machines: Sequence[Found], warnings: Sequence[str]
+) -> list[str]:
+    rows = [f"#   {n}: {_said(m)}" for n, m in zip(names, machines, strict=True)]
+    seen = [f"#   * {_plain(w)}" for w in warnings] or ["#   nothing that is wrong"]
+    verbs = (
+        (f"up {file} --rehearse", "  try all of it in containers on this machine first"),
+        (f"plan {file}", "  what would be done to the machines"),
+        (f"up {file}", "  do it, and prove that it works"),
+    )
+    return [
+        f"# Written by `corral init --from` of what {len(machines)} machines said:",
+        "#",
+        *rows,
+        "#",
+        "# Look at these first:",
+        *seen,
+        "#",
+        *(f"#   corral {a:<{len(file) + 14}}{b}" for a, b in verbs),
+    ]
+
+
+def _said(m: Found) -> str:
+    disk = f", {m.disks[0].free_gb} GB free on {m.disks[0].mount}" if m.disks else ""
+    gpu = f", {m.gpus} x {m.gpu}" if m.gpu else ", no GPU"
+    speed = f" {m.gbps:g} Gb/s" if m.gbps else ""
+    nic = f", {m.nic}{' (Wi-Fi)' if m.nic in m.wireless else ''}{speed}" if m.nic else ""
+    memory = f"{m.facts.memory_mib / 1024:.0f} GiB"
+    processor = f"{m.processor or 'unknown CPU'} ({m.facts.cpus} CPUs)"
+    return _plain(f"{_address(m)}, {m.system}, {processor}, {memory}{gpu}{nic}{disk}")
+
+
+def _plain(text: str) -> str:
+    """A machine's own words as one line of a comment."""
+    return "".join(c if c.isprintable() else "?" for c in one_line(text))[:300]
+
+
+def _slurm(machines: Sequence[Found]) -> list[str]:
+    found = [m.facts.slurm or m.facts.slurm_candidate for m in machines]
+    releases = sorted(".".join(v.split(".")[:2]) for v in found if v)
+    note = "  # what the machines have or their package source offers"
+    if not releases:
+        releases, note = [_OLDEST], "  # no machine's package source offered a Slurm yet"
+    return [
+        "slurm:",
+        f'  version: ">={releases[0]}"{note}',
+        "  auth: auto                # auth/slurm where every node has 24.05 or newer, else munge",
+        "  accounting: true          # slurmdbd with MariaDB on the controller",
+    ]
+
+
+def _group_lines(groups: Sequence[_Group], reached: Reached) -> list[str]:
+    lines = ["groups:"]
+    for group in groups:
+        one = group.one
+        lines += [
+            f"  - name: {group.name}",
+            "    provider: ssh",
+            f"    nodes: {group.nodes}",
+            f"    addresses: {group.addresses}",
+        ]
+        if one.gpu:
+            lines.append(f"    gpu: {{type: {one.gpu}, count: {one.gpus}}}  # in each node")
+        lines += ["    ssh:", f"      user: {one.login}"]
+        lines += [f"      port: {reached.port}"] if reached.port != 22 else []  # noqa: PLR2004
+        lines += [f"      key: {reached.key}"] if reached.key else []
+        lines += [f"      jump: {reached.jump}"] if reached.jump else []
+        if any(m.passwords for _, m in group.machines):
+            lines.append(
+                "      # password_login: off   # keys only; a machine takes it back by itself when "
+                "no key works"
+            )
+    return lines
+
+
+def _partitions(groups: Sequence[_Group]) -> list[str]:
+    gpu = [g.name for g in groups if g.one.gpu]
+    cpu = [g.name for g in groups if not g.one.gpu]
+    main = ", ".join(gpu or cpu)
+    lines = ["partitions:", f"  - {{name: main, groups: [{main}], default: true}}"]
+    if gpu and cpu:
+        lines.append(f"  - {{name: cpu, groups: [{', '.join(cpu)}]}}")
+    return lines
+
+
+def _network(machines: Sequence[Found]) -> list[str]:
+    lines = ["network:", "  control: lan"]
+    speeds = [m.gbps for m in machines]
+    nics = {m.nic for m in machines}
+    wired = not any(m.nic in m.wireless for m in machines)
+    if len(machines) > 1 and all(speeds) and wired:
+        lines.append("  data:                     # between GPUs (NCCL): the wired interface")
+        same = len(nics) == 1 and re.fullmatch(texts.INTERFACE.pattern, next(iter(nics)))
+        if same:
+            lines.append(f"    interface: {next(iter(nics))}")
+        else:
+            lines.append("    # interface: the nodes' have unlike names: that of their address")
+        lines += ["    fabric: ethernet", f"    gbps: {min(speeds):g}"]
+    return lines
+
+
+def _storage(names: list[str], machines: Sequence[Found]) -> list[str]:
+    sized = [(m.disks[0].free_gb if m.disks else 0, -i) for i, m in enumerate(machines)]
+    most, place = max(sized)
+    if len(machines) < 2 or not most:  # noqa: PLR2004
+        return ["# storage: none to share"]
+    server = names[-place]
+    folder = machines[-place].disks[0].mount
+    good = folder not in ("/", "/home") and re.fullmatch(texts.ABSOLUTE_PATH.pattern, folder)
+    path = f"{folder}/corral" if good else "/srv/corral"
+    return [
+        "storage:",
+        f"  # {server} has the most room: {most} GB free on {_plain(folder)}",
+        f"  - {{mount: /shared, kind: nfs, server: {server}, path: {path}}}",
+    ]
+
+
+def _software(machines: Sequence[Found]) -> list[str]:
+    without = [m for m in machines if m.gpu and not m.driver]
+    if not any(m.gpu for m in machines):
+        return []
+    if not without:
+        return ["# software: the machines have an NVIDIA driver already; it is left alone"]
+    return [
+        "software:",
+        "  nvidia: {driver: auto, cuda: none}   # PyTorch brings its own CUDA",
+    ]
+
+
+def _users(machines: Sequence[Found]) -> list[str]:
+    first, *others = machines
+    people = sorted(
+        (uid, name)
+        for name, uid in first.people
+        if all((name, uid) in m.people for m in others)
+        and re.fullmatch(texts.USER_NAME.pattern, name)
+        and name not in SYSTEM_NAMES
+    )
+    if not people:
+        return [
+            "# users:                      # left out: one user called corral",
+            "#   - {name: alice, uid: 2001}  # the same number on every node",
+        ]
+    rows = [f"  - {{name: {name}, uid: {uid}}}" for uid, name in people]
+    return ["users:                      # they are on all machines with equal numbers", *rows]
+
+
+def _warnings(
+    names: list[str], machines: Sequence[Found], skews: Mapping[str, float]
+) -> tuple[str, ...]:
+    found: list[str] = []
+    both = list(zip(names, machines, strict=True))
+    systems = {m.system: n for n, m in reversed(both)}
+    if len(systems) > 1:
+        each = ", ".join(f"{n} has {system}" for system, n in systems.items())
+        found.append(f"the machines have different systems: {each}")
+    told: dict[str, list[str]] = {}
+    for name, m in both:
+        for text in _of_one(name, m, skews.get(m.at, 0.0)):
+            told.setdefault(text, []).append(name)
+    found += [f"{fold(nodes)}: {text}" for text, nodes in told.items()]
+    return (*found, *_clones(both), *_numbers(machines))
+
+
+def _of_one(name: str, m: Found, skew: float) -> list[str]:
+    own = ", ".join(m.own_name)
+    facts = m.facts
+    wired = [n for n in facts.nics if n.name not in m.wireless and n.speed_mbps > 0]
+    told = (
+        (bool(own), f"its own name stands on {own} in /etc/hosts; Corral "
+         "moves it to its address, since Slurm and NCCL would talk to loopback"),
+        (m.nic != "" and m.nic in m.wireless, f"{facts.address} is a Wi-Fi address"
+         + (f"; {wired[0].name} is wired: name its address instead" if wired else "")),
+        (abs(skew) >= CLOCK_S, f"its clock is {abs(skew):.0f} s "
+         f"{'ahead' if skew > 0 else 'behind'}; Corral installs chrony"),
+        (m.passwords, "sshd takes passwords; see ssh.password_login"),
+        (bool(m.firewall), f"a firewall is on ({m.firewall}); Corral opens Slurm's ports "
+         "in it"),
+        (m.hostname != name, f"it calls itself {m.hostname or 'nothing'}; Corral names it "
+         f"{name}"),
+        (bool(m.gpu) and not m.driver, "its GPU has no working driver yet"),
+        (m.gpu.startswith("nvidia-"), f"PCI device {m.gpu[7:]} is not in Corral's table; "
+         "give the GPU type a name of your own"),
+        (not facts.systemd, "no systemd runs there; Corral needs it"),
+    )  # fmt: skip
+    return [text for true, text in told if true]
+
+
+def _clones(both: Sequence[tuple[str, Found]]) -> list[str]:
+    keys: dict[str, list[str]] = {}
+    for name, m in both:
+        if m.host_key:
+            keys.setdefault(m.host_key, []).append(name)
+    return [
+        f"{', '.join(names)} have one SSH host key: they are copies; make new ones on each with "
+        "ssh-keygen -A"
+        for names in keys.values()
+        if len(names) > 1
+    ]
+
+
+def _numbers(machines: Sequence[Found]) -> list[str]:
+    """People whose numbers differ: files on shared storage would change owners."""
+    found: dict[str, set[int]] = {}
+    for name, uid in (person for m in machines for person in m.people):
+        found.setdefault(name, set()).add(uid)
+    return [
+        f"user {_plain(name)} has unlike numbers: {', '.join(map(str, sorted(uids)))}"
+        for name, uids in found.items()
+        if len(uids) > 1
+    ]

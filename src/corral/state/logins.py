@@ -1,0 +1,182 @@
+"""Password logins switched off in sshd, on trial until a new connection by key confirms it. Pure.
+
+The machine itself takes the change back: a timer unit on its disk, started before the change,
+undoes it after ``trial`` seconds, whatever became of Corral, of the connection or of the machine
+(an enabled timer counts again after a reboot). Only the gate ends the trial, and it comes by a new
+connection that logs in by key (``Gate.alone``). docs/decisions/0014.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from corral.hosts.quote import Script, sh
+from corral.state.base import Change, Context, Gate, Impact, Seen
+
+# The first value counts (sshd_config(5)), and the folder is read in this order: before
+# 50-cloud-init.conf, which switches passwords on.
+DROP_IN: Final = "/etc/ssh/sshd_config.d/00-corral.conf"
+UNDO: Final = "/var/lib/corral/sshd-undo"
+UNIT: Final = "corral-sshd-undo"
+UNITS: Final = "/etc/systemd/system"
+TRIAL_S: Final = 40
+"""Seconds until the machine undoes it; with the timer's accuracy and the reload under a minute."""
+
+_DROP_IN_TEXT: Final = """\
+# Written by Corral (ssh.password_login: off).
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+"""
+_TIMER: Final = """\
+[Unit]
+Description=Take back Corral's change of sshd, unless a login by key confirms it
+[Timer]
+OnActiveSec={seconds}
+AccuracySec=1s
+[Install]
+WantedBy=timers.target
+"""
+_SERVICE: Final = f"""\
+[Unit]
+Description=Take back Corral's change of sshd
+[Service]
+Type=oneshot
+ExecStart=/bin/sh {UNDO}
+"""
+
+# Debian and Ubuntu call it ssh, others sshd. With a socket that starts one sshd per connection
+# there is nothing to reload.
+_RELOAD: Final = Script(
+    "if systemctl cat ssh.service >/dev/null 2>&1; then u=ssh; else u=sshd; fi; "
+    'systemctl try-reload-or-restart "$u.service"'
+)
+# sshd checks for its folder even when it only tests its config (Debian bug 864857).
+_OFF: Final = Script(
+    "[ -d /run/sshd ] || mkdir -p -m 755 /run/sshd\n"
+    "off() { sshd -T 2>/dev/null | "
+    "grep -cxE '(passwordauthentication|kbdinteractiveauthentication) no' | grep -qx 2; }"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KeysOnly:
+    """sshd takes keys and no passwords.
+
+    Attributes:
+        trial: seconds until the machine takes the change back by itself.
+    """
+
+    trial: int = TRIAL_S
+
+    @property
+    def id(self) -> str:
+        """``logins:keys-only``."""
+        return "logins:keys-only"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def probe(self) -> Script:
+        """``off`` or ``on``, as sshd itself understands its config; ``trial`` while one goes on."""
+        return sh(
+            "{functions}\nif off; then echo off; else echo on; fi; "
+            "if [ -e {timer} ]; then echo trial; fi",
+            functions=_OFF,
+            timer=f"{UNITS}/{UNIT}.timer",
+        )
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Switch passwords off, on trial."""
+        if seen.text == "off":
+            return None
+        return Change(
+            self.id,
+            "sshd takes keys only (confirmed by a new login by key, else taken back)",
+            seen.text,
+            "off",
+            self._arm(),
+            Impact.RELOAD,
+            keeps=(f"file:{DROP_IN}",),
+        )
+
+    def _arm(self) -> Script:
+        """The guard first, then the change; a test of the config before sshd reads it."""
+        return sh(
+            "{off}\n"
+            'put() {{ mkdir -p "${{1%/*}}" && printf %s "$2" > "$1.new" && '
+            'mv -f "$1.new" "$1"; }}\n'
+            "back() {{ /bin/sh {undo}; exit 1; }}\n"
+            "put {undo} {undo_text} && put {service} {service_text} && put {timer} {timer_text} && "
+            "systemctl daemon-reload && systemctl enable -q {unit} && systemctl restart {unit} && "
+            "systemctl is-active -q {unit} || exit 1\n"
+            "put {drop_in} {text} || back\n"
+            "sshd -t >&2 || back\n"
+            "if ! off; then\n"
+            "  echo {vain} >&2\n"
+            "  grep -nisE '^[[:space:]]*(include|passwordauthentication|kbdinteractive|challenge)' "
+            "/etc/ssh/sshd_config /etc/ssh/sshd_config.d/*.conf >&2\n"
+            "  back\n"
+            "fi\n"
+            "{{ {reload}; }} || back",
+            off=_OFF,
+            undo=UNDO,
+            undo_text=str(_undo()),
+            service=f"{UNITS}/{UNIT}.service",
+            service_text=_SERVICE,
+            timer=f"{UNITS}/{UNIT}.timer",
+            timer_text=_TIMER.format(seconds=self.trial),
+            unit=f"{UNIT}.timer",
+            drop_in=DROP_IN,
+            text=_DROP_IN_TEXT,
+            vain=f"{DROP_IN} has no effect: an earlier line of sshd's config wins, or it does not "
+            "include that folder",
+            reload=_RELOAD,
+        )
+
+
+def confirmed(node: str) -> Gate:
+    """A login by key through a new connection, which ends the trial; true where none goes on."""
+    return Gate(
+        "a new login by key works",
+        node,
+        sh(
+            "{off}\n"
+            "[ -e {timer} ] || {{ off; exit; }}\n"
+            "off || exit 1\n"
+            "systemctl stop {unit}.timer\n"
+            # The timer may have been faster: then its work is done, or goes on and is waited for.
+            "if ! [ -e {drop_in} ] || systemctl is-active -q {unit}.service || ! off; then\n"
+            "  systemctl start {unit}.service; exit 1\n"
+            "fi\n"
+            "systemctl disable -q {unit}.timer\n"
+            "rm -f {timer} {service} {undo} && systemctl daemon-reload",
+            off=_OFF,
+            timer=f"{UNITS}/{UNIT}.timer",
+            service=f"{UNITS}/{UNIT}.service",
+            unit=UNIT,
+            drop_in=DROP_IN,
+            undo=UNDO,
+        ),
+        timeout=10.0,
+        hint="nobody is locked out: the machine takes passwords again within a minute; "
+        "see that the key logs in with: corral keys install FILE",
+        alone=True,
+    )
+
+
+def _undo() -> Script:
+    """What the machine runs by itself; safe to run twice."""
+    return sh(
+        "rm -f {drop_in}\n{{ {reload}; }}\nsystemctl disable -q {unit}.timer\n"
+        "rm -f {timer} {service} {undo}\nsystemctl daemon-reload\n"
+        "systemctl stop --no-block {unit}.timer 2>/dev/null\n:\n",
+        drop_in=DROP_IN,
+        reload=_RELOAD,
+        unit=UNIT,
+        timer=f"{UNITS}/{UNIT}.timer",
+        service=f"{UNITS}/{UNIT}.service",
+        undo=UNDO,
+    )

@@ -1,0 +1,148 @@
+"""A machine to log in to: a container with systemd, sshd, sudo and people with passwords."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from corral import api
+from corral.hosts.keysetup import Installed, keys_dir
+from corral.hosts.openssh import OpenSSH
+from corral.hosts.person import Person, accompanied
+from corral.hosts.target import SshTarget
+from corral.providers.embedded import machine
+from corral.providers.ssh import SshProvider
+from corral.spec.models import ClusterSpec
+
+PASSWORD = "s3cret word'\"$x\\n"  # all that quoting can get wrong
+NODE = "bare0"
+CLUSTER = "reach"
+
+# admin: sudo with a password; free: without; nosudo: none; terminal: sudo wants a terminal.
+SETUP = """
+set -e
+mkdir -p /etc/ssh/sshd_config.d
+echo 'PerSourcePenalties no' > /etc/ssh/sshd_config.d/90-test.conf
+systemctl reload ssh
+for u in admin free nosudo terminal; do
+  useradd -m -s /bin/bash $u
+  printf '%s:%s\\n' $u "$1" | chpasswd
+done
+cat > /etc/sudoers.d/test <<'END'
+admin ALL=(ALL:ALL) ALL
+free ALL=(ALL) NOPASSWD:ALL
+terminal ALL=(ALL) ALL
+Defaults:terminal requiretty
+END
+"""
+
+
+@dataclass
+class Bare:
+    """The machine."""
+
+    name: str
+    address: str
+    base: tuple[str, ...]
+
+    def root(self, script: str, *args: str, timeout: float = 60) -> str:
+        """Run a script in it as root, past ssh."""
+        argv = [*self.base, "exec", "-i", self.name, "sh", "-s", "--", *args]
+        done = subprocess.run(argv, input=script, capture_output=True, text=True, timeout=timeout)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def spec(self, user: str, **ssh: object) -> ClusterSpec:
+        group = {
+            "name": "a",
+            "provider": "ssh",
+            "nodes": NODE,
+            "addresses": self.address,
+            "ssh": {"user": user, **ssh},
+        }
+        return ClusterSpec.model_validate({"corral": "v1", "name": CLUSTER, "groups": [group]})
+
+    def target(self, user: str, **ssh: object) -> SshTarget:
+        return SshProvider(self.spec(user, **ssh)).ssh_target(NODE)
+
+    def node(self, user: str, control: Path) -> OpenSSH:
+        return OpenSSH(NODE, self.target(user), control)
+
+    def takes_passwords(self) -> bool:
+        """A login with nothing is told what sshd takes."""
+        argv = ["ssh", "-F", "none", "-o", "PreferredAuthentications=none", "-o", "BatchMode=yes"]
+        argv += ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
+        done = subprocess.run(
+            [*argv, f"admin@{self.address}", "true"], capture_output=True, text=True, timeout=30
+        )
+        assert "Permission denied (" in done.stderr, done.stderr
+        return "password" in done.stderr
+
+
+@dataclass
+class Somebody:
+    """Who can be asked, and what was asked and told."""
+
+    password: str | None
+
+    def __post_init__(self) -> None:
+        self.asked: list[str] = []
+        self.told: list[str] = []
+
+    async def _ask(self, words: str) -> str | None:
+        self.asked.append(words)
+        return self.password
+
+    def person(self) -> Person:
+        return Person(self._ask, lambda node, what: self.told.append(f"{node}: {what}"))
+
+
+@contextmanager
+def bare() -> Iterator[Bare]:
+    """A fresh one, and a state folder of its own; both removed at the end."""
+    image = asyncio.run(api.build_image("auto", lambda event: None))
+    base = ("podman", *machine.host_runtime())
+    name = f"corral-reach-{os.getpid()}"
+    argv = [*base, "run", "--detach", "--name", name, "--hostname", "bare", "--systemd=always"]
+    argv += ["--privileged", "--pids-limit=-1"]
+    for kind, value in machine.host_limits().items():
+        argv += ["--ulimit", f"{kind}={value}:{value}"]
+    start = json.dumps(["/bin/sh", "-c", "ssh-keygen -A >/dev/null; exec /sbin/init"])
+    before = os.environ.get("CORRAL_STATE_DIR")
+    with tempfile.TemporaryDirectory(prefix="cr") as state:
+        os.environ["CORRAL_STATE_DIR"] = state
+        try:
+            subprocess.run([*argv, "--entrypoint", start, image], check=True, capture_output=True)
+            show = [*base, "inspect", "--format", "{{.NetworkSettings.IPAddress}}", name]
+            said = subprocess.run(show, check=True, capture_output=True, text=True)
+            one = Bare(name, said.stdout.strip(), base)
+            one.root("until [ -S /run/systemd/private ]; do sleep 0.1; done")
+            one.root("systemctl is-system-running --wait || :", timeout=120)
+            one.root(SETUP, PASSWORD)
+            yield one
+        finally:
+            subprocess.run([*base, "rm", "-f", "-t", "0", name], capture_output=True)
+            if before is None:
+                del os.environ["CORRAL_STATE_DIR"]
+            else:
+                os.environ["CORRAL_STATE_DIR"] = before
+
+
+def forget_state() -> None:
+    """As on a machine that never saw the other one."""
+    for file in keys_dir(CLUSTER).glob("*"):
+        file.unlink()
+
+
+def install(there: Bare, user: str, password: str | None) -> tuple[Installed, Somebody]:
+    who = Somebody(password)
+    with accompanied(who.person()):
+        (done,) = asyncio.run(api.install_keys(there.spec(user)))
+    return done, who
