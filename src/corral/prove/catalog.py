@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from corral.prove import isolation, launch, ranks, rest, slots, smoke, storage
+from corral.prove import access, isolation, launch, mounts, ranks, rest, slots, smoke, storage
 from corral.prove.check import WHOLE, Check
 from corral.prove.context import ProveContext
+from corral.spec.nodes import guarded_of
 
-GROUPS: Final = ("smoke", "concurrency", "isolation", "multinode", "accounting", "rest", "storage")
+GROUPS: Final = (
+    "smoke",
+    "concurrency",
+    "isolation",
+    "multinode",
+    "accounting",
+    "rest",
+    "storage",
+    "access",
+)
 SEVERAL: Final = 2
 
 
@@ -31,6 +41,15 @@ def _rest(ctx: ProveContext) -> str:
 
 def _storage(ctx: ProveContext) -> str:
     return "" if ctx.spec.storage else "no shared folder is declared"
+
+
+def _mounts(ctx: ProveContext) -> str:
+    declared = any(storage.kind != "provider" for storage in ctx.spec.storage)
+    return "" if declared else "no folder is mounted by NFS or by you"
+
+
+def _access(ctx: ProveContext) -> str:
+    return "" if guarded_of(ctx.spec) else "users may log in without a job"
 
 
 CHECKS: Final[tuple[Check, ...]] = (
@@ -274,6 +293,39 @@ CHECKS: Final[tuple[Check, ...]] = (
         measure=storage.shared,
         applies=_storage,
     ),
+    Check(
+        id="storage.mounts",
+        title="The right folder answers on each node",
+        group="storage",
+        proves="Each node has the declared folder of the declared server mounted, it answers, and "
+        "root of a client is squashed there, or not, as declared.",
+        how="stat with a deadline, /proc/mounts, and an empty file that root makes and removes.",
+        breaks="A folder unmounted on one node, mounted from elsewhere, or with a stale handle; an "
+        "export with no_root_squash.",
+        hint="`corral plan` shows what is not mounted as declared, `corral apply` mounts it; a "
+        "server that is away: start it, hard mounts go on by themselves; root-squash: F41",
+        measure=mounts.mounts,
+        applies=_mounts,
+    ),
+    Check(
+        id="access.adopt",
+        title="Logging in needs a job",
+        group="access",
+        proves="On nodes with access.ssh: jobs_only a user without a job is refused, with one is "
+        "let in, and the session lies in the job's cgroup with the job's GPUs only; Corral's own "
+        "login user is let in without one.",
+        how="Logs in through each node's own sshd and PAM with a key that lives as long as the "
+        "check, before and while a job of the job user runs there.",
+        breaks="pam_slurm_adopt's line missing from /etc/pam.d/sshd; pam_systemd, which moves the "
+        "session out of the job's cgroup.",
+        hint="`corral apply` writes /etc/pam.d/sshd; refused for another reason: AllowUsers or "
+        "AllowGroups in sshd_config; a session outside of the job: PrologFlags=Contain is missing, "
+        "or cgroups are off (F16)",
+        measure=access.adopt,
+        applies=_access,
+        needs=("smoke.launch",),
+        cores=WHOLE,
+    ),
 )
 
 
@@ -285,8 +337,8 @@ def checks_page() -> str:
         "Generated from `corral.prove.catalog`; do not edit. `corral prove` runs these checks and "
         "keeps the evidence of each.",
         "A check that another one needs and that failed makes the other one `skip`. Every check "
-        "has a test in `tests/embedded/test_prove_breaks.py` that breaks a real cluster and sees "
-        "it fail.",
+        "has a test that breaks a real cluster and sees it fail: `tests/embedded/prove_breaks.py` "
+        "lists them.",
         "",
     ]
     for group in GROUPS:

@@ -1,0 +1,169 @@
+"""Access: only those with a job on a node log in to it, and their session belongs to that job."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from corral.errors import CorralError
+from corral.hosts.quote import Script, join, sh
+from corral.hosts.transport import Result
+from corral.prove.context import ProveContext, as_user, failed, many, skipped, verdict_of
+from corral.prove.launch import MEMORY, WAIT, Batch, batches
+from corral.prove.model import Evidence, Judgement
+from corral.prove.probe import lines
+from corral.prove.survey import survey
+from corral.spec.nodes import expand, fold, guarded_of
+
+EPERM: Final = "1"
+REFUSED_BY: Final = "pam_slurm_adopt"
+_LOOK: Final = (
+    "for my $d (glob q(/dev/nvidia[0-9]*)) { my $e = sysopen(my $f, $d, O_RDWR) ? 0 : $! + 0;"
+    " print qq(@ dev $d $e\\n) }"
+)
+SESSION: Final = sh(
+    'echo "@ in $(id -un)"; sed -n "s/.*\\(job_[0-9]*\\).*/@ cgroup \\1/p" /proc/self/cgroup;'
+    " perl -MFcntl -e {perl}",
+    perl=_LOOK,
+)
+
+
+def login(user: str, label: str, script: Script = SESSION) -> Script:
+    """Log in as a user through this node's own sshd and PAM, without touching the user's keys.
+
+    One sshd of its own (inetd mode, the machine's configuration) takes a key that lives as long as
+    the script. What the session prints comes behind ``@@label``.
+    """
+    return sh(
+        "echo @@{label}; d=$(mktemp -d /run/corral-prove.XXXXXX) && chmod 755 $d && "
+        "ssh-keygen -q -t ed25519 -N '' -f $d/key && cp $d/key.pub $d/auth && "
+        "timeout 30 ssh -F /dev/null -i $d/key -o BatchMode=yes -o StrictHostKeyChecking=no "
+        "-o UserKnownHostsFile=/dev/null -o IdentitiesOnly=yes "
+        '-o ProxyCommand="/usr/sbin/sshd -i -o AuthorizedKeysFile=$d/auth -E $d/log" '
+        "{user}@localhost sh -c {script} 2>&1 </dev/null; rm -rf $d",
+        label=label,
+        user=user,
+        # Quoted twice: ssh hands the words to a shell on the other side.
+        script=str(sh("{s}", s=str(script))),
+    )
+
+
+async def adopt(ctx: ProveContext) -> Judgement:
+    """access.adopt."""
+    nodes = guarded_of(ctx.spec)
+    busy = await _busy(ctx, nodes)
+    before = await ctx.fleet.each({n: _without_job(ctx, n) for n in nodes})
+    problems = [p for n in nodes for p in judge_closed(n, before[n], busy=n in busy)]
+    evidence = [_shown(n, "ssh before any job", before[n]) for n in nodes]
+    free = tuple(node for node in (await survey(ctx)).free if node.name in nodes)
+    if not free:
+        return failed("; ".join(problems), *evidence) if problems else skipped("no idle node")
+    for batch in batches(free):
+        found, shown = await _with_job(ctx, batch)
+        problems += found
+        evidence += shown
+    good = f"refused without a job, part of the job with one, on {many(len(free), 'node')}"
+    return verdict_of(problems, good, *evidence)
+
+
+async def _busy(ctx: ProveContext, nodes: tuple[str, ...]) -> set[str]:
+    """Nodes where the job user has jobs of their own: they may log in there."""
+    answer = await ctx.control(sh("timeout 10 squeue -h -t R -u {user} -o %N", user=ctx.user))
+    from_slurm = [name for line in answer.stdout.split() for name in _names(line)]
+    return set(from_slurm) & set(nodes)
+
+
+def _names(hostlist: str) -> Iterable[str]:
+    return expand(hostlist) if hostlist[:1].isalnum() else ()
+
+
+def _without_job(ctx: ProveContext, name: str) -> Script:
+    groups = {node.name: node.group for node in ctx.nodes}
+    group = groups[name]
+    exempt = group.ssh.user if group.provider == "ssh" else "root"
+    return join([login(ctx.user, "user"), login(exempt, "exempt")])
+
+
+def judge_closed(node: str, answer: Result | CorralError, *, busy: bool) -> list[str]:
+    """Refused by pam_slurm_adopt, and Corral's own login user let in."""
+    if isinstance(answer, CorralError):
+        return [f"{node} cannot be reached ({answer.message})"]
+    text, _, exempt = answer.stdout.partition("@@exempt")
+    problems: list[str] = []
+    if not busy and "@ in " in text:
+        problems.append(f"{node} lets a user in who has no job there")
+    elif not busy and REFUSED_BY not in text:
+        why = text.replace("@@user", "").strip()[-200:] or "no word"
+        problems.append(f"{node} refuses, but not by {REFUSED_BY}: {why}")
+    if "@ in " not in exempt:
+        problems.append(f"{node} locks Corral's own login user out")
+    return problems
+
+
+async def _with_job(ctx: ProveContext, batch: Batch) -> tuple[list[str], list[Evidence]]:
+    started = await ctx.control(as_user(ctx.user, _start(ctx, batch)), timeout=WAIT + 30)
+    job = started.stdout.strip()
+    if not started.ok or not job.isdigit():
+        shown = Evidence(ctx.controller, "sbatch", started.tail)
+        await _end(ctx)
+        return [f"no job starts on {fold(batch.names)}: {started.tail[-200:]}"], [shown]
+    try:
+        answers = await ctx.fleet.each({n: login(ctx.user, "user") for n in batch.names})
+    finally:
+        await asyncio.shield(_end(ctx))
+    problems = [p for n, a in answers.items() for p in judge_adopted(n, a, job, gpu=batch.gpu)]
+    return problems, [_shown(n, f"ssh while job {job} runs", a) for n, a in answers.items()]
+
+
+def judge_adopted(node: str, answer: Result | CorralError, job: str, *, gpu: bool) -> list[str]:
+    """Let in, inside the job's cgroup, with no more GPUs than the job's one."""
+    if isinstance(answer, CorralError):
+        return [f"{node} cannot be reached ({answer.message})"]
+    told = lines(answer.stdout)
+    if not any(key == "in" for key, _ in told):
+        return [f"{node} refuses a user who has a job there: {answer.stdout.strip()[-200:]}"]
+    problems: list[str] = []
+    if ("cgroup", f"job_{job}") not in told:
+        problems.append(f"{node}: the session is outside of the job's cgroup")
+    opened = [rest for key, rest in told if key == "dev" and not rest.endswith(f" {EPERM}")]
+    if len(opened) > int(gpu):
+        problems.append(f"{node}: the session reaches {len(opened)} GPUs, its job has {int(gpu)}")
+    return problems
+
+
+def _start(ctx: ProveContext, batch: Batch) -> Script:
+    """A job on all nodes of the batch; prints its number when it runs."""
+    count = len(batch.nodes)
+    return sh(
+        "j=$(timeout 20 sbatch --parsable -J {name} -p {partition} -w {nodes} -N {count} "
+        "-n {count} --ntasks-per-node=1 -c 1 --mem={memory}M -t 3 --gres={gres} -o /dev/null "
+        "--wrap 'sleep 120') || exit 1; end=$(($(date +%s) + {wait})); "
+        'while [ "$(squeue -h -j "$j" -o %T)" != RUNNING ]; do '
+        '[ "$(date +%s)" -lt "$end" ] || {{ squeue -h -j "$j" -o %r >&2; exit 1; }}; '
+        'sleep 0.2; done; echo "$j"',
+        name=f"{ctx.job_name}-adopt",
+        partition=batch.partition,
+        nodes=fold(batch.names),
+        count=count,
+        memory=MEMORY,
+        gres="gpu:1" if batch.gpu else "none",
+        wait=WAIT,
+    )
+
+
+async def _end(ctx: ProveContext) -> None:
+    """End the check's jobs, and wait until they are gone."""
+    script = sh(
+        "scancel -u {user} -n {name}; i=0; "
+        'while [ -n "$(squeue -h -u {user} -n {name} -o %i)" ] && [ $i -lt 100 ]; '
+        "do i=$((i + 1)); sleep 0.2; done",
+        user=ctx.user,
+        name=f"{ctx.job_name}-adopt",
+    )
+    await ctx.control(script)
+
+
+def _shown(node: str, what: str, answer: Result | CorralError) -> Evidence:
+    text = str(answer) if isinstance(answer, CorralError) else answer.stdout.strip()
+    return Evidence(node, what, text[-2000:])

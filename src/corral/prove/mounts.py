@@ -1,0 +1,140 @@
+"""Mounts: each node has the declared folder of the declared server, and it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from corral.errors import CorralError
+from corral.hosts.quote import Script, join, sh
+from corral.hosts.transport import Result
+from corral.prove.context import ProveContext, said, verdict_of
+from corral.prove.model import Evidence, Judgement
+from corral.prove.probe import lines
+from corral.spec.models import Storage
+from corral.spec.nodes import Node
+
+KILLED: Final = 137
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """One folder as one node should see it.
+
+    Attributes:
+        mount: where.
+        sources: what may stand as its source in /proc/mounts, () where that does not matter.
+        local: the folder of this machine that it must be, "" on a client.
+        squash: whether root is nobody there; None where that is not said.
+    """
+
+    mount: str
+    sources: tuple[str, ...] = ()
+    local: str = ""
+    squash: bool | None = None
+
+
+def expected(ctx: ProveContext, node: Node) -> tuple[Folder, ...]:
+    """What a node should see."""
+    by_name = {one.name: one for one in ctx.nodes}
+    return tuple(
+        _folder(ctx, node, storage, by_name)
+        for storage in ctx.spec.storage
+        if storage.kind != "provider"
+    )
+
+
+def _folder(ctx: ProveContext, node: Node, storage: Storage, by_name: Mapping[str, Node]) -> Folder:
+    if storage.kind == "existing" or storage.server is None or storage.path is None:
+        return Folder(storage.mount)
+    if node.name == storage.server:
+        return Folder(storage.mount, local=storage.path)
+    facts = ctx.facts.get(storage.server)
+    hosts = {storage.server, by_name[storage.server].address, facts.address if facts else ""}
+    sources = tuple(f"{host}:{storage.path}" for host in sorted(hosts - {""}))
+    return Folder(storage.mount, sources, squash=storage.root_squash)
+
+
+async def mounts(ctx: ProveContext) -> Judgement:
+    """storage.mounts."""
+    wanted = {node.name: expected(ctx, node) for node in ctx.nodes}
+    answers = await ctx.fleet.each({n: look(ctx.token, n, f) for n, f in wanted.items()})
+    problems: list[str] = []
+    evidence: list[Evidence] = []
+    for name, folders in wanted.items():
+        answer = answers[name]
+        problems += judge_node(name, folders, answer)
+        text = str(answer) if isinstance(answer, CorralError) else said(answer)
+        evidence.append(Evidence(name, "stat; /proc/mounts; a file of root's", text))
+    names = ", ".join(dict.fromkeys(f.mount for folders in wanted.values() for f in folders))
+    return verdict_of(problems, f"{names}: the right folder answers on each node", *evidence)
+
+
+def look(token: str, node: str, folders: tuple[Folder, ...]) -> Script:
+    """Ask one node. SIGKILL: nothing else ends a process that waits for an NFS server."""
+    return join([_look(f"{token}-{node}", i, one) for i, one in enumerate(folders)])
+
+
+def _look(name: str, index: int, one: Folder) -> Script:
+    root = sh(
+        'f="$p/.corral-prove-root-"{name}; if (: >"$f") 2>/dev/null; then '
+        'echo "@ root {i} $(stat -c %u "$f")"; rm -f "$f"; else echo "@ root {i} refused"; fi',
+        name=name,
+        i=index,
+    )
+    return sh(
+        'p={path}; r=$(timeout -s KILL 20 stat -c %d:%i "$p/." 2>&1); s=$?; '
+        'echo "@ answer {i} $s $r"; '
+        'echo "@ mounted {i} $(awk -v p="$p" \'$2 == p && $3 != "autofs" {{ m = $1 }} '
+        "END {{ print m }}' /proc/mounts)\"; {local} if [ $s = 0 ]; then {root}; fi",
+        path=one.mount,
+        i=index,
+        local=sh(
+            'if [ "$r" = "$(stat -c %d:%i {local}/.)" ]; then echo "@ local {i}"; fi;',
+            local=one.local,
+            i=index,
+        )
+        if one.local
+        else Script(""),
+        root=sh(":") if one.squash is None else root,
+    )
+
+
+def judge_node(node: str, folders: tuple[Folder, ...], answer: Result | CorralError) -> list[str]:
+    """What is wrong with a node's folders."""
+    if isinstance(answer, CorralError):
+        return [f"{node} cannot be reached ({answer.message})"]
+    told: dict[tuple[str, str], list[str]] = {}
+    for key, rest in lines(answer.stdout):
+        index, *words = rest.split()
+        told[key, index] = words
+    return [
+        f"{node}: {one.mount} {problem}"
+        for i, one in enumerate(folders)
+        for problem in _judge(
+            one, {key: words for (key, at), words in told.items() if at == str(i)}
+        )
+    ]
+
+
+def _judge(  # noqa: PLR0911  # one line for each thing that can be wrong
+    one: Folder, told: Mapping[str, list[str]]
+) -> list[str]:
+    status, *text = told.get("answer", [""])
+    if status == str(KILLED):
+        return ["does not answer: its server is away"]
+    if status != "0":
+        words = " ".join(text)
+        return ["is a stale handle" if "tale" in words else f"cannot be read: {words or 'no word'}"]
+    found = " ".join(told.get("mounted", []))
+    if one.local and "local" not in told:
+        return [f"is not {one.local} of this machine"]
+    if one.sources and found not in one.sources:
+        return [f"is {found or 'not mounted'}, not {one.sources[0]}"]
+    owner = " ".join(told.get("root", []))
+    if one.squash is True and owner == "0":
+        return ["lets root be root, and root_squash is declared"]
+    if one.squash is False and owner != "0":
+        return [f"makes root nobody ({owner or 'no word'}), and root_squash is declared false"]
+    return []

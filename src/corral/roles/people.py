@@ -1,0 +1,171 @@
+"""People: logins and homes, accounts in Slurm, and where they may log in. Pure."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Final
+
+from corral.roles.site import Site
+from corral.slurm.duration import max_time
+from corral.spec.models import Limits, Storage, User
+from corral.spec.nodes import guarded_of
+from corral.state.base import Resource, StageWanted, Wanted
+from corral.state.files import File
+from corral.state.gone import Gone
+from corral.state.packages import Packages
+from corral.state.pam import EXEMPT, SshdAdopt
+from corral.state.person import FormerPeople, Person
+from corral.state.slurm_account import Account, Limit, Member, Quality, SlurmAccounts
+
+OWN_ACCOUNT: Final = "corral"
+SUDOERS: Final = "/etc/sudoers.d/corral"
+NORMAL: Final = "normal"
+
+
+def stages(site: Site) -> tuple[StageWanted, ...]:
+    """Users on all nodes; homes on a shared folder are made by one node before the others look."""
+    first = _home_makers(site)
+    others = tuple(n for n in site.names if n not in first)
+    title = "people on all nodes"
+    if not first:
+        return (StageWanted("people", title, (Wanted(site.names, _people(site, makes=True)),)),)
+    makers = StageWanted(
+        "homes", f"people on {', '.join(first)}", (Wanted(first, _people(site, makes=True)),)
+    )
+    if not others:
+        return (makers,)
+    rest = (Wanted(others, _people(site, makes=False)),)
+    return (makers, StageWanted("people", title, rest))
+
+
+def admins(site: Site) -> tuple[str, ...]:
+    """Declared users that administer the machines."""
+    return tuple(u.name for u in site.users if u.admin)
+
+
+def _people(site: Site, *, makes: bool) -> tuple[Resource, ...]:
+    shared = [s for s in site.spec.storage if s.kind != "existing" or not makes]
+    found: list[Resource] = []
+    for user in site.users:
+        local = _folder_of(user, shared) is None
+        found.append(
+            Person(user.name, user.uid, user.shell, user.home or "", user.keys, makes or local)
+        )
+    found.append(FormerPeople(tuple(u.name for u in site.users)))
+    names = admins(site)
+    if not names:
+        return (*found, Gone(SUDOERS))
+    lines = "".join(f"{name} ALL=(ALL:ALL) NOPASSWD: ALL\n" for name in names)
+    # They have keys and no password, so there is none to ask for.
+    text = f"# Written by Corral: the cluster file's admins.\n{lines}"
+    return (*found, Packages("sudo", ("sudo",)), File(SUDOERS, text, mode="440"))
+
+
+def _folder_of(user: User, folders: list[Storage]) -> Storage | None:
+    """The shared folder that holds a user's home."""
+    home = PurePosixPath(user.home or f"/home/{user.name}")
+    return next((s for s in folders if home.is_relative_to(s.mount)), None)
+
+
+def _home_makers(site: Site) -> tuple[str, ...]:
+    """Nodes that make homes which others see: root is itself there, whatever is squashed."""
+    found = [_folder_of(user, list(site.spec.storage)) for user in site.users]
+    return tuple(dict.fromkeys(s.server or site.controller for s in found if s is not None))
+
+
+def accounts(site: Site) -> tuple[SlurmAccounts, ...]:
+    """What slurmdbd holds; nothing without accounting."""
+    spec = site.spec
+    if not spec.slurm.accounting:
+        return ()
+    declared = {a.name: a for a in spec.accounts}
+    found = [
+        Account(
+            a.name,
+            a.parent or "root",
+            a.fair_share,
+            _limit(a.limits),
+            a.qos or (NORMAL,),
+            a.qos[0] if a.qos else "",
+        )
+        for a in spec.accounts
+    ]
+    if OWN_ACCOUNT not in declared and any(u.account in (None, OWN_ACCOUNT) for u in site.users):
+        found.append(Account(OWN_ACCOUNT))
+    by_name = {a.name: a for a in found}
+    users = [_member(user, by_name[user.account or OWN_ACCOUNT]) for user in site.users]
+    qos = [
+        Quality(
+            q.name,
+            q.priority,
+            q.preempts,
+            "" if q.max_time == "infinite" else max_time(q.max_time),
+            _limit(q.limits),
+            _limit(q.per_user),
+        )
+        for q in spec.qos
+    ]
+    held = limits_declared(site)
+    return (SlurmAccounts(spec.name, tuple(found), tuple(users), tuple(qos), held),)
+
+
+def _member(user: User, account: Account) -> Member:
+    qos = tuple(dict.fromkeys((*account.qos, *((user.qos,) if user.qos else ()))))
+    default = user.qos or account.default_qos
+    limit = _limit(user.limits)
+    return Member(user.name, account.name, user.fair_share, limit, qos, default)
+
+
+def _limit(limits: Limits) -> Limit:
+    mib = None if limits.memory_gib is None else limits.memory_gib * 1024
+    named = (
+        ("cpu", limits.cpus),
+        ("gres/gpu", limits.gpus),
+        ("mem", mib),
+        ("node", limits.nodes),
+    )
+    tres = tuple((name, value) for name, value in named if value is not None)
+    jobs = -1 if limits.jobs is None else limits.jobs
+    return Limit(tres, jobs, -1 if limits.submitted is None else limits.submitted)
+
+
+def limits_declared(site: Site) -> bool:
+    """The file says more about accounts than that there are users."""
+    spec = site.spec
+    plain = {"limits": Limits(), "account": None, "qos": None, "fair_share": 1}
+    told = any(getattr(u, name) != value for u in site.users for name, value in plain.items())
+    return bool(spec.accounts or spec.qos or told)
+
+
+def shares_declared(site: Site) -> bool:
+    """The file says who gets how much of the cluster."""
+    shares = any(u.fair_share != 1 for u in site.users)
+    return bool(site.spec.accounts or shares or any(q.priority for q in site.spec.qos))
+
+
+def access_stage(site: Site) -> StageWanted:
+    """Sshd's PAM file on every node; last of all, when slurmd answers the module's questions."""
+    shut = guarded_of(site.spec)
+    wanted: list[Wanted] = []
+    if shut:
+        resources: tuple[Resource, ...] = (
+            Packages("access", ("libpam-slurm-adopt",)),
+            File(EXEMPT, _exempt(site)),
+            SshdAdopt(on=True),
+        )
+        wanted.append(Wanted(shut, resources))
+    free = tuple(n for n in site.names if n not in shut)
+    if free:
+        wanted.append(Wanted(free, (SshdAdopt(on=False), Gone(EXEMPT))))
+    return StageWanted("access", "who may log in where", tuple(wanted))
+
+
+def _exempt(site: Site) -> str:
+    """pam_access's file: whom it lets in needs no job, and no Slurm that works."""
+    logins = {n.group.ssh.user for n in site.nodes if n.group.provider == "ssh"}
+    names = " ".join(dict.fromkeys(["root", *sorted(logins), *admins(site), "(sudo)"]))
+    return (
+        "# Written by Corral: these log in without a job; who may sudo is never locked out.\n"
+        f"+ : {names} : ALL\n"
+        "- : ALL : ALL\n"
+    )

@@ -1,0 +1,134 @@
+"""Shared folders: who serves, who mounts, and what must be there already. Pure.
+
+In this order: what is declared no longer is unmounted, then the server's exports become what is
+declared, then all mount (docs/decisions/0017). A node that comes gets an export line and mounts; no
+other node mounts again.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import uuid
+from typing import Final
+
+from corral.hosts.quote import sh
+from corral.roles.site import Site
+from corral.spec.models import Storage
+from corral.state.base import Gate, Resource, StageWanted, Wanted
+from corral.state.exports import ExistingFolder, Export, Exports, ServedFolder
+from corral.state.mount import FormerMounts, Mount
+from corral.state.packages import Packages
+from corral.state.service import Service
+
+NCONNECT_SINCE: Final = (5, 3)
+"""nconnect= came with Linux 5.3 (nfs(5)); an older kernel refuses the mount."""
+NCONNECT: Final = 4
+_FSID: Final = uuid.UUID("6f0e1d52-9b1c-4d0c-9a7e-5b8d3c2a1f04")
+
+
+def stages(site: Site) -> tuple[StageWanted, ...]:
+    """Unmount, serve, mount; on machines of provider ssh. Containers get folders of their host."""
+    mine = tuple(n.name for n in site.nodes if n.group.provider == "ssh")
+    if not mine:
+        return ()
+    nfs = [s for s in site.spec.storage if s.kind == "nfs"]
+    mounts = {node: _mounts(site, nfs, node) for node in mine}
+    former: dict[tuple[str, ...], list[str]] = {}
+    for node, wanted in mounts.items():
+        former.setdefault(tuple(m.path for m in wanted), []).append(node)
+    gone = tuple(Wanted(tuple(n), (FormerMounts(keep),)) for keep, n in former.items())
+    looked = tuple(ExistingFolder(s.mount) for s in site.spec.storage if s.kind == "existing")
+    there = (Wanted(mine, looked),) if looked else ()
+    return (
+        StageWanted("unmount", "folders that are shared no longer", (*gone, *there)),
+        _exports(site, nfs, mine),
+        _mounted(mounts),
+    )
+
+
+def servers(site: Site) -> tuple[str, ...]:
+    """Nodes that serve a folder by NFS."""
+    return tuple(dict.fromkeys(s.server for s in site.spec.storage if s.kind == "nfs" and s.server))
+
+
+def _exports(site: Site, nfs: list[Storage], mine: tuple[str, ...]) -> StageWanted:
+    serving = servers(site)
+    wanted: list[Wanted] = []
+    gates: list[Gate] = []
+    for server in serving:
+        folders = [s for s in nfs if s.server == server]
+        clients = tuple(_address(site, n) for n in mine if n != server)
+        exports = tuple(
+            Export(s.path or "", clients, _fsid(site, s), s.root_squash) for s in folders
+        )
+        resources: tuple[Resource, ...] = (
+            Packages("nfs-server", ("nfs-kernel-server",)),
+            *(ServedFolder(s.path or "") for s in folders),
+            Service("nfs-server"),
+            Exports(exports),
+        )
+        wanted.append(Wanted((server,), resources))
+        gates.append(_listens(server))
+    others = tuple(n for n in mine if n not in serving)
+    if others:
+        wanted.append(Wanted(others, (Exports(),)))
+    title = f"NFS served by {', '.join(serving)}" if serving else "NFS served by nobody"
+    return StageWanted("exports", title, tuple(wanted), tuple(gates))
+
+
+def _listens(server: str) -> Gate:
+    return Gate(
+        "the NFS server listens",
+        server,
+        sh("ss -ltnH 'sport = :2049' | grep -q ."),
+        30,
+        "read: journalctl -u nfs-server; a kernel without nfsd cannot serve NFS",
+        sh("journalctl --no-pager -o cat -n 15 -u nfs-server; exportfs -s"),
+    )
+
+
+def _mounted(mounts: dict[str, tuple[Mount, ...]]) -> StageWanted:
+    """Each change looks for itself whether the folder answers, on its own node."""
+    alike: dict[tuple[Mount, ...], list[str]] = {}
+    for node, wanted in mounts.items():
+        if wanted:
+            alike.setdefault(wanted, []).append(node)
+    found: list[Wanted] = []
+    for wanted, nodes in alike.items():
+        nfs = any(not m.bind for m in wanted)
+        first = (Packages("nfs-client", ("nfs-common",)),) if nfs else ()
+        found.append(Wanted(tuple(nodes), (*first, *wanted)))
+    return StageWanted("mounts", "shared folders mounted on all nodes", tuple(found))
+
+
+def _mounts(site: Site, nfs: list[Storage], node: str) -> tuple[Mount, ...]:
+    found: list[Mount] = []
+    for storage in nfs:
+        path = storage.path or ""
+        if storage.server != node:
+            server = _address(site, storage.server or "")
+            host = f"[{server}]" if ":" in server else server
+            found.append(Mount(f"{host}:{path}", storage.mount, _options(site, node)))
+        elif path != storage.mount:
+            found.append(Mount(path, storage.mount, "bind", bind=True))
+    return tuple(found)
+
+
+def _options(site: Site, node: str) -> str:
+    """Hard: a job waits for its server and goes on; soft would give it a read error instead."""
+    options = "rw,hard,vers=4.2,noatime"
+    kernel = tuple(int(part) for part in site.facts[node].kernel.split(".")[:2] if part.isdigit())
+    return options + (f",nconnect={NCONNECT}" if kernel >= NCONNECT_SINCE else "")
+
+
+def _address(site: Site, node: str) -> str:
+    """The address a node is known by; a number where there is one: exports name no names."""
+    declared = site.addresses[node]
+    try:
+        return str(ipaddress.ip_address(declared))
+    except ValueError:
+        return site.facts[node].address or declared
+
+
+def _fsid(site: Site, storage: Storage) -> str:
+    return str(uuid.uuid5(_FSID, f"{site.spec.name}:{storage.path}"))

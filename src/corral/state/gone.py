@@ -1,0 +1,35 @@
+"""A file of Corral's own that must not be there, because nothing declares it any more. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from corral.hosts.quote import Script, sh
+from corral.state.base import Change, Context, Seen
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A file that is removed; only for paths that nobody but Corral writes."""
+
+    path: str
+
+    @property
+    def id(self) -> str:
+        """``file:<path>``."""
+        return f"file:{self.path}"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def probe(self) -> Script:
+        """``there`` or ``absent``."""
+        return sh("if [ -e {path} ]; then echo there; else echo absent; fi", path=self.path)
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Remove it."""
+        if seen.text != "there":
+            return None
+        return Change(self.id, f"remove {self.path}", "there", "", sh("rm -f {p}", p=self.path))

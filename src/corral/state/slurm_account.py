@@ -1,0 +1,410 @@
+"""Accounts, users and QOS in slurmdbd, compared field by field. Pure.
+
+What Corral makes it marks with the description ``corral``; only that is ever deleted. Accounts,
+users and QOS that the file does not name are left alone (docs/decisions/0018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from corral.hosts.quote import Script, join, sh
+from corral.state.base import Change, Context, Seen
+
+MARK: Final = "corral"
+TOP: Final = "root"
+NO_LIMIT: Final = "-1"
+TRES: Final = ("cpu", "gres/gpu", "mem", "node")
+"""Kinds of resources whose limits are managed; limits on others (billing, licenses) stay."""
+
+ASSOC: Final = "Account,User,ParentName,Share,GrpTRES,GrpJobs,GrpSubmit,QOS,DefaultQOS"
+QOS: Final = (
+    "Name,Description,Priority,Preempt,MaxWall,GrpTRES,GrpJobs,GrpSubmit,"
+    "MaxTRESPU,MaxJobsPU,MaxSubmitPU"
+)
+_GROUP: Final = ("GrpTRES", "GrpJobs", "GrpSubmitJobs")
+_PER_USER: Final = ("MaxTRESPerUser", "MaxJobsPerUser", "MaxSubmitJobsPerUser")
+_UNITS: Final = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}
+
+Fields = Mapping[str, str]
+"""What sacctmgr sets, by its own word; TRES one by one, as ``GrpTRES gres/gpu``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Limits on jobs and resources; -1 and left out: none. ``mem`` is in MiB."""
+
+    tres: tuple[tuple[str, int], ...] = ()
+    jobs: int = -1
+    submitted: int = -1
+
+    def fields(self, tres: str, jobs: str, submitted: str) -> dict[str, str]:
+        """As fields, under sacctmgr's words for them."""
+        found = {f"{tres} {name}": NO_LIMIT for name in TRES}
+        found |= {f"{tres} {name}": str(value) for name, value in self.tres}
+        return found | {jobs: str(self.jobs), submitted: str(self.submitted)}
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account with its share, its limits and the QOS its users may ask for."""
+
+    name: str
+    parent: str = TOP
+    fair_share: int = 1
+    limit: Limit = Limit()
+    qos: tuple[str, ...] = ("normal",)
+    default_qos: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A user in one account."""
+
+    name: str
+    account: str
+    fair_share: int = 1
+    limit: Limit = Limit()
+    qos: tuple[str, ...] = ("normal",)
+    default_qos: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """A QOS. ``max_wall`` is ``D-HH:MM:SS``, "" for no limit."""
+
+    name: str
+    priority: int = 0
+    preempts: tuple[str, ...] = ()
+    max_wall: str = ""
+    limit: Limit = Limit()
+    per_user: Limit = Limit()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What slurmdbd holds for the cluster: fields by account, by (account, user) and by QOS."""
+
+    accounts: Mapping[str, Fields] = field(default_factory=dict[str, Fields])
+    members: Mapping[tuple[str, str], Fields] = field(default_factory=dict[tuple[str, str], Fields])
+    qos: Mapping[str, Fields] = field(default_factory=dict[str, Fields])
+    ours: frozenset[str] = frozenset()
+    qos_ours: frozenset[str] = frozenset()
+    defaults: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class SlurmAccounts:
+    """The cluster's accounts, users and QOS in slurmdbd.
+
+    Attributes:
+        cluster: Slurm's ClusterName.
+        accounts: in any order.
+        users: each in one account.
+        qos: beside those that are there.
+        limits: the file declares shares or limits: what is there is held to it; else accounts and
+            users are only made.
+    """
+
+    cluster: str
+    accounts: tuple[Account, ...]
+    users: tuple[Member, ...]
+    qos: tuple[Quality, ...] = ()
+    limits: bool = True
+
+    @property
+    def id(self) -> str:
+        """``slurm-accounts:<cluster>``."""
+        return f"slurm-accounts:{self.cluster}"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def probe(self) -> Script:
+        """Four lists, each after a line that names it; no list when slurmdbd gives no answer."""
+        return sh(
+            's() {{ timeout 10 sacctmgr -nP show "$@" 2>/dev/null; }}; '
+            "echo @assoc; s assoc cluster={cluster} format={assoc}; "
+            "echo @account; s account format=Account,Description; "
+            "echo @user; s user format=User,DefaultAccount; "
+            "echo @qos; s qos format={qos}",
+            cluster=self.cluster,
+            assoc=ASSOC,
+            qos=QOS,
+        )
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Add what is missing, set what differs, delete what Corral made and nobody declares."""
+        found = parse(seen.text)
+        steps = [*self._qos(found), *self._accounts(found), *self._users(found)]
+        steps += [*self._gone(found)]
+        if not steps:
+            return None
+        words = [step.words for step in steps]
+        more = f" and {len(words) - 3} more" if len(words) > 3 else ""  # noqa: PLR2004
+        return Change(
+            self.id,
+            f"Slurm accounts: {', '.join(words[:3])}{more}",
+            "\n".join(step.before for step in steps if step.before),
+            "\n".join(step.after for step in steps if step.after),
+            join([self._cluster(), *(step.script for step in steps)], " && "),
+        )
+
+    def _cluster(self) -> Script:
+        # slurmctld registers itself too, some time after its start.
+        return sh(
+            "{{ timeout 30 sacctmgr -iQ add cluster {cluster} >/dev/null 2>&1 || "
+            '[ -n "$(timeout 30 sacctmgr -nP show cluster {cluster} format=Cluster)" ]; }}',
+            cluster=self.cluster,
+        )
+
+    def _qos(self, found: Found) -> Iterator[Step]:
+        for one in self.qos:
+            if one.name not in found.qos:
+                yield _add("QOS", one.name, "qos", [one.name, f"Description={MARK}"], [one.name])
+        for one in self.qos:
+            wanted = _qos_fields(one)
+            before = found.qos.get(one.name, _EMPTY_QOS)
+            yield from _set(f"QOS {one.name}", ["qos", "where", f"name={one.name}"], before, wanted)
+
+    def _accounts(self, found: Found) -> Iterator[Step]:
+        there = f"cluster={self.cluster}"
+        for one in _parents_first(self.accounts):
+            if one.name not in found.accounts:
+                more = [one.name, there, f"parent={one.parent}"]
+                more += [] if one.name in found.ours else [f"Description={MARK}"]
+                more += [] if one.name in found.ours else [f"Organization={MARK}"]
+                yield _add("account", one.name, "account", more, [f"account={one.name}", there])
+        if not self.limits:
+            return
+        for one in self.accounts:
+            where = ["account", "where", f"name={one.name}", there]
+            wanted = _fields(one) | {"parent": one.parent}
+            before = found.accounts.get(one.name, {**_EMPTY, "parent": one.parent})
+            yield from _set(f"account {one.name}", where, before, wanted)
+
+    def _users(self, found: Found) -> Iterator[Step]:
+        there = f"cluster={self.cluster}"
+        for one in self.users:
+            before = found.members.get((one.account, one.name))
+            if before is None:
+                words = [one.name, f"account={one.account}", there]
+                check = [f"account={one.account}", f"user={one.name}", there]
+                first = [] if one.name in found.defaults else [f"DefaultAccount={one.account}"]
+                yield _add(f"{one.name} to", one.account, "user", [*words, *first], check)
+            where = ["user", "where", f"name={one.name}", there]
+            default = {"DefaultAccount": found.defaults.get(one.name, one.account)}
+            yield from _set(one.name, where, default, {"DefaultAccount": one.account})
+            if self.limits:
+                where.insert(3, f"account={one.account}")
+                name = f"{one.name} in {one.account}"
+                yield from _set(name, where, before or self._inherited(one, found), _fields(one))
+
+    def _inherited(self, one: Member, found: Found) -> Fields:
+        """What an association that is just made begins with: its account's QOS."""
+        account = next((a for a in self.accounts if a.name == one.account), None)
+        if account is None:
+            return _EMPTY
+        inherited = {"QosLevel": _set_of(account.qos), "DefaultQOS": account.default_qos}
+        return {**_EMPTY, **inherited}
+
+    def _gone(self, found: Found) -> Iterator[Step]:
+        """What Corral made and the file names no longer; what others use stays."""
+        there = f"cluster={self.cluster}"
+        declared = {one.name for one in self.accounts}
+        mine = {one.name: one.account for one in self.users}
+        old = [name for name in found.accounts if name in found.ours and name not in declared]
+        for account, user in found.members:
+            if account in found.ours and mine.get(user, account) != account:
+                words = ["delete", "user", "where", f"name={user}", f"account={account}", there]
+                yield Step(f"{user} out of {account}", f"{user} in {account}", "", _run(words))
+        strangers = {account for account, user in found.members if user not in mine}
+        parents = {fields["parent"] for n, fields in found.accounts.items() if n not in old}
+        for name in reversed(old):
+            if name not in strangers and name not in parents:
+                words = ["delete", "account", "where", f"name={name}", there]
+                yield Step(f"delete account {name}", f"account {name}", "", _run(words))
+        kept = {one.name for one in self.qos}
+        for name in sorted(found.qos_ours - kept):
+            words = ["delete", "qos", "where", f"name={name}"]
+            yield Step(f"delete QOS {name}", f"QOS {name}", "", _run(words))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call of sacctmgr: in words, with what is there before and after it."""
+
+    words: str
+    before: str
+    after: str
+    script: Script
+
+
+def parse(text: str) -> Found:
+    """Read what the probe printed."""
+    lists: dict[str, list[list[str]]] = {}
+    rows: list[list[str]] = []
+    for line in text.splitlines():
+        if line.startswith("@"):
+            rows = lists.setdefault(line[1:], [])
+        elif line.strip():
+            rows.append(line.split("|"))
+    accounts: dict[str, Fields] = {}
+    members: dict[tuple[str, str], Fields] = {}
+    for row in lists.get("assoc", []):
+        account, user, parent, share, tres, jobs, submitted, qos, default = (*row, *[""] * 9)[:9]
+        fields = {
+            "Fairshare": share,
+            **_limit_fields([tres, jobs, submitted], _GROUP),
+            "QosLevel": _set_of(qos.split(",")),
+            "DefaultQOS": default,
+        }
+        if user:
+            members[account, user] = fields
+        else:
+            accounts[account] = fields | {"parent": parent}
+    accounts.pop(TOP, None)
+    return Found(
+        accounts,
+        members,
+        {row[0]: _qos_seen(row) for row in lists.get("qos", [])},
+        _marked(lists.get("account", [])),
+        _marked(lists.get("qos", [])),
+        {row[0]: row[1] for row in lists.get("user", []) if row[1:]},
+    )
+
+
+def seconds(text: str) -> int:
+    """Seconds of ``[D-]HH:MM:SS``; -1 for none."""
+    days, _, clock = text.rpartition("-")
+    parts = [int(part) for part in clock.split(":") if part.isdigit()]
+    if not parts:
+        return -1
+    hours, minutes, rest = (*parts, 0, 0)[:3]
+    return (int(days or 0) * 24 + hours) * 3600 + minutes * 60 + rest
+
+
+def _marked(rows: Iterable[list[str]]) -> frozenset[str]:
+    return frozenset(row[0] for row in rows if row[1:2] == [MARK])
+
+
+def _qos_seen(row: list[str]) -> Fields:
+    _, _, priority, preempt, wall, *limits = [*row, *[""] * 11][:11]
+    return {
+        "Priority": priority,
+        "Preempt": _set_of(preempt.split(",")),
+        "MaxWall": str(seconds(wall)),
+        **_limit_fields(limits[:3], _GROUP),
+        **_limit_fields(limits[3:], _PER_USER),
+    }
+
+
+def _limit_fields(seen: list[str], words: tuple[str, str, str]) -> dict[str, str]:
+    """Limits on TRES, running and submitted jobs as sacctmgr prints them, under its words."""
+    tres, jobs, submitted = seen
+    word, jobs_word, submitted_word = words
+    found = {f"{word} {name}": NO_LIMIT for name in TRES}
+    for pair in tres.split(","):
+        name, _, value = pair.partition("=")
+        if name in TRES:
+            found[f"{word} {name}"] = _mib(value) if name == "mem" else value
+    return found | {jobs_word: jobs or NO_LIMIT, submitted_word: submitted or NO_LIMIT}
+
+
+def _mib(text: str) -> str:
+    """Memory as sacctmgr prints it (``10G``, ``1.50T``, plain is MiB), in MiB."""
+    number = text.rstrip("KMGTP")
+    try:
+        return str(round(float(number) * _UNITS[text[len(number) :] or "M"]))
+    except (ValueError, KeyError):
+        return text
+
+
+def _set_of(names: Iterable[str]) -> str:
+    return ",".join(sorted(filter(None, names)))
+
+
+def _fields(one: Account | Member) -> dict[str, str]:
+    return {
+        "Fairshare": str(one.fair_share),
+        **one.limit.fields(*_GROUP),
+        "QosLevel": _set_of(one.qos),
+        "DefaultQOS": one.default_qos,
+    }
+
+
+def _qos_fields(one: Quality) -> dict[str, str]:
+    return {
+        "Priority": str(one.priority),
+        "Preempt": _set_of(one.preempts),
+        "MaxWall": str(seconds(one.max_wall)),
+        **one.limit.fields(*_GROUP),
+        **one.per_user.fields(*_PER_USER),
+    }
+
+
+_EMPTY: Final[Fields] = _fields(Account("x"))
+_EMPTY_QOS: Final[Fields] = _qos_fields(Quality("x"))
+
+
+def _parents_first(accounts: tuple[Account, ...]) -> Iterator[Account]:
+    """Each account after the one it stands below."""
+    left = {one.name: one for one in accounts}
+    while left:
+        ready = [one for one in left.values() if one.parent not in left] or list(left.values())
+        for one in ready:
+            yield left.pop(one.name)
+
+
+def _run(words: list[str]) -> Script:
+    return sh("timeout 60 sacctmgr -iQ {words}", words=words)
+
+
+def _add(what: str, name: str, kind: str, words: list[str], check: list[str]) -> Step:
+    """Add; that it is there already, after a crash, is no failure (sacctmgr exits 1 then)."""
+    show = ["qos", f"name={name}"] if kind == "qos" else ["assoc", *check]
+    script = sh(
+        "{{ timeout 60 sacctmgr -iQ add {kind} {words} || "
+        '[ -n "$(timeout 30 sacctmgr -nP show {show})" ]; }}',
+        kind=kind,
+        words=words,
+        show=show,
+    )
+    return Step(f"add {what} {name}", "", f"{what} {name}", script)
+
+
+def _set(name: str, where: list[str], before: Fields, wanted: Fields) -> Iterator[Step]:
+    """Set the fields that differ; TRES of one limit go together."""
+    changed = {key: value for key, value in wanted.items() if before.get(key, "") != value}
+    if not changed:
+        return
+    words: dict[str, list[str]] = {}
+    for key, value in changed.items():
+        word, _, tres = key.partition(" ")
+        words.setdefault(word, []).append(f"{tres}={value}" if tres else _value(word, value))
+    settings = [f"{word}={','.join(values)}" for word, values in words.items()]
+    shown = ", ".join(f"{key} {_shown(key, value)}" for key, value in changed.items())
+    yield Step(
+        f"{name}: {shown}",
+        f"{name}: " + ", ".join(f"{key} {_shown(key, before.get(key, ''))}" for key in changed),
+        f"{name}: {shown}",
+        _run(["modify", *where, "set", *settings]),
+    )
+
+
+def _value(word: str, value: str) -> str:
+    if word == "MaxWall" and value != NO_LIMIT:
+        return str(int(value) // 60)  # sacctmgr takes minutes
+    if word == "DefaultQOS" and not value:
+        return NO_LIMIT
+    return value
+
+
+def _shown(key: str, value: str) -> str:
+    if key == "MaxWall" and value != NO_LIMIT:
+        return f"{int(value or 0) // 60} min"
+    return "none" if value in (NO_LIMIT, "") else value

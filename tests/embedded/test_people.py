@@ -1,0 +1,207 @@
+"""Users, Slurm accounts and logins by job, on a cluster of its own that declares all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+
+import pytest
+from tests.embedded.conftest import Live, named
+from tests.embedded.test_prove import proof_of
+
+from corral import api
+from corral.hosts.quote import sh
+from corral.prove.access import login
+from corral.prove.context import as_user
+from corral.prove.model import Verdict
+from corral.spec import texts
+from corral.spec.models import Access, Account, ClusterSpec, Limits, Qos, User
+
+PEOPLE = (
+    User(name="corral", uid=2000),
+    User(
+        name="alice",
+        uid=2001,
+        account="vision",
+        limits=Limits(gpus=1),
+        home="/shared/home/alice",
+        keys=(texts.SSH_KEY.example,),
+    ),
+    User(name="bob", uid=2002, account="vision", fair_share=3, qos="high"),
+    User(name="ada", uid=2003, admin=True),
+)
+QOS = (Qos(name="low"), Qos(name="high", priority=100, preempts=("low",)))
+NODE = "node1"  # not the controller, so only jobs open it
+
+
+def declared(**changes: object) -> ClusterSpec:
+    spec = named(
+        f"people-{os.getpid()}",
+        users=PEOPLE,
+        accounts=(Account(name="vision", fair_share=5, qos=("low", "high")),),
+        qos=QOS,
+        access=Access(ssh="jobs_only"),
+    )
+    return spec.model_copy(update=changes)
+
+
+@pytest.fixture(scope="module")
+def lab(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
+    return fresh_cluster(declared())
+
+
+def submit(lab: Live, user: str, options: str, command: str = "sleep 300") -> str:
+    words = options.split()
+    script = sh(
+        "cd /tmp && sbatch --parsable --mem=64 -t 5 -o /dev/null {options} --wrap {command}",
+        options=words,
+        command=command,
+    )
+    done = lab.run(lab.controller, as_user(user, script))
+    assert done.ok, done.tail
+    return done.stdout.strip()
+
+
+def wait(lab: Live, job: str, state: str, reason: str = "") -> None:
+    done = lab.run(
+        lab.controller,
+        sh(
+            'i=0; while [ $i -lt 200 ]; do i=$((i + 1)); s=$(squeue -h -j {job} -o "%T %r"); '
+            'case "$s" in {state}" "*{reason}*) exit 0 ;; esac; sleep 0.2; done; echo "$s"; exit 1',
+            job=job,
+            state=state,
+            reason=reason,
+        ),
+    )
+    assert done.ok, done.stdout
+
+
+def cancel(lab: Live) -> None:
+    done = lab.run(
+        lab.controller,
+        sh(
+            "scancel --state=PENDING --state=RUNNING -u alice; scancel -u bob; scancel -u alice; "
+            'i=0; while [ -n "$(squeue -h)" ] && [ $i -lt 200 ]; do i=$((i + 1)); sleep 0.2; done'
+        ),
+    )
+    assert done.ok
+
+
+def test_people_are_the_same_on_all_nodes(lab: Live) -> None:
+    for node in ("node0", "node1", "node2"):
+        found = lab.run(node, sh("id -u alice; id -g alice; getent passwd alice | cut -d: -f6"))
+        assert found.stdout.split() == ["2001", "2001", "/shared/home/alice"]
+        keys = lab.run(node, sh("cat /shared/home/alice/.ssh/authorized_keys"))
+        assert texts.SSH_KEY.example in keys.stdout
+        sudo = as_user("ada", sh("sudo -n id -u"))
+        assert lab.run(node, sudo).stdout.strip() == "0"
+        assert not lab.run(node, as_user("bob", sh("sudo -n id -u"))).ok
+
+
+def test_a_user_over_the_gpu_limit_waits_and_says_why(lab: Live) -> None:
+    try:
+        first = submit(lab, "alice", "--gres=gpu:1")
+        wait(lab, first, "RUNNING")
+        second = submit(lab, "alice", "--gres=gpu:1")
+        wait(lab, second, "PENDING", "AssocGrpGRES")
+    finally:
+        cancel(lab)
+
+
+def test_a_qos_preempts_another(lab: Live) -> None:
+    try:
+        low = submit(lab, "alice", f"-w {NODE} --exclusive --qos=low --requeue")
+        wait(lab, low, "RUNNING")
+        high = submit(lab, "bob", f"-w {NODE} --exclusive")
+        wait(lab, high, "RUNNING")
+        wait(lab, low, "PENDING")
+    finally:
+        cancel(lab)
+
+
+def test_drift_of_a_limit_is_seen_and_mended_and_others_stay(lab: Live) -> None:
+    lab.run(
+        lab.controller,
+        sh(
+            "sacctmgr -iQ modify user where name=alice account=vision set GrpTRES=gres/gpu=9; "
+            "sacctmgr -iQ add account theirs; sacctmgr -iQ add user bob account=theirs"
+        ),
+    )
+    plan = asyncio.run(api.plan(lab.spec))
+    changes = [c.change for s in plan.stages for c in s.changes]
+    assert [c.resource for c in changes] == [f"slurm-accounts:{lab.spec.name}"]
+    assert "GrpTRES gres/gpu 1" in changes[0].summary
+    asyncio.run(api.up(lab.spec))
+    shown = lab.run(lab.controller, sh("sacctmgr -nP show assoc format=account,user,grptres"))
+    assert "vision|alice|gres/gpu=1" in shown.stdout
+    assert "theirs|bob|" in shown.stdout
+
+
+def test_only_those_with_a_job_log_in(lab: Live) -> None:
+    closed = lab.run(NODE, login("alice", "user"))
+    assert "Access denied by pam_slurm_adopt" in closed.stdout
+    assert "@ in " not in closed.stdout
+    try:
+        job = submit(lab, "alice", f"-w {NODE} --gres=gpu:1")
+        wait(lab, job, "RUNNING")
+        opened = lab.run(NODE, login("alice", "user")).stdout
+        assert "@ in alice" in opened
+        assert f"@ cgroup job_{job}" in opened
+        assert opened.count("@ dev /dev/nvidia") == 2
+        assert (
+            len([x for x in opened.splitlines() if x.startswith("@ dev") and x.endswith(" 1")]) == 1
+        )
+        # What was started in the session ends with the job.
+        left = sh("setsid sleep 987654 >/dev/null 2>&1 </dev/null & echo @ in $!")
+        lab.run(NODE, login("alice", "user", left))
+        assert lab.run(NODE, sh("pgrep -f 'sleep 987654'")).ok
+        cancel(lab)
+        gone = sh(
+            "i=0; while pgrep -f 'sleep 98765[4]' >/dev/null; do i=$((i + 1)); "
+            "[ $i -lt 100 ] || exit 1; sleep 0.2; done"
+        )
+        assert lab.run(NODE, gone).ok
+    finally:
+        cancel(lab)
+
+
+def test_nobody_is_locked_out_when_slurm_is_dead(lab: Live) -> None:
+    try:
+        assert lab.run(NODE, sh("systemctl stop slurmd")).ok
+        assert "@ in root" in lab.run(NODE, login("root", "user")).stdout
+        assert "@ in ada" in lab.run(NODE, login("ada", "user")).stdout
+        assert "@ in " not in lab.run(NODE, login("bob", "user")).stdout
+    finally:
+        asyncio.run(api.up(lab.spec))
+
+
+def test_without_its_line_in_pam_the_check_fails_and_apply_mends_it(lab: Live) -> None:
+    assert proof_of(lab, ("smoke.launch", "access.adopt")).good
+    lab.run(NODE, sh("sed -i '/pam_slurm_adopt.so/d' /etc/pam.d/sshd"))
+    proof = {r.check: r for r in proof_of(lab, ("smoke.launch", "access.adopt")).results}
+    assert proof["access.adopt"].verdict is Verdict.FAIL
+    assert f"{NODE} lets a user in who has no job there" in proof["access.adopt"].summary
+    asyncio.run(api.up(lab.spec))
+    assert proof_of(lab, ("smoke.launch", "access.adopt")).good
+
+
+def test_who_is_named_no_longer_cannot_log_in_and_loses_nothing(lab: Live) -> None:
+    less = declared(users=tuple(u for u in PEOPLE if u.name != "bob"))
+    asyncio.run(api.up(less))
+    try:
+        refused = lab.run("node0", login("bob", "user")).stdout
+        assert "@ in " not in refused
+        assert lab.run("node0", sh("ls -d /home/bob")).ok
+    finally:
+        asyncio.run(api.up(lab.spec))
+    assert "@ in bob" in lab.run("node0", login("bob", "user")).stdout
+
+
+def test_given_back_sshd_is_as_it_was(lab: Live) -> None:
+    asyncio.run(api.up(declared(access=Access())))
+    try:
+        assert "@ in bob" in lab.run(NODE, login("bob", "user")).stdout
+        assert not lab.run(NODE, sh("grep -i corral /etc/pam.d/sshd")).ok
+    finally:
+        asyncio.run(api.up(lab.spec))
