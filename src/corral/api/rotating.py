@@ -1,0 +1,252 @@
+"""The use case ``keys rotate``: the keys of a live cluster are replaced, and no job is lost."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from corral.apply.journal import Journal
+from corral.apply.lock import cluster_lock
+from corral.apply.observe import observe
+from corral.apply.run import run_stages
+from corral.apply.session import Look, Session
+from corral.errors import Code, CorralError
+from corral.events import Emit, ignore
+from corral.hosts.quote import Script, sh
+from corral.hosts.state_dir import cluster_dir
+from corral.hosts.transport import check
+from corral.plan.make import make_plan
+from corral.plan.model import NodeChange, Plan, Stage
+from corral.roles.base import SLURM_JWKS, SLURM_KEY, key, keys
+from corral.slurm.conf.cluster import JWT_KEY
+from corral.slurm.version import Feature, has
+from corral.spec.digest import digest
+from corral.spec.models import ClusterSpec
+from corral.state import rotation
+from corral.state.base import Change, Impact, StageWanted, Wanted
+from corral.state.secret import Secret
+from corral.state.service import Service
+
+JWT_BYTES = 32
+WAITS = "steps that jobs began in these seconds may wait two minutes"
+"""A step asked for while slurmctld begins anew finds its nodes busy, and srun asks again only after
+SlurmctldTimeout (120 s) and up to 10 s more (srun/launch.c; seen with 24.11.5)."""
+
+
+class Which(StrEnum):
+    """Which keys are replaced."""
+
+    AUTH = "auth"
+    JWT = "jwt"
+    MUNGE = "munge"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Rotated:
+    """One key that was replaced.
+
+    Attributes:
+        path: its file.
+        nodes: the machines that hold it.
+        means: what that means for those who use the cluster.
+    """
+
+    path: str
+    nodes: tuple[str, ...]
+    means: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready fields."""
+        return {"path": self.path, "nodes": list(self.nodes), "means": self.means}
+
+
+def rotation_of(spec: ClusterSpec, which: Which = Which.AUTH) -> tuple[str, ...]:
+    """What ``rotate_keys`` will do, in words, before it is done."""
+    said: list[str] = []
+    if which in (Which.AUTH, Which.ALL, Which.MUNGE):
+        said.append(
+            "munge.key, where munge is used: munged stops for a moment on all nodes at once; jobs "
+            "run on, steps and commands of that moment fail"
+        )
+    if which in (Which.AUTH, Which.ALL):
+        said.append("slurm.jwks, where auth/slurm is used: both keys are good meanwhile; " + WAITS)
+    if which in (Which.JWT, Which.ALL) and spec.slurm.rest:
+        said.append("the JWT key: all tokens that were given out end")
+    return tuple(said)
+
+
+async def rotate_keys(
+    spec: ClusterSpec, emit: Emit = ignore, *, which: Which = Which.AUTH
+) -> tuple[Rotated, ...]:
+    """Replace keys on all machines of a running cluster; jobs run on.
+
+    A rotation that was interrupted goes on where it was when this is called again.
+
+    Args:
+        spec: the cluster.
+        emit: told of each step.
+        which: auth (the key that nodes know each other by), munge (the same, where it is munge's),
+            jwt, or all.
+
+    Raises:
+        CorralError: NOT_FOUND, the cluster is not up; USAGE, it has no such key; NOT_GOOD, its
+            Slurm cannot do it; what a machine could not do.
+    """
+    with cluster_lock(cluster_dir(spec.name)):
+        async with await Session.open(spec) as session:
+            session.require_running()
+            look = await session.look(emit)
+            absent = [n for n in look.site.names if n not in session.fleet.nodes]
+            if absent or look.plan.machines:
+                raise CorralError(
+                    Code.NOT_GOOD,
+                    f"not all machines run: {', '.join(absent) or 'the file declares others'}",
+                    hint="a node that is away would keep the old key: corral up FILE first",
+                )
+            return await _Rotation(session, look, emit).run(which)
+
+
+class _Rotation:
+    def __init__(self, session: Session, look: Look, emit: Emit) -> None:
+        name = session.spec.name
+        self._session = session
+        self._look = look
+        self._site = look.site
+        self._all = look.site.names
+        self._journal = Journal(cluster_dir(name) / "journal.jsonl", secrets.token_hex(4))
+        self._emit = self._journal.following(emit)
+
+    async def run(self, which: Which) -> tuple[Rotated, ...]:
+        munge = self._site.auth == "munge"
+        if which is Which.MUNGE and not munge:
+            raise CorralError(
+                Code.USAGE,
+                "this cluster does not use munge: its nodes know each other by auth/slurm",
+                hint="rotate that key with: --which auth",
+            )
+        if which is Which.JWT and not self._site.spec.slurm.rest:
+            raise CorralError(
+                Code.USAGE, "this cluster has no JWT key (slurm.rest: false)", hint="--which auth"
+            )
+        done: list[Rotated] = []
+        if which is not Which.JWT:
+            done.append(await (self._munge() if munge else self._jwks()))
+        if which in (Which.JWT, Which.ALL) and self._site.spec.slurm.rest:
+            done.append(await self._jwt())
+        return tuple(done)
+
+    async def _jwks(self) -> Rotated:
+        if not has(self._site.version, Feature.JWKS_ROTATION):
+            raise CorralError(
+                Code.NOT_GOOD,
+                f"Slurm {self._site.version} cannot hold two keys (slurm.jwks came with 24.05)",
+                hint="upgrade Slurm first: slurm.source in the cluster file",
+            )
+        for title, script in (
+            ("a new key beside the old one", rotation.announce(SLURM_JWKS, SLURM_KEY)),
+            ("the new key signs", rotation.promote(SLURM_JWKS)),
+            ("the old key ends", rotation.retire(SLURM_JWKS, SLURM_KEY)),
+        ):
+            # A phase that was over when a rotation was killed is gone through again: its script
+            # does nothing then, and what some machine may not have heard is told again.
+            await self._do([self._on_controller(SLURM_JWKS, title, script)])
+            await self._copied(keys(self._site))
+            await self._do(self._services(SLURM_JWKS, _reconfigure(SLURM_JWKS)))
+        minutes = rotation.OVERLAP_S // 60
+        means = f"jobs run on; {WAITS}; the old key ends in {minutes} minutes"
+        return Rotated(SLURM_JWKS, self._all, means)
+
+    async def _munge(self) -> Rotated:
+        secret = key(self._site)
+        coming = replace(secret, path=f"{secret.path}{rotation.NEXT}", optional=True)
+        made = rotation.prepare(secret.path, secret.size, secret.owner, secret.mode)
+        await self._do([self._on_controller(coming.path, "the next munge key", made)])
+        await self._copied((coming,))
+        await self._do(
+            self._services(secret.path, {"munge": rotation.swap_munge(secret.path)}),
+        )
+        means = f"jobs run on; what began while munged was away failed; {WAITS}"
+        return Rotated(secret.path, self._all, means)
+
+    async def _jwt(self) -> Rotated:
+        script = rotation.replace(JWT_KEY, JWT_BYTES, "slurm:slurm", "600")
+        await self._do([self._on_controller(JWT_KEY, "a new JWT key", script)])
+        await self._do(self._services(JWT_KEY, _reconfigure(JWT_KEY)))
+        means = "all tokens made before are refused now; make new ones: scontrol token"
+        return Rotated(JWT_KEY, (self._site.controller,), means)
+
+    def _on_controller(self, path: str, title: str, script: Script) -> Stage:
+        change = Change(f"secret:{path}", title, "", "", script, Impact.RELOAD)
+        return Stage("keys", title, (NodeChange((self._site.controller,), change),))
+
+    async def _copied(self, wanted: Sequence[Secret]) -> None:
+        """Copy what the controller holds to all machines that hold something else."""
+        nodes = [n for n in self._all if n != self._site.controller]
+        stage = StageWanted(
+            "copies",
+            "keys from the controller",
+            tuple(Wanted((n,), tuple(wanted)) for n in (self._site.controller, *nodes)),
+        )
+        seen = await observe(self._session.fleet, (stage,), self._site.facts)
+        await self._do(self._plan_of((stage,), seen).stages)
+
+    def _plan_of(self, stages: Sequence[StageWanted], seen: Mapping[str, Any]) -> Plan:
+        return make_plan(
+            cluster=self._site.spec.name,
+            spec_digest=digest(self._site.spec),
+            stages=stages,
+            observed=seen,
+        )
+
+    def _services(self, path: str, how: Mapping[str, Script | None]) -> list[Stage]:
+        """Services that read a key, told in their order; each remembers that it read it."""
+        found: list[Stage] = []
+        for stage in self._look.stages:
+            told = [
+                NodeChange(
+                    wanted.nodes,
+                    Change(
+                        r.id,
+                        f"{r.unit} takes {path.rpartition('/')[2]}",
+                        "",
+                        "",
+                        r.told(how.get(r.unit)),
+                        r.impact,
+                    ),
+                )
+                for wanted in stage.wanted
+                for r in wanted.resources
+                if isinstance(r, Service) and path in r.inputs
+            ]
+            if told:
+                found.append(Stage(stage.name, stage.title, tuple(told), stage.gates))
+        return found
+
+    async def _do(self, stages: Sequence[Stage]) -> None:
+        spec = self._site.spec
+        plan = Plan(spec.name, digest(spec), "", stages=tuple(stages))
+        self._journal.write("plan", {"plan": plan.as_dict()})
+        await run_stages(plan, self._session.fleet, self._emit)
+
+
+def _reconfigure(path: str) -> dict[str, Script | None]:
+    """How each service takes a key without being away."""
+    asked = sh("timeout 60 scontrol reconfigure")
+    taken = rotation.reconfigured("slurmctld", path)
+    return {
+        "slurmdbd": None,  # its SIGHUP does not read keys; slurmctld keeps records meanwhile
+        "slurmctld": sh("{a} && {t}", a=asked, t=taken),
+        "slurmd": rotation.reconfigured("slurmd", path),
+    }
+
+
+async def rotation_phase(spec: ClusterSpec) -> str:
+    """Where slurm.jwks is: none, announced, promoted, rotated or foreign."""
+    async with await Session.open(spec) as session:
+        session.require_running()
+        answer = await session.fleet.run(session.controller, rotation.phase(SLURM_JWKS))
+        return check(answer, "reading slurm.jwks").stdout.strip()

@@ -1,0 +1,189 @@
+"""Slurm's packages as the cluster file names their source: read, fetched or built on this machine.
+
+What is fetched or built lies in the state folder and is used by all clusters; it can be removed at
+any time and comes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind
+from corral.hosts.facts import Facts
+from corral.hosts.state_dir import state_dir
+from corral.providers.slurm_build import built
+from corral.roles.slurm_packages import parts_of_spec
+from corral.slurm.packages import DebSet, deb, deb_set
+from corral.spec.models import ClusterSpec
+
+CACHE: Final = "packages"
+FETCH_S: Final = 120.0
+FETCHED_AT_MOST: Final = 1 << 30
+_CHUNK: Final = 1 << 20
+
+
+async def slurm_debs(spec: ClusterSpec, facts: Mapping[str, Facts], emit: Emit) -> DebSet | None:
+    """The packages that all nodes get; None: those of their distribution.
+
+    Args:
+        spec: the cluster.
+        facts: what the nodes are: packages are built for their release.
+        emit: told what is fetched and built.
+
+    Raises:
+        CorralError: NOT_FOUND, NOT_GOOD, IMAGE_FAILED, MISSING_TOOL, TIMED_OUT.
+    """
+    source = spec.slurm.source
+    if source.tarball:
+        folder = await _from_tarball(source.tarball, source.sha256 or "", facts, emit)
+    elif source.debs:
+        folder = await _folder(source.debs, emit)
+    else:
+        return None
+    files = await asyncio.to_thread(_digests, folder)
+    return deb_set(files, str(folder), parts_of_spec(spec))
+
+
+async def _from_tarball(text: str, sha256: str, facts: Mapping[str, Facts], emit: Emit) -> Path:
+    releases = sorted({(f.os_id, f.os_version) for f in facts.values()})
+    if len(releases) != 1:
+        said = ", ".join(" ".join(r) for r in releases) or "nothing that is known yet"
+        raise CorralError(
+            Code.NOT_GOOD,
+            f"packages are built for one release of the system, and the nodes run {said}",
+            hint="give all nodes the same release, or name a folder: slurm.source.debs",
+        )
+    path = Path(text)
+    if text.startswith("https:"):
+        path = _cache() / f"{sha256[:16]}-{PurePosixPath(text).name}"
+        if not path.is_file():
+            emit(Event(Kind.NOTE, "packages", message=f"fetching {text}"))
+            data = await asyncio.to_thread(_fetch, text)
+            await asyncio.to_thread(_keep, path, data)
+    found = await asyncio.to_thread(_sha256, path)
+    if found != sha256:
+        raise CorralError(
+            Code.NOT_GOOD,
+            f"{path} is another file than the cluster file says",
+            tail=f"sha256 declared: {sha256}\nsha256 found:    {found}",
+            hint="get the tarball again, and compare with the digest of its publisher",
+        )
+    return await built(path, sha256, releases[0], _cache(), emit)
+
+
+async def _folder(text: str, emit: Emit) -> Path:
+    if not text.startswith("https:"):
+        return Path(text)
+    index = (await asyncio.to_thread(_index, text)).decode("utf-8", "replace")
+    wanted = index_of(index)
+    folder = _cache() / f"debs-{hashlib.sha256(index.encode()).hexdigest()[:16]}"
+    for name, digest in wanted.items():
+        path = folder / PurePosixPath(name).name
+        if path.is_file() and await asyncio.to_thread(_sha256, path) == digest:
+            continue
+        emit(Event(Kind.NOTE, "packages", message=f"fetching {path.name}"))
+        data = await asyncio.to_thread(_fetch, f"{text}/{name}")
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise CorralError(
+                Code.NOT_GOOD,
+                f"{name} of {text} is not what its index says",
+                hint="try again later: a mirror may be half-way through an update",
+            )
+        await asyncio.to_thread(_keep, path, data)
+    return folder
+
+
+def index_of(text: str) -> dict[str, str]:
+    """Files and digests of a flat apt repository's ``Packages``.
+
+    Raises:
+        CorralError: NOT_GOOD, an entry without digest, or a file outside of the repository.
+    """
+    found: dict[str, str] = {}
+    for stanza in re.split(r"\n\s*\n", text.strip()):
+        fields = dict(re.findall(r"^([A-Za-z0-9-]+): (.*)$", stanza, re.MULTILINE))
+        name = fields.get("Filename", "").removeprefix("./")
+        digest = fields.get("SHA256", "")
+        parts = PurePosixPath(name).parts
+        if not name or not re.fullmatch("[0-9a-f]{64}", digest) or ".." in parts or name[0] == "/":
+            raise CorralError(
+                Code.NOT_GOOD,
+                f"this is no index of a flat apt repository: {stanza[:80]!r}",
+                hint="make it with: dpkg-scanpackages . > Packages",
+            )
+        deb(PurePosixPath(name).name, digest)
+        found[name] = digest
+    return found
+
+
+def _index(place: str) -> bytes:
+    try:
+        return gzip.decompress(_fetch(f"{place}/Packages.gz"))
+    except (CorralError, OSError):
+        return _fetch(f"{place}/Packages")
+
+
+def _fetch(address: str) -> bytes:
+    # The scheme is https: the pattern of the cluster file's field allows no other one.
+    try:
+        with urllib.request.urlopen(address, timeout=FETCH_S) as answer:  # noqa: S310
+            data: bytes = answer.read(FETCHED_AT_MOST + 1)
+    except (urllib.error.URLError, TimeoutError, OSError) as error:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"{address} cannot be fetched: {error}",
+            hint="open it in a browser; or fetch it yourself and name the folder",
+        ) from error
+    if len(data) > FETCHED_AT_MOST:
+        raise CorralError(Code.NOT_GOOD, f"{address} is larger than 1 GiB", hint="check the name")
+    return data
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    try:
+        files = sorted(p for p in folder.iterdir() if p.suffix == ".deb")
+        found = {path.name: _sha256(path) for path in files}
+    except OSError as error:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"{folder} cannot be read: {error.strerror}",
+            hint="slurm.source.debs is a folder of .deb files on this machine",
+        ) from error
+    if not found:
+        raise CorralError(
+            Code.NOT_FOUND, f"{folder} holds no .deb files", hint="check slurm.source.debs"
+        )
+    return found
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as stream:
+            while chunk := stream.read(_CHUNK):
+                digest.update(chunk)
+    except OSError as error:
+        raise CorralError(
+            Code.NOT_FOUND, f"{path} cannot be read: {error.strerror}", hint="check slurm.source"
+        ) from error
+    return digest.hexdigest()
+
+
+def _keep(path: Path, data: bytes) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.new")
+    new.write_bytes(data)
+    new.replace(path)
+
+
+def _cache() -> Path:
+    return state_dir() / CACHE
