@@ -1,0 +1,241 @@
+"""What makes a machine a good node: clock, ports, limits, quiet upgrades, no sleep. Pure.
+
+All of it is for machines with a system of their own; containers get the limits alone, since clock,
+firewall and upgrades are their host's.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.roles.site import Site
+from corral.spec.nodes import Node
+from corral.state.base import Impact, Resource, Wanted
+from corral.state.clock import Clock
+from corral.state.files import File
+from corral.state.firewall import Closed, Ports, exactly, opened
+from corral.state.holds import Holds
+from corral.state.links import masked
+from corral.state.packages import Packages
+from corral.state.service import Service
+
+CHRONY_CONF: Final = "/etc/chrony/conf.d/corral.conf"
+UPGRADES_CONF: Final = "/etc/apt/apt.conf.d/52corral-upgrades"
+NEEDRESTART_CONF: Final = "/etc/needrestart/conf.d/corral.conf"
+CLOUD_CONF: Final = "/etc/cloud/cloud.cfg.d/99-corral.cfg"
+LIMITS: Final = "/etc/systemd/system/slurmd.service.d/corral.conf"
+SLEEP: Final = ("sleep.target", "suspend.target", "hibernate.target", "hybrid-sleep.target")
+
+SLURMCTLD: Final = (6817, 6817)
+SLURMD: Final = (6818, 6818)
+SLURMDBD: Final = (6819, 6819)
+NFS: Final = (2049, 2049)
+NTP: Final = (123, 123)
+DYNAMIC: Final = (32768, 63000)
+"""Linux's own range for ports that nobody chose (ip(7), 32768 to 60999: slurmstepd, NCCL, gloo and
+torch listen there) and SrunPortRange behind it (F18)."""
+
+SLURM_PACKAGES: Final = ("slurm*", "libslurm*", "munge", "libmunge*")
+
+# Regular expressions that match from the first letter on (unattended-upgrade(8)).
+UPGRADES_TEXT: Final = """\
+// Written by Corral: these change with the node drained, and not at night.
+Unattended-Upgrade::Package-Blacklist {
+  "slurm";
+  "libslurm";
+  "munge$";
+  "libmunge";
+  "nvidia-";
+  "libnvidia-";
+  "libcuda";
+  "cuda-";
+  "linux-modules-nvidia-";
+  "xserver-xorg-video-nvidia-";
+};
+Unattended-Upgrade::Automatic-Reboot "false";
+"""
+
+# Perl. 0: never restart it by itself (needrestart's README.batch and its example configuration).
+NEEDRESTART_TEXT: Final = """\
+# Written by Corral: a library's upgrade does not restart Slurm in the middle of jobs.
+$nrconf{override_rc}{qr(^(slurmd|slurmctld|slurmdbd|slurmrestd|munge|mariadb)\\.service$)} = 0;
+$nrconf{override_rc}{qr(^nvidia-(persistenced|fabricmanager)\\.service$)} = 0;
+1;
+"""
+
+# cloud-init writes both anew at each boot where its template says so.
+CLOUD_TEXT: Final = """\
+# Written by Corral: host name and /etc/hosts are the cluster's.
+preserve_hostname: true
+manage_etc_hosts: false
+"""
+
+_LIMITS_TEXT: Final = """\
+# Written by Corral. RDMA pins memory, and limits.conf says nothing to services (F29).
+[Service]
+LimitMEMLOCK=infinity
+LimitNOFILE=131072
+"""
+
+# The driver makes the device files that slurmd looks for at its start (F13).
+_AFTER_DRIVER: Final = """\
+[Unit]
+Wants=nvidia-persistenced.service
+After=nvidia-persistenced.service nvidia-fabricmanager.service
+"""
+
+DESKTOPS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = MappingProxyType(
+    {
+        ("ubuntu", "gnome"): ("ubuntu-desktop-minimal",),
+        ("ubuntu", "cinnamon"): ("cinnamon-desktop-environment", "lightdm", "slick-greeter"),
+        ("debian", "gnome"): ("task-gnome-desktop",),
+        ("debian", "cinnamon"): ("task-cinnamon-desktop",),
+    }
+)
+
+
+def real(site: Site) -> tuple[Node, ...]:
+    """Nodes that are machines of their own."""
+    return tuple(n for n in site.nodes if site.traits[n.name].own_clock)
+
+
+def wanted(site: Site) -> tuple[Wanted, ...]:
+    """What the base stage holds of this.
+
+    Raises:
+        CorralError: NOT_GOOD, a firewall is on that Corral cannot open.
+    """
+    nodes = tuple(n.name for n in real(site))
+    if not nodes:
+        return _limits(site)
+    cloud = tuple(n for n in nodes if site.facts[n].cloud_init)
+    found = [Wanted(nodes, _quiet(site))]
+    if cloud:
+        found.append(Wanted(cloud, (File(CLOUD_CONF, CLOUD_TEXT),)))
+    if site.controller in nodes:
+        found.append(Wanted((site.controller,), (*_clock(site, serves=True), *_desktop(site))))
+        others = tuple(n for n in nodes if n != site.controller)
+        found.append(Wanted(others, _clock(site, serves=False)))
+    found += [*_limits(site), *_firewalls(site, nodes)]
+    return tuple(w for w in found if w.nodes and w.resources)
+
+
+def held(site: Site, wanted: Iterable[Wanted]) -> tuple[Wanted, ...]:
+    """Slurm's packages held, behind all that installs some."""
+    nodes = tuple(n.name for n in real(site))
+    if not nodes or not site.spec.software.hold:
+        return ()
+    found = {r.id for w in wanted for r in w.resources if r.id.startswith("packages:")}
+    return (Wanted(nodes, (Holds("slurm", SLURM_PACKAGES, tuple(sorted(found))),)),)
+
+
+def _limits(site: Site) -> tuple[Wanted, ...]:
+    """What slurmd's unit says more; with GPUs of its own it starts behind their driver."""
+    driven = tuple(n.name for n in site.compute if n.group.gpu and site.traits[n.name].own_clock)
+    plain = tuple(n.name for n in site.compute if n.name not in set(driven))
+    found = (
+        Wanted(plain, (File(LIMITS, _LIMITS_TEXT),)),
+        Wanted(driven, (File(LIMITS, _LIMITS_TEXT + _AFTER_DRIVER),)),
+    )
+    return tuple(w for w in found if w.nodes)
+
+
+def _quiet(site: Site) -> tuple[Resource, ...]:
+    found: list[Resource] = []
+    if site.spec.software.hold:
+        found += [File(UPGRADES_CONF, UPGRADES_TEXT), File(NEEDRESTART_CONF, NEEDRESTART_TEXT)]
+    if not site.spec.software.sleep:
+        found += [masked(u, f"{u.partition('.')[0]} switched off (masked)") for u in SLEEP]
+    return tuple(found)
+
+
+def _clock(site: Site, *, serves: bool) -> tuple[Resource, ...]:
+    """chrony: all nodes follow the controller beside the sources they have.
+
+    So they agree also where no time server can be reached; and an offset too big to be slewed is
+    stepped at any time, not only at the start (chrony.conf(5), makestep).
+    """
+    lines = ["# Written by Corral: nodes agree with each other, also without the internet."]
+    if serves:
+        lines += ["local stratum 10", *(f"allow {a}" for a in _sources(site))]
+    else:
+        lines.append(f"server {_ip(site, site.controller)} iburst")
+    lines.append("makestep 30 -1")
+    return (
+        Packages("clock", ("chrony",)),
+        File(CHRONY_CONF, "\n".join(lines) + "\n"),
+        Service("chrony", (CHRONY_CONF,), impact=Impact.NONE),
+        Clock(),
+    )
+
+
+def _desktop(site: Site) -> tuple[Resource, ...]:
+    kind = site.spec.software.desktop
+    if kind == "none":
+        return ()
+    system = site.facts[site.controller].os_id
+    names = DESKTOPS.get((system, kind))
+    if names is None:
+        raise CorralError(
+            Code.NOT_GOOD,
+            f"no {kind} desktop is known for {system}",
+            node=site.controller,
+            hint="install it by hand and leave software.desktop out",
+        )
+    return (Packages("desktop", names),)
+
+
+def _firewalls(site: Site, nodes: tuple[str, ...]) -> tuple[Wanted, ...]:
+    """The cluster's ports where a firewall is on; nothing of Corral's in it elsewhere."""
+    groups: dict[tuple[Resource, ...], list[str]] = {}
+    for node in nodes:
+        groups.setdefault(_firewall(site, node), []).append(node)
+    return tuple(Wanted(tuple(names), resources) for resources, names in groups.items())
+
+
+def _firewall(site: Site, node: str) -> tuple[Resource, ...]:
+    kind = site.facts[node].firewall
+    if not kind or site.spec.network.firewall == "leave":
+        return (Closed(),)
+    if kind == "ufw" or kind == "nftables":  # noqa: PLR1714  # narrows the type
+        return opened(kind, _ports(site, node))
+    raise CorralError(
+        Code.NOT_GOOD,
+        f"its firewall is {kind}, which Corral does not open",
+        node=node,
+        hint=f"let TCP 6817-6819 and {DYNAMIC[0]}-{DYNAMIC[1]} in from the cluster's addresses, "
+        "then write network: {firewall: leave}",
+    )
+
+
+def _ports(site: Site, node: str) -> Ports:
+    tcp: list[tuple[int, int]] = [DYNAMIC]
+    udp: tuple[tuple[int, int], ...] = ()
+    if node == site.controller:
+        tcp.append(SLURMCTLD)
+        udp = (NTP,)
+        if site.spec.slurm.accounting:
+            tcp.append(SLURMDBD)
+    if any(n.name == node for n in site.compute):
+        tcp.append(SLURMD)
+    if any(s.kind == "nfs" and s.server == node for s in site.spec.storage):
+        tcp.append(NFS)
+    return Ports(_sources(site), tuple(sorted(tcp)), udp)
+
+
+def _sources(site: Site) -> tuple[str, ...]:
+    """The cluster's own addresses, and no other one."""
+    return exactly(_ip(site, n) for n in site.names)
+
+
+def _ip(site: Site, node: str) -> str:
+    """The node's IPv4 address; where the file names it otherwise, the one it has."""
+    declared = site.addresses[node]
+    try:
+        return str(ipaddress.IPv4Address(declared))
+    except ValueError:
+        return site.facts[node].address or declared

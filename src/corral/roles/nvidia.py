@@ -1,0 +1,344 @@
+"""The NVIDIA driver: which packages a machine gets, from what it is. Pure.
+
+One rolling stage does all of it, so that a node is drained once: sources, headers, driver, fabric
+manager, toolkit, hold, reboot; its gate is ``nvidia-smi`` with as many GPUs as declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.hosts.facts import Facts
+from corral.hosts.quote import sh
+from corral.roles.machine import real
+from corral.roles.site import Site
+from corral.spec.models import Nvidia
+from corral.spec.nodes import Node
+from corral.state.base import Gate, Impact, Resource, Roll, StageWanted, Wanted
+from corral.state.files import File
+from corral.state.holds import Holds
+from corral.state.nvidia import Components, FabricManager, Headers, Keyring
+from corral.state.packages import Packages
+from corral.state.reboot import Reboot
+from corral.state.service import Service
+
+TURING: Final = 0x1E00
+BLACKWELL: Final = 0x2900
+"""PCI device ids from which on a GPU is of that generation; NVIDIA numbers them in order (pci.ids:
+V100 up to 1DF5, TITAN RTX 1E02, AD107 up to 28F8, GB100 from 2900, RTX 5090 2B85)."""
+SWITCHES: Final = frozenset({"1af1", "22a3"})
+"""PCI device ids of NVSwitches: HGX A100, HGX H100 and H200 (pci.ids)."""
+SUBNET: Final = frozenset({"2901", "3182"})
+"""HGX B200 and B300: their NVLink fabric also needs NVIDIA's subnet manager."""
+
+AUTO: Final = "580-server"
+"""Branch of ``auto``: the last one that knows GPUs before Turing, new enough for Blackwell, in the
+archives of all three Ubuntu releases, with a fabric manager of its version (seen November 2026)."""
+BLACKWELL_BRANCH: Final = 570
+DEBIAN: Final[Mapping[str, int]] = MappingProxyType({"12": 535, "13": 550})
+"""The one branch each Debian release has."""
+
+MODPROBE: Final = "/etc/modprobe.d/corral-nvidia.conf"
+PERSISTENCED: Final = "/etc/systemd/system/nvidia-persistenced.service.d/corral.conf"
+HELD: Final = ("nvidia-*", "libnvidia-*", "linux-modules-nvidia-*", "xserver-xorg-video-nvidia-*",
+               "libcuda1", "cuda-drivers*")  # fmt: skip
+HELD_KERNELS: Final = ("linux-image-*", "linux-headers-*", "linux-generic*")
+GATE_S: Final = 120.0
+FABRIC_S: Final = 900.0
+"""The fabric of a big machine trains for minutes (aws-parallelcluster#6571 waits 900 s)."""
+
+_MODPROBE_TEXT: Final = """\
+# Written by Corral: nouveau holds the GPU where it comes first.
+blacklist nouveau
+options nouveau modeset=0
+"""
+# Before 560 the open module takes workstation GPUs only when it is told to (README, open modules);
+# newer ones know no such option and say so in the log, no more.
+_UNSUPPORTED: Final = "options nvidia NVreg_OpenRmEnableUnsupportedGpus=1\n"
+
+# Ubuntu says --no-persistence-mode and StopWhenUnneeded (580.178.04 of 22.04 and 24.04): each
+# job would then initialise the GPU anew.
+_PERSISTENCED_TEXT: Final = """\
+# Written by Corral: GPUs stay initialised between jobs, and their device files stay.
+[Unit]
+StopWhenUnneeded=no
+
+[Service]
+ExecStart=
+ExecStart=/usr/bin/nvidia-persistenced --user {user} --persistence-mode --verbose
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What one machine gets.
+
+    Attributes:
+        branch: driver branch, such as 580.
+        server: Ubuntu's data-centre flavour.
+        opened: the open kernel module.
+        switched: the machine has NVSwitches.
+        signed: Secure Boot is on: the module must come signed.
+        desktop: it also draws.
+    """
+
+    branch: int
+    server: bool
+    opened: bool
+    switched: bool
+    signed: bool
+    desktop: bool
+
+    @property
+    def flavour(self) -> str:
+        """As Ubuntu names it: ``580-server-open``."""
+        return f"{self.branch}{'-server' if self.server else ''}{'-open' if self.opened else ''}"
+
+
+def nodes(site: Site) -> tuple[Node, ...]:
+    """Nodes that get a driver: real machines whose group declares GPUs."""
+    nvidia = site.spec.software.nvidia
+    if nvidia is None or nvidia.driver == "none":
+        return ()
+    return tuple(n for n in real(site) if n.group.gpu)
+
+
+def stages(site: Site) -> tuple[StageWanted, ...]:
+    """The one rolling stage of drivers and reboots; none where nothing is to be driven or rebooted.
+
+    Raises:
+        CorralError: NOT_GOOD, a machine cannot get the declared driver.
+    """
+    software = site.spec.software
+    driven = nodes(site)
+    rebooted = real(site) if software.reboot == "required" else driven
+    if not rebooted:
+        return ()
+    groups: dict[tuple[Resource, ...], list[str]] = {}
+    for node in rebooted:
+        mine = _driver(site, node) if node in driven else ()
+        groups.setdefault((*mine, *_reboot(site, mine)), []).append(node.name)
+    title = "NVIDIA driver and reboots" if driven else "reboots"
+    return (
+        StageWanted(
+            "drivers" if driven else "reboots",
+            f"{title}, nodes drained in turn",
+            tuple(Wanted(tuple(names), resources) for resources, names in groups.items()),
+            tuple(gate for node in driven for gate in _gates(site, node)),
+            Roll(
+                site.controller,
+                "reboot for its driver" if driven else "reboot",
+                software.at_once,
+                software.drain_minutes * 60.0,
+            ),
+        ),
+    )
+
+
+def running(site: Site) -> tuple[StageWanted, ...]:
+    """What runs before slurmd: persistence daemon, fabric manager."""
+    groups: dict[tuple[Resource, ...], list[str]] = {}
+    for node in nodes(site):
+        groups.setdefault(_services(site, node), []).append(node.name)
+    if not groups:
+        return ()
+    wanted = tuple(Wanted(tuple(names), found) for found, names in groups.items())
+    return (StageWanted("gpus", "services of the NVIDIA driver", wanted),)
+
+
+def _services(site: Site, node: Node) -> tuple[Resource, ...]:
+    inputs = (PERSISTENCED,) if _drop_in(site) else ()
+    found: list[Resource] = [Service("nvidia-persistenced", inputs, impact=Impact.NONE)]
+    if choose(site, node).switched:
+        found.append(Service("nvidia-fabricmanager", impact=Impact.DRAIN))
+    return tuple(found)
+
+
+def choose(site: Site, node: Node) -> Choice:
+    """The driver that fits the machine's GPUs.
+
+    Raises:
+        CorralError: NOT_GOOD, none does, or not the declared one.
+    """
+    facts = site.facts[node.name]
+    nvidia = site.spec.software.nvidia or Nvidia()
+    gpus = [int(i, 16) for i in facts.nvidia_pci if i not in SWITCHES]
+    switched = any(i in SWITCHES for i in facts.nvidia_pci)
+    old, new = any(g < TURING for g in gpus), any(g >= BLACKWELL for g in gpus)
+    name = nvidia.driver
+    if name == "auto":
+        name = AUTO if old else f"{AUTO}-open"
+    desktop = site.spec.software.desktop != "none" and node.name == site.controller
+    branch = int(name[:3])
+    if facts.os_id == "debian" and nvidia.source == "distribution":
+        branch = DEBIAN.get(facts.os_version, branch)
+    choice = Choice(branch, "-server" in name, name.endswith("-open"), switched, facts.secure_boot,
+                    desktop)  # fmt: skip
+    _refuse(node.name, facts, nvidia, choice, old=old, new=new)
+    return choice
+
+
+def _refuse(
+    node: str, facts: Facts, nvidia: Nvidia, choice: Choice, *, old: bool, new: bool
+) -> None:
+    distribution = nvidia.source == "distribution"
+    declared = nvidia.driver[:3]
+    cases = (
+        (old and new, "GPUs before Turing and Blackwell ones need unlike kernel modules",
+         "take one of them out, or declare driver: none and install it by hand"),
+        (new and not choice.opened, "its GPU (Blackwell) runs with the open kernel module only",
+         f"write driver: {choice.branch}-open"),
+        (old and choice.opened, "its GPU is older than Turing: the open kernel module does not "
+         "know it", f"write driver: {choice.branch}"),
+        (new and choice.branch < BLACKWELL_BRANCH,
+         f"branch {choice.branch} does not know its GPU (Blackwell)",
+         f"{facts.os_id} {facts.os_version} has no newer one: write source: vendor"
+         if distribution and facts.os_id == "debian" else "write driver: 580-open"),
+        (distribution and facts.os_id == "debian" and declared.isdigit()
+         and declared != str(choice.branch),
+         f"Debian {facts.os_version} has driver {choice.branch}, not {declared}",
+         "write driver: auto, or source: vendor"),
+        (distribution and choice.switched and facts.os_id == "debian",
+         "it has NVSwitches, and Debian has no fabric manager", "write source: vendor"),
+        (distribution and choice.switched and not choice.server,
+         "it has NVSwitches, and Ubuntu's fabric manager follows the -server drivers",
+         f"write driver: {choice.branch}-server-open"),
+        (bool(SUBNET.intersection(facts.nvidia_pci)),
+         "its NVLink fabric needs a subnet manager that Corral does not install",
+         "install driver, fabric manager and nvlsm by NVIDIA's guide, and write driver: none"),
+        (choice.signed and not (distribution and facts.os_id == "ubuntu"),
+         "Secure Boot is on: a module that is built on the machine is not loaded",
+         "switch Secure Boot off in the firmware, or enrol dkms's key at the console "
+         "(mokutil --import) and declare driver: none"),
+    )  # fmt: skip
+    for wrong, what, hint in cases:
+        if wrong:
+            raise CorralError(Code.NOT_GOOD, what, node=node, hint=hint)
+
+
+def _driver(site: Site, node: Node) -> tuple[Resource, ...]:
+    nvidia = site.spec.software.nvidia or Nvidia()
+    facts = site.facts[node.name]
+    choice = choose(site, node)
+    text = _MODPROBE_TEXT
+    if choice.opened and choice.branch < 560:  # noqa: PLR2004  # see _UNSUPPORTED
+        text += _UNSUPPORTED
+    found: list[Resource] = [*_source(nvidia, facts, choice)]
+    if not choice.signed:
+        found.append(Headers())
+    found += [
+        File(MODPROBE, text),
+        Packages("nvidia", _packages(nvidia, facts, choice), Impact.DRAIN),
+    ]
+    if choice.switched:
+        found.append(FabricManager(_fabric_manager(nvidia, facts, choice), ("packages:nvidia",)))
+    if nvidia.cuda != "none":
+        found.append(Packages("cuda", (_toolkit(nvidia.cuda),)))
+    if _drop_in(site):
+        user = "nvpd" if facts.os_id == "debian" else "nvidia-persistenced"
+        found.append(File(PERSISTENCED, _PERSISTENCED_TEXT.format(user=user)))
+    if site.spec.software.hold:
+        patterns = (*HELD, *HELD_KERNELS) if choice.signed else HELD
+        after = ("packages:nvidia", "packages:fabric-manager", "packages:cuda")
+        found.append(Holds("nvidia", patterns, after))
+    return tuple(found)
+
+
+def _source(nvidia: Nvidia, facts: Facts, choice: Choice) -> tuple[Resource, ...]:
+    if nvidia.source == "vendor":
+        pin = Packages("nvidia-pin", (f"nvidia-driver-pinning-{choice.branch}",))
+        return (Keyring(nvidia.vendor_repo or "", nvidia.vendor_sha256 or ""), pin)
+    first = _packages(nvidia, facts, choice)[0]
+    if facts.os_id == "debian":
+        return (Components(first, ("contrib", "non-free", "non-free-firmware")),)
+    return (Components(first, ("restricted", "multiverse")),)
+
+
+def _packages(nvidia: Nvidia, facts: Facts, choice: Choice) -> tuple[str, ...]:
+    """The driver's packages by system and source; the first one tells whether apt offers it."""
+    if nvidia.source == "vendor":
+        return ("nvidia-open" if choice.opened else "cuda-drivers",)
+    if facts.os_id == "debian":
+        kernel = "nvidia-open-kernel-dkms" if choice.opened else "nvidia-kernel-dkms"
+        more = ("nvidia-driver",) if choice.desktop else ("libcuda1",)
+        return (kernel, "nvidia-smi", "nvidia-persistenced", *more)
+    if facts.os_id != "ubuntu":
+        raise CorralError(
+            Code.NOT_GOOD,
+            f"no packages of the NVIDIA driver are known for {facts.os_id}",
+            node=facts.node,
+            hint="install it by hand and write driver: none",
+        )
+    name = choice.flavour
+    user = name.removesuffix("-open")
+    if choice.signed:
+        found = (f"linux-modules-nvidia-{name}-{facts.kernel}", f"nvidia-headless-no-dkms-{name}")
+    else:
+        found = (f"nvidia-headless-{name}",)
+    draws = (f"libnvidia-gl-{user}", f"xserver-xorg-video-nvidia-{user}") if choice.desktop else ()
+    return (*found, f"nvidia-utils-{user}", *draws)
+
+
+def _fabric_manager(nvidia: Nvidia, facts: Facts, choice: Choice) -> str:
+    """Its package; from branch 590 on, and on Debian, the vendor's has no branch in its name."""
+    if nvidia.source == "vendor" and (facts.os_id == "debian" or choice.branch >= 590):  # noqa: PLR2004
+        return "nvidia-fabricmanager"
+    return f"nvidia-fabricmanager-{choice.branch}"
+
+
+def _toolkit(cuda: str) -> str:
+    if cuda == "distribution":
+        return "nvidia-cuda-toolkit"
+    return f"cuda-toolkit-{cuda.replace('.', '-')}"
+
+
+def _drop_in(site: Site) -> bool:
+    """True where the unit's program and user are known: the distributions' own packages."""
+    nvidia = site.spec.software.nvidia
+    return nvidia is not None and nvidia.source == "distribution"
+
+
+def _reboot(site: Site, mine: tuple[Resource, ...]) -> tuple[Resource, ...]:
+    how = site.spec.software.reboot
+    if how == "never":
+        return ()
+    after = ("packages:nvidia", f"file:{MODPROBE}") if mine else ()
+    return (Reboot(required=how == "required", driver=bool(mine), after=after),)
+
+
+def _gates(site: Site, node: Node) -> tuple[Gate, ...]:
+    count = node.group.gpu.count if node.group.gpu else 0
+    if site.spec.software.reboot == "never":
+        return ()
+    gates = [
+        Gate(
+            f"nvidia-smi finds {count} GPU{'s' if count > 1 else ''}",
+            node.name,
+            sh(
+                'out=$(timeout 30 nvidia-smi -L) || {{ echo "$out"; exit 1; }}; '
+                'n=$(echo "$out" | grep -c "^GPU "); echo "$n GPUs"; [ "$n" -eq {count} ]',
+                count=count,
+            ),
+            GATE_S,
+            "read: dmesg | grep -iE 'nvrm|nouveau'; dkms status. An RTX 50 needs the open module; "
+            "its board Above 4G Decoding",
+            sh("dkms status; dmesg | grep -iE 'nvrm|nvidia' | tail -n 15"),
+        )
+    ]
+    if choose(site, node).switched:
+        gates.append(
+            Gate(
+                "the NVSwitch fabric is up",
+                node.name,
+                sh("systemctl is-active -q nvidia-fabricmanager && "
+                   "! nvidia-smi -q | grep -A1 '^ *Fabric' | grep -q 'In Progress'"),
+                FABRIC_S,
+                "its version must be the driver's: dpkg -l 'nvidia-fabricmanager*'",
+                sh("journalctl --no-pager -o cat -n 15 -u nvidia-fabricmanager"),
+            )
+        )  # fmt: skip
+    return tuple(gates)

@@ -1,0 +1,226 @@
+"""The cluster's ports in a firewall that is on, open for the cluster's own addresses. Pure.
+
+A small script on the machine adds and removes the rules, and a unit runs it: so they come back
+after a boot or a restart of nftables, and stopping the unit takes all of them back (F18). A
+firewall is never switched on or off.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from corral.hosts.quote import Script, sh
+from corral.state.base import Change, Context, Resource, Seen
+from corral.state.files import File
+from corral.state.service import Service
+
+Kind = Literal["ufw", "nftables"]
+
+PROGRAM: Final = "/usr/local/sbin/corral-firewall"
+UNIT: Final = "/etc/systemd/system/corral-firewall.service"
+
+UNIT_TEXT: Final = f"""\
+# Written by Corral: the cluster's ports, open towards its own addresses.
+[Unit]
+Description=Ports of the Corral cluster in the firewall
+After=ufw.service nftables.service network-pre.target
+PartOf=nftables.service
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart={PROGRAM}
+ExecStop={PROGRAM} remove
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+# user.rules holds one line "### tuple ### allow tcp PORTS 0.0.0.0/0 any SOURCE in comment=HEX" per
+# rule: so what is there is read without ufw's half second per call.
+_UFW: Final = """\
+#!/bin/sh
+# Written by Corral. Without an argument: the cluster's ports are open; remove: no rule of its.
+there() {{ # lines: protocol ports source
+  sed -n 's/^### tuple ### allow \\(.*\\) in comment=636f7272616c$/\\1/p' /etc/ufw/user.rules |
+    while read -r proto ports _ _ source; do echo "$proto $ports $source"; done | sort -u
+}}
+wanted() {{
+  [ "$1" != remove ] || return 0
+  for source in {sources}; do
+    for ports in {tcp}; do echo "tcp $ports $source"; done
+    for ports in {udp}; do echo "udp $ports $source"; done
+  done | sort -u
+}}
+t=$(mktemp -d) || exit 1
+trap 'rm -rf "$t"' EXIT
+there > "$t/there"; wanted "$1" > "$t/wanted"
+if [ "$1" = check ]; then cmp -s "$t/there" "$t/wanted" && echo open || echo closed; exit; fi
+comm -23 "$t/there" "$t/wanted" | while read -r proto ports source; do
+  ufw delete allow proto "$proto" from "$source" to any port "$ports" || exit 1
+done && comm -13 "$t/there" "$t/wanted" | while read -r proto ports source; do
+  ufw allow proto "$proto" from "$source" to any port "$ports" comment corral || exit 1
+done
+"""
+
+# A packet passes when no chain of the hook drops it: an accept in a table of our own would not help
+# (nft(8), verdicts). So the rules go first in every input chain that filters, tagged by a comment.
+_NFT: Final = """\
+#!/bin/sh
+# Written by Corral. Without an argument: the cluster's ports are open; remove: no rule of its.
+tag={tag}
+chains() {{ # lines: family table chain, of what filters incoming packets; then ours with handle
+  nft -a list ruleset | awk '
+    $1 == "table" {{ family = $2; table = $3 }}
+    $1 == "chain" {{ chain = $2 }}
+    /type filter hook input / && (family == "inet" || family == "ip") {{
+      print "chain", family, table, chain }}
+    /comment "corral-[0-9a-f]*"/ {{
+      match($0, /corral-[0-9a-f]*/)
+      print "rule", family, table, chain, $NF, substr($0, RSTART, RLENGTH) }}'
+}}
+rule() {{ echo "insert rule $1 $2 dport {{ $3 }} counter accept comment \\"$tag\\""; }}
+found=$(chains)
+if [ "$1" = check ]; then
+  printf '%s\\n' "$found" | awk -v tag="$tag" -v each={each} '
+    $1 == "chain" {{ chains++ }}
+    $1 == "rule" {{ if ($6 == tag) good++; else old++ }}
+    END {{ if (good == chains * each && !old) print "open"; else print "closed" }}'
+  exit
+fi
+printf '%s\\n' "$found" | while read -r what family table chain handle _; do
+  if [ "$what" = rule ]; then echo "delete rule $family $table $chain handle $handle"
+  elif [ "$what" = chain ] && [ "$1" != remove ]; then
+    into="$family $table $chain ip saddr {{ "{sources}" }}"
+    for ports in {tcp}; do rule "$into" tcp "$ports"; done
+    for ports in {udp}; do rule "$into" udp "$ports"; done
+  fi
+done | nft -f -
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What is open on a machine, and for whom.
+
+    Attributes:
+        sources: IPv4 addresses or networks that may come in.
+        tcp: ports or (first, last) ranges.
+        udp: as ``tcp``.
+    """
+
+    sources: tuple[str, ...]
+    tcp: tuple[tuple[int, int], ...]
+    udp: tuple[tuple[int, int], ...] = ()
+
+    def text(self, kind: Kind) -> str:
+        """The machine's program for its kind of firewall."""
+        return _ufw(self) if kind == "ufw" else _nft(self)
+
+
+def exactly(addresses: Iterable[str]) -> tuple[str, ...]:
+    """The addresses as the fewest networks that hold them and no other; /32 is left out."""
+    found = ipaddress.collapse_addresses(ipaddress.IPv4Network(a) for a in addresses)
+    return tuple(str(n).removesuffix("/32") for n in found)
+
+
+def opened(kind: Kind, ports: Ports) -> tuple[Resource, ...]:
+    """All that keeps a machine's ports open."""
+    return (
+        File(PROGRAM, ports.text(kind), mode="755"),
+        File(UNIT, UNIT_TEXT),
+        Service("corral-firewall", (PROGRAM, UNIT)),
+        Open(kind),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """The rules are in the firewall now, and no older ones of Corral's."""
+
+    kind: Kind
+
+    @property
+    def id(self) -> str:
+        """``ports``."""
+        return "ports"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """The service that opens them."""
+        return ("service:corral-firewall",)
+
+    def probe(self) -> Script:
+        """One word: open, closed, or nothing while the program is missing."""
+        return sh("[ ! -x {program} ] || {program} check", program=PROGRAM)
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Open them again when somebody has taken the rules away."""
+        if seen.text == "open" or self.watches[0] in context.changed:
+            return None
+        return Change(
+            self.id,
+            f"open the cluster's ports in {self.kind}",
+            seen.text,
+            "open",
+            sh("{program}", program=PROGRAM),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """No rule of Corral's: where no firewall is on, or the file says to leave it alone."""
+
+    @property
+    def id(self) -> str:
+        """``ports``."""
+        return "ports"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def probe(self) -> Script:
+        """Whether the program is there."""
+        return sh("[ ! -e {program} ] || echo there", program=PROGRAM)
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Take the rules back, then the program."""
+        if not seen.text:
+            return None
+        return Change(
+            self.id,
+            "take the cluster's ports out of the firewall",
+            seen.text,
+            "",
+            sh(
+                "{program} remove; systemctl disable -q --now corral-firewall.service 2>/dev/null; "
+                "rm -f {unit} && systemctl daemon-reload && rm -f {program}",
+                program=PROGRAM,
+                unit=UNIT,
+            ),
+        )
+
+
+def _ranges(ports: tuple[tuple[int, int], ...], dash: str) -> tuple[str, ...]:
+    """One word with all ports, or none."""
+    found = ",".join(str(a) if a == b else f"{a}{dash}{b}" for a, b in sorted(ports))
+    return (found,) if found else ()
+
+
+def _ufw(ports: Ports) -> str:
+    tcp, udp = _ranges(ports.tcp, ":"), _ranges(ports.udp, ":")
+    return str(sh(_UFW, sources=ports.sources, tcp=tcp, udp=udp))
+
+
+def _nft(ports: Ports) -> str:
+    tcp, udp = _ranges(ports.tcp, "-"), _ranges(ports.udp, "-")
+    digest = hashlib.sha256(repr(ports).encode()).hexdigest()[:12]
+    each = len(tcp) + len(udp)
+    sources = ",".join(ports.sources)
+    return str(sh(_NFT, tag=f"corral-{digest}", each=each, sources=sources, tcp=tcp, udp=udp))

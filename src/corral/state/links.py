@@ -1,0 +1,60 @@
+"""Symbolic links; a link to /dev/null in /etc/systemd/system masks a unit. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from corral.hosts.quote import Script, sh
+from corral.state.base import Change, Context, Seen
+
+UNITS = "/etc/systemd/system"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A symbolic link.
+
+    Attributes:
+        path: absolute path of the link.
+        target: what it points to.
+        why: said in the plan.
+    """
+
+    path: str
+    target: str
+    why: str = ""
+
+    @property
+    def id(self) -> str:
+        """``file:<path>``."""
+        return f"file:{self.path}"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def probe(self) -> Script:
+        """Where it points to; ``other`` for something that is no link."""
+        return sh(
+            "if [ -L {path} ]; then readlink {path}; elif [ -e {path} ]; then echo other; "
+            "else echo absent; fi",
+            path=self.path,
+        )
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Compare the target."""
+        if seen.text == self.target:
+            return None
+        script = sh("ln -sfn {target} {path}", target=self.target, path=self.path)
+        if self.path.startswith(f"{UNITS}/"):
+            # Without a reload systemd goes on with the unit it knows (systemctl(1), daemon-reload).
+            script = sh("{script} && systemctl daemon-reload", script=script)
+        before = "" if seen.text == "absent" else seen.text
+        summary = self.why or f"link {self.path} to {self.target}"
+        return Change(self.id, summary, before, self.target, script)
+
+
+def masked(unit: str, why: str) -> Link:
+    """A unit that nothing can start any more, as ``systemctl mask`` makes it."""
+    return Link(f"{UNITS}/{unit}", "/dev/null", why)

@@ -1,0 +1,81 @@
+"""A machine that must boot anew before it is what its packages say. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from corral.hosts.quote import Script, sh
+from corral.state.base import Change, Context, Impact, Seen
+
+
+@dataclass(frozen=True, slots=True)
+class Reboot:
+    """No reboot is due.
+
+    Only a rolling stage may hold it: that one drains the node and waits until it is back.
+
+    Attributes:
+        required: also when the machine's packages ask for one (/run/reboot-required).
+        driver: also when another NVIDIA driver is loaded than the one whose libraries are
+            installed (F24), or nouveau in its place.
+        after: ids of resources whose change asks for one.
+    """
+
+    required: bool = False
+    driver: bool = False
+    after: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """``reboot``."""
+        return "reboot"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """What needs one when it changes."""
+        return self.after
+
+    def probe(self) -> Script:
+        """Why a reboot is due, a word each; nothing when none is."""
+        required = sh("[ ! -e /run/reboot-required ] || echo required")
+        # The library's file name is the installed version, whatever flavour of packages brought it.
+        driver = sh(
+            "i=$(readlink -f /usr/lib/*-linux-gnu/libnvidia-ml.so.1 | head -n 1); "
+            'i=${{i##*.so.}}; case "$i" in [0-9]*.*) '
+            "l=$(cat /sys/module/nvidia/version) || l=none; "
+            '[ "$i" = "$l" ] || echo "driver:$l:$i"; '
+            "[ ! -d /sys/module/nouveau ] || echo nouveau;; esac"
+        )
+        return sh(
+            "{required}; {driver}",
+            required=required if self.required else sh(":"),
+            driver=driver if self.driver else sh(":"),
+        )
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """A reboot when one is due, or when a change of this plan needs one."""
+        why = [_words(word) for word in seen.text.split()]
+        why += [w.partition(":")[2] for w in self.after if w in context.changed]
+        if not why:
+            return None
+        return Change(
+            self.id,
+            f"reboot ({', '.join(why)})",
+            seen.text,
+            "",
+            # Two seconds later and by systemd, so that this script ends and says so first.
+            sh(
+                "systemd-run --quiet --on-active=2s --timer-property=AccuracySec=100ms "
+                "systemctl reboot"
+            ),
+            Impact.REBOOT,
+        )
+
+
+def _words(word: str) -> str:
+    if word == "required":
+        return "its packages ask for one"
+    if word == "nouveau":
+        return "nouveau is loaded"
+    _, loaded, installed = word.split(":", 2)
+    return f"NVIDIA driver {installed} is installed, {loaded} is loaded"
