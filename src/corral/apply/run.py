@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from corral.apply.observe import raise_all
+from corral.apply.roll import Rolling
 from corral.apply.script import Progress, gate_script, stage_script
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
@@ -15,7 +17,8 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
 from corral.hosts.transport import check
 from corral.plan.model import Plan, Stage
-from corral.state.base import NOTHING, Change, Gate
+from corral.spec.nodes import fold
+from corral.state.base import HERE, NOTHING, Change, Gate, Roll, SecretRef
 
 STAGE_TIMEOUT = 1800.0
 """Seconds a node may take for its share of one stage; installing packages is the longest."""
@@ -36,6 +39,27 @@ def require_fresh(plan: Plan, spec_digest: str, observed_digest: str) -> None:
     raise CorralError(Code.STALE_PLAN, what, hint="make it anew with: corral plan FILE")
 
 
+def require_allowed(plan: Plan) -> None:
+    """Refuse a plan with a change that Corral will not make, before any other is made.
+
+    Raises:
+        CorralError: NOT_GOOD, with all such changes and their nodes.
+    """
+    refused = [entry for stage in plan.stages for entry in stage.changes if entry.change.refuses]
+    if not refused:
+        return
+    first = refused[0]
+    told = [f"{fold(list(entry.nodes))}: {entry.change.refuses}" for entry in refused]
+    raise CorralError(
+        Code.NOT_GOOD,
+        f"{told[0]}" + (f" (and {len(told) - 1} more)" if told[1:] else ""),
+        node=first.nodes[0] if len(first.nodes) == 1 and not told[1:] else "",
+        command=first.change.resource,
+        tail="\n".join(told),
+        hint="nothing was changed; mend this on the machines or in the file, then run it again",
+    )
+
+
 async def run_stages(plan: Plan, fleet: Fleet, emit: Emit) -> None:
     """Do all stages of a plan.
 
@@ -43,28 +67,45 @@ async def run_stages(plan: Plan, fleet: Fleet, emit: Emit) -> None:
         CorralError, NodesFailedError: COMMAND_FAILED, GATE_FAILED or what a transport raises. What
             was done stays done and is journalled; planning again and applying goes on from there.
     """
+    require_allowed(plan)
     for stage in plan.stages:
         await _run_stage(stage, fleet, emit)
 
 
 async def _run_stage(stage: Stage, fleet: Fleet, emit: Emit) -> None:
     begin = time.monotonic()
-    by_node: dict[str, list[Change]] = {}
-    for entry in stage.changes:
-        for node in entry.nodes:
-            by_node.setdefault(node, []).append(entry.change)
+    by_node = stage.by_node()
     emit(Event(Kind.STAGE_STARTED, stage.name, message=stage.title, total=len(by_node)))
     try:
-        answers = await asyncio.gather(
-            *(_run_node(stage, node, changes, fleet, emit) for node, changes in by_node.items()),
-            return_exceptions=True,
-        )
-        raise_all(_errors(answers), f"stage {stage.name}")
-        await asyncio.gather(*(_wait(gate, fleet, emit) for gate in stage.gates))
+        if stage.roll is None:
+            await _all_nodes(stage, by_node, fleet, emit)
+        else:
+            await _in_turn(stage, stage.roll, fleet, emit)
     except CorralError as error:
         emit(Event(Kind.STAGE_FAILED, stage.name, error.node, str(error), time.monotonic() - begin))
         raise
     emit(Event(Kind.STAGE_DONE, stage.name, seconds=time.monotonic() - begin, total=len(by_node)))
+
+
+async def _all_nodes(
+    stage: Stage, by_node: Mapping[str, Sequence[Change]], fleet: Fleet, emit: Emit
+) -> None:
+    answers = await asyncio.gather(
+        *(_run_node(stage, node, changes, fleet, emit) for node, changes in by_node.items()),
+        return_exceptions=True,
+    )
+    raise_all(_errors(answers), f"stage {stage.name}")
+    await asyncio.gather(*(_wait(gate, fleet, emit) for gate in stage.gates))
+
+
+async def _in_turn(stage: Stage, roll: Roll, fleet: Fleet, emit: Emit) -> None:
+    async def work(node: str, changes: Sequence[Change]) -> None:
+        await _run_node(stage, node, changes, fleet, emit)
+
+    async def gate(gate: Gate) -> None:
+        await _wait(gate, fleet, emit)
+
+    await Rolling(stage, roll, fleet, emit, work=work, gate=gate).run()
 
 
 def _errors(answers: Sequence[BaseException | None]) -> list[CorralError]:
@@ -86,7 +127,7 @@ async def _run_node(
     try:
         result = await fleet.run(
             node,
-            stage_script(changes),
+            stage_script(changes, fleet.cluster),
             stdin=await _secrets(changes, fleet),
             timeout=STAGE_TIMEOUT,
             on_line=progress.line,
@@ -102,17 +143,33 @@ async def _secrets(changes: Sequence[Change], fleet: Fleet) -> bytes:
     """The secrets the changes ask for, framed for the script's stdin; they go nowhere else."""
     parts: list[bytes] = []
     for ref in (ref for change in changes for ref in change.secrets):
-        # base64, because a transport gives text; decoded here so that the node gets the bytes.
-        script = sh("base64 -w0 < {path}", path=ref.path)
-        result = check(await fleet.run(ref.node, script), f"reading {ref.name}")
-        secret = base64.b64decode(result.stdout.strip(), validate=True)
-        parts.append(b"%d\n%b" % (len(secret), secret))
+        data = await (_own_file(ref) if ref.node == HERE else _secret(ref, fleet))
+        parts.append(b"%d\n%b" % (len(data), data))
     return b"".join(parts)
+
+
+async def _secret(ref: SecretRef, fleet: Fleet) -> bytes:
+    # base64, because a transport gives text; decoded here so that the node gets the bytes.
+    script = sh("base64 -w0 < {path}", path=ref.path)
+    result = check(await fleet.run(ref.node, script), f"reading {ref.name}")
+    return base64.b64decode(result.stdout.strip(), validate=True)
+
+
+async def _own_file(ref: SecretRef) -> bytes:
+    try:
+        return await asyncio.to_thread(Path(ref.path).read_bytes)
+    except OSError as error:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"{ref.path} cannot be read: {error.strerror}",
+            hint="make the plan anew with: corral plan FILE",
+        ) from error
 
 
 async def _wait(gate: Gate, fleet: Fleet, emit: Emit) -> None:
     begin = time.monotonic()
-    result = await fleet.run(gate.node, gate_script(gate), timeout=gate.timeout + 30)
+    run = fleet.run_alone if gate.alone else fleet.run
+    result = await run(gate.node, gate_script(gate), timeout=gate.timeout + 30)
     if result.ok:
         emit(Event(Kind.NOTE, "gate", gate.node, gate.name, round(time.monotonic() - begin, 3)))
         return

@@ -11,31 +11,42 @@ from corral.events import Emit, Event, Kind
 from corral.hosts.quote import Script, join, sh
 from corral.hosts.transport import Result
 from corral.state.base import Change, Gate
+from corral.state.ledger import FUNCTIONS, keeping, kept
 
 MARK: Final = "@@corral-change"
 LOCKED: Final = 75
+FOREIGN: Final = 76
 LOCK_WAIT: Final = 60
 """Seconds to wait for a script that an interrupted corral left running on the node: it stops by
 itself at its next progress line, since nobody reads it any more."""
 
 
-def stage_script(changes: Sequence[Change]) -> Script:
+def stage_script(changes: Sequence[Change], cluster: str) -> Script:
     """All changes in order under the node's lock; stops at the first that fails.
 
     Each change runs in its own subshell, without the lock's descriptor (a daemon it starts must not
-    hold the lock) and without stdin unless it takes secrets from there.
+    hold the lock) and without stdin unless it takes secrets from there. Before each, the machine's
+    ledger keeps what is there (``state.ledger``); a machine of another cluster is refused.
     """
     head = sh(
-        "exec 9>/run/corral.lock; flock -w {wait} 9 || exit {locked}; umask 022; cd /",
+        "exec 9>/run/corral.lock; flock -w {wait} 9 || exit {locked}; umask 022; cd /\n"
+        "{functions}\ncorral_open {cluster} >&2 </dev/null 9>&- || exit {foreign}",
         wait=LOCK_WAIT,
         locked=LOCKED,
+        functions=FUNCTIONS,
+        cluster=cluster,
+        foreign=FOREIGN,
     )
     body = [
         sh(
-            "echo {mark} start {i}; ( {script}\n) {stdin} >&2 9>&- || "
-            "{{ s=$?; echo {mark} failed {i} $s; exit $s; }}; echo {mark} done {i}",
+            "echo {mark} start {i}; {{ {keep}; }} >&2 </dev/null 9>&- && "
+            "( {script}\n) {stdin} >&2 9>&- && {{ {kept}; }} >&2 </dev/null 9>&- || "
+            "{{ s=$?; corral_packages_close >&2; echo {mark} failed {i} $s; exit $s; }}; "
+            "echo {mark} done {i}",
             mark=Script(MARK),
             i=i,
+            keep=keeping((change.resource, *change.keeps)),
+            kept=kept((change.resource, *change.keeps)),
             script=change.script,
             stdin=Script("") if change.secrets else Script("</dev/null"),
         )
@@ -99,6 +110,15 @@ class Progress:
                 "another corral works on this node",
                 node=self._node,
                 hint="wait until it has ended, then run the same command again",
+            )
+        if result.status == FOREIGN and self._done == 0 and self._failed is None:
+            raise CorralError(
+                Code.NOT_GOOD,
+                "the machine's ledger cannot be opened",
+                node=self._node,
+                status=result.status,
+                tail=result.tail,
+                hint="a machine belongs to one cluster; give it back with: corral down CLUSTER",
             )
         failed = self._failed
         raise CorralError(

@@ -5,31 +5,38 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
+from corral.apply.giving_back import give_back, require_all
 from corral.apply.guess import guessed, remember
-from corral.apply.observe import read_facts, see
+from corral.apply.observe import Sight, read_facts, see
+from corral.apply.package_index import read_missing
+from corral.apply.slurm_source import slurm_debs
 from corral.errors import Code, CorralError
-from corral.events import Emit
+from corral.events import Emit, ignore
 from corral.hosts.facts import Facts
 from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import OpenSSH
 from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.traits import Traits
+from corral.hosts.transport import check
 from corral.plan.make import make_plan
-from corral.plan.model import MachineChange, Plan
+from corral.plan.model import OWED, MachineChange, Plan
 from corral.providers import providers_of
 from corral.providers.base import Action, MachineAction, Provider
 from corral.roles.cluster import wanted
 from corral.roles.site import Site
+from corral.slurm.packages import DebSet
 from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, nodes_of
 from corral.state.base import Seen, StageWanted
+from corral.state.members import READ_ROSTER, ROSTER, Member, forget, parse_members
 
+REMOVE = Action.REMOVE
 BOOTED = sh("command -v systemctl >/dev/null && systemctl is-system-running --wait")
 BOOT_S = 180.0
 """Seconds a machine may take from sshd's first answer until all its services are up."""
@@ -68,6 +75,7 @@ class Session:
         self._providers = {node.name: p for p in providers for node in p.nodes}
         self._actions: tuple[tuple[Provider, tuple[MachineAction, ...]], ...] = ()
         self.fleet = Fleet({})
+        self._debs: DebSet | None = None
 
     @classmethod
     async def open(cls, spec: ClusterSpec) -> Self:
@@ -95,7 +103,7 @@ class Session:
                     transports[name] = OpenSSH(name, target, control_dir=_control_dir())
         self._actions = tuple(actions)
         order = [n.name for n in nodes_of(self.spec) if n.name in transports]
-        self.fleet = Fleet({name: transports[name] for name in order})
+        self.fleet = Fleet({name: transports[name] for name in order}, cluster=self.spec.name)
 
     async def __aenter__(self) -> Self:
         return self
@@ -106,7 +114,7 @@ class Session:
     @property
     def pending(self) -> tuple[MachineAction, ...]:
         """What the providers would do before anything runs on the machines."""
-        return tuple(a for _, found in self._actions for a in found)
+        return tuple(a for _, found in self._actions for a in found if a.action is not REMOVE)
 
     def require_running(self) -> None:
         """Check that the controller runs.
@@ -127,18 +135,28 @@ class Session:
         read = await read_facts(self.fleet)
         return {n: read.get(n) or p.predict(n) for n, p in self._providers.items()}
 
+    def addresses(self) -> dict[str, str]:
+        """The address of each node on the control network, there or not."""
+        return {name: p.address(name) for name, p in self._providers.items()}
+
     def traits(self) -> dict[str, Traits]:
         """What the providers know beyond facts."""
         return {name: p.traits(name) for name, p in self._providers.items()}
 
-    async def look(self) -> Look:
+    async def look(self, emit: Emit = ignore) -> Look:
         """Read facts, compute what is wanted, probe, and compare.
 
         One round trip per machine when its facts are those of the last look, else two.
         """
-        sight = await see(self.fleet, self._stages_of, guessed(self.folder))
+        guess = guessed(self.folder)
+        source = self.spec.slurm.source
+        if self._debs is None and (source.debs or source.tarball):
+            known = guess if set(guess) >= set(self._providers) else await self.facts()
+            self._debs = await slurm_debs(self.spec, known, emit)
+        sight = await self._see(guess, emit)
         remember(self.folder, sight.facts)
         site, stages, seen = self._site(sight.facts), sight.stages, sight.seen
+        leaving = await self._leaving(seen)
         plan = make_plan(
             cluster=self.spec.name,
             spec_digest=digest(self.spec),
@@ -146,13 +164,23 @@ class Session:
             observed=seen,
             machines=[MachineChange(a.node, a.action.value, a.summary) for a in self.pending],
             absent=[n for n in self._providers if n not in self.fleet.nodes],
+            leaving=leaving,
         )
         return Look(self._actions, site, stages, seen, plan)
+
+    async def _see(self, guess: Mapping[str, Facts], emit: Emit) -> Sight:
+        try:
+            return await see(self.fleet, self._stages_of, guess)
+        except CorralError as error:
+            # A machine that has never read its package index seems to be offered no Slurm.
+            if error.code is not Code.NOT_FOUND or not await read_missing(self.fleet, emit):
+                raise
+        return await see(self.fleet, self._stages_of, {})
 
     def _site(self, read: Mapping[str, Facts]) -> Site:
         facts = {n: read.get(n) or p.predict(n) for n, p in self._providers.items()}
         addresses = {name: p.address(name) for name, p in self._providers.items()}
-        return Site(self.spec, facts, self.traits(), addresses)
+        return Site(self.spec, facts, self.traits(), addresses, self._debs)
 
     def _stages_of(self, read: Mapping[str, Facts]) -> tuple[StageWanted, ...]:
         return self._wanted(self._site(read))
@@ -169,13 +197,78 @@ class Session:
 
     async def make_machines(self, emit: Emit) -> None:
         """Let the providers do what they planned, then look again."""
-        started = [a.node for a in self.pending if a.action is not Action.REMOVE]
+        started = [a.node for a in self.pending]
         for provider, actions in self._actions:
-            await provider.apply(actions, emit)
+            await provider.apply([a for a in actions if a.action is not REMOVE], emit)
         await self.refresh()
         # A machine that still starts its services moves by itself: no plan of it would stay fresh.
         # Exit status 1 is "degraded": some unit failed, which the plan will show if it matters.
         await self.fleet.all(BOOTED, started, timeout=BOOT_S)
+
+    def strays(self, roster: str) -> dict[str, Member]:
+        """Machines on the controller's list (``state.members``) that the file names no longer."""
+        return {m.node: m for m in parse_members(roster) if m.node not in self._providers}
+
+    def fleet_of(self, strays: Mapping[str, Member]) -> Fleet:
+        """The strays as a fleet: reached as when they joined, by the keys of a declared machine."""
+        known = [n for n, p in self._providers.items() if p.name == "ssh"]
+        found: dict[str, OpenSSH] = {}
+        for name, member in strays.items() if known else ():
+            like = self._providers[known[0]].ssh_target(known[0])
+            target = replace(like, address=member.address, port=member.port, user=member.user)
+            found[name] = OpenSSH(name, target, control_dir=_control_dir())
+        return Fleet(found, cluster=self.spec.name)
+
+    @property
+    def owned(self) -> tuple[str, ...]:
+        """Nodes whose machines are the user's and are given back, not removed."""
+        return tuple(n for n, p in self._providers.items() if p.name == "ssh")
+
+    async def _leaving(self, seen: Mapping[str, Mapping[str, Seen]]) -> list[MachineChange]:
+        """What becomes of machines that the file names no longer."""
+        found = [
+            MachineChange(a.node, a.action.value, a.summary)
+            for _, actions in self._actions
+            for a in actions
+            if a.action is REMOVE
+        ]
+        roster = seen.get(self.controller, {}).get("members")
+        strays = self.strays(roster.text) if roster else {}
+        answers = await self.fleet_of(strays).all(sh(":"), timeout=20) if strays else {}
+        for name, member in strays.items():
+            if isinstance(answers[name], CorralError):
+                text = (
+                    f"{name} ({member.address}) left and does not answer: what Corral put there is "
+                    f"still on it; when it answers, this gives it back; if it is gone for good, "
+                    f"take its line out of {ROSTER} on {self.controller}"
+                )
+                found.append(MachineChange(name, OWED, text))
+            else:
+                text = f"{name} ({member.address}) is given back as it was before Corral"
+                found.append(MachineChange(name, "give back", text))
+        return found
+
+    async def release(self, leaving: Sequence[MachineChange], emit: Emit) -> None:
+        """Remove, or give back, the machines that the file names no longer.
+
+        Raises:
+            CorralError: PROVIDER_FAILED, or why a machine could not be given back; those that
+                were are off the list, so the same again goes on from there.
+        """
+        for provider, actions in self._actions:
+            gone = [a for a in actions if a.action is REMOVE]
+            if gone:
+                await provider.apply(gone, emit)
+        names = [m.node for m in leaving if m.action not in (OWED, REMOVE.value)]
+        if not names:
+            return
+        roster = check(await self.fleet.run(self.controller, READ_ROSTER), "reading the list")
+        strays = {n: m for n, m in self.strays(roster.stdout).items() if n in names}
+        returns = await give_back(self.fleet_of(strays), list(strays), emit)
+        done = {r.node for r in returns if r.clean}
+        left = tuple(m for m in parse_members(roster.stdout) if m.node not in done)
+        check(await self.fleet.run(self.controller, forget(left)), "writing the list")
+        require_all(returns)
 
     async def destroy(self, emit: Emit) -> tuple[str, ...]:
         """Let the providers remove all they made.

@@ -2,28 +2,64 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from corral import api
+from corral.cli.dueview import due_lines, given_lines
 from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, YES, examples, verb_app
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Code, CorralError, Exit
+from corral.spec.models import ClusterSpec
 from corral.spec.nodes import fold, nodes_of
+
+DRY_RUN = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be given back; change nothing.")
+]
+FORCE = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Cancel jobs that run on your machines; pass over machines that do not answer.",
+    ),
+]
+PURGE = Annotated[
+    bool,
+    typer.Option(
+        "--purge",
+        help="On your machines also remove home folders of users that Corral made, folders "
+        "that are in use, and keep no dump of the accounting database.",
+    ),
+]
 
 app = verb_app()
 
 
-@app.command(epilog=examples("corral down laptop.yaml", "corral down -c lab-rehearsal --yes"))
-def down(
+@app.command(
+    epilog=examples(
+        "corral down laptop.yaml",
+        "corral down lab.yaml --dry-run",
+        "corral down -c lab-rehearsal --yes",
+    )
+)
+def down(  # noqa: PLR0917 - typer makes options of arguments
     target: TARGET = "",
     wanted: CLUSTER = "",
     yes: YES = False,
+    dry_run: DRY_RUN = False,
+    force: FORCE = False,
+    purge: PURGE = False,
     rehearse: REHEARSE = False,
     as_json: JSON = False,
 ) -> int:
     """Remove all that Corral made for a cluster.
 
     Machines that a provider made are removed with all that is on them: jobs, users' files,
-    accounting. Machines of provider ssh are yours and stay as they are. Says what is gone.
+    accounting. Machines of provider ssh are yours and are given back as they were before Corral:
+    packages, files, users, services and the host name, from a ledger that each machine keeps. It
+    is shown first, and refused while jobs run.
     """
     ui = Ui(as_json=as_json)
     if not (target or wanted):
@@ -34,19 +70,34 @@ def down(
             hint=f"name it: corral down FILE, or one of: {', '.join(api.known_clusters()) or '-'}",
         )
     spec = cluster(ui, target, wanted, rehearse=rehearse)
-    made = [node.name for node in nodes_of(spec) if node.group.provider != "ssh"]
-    if made:
-        what = f"Removes {fold(made)} of cluster {spec.name} and all that is on them. Do it?"
-    else:
-        what = f"Forgets cluster {spec.name}; its machines stay as they are. Do it?"
+    what, due = _what(ui, spec)
+    if dry_run:
+        ui.json({"cluster": spec.name, "due": due.as_dict()})
+        ui.show(what.rpartition(" Do it?")[0])
+        return Exit.GOOD
     if not yes and not ui.ask(what):
         ui.json({"cluster": spec.name, "removed": []})
         ui.note("nothing was removed")
         return Exit.NOT_GOOD
-    gone = ui.run(lambda emit: api.down(spec, emit), state="part of it may be removed already")
+    gone = ui.run(
+        lambda emit: api.down(spec, emit, purge=purge, force=force),
+        state="part of it may be removed already; the same command goes on from there",
+    )
     ui.json({"cluster": spec.name, "removed": list(gone)})
-    ui.show(*(f"removed {thing}" for thing in gone))
+    ui.show(*given_lines(gone))
     ui.show(
         f"{spec.name}: nothing is left" if gone else f"{spec.name}: there was nothing to remove"
     )
     return Exit.GOOD
+
+
+def _what(ui: Ui, spec: ClusterSpec) -> tuple[str, api.Returning]:
+    """The question, after what is due to the user's machines has been shown."""
+    made = [node.name for node in nodes_of(spec) if node.group.provider != "ssh"]
+    if made:
+        what = f"Removes {fold(made)} of cluster {spec.name} and all that is on them. Do it?"
+        return what, api.Returning(())
+    due = ui.run(lambda emit: api.due_back(spec, emit), state="nothing was changed")
+    ui.show(*due_lines(due), "")
+    nodes = fold([m.node for m in due.machines])
+    return f"Gives {nodes} of cluster {spec.name} back as they were before Corral. Do it?", due

@@ -18,6 +18,8 @@ class UserAccount:
         home: home folder, made with mode 0700 when it is under /home.
         shell: login shell.
         system: a service's user: no home is made.
+        owns: a service's folders: its files there move with it when it had another number.
+        units: services that run as it; they are stopped for that, and started by their own stage.
     """
 
     name: str
@@ -25,6 +27,8 @@ class UserAccount:
     home: str
     shell: str = "/bin/bash"
     system: bool = False
+    owns: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -56,7 +60,7 @@ class UserAccount:
         others = [n for n, ids in users.items() if ids.partition(":")[0] == number]
         others += [n for n, gid in groups.items() if gid == number]
         taken = [n for n in others if n != self.name]
-        script = self._refuse(taken[0]) if taken else self._make(bool(before), self.name in groups)
+        script = self._refuse(taken[0]) if taken else self._make(before, self.name in groups)
         impact = Impact.RESTART if before else Impact.NONE
         return Change(self.id, summary, before, wanted, script, impact)
 
@@ -67,15 +71,16 @@ class UserAccount:
             "give one of them another id",
         )
 
-    def _make(self, exists: bool, has_group: bool) -> Script:
+    def _make(self, before: str, has_group: bool) -> Script:
         group = (
             sh("groupmod -g {uid} {name}", uid=self.uid, name=self.name)
             if has_group
             else sh("groupadd -g {uid} {name}", uid=self.uid, name=self.name)
         )
-        if exists:
+        if before:
             return sh(
-                "{group} && usermod -u {uid} -g {uid} {name}",
+                "{move}{group} && usermod -u {uid} -g {uid} {name}",
+                move=self._move(*before.split(":")),
                 group=group,
                 uid=self.uid,
                 name=self.name,
@@ -89,6 +94,25 @@ class UserAccount:
             home=self.home,
             shell=self.shell,
             name=self.name,
+        )
+
+    def _move(self, uid: str, gid: str) -> Script:
+        """Give the service's files to the new number; first, so that a crash in it is seen.
+
+        usermod(8) moves a home only, and refuses while a process runs as the user.
+        """
+        if not self.owns:
+            return sh("")
+        return sh(
+            'for u in {units}; do systemctl stop "$u.service" 2>/dev/null || :; done; '
+            'for d in {owns}; do [ ! -e "$d" ] || {{ '
+            'find "$d" -xdev -uid {uid} -exec chown -h {new} {{}} + && '
+            'find "$d" -xdev -gid {gid} -exec chgrp -h {new} {{}} +; }} || exit 1; done; ',
+            units=self.units,
+            owns=self.owns,
+            uid=uid,
+            gid=gid,
+            new=self.uid,
         )
 
 

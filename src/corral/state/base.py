@@ -16,6 +16,12 @@ from corral.hosts.quote import Script
 
 NOTHING: Final = Script("")
 
+HERE: Final = ""
+"""As the node of a ``SecretRef``: a file of this machine, such as a package."""
+
+ROLL_TAG: Final = "corral: "
+"""Begins the drain reason of a node that a rolling stage drained; only such a node is resumed."""
+
 
 class Impact(IntEnum):
     """What a change does to the node's work, mildest first."""
@@ -62,6 +68,10 @@ class Change:
         script: shell that makes it so; safe to run again after a crash at any point.
         impact: what it does to the node's work.
         secrets: sent on the script's stdin in this order, each as ``<length>\n<bytes>``.
+        keeps: what else the script touches, as resource ids (``file:/etc/fstab``): the ledger
+            keeps what was there, as it does for ``resource`` (``state.ledger``).
+        refuses: why Corral will not do it, and what a person can do; a plan that holds such a
+            change is not applied at all.
     """
 
     resource: str
@@ -71,6 +81,8 @@ class Change:
     script: Script
     impact: Impact = Impact.NONE
     secrets: tuple[SecretRef, ...] = ()
+    keeps: tuple[str, ...] = ()
+    refuses: str = ""
 
 
 @dataclass(slots=True)
@@ -128,6 +140,7 @@ class Gate:
         timeout: seconds until the stage counts as failed.
         hint: likely cause and what to do when it does not come true.
         diagnose: read-only shell whose output explains the failure (status, log lines).
+        alone: it comes by a new connection that logs in by key, which is a part of what is proven.
     """
 
     name: str
@@ -136,6 +149,7 @@ class Gate:
     timeout: float = 60.0
     hint: str = ""
     diagnose: Script = NOTHING
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +161,37 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Roll:
+    """How a stage goes over its nodes: a few at a time, each without jobs while it changes.
+
+    A node that Slurm does not know yet has no jobs: all such nodes change at once. The controller's
+    turn comes last.
+
+    Attributes:
+        controller: the node where scontrol and squeue run.
+        reason: why, in a few words; Slurm shows it behind ``ROLL_TAG`` as the drain reason.
+        at_once: how many nodes change at the same time.
+        patience: seconds a drained node may wait for its jobs to end; then it is given back as it
+            was, and the stage fails.
+        boot: seconds a machine may take to come back after a change of impact reboot.
+    """
+
+    controller: str
+    reason: str
+    at_once: int = 1
+    patience: float = 3600.0
+    boot: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
 class StageWanted:
-    """One stage of a cluster's wanted state: all nodes finish it before the next one begins."""
+    """One stage of a cluster's wanted state: all nodes finish it before the next one begins.
+
+    With ``roll`` nodes are done a few at a time, and each one's gates close its own turn.
+    """
 
     name: str
     title: str
     wanted: tuple[Wanted, ...]
     gates: tuple[Gate, ...] = ()
+    roll: Roll | None = None

@@ -1,4 +1,4 @@
-"""What slurmdbd's database and Slurm's accounting hold. Pure."""
+"""What slurmdbd's database holds. Pure."""
 
 from __future__ import annotations
 
@@ -52,66 +52,4 @@ class Database:
             "",
             "ready",
             sh("mariadb -e {sql}", sql=sql),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class SlurmAccounts:
-    """The cluster, one account and its users in slurmdbd.
-
-    Attributes:
-        cluster: Slurm's ClusterName.
-        account: account all users belong to.
-        users: login names.
-    """
-
-    cluster: str
-    account: str
-    users: tuple[str, ...]
-
-    @property
-    def id(self) -> str:
-        """``slurm-accounts:<account>``."""
-        return f"slurm-accounts:{self.account}"
-
-    @property
-    def watches(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
-
-    def probe(self) -> Script:
-        """Users that have an association with the account, one a line; status not 0: no answer."""
-        return sh(
-            "timeout 10 sacctmgr -nP show assoc cluster={cluster} account={account} format=user "
-            "2>/dev/null | sort -u",
-            cluster=self.cluster,
-            account=self.account,
-        )
-
-    def diff(self, seen: Seen, context: Context) -> Change | None:
-        """Add what is missing; nothing is removed."""
-        have = set(seen.text.split())
-        missing = tuple(u for u in self.users if u not in have)
-        if not missing:
-            return None
-        return Change(
-            self.id,
-            f"Slurm account {self.account} with {', '.join(missing)}",
-            " ".join(sorted(have)),
-            " ".join(sorted(have | set(missing))),
-            # sacctmgr exits 1 with "Nothing new added" when it is there already: the test after
-            # it decides.
-            sh(
-                "{{ timeout 30 sacctmgr -i add cluster {cluster} >/dev/null 2>&1 || :; }}; "
-                "{{ timeout 30 sacctmgr -i add account {account} cluster={cluster} "
-                "Description=corral Organization=corral >/dev/null 2>&1 || :; }}; "
-                'for u in {users}; do timeout 30 sacctmgr -i add user "$u" account={account} '
-                "cluster={cluster} DefaultAccount={account} >/dev/null 2>&1 || :; done; "
-                '[ "$(timeout 30 sacctmgr -nP show assoc cluster={cluster} account={account} '
-                'format=user | grep -c .)" -ge {count} ]',
-                cluster=self.cluster,
-                account=self.account,
-                users=missing,
-                count=len(self.users),
-            ),
         )

@@ -30,6 +30,8 @@ class File:
         in_place: write into the existing file instead of renaming a new one over it; for files
             that are bind mounts in containers, such as /etc/hosts (F65).
         impact_of: impact of going from one content to another; None: no impact of its own.
+        quiet: shell that runs before a change of impact drain or worse: it makes sure that no work
+            is disturbed, or fails.
     """
 
     path: str
@@ -38,6 +40,7 @@ class File:
     mode: str = "644"
     in_place: bool = False
     impact_of: ImpactOf | None = None
+    quiet: Script | None = None
 
     @property
     def id(self) -> str:
@@ -75,7 +78,11 @@ class File:
         before = "" if first == "absent" else _decode(encoded)
         impact = self.impact_of(before, self.content) if self.impact_of else Impact.NONE
         verb = "write" if first == "absent" else "change"
-        return Change(self.id, f"{verb} {self.path}", before, self.content, self._write(), impact)
+        summary, script = f"{verb} {self.path}", self._write()
+        if self.quiet is not None and impact >= Impact.DRAIN:
+            summary += ", when all jobs have ended"
+            script = sh("( {quiet}\n) && {{ {write}\n}}", quiet=self.quiet, write=script)
+        return Change(self.id, summary, before, self.content, script, impact)
 
     def _attributes(self, first: str) -> Change:
         before = first.partition(" ")[2]

@@ -1,10 +1,11 @@
-"""Distribution packages (apt). Pure."""
+"""Packages (apt): those of the distribution, and Slurm's in one version. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from corral.hosts.quote import Script, sh
+from corral.slurm.packages import NAMES, SLURMS, DebSet, Part
 from corral.state.base import Change, Context, Impact, Seen
 
 
@@ -58,17 +59,128 @@ class Packages:
         )
 
 
-def _install(names: tuple[str, ...]) -> Script:
+@dataclass(frozen=True, slots=True)
+class SlurmPackages:
+    """Slurm's packages of one set, all in its version; one apt run for all of a machine.
+
+    They must change together: each depends on a common one of exactly its version (upgrades.html).
+
+    Attributes:
+        debs: the set, which the node has as a repository (``DebRepository``).
+        parts: what of Slurm the machine needs.
+        reason: why a node takes no new jobs from an upgrade on, until its slurmd was restarted.
+    """
+
+    debs: DebSet
+    parts: tuple[Part, ...]
+    reason: str
+
+    @property
+    def id(self) -> str:
+        """``packages:slurm``."""
+        return "packages:slurm"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Package names."""
+        return self.debs.names(self.parts)
+
+    @property
+    def _others(self) -> tuple[str, ...]:
+        """Packages of the other family, which these exclude."""
+        families = [parts for family, parts in NAMES.items() if family != self.debs.family]
+        return tuple(name for parts in families for names in parts.values() for name in names)
+
+    def probe(self) -> Script:
+        """``status name version`` of each package that dpkg knows, one a line."""
+        return sh(
+            "dpkg-query -W -f '${{db:Status-Status}} ${{Package}} ${{Version}}\\n' {names}",
+            names=(*self.names, *self._others),
+        )
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Install, or bring to the set's version; running daemons are not restarted by it."""
+        lines = [line.split() for line in seen.text.splitlines()]
+        found = {words[1]: words[2] for words in lines if words[0] == "installed"}
+        wanted = self.debs.package_version
+        if all(found.get(name) == wanted for name in self.names):
+            return None
+        others = [name for name in found if name not in self.names]
+        before = ", ".join(sorted({v for n, v in found.items() if v != wanted or n in others}))
+        verb = f"upgrade Slurm {before} to {wanted}" if before else f"install Slurm {wanted}"
+        if others:
+            verb = f"replace {', '.join(others)} {before} by Slurm {wanted}"
+        return Change(
+            self.id,
+            f"{verb}: {', '.join(self.names)}",
+            before,
+            wanted,
+            sh("{pause}; {bring}", pause=self._pause(), bring=self._bring())
+            if found
+            else self._bring(),
+            Impact.RESTART if found else Impact.NONE,
+        )
+
+    def _pause(self) -> Script:
+        # A node that somebody drained keeps its reason; one that Slurm does not know has no jobs.
+        return sh(
+            'n=$(uname -n); if s=$(timeout 30 scontrol show node "$n" 2>/dev/null) && '
+            "! echo \"$s\" | grep -q 'State=[^ ]*DRAIN'; then "
+            'timeout 30 scontrol update "NodeName=$n" State=DRAIN {reason} >&2 || exit 1; fi',
+            reason=f"Reason={self.reason}",
+        )
+
+    def _bring(self) -> Script:
+        """One apt run; it is refused when it would remove anything but another Slurm."""
+        exact = [f"{name}={self.debs.package_version}" for name in self.names]
+        slurms = {*self.names}
+        more = [f"{d.name}={d.version}" for d in self.debs.debs if d.name not in slurms]
+        return sh(
+            # What the set holds and the machine has already moves with it: Slurm may need newer
+            # libraries, which break others of the same build (libpmix2t64 and libhwloc15, seen).
+            "more=; for p in {more}; do dpkg-query -W -f '${{db:Status-Status}}' \"${{p%%=*}}\" "
+            '2>/dev/null | grep -qx installed && more="$more $p"; done; '
+            'apt() {{ apt-get "$@" -q --no-install-recommends --allow-change-held-packages '
+            "-o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-confold {exact} $more; }}; "
+            "{guard}; dpkg --configure -a >&2 && "
+            "{{ s=$(apt install -s) || {{ apt-get update -q -o DPkg::Lock::Timeout=300 >&2 && "
+            "s=$(apt install -s); }}; }} && "
+            "gone=$(echo \"$s\" | sed -n 's/^Remv \\([^ ]*\\).*/\\1/p' | "
+            "grep -vxE {slurms} || :) && "
+            '{{ [ -z "$gone" ] || {{ echo "apt would remove" $gone >&2; exit 1; }}; }} && '
+            "apt install -y >&2",
+            more=more,
+            exact=exact,
+            guard=_guard(),
+            slurms=SLURMS,
+        )
+
+
+def _guard() -> Script:
     # policy-rc.d 101: a package must not start slurmd before its configuration is there
-    # (Debian Policy 9.3.3.1, invoke-rc.d(8)). dpkg --configure -a mends what a power cut left.
+    # (Debian Policy 9.3.3.1, invoke-rc.d(8)); needrestart would restart it as well.
     return sh(
-        "export DEBIAN_FRONTEND=noninteractive; "
+        "export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1; "
         "p=/usr/sbin/policy-rc.d; [ -e $p ] || {{ "
         "printf '#!/bin/sh\\n# corral\\nexit 101\\n' > $p; chmod 755 $p; }}; "
-        "clean() {{ grep -qx '# corral' $p 2>/dev/null && rm -f $p; }}; trap clean EXIT; "
-        "dpkg --configure -a && "
-        "{{ apt-get install -y -q --no-install-recommends -o DPkg::Lock::Timeout=300 {names} "
-        "|| {{ apt-get update -q -o DPkg::Lock::Timeout=300 && apt-get install -y -q "
-        "--no-install-recommends -o DPkg::Lock::Timeout=300 {names}; }}; }} >&2",
+        "clean() {{ grep -qx '# corral' $p 2>/dev/null && rm -f $p; }}; trap clean EXIT"
+    )
+
+
+def _install(names: tuple[str, ...]) -> Script:
+    # dpkg --configure -a mends what a power cut left. Held ones too: Corral holds what it installs.
+    return sh(
+        "{guard}; get() {{ apt-get install -y -q --no-install-recommends "
+        "--allow-change-held-packages -o DPkg::Lock::Timeout=300 "
+        # A configuration file that the owner has there already stays: dpkg would ask.
+        "-o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold {names}; }}; "
+        "dpkg --force-confdef --force-confold --configure -a && "
+        "{{ get || {{ apt-get update -q -o DPkg::Lock::Timeout=300 && get; }}; }} >&2",
+        guard=_guard(),
         names=names,
     )

@@ -18,6 +18,7 @@ class Secret:
         owner: ``user:group``.
         mode: octal as ``stat -c %a`` prints it.
         size: random bytes to make.
+        optional: it is not made when the source has none; the other nodes then have none either.
     """
 
     path: str
@@ -25,6 +26,7 @@ class Secret:
     owner: str
     mode: str = "600"
     size: int = 1024
+    optional: bool = False
 
     @property
     def id(self) -> str:
@@ -52,6 +54,8 @@ class Secret:
         known = context.secrets.get(self.id)
         if (here and digest != "absent") or (not here and known is not None and digest == known):
             return None if attributes == wanted else self._attributes(attributes, wanted)
+        if self.optional and known is None:
+            return None if digest == "absent" else self._remove()
         before = "" if digest == "absent" else "another key"
         if here:
             return Change(
@@ -79,6 +83,16 @@ class Secret:
                 mode=self.mode,
                 path=self.path,
             ),
+        )
+
+    def _remove(self) -> Change:
+        return Change(
+            self.id,
+            f"remove {self.path}: {self.source} has none",
+            "a key of its own",
+            "",
+            sh("rm -f {path}", path=self.path),
+            Impact.RESTART,
         )
 
     def _make(self) -> Script:

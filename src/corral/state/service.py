@@ -26,7 +26,11 @@ class Service:
         inputs: files it reads; a change of their digest restarts it.
         reload: shell that makes the running service read its inputs again, where it can.
         settle: shell run after a start, which waits until the service can be used.
+        spread: shell run after a restart that changed inputs asked for: it tells the service's
+            fellows on other machines.
         impact: what a restart does to the node's work.
+        programs: its own program files: other ones on disk than at its start restart it.
+        packages: ids of the resources that bring the programs.
     """
 
     unit: str
@@ -34,6 +38,9 @@ class Service:
     reload: Script | None = None
     settle: Script | None = None
     impact: Impact = Impact.RESTART
+    spread: Script | None = None
+    programs: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -42,8 +49,9 @@ class Service:
 
     @property
     def watches(self) -> tuple[str, ...]:
-        """Its inputs, as files or as secrets."""
-        return tuple(f"{kind}:{path}" for path in self.inputs for kind in ("file", "secret"))
+        """Its inputs, as files or as secrets, and its packages."""
+        read = tuple(f"{kind}:{path}" for path in self.inputs for kind in ("file", "secret"))
+        return (*read, *self.packages)
 
     def probe(self) -> Script:
         """Three words: enabled?, running?, started with the inputs of now?"""
@@ -77,6 +85,7 @@ class Service:
             verb, impact, action = "enable", Impact.NONE, sh(":")
         else:
             verb, impact, action = "restart", self.impact, self._restart()
+            action = sh("{a} && {spread}", a=action, spread=self.spread) if self.spread else action
         because = ", ".join(c.resource.partition(":")[2] for c in touched)
         return Change(
             self.id,
@@ -87,13 +96,22 @@ class Service:
             impact,
         )
 
+    def told(self, action: Script | None = None) -> Script:
+        """Shell that makes the running service read its inputs, and remembers that it did.
+
+        Args:
+            action: what makes it read them; None: a restart.
+        """
+        return self._finish(action or self._restart())
+
     @property
     def _stamp(self) -> str:
         return f"{STAMPS}/{self.unit}"
 
     def _now(self) -> Script:
-        # /dev/null: without a file sha256sum would read stdin.
-        return sh("now=$(sha256sum /dev/null {inputs} 2>/dev/null)", inputs=self.inputs)
+        # /dev/null: without a file sha256sum would read stdin. Some may be absent (slurm.jwks).
+        files = (*self.inputs, *self.programs)
+        return sh("now=$(sha256sum /dev/null {files} 2>/dev/null || :)", files=files)
 
     def _restart(self) -> Script:
         # reset-failed: a unit that failed too often within its start limit would refuse.
@@ -114,4 +132,45 @@ class Service:
             now=self._now(),
             stamps=STAMPS,
             stamp=self._stamp,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A unit that Corral once started and that is declared no longer: neither enabled nor running.
+
+    A unit that Corral never started is not touched.
+    """
+
+    unit: str
+
+    @property
+    def id(self) -> str:
+        """``stopped:<unit>``."""
+        return f"stopped:{self.unit}"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def probe(self) -> Script:
+        """``started`` where there is a stamp of it."""
+        return sh("[ ! -e {stamp} ] || echo started", stamp=f"{STAMPS}/{self.unit}")
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Stop and disable it; its configuration stays."""
+        if seen.text != "started":
+            return None
+        return Change(
+            self.id,
+            f"stop {self.unit}, which is declared no longer",
+            "started",
+            "stopped",
+            sh(
+                "systemctl -q disable --now {unit} && rm -f {stamp}",
+                unit=f"{self.unit}.service",
+                stamp=f"{STAMPS}/{self.unit}",
+            ),
+            Impact.RESTART,
         )

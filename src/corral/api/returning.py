@@ -1,0 +1,110 @@
+"""Giving the user's machines back: what it would do, and doing it, controller last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from corral.apply.giving_back import (
+    Return,
+    cancel_jobs,
+    give_back,
+    require_all,
+    running_jobs,
+    survey,
+)
+from corral.apply.session import Session
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind, ignore
+from corral.hosts.transport import check
+from corral.spec.models import ClusterSpec
+from corral.state.members import READ_ROSTER, Member
+
+
+@dataclass(frozen=True, slots=True)
+class Returning:
+    """What ``down`` would do with the user's machines.
+
+    Attributes:
+        machines: each machine with what would be given back; empty when the cluster has none.
+        jobs: ``id user nodes`` of the jobs that hold nodes now.
+    """
+
+    machines: tuple[Return, ...]
+    jobs: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready fields."""
+        return {"machines": [m.as_dict() for m in self.machines], "jobs": list(self.jobs)}
+
+
+async def due_back(spec: ClusterSpec, emit: Emit = ignore) -> Returning:
+    """Ask the user's machines what there is to give back; changes nothing."""
+    emit(Event(Kind.PHASE_STARTED, "survey"))
+    async with await Session.open(spec) as session:
+        if not session.owned:
+            return Returning(())
+        found = await survey(session.fleet, session.owned)
+        strays = await _strays(session)
+        found += await survey(session.fleet_of(strays), tuple(strays))
+        jobs = await running_jobs(session.fleet, session.controller)
+    emit(Event(Kind.PHASE_DONE, "survey"))
+    return Returning(found, jobs or ())
+
+
+async def given_back(session: Session, emit: Emit, *, purge: bool, force: bool) -> tuple[str, ...]:
+    """Give the user's machines back, those that left the file included.
+
+    Returns:
+        ``node: what`` of each thing done or kept.
+
+    Raises:
+        CorralError: NOT_GOOD, jobs run and ``force`` is False; else why a machine could not be
+            given back. Then the controller is left as it is, because it knows the others.
+    """
+    owned = session.owned
+    if not owned:
+        return ()
+    await _no_jobs(session, force=force)
+    strays = await _strays(session)
+    others = [n for n in owned if n != session.controller]
+    returns = await give_back(session.fleet, others, emit, purge=purge)
+    returns += await give_back(session.fleet_of(strays), list(strays), emit, purge=purge)
+    if not force:
+        require_all(returns)
+    returns += await give_back(session.fleet, [session.controller], emit, purge=purge)
+    require_all(returns)
+    words = ("did", "kept", "new", "none")
+    return tuple(
+        f"{r.node}: {' '.join(line)}" for r in returns for line in r.lines if line[0] in words
+    )
+
+
+async def _no_jobs(session: Session, *, force: bool) -> None:
+    jobs = await running_jobs(session.fleet, session.controller)
+    if jobs is None and not force:
+        raise CorralError(
+            Code.UNREACHABLE,
+            "does not answer, so nobody knows whether jobs run",
+            node=session.controller,
+            hint="start the machine, or give the others back without it: --force",
+        )
+    if not jobs:
+        return
+    if not force:
+        raise CorralError(
+            Code.NOT_GOOD,
+            f"{len(jobs)} jobs run on these machines; nothing was given back",
+            node=session.controller,
+            tail="\n".join(jobs),
+            hint="wait for them, or cancel all of them: corral down --force",
+        )
+    await cancel_jobs(session.fleet, session.controller)
+
+
+async def _strays(session: Session) -> dict[str, Member]:
+    try:
+        answer = check(await session.fleet.run(session.controller, READ_ROSTER), "the list")
+    except CorralError:
+        return {}
+    return session.strays(answer.stdout)

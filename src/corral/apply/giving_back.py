@@ -1,0 +1,159 @@
+"""Machines of provider ssh are given back as they were (``state.undo``, docs/decisions/0022)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind
+from corral.hosts.fleet import Fleet
+from corral.hosts.quote import Script, sh
+from corral.hosts.transport import Result, check
+from corral.spec.nodes import fold
+from corral.state import undo
+
+UNDO_S: Final = 900.0
+"""Seconds a machine may take to undo all; removing packages is the longest."""
+
+_JOBS: Final = sh("timeout 10 squeue -h -t R,CG,S,CF -o '%i %u %N'")
+_CANCEL: Final = sh(
+    "squeue -h -o %A | sort -u | xargs -r scancel || exit 1\n"
+    'i=0; while [ -n "$(squeue -h -t R,CG,S,CF -o %A)" ]; do\n'
+    "  i=$((i + 1)); [ $i -lt 60 ] || exit 1; sleep 1; done"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """What is, or would be, given back on one machine.
+
+    Attributes:
+        node: the machine.
+        lines: (word, text) as ``state.undo`` describes them.
+        error: why it could not be asked or not be done, None when all went well.
+    """
+
+    node: str
+    lines: tuple[tuple[str, str], ...] = ()
+    error: CorralError | None = None
+
+    def of(self, *words: str) -> tuple[str, ...]:
+        """The texts of some words."""
+        return tuple(text for word, text in self.lines if word in words)
+
+    @property
+    def clean(self) -> bool:
+        """True when nothing of Corral's is left on it."""
+        return self.error is None and not self.of("left")
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready fields."""
+        return {
+            "node": self.node,
+            "lines": [{"word": word, "text": text} for word, text in self.lines],
+            "error": self.error.as_dict() if self.error else None,
+        }
+
+
+async def survey(fleet: Fleet, nodes: Sequence[str]) -> tuple[Return, ...]:
+    """What giving the machines back would do; changes nothing."""
+    if not nodes:
+        return ()
+    answers = await fleet.all(undo.survey(), nodes)
+    return tuple(_read(node, answer) for node, answer in answers.items())
+
+
+async def running_jobs(fleet: Fleet, controller: str) -> tuple[str, ...] | None:
+    """``id user nodes`` of each job that holds nodes; None when the machine does not answer."""
+    try:
+        answer = await fleet.run(controller, _JOBS, timeout=30)
+    except CorralError:
+        return None
+    return tuple(answer.stdout.strip().splitlines()) if answer.ok else ()
+
+
+async def cancel_jobs(fleet: Fleet, controller: str) -> None:
+    """Cancel all jobs and wait until they are gone.
+
+    Raises:
+        CorralError: COMMAND_FAILED, some do not end within a minute.
+    """
+    check(await fleet.run(controller, _CANCEL, timeout=120), "cancelling all jobs")
+
+
+async def give_back(
+    fleet: Fleet, nodes: Sequence[str], emit: Emit, *, purge: bool = False
+) -> tuple[Return, ...]:
+    """Undo all that the ledgers of the machines know, on all of them at once.
+
+    Safe to repeat: a machine without a ledger is done. A failure of one machine stands in its
+    ``Return`` and stops no other.
+    """
+    return tuple(await asyncio.gather(*(_one(fleet, node, emit, purge) for node in nodes)))
+
+
+async def _one(fleet: Fleet, node: str, emit: Emit, purge: bool) -> Return:
+    lines: list[tuple[str, str]] = []
+
+    def heard(text: str) -> None:
+        found = _line(text)
+        if found:
+            lines.append(found)
+            emit(Event(Kind.NOTE, "down", node, f"{found[0]}: {found[1]}"))
+
+    async def step(script: Script, what: str) -> None:
+        result = await fleet.run(node, script, timeout=UNDO_S, on_line=heard)
+        check(result, what, hint="what was given back stays so; mend it and run the command again")
+
+    emit(Event(Kind.NODE_STARTED, "down", node))
+    try:
+        await step(undo.undo(purge=purge), "giving the machine back")
+        if not any(word == "none" for word, _ in lines):
+            await step(undo.leftovers(), "looking for what is left")
+            if not any(word == "left" for word, _ in lines):
+                await step(undo.close(), "removing the ledger")
+    except CorralError as error:
+        emit(Event(Kind.NODE_FAILED, "down", node, str(error)))
+        return Return(node, tuple(lines), error)
+    emit(Event(Kind.NODE_DONE, "down", node))
+    return Return(node, tuple(lines))
+
+
+def require_all(returns: Sequence[Return]) -> None:
+    """Check that all machines were given back.
+
+    Raises:
+        CorralError: the code of the first failure; all machines that failed are named.
+    """
+    failed = [r for r in returns if not r.clean]
+    if not failed:
+        return
+    tail = [f"{r.node}: {r.error or ', '.join(r.of('left'))}" for r in failed]
+    tail += [line for r in failed if r.error for line in r.error.tail.splitlines()[-5:]]
+    raise CorralError(
+        failed[0].error.code if failed[0].error else Code.NOT_GOOD,
+        f"not given back: {fold([r.node for r in failed])}; all others are",
+        tail="\n".join(tail),
+        hint="mend it and run the same command again: it goes on where it stopped",
+    )
+
+
+def _read(node: str, answer: Result | CorralError) -> Return:
+    if isinstance(answer, CorralError):
+        return Return(node, error=answer)
+    lines = tuple(found for text in answer.stdout.splitlines() if (found := _line(text)))
+    try:
+        check(answer, "reading the ledger")
+    except CorralError as error:
+        return Return(node, lines, error)
+    return Return(node, lines)
+
+
+def _line(text: str) -> tuple[str, str] | None:
+    if not text.startswith(f"{undo.MARK} "):
+        return None
+    word, _, rest = text[len(undo.MARK) + 1 :].partition(" ")
+    return word, rest

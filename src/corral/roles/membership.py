@@ -1,0 +1,31 @@
+"""Who stays, who leaves, and where the controller is; before anything else changes. Pure."""
+
+from __future__ import annotations
+
+from corral.roles.site import Site
+from corral.spec.nodes import partitions_of
+from corral.state.base import Resource, StageWanted, Wanted
+from corral.state.members import WAIT_S, Leaving, Member, NoController, Roster
+
+
+def stage(site: Site) -> StageWanted:
+    """Nodes that leave are drained while slurmctld still knows them."""
+    here: list[Resource] = [
+        Leaving(
+            tuple(n.name for n in site.compute),
+            tuple(p.name for p in partitions_of(site.spec)),
+            WAIT_S,
+        )
+    ]
+    members = tuple(
+        Member(n.name, site.addresses[n.name], n.group.ssh.port, n.group.ssh.user)
+        for n in site.nodes
+        if n.group.provider == "ssh"
+    )
+    if members:
+        here.append(Roster(members))
+    wanted = [Wanted((site.controller,), tuple(here))]
+    others = tuple(n for n in site.names if n != site.controller)
+    if others:
+        wanted.append(Wanted(others, (NoController(site.controller),)))
+    return StageWanted("members", "nodes that leave are drained", tuple(wanted))

@@ -1,0 +1,191 @@
+"""The ledger: what each machine was like before Corral changed it, kept on that machine. Pure.
+
+Every change's script runs between ``keeping`` and ``kept``. What is kept follows from the change's
+resource id (``Change.keeps``): ``file:/etc/hosts`` keeps that file, ``packages:slurm`` keeps the
+list of packages, and so on. ``state.undo`` gives it all back (docs/decisions/0022).
+
+In /var/lib/corral:
+
+* ``cluster``: the cluster the machine belongs to; another cluster's changes are refused.
+* ``before/paths``, ``packages``, ``users``, ``groups``: all that was there when Corral's first
+  change began. A path that stands there is the owner's.
+* ``before/files/PATH/``: ``.was``, the original with owner and mode; or ``.absent``; or ``.dir``,
+  a folder's mode and owner. ``.now`` is the digest of what Corral wrote: another one means that
+  somebody else wrote there since.
+* ``before/units/UNIT``, ``before/logins/NAME``, ``before/sql/NAME``, ``before/hostname``.
+* ``packages``, ``packages.gone``, ``users``, ``groups``: what came and went in Corral's own runs of
+  apt; ``packages.open`` is there while one is under way, so a crash in one loses nothing.
+
+Each file is made under another name and renamed, so it is whole or not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from corral.hosts.quote import Script, join, sh
+
+FOLDER: Final = "/var/lib/corral"
+
+KEPT_AS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "file": "path",
+        "secret": "path",
+        "directory": "path",
+        "hosts": "hosts",
+        "hostname": "hostname",
+        "user": "login",
+        "service": "unit",
+        "packages": "packages",
+        "database": "sql",
+        "mount": "mount",
+        "hold": "hold",
+        "stopped": "unit",
+        "debs": "packages",
+        # In slurmdbd, so in the database that is dropped; or in the ledger's own folder.
+        **dict.fromkeys(("slurm-accounts", "backup", "members"), ""),
+        # What they touch stands in their changes' ``keeps``, or undo knows it by name.
+        **dict.fromkeys(("ports", "exports", "sshd-adopt", "logins", "holds"), ""),
+        **dict.fromkeys(("former-mounts", "former-people"), ""),
+        # They leave nothing behind.
+        **dict.fromkeys(("leaving", "no-controller", "resume", "reboot", "clock", "existing"), ""),
+    }
+)
+"""What keeps the state before a change of each kind of resource; "" for what needs no keeping."""
+
+FUNCTIONS: Final = Script(
+    r"""
+L=/var/lib/corral
+B=$L/before
+corral_put() { # FILE: stdin becomes FILE, whole or not at all
+  mkdir -p "${1%/*}" && cat > "$1.new" && mv -f "$1.new" "$1"
+}
+corral_note() { # LINE FILE: the line stands in the file
+  grep -qxF -e "$1" "$2" 2>/dev/null && return
+  { cat "$2" 2>/dev/null; printf '%s\n' "$1"; } | corral_put "$2"
+}
+corral_paths() {
+  { find /etc; find /var /srv /opt -mindepth 1 -maxdepth 2; find /home -mindepth 1 -maxdepth 1
+  } 2>/dev/null | sort
+}
+corral_packages() {
+  dpkg-query -W -f '${db:Status-Status} ${binary:Package}\n' 2>/dev/null | sort
+}
+corral_names() { getent "$1" | cut -d: -f1 | sort; }
+corral_open() { # CLUSTER
+  if [ ! -e $L/cluster ]; then printf '%s\n' "$1" | corral_put $L/cluster || return 1; fi
+  read -r c < $L/cluster
+  if [ "$c" != "$1" ]; then
+    echo "this machine belongs to cluster $c (its ledger: $L): corral down $c gives it back" >&2
+    return 1
+  fi
+  if [ ! -e $B/paths ]; then
+    mkdir -p $B && chmod 700 $B || return 1
+    # Stamps without a ledger: an older Corral worked here, and what it changed is not known.
+    [ ! -e $L/stamps ] || : > $B/late
+    corral_names passwd | corral_put $B/users && corral_names group | corral_put $B/groups &&
+      corral_packages | corral_put $B/packages && corral_paths | corral_put $B/paths || return 1
+  fi
+  corral_packages_close
+}
+corral_was() { # PATH: it stood there before Corral's first change
+  case $1 in
+    /etc/*) q=$1 ;;
+    /var/*/*|/srv/*/*|/opt/*/*) q=$(printf '%s\n' "$1" | cut -d/ -f1-4) ;;
+    /var/*|/srv/*|/opt/*) q=$1 ;;
+    /home/*) q=$(printf '%s\n' "$1" | cut -d/ -f1-3) ;;
+    *) q= ;;
+  esac
+  if [ -n "$q" ]; then grep -qxF -e "$q" $B/paths || return 1; fi
+  [ -e "$1" ] || [ -L "$1" ]
+}
+corral_keep_path() { # PATH
+  d=$B/files$1
+  rm -f "$d/.now"
+  for f in .was .absent .dir; do if [ -e "$d/$f" ] || [ -L "$d/$f" ]; then return 0; fi; done
+  mkdir -p "$d" || return 1
+  if ! corral_was "$1"; then : > "$d/.absent"
+  elif [ -d "$1" ]; then stat -c '%a %u:%g' "$1" | corral_put "$d/.dir"
+  else rm -rf "$d/.new"; cp -a "$1" "$d/.new" && mv -f "$d/.new" "$d/.was"
+  fi
+}
+corral_packages_close() {
+  [ -e $L/packages.open ] || return 0
+  t=$L/packages.tmp
+  corral_packages | sed -n 's/^installed //p' > $t.p
+  sed -n 's/^installed //p' $L/packages.open > $t.o
+  for k in passwd group; do
+    corral_names $k > $t.n
+    case $k in passwd) f=users ;; *) f=groups ;; esac
+    { cat $L/$f 2>/dev/null; comm -13 $L/$f.open $t.n; } | sort -u | corral_put $L/$f || return 1
+  done
+  { cat $L/packages 2>/dev/null; comm -13 $t.o $t.p; } | sort -u | corral_put $L/packages &&
+    { cat $L/packages.gone 2>/dev/null; comm -23 $t.o $t.p; } | sort -u |
+      corral_put $L/packages.gone && rm -f $L/packages.open && rm -f $L/*.open $t.*
+}
+corral_keep() { # HOW NAME
+  case $1 in
+    path) corral_keep_path "$2" ;;
+    hosts) corral_keep_path /etc/hosts ;;
+    hostname)
+      corral_keep_path /etc/hostname && if [ ! -e $B/hostname ]; then
+        uname -n | corral_put $B/hostname; fi ;;
+    login)
+      for k in users groups; do grep -qxF -e "$2" $B/$k || corral_note "$2" $L/$k || return 1; done
+      [ -e "$B/logins/$2" ] || { grep -qxF -e "$2" $B/users && getent passwd "$2"
+        } | corral_put "$B/logins/$2" ;;
+    unit)
+      [ -e "$B/units/$2" ] || systemctl show -p LoadState -p ActiveState -p UnitFileState \
+        "$2.service" | corral_put "$B/units/$2" ;;
+    packages)
+      corral_names passwd | corral_put $L/users.open && corral_names group |
+        corral_put $L/groups.open && corral_packages | corral_put $L/packages.open ;;
+    sql)
+      [ -e "$B/sql/$2" ] || { s=$(mariadb -N -e 'SHOW DATABASES') || return 1
+        { printf '%s\n' "$s" | grep -qxF -e "$2" && echo owner || echo corral
+          mariadb -N -e "SELECT User FROM mysql.global_priv WHERE User='slurm'" | sed 's/^/user /'
+        } | corral_put "$B/sql/$2"; } ;;
+    mount)
+      corral_keep_path /etc/fstab || return 1
+      [ -e "$B/mounts$2/.was" ] || { grep -qF " $2 " /proc/mounts && echo owner || echo corral
+        } | corral_put "$B/mounts$2/.was" ;;
+    hold) [ -e "$B/holds/$2" ] || apt-mark showhold "$2" | corral_put "$B/holds/$2" ;;
+  esac
+}
+corral_kept() { # HOW NAME, after the change
+  case $1 in
+    path) f=$2 ;;
+    hosts) f=/etc/hosts ;;
+    hostname) f=/etc/hostname ;;
+    mount) f=/etc/fstab ;;
+    packages) corral_packages_close; return ;;
+    *) return 0 ;;
+  esac
+  if [ -f "$f" ]; then sha256sum < "$f" | corral_put "$B/files$f/.now"; fi
+}
+""".strip()
+)
+"""Shell functions of the ledger; POSIX sh with the tools of any Debian. The unquoted folder names
+are literals."""
+
+
+def keeping(keeps: Sequence[str]) -> Script:
+    """Shell that keeps what is there before a change, once and for all; cheap the second time."""
+    return _each(keeps, sh("corral_keep"))
+
+
+def kept(keeps: Sequence[str]) -> Script:
+    """Shell that notes, after a change, what Corral left there."""
+    return _each(keeps, sh("corral_kept"))
+
+
+def _each(keeps: Sequence[str], function: Script) -> Script:
+    calls: list[Script] = []
+    for keep in keeps:
+        kind, _, name = keep.partition(":")
+        how = KEPT_AS.get(kind, "")
+        if how:
+            calls.append(sh("{f} {how} {name}", f=function, how=how, name=name))
+    return join(calls, " && ") if calls else sh(":")

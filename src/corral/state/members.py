@@ -1,0 +1,289 @@
+"""Who belongs to the cluster: nodes that Slurm must let go, machines still to be given back. Pure.
+
+There is no state file, so a node that the cluster file names no longer is found in two places:
+slurmctld still knows it (``Leaving``), and the controller keeps a list of the machines that hold
+something of Corral's (``Roster``; containers carry labels instead). docs/decisions/0022.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.hosts.quote import Script, join, sh
+from corral.spec.nodes import fold
+from corral.state.base import ROLL_TAG, Change, Context, Impact, Seen
+from corral.state.service import STAMPS
+
+ROSTER: Final = "/var/lib/corral/members"
+REASON: Final = "leaves the cluster"
+"""Reason of the drain; not Corral's usual tag, because such a node is not resumed by itself."""
+CLOSED: Final = "/var/lib/corral/closed"
+"""On the controller: an empty file for each partition that was closed because it leaves."""
+READ_ROSTER: Final = sh("cat {path} 2>/dev/null || :", path=ROSTER)
+WAIT_S: Final = 600
+"""Seconds that jobs on a leaving node have to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """How one machine is reached: what its group said when it joined."""
+
+    node: str
+    address: str
+    port: int
+    user: str
+
+    @property
+    def line(self) -> str:
+        """The machine in the list."""
+        return f"{self.node} {self.address} {self.port} {self.user}"
+
+
+def parse_members(text: str) -> tuple[Member, ...]:
+    """The list as the probe of ``Roster`` gave it; lines that are none are left out."""
+    found: list[Member] = []
+    for line in text.splitlines():
+        match line.split():
+            case [node, address, port, user] if port.isdecimal():
+                found.append(Member(node, address, int(port), user))
+            case _:
+                continue
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Roster:
+    """Every declared machine stands in the list on the controller; others are not taken out.
+
+    A machine goes out when it has been given back (``forget``).
+    """
+
+    members: tuple[Member, ...]
+
+    @property
+    def id(self) -> str:
+        """``members``."""
+        return "members"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def probe(self) -> Script:
+        """The list."""
+        return sh("cat {path}", path=ROSTER)
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Add who is missing, and correct how a member is reached."""
+        known = {m.node: m for m in parse_members(seen.text)}
+        wanted = known | {m.node: m for m in self.members}
+        if wanted == known:
+            return None
+        text = "".join(f"{m.line}\n" for m in wanted.values())
+        return Change(
+            self.id,
+            f"list of machines: {fold([m.node for m in self.members])}",
+            seen.text,
+            text.strip(),
+            _write(text),
+        )
+
+
+def forget(left: tuple[Member, ...]) -> Script:
+    """Shell that writes the list anew with those who are left in it."""
+    return _write("".join(f"{m.line}\n" for m in left))
+
+
+def _write(text: str) -> Script:
+    return sh(
+        "mkdir -p {folder} && printf %s {text} > {path}.new && mv -f {path}.new {path}",
+        folder=ROSTER.rpartition("/")[0],
+        text=text,
+        path=ROSTER,
+    )
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """What slurmctld knows and the cluster file does not: closed to new jobs, and its jobs' end.
+
+    A job on a node that vanishes from slurm.conf is lost (slurm.conf(5)), and so is one in a
+    partition that vanishes ("CANCELLED DUE TO NODE FAILURE", seen with 24.11.5). So both are
+    drained while slurmctld still knows them, and leave its file only when they are empty.
+
+    Attributes:
+        nodes: the nodes that stay.
+        partitions: the partitions that stay.
+        wait: seconds that jobs have to end; then the change fails and names them. All stays
+            drained, and the next apply goes on.
+    """
+
+    nodes: tuple[str, ...]
+    partitions: tuple[str, ...]
+    wait: int = WAIT_S
+
+    @property
+    def id(self) -> str:
+        """``leaving``."""
+        return "leaving"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def probe(self) -> Script:
+        """``node NAME`` of all that slurmctld knows, ``drained`` behind those told to leave.
+
+        ``partition NAME`` likewise, and ``closed NAME`` of those that this has closed: Slurm knows
+        no reason for that. No node and no partition where slurmctld does not run.
+        """
+        return sh(
+            "{{ {{ timeout 5 scontrol -o show nodes && timeout 5 scontrol -o show partitions; }} | "
+            "sed -n -e 's/^NodeName=\\([^ ]*\\) .*Reason={reason} .*/node \\1 drained/p;t' "
+            "-e 's/^NodeName=\\([^ ]*\\) .*/node \\1/p' "
+            "-e 's/^PartitionName=\\([^ ]*\\) .*/partition \\1/p' | sort; "
+            'for f in {closed}/*; do [ ! -e "$f" ] || echo "closed ${{f##*/}}"; done; }}',
+            reason=Script(REASON),
+            closed=CLOSED,
+        )
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Drain what leaves; resume a node that was to leave and stays after all."""
+        known = [line.split() for line in seen.text.splitlines()]
+        out = [w[1] for w in known if w[0] == "node" and w[1] not in self.nodes]
+        shut = [w[1] for w in known if w[0] == "partition" and w[1] not in self.partitions]
+        back = [w[1] for w in known if w[2:] == ["drained"] and w[1] in self.nodes]
+        parts: list[tuple[str, Script]] = []
+        for name in (w[1] for w in known if w[0] == "closed" and w[1] in self.partitions):
+            parts.append((f"open partition {name}, which stays", _open(name)))
+        if back:
+            parts.append((f"resume {fold(back)}, which stays", _resume(back)))
+        if out:
+            text = f"drain {fold(out)}, which leaves: its jobs end first"
+            parts.append((text, _drain(out, self.wait)))
+        for name in shut:
+            text = f"close partition {name}, which leaves: its jobs end first"
+            parts.append((text, _close(name, self.wait)))
+        if not parts:
+            return None
+        return Change(
+            self.id,
+            "; ".join(text for text, _ in parts),
+            " ".join([*out, *shut]),
+            "",
+            join(script for _, script in parts),
+            Impact.DRAIN if out or shut else Impact.NONE,
+        )
+
+
+@dataclass(frozen=True)
+class NoController:
+    """The machine is not the controller, and never was: moving the controller is refused.
+
+    Its state (jobs, accounting, keys) lives on the old machine, whose slurmctld would go on beside
+    the new one with the same nodes.
+    """
+
+    controller: str
+
+    @property
+    def id(self) -> str:
+        """``no-controller``."""
+        return "no-controller"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def probe(self) -> Script:
+        """``here`` where Corral has started a slurmctld; no process is started to ask."""
+        return sh("[ ! -e {stamp} ] || echo here", stamp=f"{STAMPS}/slurmctld")
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Never a change.
+
+        Raises:
+            CorralError: NOT_GOOD, the machine is the controller as things stand.
+        """
+        if seen.text != "here":
+            return None
+        raise CorralError(
+            Code.NOT_GOOD,
+            f"is the controller; the file wants {self.controller}, and Corral does not move it: "
+            "jobs, accounting records and keys live here",
+            node=context.node,
+            hint=f"write controller: {context.node}; or corral down (it keeps a dump of the "
+            "accounting database) and corral up",
+        )
+
+
+def _resume(nodes: list[str]) -> Script:
+    return sh("scontrol update NodeName={nodes} State=RESUME || exit 1", nodes=fold(nodes))
+
+
+def _drain(nodes: list[str], wait: int) -> Script:
+    return sh(
+        "scontrol update NodeName={nodes} State=DRAIN Reason={reason} || exit 1\n{ended}",
+        nodes=fold(nodes),
+        reason=REASON,
+        ended=_ended(sh("-w {nodes} -t R,S,CG,CF", nodes=fold(nodes)), wait),
+    )
+
+
+def quiet(wait: int = WAIT_S) -> Script:
+    """Shell that drains the whole cluster and waits until no job runs.
+
+    Nodes that a person drained stay as they are. The drained ones carry ``ROLL_TAG``: a last stage
+    resumes them (``state.resumed``), and so does this when jobs do not end in time. Pending jobs
+    stay in the queue. Nothing happens where slurmctld does not run.
+    """
+    return sh(
+        "timeout 5 scontrol ping 2>/dev/null | grep -q ' is UP' || exit 0\n"
+        "for n in $(sinfo -h -N -o '%N|%T' | grep -vE 'drain|drng' | cut -d'|' -f1 | sort -u); do\n"
+        '  scontrol update NodeName="$n" State=DRAIN Reason={reason} || exit 1\ndone\n'
+        "( {ended} ) && exit 0\n"
+        "for n in $(sinfo -h -N -o '%N|%E' | grep -F '|'{reason} | cut -d'|' -f1 | sort -u); do\n"
+        '  scontrol update NodeName="$n" State=RESUME\ndone\nexit 1',
+        reason=f"{ROLL_TAG}a change that no job survives",
+        ended=_ended(sh("-t R,S,CG,CF"), wait),
+    )
+
+
+def _open(partition: str) -> Script:
+    return sh(
+        "if timeout 5 scontrol show partition {name} >/dev/null; then "
+        "scontrol update PartitionName={name} State=UP || exit 1; fi; rm -f {closed}/{name}",
+        closed=CLOSED,
+        name=partition,
+    )
+
+
+def _close(partition: str, wait: int) -> Script:
+    return sh(
+        "mkdir -p {closed} && : > {closed}/{name} && "
+        "scontrol update PartitionName={name} State=DRAIN || exit 1\n{ended}",
+        closed=CLOSED,
+        name=partition,
+        ended=_ended(sh("-p {name}", name=partition), wait),
+    )
+
+
+def _ended(which: Script, wait: int) -> Script:
+    """Wait until squeue shows no such jobs; fail with their names when the time is over."""
+    return sh(
+        "end=$(( $(date +%s) + {wait} ))\n"
+        "while j=$(squeue -h {which} -o '%i of %u (%j) %T on %N in %P') || exit 1; "
+        '[ -n "$j" ]; do\n'
+        '  if [ "$(date +%s)" -ge $end ]; then\n'
+        "    printf 'after %s s these jobs are still there:\\n%s\\n' {wait} \"$j\" >&2\n"
+        "    echo 'wait for them or cancel them, then run the same command again' >&2; exit 1\n"
+        "  fi; sleep 1\n"
+        "done",
+        which=which,
+        wait=wait,
+    )

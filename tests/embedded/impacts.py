@@ -1,0 +1,152 @@
+"""Each field of the cluster file, and a change of it that a live cluster is put through. Data.
+
+What the change may do follows from the impact that the field declares, so the table cannot drift
+from docs/reference/cluster-file.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any, Final
+
+Data = dict[str, Any]
+Edit = Callable[[Data], None]
+
+
+def put(*path: str | int, value: Any) -> Edit:
+    """Set one value, making the mappings on the way."""
+
+    def edit(data: Data) -> None:
+        at: Any = data
+        for key, following in pairwise(path):
+            if isinstance(key, str) and not at.get(key):
+                at[key] = [{}] if isinstance(following, int) else {}
+            at = at[key]
+        at[path[-1]] = value
+
+    return edit
+
+
+def together(*edits: Edit) -> Edit:
+    """Several edits as one."""
+
+    def edit(data: Data) -> None:
+        for one in edits:
+            one(data)
+
+    return edit
+
+
+def add(key: str, value: Data) -> Edit:
+    """One more entry of a list."""
+
+    def edit(data: Data) -> None:
+        data[key] = [*data.get(key, ()), value]
+
+    return edit
+
+
+SHORT: Final = {"name": "short", "groups": ["cpu"], "max_time": "1:00:00"}
+PEOPLE: Final = [{"name": "corral", "uid": 2000}]
+
+
+def person(**fields: Any) -> Edit:
+    """One more user; the one who owns the jobs stays."""
+    return put("users", value=[*PEOPLE, {"name": "ada", "uid": 2001, **fields}])
+
+
+# The first account, QOS or limit has Slurm enforce them: that is a restart. From then on, none.
+BASE: Final = {"accounts": [{"name": "base"}], "qos": [{"name": "base"}]}
+
+LIMITS: Final = ("gpus", "cpus", "memory_gib", "nodes", "jobs", "submitted")
+
+EDITS: Final[Mapping[str, Edit]] = {
+    "slurm.version": put("slurm", "version", value=">=23.02"),
+    "slurm.rest": put("slurm", "rest", value=False),
+    "slurm.accounting": put("slurm", "accounting", value=False),
+    "groups.name": together(
+        put("groups", 0, "name", value="other"), put("partitions", 0, "groups", value=["other"])
+    ),
+    "groups.features": put("groups", 0, "features", value=["fast"]),
+    "groups.gpu.type": put("groups", 0, "gpu", "type", value="place"),
+    "partitions.groups": add("partitions", SHORT),
+    "partitions.default": together(
+        put("partitions", 0, "default", value=False),
+        add("partitions", {**SHORT, "default": True}),
+    ),
+    "partitions.max_time": put("partitions", 0, "max_time", value="2-00:00:00"),
+    "network.data.interface": put("network", "data", "interface", value="eth0"),
+    "network.data.fabric": put("network", "data", "fabric", value="roce"),
+    "network.data.gbps": put("network", "data", "gbps", value=10.0),
+    "users.name": person(),
+    "users.home": person(home="/home/people-ada"),
+    "users.shell": person(**{"shell": "/bin/sh"}),
+    "users.admin": person(admin=True),
+    "users.fair_share": person(fair_share=5),
+    "users.account": together(person(account="lab"), add("accounts", {"name": "lab"})),
+    "users.qos": together(person(qos="night"), add("qos", {"name": "night"})),
+    **{f"users.limits.{name}": person(limits={name: 1}) for name in LIMITS},
+    "accounts.name": add("accounts", {"name": "lab"}),
+    "accounts.parent": together(
+        add("accounts", {"name": "lab"}), add("accounts", {"name": "sub", "parent": "lab"})
+    ),
+    "accounts.fair_share": add("accounts", {"name": "lab", "fair_share": 7}),
+    **{
+        f"accounts.limits.{name}": add("accounts", {"name": "lab", "limits": {name: 1}})
+        for name in LIMITS
+    },
+    "accounts.qos": together(
+        add("qos", {"name": "night"}), add("accounts", {"name": "lab", "qos": ["night"]})
+    ),
+    "qos.name": add("qos", {"name": "night"}),
+    "qos.priority": add("qos", {"name": "night", "priority": 9}),
+    "qos.max_time": add("qos", {"name": "night", "max_time": "1:00:00"}),
+    **{f"qos.limits.{name}": add("qos", {"name": "night", "limits": {name: 1}}) for name in LIMITS},
+    **{
+        f"qos.per_user.{name}": add("qos", {"name": "night", "per_user": {name: 1}})
+        for name in LIMITS
+    },
+    "software.hold": put("software", "hold", value=False),
+    "software.at_once": put("software", "at_once", value=2),
+    "software.drain_minutes": put("software", "drain_minutes", value=5),
+}
+
+_SSH: Final = "read by provider ssh only: tests/machines"
+_MADE: Final = "makes the machines anew: tests/embedded/test_provider.py"
+_NFS: Final = "needs a kernel with NFS: tests/machines"
+_GPU: Final = "needs a GPU or its package source: golden plans"
+_ALONE: Final = "has a test of its own"
+
+NOT_HERE: Final[Mapping[str, str]] = {
+    "corral": "has one value",
+    "name": _MADE,
+    "slurm.auth": f"{_ALONE}: test_impact.py, test_a_change_that_drains_waits_for_jobs",
+    "slurm.source.debs": "needs other packages: tests/machines",
+    "slurm.source.tarball": "needs a build: tests/machines",
+    "slurm.source.sha256": "needs a build: tests/machines",
+    "groups.provider": _MADE,
+    "groups.nodes": f"{_ALONE}: test_living.py",
+    "groups.addresses": _SSH,
+    "groups.gpu.count": _MADE,
+    **{f"groups.ssh.{n}": _SSH for n in ("user", "port", "key", "jump", "password_login")},
+    "groups.image": _MADE,
+    "groups.memory_mib": _MADE,
+    "partitions.name": f"{_ALONE}: test_impact.py, test_a_partition_goes_when_it_is_empty",
+    "controller": f"{_ALONE}: test_living.py",
+    "network.control": "lan has no meaning between containers",
+    "network.firewall": "containers have no firewall: tests/machines",
+    "storage.mount": _MADE,
+    **{f"storage.{name}": _NFS for name in ("kind", "server", "path", "root_squash")},
+    "users.uid": f"{_ALONE}: test_impact.py, test_a_uid_is_not_taken_from_another",
+    "users.keys": "tests/embedded/test_people.py",
+    "qos.preempts": "tests/embedded/test_people.py",
+    "access.ssh": "needs pam_slurm_adopt: tests/machines",
+    "access.login": "needs pam_slurm_adopt: tests/machines",
+    **{f"software.nvidia.{name}": _GPU for name in ("driver", "cuda", "source", "vendor_repo")},
+    "software.nvidia.vendor_sha256": _GPU,
+    "software.desktop": "installs a desktop: tests/machines",
+    "software.sleep": "no containers sleep: tests/machines",
+    "software.reboot": "containers do not reboot: tests/machines",
+}
+"""Fields that this table does not put a cluster through, and where they are or why not."""

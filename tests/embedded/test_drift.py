@@ -1,0 +1,51 @@
+"""Each kind of resource is changed behind Corral's back: the plan shows that and no more, and an
+apply mends it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+
+import pytest
+from tests.embedded.conftest import Live, named
+from tests.embedded.living import settled
+
+from corral import api
+from corral.hosts.quote import Script
+from corral.spec.models import ClusterSpec
+
+DRIFTS = (
+    ("node0", "sed -i s/=yes/=no/ /etc/slurm/cgroup.conf", "file:/etc/slurm/cgroup.conf"),
+    ("node0", "rm /etc/slurm/gres.conf", "file:/etc/slurm/gres.conf"),
+    ("node0", "dpkg --purge slurmrestd", "packages:controller"),
+    ("node0", "mariadb -e \"DROP USER 'slurm'@'localhost'\"", "database:slurm_acct_db"),
+    ("node1", "echo '# x' >> /etc/default/slurmd", "file:/etc/default/slurmd"),
+    ("node1", "chmod 644 /etc/slurm/slurm.key", "secret:/etc/slurm/slurm.key"),
+    ("node1", "chmod 777 /var/spool/slurmd", "directory:/var/spool/slurmd"),
+    ("node1", "echo 127.0.1.1 node1 >> /etc/hosts", "hosts"),
+    ("node2", "systemctl stop slurmd", "service:slurmd"),
+    ("node2", "hostname elsewhere", "hostname"),
+    ("node2", "head -c 99 /dev/urandom > /etc/slurm/slurm.key", "secret:/etc/slurm/slurm.key"),
+    ("node2", "userdel corral", "user:corral"),
+)
+FOLLOWS = ("service:", "slurm-accounts:", "file:/etc/systemd/system/slurmrestd")
+"""What may come with a drift: services whose inputs moved, and what a purged package took along."""
+
+
+@pytest.fixture
+def live(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
+    standing = os.environ.get("CORRAL_TEST_LIVING", "")
+    return Live(named(standing), {}) if standing else fresh_cluster(named(f"drift-{os.getpid()}"))
+
+
+def test_drift_of_every_kind_is_shown_and_mended(live: Live) -> None:
+    settled(live)
+    for node, drift, _ in DRIFTS:
+        assert live.run(node, Script(drift)).ok, drift  # pyright: ignore[reportArgumentType]
+    plan = asyncio.run(api.plan(live.spec))
+    seen = {(n, c.change.resource) for s in plan.stages for c in s.changes for n in c.nodes}
+    wanted = {(node, resource) for node, _, resource in DRIFTS}
+    assert wanted <= seen, wanted - seen
+    assert not [r for _, r in seen - wanted if not r.startswith(FOLLOWS)], seen - wanted
+    settled(live)

@@ -1,0 +1,127 @@
+"""Every field's declared impact is honoured: what restarts, what does not, and the job lives."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.embedded.conftest import Live, named
+from tests.embedded.impacts import BASE, EDITS, NOT_HERE, PEOPLE, Data, put
+from tests.embedded.living import cancel, job_on, pid_of, restarted, settled, starts
+
+from corral import api
+from corral.errors import CorralError
+from corral.hosts.quote import sh
+from corral.spec.fields import walk
+from corral.spec.models import ClusterSpec
+from corral.state.base import Impact
+
+MAY_RESTART = {
+    "none": set[str](),
+    # It holds no state and serves one request at a time; it reads slurm.conf at its start only.
+    "reload": {"slurmrestd"},
+    "restart": {"slurmctld", "slurmdbd", "slurmd", "slurmrestd", "mariadb"},
+}
+AT_WORST = {"none": Impact.NONE, "reload": Impact.RELOAD, "restart": Impact.RESTART}
+DECLARED = {f.path: f.impact for f in walk()}
+
+
+def test_every_field_is_in_the_table_or_says_why_not() -> None:
+    leaves = {f.path for f in walk() if f.type != "mapping"}
+    missing = sorted(leaves - EDITS.keys() - NOT_HERE.keys())
+    assert not missing, f"no test changes these fields on a live cluster: {missing}"
+    assert EDITS.keys() & NOT_HERE.keys() == set()
+    assert EDITS.keys() | NOT_HERE.keys() <= leaves, "a field that is no more"
+
+
+@pytest.fixture(scope="module")
+def live(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
+    """A cluster with people, accounts and a QOS."""
+    standing = os.environ.get("CORRAL_TEST_LIVING", "")
+    spec = edited(named(standing or f"impact-{os.getpid()}"), lambda data: None)
+    return Live(spec, {}) if standing else fresh_cluster(spec)
+
+
+@pytest.fixture
+def working(live: Live) -> Iterator[tuple[Live, str, str]]:
+    """The cluster as declared, and a job that runs on node1."""
+    settled(live)
+    job = job_on(live, "node1")
+    yield live, job, pid_of(live, "node1", job)
+    cancel(live, [job])
+
+
+def edited(spec: ClusterSpec, edit: Callable[[Data], None]) -> ClusterSpec:
+    """The cluster file with one change."""
+    data: dict[str, Any] = spec.model_dump(mode="json", exclude_defaults=True)
+    data.setdefault("users", PEOPLE)
+    data.update({key: value for key, value in BASE.items() if key not in data})
+    edit(data)
+    return ClusterSpec.model_validate(data)
+
+
+@pytest.mark.parametrize("path", sorted(EDITS))
+def test_a_change_does_what_its_field_declares(path: str, working: tuple[Live, str, str]) -> None:
+    live, job, pid = working
+    settled(live)
+    before = starts(live)
+    spec = edited(live.spec, EDITS[path])
+    plan = asyncio.run(api.plan(spec))
+    assert plan.impact <= AT_WORST[DECLARED[path]], [
+        c.change.summary for s in plan.stages for c in s.changes
+    ]
+    settled(Live(spec, {}))
+    assert restarted(before, starts(live)) <= MAY_RESTART[DECLARED[path]]
+    settled(live)
+    assert pid_of(live, "node1", job) == pid, "the job did not live through it"
+
+
+def test_a_partition_goes_when_it_is_empty(
+    working: tuple[Live, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live, job, pid = working
+    renamed = Live(edited(live.spec, put("partitions", 0, "name", value="all")), {})
+    plan = asyncio.run(api.plan(renamed.spec))
+    assert plan.impact is Impact.DRAIN
+    monkeypatch.setattr("corral.roles.membership.WAIT_S", 1)
+    with pytest.raises(CorralError) as caught:
+        asyncio.run(api.up(renamed.spec))
+    assert f"{job} of corral" in caught.value.tail
+    assert pid_of(live, "node1", job) == pid
+    settled(live)  # it stays after all: it takes jobs again
+    cancel(live, [job, job_on(live, "node2")])
+    settled(renamed)
+    settled(live)
+
+
+def test_a_change_that_drains_waits_for_jobs(
+    working: tuple[Live, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live, job, pid = working
+    munge = Live(edited(live.spec, put("slurm", "auth", value="munge")), {})
+    plan = asyncio.run(api.plan(munge.spec))
+    assert plan.impact is Impact.DRAIN
+    monkeypatch.setattr("corral.roles.controller.WAIT_S", 1)
+    with pytest.raises(CorralError) as caught:
+        asyncio.run(api.up(munge.spec))
+    assert f"{job} of corral" in caught.value.tail
+    assert pid_of(live, "node1", job) == pid
+    states = live.run("node0", sh("sinfo -h -o %T")).stdout
+    assert "drain" not in states, "given back when jobs did not end"
+    cancel(live, [job])
+    settled(munge)
+    assert "auth/munge" in live.run("node0", sh("scontrol show config")).stdout
+    assert live.run("node0", sh("timeout 60 srun -N3 hostname")).ok
+    settled(live)
+    assert live.run("node0", sh("timeout 60 srun -N3 hostname")).ok
+
+
+def test_a_uid_is_not_taken_from_another(working: tuple[Live, str, str]) -> None:
+    live, job, pid = working
+    taken = Live(edited(live.spec, put("users", value=[*PEOPLE, {"name": "x", "uid": 2000}])), {})
+    with pytest.raises(CorralError):
+        asyncio.run(api.up(taken.spec))
+    assert pid_of(live, "node1", job) == pid
