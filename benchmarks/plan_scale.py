@@ -31,12 +31,18 @@ from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.models import Gpu as GpuSpec
 from corral.state.accounts import UserAccount
 from corral.state.base import Resource, Seen
-from corral.state.database import Database, SlurmAccounts
+from corral.state.database import Database
+from corral.state.exports import Exports
 from corral.state.files import Directory, File
+from corral.state.gone import Gone
+from corral.state.mount import FormerMounts
 from corral.state.naming import Hostname, HostsBlock
 from corral.state.packages import Packages
+from corral.state.pam import SshdAdopt
+from corral.state.person import FormerPeople, Person
 from corral.state.secret import Secret
 from corral.state.service import Service
+from corral.state.slurm_account import SlurmAccounts
 
 SIZES = (100, 1_000, 10_000)
 RECORDED = Facts(
@@ -84,10 +90,30 @@ ANSWERS: dict[type, Callable[[Any], str]] = {
     Service: lambda r: "enabled running current",
     UserAccount: lambda r: f"passwd\n{r.name}:x:{r.uid}:{r.uid}:::",
     Database: lambda r: "ready",
-    SlurmAccounts: lambda r: "\n".join(r.users),
+    FormerPeople: lambda r: "",
+    FormerMounts: lambda r: "",
+    Exports: lambda r: "- -",
+    Gone: lambda r: "absent",
+    SshdAdopt: lambda r: "absent",
     Packages: lambda r: "\n".join(f"installed {n}" for n in r.names),
 }
 """What the probe of a machine that holds the resource prints."""
+
+
+def _accounts(r: SlurmAccounts) -> str:
+    lines = ["@assoc", *(f"{a.name}||root|1||||normal|" for a in r.accounts)]
+    lines += [f"{u.account}|{u.name}||1||||normal|" for u in r.users]
+    return "\n".join([*lines, "@user", *(f"{u.name}|{u.account}" for u in r.users)])
+
+
+def _person(r: Person) -> str:
+    home = r.home or f"/home/{r.name}"
+    entry = f"{r.name}:x:{r.uid}:{r.uid}::{home}:{r.shell}"
+    return f"passwd\n{entry}\ngroup\n{r.name}:x:{r.uid}:\nstate\n{home}|{r.uid}|||yes|{r.shell}"
+
+
+ANSWERS[SlurmAccounts] = _accounts
+ANSWERS[Person] = _person
 
 
 def converged(item: Resource) -> Seen:

@@ -27,6 +27,8 @@ class Injection:
         undo: script per node that undoes it, whatever ``do`` got done.
         nodes: where it must be found; empty: anywhere.
         also: failures that are true as well and may be named after it.
+        host: shell on this machine that does a part of it; ``$C`` is the cluster's name.
+        host_undo: shell on this machine that undoes that.
     """
 
     id: str
@@ -35,6 +37,8 @@ class Injection:
     undo: Mapping[str, Script]
     nodes: tuple[str, ...] = ()
     also: frozenset[str] = field(default_factory=frozenset[str])
+    host: str = ""
+    host_undo: str = ""
 
 
 def conf(id_: str, name: str, path: str, expression: str, *also: str) -> Injection:
@@ -89,6 +93,7 @@ def drained(id_: str, reason: str) -> Injection:
 
 # Not waited for: slurmd tells systemd that it is ready once it has registered.
 _SLURMD = sh("systemctl reset-failed slurmd; systemctl --no-block restart slurmd")
+_IN_N1 = "nsenter -n -t $(podman inspect -f '{{.State.Pid}}' corral-$C-node1)"
 _KEEP = sh("cp -p {k} {k}.kept", k=KEY)
 _KEY_BACK = sh("[ ! -f {k}.kept ] || mv {k}.kept {k}", k=KEY)
 
@@ -125,6 +130,7 @@ INJECTIONS: tuple[Injection, ...] = (
         (N1,),
     ),
     conf("F07", "too much memory", CONF, r"s/RealMemory=[0-9]*/RealMemory=999999/"),
+    conf("F08", "no RealMemory", CONF, r"s/ RealMemory=[0-9]*//"),
     conf(
         "F09",
         "too many CPUs",
@@ -298,6 +304,92 @@ INJECTIONS: tuple[Injection, ...] = (
             )
         },
         (N1,),
+    ),
+    conf("F12", "AutoDetect=nvml", GRES, "s/^NodeName=.*/AutoDetect=nvml/"),
+    conf("F14", "lines of gres.conf contradict each other", GRES, "$aName=gpu Count=1"),
+    conf("F15", "no cgroup is where it should be", CGROUP, "$aCgroupMountpoint=/nonexistent"),
+    hosts("F66", "the own name means nothing", "/node1$/d"),
+    Injection(
+        "F18",
+        "slurmd's port is dropped",
+        {CTL: sh("scontrol update nodename=node1 state=down reason='Not responding'")},
+        {CTL: sh("scontrol update nodename=node1 state=resume")},
+        (N1,),
+        host=f"{_IN_N1} iptables -A INPUT -p tcp --dport 6818 ! -i lo -j DROP",
+        host_undo=f"{_IN_N1} iptables -D INPUT -p tcp --dport 6818 ! -i lo -j DROP",
+    ),
+    Injection(
+        "F18",
+        "slurmctld's port is dropped",
+        {
+            N1: _SLURMD,
+            CTL: sh("scontrol update nodename=node1 state=down reason='Not responding'"),
+        },
+        {N1: _SLURMD, CTL: sh("scontrol update nodename=node1 state=resume; true")},
+        (N1,),
+        host=f"{_IN_N1} iptables -A OUTPUT -p tcp --dport 6817 -j DROP",
+        host_undo=f"{_IN_N1} iptables -D OUTPUT -p tcp --dport 6817 -j DROP",
+    ),
+    Injection(
+        "F69",
+        "a machine is frozen",
+        {},
+        {},
+        (N1,),
+        host="podman pause corral-$C-node1",
+        host_undo="podman unpause corral-$C-node1",
+    ),
+    Injection(
+        "F19",
+        "slurmd says that it is newer",
+        {
+            N1: sh(
+                "printf '%s\\n' '#!/bin/sh'"
+                " '[ \"$1\" = -V ] && {{ echo slurm-wlm 25.05.1; exit; }}'"
+                " 'exec /usr/sbin/slurmd \"$@\"' >/usr/local/sbin/slurmd &&"
+                " chmod 755 /usr/local/sbin/slurmd"
+            )
+        },
+        {N1: sh("rm -f /usr/local/sbin/slurmd")},
+        (N1,),
+    ),
+    Injection(
+        "F67",
+        "no inodes are left",
+        {
+            N1: sh(
+                "mkdir -p /var/spool/slurmctld &&"
+                " mount -t tmpfs -o size=64m,nr_inodes=200 tmpfs /var/spool/slurmctld &&"
+                " cd /var/spool/slurmctld && i=0 && while : >f$i; do i=$((i + 1)); done"
+                " 2>/dev/null; true"
+            )
+        },
+        {N1: sh("umount /var/spool/slurmctld; rmdir /var/spool/slurmctld 2>/dev/null; true")},
+        (N1,),
+    ),
+    Injection(
+        "F74",
+        "slurmctld's state is another user's",
+        {
+            CTL: sh(
+                "systemctl stop slurmctld; chown root:root /var/spool/slurmctld;"
+                " chmod 700 /var/spool/slurmctld; systemctl --no-block start slurmctld"
+            )
+        },
+        {
+            CTL: join(
+                [
+                    sh(
+                        "chown slurm:slurm /var/spool/slurmctld;"
+                        " systemctl reset-failed slurmctld; systemctl restart slurmctld"
+                    ),
+                    SETTLED,
+                ]
+            )
+        },
+        (CTL,),
+        # The key of the tokens lies in that folder.
+        frozenset({"F75"}),
     ),
     drained("F39", "Node unexpectedly rebooted"),
     drained("F84", "Kill task failed"),

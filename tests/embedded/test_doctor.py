@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 import time
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ from corral import api
 from corral.doctor.model import Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.embedded.conftest import Live
 
@@ -44,14 +46,45 @@ def test_a_healthy_cluster_has_nothing(cluster: Live) -> None:
     assert ids(report) == [], [f.as_dict() for f in report.findings]
 
 
+def here(cluster: Live, shell: str) -> None:
+    """Run shell on this machine."""
+    if shell:
+        env = {**os.environ, "C": cluster.spec.name}
+        subprocess.run(["sh", "-c", shell], check=True, env=env, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def table(request: pytest.FixtureRequest) -> Iterator[list[str]]:
+    """Rows of what was injected and what was found, shown at the end."""
+    rows: list[str] = []
+    yield rows
+    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+    head = "| injected | | found | named first | others |\n|---|---|---|---|---|\n"
+    reporter.write_line("\n" + head + "\n".join(rows))
+
+
+def row(one: Injection, report: Report) -> str:
+    """One row: others are true consequences, and false alarms where ``also`` has them not."""
+    found = ids(report)
+    others = [i + ("" if i in one.also else " (false)") for i in found if i != one.id]
+    place = "yes" if found[:1] == [one.id] else "no"
+    seen = "yes" if one.id in found else "no"
+    return f"| {one.id} | {one.name} | {seen} | {place} | {', '.join(others)} |"
+
+
 @pytest.mark.parametrize("one", INJECTIONS, ids=lambda i: f"{i.id}: {i.name}")
-def test_an_injected_failure_is_named_first(one: Injection, cluster: Live) -> None:
+def test_an_injected_failure_is_named_first(
+    one: Injection, cluster: Live, table: list[str]
+) -> None:
     try:
+        here(cluster, one.host)
         for node, script in one.do.items():
             done = cluster.run(node, script)
             assert done.ok, done.tail
         report = until(cluster, lambda r: ids(r)[:1] == [one.id])
+        table.append(row(one, report))
     finally:
+        here(cluster, one.host_undo)
         undone = [cluster.run(node, script, timeout=120) for node, script in one.undo.items()]
         after = until(cluster, lambda r: r.healthy)
     assert all(result.ok for result in undone), [result.tail for result in undone]

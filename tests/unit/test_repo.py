@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -27,8 +28,17 @@ FOREIGN = re.compile(
 )
 
 
+MADE = {".venv", ".git", "__pycache__", ".pytest_cache", ".ruff_cache", ".hypothesis", ".device"}
+
+
 def tracked() -> list[Path]:
-    """Files of the repository: tracked by git, or new and not ignored."""
+    """Files of the repository: tracked by git, or new and not ignored.
+
+    In a copy on a machine without git, all but what is made here.
+    """
+    if not shutil.which("git") or not (REPO / ".git").exists():
+        found = (f for f in REPO.rglob("*") if not MADE & set(f.relative_to(REPO).parts))
+        return sorted(f for f in found if f.is_file())
     trust = ["-c", "safe.directory=*"]  # git 2.35.2: root in a user's checkout is refused else
     command = ["git", *trust, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=True)

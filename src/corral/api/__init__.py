@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from corral.api.asking import ask_machines as ask_machines
     from corral.api.batch import JobHandle as JobHandle
     from corral.api.batch import JobInfo as JobInfo
     from corral.api.batch import JobOutcome as JobOutcome
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from corral.api.batch import logs as logs
     from corral.api.batch import run as run
     from corral.api.batch import submit as submit
+    from corral.api.bench import Benchmark as Benchmark
+    from corral.api.bench import Known as Known
+    from corral.api.bench import read_benchmark as read_benchmark
     from corral.api.clusters import known_clusters as known_clusters
     from corral.api.clusters import looks_like_file as looks_like_file
     from corral.api.clusters import spec_of as spec_of
@@ -32,6 +36,17 @@ if TYPE_CHECKING:
     from corral.api.converge import down as down
     from corral.api.converge import plan as plan
     from corral.api.converge import up as up
+    from corral.api.discovering import Way as Way
+    from corral.api.discovering import discover as discover
+    from corral.api.doctoring import doctor as doctor
+    from corral.api.doctoring import doctor_log as doctor_log
+    from corral.api.existing import Correction as Correction
+    from corral.api.existing import Machine as Machine
+    from corral.api.existing import Opinion as Opinion
+    from corral.api.existing import adopt as adopt
+    from corral.api.existing import lint_existing as lint_existing
+    from corral.api.existing import machine_from_file as machine_from_file
+    from corral.api.existing import write_corrections as write_corrections
     from corral.api.files import lint as lint
     from corral.api.files import load as load
     from corral.api.files import rehearsal as rehearsal
@@ -40,6 +55,12 @@ if TYPE_CHECKING:
     from corral.api.imaging import build_image as build_image
     from corral.api.imaging import images as images
     from corral.api.imaging import remove_images as remove_images
+    from corral.api.keys import forget_host_keys as forget_host_keys
+    from corral.api.keys import install_keys as install_keys
+    from corral.api.mending import Mended as Mended
+    from corral.api.mending import explain_drained as explain_drained
+    from corral.api.mending import explain_pending as explain_pending
+    from corral.api.mending import mend as mend
     from corral.api.nodes import Outcome as Outcome
     from corral.api.nodes import drain as drain
     from corral.api.nodes import execute as execute
@@ -48,6 +69,13 @@ if TYPE_CHECKING:
     from corral.api.overview import Status as Status
     from corral.api.overview import status as status
     from corral.api.proving import prove as prove
+    from corral.api.returning import Returning as Returning
+    from corral.api.returning import due_back as due_back
+    from corral.api.rotating import Rotated as Rotated
+    from corral.api.rotating import Which as Which
+    from corral.api.rotating import rotate_keys as rotate_keys
+    from corral.api.rotating import rotation_of as rotation_of
+    from corral.api.rotating import rotation_phase as rotation_phase
 
 _HOMES: Final = MappingProxyType(
     {
@@ -55,12 +83,24 @@ _HOMES: Final = MappingProxyType(
             *("JobHandle", "JobInfo", "JobOutcome", "JobSpec", "RankLine", "cancel"),
             *("job_script", "job_spec", "jobs", "logs", "run", "submit"),
         ),
+        "bench": ("Benchmark", "Known", "read_benchmark"),
         "clusters": ("known_clusters", "looks_like_file", "spec_of"),
         "converge": ("Approve", "apply", "down", "plan", "up"),
+        "asking": ("ask_machines",),
+        "existing": (
+            *("Correction", "Machine", "Opinion", "adopt", "lint_existing"),
+            *("machine_from_file", "write_corrections"),
+        ),
+        "doctoring": ("doctor", "doctor_log"),
+        "discovering": ("Way", "discover"),
         "files": ("lint", "load", "rehearsal", "schema", "starting_file"),
         "imaging": ("build_image", "images", "remove_images"),
+        "keys": ("forget_host_keys", "install_keys"),
+        "mending": ("Mended", "explain_drained", "explain_pending", "mend"),
         "nodes": ("Outcome", "drain", "execute", "resume", "ssh_argv"),
         "proving": ("prove",),
+        "returning": ("Returning", "due_back"),
+        "rotating": ("Rotated", "Which", "rotate_keys", "rotation_of", "rotation_phase"),
         "overview": ("Status", "status"),
     }
 )

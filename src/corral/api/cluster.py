@@ -9,8 +9,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from corral.api import batch, clusters, converge, files, overview, proving
+from corral.api import batch, clusters, converge, doctoring, files, mending, overview, proving
 from corral.api import nodes as machines
+from corral.doctor.model import Report
+from corral.doctor.pending import WhyPending
+from corral.doctor.why import WhyDrained
 from corral.errors import CorralError
 from corral.events import Emit, ignore
 from corral.plan.model import Plan
@@ -87,6 +90,22 @@ class Cluster:
     def resume(self, nodes: str) -> dict[str, str]:
         """Let drained nodes take jobs again; gives Slurm's state of each."""
         return sync(machines.resume(self.spec, nodes))
+
+    def doctor(self, nodes: str = "") -> Report:
+        """What is broken, why, and what to do; ``nodes`` is a hostlist, "" for all."""
+        return sync(doctoring.doctor(self.spec, nodes))
+
+    def mend(self, approve: Callable[[Plan], bool] | None = None) -> mending.Mended:
+        """Put right what the doctor finds and what is safe to put right."""
+        return sync(mending.mend(self.spec, self._emit, approve))
+
+    def why_drained(self, node: str) -> WhyDrained:
+        """Why a node takes no jobs."""
+        return sync(mending.explain_drained(self.spec, node))
+
+    def why_pending(self, job_id: int) -> WhyPending:
+        """Why a job waits."""
+        return sync(mending.explain_pending(self.spec, job_id))
 
     def run(
         self, script: str, *, on_line: batch.OnLine = lambda _: None, **fields: Any

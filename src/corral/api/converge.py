@@ -11,6 +11,7 @@ import shutil
 import time
 from collections.abc import Callable
 
+from corral.api.returning import given_back
 from corral.apply.journal import Journal
 from corral.apply.lock import cluster_lock
 from corral.apply.run import require_fresh, run_stages
@@ -19,6 +20,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.state_dir import cluster_dir
 from corral.plan.model import Plan
+from corral.roles import slurm_packages
 from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec
 
@@ -95,23 +97,35 @@ async def up(spec: ClusterSpec, emit: Emit = ignore, approve: Approve | None = N
     )
 
 
-async def down(spec: ClusterSpec, emit: Emit = ignore) -> tuple[str, ...]:
+async def down(
+    spec: ClusterSpec, emit: Emit = ignore, *, purge: bool = False, force: bool = False
+) -> tuple[str, ...]:
     """Remove everything the providers made for this cluster, and its folder here.
 
-    Machines of provider ssh stay as they are.
+    Machines of provider ssh are given back as they were: ``api.returning``.
+
+    Args:
+        spec: the cluster.
+        emit: told of all that happens.
+        purge: on machines of provider ssh also remove home folders of the users that Corral made,
+            and keep no dump of the accounting database.
+        force: cancel jobs that run on machines of provider ssh; give back those that answer when
+            others do not.
 
     Returns:
-        what was removed.
+        what was removed; of machines given back ``node: what``.
 
     Raises:
-        CorralError: PROVIDER_FAILED, something is left; run it again.
+        CorralError: PROVIDER_FAILED, something is left; NOT_GOOD, jobs run; what a machine could
+            not give back. Run it again: it goes on where it stopped.
     """
     folder = cluster_dir(spec.name)
     with cluster_lock(folder):
         begin = time.monotonic()
         emit(Event(Kind.PHASE_STARTED, "down"))
         session = await Session.open(spec)
-        gone = await session.destroy(emit)
+        back = await given_back(session, emit, purge=purge, force=force)
+        gone = (*back, *await session.destroy(emit))
         shutil.rmtree(folder, ignore_errors=True)
         emit(Event(Kind.PHASE_DONE, "down", seconds=time.monotonic() - begin))
     return gone
@@ -120,8 +134,11 @@ async def down(spec: ClusterSpec, emit: Emit = ignore) -> tuple[str, ...]:
 async def _looked(session: Session, emit: Emit) -> Look:
     begin = time.monotonic()
     emit(Event(Kind.PHASE_STARTED, "probe", total=len(session.fleet.nodes)))
-    look = await session.look()
+    look = await session.look(emit)
     emit(Event(Kind.PHASE_DONE, "probe", seconds=time.monotonic() - begin))
+    said = slurm_packages.said_of(look.site)
+    if said:
+        emit(Event(Kind.NOTE, "plan", message=said))
     return look
 
 
@@ -145,6 +162,13 @@ async def _apply(session: Session, wanted: Plan, emit: Emit, look: Look | None =
         await session.make_machines(noted)
         noted(Event(Kind.PHASE_DONE, "machines", seconds=time.monotonic() - begin))
         return
+    if wanted.leaving != now.plan.leaving:
+        raise CorralError(
+            Code.STALE_PLAN,
+            "the machines that leave have changed since this plan was made",
+            hint="make it anew with: corral plan FILE",
+        )
     noted(Event(Kind.PHASE_STARTED, "apply", total=len(wanted.stages)))
     await run_stages(wanted, session.fleet, noted)
+    await session.release(wanted.leaving, noted)
     noted(Event(Kind.PHASE_DONE, "apply", seconds=time.monotonic() - begin))

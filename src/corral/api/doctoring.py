@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from corral.api.nodes import chosen
 from corral.apply.session import Session
 from corral.doctor.examine import examine
 from corral.doctor.look import Ask, Told, ports_script, script, sections
 from corral.doctor.model import Report
 from corral.doctor.probes import Scene
 from corral.doctor.reading import read, report
+from corral.doctor.why import of_nodes
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.transport import Result
@@ -30,8 +32,25 @@ def doctor_log(text: str) -> Report:
     return report(read(text))
 
 
-async def doctor(spec: ClusterSpec) -> Report:
+async def doctor(spec: ClusterSpec, nodes: str = "") -> Report:
     """Look at the whole cluster: every machine in one round trip; changes nothing.
+
+    Args:
+        spec: the cluster.
+        nodes: a hostlist: only what concerns these nodes; "" for all. All are looked at in any
+            case, as what is odd about one shows beside the others.
+
+    Raises:
+        CorralError: NOT_FOUND, no machine of the cluster runs, or no such node; USAGE, no
+            hostlist; the provider could not be asked.
+    """
+    names = set(chosen(spec, nodes))
+    found = examine(await look(spec))
+    return of_nodes(found, names) if nodes else found
+
+
+async def look(spec: ClusterSpec) -> Scene:
+    """Ask every machine; what they told, with what the cluster file says.
 
     Raises:
         CorralError: NOT_FOUND, no machine of the cluster runs; the provider could not be asked.
@@ -57,7 +76,7 @@ async def doctor(spec: ClusterSpec) -> Report:
             for n in nodes_of(spec)
             if n.name not in told
         }
-    return examine(_scene(session, spec, addresses, {**told, **silent}))
+    return _scene(session, spec, addresses, {**told, **silent})
 
 
 def _targets(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -10,12 +11,16 @@ import typer
 from rich.text import Text
 
 from corral import api
-from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
+from corral.cli.approving import STATE, Approval
+from corral.cli.options import CLUSTER, JSON, TARGET, YES, examples, verb_app
 from corral.cli.text import clean, plural
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
 from corral.doctor.model import Diagnosis, Mend, Report
+from corral.doctor.pending import WhyPending
+from corral.doctor.why import WhyDrained
 from corral.errors import Code, CorralError, Exit
+from corral.spec.models import ClusterSpec
 
 app = verb_app()
 LARGEST = 1 << 28
@@ -25,6 +30,10 @@ LARGEST = 1 << 28
 @app.command(
     epilog=examples(
         "corral doctor lab.yaml",
+        "corral doctor --node node3",
+        "corral doctor --why-drained node3",
+        "corral doctor --why-pending 1234",
+        "corral doctor --fix",
         "corral doctor --log slurmctld.log",
         "srun train.sh 2>&1 | corral doctor --log -",
     )
@@ -32,6 +41,7 @@ LARGEST = 1 << 28
 def doctor(
     target: TARGET = "",
     wanted: CLUSTER = "",
+    *,
     log: Annotated[
         str,
         typer.Option(
@@ -42,24 +52,130 @@ def doctor(
             show_default=False,
         ),
     ] = "",
+    nodes: Annotated[
+        str,
+        typer.Option(
+            "--node", "-n", metavar="NODES", help="Only what concerns these.", show_default=False
+        ),
+    ] = "",
+    drained: Annotated[
+        str,
+        typer.Option(
+            "--why-drained",
+            metavar="NODE",
+            help="Say why this node takes no jobs.",
+            show_default=False,
+        ),
+    ] = "",
+    pending: Annotated[
+        int,
+        typer.Option(
+            "--why-pending",
+            metavar="JOB",
+            min=0,
+            help="Say why this job waits.",
+            show_default=False,
+        ),
+    ] = 0,
+    fix: Annotated[
+        bool,
+        typer.Option(
+            "--fix",
+            help="Mend what is safe to mend: the cluster file's plan, then nodes that Slurm took "
+            "out for a cause that is gone. Shows it and asks.",
+        ),
+    ] = False,
+    yes: YES = False,
     as_json: JSON = False,
 ) -> int:
-    """Say what is broken, why, and what to do; changes nothing.
+    """Say what is broken, why, and what to do; changes nothing without --fix.
 
     Looks at every machine once, holds what it saw against a catalogue of known failures, and names
-    first causes before what follows from them. Exit status 1 when something is wrong.
+    first causes before what follows from them. Exit status 1 when something is wrong, when that
+    node takes no jobs, or when that job starts only if somebody does something.
     """
     ui = Ui(as_json=as_json)
+    modes = [bool(log), bool(nodes), bool(drained), bool(pending), fix]
+    if sum(modes) > 1:
+        raise CorralError(
+            Code.USAGE,
+            "--log, --node, --why-drained, --why-pending and --fix do not go together",
+            hint="ask one thing at a time",
+        )
     if log:
-        found = api.doctor_log(_text(log))
-    else:
-        spec = cluster(ui, target, wanted)
-        found = ui.quietly(lambda: api.doctor(spec))
+        return _report(ui, api.doctor_log(_text(log)), what="log")
+    spec = cluster(ui, target, wanted)
+    if drained:
+        return _drained(ui, ui.quietly(lambda: api.explain_drained(spec, drained)))
+    if pending:
+        return _pending(ui, ui.quietly(lambda: api.explain_pending(spec, pending)))
+    if fix:
+        return _fix(ui, spec, yes=yes)
+    return _report(ui, ui.quietly(lambda: api.doctor(spec, nodes)), what="node" if nodes else "")
+
+
+def _report(ui: Ui, found: Report, what: str) -> int:
     ui.json({"healthy": found.healthy, "findings": [f.as_dict() for f in found.findings]})
     for number, finding in enumerate(found.findings, 1):
         ui.show(*_view(number, finding), Text())
-    ui.show(_summary(found, what="log" if log else "cluster"))
+    ui.show(_summary(found, what=what or "cluster"))
     return Exit.GOOD if found.healthy else Exit.NOT_GOOD
+
+
+def _drained(ui: Ui, why: WhyDrained) -> int:
+    ui.json(why.as_dict())
+    head = "takes jobs" if why.usable else "takes no jobs"
+    ui.show(Text.assemble((f"{why.node} {head}", "bold"), f": {'; '.join(why.words)}"))
+    if why.reason:
+        who = f", said {why.by} at {why.at}" if why.by else ""
+        ui.show(Text(f"   reason: {clean(why.reason)}{who}"))
+    ui.show(Text(f"   means:  {clean(why.meaning)}"))
+    if why.advice:
+        ui.show(Text(f"   do:     {clean(why.advice)}"))
+    for number, finding in enumerate(why.findings, 1):
+        ui.show(Text(), *_view(number, finding))
+    return Exit.GOOD if why.usable else Exit.NOT_GOOD
+
+
+def _pending(ui: Ui, why: WhyPending) -> int:
+    ui.json(why.as_dict())
+    text = Text.assemble((f"job {why.job}", "bold"), f" is {why.state.lower()}: {clean(why.words)}")
+    ui.show(text.append(f" [{why.reason}]" if why.reason else "", "dim"))
+    for line in why.missing:
+        ui.show(Text(f"   {clean(line)}"))
+    if why.ahead:
+        ui.show(Text(f"   {plural(why.ahead, 'job')} with a higher priority before it"))
+    if why.starts is not None and why.words and not why.stuck:
+        when = datetime.fromtimestamp(why.starts, UTC).astimezone()
+        ui.show(Text(f"   start: {when:%Y-%m-%d %H:%M:%S %Z}, by Slurm's estimate"))
+    if why.advice:
+        ui.show(Text(f"   do: {clean(why.advice)}"))
+    return Exit.NOT_GOOD if why.stuck else Exit.GOOD
+
+
+def _fix(ui: Ui, spec: ClusterSpec, *, yes: bool) -> int:
+    approval = Approval(ui, yes=yes)
+
+    def may_resume(nodes: tuple[str, ...]) -> bool:
+        ui.note(f"resume {', '.join(nodes)}: Slurm took them out for a cause that is gone")
+        return yes or ui.ask("Do it?", state=STATE)
+
+    done = ui.run(lambda emit: api.mend(spec, emit, approval, may_resume), state=STATE)
+    ui.json({**done.as_dict(), "plans": approval.plans})
+    if done.before.healthy:
+        ui.show(Text("nothing known is wrong with this cluster", "green"))
+        return Exit.GOOD
+    if done.applied is False:
+        ui.note("nothing was changed" if len(approval.plans) == 1 else "the rest was not done")
+    elif done.applied and not approval.plans:
+        ui.note("the cluster file's plan has nothing to mend here")
+    if done.resumed:
+        ui.show(f"resumed: {', '.join(done.resumed)}")
+    for number, finding in enumerate(done.after.findings, 1):
+        ui.show(*_view(number, finding), Text())
+    left = plural(len(done.after.findings), "finding")
+    ui.show("all findings are mended" if done.after.healthy else f"{left} left")
+    return Exit.GOOD if done.after.healthy else Exit.NOT_GOOD
 
 
 def _text(file: str) -> str:
@@ -92,5 +208,5 @@ def _summary(found: Report, what: str) -> Text:
     count = plural(len(found.findings), "finding")
     text = Text(f"{count}; begin with the first")
     if what == "cluster" and any(f.failure.mend is Mend.APPLY for f in found.findings):
-        text.append("; corral up FILE puts right what the cluster file declares", "dim")
+        text.append("; corral doctor --fix mends what is safe to mend", "dim")
     return text

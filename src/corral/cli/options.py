@@ -43,6 +43,10 @@ NODES = Annotated[
         metavar="NODES", help="Nodes as Slurm writes them: node[0-2].", show_default=False
     ),
 ]
+NODES_OPTION = Annotated[
+    str,
+    typer.Option("--nodes", "-n", metavar="NODES", help="Left out: all.", show_default=False),
+]
 YES = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 
 

@@ -8,10 +8,10 @@ from typing import Final
 
 from rich.text import Text
 
-from corral.cli.text import clean, one_line, plural
+from corral.cli.text import clean, duration, one_line, plural
 from corral.plan.model import MachineChange, NodeChange, Plan, Stage
 from corral.spec.nodes import fold
-from corral.state.base import Impact
+from corral.state.base import Impact, Roll
 
 STYLES: Final = {
     Impact.NONE: "dim",
@@ -29,12 +29,16 @@ DEFERRED_SHOWN: Final = 6
 def plan_lines(plan: Plan, *, diff: bool = False) -> list[Text]:
     """The plan for people; one line that says so when there is nothing to do."""
     if plan.empty:
-        return [Text(f"{plan.cluster}: nothing to do, the machines hold what the file declares")]
+        text = f"{plan.cluster}: nothing to do, the machines hold what the file declares"
+        owed = [Text(), Text("leaving", "bold"), *_machines(plan.leaving)] if plan.leaving else []
+        return [Text(text), *owed]
     lines = [_head(plan)]
     if plan.machines:
         lines += [Text(), Text("machines", "bold"), *_machines(plan.machines)]
     for stage in plan.stages:
         lines += [Text(), *_stage(stage, diff=diff)]
+    if plan.leaving:
+        lines += [Text(), Text("leaving", "bold"), *_machines(plan.leaving)]
     if plan.deferred:
         lines += [Text(), Text("known once the machines exist", "bold"), *_deferred(plan)]
     return lines
@@ -47,6 +51,8 @@ def _head(plan: Plan) -> Text:
         parts.append(plural(len(plan.machines), "machine"))
     if plan.stages:
         parts.append(f"{plural(changes, 'change')} in {plural(len(plan.stages), 'stage')}")
+    if plan.leaving:
+        parts.append(f"{plural(len(plan.leaving), 'machine')} leaving")
     text = Text.assemble((f"{plan.cluster}: ", "bold"), " and ".join(parts))
     if plan.stages:
         text.append("; worst impact: ").append(plan.impact.word, STYLES[plan.impact])
@@ -71,6 +77,8 @@ def _machines(changes: tuple[MachineChange, ...]) -> Iterator[Text]:
 
 def _stage(stage: Stage, *, diff: bool) -> Iterator[Text]:
     yield Text.assemble((stage.name, "bold"), f"  {one_line(stage.title)}")
+    if stage.roll is not None:
+        yield Text(f"  {_turns(stage.roll)}", "magenta")
     width = _width([fold(entry.nodes) for entry in stage.changes])
     for entry in stage.changes:
         impact = entry.change.impact
@@ -78,10 +86,20 @@ def _stage(stage: Stage, *, diff: bool) -> Iterator[Text]:
         if impact is not Impact.NONE:
             line.append(f"  [{impact.word}]", STYLES[impact])
         yield line
+        if entry.change.refuses:
+            yield Text(f"    refused: {one_line(entry.change.refuses)}", "bold red")
         if diff:
             yield from _diff(entry)
     for gate in stage.gates:
         yield Text(f"  {gate.node:<{width}}  then wait: {one_line(gate.name)}", "dim")
+
+
+def _turns(roll: Roll) -> str:
+    many = plural(roll.at_once, "node")
+    return (
+        f"{many} at a time: drained, jobs get {duration(roll.patience)} to end, changed, checked, "
+        f"resumed; {roll.controller} last"
+    )
 
 
 def _diff(entry: NodeChange) -> Iterator[Text]:

@@ -107,8 +107,14 @@ class Progress:
 
     def _noted(self, event: Event) -> Work | None:
         work = self.works.get(event.subject)
-        if work is not None:
-            work.parts[""] = Part("", work.began, event.message)
+        if work is None:
+            return None
+        part = work.parts.get(event.node) if event.node else None
+        if part is not None:
+            part.doing = event.message
+        else:
+            where = f"{event.node}: " if event.node else ""
+            work.parts[""] = Part("", work.began, f"{where}{event.message}")
         return work
 
 

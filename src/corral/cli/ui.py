@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
@@ -17,7 +18,8 @@ from rich.text import Text
 from corral.cli.progress import Follower, follower
 from corral.cli.text import clean
 from corral.errors import Code, CorralError
-from corral.events import Emit
+from corral.events import Emit, Event, Kind
+from corral.hosts.person import Person, accompanied
 
 T = TypeVar("T")
 WIDE = 10_000
@@ -49,6 +51,7 @@ class Ui:
         self.out = console(sys.stdout)
         self.err = console(sys.stderr)
         self._follower: Follower | None = None
+        self._person = Person(self._password, self._seen, dict(os.environ))
 
     @property
     def interactive(self) -> bool:
@@ -126,7 +129,7 @@ class Ui:
         """
         self._follower = follower(self.err, lines_only=lines_only)
         try:
-            with self._follower as following:
+            with self._follower as following, accompanied(self._person):
                 return asyncio.run(use(following.feed))
         except KeyboardInterrupt as error:
             raise InterruptedByUserError(state) from error
@@ -141,9 +144,25 @@ class Ui:
             InterruptedByUserError: Ctrl-C.
         """
         try:
-            return asyncio.run(use())
+            with accompanied(self._person):
+                return asyncio.run(use())
         except KeyboardInterrupt as error:
             raise InterruptedByUserError("nothing was changed") from error
+
+    async def _password(self, words: str) -> str | None:
+        if not self.interactive:
+            return None
+        from corral.cli.asking import asked  # noqa: PLC0415  # most commands ask nobody
+
+        with self._quiet():
+            return await asked(words)
+
+    def _seen(self, node: str, what: str) -> None:
+        """Say what was seen of a machine, as a part of the progress where there is one."""
+        if self._follower is None:
+            self.note(f"{node}: {what}")
+            return
+        self._follower.feed(Event(Kind.NOTE, "seen", node, what))
 
     @contextlib.contextmanager
     def _quiet(self) -> Generator[None]:

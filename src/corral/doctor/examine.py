@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from corral.doctor.model import Diagnosis, Report, Source
@@ -16,21 +16,29 @@ _LOGS: Final = {
     "slurmdbd": Source.SLURMDBD,
     "munge": Source.MUNGE,
 }
+_SYMPTOMS: Final = frozenset({"F83", "F86"})
+"""Failures that always have a cause beneath them."""
 _SILENT: Final = frozenset({"", "none"})
 
 
 def examine(scene: Scene) -> Report:
     """What is wrong with a cluster, first causes first; nothing on a healthy one.
 
-    Logs are read only of nodes that are ill now, and only since their daemons' last start: what
-    went wrong and was mended is no finding.
+    Logs are read only of nodes that take no jobs and of daemons that do not run, and only since
+    their last start: what went wrong and was mended is no finding.
     """
-    findings = [one for probe in PROBES for one in probe(scene)]
+    findings = causes(scene)
     known = scene.known
     findings += _reasons(scene, known)
-    findings += _logs(scene, known, {n for f in findings for n in f.nodes})
-    findings += _machines(scene)
+    findings += _logs(scene, known)
+    findings += _controllers_log(scene, known, findings)
     return report(findings)
+
+
+def causes(scene: Scene) -> list[Diagnosis]:
+    """What the machines themselves show, without what Slurm says of its nodes."""
+    findings = [one for probe in PROBES for one in probe(scene)]
+    return [*findings, *_machines(scene)]
 
 
 def _reasons(scene: Scene, known: Mapping[str, NodeInfo]) -> Iterator[Diagnosis]:
@@ -44,17 +52,38 @@ def _reasons(scene: Scene, known: Mapping[str, NodeInfo]) -> Iterator[Diagnosis]
             yield found("F83", node, f"Slurm says {node} is {info.state}")
 
 
-def _logs(scene: Scene, known: Mapping[str, NodeInfo], ill: set[str]) -> Iterator[Diagnosis]:
-    sick = {n for n in scene.compute if n not in known or not known[n].state.usable} | ill
-    for node in sorted(sick | ({scene.controller} if sick else set())):
-        told = scene.told.get(node)
-        if told is None or told.error is not None:
-            continue
+def _logs(scene: Scene, known: Mapping[str, NodeInfo]) -> Iterator[Diagnosis]:
+    sick = _sick(scene, known)
+    for told in scene.heard:
         for unit, source in _LOGS.items():
-            yield from read(told.log(unit), source, node)
+            ill = told.node in sick and unit in told.units and unit != "slurmctld"
+            if unit in told.down or ill:
+                yield from read(told.log(unit), source, told.node)
+
+
+def _controllers_log(
+    scene: Scene, known: Mapping[str, NodeInfo], findings: Sequence[Diagnosis]
+) -> Iterator[Diagnosis]:
+    """What slurmctld says while a node is ill and nothing else tells why.
+
+    It speaks of its nodes and seldom says which, so what it says of one that was mended a minute
+    ago would be taken for another's.
+    """
+    told = scene.lead
+    explained = {n for f in findings if f.failure.id not in _SYMPTOMS for n in f.nodes}
+    puzzling = _sick(scene, known) - explained
+    if puzzling and told.error is None and "slurmctld" not in told.down:
+        yield from read(told.log("slurmctld"), Source.SLURMCTLD)
+
+
+def _sick(scene: Scene, known: Mapping[str, NodeInfo]) -> set[str]:
+    """Compute nodes that take no jobs."""
+    return {n for n in scene.compute if n not in known or not known[n].state.usable}
 
 
 def _machines(scene: Scene) -> Iterator[Diagnosis]:
     for told in scene.heard:
         yield from read(told.text("kernel"), Source.KERNEL, told.node)
         yield from read(told.text("driver"), Source.DRIVER, told.node)
+    # Slurm's commands read the same files as its daemons, and say what they cannot read.
+    yield from read(scene.lead.text("ping"), Source.SLURMCTLD, scene.controller)

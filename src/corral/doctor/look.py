@@ -23,7 +23,11 @@ DISKS: Final = (
     *("/var/spool/slurmctld", "/var/spool/slurmd"),
 )
 LOG_LINES: Final = 400
+RECENT_MIN: Final = 5
+"""Minutes of the log of a daemon that runs: slurmd tries to register every few seconds."""
 _SECTION: Final = re.compile(r"^@@([a-z]+)$", re.MULTILINE)
+# systemd says it before the daemon says anything; with its name since 249, before by description.
+_STARTING: Final = re.compile(r"^Starting .+\.\.\.$", re.MULTILINE)
 _STARTED: Final = re.compile(r"slurm(?:ctld|d|dbd) version \S+ started")
 
 
@@ -90,12 +94,18 @@ class Told:
         )
 
     def log(self, unit: str) -> str:
-        """The unit's log since its last start; all that was asked for when it does not run."""
-        text = self.text("log" + unit)
-        if unit in self.down:
-            return "\n".join(text.splitlines()[-60:])
-        starts = list(_STARTED.finditer(text))
-        return text[starts[-1].end() :] if starts else text
+        """What the unit wrote since its last start, to the journal and to its own file.
+
+        Of a unit that runs only the last minutes: what went wrong before them was mended, or is
+        said again.
+        """
+        journal, file = self.text("log" + unit), self.text("file" + unit)
+        return f"{_since(_STARTING, journal)}\n{_since(_STARTED, file)}"
+
+
+def _since(mark: re.Pattern[str], text: str) -> str:
+    starts = list(mark.finditer(text))
+    return text[starts[-1].end() :] if starts else text
 
 
 def sections(text: str) -> dict[str, str]:
@@ -208,10 +218,17 @@ def _port(address: str, port: int) -> Script:
 
 
 def _log(unit: str) -> Script:
+    """The unit's journal and file; of a unit that runs the last minutes only.
+
+    Slurm's daemons begin each line of their file with ``[2026-11-21T07:00:46.289]``.
+    """
     return sh(
-        "echo @@log{unit}; {{ journalctl -u {unit} --since -20min --no-pager -o cat -n {lines};"
-        ' f=/var/log/slurm/{unit}.log; if [ -f "$f" ]; then tail -n {lines} "$f"; fi; }} '
-        "2>/dev/null",
+        "s=$(date -d -{minutes}min +%FT%T); w=--since=-{minutes}min;"
+        " systemctl -q is-active {unit} || {{ s=; w=; }}\n"
+        "echo @@log{unit}; journalctl -u {unit} $w --no-pager -o cat -n {lines} 2>/dev/null\n"
+        "echo @@file{unit}; f=/var/log/slurm/{unit}.log;"
+        ' if [ -f "$f" ]; then tail -n {lines} "$f" | awk -v t="[$s" \'$1 >= t\'; fi',
         unit=unit,
         lines=LOG_LINES,
+        minutes=RECENT_MIN,
     )

@@ -24,6 +24,7 @@ FULL_KIB: Final = 50 * 1024
 FULL_SHARE: Final = 0.01
 """A disk is full below 50 MiB or 1 % (of small ones): slurmctld and MariaDB need room to write."""
 FULL_INODES: Final = 100
+ETC: Final = "/etc/slurm"
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class Scene:
 def found(id_: str, node: str | tuple[str, ...], evidence: str, detail: str = "") -> Diagnosis:
     """A finding of a failure of the catalogue."""
     nodes = (node,) if isinstance(node, str) else node
-    return Diagnosis(CATALOG[id_], tuple(n for n in nodes if n), (evidence,), detail)
+    lines = tuple(line.strip() for line in evidence.splitlines() if line.strip())
+    return Diagnosis(CATALOG[id_], tuple(n for n in nodes if n), lines, detail)
 
 
 def unreachable(scene: Scene) -> Iterator[Diagnosis]:
@@ -226,16 +228,21 @@ def configuration(scene: Scene) -> Iterator[Diagnosis]:
         for path, digest in scene.lead.pairs("conf").items()
         if path.startswith("/etc/slurm/")
     }
-    for told in scene.heard:
-        for path, digest in told.pairs("conf").items():
-            name = path.rpartition("/")[2]
-            if name in due and digest != due[name]:
-                yield found(
-                    "F04",
-                    told.node,
-                    f"{path} differs from the controller's /etc/slurm/{name}",
-                    name,
-                )
+    for name, digest in due.items():
+        copies = {
+            (told.node, path): copy
+            for told in scene.heard
+            for path, copy in told.pairs("conf").items()
+            if path.endswith(f"/{name}")
+            and (told.node, path) != (scene.controller, f"{ETC}/{name}")
+        }
+        other = {node: path for (node, path), copy in copies.items() if copy != digest}
+        if len(other) > 1 and set(copies.values()) == {next(iter(copies.values()))}:
+            text = f"{ETC}/{name} was changed, and nobody has it yet: scontrol reconfigure"
+            yield found("F04", scene.controller, text, name)
+            continue
+        for node, path in other.items():
+            yield found("F04", node, f"{path} differs from the controller's {ETC}/{name}", name)
 
 
 def isolation(scene: Scene) -> Iterator[Diagnosis]:
@@ -271,6 +278,13 @@ def devices(scene: Scene) -> Iterator[Diagnosis]:
         there = len(told.lines("devices"))
         if there < due:
             yield found("F13", told.node, f"{there} of {due} /dev/nvidia* files are there")
+
+
+def memory(scene: Scene) -> Iterator[Diagnosis]:
+    """F08: slurmctld thinks that a node has the default of 1 MiB."""
+    for node, info in scene.known.items():
+        if info.memory_mib == 1:
+            yield found("F08", node, f"scontrol show node {node}: RealMemory=1")
 
 
 def units(scene: Scene) -> Iterator[Diagnosis]:
@@ -339,6 +353,6 @@ def mtus(scene: Scene) -> Iterator[Diagnosis]:
 Probe = Callable[[Scene], Iterator[Diagnosis]]
 PROBES: Final[tuple[Probe, ...]] = (
     *(unreachable, clocks, disks, mounts, names, ports, keys, identities, versions),
-    *(configuration, isolation, devices, units, accounting, limits, subnets, mtus),
+    *(configuration, isolation, devices, memory, units, accounting, limits, subnets, mtus),
 )
 """All rules."""

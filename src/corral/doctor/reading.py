@@ -20,19 +20,19 @@ HIDES: Final[Mapping[str, tuple[str, ...]]] = {
     "F03": ("F86", "F83", "F73", "F22"),
     "F04": (),
     "F05": ("F83", "F86", "F18"),
-    "F12": ("F10",),
+    "F12": ("F10", "F14", "F73", "F83"),
     "F13": ("F73", "F83", "F10"),
     "F14": ("F10", "F73", "F83"),
     "F15": ("F73", "F83", "F22"),
-    "F17": ("F86",),
+    "F17": ("F86", "F75"),
     "F18": ("F83", "F86"),
     "F19": ("F86", "F83", "F73"),
     "F22": ("F73", "F83"),
     "F23": ("F55",),
     "F24": ("F76", "F10", "F13"),
-    "F31": ("F72", "F73", "F83"),
+    "F31": ("F72", "F73", "F83", "F04", "F38"),
     "F52": ("F15", "F73", "F83"),
-    "F53": ("F73",),
+    "F53": ("F73", "F83", "F04", "F38"),
     "F54": ("F05", "F73"),
     "F59": (),
     "F67": ("F38", "F73", "F74", "F83"),
@@ -40,7 +40,8 @@ HIDES: Final[Mapping[str, tuple[str, ...]]] = {
     "F69": ("F83", "F73"),
     "F70": ("F73",),
     "F71": ("F38", "F73", "F74", "F83"),
-    "F72": ("F73", "F83"),
+    "F72": ("F73", "F83", "F04", "F38"),
+    "F74": ("F73", "F83"),
     "F73": ("F83",),
     "F75": ("F73", "F83", "F86", "F01"),
     "F77": ("F10", "F13", "F76"),
@@ -73,7 +74,7 @@ def read(text: str, source: Source = Source.ANY, node: str = "") -> tuple[Diagno
 
 def report(findings: Iterable[Diagnosis]) -> Report:
     """Findings of one kind together, consequences left out, first causes first."""
-    merged = _merged(findings)
+    merged = _told_apart(_merged(findings))
     kept = [one for one in merged if not _explained(one, merged)]
     return Report(tuple(sorted(kept, key=lambda d: (d.failure.layer, d.failure.id, d.nodes))))
 
@@ -103,6 +104,20 @@ def _merged(findings: Iterable[Diagnosis]) -> list[Diagnosis]:
         before = by_case.get(key)
         by_case[key] = one if before is None else _both(before, one)
     return list(by_case.values())
+
+
+def _told_apart(findings: Sequence[Diagnosis]) -> list[Diagnosis]:
+    """Without those that say no case where another of the same failure does say which."""
+    said = [f for f in findings if f.detail]
+    return [
+        one
+        for one in findings
+        if one.detail
+        or not any(
+            other.failure.id == one.failure.id and set(one.nodes) <= set(other.nodes)
+            for other in said
+        )
+    ]
 
 
 def _both(before: Diagnosis, one: Diagnosis) -> Diagnosis:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from corral.plan.model import MachineChange, NodeChange, Plan, Stage
-from corral.state.base import Change, Context, Resource, Seen, StageWanted
+from corral.state.base import Change, Context, Gate, Resource, Seen, StageWanted
 from corral.state.probing import digest_of
 from corral.state.secret import Secret
 
@@ -41,6 +41,7 @@ def make_plan(
     observed: Observed,
     machines: Sequence[MachineChange] = (),
     absent: Sequence[str] = (),
+    leaving: Sequence[MachineChange] = (),
 ) -> Plan:
     """Compare and order.
 
@@ -52,6 +53,7 @@ def make_plan(
         machines: what the provider does first.
         absent: nodes that cannot be reached before that; what they will get is only named
             (``Plan.deferred``), as far as ``stages`` knows it.
+        leaving: machines that go after all stages.
     """
     differ = _Differ(stages, observed)
     made = [differ.stage(stage) for stage in stages]
@@ -62,6 +64,7 @@ def make_plan(
         machines=tuple(machines),
         stages=() if machines else tuple(s for s in made if s.changes),
         deferred=_deferred(stages, absent),
+        leaving=tuple(leaving),
     )
 
 
@@ -88,6 +91,14 @@ def _secrets(stages: Sequence[StageWanted], observed: Observed) -> dict[str, str
     return found
 
 
+def _gates(stage: StageWanted, changes: Sequence[NodeChange]) -> tuple[Gate, ...]:
+    """All gates; of a rolling stage those of the nodes that have a turn."""
+    if stage.roll is None:
+        return stage.gates
+    touched = {node for entry in changes for node in entry.nodes}
+    return tuple(g for g in stage.gates if g.node in touched)
+
+
 class _Differ:
     """Diffs each resource once for all nodes that answered alike."""
 
@@ -108,7 +119,7 @@ class _Differ:
         # Ordered by place in the wanted state: so each node gets its changes in its own order.
         ordered = [found[key] for key in sorted(found, key=lambda k: k[:2])]
         changes = tuple(NodeChange(tuple(nodes_of[id(c.change)]), c.change) for c in ordered)
-        return Stage(stage.name, stage.title, changes, stage.gates)
+        return Stage(stage.name, stage.title, changes, _gates(stage, changes), stage.roll)
 
     def _node(self, node: str, resources: Sequence[Resource]) -> list[tuple[int, Change]]:
         answers = self._observed.get(node)

@@ -12,10 +12,13 @@ from typing import Any
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import reread
-from corral.state.base import Change, Gate, Impact, SecretRef
+from corral.state.base import Change, Gate, Impact, Roll, SecretRef
 
-FORMAT = 1
+FORMAT = 2
 """Grows when the plan's JSON changes shape."""
+
+OWED = "owed"
+"""Action of a machine that left while it did not answer: what Corral put there is still on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +31,24 @@ class NodeChange:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Changes that may run at once on all their nodes (in order on each), closed by gates."""
+    """Changes that may run at once on all their nodes (in order on each), closed by gates.
+
+    With ``roll`` a few nodes at a time, each drained, changed, checked by its gates and resumed.
+    """
 
     name: str
     title: str
     changes: tuple[NodeChange, ...]
     gates: tuple[Gate, ...] = ()
+    roll: Roll | None = None
+
+    def by_node(self) -> dict[str, list[Change]]:
+        """The changes of each node, in order."""
+        found: dict[str, list[Change]] = {}
+        for entry in self.changes:
+            for node in entry.nodes:
+                found.setdefault(node, []).append(entry.change)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +72,8 @@ class Plan:
         stages: the changes. Empty for machines that do not exist yet: what they hold cannot be
             known before, so ``deferred`` names what they will get and a second plan is made.
         deferred: (nodes, resource ids) of machines that do not exist yet.
+        leaving: machines that the file names no longer: removed or given back after the stages;
+            or ``OWED``, when one does not answer: nothing can be done about it now.
     """
 
     cluster: str
@@ -65,11 +82,12 @@ class Plan:
     machines: tuple[MachineChange, ...] = ()
     stages: tuple[Stage, ...] = ()
     deferred: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
+    leaving: tuple[MachineChange, ...] = ()
 
     @property
     def empty(self) -> bool:
         """True when there is nothing to do."""
-        return not self.machines and not self.stages
+        return not self.machines and not self.stages and all(m.action == OWED for m in self.leaving)
 
     @property
     def impact(self) -> Impact:
@@ -106,6 +124,7 @@ class Plan:
                 machines=tuple(MachineChange(**m) for m in data["machines"]),
                 stages=tuple(_stage(s) for s in data["stages"]),
                 deferred=tuple((tuple(n), tuple(r)) for n, r in data["deferred"]),
+                leaving=tuple(MachineChange(**m) for m in data["leaving"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise CorralError(
@@ -119,6 +138,7 @@ def _stage(data: Mapping[str, Any]) -> Stage:
         data["title"],
         tuple(NodeChange(tuple(c["nodes"]), _change(c["change"])) for c in data["changes"]),
         tuple(_gate(g) for g in data["gates"]),
+        Roll(**data["roll"]) if data["roll"] else None,
     )
 
 
@@ -131,6 +151,8 @@ def _change(data: Mapping[str, Any]) -> Change:
         script=reread(data["script"]),
         impact=Impact[data["impact"].upper()],
         secrets=tuple(SecretRef(**s) for s in data["secrets"]),
+        keeps=tuple(data["keeps"]),
+        refuses=data["refuses"],
     )
 
 
@@ -142,4 +164,5 @@ def _gate(data: Mapping[str, Any]) -> Gate:
         timeout=data["timeout"],
         hint=data["hint"],
         diagnose=reread(data["diagnose"]),
+        alone=data["alone"],
     )

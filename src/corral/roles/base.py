@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from corral.roles import machine, slurm_packages
 from corral.roles.site import Site
 from corral.state.accounts import UserAccount
 from corral.state.base import Resource, StageWanted, Wanted
 from corral.state.files import Directory
 from corral.state.naming import Hostname, HostsBlock
-from corral.state.packages import Packages
 from corral.state.secret import Secret
 from corral.state.service import Service
 
 SLURM_UID = 64030
 """Debian and Ubuntu give slurm this number (base-passwd's static range); equal everywhere (F17)."""
 
+MUNGE_UID = 64032
+"""Debian gives munge the next free number; so it is one that packages leave alone."""
+
 MUNGE_KEY = "/etc/munge/munge.key"
 SLURM_KEY = "/etc/slurm/slurm.key"
-CONTROLLER_PACKAGES = ("slurmctld",)
-ACCOUNTING_PACKAGES = ("slurmdbd", "slurm-wlm-mysql-plugin", "mariadb-server")
-REST_PACKAGES = ("slurmrestd", "slurm-wlm-jwt-plugin")
+SLURM_JWKS = "/etc/slurm/slurm.jwks"
 
 
 def stages(site: Site) -> tuple[StageWanted, ...]:
@@ -27,12 +28,15 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
     wanted = [Wanted((node.name,), (Hostname(node.name),)) for node in site.nodes]
     wanted.append(Wanted(site.names, _common(site)))
     wanted.append(Wanted((site.controller,), _controller(site)))
-    wanted.append(Wanted(compute, (Packages("slurmd", ("slurmd",)), _spool())))
+    wanted.append(Wanted(compute, (*slurm_packages.compute(site), _spool())))
+    wanted += slurm_packages.at_once(site)
+    wanted += machine.wanted(site)
+    wanted += machine.held(site, wanted)
     others = tuple(n for n in site.names if n != site.controller)
     ready = StageWanted("base", "names, users, packages and folders", tuple(wanted))
-    wanted_keys = [Wanted((site.controller,), (key(site),))]
+    wanted_keys = [Wanted((site.controller,), keys(site))]
     if others:
-        wanted_keys.append(Wanted(others, (key(site),)))
+        wanted_keys.append(Wanted(others, keys(site)))
     if site.auth == "munge":
         wanted_keys.append(Wanted(site.names, (Service("munge", (MUNGE_KEY,)),)))
     first, *rest = wanted_keys
@@ -51,27 +55,54 @@ def key(site: Site) -> Secret:
     return Secret(SLURM_KEY, site.controller, "slurm:slurm", "600")
 
 
-def _common(site: Site) -> tuple[Resource, ...]:
-    people = tuple(UserAccount(u.name, u.uid, f"/home/{u.name}") for u in site.users)
-    names = ["slurm-client"]
+def keys(site: Site) -> tuple[Secret, ...]:
+    """All that the nodes share to know each other; slurm.jwks is there once keys were rotated."""
     if site.auth == "munge":
-        names.append("munge")
+        return (key(site),)
+    jwks = Secret(SLURM_JWKS, site.controller, "slurm:slurm", "600", optional=True)
+    return (key(site), jwks)
+
+
+def key_paths(site: Site) -> tuple[str, ...]:
+    """The files of ``keys``."""
+    return tuple(secret.path for secret in keys(site))
+
+
+def _common(site: Site) -> tuple[Resource, ...]:
     entries = tuple((site.addresses[n], n) for n in site.names)
     return (
         HostsBlock(entries),
-        UserAccount("slurm", SLURM_UID, "/nonexistent", "/usr/sbin/nologin", system=True),
-        *people,
-        Packages("slurm-client", tuple(names)),
+        *_daemons(site),
+        *slurm_packages.common(site),
         Directory("/etc/slurm"),
         Directory("/var/log/slurm", "slurm:slurm"),
-        *_clock(site),
     )
 
 
-def _clock(site: Site) -> tuple[Resource, ...]:
-    if not all(site.traits[n].own_clock for n in site.names):
-        return ()
-    return (Packages("clock", ("chrony",)), Service("chrony"))
+def _daemons(site: Site) -> tuple[Resource, ...]:
+    """The services' users, before a package makes them with a number of its own."""
+    slurm = UserAccount(
+        "slurm",
+        SLURM_UID,
+        "/nonexistent",
+        "/usr/sbin/nologin",
+        system=True,
+        owns=("/etc/slurm", "/var/spool/slurmctld", "/var/spool/slurm", "/var/lib/slurm",
+              "/var/log/slurm", "/run/slurmctld", "/run/slurmdbd"),
+        units=("slurmctld", "slurmdbd"),
+    )  # fmt: skip
+    if site.auth != "munge":
+        return (slurm,)
+    munge = UserAccount(
+        "munge",
+        MUNGE_UID,
+        "/nonexistent",
+        "/usr/sbin/nologin",
+        system=True,
+        owns=("/etc/munge", "/var/lib/munge", "/var/log/munge", "/run/munge"),
+        units=("munge",),
+    )
+    return (slurm, munge)
 
 
 def _spool() -> Resource:
@@ -79,12 +110,7 @@ def _spool() -> Resource:
 
 
 def _controller(site: Site) -> tuple[Resource, ...]:
-    names = [*CONTROLLER_PACKAGES]
-    if site.spec.slurm.accounting:
-        names += ACCOUNTING_PACKAGES
-    if site.spec.slurm.rest:
-        names += REST_PACKAGES
     return (
-        Packages("controller", tuple(names)),
+        *slurm_packages.controller(site),
         Directory("/var/spool/slurmctld", "slurm:slurm", "700"),
     )

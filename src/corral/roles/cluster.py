@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from corral.errors import Code, CorralError
-from corral.roles import base, compute, controller
+from corral.roles import (
+    base,
+    compute,
+    controller,
+    logins,
+    membership,
+    nvidia,
+    people,
+    slurm_packages,
+    storage,
+)
 from corral.roles.site import Site
 from corral.roles.slurm_conf import cluster_conf
 from corral.slurm.conf.cluster import render
-from corral.state.base import StageWanted
+from corral.state.base import StageWanted, Wanted
+from corral.state.resumed import Resumed
 
 
 def wanted(site: Site) -> tuple[StageWanted, ...]:
@@ -16,16 +26,23 @@ def wanted(site: Site) -> tuple[StageWanted, ...]:
     Raises:
         CorralError: the machines cannot hold what the file declares.
     """
-    for storage in site.spec.storage:
-        if storage.kind == "nfs":
-            raise CorralError(
-                Code.SPEC_INVALID,
-                f"storage {storage.mount}: NFS servers are not built yet",
-                hint="mount it yourself and declare kind: existing, or rehearse with --rehearse",
-            )
+    slurm_packages.check(site)
     files = render(cluster_conf(site))
     return (
+        membership.stage(site),
         *base.stages(site),
+        *storage.stages(site),
+        *people.stages(site),
+        *slurm_packages.before_services(site),
+        *nvidia.stages(site),
         *controller.stages(site, files),
-        compute.stage(site, files),
+        *nvidia.running(site),
+        *compute.stages(site, files),
+        people.access_stage(site),
+        StageWanted(
+            "resume",
+            "nodes back that a stopped corral left drained",
+            (Wanted((site.controller,), (Resumed(),)),),
+        ),
+        *logins.stages(site),
     )

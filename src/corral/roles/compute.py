@@ -5,39 +5,77 @@ from __future__ import annotations
 import hashlib
 
 from corral.hosts.quote import sh
-from corral.roles.base import key
+from corral.roles import slurm_packages
+from corral.roles.base import SLURM_KEY, key_paths
 from corral.roles.controller import rest, rest_gate
+from corral.roles.machine import LIMITS
 from corral.roles.site import Site
 from corral.slurm.conf.keys import KEYS
 from corral.slurm.conf.parse import parse
+from corral.slurm.packages import Part
+from corral.slurm.version import Feature, has
 from corral.spec.nodes import fold
 from corral.state.base import Gate, Impact, Resource, StageWanted, Wanted
 from corral.state.files import File
+from corral.state.gone import Gone
 from corral.state.service import Service
 
 DEFAULTS = "/etc/default/slurmd"
 
 
-def stage(site: Site, files: dict[str, str]) -> StageWanted:
-    """Slurmd on every compute node, slurmrestd on the controller; all nodes register."""
+def stages(site: Site, files: dict[str, str]) -> tuple[StageWanted, ...]:
+    """Slurmd on every compute node, slurmrestd on the controller; all nodes register.
+
+    Nodes whose Slurm is upgraded come first, in batches, each closed by a gate.
+    """
     nodes = tuple(n.name for n in site.compute)
-    resources: tuple[Resource, ...] = (
-        File(DEFAULTS, _defaults(site, files)),
-        # Jobs live on in slurmstepd while slurmd restarts (KillMode=process in its unit).
-        Service("slurmd", (DEFAULTS, key(site).path), impact=Impact.RELOAD),
-    )
-    return StageWanted(
+    defaults = File(DEFAULTS, _defaults(site, files))
+    first = [_upgraded(site, defaults, i, b) for i, b in enumerate(slurm_packages.rolling(site))]
+    late = slurm_packages.old(site)
+    rest_of = tuple(n for n in nodes if n not in late)
+    # Before it has its files slurmd takes auth/slurm when there is a slurm.key: the controller
+    # would not understand it (24.11, "authentication plugin auth/slurm(103) not found").
+    former = (Gone(SLURM_KEY),) if site.auth == "munge" else ()
+    resources: tuple[Resource, ...] = (*former, defaults, _slurmd(site))
+    last = StageWanted(
         "compute",
         "slurmd on all compute nodes" + (", slurmrestd" if site.spec.slurm.rest else ""),
-        (Wanted(nodes, resources), *rest(site)),
+        (*((Wanted(rest_of, resources),) if rest_of else ()), *rest(site)),
         (_registered(site, nodes), *rest_gate(site)),
     )
+    return (*first, last)
+
+
+def _slurmd(site: Site, *, upgraded: bool = False) -> Service:
+    return Service(
+        "slurmd",
+        (DEFAULTS, LIMITS, *key_paths(site)),
+        # Jobs live on in slurmstepd while slurmd restarts (KillMode=process in its unit).
+        impact=Impact.RELOAD,
+        settle=slurm_packages.BACK if upgraded else None,
+        programs=slurm_packages.programs(site, Part.SLURMD),
+        packages=slurm_packages.bringing(site),
+    )
+
+
+def _upgraded(site: Site, defaults: File, index: int, nodes: tuple[str, ...]) -> StageWanted:
+    run_jobs = tuple(n.name for n in site.compute if n.name in nodes)
+    wanted = slurm_packages.batch(site, nodes)
+    if run_jobs:
+        wanted = (*wanted, Wanted(run_jobs, (defaults, _slurmd(site, upgraded=True))))
+    title = f"Slurm {site.debs.version if site.debs else ''} on {fold(nodes)}; its jobs go on"
+    gates = slurm_packages.runs_gate(site, run_jobs)
+    return StageWanted(f"upgrade-{index + 1}", title, wanted, gates)
 
 
 def _defaults(site: Site, files: dict[str, str]) -> str:
     # Settings that slurmd reads at its start only stand here as a digest: so a change of one of
     # them on the controller restarts slurmd, also after a crash between the two.
-    started_with = hashlib.sha256(_read_at_start(files).encode()).hexdigest()[:16]
+    text = _read_at_start(files)
+    if not has(site.version, Feature.RECONFIGURE_REEXECS):
+        # slurm.conf(5) before 23.11: nodes that come or go need a restart of every slurmd.
+        text += "\n".join(line for line in files["slurm.conf"].splitlines() if "NodeName=" in line)
+    started_with = hashlib.sha256(text.encode()).hexdigest()[:16]
     server = f"{site.addresses[site.controller]}:6817"
     return (
         "# Written by Corral. Configless: everything else comes from the controller.\n"

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from corral.hosts.quote import Script, sh
-from corral.roles.base import key
+from corral.roles import slurm_packages
+from corral.roles.base import key_paths
+from corral.roles.people import accounts
 from corral.roles.site import Site
 from corral.slurm.conf.cluster import DATABASE, JWT_KEY, MARIADB_CONF
-from corral.slurm.conf.keys import impact_of
+from corral.slurm.conf.keys import ALL, impact_of
+from corral.slurm.packages import Part
+from corral.slurm.version import SlurmVersion
 from corral.state.accounts import UserAccount
 from corral.state.base import Gate, Impact, Resource, StageWanted, Wanted
-from corral.state.database import Database, SlurmAccounts
+from corral.state.database import Database
 from corral.state.files import File, ImpactOf
+from corral.state.members import WAIT_S, quiet
 from corral.state.secret import Secret
-from corral.state.service import Service
+from corral.state.service import Service, Stopped
 
 ETC = "/etc/slurm"
 REST_PORT = 6820
 REST_UID = 64031
-ACCOUNT = "corral"
+
+SPREAD = sh(
+    "i=0; until timeout 5 scontrol ping | grep -q ' is UP'; do i=$((i + 1)); "
+    "[ $i -lt 120 ] || exit 1; sleep 0.5; done; timeout 60 scontrol reconfigure"
+)
+"""Configless slurmd ask for their files at their own start and when slurmctld reconfigures, not
+when it restarts: without this they keep the old ones after nodes came or went ("appears to have a
+different slurm.conf than the slurmctld", seen with 24.11.5)."""
 
 REST_DROP_IN = f"""\
 # Written by Corral. slurmrestd must run neither as root nor as SlurmUser (slurmrestd(8)), and its
@@ -27,7 +39,7 @@ User=slurmrestd
 Group=slurmrestd
 Environment=SLURM_JWT=daemon
 ExecStart=
-ExecStart=/usr/sbin/slurmrestd -a rest_auth/jwt 127.0.0.1:{REST_PORT}
+ExecStart=/usr/sbin/slurmrestd -a rest_auth/jwt%PLUGINS% 127.0.0.1:{REST_PORT}
 NoNewPrivileges=yes
 ProtectSystem=strict
 ProtectHome=yes
@@ -48,15 +60,32 @@ def stages(site: Site, files: dict[str, str]) -> tuple[StageWanted, ...]:
 def rest(site: Site) -> tuple[Wanted, ...]:
     """Slurmrestd under its own user; it may start together with the compute nodes."""
     if not site.spec.slurm.rest:
-        return ()
+        return (Wanted((site.controller,), (Stopped("slurmrestd"),)),)
     drop_in = "/etc/systemd/system/slurmrestd.service.d/corral.conf"
     resources: tuple[Resource, ...] = (
         UserAccount("slurmrestd", REST_UID, "/nonexistent", "/usr/sbin/nologin", system=True),
-        File(drop_in, REST_DROP_IN),
+        File(drop_in, REST_DROP_IN.replace("%PLUGINS%", _rest_plugins(site))),
         # slurm.conf is read once at its start, so it is an input; the JWT key is never read by it.
-        Service("slurmrestd", (drop_in, f"{ETC}/slurm.conf"), impact=Impact.NONE),
+        Service(
+            "slurmrestd",
+            (drop_in, f"{ETC}/slurm.conf"),
+            impact=Impact.NONE,
+            programs=slurm_packages.programs(site, Part.SLURMRESTD),
+            packages=slurm_packages.bringing(site),
+        ),
     )
     return (Wanted((site.controller,), resources),)
+
+
+def _rest_plugins(site: Site) -> str:
+    """Which of its plugins slurmrestd loads; "" for all.
+
+    Without accounting it dies of openapi/slurmdbd: "Failure loading plugin path bindings" (24.11).
+    Before 24.05 the plugins bear version numbers, and it serves what it can.
+    """
+    if site.spec.slurm.accounting or site.version < SlurmVersion(24, 5):
+        return ""
+    return " -s openapi/slurmctld"
 
 
 def rest_gate(site: Site) -> tuple[Gate, ...]:
@@ -76,12 +105,16 @@ def rest_gate(site: Site) -> tuple[Gate, ...]:
 
 
 def _conf(name: str, text: str, owner: str = "root:root", mode: str = "644") -> File:
-    return File(f"{ETC}/{name}", text, owner, mode, impact_of=_impact(name))
+    return File(f"{ETC}/{name}", text, owner, mode, impact_of=_impact(name), quiet=quiet(WAIT_S))
 
 
 def _impact(name: str) -> ImpactOf:
     def impact(before: str, after: str) -> Impact:
-        word, _ = impact_of(name, before, after)
+        word, names = impact_of(name, before, after)
+        keys = {key.impact for key in ALL if key.file == name and key.name in names}
+        if word == "drain" and not keys & {"drain", "recreate"}:
+            # Only nodes that vanish: they have been drained by now (state.members.Leaving).
+            return Impact.RESTART
         return Impact[word.upper()]
 
     return impact
@@ -108,13 +141,18 @@ def _accounting(site: Site, files: dict[str, str]) -> StageWanted:
         *_slurm_files(site, files),
         # slurmdbd refuses a file that others can read (slurmdbd.conf(5)).
         _conf("slurmdbd.conf", files["slurmdbd.conf"], "slurm:slurm", "600"),
-        Service("slurmdbd", (dbd, key(site).path, *_paths(_jwt(site)))),
+        Service(
+            "slurmdbd",
+            (dbd, *key_paths(site), *_paths(_jwt(site))),
+            programs=slurm_packages.programs(site, Part.SLURMDBD),
+            packages=slurm_packages.bringing(site),
+        ),
     )
     gate = Gate(
         "slurmdbd answers",
         site.controller,
         sh("timeout 5 sacctmgr -nP show cluster"),
-        90,
+        slurm_packages.patience(site, 90),
         "read /var/log/slurm/slurmdbd.log and journalctl -u mariadb",
         _journal("slurmdbd", "mariadb"),
     )
@@ -126,21 +164,21 @@ def _accounting(site: Site, files: dict[str, str]) -> StageWanted:
 def _slurmctld(site: Site, files: dict[str, str]) -> StageWanted:
     inputs = tuple(f.path for f in _slurm_files(site, files))
     before = () if site.spec.slurm.accounting else (*_jwt(site), *_slurm_files(site, files))
-    accounts = (
-        (SlurmAccounts(site.spec.name, ACCOUNT, tuple(u.name for u in site.users)),)
-        if site.spec.slurm.accounting
-        else ()
-    )
     resources: tuple[Resource, ...] = (
         *before,
         Service(
             "slurmctld",
-            (*inputs, key(site).path, *_paths(_jwt(site))),
+            (*inputs, *key_paths(site), *_paths(_jwt(site))),
             reload=sh("timeout 60 scontrol reconfigure"),
             # Jobs go on while slurmctld restarts (quickstart_admin.html).
             impact=Impact.RELOAD,
+            spread=SPREAD,
+            programs=slurm_packages.programs(site, Part.SLURMCTLD),
+            packages=slurm_packages.bringing(site),
         ),
-        *accounts,
+        *accounts(site),
+        # After slurmctld, which asks for it no longer. The database stays.
+        *(() if site.spec.slurm.accounting else (Stopped("slurmdbd"),)),
     )
     gate = Gate(
         "slurmctld answers",

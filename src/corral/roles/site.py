@@ -10,6 +10,7 @@ from typing import Literal
 from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
 from corral.hosts.traits import Traits
+from corral.slurm.packages import DebSet
 from corral.slurm.version import Feature, SlurmVersion, has
 from corral.spec.models import ClusterSpec, User
 from corral.spec.nodes import Node, controller_of, nodes_of, partitions_of, users_of
@@ -24,12 +25,14 @@ class Site:
         facts: what each node is, by node name; for machines that do not exist yet, predicted.
         traits: what the providers know beyond that, by node name.
         addresses: address of each node on the control network.
+        debs: Slurm's packages where they do not come from the distribution.
     """
 
     spec: ClusterSpec
     facts: Mapping[str, Facts]
     traits: Mapping[str, Traits]
     addresses: Mapping[str, str]
+    debs: DebSet | None = None
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -67,7 +70,8 @@ class Site:
         found: dict[str, SlurmVersion] = {}
         for node in self.nodes:
             facts = self.facts[node.name]
-            text = facts.slurm or facts.slurm_candidate
+            offered = str(self.debs.version) if self.debs else facts.slurm_candidate
+            text = facts.slurm or offered
             if not text:
                 raise CorralError(
                     Code.NOT_FOUND,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
 from corral.hosts.traits import Traits
+from corral.roles import people
 from corral.roles.site import Site
 from corral.slurm.conf.cluster import ClusterConf, NodeConf, PartitionConf
 from corral.slurm.duration import max_time
@@ -47,6 +48,9 @@ def cluster_conf(site: Site) -> ClusterConf:
             )
             for p in partitions_of(spec)
         ),
+        limits=people.limits_declared(site),
+        shares=people.shares_declared(site),
+        preempt=any(qos.preempts for qos in spec.qos),
         swap_limit=all(site.facts[node.name].swap_limit for node in site.compute),
     )
 

@@ -15,6 +15,7 @@ __all__ = [
     "controller_of",
     "expand",
     "fold",
+    "guarded_of",
     "nodes_of",
     "partitions_of",
     "users_of",
@@ -65,6 +66,15 @@ def partitions_of(spec: ClusterSpec) -> tuple[Partition, ...]:
     if spec.partitions:
         return spec.partitions
     return (Partition(name="main", groups=tuple(g.name for g in spec.groups), default=True),)
+
+
+def guarded_of(spec: ClusterSpec) -> tuple[str, ...]:
+    """Compute nodes where only those with a job may log in."""
+    if spec.access.ssh != "jobs_only":
+        return ()
+    free = set(expand(spec.access.login)) if spec.access.login else {controller_of(spec)}
+    groups = {group for part in partitions_of(spec) for group in part.groups}
+    return tuple(n.name for n in nodes_of(spec) if n.group.name in groups and n.name not in free)
 
 
 def users_of(spec: ClusterSpec) -> tuple[User, ...]:

@@ -100,6 +100,59 @@ INTERFACE: Final = Kind(
     "the name of one network interface such as eno1, 15 characters at most",
     "eno1",
 )
+SSH_KEY: Final = Kind(
+    "ssh key",
+    r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-ssh-ed25519@openssh\.com"
+    r"|sk-ecdsa-sha2-nistp256@openssh\.com) AAAA[A-Za-z0-9+/]{16,4000}={0,3}"
+    r"( [A-Za-z0-9][A-Za-z0-9@._+-]{0,127})?$",
+    "one line of a .pub file: type, key and comment; no options before it",
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl alice",
+)
+
+DRIVER: Final = Kind(
+    "driver",
+    r"^(auto|none|[0-9]{3}(-server)?(-open)?)$",
+    "auto, none, or a branch in quotes with its flavour, such as 580-open or 580-server-open",
+    "580-open",
+)
+CUDA: Final = Kind(
+    "cuda",
+    r"^(none|distribution|[1-9][0-9]\.[0-9])$",
+    'none, distribution, or a release of the toolkit in quotes, such as "13.0"',
+    "none",
+)
+DEB_SOURCE: Final = Kind(
+    "package file",
+    r"^(https:/)?(/\.?[A-Za-z0-9_][A-Za-z0-9._+-]*){1,32}\.deb$",
+    "an https address without user, port or query, or an absolute path, that ends in .deb",
+    "/srv/debs/cuda-keyring.deb",
+)
+PACKAGE_PLACE: Final = Kind(
+    "packages",
+    r"^(https:/)?(/\.?[A-Za-z0-9_][A-Za-z0-9._:~+-]*){1,32}$",
+    "an https address without user or query, or an absolute path",
+    "/srv/slurm-debs",
+)
+SHA256: Final = Kind(
+    "sha256",
+    r"^[0-9a-f]{64}$",
+    "the SHA-256 of a file, 64 lower-case hexadecimal digits",
+    "0" * 64,
+)
+
+KEY_PATH: Final = Kind(
+    "key file",
+    r"^~?(/\.?[A-Za-z0-9_][A-Za-z0-9._@+-]*){1,32}$",
+    "an absolute path, or one in your home folder such as ~/.ssh/lab; no spaces, no ..",
+    "~/.ssh/lab",
+)
+JUMP: Final = Kind(
+    "jump hosts",
+    r"^([a-z_][a-z0-9_.-]{0,30}@)?[A-Za-z0-9]([A-Za-z0-9.-]{0,253}[A-Za-z0-9])?(:[0-9]{1,5})?"
+    r"(,([a-z_][a-z0-9_.-]{0,30}@)?[A-Za-z0-9]([A-Za-z0-9.-]{0,253}[A-Za-z0-9])?(:[0-9]{1,5})?){0,4}$",
+    "[user@]host[:port], or several with commas between them, five at most",
+    "admin@gate:2222",
+)
 
 KINDS: Final = (
     NAME,
@@ -114,6 +167,14 @@ KINDS: Final = (
     VERSION_RANGE,
     TIME_LIMIT,
     INTERFACE,
+    KEY_PATH,
+    JUMP,
+    DRIVER,
+    CUDA,
+    DEB_SOURCE,
+    PACKAGE_PLACE,
+    SHA256,
+    SSH_KEY,
 )
 
 

@@ -36,6 +36,7 @@ class Folder:
             raise CorralError(Code.UNREACHABLE, "cut off", node=self.node)
         self.scripts.append(script)
         text = script.replace("/run/corral.lock", str(self.root / "lock"))
+        text = text.replace("/var/lib/corral", str(self.root / "ledger"))
         text = text.replace("@ROOT@", str(self.root))
         done = subprocess.run(["/bin/sh", "-c", text], input=stdin, capture_output=True)
         out = done.stdout.decode()
@@ -50,6 +51,6 @@ class Folder:
 def folders(tmp_path: Path) -> Callable[..., tuple[Fleet, dict[str, Folder]]]:
     def make(*names: str) -> tuple[Fleet, dict[str, Folder]]:
         machines = {name: Folder(name, tmp_path / name) for name in names}
-        return Fleet(machines), machines
+        return Fleet(machines, cluster="c"), machines
 
     return make

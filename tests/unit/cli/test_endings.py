@@ -168,7 +168,7 @@ def test_help_describes_and_shows_an_example(verb: str, corral: Run) -> None:
     assert VERBS[verb].summary.rstrip(".") in summary.rstrip(".;").replace(";", ";"), summary
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "image"])
+@pytest.mark.parametrize("verb", [v for v in VERBS if v not in ("bench", "image", "keys")])
 def test_every_verb_takes_json(verb: str, corral: Run) -> None:
     assert "--json" in corral(verb, "--help").stdout
 

@@ -14,10 +14,11 @@ from corral.prove import isolation, launch, probe, ranks, rest, survey
 from corral.prove.catalog import CHECKS, GROUPS, checks_page
 from corral.prove.context import ProveContext
 from corral.spec.models import ClusterSpec
-from tests.embedded.prove_breaks import BREAKS
+from tests.embedded.prove_breaks import BREAKS, ELSEWHERE
 from tests.embedded.prove_record import file_name
 
 PAGE = "docs/reference/checks.md"
+REPO = Path(__file__).parents[3]
 BARE = {
     "corral": "v1",
     "name": "lab",
@@ -52,7 +53,9 @@ def test_hints_name_what_the_catalogue_of_failures_knows() -> None:
 
 
 def test_every_check_can_fail() -> None:
-    assert {one.check for one in BREAKS} == {check.id for check in CHECKS}
+    assert {one.check for one in BREAKS} | set(ELSEWHERE) == {check.id for check in CHECKS}
+    for path in ELSEWHERE.values():
+        assert Path(path).name in {p.name for p in (REPO / path).parent.iterdir()}
     assert len({file_name(one.check, one.name) for one in BREAKS}) == len(BREAKS)
 
 
@@ -69,6 +72,8 @@ def test_what_a_bare_cluster_cannot_prove_is_skipped_with_a_reason() -> None:
         "rest.refuses": "slurm.rest is false",
         "rest.loopback": "slurm.rest is false",
         "storage.shared": "no shared folder is declared",
+        "storage.mounts": "no folder is mounted by NFS or by you",
+        "access.adopt": "users may log in without a job",
     }
 
 

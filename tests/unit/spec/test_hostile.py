@@ -23,8 +23,48 @@ FULL = changed(
     {
         "slurm.accounting": True,
         "slurm.rest": True,
+        "slurm.source": {
+            "debs": texts.PACKAGE_PLACE.example,
+            "tarball": "/srv/slurm.tar.gz",
+            "sha256": texts.SHA256.example,
+        },
+        "network.firewall": "leave",
+        "software": {
+            "nvidia": {
+                "driver": "580-open",
+                "cuda": "13.0",
+                "source": "vendor",
+                "vendor_repo": texts.DEB_SOURCE.example,
+                "vendor_sha256": texts.SHA256.example,
+            },
+            "desktop": "none",
+            "reboot": "driver",
+        },
         "groups.0.image": "localhost/node:1",
         "groups.0.memory_mib": 4096,
+        "users.0.keys": [texts.SSH_KEY.example],
+        "users.0.home": "/home/alice",
+        "users.0.shell": "/bin/bash",
+        "users.0.account": "vision",
+        "users.0.qos": "high",
+        "users.0.admin": True,
+        "users.0.fair_share": 1,
+        "users.0.limits": {"gpus": 1},
+        "accounts": [
+            {"name": "vision", "parent": "lab", "qos": ["high"], "limits": {}},
+            {"name": "lab"},
+        ],
+        "qos": [
+            {
+                "name": "high",
+                "preempts": ["low"],
+                "max_time": "1",
+                "limits": {},
+                "per_user": {},
+            },
+            {"name": "low"},
+        ],
+        "access": {"ssh": "all", "login": "node0"},
     },
 )
 TEXTS = [field for field in fields.walk() if field.type in ("text", "choice")]
@@ -41,6 +81,7 @@ SAFE = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9._/:@+-]*")
 SAFE_OF = {
     "hostlist": re.compile(r"[a-z0-9][a-z0-9.,\[\]-]*"),
     "version": re.compile(r"(>=|==|~=)?[0-9.]+"),
+    "ssh key": re.compile(r"[A-Za-z0-9][A-Za-z0-9@.-]* [A-Za-z0-9+/=]+( [A-Za-z0-9@._+-]+)?"),
 }
 # Each text type of models and the kind it stands for.
 TYPES = {
@@ -48,7 +89,9 @@ TYPES = {
     "Address": texts.ADDRESS, "AbsolutePath": texts.ABSOLUTE_PATH, "ImageName": texts.IMAGE_NAME,
     "UserName": texts.USER_NAME, "Feature": texts.FEATURE, "GpuType": texts.GPU_TYPE,
     "VersionRange": texts.VERSION_RANGE, "TimeLimit": texts.TIME_LIMIT,
-    "Interface": texts.INTERFACE,
+    "Interface": texts.INTERFACE, "Driver": texts.DRIVER, "Cuda": texts.CUDA,
+    "DebSource": texts.DEB_SOURCE, "PackagePlace": texts.PACKAGE_PLACE,
+    "Sha256": texts.SHA256, "SshKey": texts.SSH_KEY,
 }  # fmt: skip
 
 

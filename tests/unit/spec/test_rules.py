@@ -7,13 +7,24 @@ from typing import Any
 
 import pytest
 
-from corral.spec import rules
+from corral.spec import rules, texts
 from corral.spec.findings import Level
 
 from .cases import GONE, LAB, LAPTOP, changed, found, load_dict
 
 Case = tuple[str, dict[str, Any], dict[str, Any], str]
+VENDOR = {"source": "vendor", "vendor_repo": "/srv/cuda-keyring.deb"}
 EMBEDDED = {"name": "e", "provider": "embedded", "nodes": "e0"}
+PLAIN = {"slurm.accounting": False, "slurm.rest": False}
+GPU_LIMIT = {"users.0.limits": {"gpus": 1}}
+KEY = texts.SSH_KEY.example
+
+
+def NVIDIA(**fields: str) -> dict[str, Any]:  # noqa: N802  # reads as the other constants do
+    """A cluster with this driver."""
+    return {"software": {"nvidia": fields}}
+
+
 FIRES: list[Case] = [
     ("nodes-syntax", LAB, {"groups.0.nodes": "node[0-2"}, "groups[0].nodes"),
     ("nodes-syntax", LAB, {"groups.0.nodes": "node[2-0]"}, "groups[0].nodes"),
@@ -103,6 +114,26 @@ FIRES: list[Case] = [
     ),
     ("auth-slurm-too-old", LAB, {"slurm.version": "23.11.4"}, "slurm.auth"),
     ("auth-slurm-loose", LAB, {"slurm.version": ">=22.05"}, "slurm.auth"),
+    (
+        "slurm-source-twice",
+        LAB,
+        {"slurm.source": {"debs": "/d", "tarball": "/t.tar.gz", "sha256": "0" * 64}},
+        "slurm.source.tarball",
+    ),
+    (
+        "slurm-tarball-digest",
+        LAB,
+        {"slurm.source": {"tarball": "https://x.example/slurm.tar.bz2"}},
+        "slurm.source.tarball",
+    ),
+    ("slurm-tarball-digest", LAB, {"slurm.source": {"sha256": "0" * 64}}, "slurm.source.sha256"),
+    (
+        "slurm-tarball-name",
+        LAB,
+        {"slurm.source": {"tarball": "/slurm.zip", "sha256": "0" * 64}},
+        "slurm.source.tarball",
+    ),
+    ("slurm-debs-file", LAB, {"slurm.source": {"debs": "/slurmd.deb"}}, "slurm.source.debs"),
     ("rest-without-accounting", LAB, {"slurm.accounting": False}, "slurm.accounting"),
     ("network-lan-embedded", LAPTOP, {"network": {"control": "lan"}}, "network.control"),
     ("data-interface-local", LAB, {"network.data.interface": "lo"}, "network.data.interface"),
@@ -134,6 +165,62 @@ FIRES: list[Case] = [
     ("user-reserved", LAB, {"users.0.name": "systemd-oom"}, "users[0].name"),
     ("user-duplicate", LAB, {"users.1.name": "alice"}, "users[1].name"),
     ("uid-duplicate", LAB, {"users.1.uid": 2001}, "users[1].uid"),
+    ("storage-field-unused", LAB, {"storage.1.root_squash": False}, "storage[1].root_squash"),
+    ("account-duplicate", LAB, {"accounts": [{"name": "a"}, {"name": "a"}]}, "accounts[1].name"),
+    ("account-reserved", LAB, {"accounts": [{"name": "root"}]}, "accounts[0].name"),
+    (
+        "account-parent-unknown",
+        LAB,
+        {"accounts": [{"name": "a", "parent": "b"}]},
+        "accounts[0].parent",
+    ),
+    ("account-loop", LAB, {"accounts": [{"name": "a", "parent": "a"}]}, "accounts[0].parent"),
+    (
+        "account-loop",
+        LAB,
+        {"accounts": [{"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}]},
+        "accounts[1].parent",
+    ),
+    ("user-account-unknown", LAB, {"users.0.account": "vision"}, "users[0].account"),
+    ("qos-duplicate", LAB, {"qos": [{"name": "a"}, {"name": "a"}]}, "qos[1].name"),
+    ("qos-unknown", LAB, {"users.0.qos": "high"}, "users[0].qos"),
+    ("qos-unknown", LAB, {"qos": [{"name": "a", "preempts": ["b"]}]}, "qos[0].preempts[0]"),
+    ("qos-unknown", LAB, {"accounts": [{"name": "a", "qos": ["b"]}]}, "accounts[0].qos[0]"),
+    ("limits-without-accounting", LAB, {**PLAIN, "qos": [{"name": "a"}]}, "qos"),
+    ("limits-without-accounting", LAB, {**PLAIN, "users.1.limits": {"jobs": 1}}, "users[1]"),
+    ("limit-without-gpu", LAB, {"groups.0.gpu": GONE, **GPU_LIMIT}, "users[0].limits.gpus"),
+    ("home-system-folder", LAB, {"users.0.home": "/etc/alice"}, "users[0].home"),
+    ("home-system-folder", LAB, {"users.0.home": "/tmp"}, "users[0].home"),
+    ("home-duplicate", LAB, {"users.0.home": "/home/bob"}, "users[1].home"),
+    ("key-shared", LAB, {"users.0.keys": [KEY], "users.1.keys": [KEY]}, "users[1].keys[0]"),
+    ("access-login-unknown", LAB, {"access": {"login": "head"}}, "access.login"),
+    ("driver-flavour", LAB, {**NVIDIA(driver="580")}, "software.nvidia.driver"),
+    ("driver-flavour", LAB, {**NVIDIA(driver="550-open")}, "software.nvidia.driver"),
+    (
+        "driver-flavour",
+        LAB,
+        {"groups.0.gpu.type": "v100", **NVIDIA(driver="580-open")},
+        "software.nvidia.driver",
+    ),
+    ("cuda-source", LAB, {**NVIDIA(cuda="13.0")}, "software.nvidia.cuda"),
+    ("cuda-source", LAB, {**NVIDIA(cuda="distribution", **VENDOR)}, "software.nvidia.cuda"),
+    (
+        "cuda-driver",
+        LAB,
+        {**NVIDIA(driver="570-open", cuda="13.0", **VENDOR)},
+        "software.nvidia.cuda",
+    ),
+    ("vendor-repo", LAB, {**NVIDIA(source="vendor")}, "software.nvidia"),
+    (
+        "vendor-repo",
+        LAB,
+        {**NVIDIA(source="vendor", vendor_repo="https://a.example/k.deb")},
+        "software.nvidia.vendor_repo",
+    ),
+    ("vendor-repo", LAB, {**NVIDIA(vendor_repo="/srv/k.deb")}, "software.nvidia.vendor_repo"),
+    ("nvidia-unused", LAPTOP, {**NVIDIA()}, "software.nvidia"),
+    ("desktop-gpu", LAB, {"software": {"desktop": "gnome"}}, "software.desktop"),
+    ("access-login-unknown", LAB, {"access": {"login": "node[0-"}}, "access.login"),
 ]
 # Near misses: right things that look like the wrong ones above.
 QUIET: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -151,10 +238,20 @@ QUIET: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (LAB, {"storage.0.path": "/shared"}),
     (LAB, {"storage.1.mount": "/shared2"}),
     (LAB, {"partitions": GONE}),
+    (LAB, NVIDIA(driver="580-open", cuda="distribution")),
+    (LAB, NVIDIA(driver="580-open", cuda="13.0", **VENDOR)),
+    (LAB, NVIDIA(driver="570-open", cuda="12.8", **VENDOR)),
+    (LAB, {"groups.0.gpu.type": "gtx1660", **NVIDIA(driver="580-open")}),
+    (LAB, {"groups.0.gpu.type": "gtx1080", **NVIDIA(driver="580")}),
+    (LAB, {"controller": "cpu0", "software": {"desktop": "gnome"}}),
     (LAB, {"controller": GONE}),
     (LAB, {"users": GONE}),
     (LAB, {"slurm": GONE}),
     (LAB, {"network.data.gbps": 400}),
+    (LAB, {"users.0.account": "corral", "users.0.qos": "normal"}),
+    (LAB, {"accounts": [{"name": "a"}, {"name": "b", "parent": "a"}], "users.0.account": "b"}),
+    (LAB, GPU_LIMIT),
+    (LAB, {"users.0.home": "/shared/alice", "access": {"ssh": "jobs_only", "login": "cpu0"}}),
     (LAB, {"partitions.1.max_time": "0:30:00"}),
     (LAPTOP, {"groups.0.nodes": "node[0-63]"}),
     (LAPTOP, {"groups.0.memory_mib": 1200, "slurm": {"accounting": False, "rest": False}}),

@@ -11,12 +11,35 @@ from ruamel.yaml import YAML
 from corral.hosts.quote import Script
 from corral.state.accounts import UserAccount
 from corral.state.base import Change, Context, Impact, Resource, Seen
-from corral.state.database import Database, SlurmAccounts
+from corral.state.database import Database
+from corral.state.exports import ExistingFolder, Exports, ServedFolder
+from corral.state.gone import Gone
+from corral.state.mount import FormerMounts, Mount
 from corral.state.naming import Hostname
 from corral.state.packages import Packages
+from corral.state.pam import SshdAdopt
+from corral.state.person import FormerPeople, Person
 from corral.state.service import Service
 
-KINDS = {k.__name__: k for k in (Database, Hostname, Packages, Service, SlurmAccounts, UserAccount)}
+KINDS = {
+    k.__name__: k
+    for k in (
+        Database,
+        ExistingFolder,
+        Exports,
+        FormerMounts,
+        FormerPeople,
+        Gone,
+        Hostname,
+        Mount,
+        Packages,
+        Person,
+        ServedFolder,
+        Service,
+        SshdAdopt,
+        UserAccount,
+    )
+}
 CASES: list[dict[str, Any]] = YAML(typ="safe").load(Path(__file__).parent / "cases.yaml")
 
 
@@ -40,6 +63,8 @@ def test_case(case: dict[str, Any]) -> None:
         return
     assert change is not None
     assert (change.summary, change.impact.word) == (want["summary"], want["impact"])
+    assert want.get("refuses", "") in change.refuses
+    assert bool(want.get("refuses")) == bool(change.refuses)
     for piece in want.get("has", ()):
         assert piece in change.script
     for piece in want.get("hasnt", ()):

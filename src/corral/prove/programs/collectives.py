@@ -2,11 +2,10 @@
 # It runs under the node's own PyTorch, which is not installed where Corral is checked.
 """Measures collectives with torch.distributed and writes what nccl-tests writes with -J.
 
-One process per GPU (NCCL), or per core on nodes without GPUs (gloo), started by srun or torchrun.
-Sizes mean what they mean in nccl-tests: bytes per rank for all_reduce, broadcast and sendrecv,
-bytes over all ranks for all_gather, reduce_scatter and all_to_all. Results are compared, element
-by element, with what they must be. What PyTorch cannot do (all_reduce out of place, all_to_all in
-place) is null.
+One process per GPU (NCCL), or per node without GPUs (gloo), started by srun or torchrun. Sizes mean
+what they mean in nccl-tests: bytes per rank for all_reduce, broadcast and sendrecv, bytes over all
+ranks for all_gather, reduce_scatter and all_to_all. Results are compared, element by element, with
+what they must be. What PyTorch cannot do (all_reduce out of place, all_to_all in place) is null.
 
 Standard library and PyTorch >= 1.13 only; nothing of Corral, for the node does not have it.
 """
@@ -14,18 +13,22 @@ Standard library and PyTorch >= 1.13 only; nothing of Corral, for the node does 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import socket
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
 MARK = "@@corral-bench "
-GROUP_S = 300
-PERIOD = 7  # values repeat after so many elements: small whole numbers, exact in every type
+ROW = "@@corral-row "
+GROUP_S = 300  # a rank that never comes is an error after so long, and no hanging job
+SHARE = 0.25  # of the free memory, at most, for one buffer: a workstation must not freeze
+TILE = 1 << 22  # elements that are filled or compared at once
 
 
 class Run:
@@ -35,39 +38,90 @@ class Run:
         self.options = options
         self.rank = int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")))
         self.ranks = int(os.environ.get("WORLD_SIZE", os.environ.get("SLURM_NTASKS", "1")))
-        local = int(os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0")))
+        self.local = int(os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0")))
         self.gpu = torch.cuda.is_available()
         self.dtype = getattr(torch, options.type)
         self.width = torch.tensor([], dtype=self.dtype).element_size()
         if self.gpu:
             # Slurm may show each task its own GPU only.
-            torch.cuda.set_device(local % torch.cuda.device_count())
+            torch.cuda.set_device(self.local % torch.cuda.device_count())
         self.device = torch.device("cuda" if self.gpu else "cpu")
         os.environ.setdefault("RANK", str(self.rank))
         os.environ.setdefault("WORLD_SIZE", str(self.ranks))
-        dist.init_process_group("nccl" if self.gpu else "gloo")
+        limit = datetime.timedelta(seconds=GROUP_S)
+        dist.init_process_group("nccl" if self.gpu else "gloo", timeout=limit)
 
-    def pattern(self, rank: int, count: int, start: int = 0) -> torch.Tensor:
-        """What rank ``rank`` sends: element i is (rank + 1) x (1 + (start + i) % PERIOD)."""
-        index = torch.arange(start, start + count, device=self.device)
-        return (index.remainder_(PERIOD).add_(1).mul_(rank + 1)).to(self.dtype)
-
-    def total(self, count: int, start: int = 0) -> torch.Tensor:
-        """The sum of what all ranks send."""
-        factor = self.ranks * (self.ranks + 1) // 2
-        index = torch.arange(start, start + count, device=self.device)
-        return (index.remainder_(PERIOD).add_(1).mul_(factor)).to(self.dtype)
-
-    def wait(self) -> None:
-        """Let the device finish."""
+    def free(self) -> int:
+        """Bytes that this rank may count on: of its GPU, or of its share of the node's memory."""
         if self.gpu:
-            torch.cuda.synchronize()
+            return torch.cuda.mem_get_info()[0]
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        found = next(int(x.split()[1]) << 10 for x in lines if x.startswith("MemAvailable:"))
+        granted = int(os.environ.get("SLURM_MEM_PER_NODE") or 0) << 20
+        beside = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        return min(found, granted or found) // beside
+
+    def reduced(self) -> tuple[list[int], list[int]]:
+        """What ranks send to be added up, and the sum: one period of each.
+
+        Eight ranks take part in each element, with the factors 1 to 8, and all in their turn: the
+        sums are whole numbers up to 252, exact in every type however many ranks there are, and a
+        rank that is lost, damaged or counted twice changes them.
+        """
+        few = min(self.ranks, 8)
+        mine, total = [], []
+        for place in range(7 * self.ranks):
+            factor = (self.rank + place // 7) % self.ranks + 1
+            mine.append((factor if factor <= few else 0) * (place % 7 + 1))
+            total.append(few * (few + 1) // 2 * (place % 7 + 1))
+        return mine, total
+
+    def copied(self, rank: int) -> list[int]:
+        """What ``rank`` sends to be copied: one period, another one for each of 251 ranks."""
+        return [(rank * 31 + place) % 251 for place in range(251)]
+
+    def tile(self, period: list[int], start: int, count: int) -> torch.Tensor:
+        """Whole periods, from element ``start`` on, about as many as are needed."""
+        times = max(1, min(TILE, count) // len(period) + 1)
+        one = torch.tensor(period, device=self.device).roll(-(start % len(period)))
+        return one.to(self.dtype).repeat(times)
+
+    def fill(self, out: torch.Tensor, period: list[int], start: int = 0) -> torch.Tensor:
+        """Write a pattern, as it is from its element ``start`` on."""
+        tile = self.tile(period, start, out.numel())
+        for at in range(0, out.numel(), tile.numel()):
+            piece = out[at : at + tile.numel()]
+            piece.copy_(tile[: piece.numel()])
+        return out
+
+    def empty(self, count: int) -> torch.Tensor:
+        """A buffer."""
+        return torch.empty(count, dtype=self.dtype, device=self.device)
+
+    def wrong(self, parts: list[tuple[torch.Tensor, list[int], int]]) -> int:
+        """Elements that are not what they must be, on all ranks together.
+
+        Args:
+            parts: what was received, the pattern due, its first element.
+        """
+        if self.options.spoil == self.rank:
+            got = parts[-1][0]
+            got[got.numel() // 2] += 1
+        count = torch.zeros(1, dtype=torch.int64, device=self.device)
+        for got, period, start in parts:
+            tile = self.tile(period, start, got.numel())
+            for at in range(0, got.numel(), tile.numel()):
+                piece = got[at : at + tile.numel()]
+                count += (piece != tile[: piece.numel()]).sum()
+        dist.all_reduce(count)
+        return int(count.item())
 
     def timed(self, work, iterations: int) -> float:
         """Microseconds of one operation, the mean over all ranks."""
         for _ in range(self.options.warmup):
             work()
-        self.wait()
+        if self.gpu:
+            torch.cuda.synchronize()
         dist.barrier()
         if self.gpu:
             begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -86,22 +140,13 @@ class Run:
         dist.all_reduce(mean)
         return float(mean.item()) / self.ranks
 
-    def wrong(self, got: torch.Tensor, due: torch.Tensor) -> int:
-        """Elements that are not what they must be, on all ranks together."""
-        if self.options.spoil == self.rank and got.numel():
-            got.view(-1)[got.numel() // 2] += 1
-        count = (got != due).sum().to(torch.int64).reshape(1)
-        dist.all_reduce(count)
-        return int(count.item())
-
 
 def all_reduce(run: Run, size: int):
     """In place only: dist.all_reduce has no other form."""
-    data = run.pattern(run.rank, size // run.width)
-    due = run.total(data.numel())
+    mine, total = run.reduced()
+    data = run.fill(run.empty(size // run.width), mine)
     dist.all_reduce(data)
-    bad = run.wrong(data, due)
-    del due
+    bad = run.wrong([(data, total, 0)])
     data.zero_()
     return {"in_place": (lambda: dist.all_reduce(data), bad)}
 
@@ -109,60 +154,56 @@ def all_reduce(run: Run, size: int):
 def all_gather(run: Run, size: int):
     """Chunks of all ranks, one after another, on every rank."""
     chunk = size // run.ranks // run.width
-    out = torch.zeros(chunk * run.ranks, dtype=run.dtype, device=run.device)
-    mine = run.pattern(run.rank, chunk)
-    due = torch.cat([run.pattern(r, chunk) for r in range(run.ranks)])
+    out = run.empty(chunk * run.ranks).zero_()
+    mine = run.fill(run.empty(chunk), run.copied(run.rank))
+    pieces = out.split(chunk)
+    due = [(piece, run.copied(rank), 0) for rank, piece in enumerate(pieces)]
     dist.all_gather_into_tensor(out, mine)
-    apart = run.wrong(out, due)
-    own = out[run.rank * chunk : (run.rank + 1) * chunk]
+    found = {"out_of_place": (lambda: dist.all_gather_into_tensor(out, mine), run.wrong(due))}
+    if not run.gpu:  # gloo does not take a piece of its own output
+        return found
+    own = pieces[run.rank]
     out.zero_()
     own.copy_(mine)
-    if not run.gpu:  # gloo does not take a piece of its own output
-        return {"out_of_place": (lambda: dist.all_gather_into_tensor(out, mine), apart)}
     dist.all_gather_into_tensor(out, own)
-    within = run.wrong(out, due)
-    del due
-    return {
-        "out_of_place": (lambda: dist.all_gather_into_tensor(out, mine), apart),
-        "in_place": (lambda: dist.all_gather_into_tensor(out, own), within),
-    }
+    found["in_place"] = (lambda: dist.all_gather_into_tensor(out, own), run.wrong(due))
+    return found
 
 
 def reduce_scatter(run: Run, size: int):
     """Each rank ends with the sum of its own chunk."""
     chunk = size // run.ranks // run.width
-    data = run.pattern(run.rank, chunk * run.ranks)
-    out = torch.zeros(chunk, dtype=run.dtype, device=run.device)
-    due = run.total(chunk, run.rank * chunk)
+    mine, total = run.reduced()
+    data = run.fill(run.empty(chunk * run.ranks), mine)
+    out = run.empty(chunk).zero_()
     dist.reduce_scatter_tensor(out, data)
-    apart = run.wrong(out, due)
+    apart = run.wrong([(out, total, run.rank * chunk)])
     found = {"out_of_place": (lambda: dist.reduce_scatter_tensor(out, data), apart)}
     if run.gpu:
-        own = data[run.rank * chunk : (run.rank + 1) * chunk]
+        own = data.split(chunk)[run.rank]
         dist.reduce_scatter_tensor(own, data)
-        within = run.wrong(own, due)
+        within = run.wrong([(own, total, run.rank * chunk)])
+        data.zero_()  # else the own chunk would grow with each turn
         found["in_place"] = (lambda: dist.reduce_scatter_tensor(own, data), within)
     return found
 
 
 def broadcast(run: Run, size: int):
     """From rank 0 to all."""
-    count = size // run.width
-    data = (
-        run.pattern(0, count)
-        if run.rank == 0
-        else torch.zeros(count, dtype=run.dtype, device=run.device)
-    )
+    data = run.empty(size // run.width).zero_()
+    if run.rank == 0:
+        run.fill(data, run.copied(0))
     dist.broadcast(data, 0)
-    bad = run.wrong(data, run.pattern(0, count))
+    bad = run.wrong([(data, run.copied(0), 0)])
     return {"in_place": (lambda: dist.broadcast(data, 0), bad)}
 
 
 def all_to_all(run: Run, size: int):
     """Rank i's chunk j goes to rank j's place i."""
     chunk = size // run.ranks // run.width
-    data = run.pattern(run.rank, chunk * run.ranks)
+    data = run.fill(run.empty(chunk * run.ranks), run.copied(run.rank))
     out = torch.zeros_like(data)
+    sent, got = data.split(chunk), out.split(chunk)
     if run.gpu:
 
         def work() -> None:
@@ -172,25 +213,23 @@ def all_to_all(run: Run, size: int):
         def work() -> None:
             pairs = []
             for other in range(run.ranks):
-                piece = slice(other * chunk, (other + 1) * chunk)
                 if other == run.rank:
-                    out[piece].copy_(data[piece])
+                    got[other].copy_(sent[other])
                     continue
-                pairs.append(dist.isend(data[piece], other))
-                pairs.append(dist.irecv(out[piece], other))
+                pairs.append(dist.isend(sent[other], other))
+                pairs.append(dist.irecv(got[other], other))
             for one in pairs:
                 one.wait()
 
     work()
-    due = torch.cat([run.pattern(r, chunk, run.rank * chunk) for r in range(run.ranks)])
-    return {"out_of_place": (work, run.wrong(out, due))}
+    due = [(piece, run.copied(rank), run.rank * chunk) for rank, piece in enumerate(got)]
+    return {"out_of_place": (work, run.wrong(due))}
 
 
 def sendrecv(run: Run, size: int):
     """Each rank sends to the next and receives from the one before."""
-    count = size // run.width
     after, before = (run.rank + 1) % run.ranks, (run.rank - 1) % run.ranks
-    data = run.pattern(run.rank, count)
+    data = run.fill(run.empty(size // run.width), run.copied(run.rank))
     out = torch.zeros_like(data)
 
     def work() -> None:
@@ -199,10 +238,10 @@ def sendrecv(run: Run, size: int):
             one.wait()
 
     work()
-    return {"out_of_place": (work, run.wrong(out, run.pattern(before, count)))}
+    return {"out_of_place": (work, run.wrong([(out, run.copied(before), 0)]))}
 
 
-# name: what makes it, bytes in the size column per element sent, busbw / algbw, reduction, root
+# name: what makes it, busbw / algbw of n ranks, reduction, root
 COLLECTIVES = {
     "all_reduce": (all_reduce, lambda n: 2 * (n - 1) / n, "sum", -1),
     "all_gather": (all_gather, lambda n: (n - 1) / n, "none", -1),
@@ -211,6 +250,7 @@ COLLECTIVES = {
     "broadcast": (broadcast, lambda n: 1.0, "none", 0),
     "sendrecv": (sendrecv, lambda n: 1.0, "none", -1),
 }
+TYPES = {"float32": "float", "float16": "half", "bfloat16": "bfloat16"}  # nccl-tests' words
 CHUNKED = ("all_gather", "reduce_scatter", "all_to_all")
 
 
@@ -221,7 +261,7 @@ def measure(run: Run, name: str, size: int) -> dict:
     row = {
         "size": size,
         "count": size // run.width // (run.ranks if name in CHUNKED else 1),
-        "type": run.options.type.replace("float32", "float"),
+        "type": TYPES[run.options.type],
         "redop": redop,
         "root": str(root),
         "out_of_place": None,
@@ -244,19 +284,21 @@ def measure(run: Run, name: str, size: int) -> dict:
     return row
 
 
-def sizes(run: Run) -> list[int]:
+def sizes(run: Run, free: int) -> list[int]:
     """From the smallest to the largest by the factor, in whole elements on every rank."""
     unit = run.ranks * run.width * 4
+    largest = min(run.options.largest, max(int(free * SHARE), run.options.smallest))
     found, size = [], run.options.smallest
-    while size <= run.options.largest:
+    while size <= largest:
         found.append(max(size // unit, 1) * unit)
         size *= run.options.factor
     return list(dict.fromkeys(found))
 
 
-def main() -> int:
-    """Measure what was asked for; rank 0 writes one line of JSON per collective."""
-    parser = argparse.ArgumentParser()
+def options() -> argparse.Namespace:
+    """What was asked for."""
+    # allow_abbrev: torchrun takes some words for its own; what is left must be whole.
+    parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--collectives", default="all_reduce")
     parser.add_argument("--smallest", type=int, default=1 << 20)
     parser.add_argument("--largest", type=int, default=1 << 30)
@@ -264,33 +306,67 @@ def main() -> int:
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=3.0, help="at most, for each size and way")
-    parser.add_argument("--type", default="float32", choices=["float32", "float16", "bfloat16"])
+    parser.add_argument("--type", default="float32", choices=list(TYPES))
     parser.add_argument("--spoil", type=int, default=-1, help="rank that damages one element")
-    run = Run(parser.parse_args())
-    here = {
-        "rank": run.rank,
-        "hostname": os.environ.get("SLURMD_NODENAME", socket.gethostname()),
-        "device_info": torch.cuda.get_device_name() if run.gpu else "cpu",
-    }
-    members = [None] * run.ranks
-    dist.all_gather_object(members, here)
-    for name in run.options.collectives.split(","):
-        rows = [measure(run, name, size) for size in sizes(run)]
-        cells = [row[w] for row in rows for w in ("out_of_place", "in_place") if row[w]]
+    found = parser.parse_args()
+    unknown = set(found.collectives.split(",")) - set(COLLECTIVES)
+    if unknown:
+        parser.error(f"no collective is called {', '.join(sorted(unknown))}")
+    return found
+
+
+def tell(mark: str, found: dict) -> None:
+    """One line for whoever reads."""
+    sys.stdout.write(f"{mark}{json.dumps(found)}\n")
+    sys.stdout.flush()
+
+
+def table(run: Run, name: str, members: list, ranges: list[int]) -> None:
+    """Measure one collective; rank 0 writes each row, and all of it at the end."""
+    rows = []
+    for size in ranges:
+        rows.append(measure(run, name, size))
         if run.rank == 0:
-            found = {
+            tell(ROW, {"collective": name, "ranks": run.ranks, **rows[-1]})
+    cells = [row[way] for row in rows for way in ("out_of_place", "in_place") if row[way]]
+    if run.rank == 0:
+        tell(
+            MARK,
+            {
                 "version": 1,
                 "args": [f"{name}_perf"],
                 "program": f"torch {torch.__version__} {'nccl' if run.gpu else 'gloo'}",
-                "config": {"maximum_bytes": run.options.largest, "devices": members},
+                "config": {
+                    "maximum_bytes": ranges[-1],
+                    "asked_bytes": run.options.largest,
+                    "devices": members,
+                },
                 "results": rows,
                 "out_of_bounds": {"count": int(sum(c["nwrong"] for c in cells))},
                 "average_bus_bandwidth": {
                     "bandwidth": sum(c["bus_bw"] for c in cells) / len(cells)
                 },
-            }
-            sys.stdout.write(f"{MARK}{json.dumps(found)}\n")
-            sys.stdout.flush()
+            },
+        )
+
+
+def main() -> int:
+    """Measure what was asked for."""
+    run = Run(options())
+    here = {
+        "rank": run.rank,
+        "hostname": os.environ.get("SLURMD_NODENAME", socket.gethostname()),
+        "device_info": torch.cuda.get_device_name() if run.gpu else "cpu",
+        "free": run.free(),
+    }
+    members = [None] * run.ranks
+    dist.all_gather_object(members, here)
+    if run.ranks < 2:  # noqa: PLR2004
+        sys.stderr.write("collectives need two ranks at least\n")
+        return 2
+    ranges = sizes(run, min(one["free"] for one in members))
+    for name in run.options.collectives.split(","):
+        table(run, name, members, ranges)
     dist.barrier()
     dist.destroy_process_group()
     return 0

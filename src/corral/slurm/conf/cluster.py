@@ -115,11 +115,28 @@ def _slurm(conf: ClusterConf) -> str:
         write.key("AccountingStorageHost", conf.accounting_host)
     if conf.accounting_host and gpus:
         write.key("AccountingStorageTRES", "gres/gpu")
+    if conf.accounting_host:
+        _shares(write, conf)
     write.section("Nodes")
     _nodes(write, conf)
     write.section("Partitions")
     _partitions(write, conf)
     return write.text()
+
+
+def _shares(write: Writer, conf: ClusterConf) -> None:
+    """Limits, fair share and preemption, where accounts or QOS declare them."""
+    if conf.limits:
+        write.key("AccountingStorageEnforce", "associations,limits,qos")
+    if conf.shares:
+        write.key("PriorityType", "priority/multifactor")
+        write.key("PriorityWeightFairshare", "100000")
+        write.key("PriorityWeightQOS", "10000")
+        write.key("PriorityWeightAge", "1000")
+        write.key("PriorityDecayHalfLife", "7-0")
+    if conf.preempt:
+        write.key("PreemptType", "preempt/qos")
+        write.key("PreemptMode", "REQUEUE")
 
 
 def _alike(nodes: tuple[NodeConf, ...]) -> list[tuple[NodeConf, list[NodeConf]]]:

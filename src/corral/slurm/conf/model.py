@@ -97,6 +97,9 @@ class ClusterConf:
         partitions: the partitions.
         swap_limit: the kernels account swap (memory.swap.max on v2, memory.memsw.* on v1).
             slurmd refuses ConstrainSwapSpace where they do not.
+        limits: limits of accounts, users and QOS are held to.
+        shares: accounts or users have shares, or QOS priorities.
+        preempt: a QOS preempts another one.
     """
 
     name: str
@@ -111,3 +114,6 @@ class ClusterConf:
     nodes: tuple[NodeConf, ...]
     partitions: tuple[PartitionConf, ...] = ()
     swap_limit: bool = True
+    limits: bool = False
+    shares: bool = False
+    preempt: bool = False

@@ -241,6 +241,55 @@ SLURM: Final = (
         "of it: slurmdbd is required to run with TRES gres/gpu.",
         "restart",
     ),
+    _key(
+        "AccountingStorageEnforce",
+        "associations,limits,qos, when accounts, qos or limits are declared",
+        "Without it every limit is written down and none is held to; with it a user without an "
+        "account cannot submit.",
+        "restart",
+    ),
+    _key(
+        "PriorityType",
+        "priority/multifactor, when shares or QOS priorities are declared",
+        "basic is first come, first served: shares would mean nothing.",
+        "restart",
+    ),
+    _key(
+        "PriorityWeightFairshare",
+        "100000, with PriorityType",
+        "Who used least of their share comes first: more than all other factors together.",
+        "reload",
+    ),
+    _key(
+        "PriorityWeightQOS",
+        "10000, with PriorityType",
+        "Between equals the QOS decides; the default 0 would drop its priority.",
+        "reload",
+    ),
+    _key(
+        "PriorityWeightAge",
+        "1000, with PriorityType",
+        "And then who waits longest, so that nobody waits for ever.",
+        "reload",
+    ),
+    _key(
+        "PriorityDecayHalfLife",
+        "7-0, with PriorityType",
+        "What was used a week ago counts half.",
+        "reload",
+    ),
+    _key(
+        "PreemptType",
+        "preempt/qos, when a QOS preempts another",
+        "Which jobs give way follows from the QOS.",
+        "restart",
+    ),
+    _key(
+        "PreemptMode",
+        "REQUEUE, with PreemptType",
+        "A job that gives way starts again later; suspended ones would keep their GPU's memory.",
+        "restart",
+    ),
     _node(
         "NodeName",
         "names of nodes that are alike, folded",

@@ -9,13 +9,20 @@ from typing import Final
 from corral.spec.fields import path_of
 from corral.spec.findings import Level
 from corral.spec.models import ClusterSpec
-from corral.spec.rules import machines, queues, sharing
+from corral.spec.rules import drivers, machines, people, queues, sharing, software
 from corral.spec.rules.view import Problem, Rule, View, view_of
 from corral.spec.tree import Path
 
 __all__ = ["RULES", "Judged", "Problem", "Rule", "View", "judge", "view_of"]
 
-RULES: Final = (*machines.RULES, *queues.RULES, *sharing.RULES)
+RULES: Final = (
+    *drivers.RULES,
+    *machines.RULES,
+    *queues.RULES,
+    *sharing.RULES,
+    *people.RULES,
+    *software.RULES,
+)
 
 
 @dataclass(frozen=True, slots=True)

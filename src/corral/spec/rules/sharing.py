@@ -93,6 +93,9 @@ def storage_unused(view: View) -> Iterator[Problem]:
                 message = f"{name} says nothing with kind {storage.kind}"
                 hint = f"remove {name}, or write kind: nfs"
                 yield Problem(("storage", i, name), message, hint)
+        if storage.kind != "nfs" and not storage.root_squash:
+            message = f"root_squash says nothing with kind {storage.kind}"
+            yield Problem(("storage", i, "root_squash"), message, "remove root_squash")
 
 
 def storage_server(view: View) -> Iterator[Problem]:
@@ -217,7 +220,7 @@ RULES: Final = (
          ("network.data",), data_rate),
     Rule("storage-nfs-incomplete", _E, "kind: nfs without server or path.",
          ("storage.kind", "storage.server", "storage.path"), nfs_fields),
-    Rule("storage-field-unused", _W, "server or path with a kind that does not read it.",
+    Rule("storage-field-unused", _W, "Fields of NFS with a kind that does not read them.",
          _STORAGE, storage_unused),
     Rule("storage-server-unknown", _E, "The server of an NFS folder is none of the nodes.",
          ("storage.server", "storage.kind"), storage_server, ("groups.nodes", "groups.addresses")),

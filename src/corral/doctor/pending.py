@@ -1,0 +1,245 @@
+"""Why one job waits, in words. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from corral.slurm.duration import seconds
+from corral.slurm.states.jobs import JobInfo
+from corral.slurm.states.nodes import NodeInfo
+from corral.slurm.states.reasons import explain
+from corral.spec.nodes import fold
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What one node has, and what of it is free."""
+
+    node: str
+    usable: bool
+    cpus: int
+    cpus_free: int
+    memory_mib: int
+    memory_free_mib: int
+    gpus: int
+    gpus_free: int
+
+
+@dataclass(frozen=True, slots=True)
+class WhyPending:
+    """Why a job waits.
+
+    Attributes:
+        job: its number.
+        state: Slurm's state.
+        reason: Slurm's word, "" for none.
+        words: what that word means.
+        missing: what it lacks, one sentence each.
+        starts: when Slurm expects to start it, epoch seconds; None when it does not know.
+        ahead: jobs with a higher priority that wait in the same partition.
+        advice: what to do.
+        stuck: True when it does not start unless somebody does something.
+    """
+
+    job: str
+    state: str
+    reason: str
+    words: str
+    missing: tuple[str, ...]
+    starts: int | None
+    ahead: int
+    advice: str
+    stuck: bool = False
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON-ready fields."""
+        return {
+            "job": self.job,
+            "state": self.state,
+            "reason": self.reason,
+            "words": self.words,
+            "missing": list(self.missing),
+            "starts": self.starts,
+            "ahead": self.ahead,
+            "advice": self.advice,
+            "stuck": self.stuck,
+        }
+
+
+def why_pending(
+    job: JobInfo,
+    asked: str,
+    partition: Mapping[str, str],
+    nodes: Mapping[str, NodeInfo],
+    ahead: int = 0,
+) -> WhyPending:
+    """What a job waits for.
+
+    Args:
+        job: as squeue shows it.
+        asked: its resources as ``cpu=2,mem=4G,node=1,gres/gpu=2``.
+        partition: fields of its partition, as scontrol shows it.
+        nodes: the cluster's nodes.
+        ahead: jobs before it in its partition.
+    """
+    if not job.state.waiting:
+        words = "it does not wait: it has ended" if job.state.ended else "it does not wait: it runs"
+        return WhyPending(job.id, str(job.state), "", words, (), job.started, 0, "")
+    own = [nodes[n] for n in _members(partition, nodes)]
+    missing = tuple(
+        dict.fromkeys([*_limits(job, partition), *_capacity(job, asked, own), *_out(own)])
+    )
+    return WhyPending(
+        job.id,
+        str(job.state),
+        job.reason,
+        explain(job.reason) or "Slurm has not looked at it yet",
+        missing,
+        job.started,
+        ahead,
+        *_advice(job, own, asked),
+    )
+
+
+def _members(partition: Mapping[str, str], nodes: Mapping[str, NodeInfo]) -> list[str]:
+    name = partition.get("PartitionName", "")
+    return [n for n, info in nodes.items() if name in info.partitions]
+
+
+def _limits(job: JobInfo, partition: Mapping[str, str]) -> Iterator[str]:
+    name = partition.get("PartitionName", job.partition)
+    state = partition.get("State", "UP")
+    if state != "UP":
+        yield f"partition {name} is {state.lower()}"
+    most = partition.get("MaxNodes", "")
+    if most.isdigit() and job.nodes > int(most):
+        yield f"it asks for {job.nodes} nodes; partition {name} allows {most}"
+    time = partition.get("MaxTime", "UNLIMITED")
+    longest = None if time in ("UNLIMITED", "INFINITE") else seconds(time)
+    if longest is not None and (job.limit is None or job.limit > longest):
+        asks = "no time limit" if job.limit is None else f"{job.limit // 60} minutes"
+        yield f"it asks for {asks}; partition {name} allows {longest // 60}"
+
+
+def room(info: NodeInfo) -> Room:
+    """What a node has free, from its CfgTRES and AllocTRES."""
+    has, used = tres(info.fields.get("CfgTRES", "")), tres(info.fields.get("AllocTRES", ""))
+    usable = info.state.usable
+    free = {k: max(has.get(k, 0) - used.get(k, 0), 0) if usable else 0 for k in has}
+    return Room(
+        info.name,
+        usable,
+        *(has.get("cpu", 0), free.get("cpu", 0)),
+        *(has.get("mem", 0), free.get("mem", 0)),
+        *(has.get("gres/gpu", 0), free.get("gres/gpu", 0)),
+    )
+
+
+def tres(text: str) -> dict[str, int]:
+    """``cpu=2,mem=5845M,gres/gpu=2`` as numbers; memory in MiB. What is no number is left out."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGTP]?)", value.strip())
+        if match is None:
+            continue
+        number = float(match[1])
+        if name == "mem":
+            number *= {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1 << 20, "P": 1 << 30}[
+                match[2]
+            ]
+        found[name.strip()] = int(number)
+    return found
+
+
+_KINDS: Final = (
+    ("cpu", "CPUs", "", "cpus"),
+    ("mem", "memory", " MiB", "memory_mib"),
+    ("gres/gpu", "GPUs", "", "gpus"),
+)
+
+
+def _fits(job: JobInfo, asked: str, own: Sequence[NodeInfo]) -> bool:
+    """True when its nodes are large and many enough, were all of them free."""
+    wants, count = tres(asked), max(job.nodes, 1)
+    large = [
+        r
+        for r in map(room, own)
+        if all(getattr(r, field) >= -(-wants.get(key, 0) // count) for key, _, _, field in _KINDS)
+    ]
+    return len(large) >= count
+
+
+def _capacity(job: JobInfo, asked: str, own: Sequence[NodeInfo]) -> Iterator[str]:
+    rooms = [room(info) for info in own]
+    wants = tres(asked)
+    count = max(job.nodes, 1)
+    usable = [r for r in rooms if r.usable]
+    if count > len(usable):
+        yield (
+            f"it asks for {count} nodes; its partition has {len(rooms)}, of which {len(usable)} "
+            "take jobs"
+        )
+    for key, name, unit, field in _KINDS:
+        if not wants.get(key):
+            continue
+        each = -(-wants[key] // count)
+        has = [getattr(r, field) for r in rooms]
+        free = [getattr(r, _FREE[field]) for r in rooms]
+        if sum(h >= each for h in has) < count:
+            yield (
+                f"it asks for {each}{unit} {name} on each of {count} nodes; "
+                f"{sum(h >= each for h in has)} have that many at all"
+            )
+        elif sum(f >= each for f in free) < count:
+            yield (
+                f"{name}: it asks for {each}{unit} on each of {count} nodes; free now: "
+                + ", ".join(f"{r.node} {f}{unit}" for r, f in zip(rooms, free, strict=True))
+            )
+
+
+_FREE: Final[Mapping[str, str]] = MappingProxyType(
+    {"cpus": "cpus_free", "memory_mib": "memory_free_mib", "gpus": "gpus_free"}
+)
+
+
+def _out(own: Sequence[NodeInfo]) -> Iterator[str]:
+    """Nodes of its partition that take no jobs, by reason."""
+    by_reason: dict[str, list[str]] = {}
+    for info in own:
+        if not info.state.usable:
+            by_reason.setdefault(info.reason or str(info.state), []).append(info.name)
+    for reason, names in by_reason.items():
+        verb = "takes" if len(names) == 1 else "take"
+        yield f"{fold(names)} {verb} no jobs: {reason}"
+
+
+_HELD: Final = frozenset({"JobHeldAdmin", "JobHeldUser", "JobHoldMaxRequeue"})
+_NEVER: Final = frozenset(
+    {"DependencyNeverSatisfied", "BadConstraints", "PartitionNodeLimit", "PartitionTimeLimit",
+     "PartitionConfig", "InvalidAccount", "InvalidQOS", "MaxMemPerLimit"}
+)  # fmt: skip
+
+
+def _advice(job: JobInfo, own: Sequence[NodeInfo], asked: str) -> tuple[str, bool]:
+    word = job.reason.partition(",")[0]
+    if word in _HELD:
+        return f"scontrol release {job.id}", True
+    if word in _NEVER or not _fits(job, asked, own):
+        return f"it never starts like this: corral cancel {job.raw_id}; ask for what there is", True
+    out = [info.name for info in own if not info.state.usable]
+    if out:
+        return f"corral doctor --why-drained {out[0]}", False
+    return "nothing: it starts by itself when what it waits for is there", False
+
+
+def queue_ahead(job: int, queue: str) -> int:
+    """Jobs of a list of ``ID PRIORITY`` that have a higher priority than this one."""
+    rows = [line.partition(" ")[::2] for line in queue.splitlines()]
+    known = [(int(i), int(p)) for i, p in rows if i.isdigit() and p.strip().isdigit()]
+    own = max((priority for number, priority in known if number == job), default=0)
+    return sum(priority > own for number, priority in known if number != job)

@@ -1,0 +1,85 @@
+"""Writes docs/reference/failures.md from the catalogue: ``python -m corral.doctor.reference``.
+
+A test holds the committed page against ``page()``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from corral.doctor.catalog import CATALOG
+from corral.doctor.model import Failure, Layer, Mend
+from corral.doctor.probes import PROBES
+
+_INTRODUCTION: Final = """\
+# Failures
+
+<!-- Generated: python -m corral.doctor.reference > docs/reference/failures.md -->
+
+Every way of breaking that `corral doctor` knows, by what it stands on: of two findings the one
+that stands further up is the cause. *Seen* says how it is found: by a rule that asks the machines,
+by its messages in logs and reasons, or both. *Mended* says what `corral doctor --fix` does.
+"""
+_LAYERS: Final[Mapping[Layer, str]] = MappingProxyType(
+    {
+        Layer.MACHINE: "The machine",
+        Layer.NETWORK: "Names and network",
+        Layer.IDENTITY: "Keys and identities",
+        Layer.SOFTWARE: "Software and drivers",
+        Layer.CONFIG: "Configuration",
+        Layer.SERVICE: "Daemons and database",
+        Layer.NODE: "What Slurm says of a node",
+        Layer.JOB: "Jobs",
+    }
+)
+_MENDS: Final[Mapping[Mend, str]] = MappingProxyType(
+    {
+        Mend.NONE: "by you",
+        Mend.APPLY: "by the cluster file's plan",
+        Mend.RESUME: "the node is resumed once the cause is gone",
+    }
+)
+
+
+def page() -> str:
+    """The page as Markdown."""
+    parts = [_INTRODUCTION]
+    for layer, title in _LAYERS.items():
+        parts.append(f"\n## {title}\n")
+        for failure in (f for f in CATALOG.values() if f.layer is layer):
+            parts += _entry(failure)
+    return "".join(parts)
+
+
+def _entry(failure: Failure) -> Iterator[str]:
+    yield f"\n### {failure.id} {failure.name}\n\n"
+    yield f"{_sentence(failure.title)}\n\n"
+    yield f"* Cause: {failure.cause}.\n"
+    yield f"* Do: {failure.fix}.\n"
+    seen = ["rule"] if failure.id in RULED else []
+    seen += ["messages"] if failure.symptoms else []
+    hardware = " (tested from recorded texts: it needs the hardware)" if failure.hardware else ""
+    yield f"* Seen: {', '.join(seen) or 'in a text only'}{hardware}.\n"
+    yield f"* Mended: {_MENDS[failure.mend]}.\n"
+    yield f"* Source: {failure.source}.\n"
+
+
+def _ruled() -> Iterator[str]:
+    for probe in PROBES:
+        head = (probe.__doc__ or "").partition(":")[0]
+        yield from (word for word in head.replace(",", " ").split() if word in CATALOG)
+
+
+RULED: Final = frozenset(_ruled())
+"""Failures that a rule finds by asking the machines."""
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,182 @@
+"""Why one node takes no jobs, in words, and what may be mended. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from corral.doctor.model import Diagnosis, Mend, Report, Source
+from corral.doctor.reading import read
+from corral.errors import Code, CorralError
+from corral.slurm.states.nodes import NODE_FLAGS, NodeBase, NodeInfo
+from corral.spec.nodes import fold
+from corral.state.base import ROLL_TAG
+from corral.state.members import REASON as LEAVES
+
+_BASES: Final[Mapping[NodeBase, str]] = MappingProxyType(
+    {
+        NodeBase.UNKNOWN: "it has not registered with the controller since that started",
+        NodeBase.DOWN: "it is down: nothing runs there and nothing will be started",
+        NodeBase.IDLE: "nothing runs there",
+        NodeBase.ALLOCATED: "jobs run on all of it",
+        NodeBase.MIXED: "jobs run on a part of it",
+        NodeBase.ERROR: "Slurm found an error there",
+        NodeBase.FUTURE: "it is declared for later",
+    }
+)
+_RESUMABLE: Final = frozenset({"F07", "F09", "F10", "F39", "F83"})
+"""Reasons that Slurm gives a node and whose cause the doctor can see to be gone."""
+_SLURM_ITSELF: Final = frozenset({"slurm", "root"})
+
+
+@dataclass(frozen=True, slots=True)
+class WhyDrained:
+    """Why a node takes no jobs.
+
+    Attributes:
+        node: its name.
+        usable: True when it does take jobs.
+        state: Slurm's state.
+        words: what that state means, one sentence each.
+        reason: Slurm's reason, "" for none.
+        by: who set it, "" when unknown.
+        at: when, as Slurm writes it.
+        meaning: what the reason means.
+        advice: what to do.
+        findings: what the doctor sees on that node.
+    """
+
+    node: str
+    usable: bool
+    state: str
+    words: tuple[str, ...]
+    reason: str
+    by: str
+    at: str
+    meaning: str
+    advice: str
+    findings: tuple[Diagnosis, ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON-ready fields."""
+        return {
+            "node": self.node,
+            "usable": self.usable,
+            "state": self.state,
+            "words": list(self.words),
+            "reason": self.reason,
+            "by": self.by,
+            "at": self.at,
+            "meaning": self.meaning,
+            "advice": self.advice,
+            "findings": [f.as_dict() for f in self.findings],
+        }
+
+
+def why_drained(info: NodeInfo, found: Report) -> WhyDrained:
+    """What Slurm's state and reason of a node mean, with what the doctor sees there."""
+    own = of_nodes(found, {info.name}).findings
+    meaning, advice = _meaning(info, own)
+    return WhyDrained(
+        info.name,
+        info.state.usable and not own,
+        str(info.state),
+        tuple(_state(info)),
+        info.reason,
+        info.reason_by if info.reason else "",
+        info.reason_at if info.reason else "",
+        meaning,
+        advice,
+        own,
+    )
+
+
+def of_nodes(found: Report, names: set[str]) -> Report:
+    """What concerns these nodes: findings of theirs, and those of the whole cluster."""
+    return Report(tuple(f for f in found.findings if not f.nodes or names & set(f.nodes)))
+
+
+def resumable(info: NodeInfo, causes: Sequence[Diagnosis]) -> bool:
+    """True when a node is out for a reason that Slurm wrote, and its cause is gone.
+
+    What a person wrote, what Corral's own roll or the health check wrote, is never resumed.
+
+    Args:
+        info: the node as slurmctld knows it.
+        causes: what the rules see on the machines, without the node's own reason and state.
+    """
+    if info.state.usable or not info.reason or {"INVALID_REG", "NOT_RESPONDING"} & info.state.flags:
+        return False
+    said = read(info.reason, Source.REASON, info.name)
+    ill = any(not c.nodes or info.name in c.nodes for c in causes)
+    return (
+        not ill
+        and info.reason_by in _SLURM_ITSELF
+        and bool(said)
+        and all(d.failure.id in _RESUMABLE for d in said)
+    )
+
+
+def _state(info: NodeInfo) -> Iterator[str]:
+    yield _BASES[info.state.base]
+    for flag in sorted(info.state.flags):
+        yield NODE_FLAGS.get(flag, flag.lower())
+
+
+def _meaning(info: NodeInfo, own: Sequence[Diagnosis]) -> tuple[str, str]:
+    reason = info.reason
+    if not reason:
+        return _without_reason(info, own)
+    if reason.startswith(ROLL_TAG):
+        return (
+            "Corral drained it for a change that it was about to make, and resumes it itself",
+            "let that corral up end; where it was killed, run corral up FILE again",
+        )
+    if reason.startswith(LEAVES):
+        return (
+            "it stands in the cluster file no longer: it leaves once its jobs have ended",
+            "corral up FILE goes on with it",
+        )
+    said = read(reason, Source.REASON, info.name)
+    if said:
+        failure = said[0].failure
+        return f"{failure.title}: {failure.cause}", failure.fix
+    who = info.reason_by or "somebody"
+    return (
+        f"that is no message of Slurm's or Corral's: {who} wrote it",
+        f"ask {who}; when it is over: corral resume {info.name}",
+    )
+
+
+def _without_reason(info: NodeInfo, own: Sequence[Diagnosis]) -> tuple[str, str]:
+    if own:
+        return "Slurm gives no reason; the findings say what is wrong", "begin with the first"
+    if info.state.usable:
+        return "nothing keeps it from taking jobs", ""
+    if info.state.drained:
+        return (
+            "it was drained and no reason was given",
+            f"look who did it (slurmctld.log); when it is over: corral resume {info.name}",
+        )
+    return "Slurm gives no reason", "corral up FILE; slurmctld.log and slurmd.log of that time"
+
+
+def node_of(nodes: Mapping[str, NodeInfo], name: str) -> NodeInfo:
+    """A node as Slurm knows it.
+
+    Raises:
+        CorralError: NOT_FOUND, Slurm does not know it or does not answer.
+    """
+    if name in nodes:
+        return nodes[name]
+    known = (
+        f"it knows {fold(list(nodes))}" if nodes else "slurmctld does not answer: run corral doctor"
+    )
+    raise CorralError(Code.NOT_FOUND, f"Slurm tells nothing of {name}", name, hint=known)
+
+
+def mends(found: Report) -> bool:
+    """True when the plan of the cluster file can put some of it right."""
+    return any(f.failure.mend is Mend.APPLY for f in found.findings)

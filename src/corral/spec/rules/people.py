@@ -1,0 +1,216 @@
+"""Rules about people: homes, keys, Slurm accounts, QOS, limits and who may log in where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Final
+
+from ClusterShell.NodeSet import (  # pyright: ignore[reportMissingTypeStubs]
+    NodeSetParseError,
+)
+
+from corral.spec.explain import near
+from corral.spec.findings import Level
+from corral.spec.hostlist import expand
+from corral.spec.models import Limits
+from corral.spec.rules.sharing import SYSTEM_FOLDERS, SYSTEM_TREES
+from corral.spec.rules.view import Problem, Rule, View, repeated
+from corral.spec.tree import Path
+
+OWN_ACCOUNT: Final = "corral"
+"""The account of users that declare none; it is always there."""
+
+FIRST_QOS: Final = "normal"
+"""The QOS that slurmdbd makes by itself (accounting.html)."""
+
+
+def accounts_duplicate(view: View) -> Iterator[Problem]:
+    """Two accounts of one name."""
+    yield from _twice([a.name for a in view.spec.accounts], "accounts", "account")
+
+
+def account_reserved(view: View) -> Iterator[Problem]:
+    """The top of Slurm's tree is called root."""
+    for i, account in enumerate(view.spec.accounts):
+        if account.name == "root":
+            hint = "leave parent out: an account then stands below root"
+            yield Problem(("accounts", i, "name"), "root is Slurm's own account", hint)
+
+
+def account_parent(view: View) -> Iterator[Problem]:
+    """A parent that is not declared."""
+    names = [a.name for a in view.spec.accounts]
+    for i, account in enumerate(view.spec.accounts):
+        if account.parent is not None and account.parent not in names:
+            path: Path = ("accounts", i, "parent")
+            yield _unknown(path, "account", account.parent, names)
+
+
+def account_loop(view: View) -> Iterator[Problem]:
+    """An account that is its own ancestor."""
+    parents = {a.name: a.parent for a in view.spec.accounts}
+    for i, account in enumerate(view.spec.accounts):
+        above, seen = account.parent, {account.name}
+        while above is not None and above not in seen:
+            seen.add(above)
+            above = parents.get(above)
+        if above == account.name:
+            message = f"{account.name} is its own ancestor"
+            yield Problem(("accounts", i, "parent"), message, "leave one parent of the circle out")
+
+
+def user_account(view: View) -> Iterator[Problem]:
+    """A user in an account that is not declared."""
+    names = [*(a.name for a in view.spec.accounts), OWN_ACCOUNT]
+    for i, user in enumerate(view.spec.users):
+        if user.account is not None and user.account not in names:
+            yield _unknown(("users", i, "account"), "account", user.account, names)
+
+
+def qos_duplicate(view: View) -> Iterator[Problem]:
+    """Two QOS of one name."""
+    yield from _twice([q.name for q in view.spec.qos], "qos", "QOS")
+
+
+def qos_unknown(view: View) -> Iterator[Problem]:
+    """A QOS that is not declared."""
+    names = [*(q.name for q in view.spec.qos), FIRST_QOS]
+    asked: list[tuple[Path, str]] = []
+    for i, qos in enumerate(view.spec.qos):
+        asked += [(("qos", i, "preempts", j), name) for j, name in enumerate(qos.preempts)]
+    for i, account in enumerate(view.spec.accounts):
+        asked += [(("accounts", i, "qos", j), name) for j, name in enumerate(account.qos)]
+    for i, user in enumerate(view.spec.users):
+        asked += [(("users", i, "qos"), user.qos)] if user.qos is not None else []
+    for path, name in asked:
+        if name not in names:
+            yield _unknown(path, "QOS", name, names)
+
+
+def without_accounting(view: View) -> Iterator[Problem]:
+    """Accounts and limits live in slurmdbd."""
+    spec = view.spec
+    if spec.slurm.accounting:
+        return
+    hint = "write slurm: {accounting: true}, or leave accounts, qos and limits out"
+    for name in ("accounts", "qos"):
+        if getattr(spec, name):
+            yield Problem((name,), f"{name} need slurmdbd, and accounting is off", hint)
+    for i, user in enumerate(spec.users):
+        if user.limits != Limits() or user.account or user.qos:
+            message = "account, qos and limits need slurmdbd, and accounting is off"
+            yield Problem(("users", i), message, hint)
+
+
+def gpu_limit(view: View) -> Iterator[Problem]:
+    """Slurm knows gres/gpu only where a node has one."""
+    if any(group.group.gpu for group in view.groups):
+        return
+    for path, limits in _limits(view):
+        if limits.gpus is not None:
+            hint = "declare gpu in a group, or remove the limit"
+            yield Problem((*path, "gpus"), "a limit on GPUs, and no node declares one", hint)
+
+
+def home_folder(view: View) -> Iterator[Problem]:
+    """A home in a folder of the system."""
+    for i, user in enumerate(view.spec.users):
+        home = PurePosixPath(user.home or "/home/x")
+        if home in SYSTEM_FOLDERS or any(home.is_relative_to(tree) for tree in SYSTEM_TREES):
+            message = f"{home} belongs to the system"
+            yield Problem(("users", i, "home"), message, f"write /home/{user.name}, for instance")
+
+
+def home_duplicate(view: View) -> Iterator[Problem]:
+    """Two users in one home."""
+    owners: dict[str, str] = {}
+    for i, user in enumerate(view.spec.users):
+        home = user.home or f"/home/{user.name}"
+        owner = owners.setdefault(home, user.name)
+        if owner != user.name:
+            message = f"{home} is the home of {owner} and {user.name}"
+            yield Problem(("users", i, "home"), message, "give each a home of their own")
+
+
+def key_shared(view: View) -> Iterator[Problem]:
+    """One key for two users: one of them is somebody else."""
+    owners: dict[str, str] = {}
+    for i, user in enumerate(view.spec.users):
+        for j, key in enumerate(user.keys):
+            body = " ".join(key.split()[:2])
+            owner = owners.setdefault(body, user.name)
+            if owner != user.name:
+                message = f"{user.name} and {owner} have the same key"
+                yield Problem(("users", i, "keys", j), message, "give each person their own key")
+
+
+def login_nodes(view: View) -> Iterator[Problem]:
+    """Nodes to log in to that are none."""
+    login = view.spec.access.login
+    if login is None:
+        return
+    try:
+        wanted = expand(login)
+    except NodeSetParseError as error:
+        message = f'the hostlist "{login[:60]}" is broken: {error}'
+        yield Problem(("access", "login"), message, "write for instance node[0-2] or alpha,beta")
+        return
+    unknown = [name for name in wanted if name not in view.names] if view.complete else []
+    if unknown:
+        yield _unknown(("access", "login"), "node", unknown[0], list(view.names)[:1000])
+
+
+def _limits(view: View) -> Iterator[tuple[Path, Limits]]:
+    for i, account in enumerate(view.spec.accounts):
+        yield ("accounts", i, "limits"), account.limits
+    for i, user in enumerate(view.spec.users):
+        yield ("users", i, "limits"), user.limits
+    for i, qos in enumerate(view.spec.qos):
+        yield ("qos", i, "limits"), qos.limits
+        yield ("qos", i, "per_user"), qos.per_user
+
+
+def _unknown(path: Path, what: str, name: str, known: list[str]) -> Problem:
+    meant = near(name, known)
+    hint = f"did you mean {meant}?" if meant else f"declared: {', '.join(known[:8]) or 'none'}"
+    return Problem(path, f"no {what} is called {name}", hint)
+
+
+def _twice(names: list[str], field: str, what: str) -> Iterator[Problem]:
+    for name in repeated(names):
+        last = len(names) - 1 - names[::-1].index(name)
+        hint = f"give every {what} a name of its own"
+        yield Problem((field, last, "name"), f"two entries are called {name}", hint)
+
+
+_E, _W = Level.ERROR, Level.WARNING
+_QOS: Final = ("qos.name", "qos.preempts", "accounts.qos", "users.qos")
+RULES: Final = (
+    Rule("account-duplicate", _E, "Two accounts of one name.",
+         (), accounts_duplicate, ("accounts.name",)),
+    Rule("account-reserved", _E, "An account called root, which is Slurm's own.",
+         ("accounts.name",), account_reserved),
+    Rule("account-parent-unknown", _E, "An account below one that is not declared.",
+         ("accounts.parent",), account_parent, ("accounts.name",)),
+    Rule("account-loop", _E, "An account that is its own ancestor.",
+         (), account_loop, ("accounts.name", "accounts.parent")),
+    Rule("user-account-unknown", _E, "A user in an account that is not declared.",
+         ("users.account",), user_account, ("accounts.name",)),
+    Rule("qos-duplicate", _E, "Two QOS of one name.", (), qos_duplicate, ("qos.name",)),
+    Rule("qos-unknown", _E, "A QOS that is not declared.", (), qos_unknown, _QOS),
+    Rule("limits-without-accounting", _E, "Accounts, QOS or limits without slurmdbd.",
+         ("accounts", "qos", "users"), without_accounting, ("slurm.accounting",)),
+    Rule("limit-without-gpu", _E, "A limit on GPUs in a cluster without any: Slurm would not know "
+         "the word.",
+         ("accounts.limits", "users.limits", "qos.limits", "qos.per_user"), gpu_limit,
+         ("groups.gpu",)),
+    Rule("home-system-folder", _E, "A home in a folder of the system such as /etc or /root.",
+         ("users.home",), home_folder),
+    Rule("home-duplicate", _E, "Two users in one home.",
+         (), home_duplicate, ("users.home", "users.name")),
+    Rule("key-shared", _W, "One SSH key for two users: logs then name the wrong person.",
+         ("users.name",), key_shared, ("users.keys",)),
+    Rule("access-login-unknown", _E, "access.login names a machine that is no node.",
+         ("access.login",), login_nodes, ("groups.nodes",)),
+)  # fmt: skip

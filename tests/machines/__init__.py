@@ -1,0 +1,1 @@
+"""Corral on machines with kernels of their own (user-mode-linux), by the ssh provider."""

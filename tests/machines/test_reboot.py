@@ -1,0 +1,129 @@
+"""Reboots of real machines: jobs first, drained in turn, resumed by who drained."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from corral import api
+from corral.errors import CorralError
+from corral.events import Event, Kind
+from corral.hosts.quote import Script, sh
+from corral.spec.models import ClusterSpec, Software
+from tests.embedded.conftest import Live
+from tests.machines.lab import Lab
+
+REBOOTED = ("node1", "node2")
+
+
+def rebooting(spec: ClusterSpec) -> ClusterSpec:
+    """The cluster, with reboots where packages ask for one."""
+    software = Software(reboot="required", drain_minutes=15)
+    return spec.model_copy(update={"software": software})
+
+
+def boots(lab: Live) -> dict[str, str]:
+    script = Script("cat /proc/sys/kernel/random/boot_id")
+    return {n: lab.run(n, script).stdout.strip() for n in REBOOTED}
+
+
+def due(lab: Live) -> None:
+    """Packages of two machines ask for a reboot."""
+    for node in REBOOTED:
+        assert lab.run(node, sh("touch /run/reboot-required")).ok
+
+
+def drained(lab: Live) -> str:
+    return lab.run("node0", sh("timeout 20 sinfo -h -N -t drain -o '%N %E'")).stdout.strip()
+
+
+@pytest.fixture
+def watch() -> tuple[list[str], Callable[[Event], None]]:
+    """What a rolling stage says, in order, and the emit that hears it."""
+    said: list[str] = []
+
+    def emit(event: Event) -> None:
+        if event.kind is Kind.NOTE and event.subject == "reboots":
+            said.append(f"{event.node} {event.message.split(':')[0].split(' for ')[0]}")
+
+    return said, emit
+
+
+def test_a_job_ends_first_and_nodes_go_in_turn(
+    lab: Live, machines: Lab, watch: tuple[list[str], Callable[[Event], None]]
+) -> None:
+    spec = rebooting(lab.spec)
+    asyncio.run(api.up(spec))
+    before = boots(lab)
+    due(lab)
+    job = lab.run(
+        "node0",
+        sh("cd /tmp && su alice -s /bin/sh -c {job}", job=sh(
+            "sbatch --parsable -o /dev/null -t 20 -w node1 --wrap "
+            "'until [ -e /tmp/end ]; do sleep 1; done'"
+        )),
+    ).stdout.strip()  # fmt: skip
+    assert job.isdecimal()
+    said, emit = watch
+
+    def ending(event: Event) -> None:
+        emit(event)
+        if event.node == "node1" and event.message.startswith(f"waits for job {job} "):
+            machines.machines[1].root("touch /tmp/end")
+
+    asyncio.run(api.up(spec, ending))
+    turn = ["drained", "reboots", "is back, with another boot id", "resumed"]
+    first = ["node1 drained", "node1 waits", *(f"node1 {word}" for word in turn[1:])]
+    assert said == [*first, *(f"node2 {word}" for word in turn)]
+    after = boots(lab)
+    assert all(before[n] != after[n] for n in REBOOTED)
+    assert drained(lab) == ""
+    state = lab.run("node0", sh("timeout 20 sacct -nXP -j {job} -o State", job=job)).stdout.strip()
+    assert state == "COMPLETED"
+    assert asyncio.run(api.plan(spec)).empty
+
+
+def test_a_job_that_does_not_end_gives_the_node_back(lab: Live) -> None:
+    spec = lab.spec.model_copy(update={"software": Software(reboot="required", drain_minutes=0)})
+    asyncio.run(api.up(spec))
+    before = boots(lab)
+    due(lab)
+    job = lab.run("node0", sh("sbatch --parsable -o /dev/null -w node1 --wrap 'sleep 900'"))
+    with pytest.raises(CorralError, match=f"job {job.stdout.strip()} "):
+        asyncio.run(api.up(spec))
+    assert drained(lab) == ""
+    assert boots(lab) == before
+    assert lab.run("node0", sh("scancel {job}", job=job.stdout.strip())).ok
+    for node in REBOOTED:
+        assert lab.run(node, sh("rm -f /run/reboot-required")).ok
+
+
+def test_a_killed_corral_is_gone_on_from(lab: Live, tmp_path: Path) -> None:
+    spec = rebooting(lab.spec)
+    due(lab)
+    file = tmp_path / "lab.yaml"
+    with file.open("w") as text:
+        YAML().dump(json.loads(spec.model_dump_json(exclude_defaults=True)), text)
+    argv = [sys.executable, "-m", "corral", "up", str(file), "--yes", "--no-prove"]
+    process = subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.rstrip().endswith("node1: reboots"):
+            break
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert "corral: reboot" in drained(lab)
+    asyncio.run(api.up(spec))
+    assert drained(lab) == ""
+    assert asyncio.run(api.plan(spec)).empty

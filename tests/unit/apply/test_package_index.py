@@ -1,0 +1,61 @@
+"""Machines that know of no Slurm read their package index: once, and only where they have none."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from corral.apply import package_index
+from corral.apply.package_index import read_missing
+from corral.errors import CorralError
+from corral.events import Event
+from corral.hosts.facts import FACTS
+from corral.hosts.fleet import Fleet
+from corral.hosts.quote import Script
+from tests.fakes import Answer, Recorded
+
+READ: Script = package_index._READ
+KNOWS = (Path(__file__).parents[2] / "recorded/facts/debian-12-host/plain.txt").read_text()
+BARE = re.sub(r"(?m)^  Candidate: .*$", "", KNOWS)
+
+
+def look(*machines: Recorded) -> tuple[bool, list[Event]]:
+    told: list[Event] = []
+    fleet = Fleet({m.node: m for m in machines})
+    return asyncio.run(read_missing(fleet, told.append)), told
+
+
+def machine(node: str, facts: str, **read: Answer) -> Recorded:
+    return Recorded.of(node, {FACTS: Answer(facts)} | ({READ: read["read"]} if read else {}))
+
+
+def test_only_a_machine_that_is_offered_none_is_asked() -> None:
+    bare, knows = machine("node0", BARE, read=Answer("read\n")), machine("node1", KNOWS)
+    assert look(bare, knows)[0]
+    assert [script for script, _ in bare.calls] == [FACTS, READ]
+    assert [script for script, _ in knows.calls] == [FACTS]
+
+
+def test_it_is_said() -> None:
+    _, told = look(machine("node0", BARE, read=Answer("read\n")))
+    assert [(e.node, "package index" in e.message) for e in told] == [("node0", True)]
+
+
+def test_an_index_that_is_there_and_offers_none_is_an_answer() -> None:
+    done, told = look(machine("node0", BARE, read=Answer("")))
+    assert not done
+    assert told == []
+
+
+def test_all_know_already() -> None:
+    assert look(machine("node0", KNOWS)) == (False, [])
+
+
+def test_apt_that_cannot_read_its_sources_is_told_with_its_words() -> None:
+    why = "E: Release file for SOURCE is expired (invalid since 3d)"
+    with pytest.raises(CorralError) as caught:
+        look(machine("node0", BARE, read=Answer("", 100, why)))
+    assert "expired" in caught.value.tail

@@ -1,0 +1,141 @@
+"""Slurm's packages as the file names them: folders, digests and indexes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from corral.apply import slurm_source
+from corral.apply.slurm_source import index_of, slurm_debs
+from corral.errors import Code, CorralError
+from corral.events import ignore
+from corral.hosts.facts import Facts
+from corral.providers import slurm_build
+from corral.slurm.packages import NAMES, DebSet, Family
+from corral.spec.models import ClusterSpec, NodeGroup, Slurm, SlurmSource
+
+FACTS = Facts(
+    *("n", "debian", "13", "6.12", 2, 1, 2, 1, 2000, "v2", True, "10.0.0.1"),
+)
+
+
+def spec(source: SlurmSource) -> ClusterSpec:
+    groups = (NodeGroup(name="a", provider="embedded", nodes="n"),)
+    return ClusterSpec(corral="v1", name="x", slurm=Slurm(source=source), groups=groups)
+
+
+def resolve(source: SlurmSource, *facts: Facts) -> DebSet | None:
+    known = {str(i): f for i, f in enumerate(facts or (FACTS,))}
+    return asyncio.run(slurm_debs(spec(source), known, ignore))
+
+
+def fill(folder: Path, version: str = "26.05.5-1") -> Path:
+    folder.mkdir(exist_ok=True)
+    for part in NAMES[Family.DISTRIBUTION].values():
+        for name in part:
+            (folder / f"{name}_{version}_amd64.deb").write_text(f"{name} {version}")
+    return folder
+
+
+def test_the_distribution_needs_no_files() -> None:
+    assert resolve(SlurmSource()) is None
+
+
+def test_a_folder_is_read_with_its_digests(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "debs")
+    (folder / "README").write_text("no package")
+    found = resolve(SlurmSource(debs=str(folder)))
+    assert found is not None and str(found.version) == "26.05.5"
+    for one in found.debs:
+        assert one.sha256 == hashlib.sha256((folder / one.file).read_bytes()).hexdigest()
+
+
+def test_folders_that_are_none_are_named(tmp_path: Path) -> None:
+    with pytest.raises(CorralError, match="cannot be read") as caught:
+        resolve(SlurmSource(debs=str(tmp_path / "none")))
+    assert caught.value.code is Code.NOT_FOUND
+    with pytest.raises(CorralError, match=r"holds no \.deb files"):
+        resolve(SlurmSource(debs=str(tmp_path)))
+    folder = fill(tmp_path / "debs")
+    (folder / "slurm_0.4.4-1_amd64.deb").write_text("monitor")
+    with pytest.raises(CorralError, match="network monitor"):
+        resolve(SlurmSource(debs=str(folder)))
+
+
+def test_a_tarball_with_another_digest_is_not_built(tmp_path: Path) -> None:
+    tarball = tmp_path / "slurm.tar.gz"
+    tarball.write_text("x")
+    with pytest.raises(CorralError, match="another file than the cluster file says"):
+        resolve(SlurmSource(tarball=str(tarball), sha256="0" * 64))
+
+
+def test_packages_are_built_for_one_release(tmp_path: Path) -> None:
+    other = Facts(*("m", "ubuntu", "24.04", "6.8", 2, 1, 2, 1, 2000, "v2", True, "10.0.0.2"))
+    with pytest.raises(CorralError, match=r"the nodes run debian 13, ubuntu 24\.04"):
+        resolve(SlurmSource(tarball="/x.tar.gz", sha256="0" * 64), FACTS, other)
+
+
+def test_what_was_built_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path / "state"))
+    tarball = tmp_path / "slurm.tar.gz"
+    tarball.write_text("source")
+    digest = hashlib.sha256(b"source").hexdigest()
+    cache = tmp_path / "state" / slurm_source.CACHE
+    cache.mkdir(parents=True)
+    kept = fill(slurm_build.kept_at(cache, digest, ("debian", "13")))
+
+    async def never(*_: object) -> None:
+        raise AssertionError("built again")
+
+    monkeypatch.setattr(slurm_build, "_build", never)
+    found = resolve(SlurmSource(tarball=str(tarball), sha256=digest))
+    assert found is not None and found.folder == str(kept)
+    assert slurm_build.kept_at(cache, digest, ("debian", "12")) != kept
+
+
+def test_an_address_is_read_by_its_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path / "state"))
+    folder = fill(tmp_path / "debs")
+    index = "\n".join(
+        f"Package: {p.name.split('_')[0]}\nFilename: ./{p.name}\n"
+        f"SHA256: {hashlib.sha256(p.read_bytes()).hexdigest()}\n"
+        for p in sorted(folder.iterdir())
+    )
+    fetched: list[str] = []
+
+    def fetch(address: str) -> bytes:
+        name = address.rpartition("/")[2]
+        fetched.append(name)
+        if name == "Packages.gz":
+            raise CorralError(Code.NOT_FOUND, "404")
+        return index.encode() if name == "Packages" else (folder / name).read_bytes()
+
+    monkeypatch.setattr(slurm_source, "_fetch", fetch)
+    source = SlurmSource(debs="https://debs.example.org/slurm")
+    assert resolve(source) is not None
+    assert len(fetched) == 2 + len(list(folder.iterdir()))
+    fetched.clear()
+    assert resolve(source) is not None
+    assert fetched == ["Packages.gz", "Packages"]
+
+
+@pytest.mark.parametrize(
+    "stanza",
+    [
+        "Package: x\nFilename: ./x_1_amd64.deb",
+        f"Filename: ../x_1_amd64.deb\nSHA256: {'a' * 64}",
+        f"Filename: /etc/x_1_amd64.deb\nSHA256: {'a' * 64}",
+        "<html>",
+    ],
+)
+def test_an_index_that_is_none_is_refused(stanza: str) -> None:
+    with pytest.raises(CorralError, match="no index of a flat apt repository"):
+        index_of(stanza)
+
+
+def test_an_index_cannot_bring_the_network_monitor() -> None:
+    with pytest.raises(CorralError, match="network monitor"):
+        index_of(f"Filename: slurm_0.4.4-1_amd64.deb\nSHA256: {'a' * 64}")

@@ -1,0 +1,265 @@
+"""Each rule over broken and healthy answers, and the whole examination."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from corral.doctor.catalog import CATALOG
+from corral.doctor.examine import examine
+from corral.doctor.look import Ask, Told, script
+from corral.doctor.look import sections as taken_apart
+from corral.doctor.model import Report
+from corral.doctor.probes import PROBES, Scene
+from corral.doctor.reference import RULED
+from tests.unit.doctor.scenes import (
+    ADDRESSES,
+    NAMES,
+    SILENT,
+    SLURM_CONF,
+    node_line,
+    scene,
+    sections,
+    with_told,
+)
+
+RECORDED = Path(__file__).parents[2] / "recorded" / "doctor"
+SLURMD_FILE = "[2026-11-21T07:00:46.290] "
+N1, CTL = "node1", "node0"
+
+
+def ids(found: Report) -> list[str]:
+    return [f.failure.id for f in found.findings]
+
+
+def test_a_healthy_cluster_has_nothing() -> None:
+    for probe in PROBES:
+        assert list(probe(scene())) == [], probe.__name__
+    assert examine(scene()).healthy
+
+
+# (the finding, where it is, what is changed, a piece of its evidence)
+CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
+    ("F67", N1, {N1: {"disks": "/var 1000 20000000"}}, "/var: 1000 of 20000000 KiB free"),
+    ("F67", N1, {N1: {"disks": "/var:inodes 3 1000000"}}, "/var: 3 of 1000000 inodes free"),
+    ("F68", N1, {N1: {"mounts": "/shared folder ext2/ext3"}}, "/shared is not mounted"),
+    ("F68", N1, {N1: {"mounts": "/shared mounted failed"}}, "stat -f /shared"),
+    ("F05", N1, {N1: {"names": "node0 10.9.0.10\nnode1 10.9.0.11\nnode2 "}}, "node2: nothing"),
+    ("F05", N1, {N1: {"names": "node2 203.0.113.7"}}, "not 10.9.0.12"),
+    ("F66", N1, {N1: {"names": "node1 "}}, "node1: nothing"),
+    ("F06", N1, {N1: {"names": "node1 127.0.1.1 10.9.0.11"}}, "127.0.1.1"),
+    ("F01", N1, {N1: {"keys": "/etc/slurm/slurm.key bbbb slurm:600"}}, "begins bbbb"),
+    ("F75", N1, {N1: {"keys": "/etc/slurm/slurm.key aaaa slurm:644"}}, "slurm:644"),
+    ("F75", N1, {N1: {"keys": "/etc/slurm/slurm.key aaaa root:600"}}, "root:600"),
+    ("F75", N1, {N1: {"keys": ""}}, "is missing"),
+    ("F17", N1, {N1: {"uids": "slurm 64999"}}, "64999"),
+    ("F19", N1, {N1: {"version": "slurmd 25.05.1"}}, "25.05.1"),
+    (
+        "F04",
+        N1,
+        {N1: {"conf": "/var/spool/slurmd/conf-cache/slurm.conf dddd"}},
+        "differs from the controller's",
+    ),
+    ("F31", CTL, {CTL: {"slurmconf": SLURM_CONF.replace("ClusterName", "#")}}, "ClusterName"),
+    ("F11", CTL, {CTL: {"slurmconf": SLURM_CONF.replace("GresTypes", "#")}}, "GresTypes"),
+    ("F11", CTL, {CTL: {"slurmconf": SLURM_CONF.replace("Gres=", "Feature=")}}, "Gres=gpu"),
+    ("F16", CTL, {CTL: {"cgroupconf": "ConstrainDevices=no"}}, "ConstrainDevices=no"),
+    ("F16", CTL, {CTL: {"cgroupconf": ""}}, "no ConstrainDevices"),
+    ("F16", CTL, {CTL: {"slurmconf": SLURM_CONF.replace(",task/cgroup", "")}}, "TaskPlugin"),
+    ("F13", N1, {N1: {"devices": "/dev/nvidia0"}}, "1 of 2"),
+    (
+        "F08",
+        N1,
+        {CTL: {"nodes": node_line(N1).replace("RealMemory=5845", "RealMemory=1")}},
+        "RealMemory=1",
+    ),
+    ("F73", N1, {N1: {"units": "slurmd failed"}}, "slurmd.service is failed"),
+    (
+        "F04",
+        CTL,
+        {CTL: {"conf": "/var/spool/slurmd/conf-cache/slurm.conf cccc\n/etc/slurm/slurm.conf dddd"}},
+        "nobody has it yet",
+    ),
+    ("F03", N1, {N1: {"units": "munge inactive\nslurmd active"}}, "munge.service is inactive"),
+    ("F38", CTL, {CTL: {"units": "slurmctld active\nslurmdbd failed"}}, "slurmdbd.service"),
+    ("F38", CTL, {CTL: {"accounting": "sacctmgr: error: no\nline two"}}, "sacctmgr: error: no"),
+    (
+        "F37",
+        N1,
+        {N1: {"addresses": "2: eth0 inet 10.9.0.11/24 x\n3: eth1 inet 10.9.0.99/24 x"}},
+        "eth0, eth1",
+    ),
+    (
+        "F28",
+        N1,
+        {N1: {"links": "2: eth0@if7: <BROADCAST,UP> mtu 1280 qdisc noqueue"}},
+        "its MTU is 1280",
+    ),
+    ("F18", N1, {CTL: {"ports": "10.9.0.11:6818 closed"}}, "node0 cannot reach 10.9.0.11:6818"),
+    ("F18", N1, {N1: {"ports": "10.9.0.10:6817 closed"}}, "node1 cannot reach 10.9.0.10:6817"),
+    (
+        "F39",
+        N1,
+        {CTL: {"nodes": node_line(N1, "DOWN", "Node unexpectedly rebooted")}},
+        "Node unexpectedly rebooted",
+    ),
+    ("F83", N1, {CTL: {"nodes": node_line(N1, "DOWN+NOT_RESPONDING")}}, "NOT_RESPONDING"),
+    (
+        "F77",
+        N1,
+        {N1: {"kernel": "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."}},
+        "Xid",
+    ),
+    (
+        "F24",
+        N1,
+        {N1: {"driver": "Failed to initialize NVML: Driver/library version mismatch"}},
+        "NVML",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("id_", "node", "changes", "says"), CASES, ids=[f"{c[0]}-{i}" for i, c in enumerate(CASES)]
+)
+def test_what_is_broken_is_the_only_finding(
+    id_: str, node: str, changes: Mapping[str, Mapping[str, str]], says: str
+) -> None:
+    found = examine(scene(changes))
+    assert ids(found) == [id_]
+    first = found.findings[0]
+    assert node in first.nodes
+    assert any(says in line for line in first.evidence), first.evidence
+
+
+def test_every_rule_has_a_case() -> None:
+    tried = {case[0] for case in CASES} | {"F69", "F02", "F29"}  # those have tests of their own
+    assert RULED
+    assert tried >= RULED
+
+
+def test_each_rule_says_which_failures_it_finds() -> None:
+    for probe in PROBES:
+        head = (probe.__doc__ or "").partition(":")[0]
+        assert head
+        assert all(word in CATALOG for word in head.replace(",", " ").replace(" and ", " ").split())
+
+
+def test_a_silent_machine_is_named_and_the_others_are_still_looked_at() -> None:
+    base = with_told(scene({"node2": {"devices": ""}}), Told(N1, error=SILENT))
+    found = examine(base)
+    assert ids(found) == ["F69", "F13"]
+    assert found.findings[0].nodes == (N1,)
+    assert found.findings[1].nodes == ("node2",)
+
+
+@pytest.mark.parametrize(("skew", "word"), [(600.0, "ahead"), (-600.0, "behind")])
+def test_a_clock_that_is_off_is_named(skew: float, word: str) -> None:
+    found = examine(with_told(scene(), Told(N1, sections(N1), skew)))
+    assert ids(found) == ["F02"]
+    assert word in found.findings[0].evidence[0]
+
+
+def test_our_own_clock_may_be_off() -> None:
+    told = {n: Told(n, sections(n), 400.0) for n in NAMES}
+    assert examine(replace(scene(), told=told)).healthy
+
+
+def test_locked_memory_counts_where_a_fabric_needs_it() -> None:
+    small = scene({N1: {"limits": "LimitMEMLOCK 65536"}})
+    assert examine(small).healthy
+    assert ids(examine(replace(small, fabric="infiniband"))) == ["F29"]
+
+
+def test_the_minority_has_the_wrong_key_and_the_controller_wins_a_tie() -> None:
+    other = {"keys": "/etc/slurm/slurm.key bbbb slurm:600"}
+    assert examine(scene({"node0": other, "node1": other})).findings[0].nodes == ("node2",)
+    two = scene({N1: other})
+    two = replace(two, told={n: two.told[n] for n in (CTL, N1)}, compute=(CTL, N1))
+    assert examine(two).findings[0].nodes == (N1,)
+
+
+def test_an_older_slurmd_within_the_window_is_no_finding() -> None:
+    assert examine(scene({N1: {"version": "slurmd 24.05.3"}})).healthy
+
+
+def test_a_closed_port_of_a_daemon_that_is_down_is_the_daemon() -> None:
+    changes = {CTL: {"ports": "10.9.0.11:6818 closed"}, N1: {"units": "slurmd failed"}}
+    assert ids(examine(scene(changes))) == ["F73"]
+
+
+def test_what_follows_is_not_named_beside_its_cause() -> None:
+    changes = {
+        CTL: {
+            "units": "slurmd active\nslurmctld failed\nmariadb active\nslurmdbd active",
+            "ping": "scontrol: error: _parse_next_key: Parsing error at unrecognized key: X\n"
+            "scontrol: fatal: Unable to process configuration file",
+            "accounting": "sacctmgr: error: _parse_next_key: Parsing error at unrecognized key: X",
+            "nodes": "",
+            "conf": "/var/spool/slurmd/conf-cache/slurm.conf cccc\n/etc/slurm/slurm.conf dddd",
+        }
+    }
+    assert ids(examine(scene(changes))) == ["F72"]
+
+
+SICK = {CTL: {"nodes": "\n".join([node_line(CTL), node_line(N1, "DOWN+NOT_RESPONDING")])}}
+MUNGE = "error: Munge decode failed: Invalid credential"
+
+
+def test_logs_of_the_sick_count_since_their_last_start() -> None:
+    mended = f"{MUNGE}\nStarting slurmd.service - Slurm node daemon...\nslurmd: all well"
+    ill = {
+        **SICK,
+        N1: {"logslurmd": mended, "fileslurmd": f"{MUNGE}\nslurmd version 24.11.5 started"},
+    }
+    assert "F01" not in ids(examine(scene(ill)))
+    worse = {**SICK, N1: {"logslurmd": f"{mended}\n{MUNGE}"}}
+    assert ids(examine(scene(worse)))[0] == "F01"
+
+
+def test_logs_of_the_well_are_not_read() -> None:
+    assert examine(scene({N1: {"logslurmd": MUNGE}, CTL: {"logslurmctld": MUNGE}})).healthy
+
+
+def test_the_controllers_log_does_not_accuse_the_controller() -> None:
+    found = examine(scene({CTL: {**SICK[CTL], "logslurmctld": MUNGE}}))
+    assert found.findings[0].failure.id == "F01"
+    assert found.findings[0].nodes == ()
+
+
+def test_a_log_adds_nothing_to_a_case_that_is_known() -> None:
+    changes = {
+        CTL: {**SICK[CTL], "logslurmctld": MUNGE},
+        N1: {"keys": "/etc/slurm/slurm.key bbbb slurm:600", "logslurmd": MUNGE},
+    }
+    assert ids(examine(scene(changes))) == ["F01"]
+
+
+def test_an_answer_is_taken_apart_at_its_marks() -> None:
+    assert taken_apart("@@a\nx\ny\n\n@@b\n@@c\nz\n") == {"a": "x\ny", "b": "", "c": "z"}
+
+
+def test_what_is_asked_is_asked_of_all() -> None:
+    text = str(script(Ask(NAMES, ("slurmd", "munge"), ("/shared",), controller=True)))
+    for section in (*sections(CTL), "logslurmd", "filemunge", "kernel"):
+        if section != "ports":
+            assert f"@@{section}" in text, section
+    assert "@@nodes" not in str(script(Ask(NAMES, ("slurmd",))))
+
+
+@pytest.mark.parametrize("file", sorted(RECORDED.glob("*.json")), ids=lambda f: f.stem)
+def test_a_recorded_healthy_cluster_has_nothing(file: Path) -> None:
+    """Answers of real machines, kept as they came."""
+    data = json.loads(file.read_text())
+    told = {n: Told(n, s, 0.0) for n, s in data.pop("told").items()}
+    found = examine(Scene(told=told, **{**data, "compute": tuple(data["compute"])}))
+    assert ids(found) == [], [f.as_dict() for f in found.findings]
+
+
+def test_there_are_recorded_clusters() -> None:
+    assert sorted(RECORDED.glob("*.json"))
+    assert ADDRESSES

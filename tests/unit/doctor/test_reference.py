@@ -1,0 +1,21 @@
+"""The page of failures is the catalogue's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from corral.doctor.catalog import CATALOG
+from corral.doctor.reference import page
+
+FILE = Path(__file__).parents[3] / "docs/reference/failures.md"
+
+
+def test_the_page_is_written_from_the_catalogue() -> None:
+    assert FILE.read_text() == page(), "python -m corral.doctor.reference > docs/reference/" + (
+        FILE.name
+    )
+
+
+def test_every_failure_stands_on_it_once() -> None:
+    for failure in CATALOG.values():
+        assert page().count(f"### {failure.id} {failure.name}\n") == 1

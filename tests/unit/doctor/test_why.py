@@ -1,0 +1,227 @@
+"""Why a node is out and why a job waits, in words; what may be resumed."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.doctor.catalog import CATALOG
+from corral.doctor.examine import causes, examine
+from corral.doctor.model import Diagnosis, Report
+from corral.doctor.pending import queue_ahead, tres, why_pending
+from corral.doctor.why import mends, node_of, of_nodes, resumable, why_drained
+from corral.errors import Code, CorralError
+from corral.slurm.states.jobs import JobInfo, JobState
+from corral.slurm.states.nodes import NodeInfo, parse_nodes
+from tests.unit.doctor.scenes import NAMES, node_line, scene
+
+PARTITION = {
+    "PartitionName": "main",
+    "State": "UP",
+    "MaxNodes": "UNLIMITED",
+    "MaxTime": "UNLIMITED",
+}
+
+
+def node(state: str = "IDLE", reason: str = "", by: str = "slurm", name: str = "node1") -> NodeInfo:
+    line = node_line(name, state, reason).replace("[slurm@", f"[{by}@")
+    return parse_nodes(line)[0]
+
+
+@pytest.mark.parametrize(
+    ("info", "means", "does"),
+    [
+        (node("IDLE+DRAIN", "new memory", "ann"), "ann wrote it", "corral resume node1"),
+        (node("IDLE+DRAIN", "corral: upgrade of Slurm", "root"), "Corral drained it", "corral up"),
+        (node("IDLE+DRAIN", "leaves the cluster", "root"), "stands in the cluster file", "corral"),
+        (node("DOWN", "Node unexpectedly rebooted"), "rebooted", "last -x"),
+        (node("IDLE+DRAIN", "corral-health: F67 / is full"), "health check", "mend"),
+        (node("IDLE+DRAIN", "Prolog error"), "the prolog fails", "by hand"),
+        (node("IDLE+DRAIN"), "no reason was given", "slurmctld.log"),
+        (node("DOWN"), "no reason", "corral up"),
+    ],
+)
+def test_a_reason_in_words(info: NodeInfo, means: str, does: str) -> None:
+    why = why_drained(info, Report())
+    assert not why.usable
+    assert means in why.meaning
+    assert does in why.advice
+    assert why.as_dict()["node"] == "node1"
+    assert why.words
+
+
+def test_who_and_when_are_said() -> None:
+    why = why_drained(node("IDLE+DRAIN", "new memory", "ann"), Report())
+    assert (why.reason, why.by, why.at) == ("new memory", "ann", "2026-11-21T07:00:00")
+    assert "takes no new jobs" in why.words
+
+
+def test_a_node_that_takes_jobs_is_said_to() -> None:
+    why = why_drained(node(), Report())
+    assert why.usable
+    assert why.meaning == "nothing keeps it from taking jobs"
+    assert why.advice == ""
+
+
+def test_own_findings_come_along_and_others_do_not() -> None:
+    found = Report(
+        (
+            Diagnosis(CATALOG["F67"], ("node1",), ("x",)),
+            Diagnosis(CATALOG["F67"], ("node2",), ("y",)),
+            Diagnosis(CATALOG["F38"], (), ("z",)),
+        )
+    )
+    why = why_drained(node(), found)
+    assert [f.failure.id for f in why.findings] == ["F67", "F38"]
+    assert not why.usable
+    assert of_nodes(found, {"node2"}).findings == found.findings[1:]
+
+
+@pytest.mark.parametrize(
+    ("info", "expected"),
+    [
+        (node("DOWN", "Node unexpectedly rebooted"), True),
+        (node("DOWN", "Not responding"), True),
+        (node("IDLE+DRAIN", "gres/gpu count reported lower than configured (1 < 2)"), True),
+        (node("IDLE+DRAIN", "Node unexpectedly rebooted", "ann"), False),
+        (node("IDLE+DRAIN", "new memory", "root"), False),
+        (node("IDLE+DRAIN", "Prolog error"), False),
+        (node("IDLE+DRAIN", "Kill task failed"), False),
+        (node("IDLE+DRAIN", "corral: upgrade of Slurm", "root"), False),
+        (node("IDLE+DRAIN+INVALID_REG", "Low RealMemory (reported:1 < 100% of 9)"), False),
+        (node("DOWN+NOT_RESPONDING", "Not responding"), False),
+        (node("IDLE+DRAIN"), False),
+        (node(), False),
+    ],
+)
+def test_only_what_slurm_took_out_for_a_cause_that_is_gone_is_resumed(
+    info: NodeInfo, expected: bool
+) -> None:
+    assert resumable(info, []) is expected
+    assert not resumable(info, [Diagnosis(CATALOG["F67"], ("node1",), ("x",))])
+    assert resumable(info, [Diagnosis(CATALOG["F67"], ("node2",), ("x",))]) is expected
+
+
+def test_the_reason_alone_is_no_cause() -> None:
+    line = node_line("node1", "DOWN", "Node unexpectedly rebooted")
+    seen = scene({"node0": {"nodes": "\n".join([node_line("node0"), line, node_line("node2")])}})
+    assert not examine(seen).healthy
+    assert causes(seen) == []
+    assert resumable(seen.known["node1"], causes(seen))
+
+
+def test_what_the_plan_mends() -> None:
+    assert mends(Report((Diagnosis(CATALOG["F73"]),)))
+    assert not mends(Report((Diagnosis(CATALOG["F39"]), Diagnosis(CATALOG["F67"]))))
+
+
+def test_a_node_that_slurm_does_not_know_is_an_error() -> None:
+    assert node_of({"node1": node()}, "node1").name == "node1"
+    for nodes in ({"node1": node()}, {}):
+        with pytest.raises(CorralError) as caught:
+            node_of(nodes, "node9")
+        assert caught.value.code is Code.NOT_FOUND
+
+
+# jobs
+
+
+def job(reason: str = "Resources", nodes: int = 1, **more: object) -> JobInfo:
+    fields: dict[str, object] = {
+        **dict(id="7", raw_id=7, state=JobState.PENDING, name="x", partition="main"),
+        **dict(user="ann", account="", nodes=nodes, cpus=1, node_list="", tres="", elapsed=0),
+        **dict(submitted=1, started=None, reason=reason, limit=3600),
+        **more,
+    }
+    return JobInfo(**fields)  # type: ignore[arg-type]
+
+
+def cluster(**lines: str) -> dict[str, NodeInfo]:
+    """Three nodes; ``node1="AllocTRES=..."`` changes one."""
+    found: dict[str, NodeInfo] = {}
+    for name in NAMES:
+        line = node_line(name)
+        if name in lines:
+            line = line.replace("AllocTRES= ", f"AllocTRES={lines[name]} ")
+        found[name] = parse_nodes(line)[0]
+    return found
+
+
+ASKED = "cpu=1,mem=100M,node=1,billing=1,gres/gpu=2"
+
+
+def test_gpus_in_use_are_said() -> None:
+    busy = cluster(**dict.fromkeys(NAMES, "cpu=1,gres/gpu=1"))
+    why = why_pending(job(), ASKED, PARTITION, busy)
+    assert why.words.startswith("it is next")
+    assert why.missing == (
+        "GPUs: it asks for 2 on each of 1 nodes; free now: node0 1, node1 1, node2 1",
+    )
+    assert not why.stuck
+    assert "by itself" in why.advice
+
+
+def test_what_is_free_is_not_missing() -> None:
+    assert why_pending(job("Priority"), ASKED, PARTITION, cluster()).missing == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "nodes", "says"),
+    [
+        ("cpu=1,node=1,gres/gpu=3", 1, "3 GPUs on each of 1 nodes; 0 have that many at all"),
+        ("cpu=1,mem=8G,node=1", 1, "8192 MiB memory"),
+        ("cpu=64,node=1", 1, "64 CPUs"),
+        ("cpu=4,node=4", 4, "it asks for 4 nodes; its partition has 3, of which 3 take jobs"),
+    ],
+)
+def test_what_no_node_has_is_stuck(asked: str, nodes: int, says: str) -> None:
+    why = why_pending(job("Resources", nodes), asked, PARTITION, cluster())
+    assert any(says in line for line in why.missing), why.missing
+    assert why.stuck
+    assert "corral cancel 7" in why.advice
+
+
+def test_nodes_that_are_out_are_named_with_their_reason() -> None:
+    nodes = {**cluster(), "node1": node("IDLE+DRAIN", "new memory", "ann")}
+    why = why_pending(job("ReqNodeNotAvail, UnavailableNodes:node1", 3), "cpu=3,node=3",
+                      PARTITION, nodes)  # fmt: skip
+    assert "node1 takes no jobs: new memory" in why.missing
+    assert why.advice == "corral doctor --why-drained node1"
+    assert not why.stuck
+
+
+def test_limits_of_the_partition_are_said() -> None:
+    short = {**PARTITION, "MaxTime": "00:30:00", "MaxNodes": "1", "State": "DOWN"}
+    why = why_pending(job("PartitionTimeLimit", 2), "cpu=2,node=2", short, cluster())
+    assert why.stuck
+    assert set(why.missing) >= {
+        "partition main is down",
+        "it asks for 2 nodes; partition main allows 1",
+        "it asks for 60 minutes; partition main allows 30",
+    }
+    endless = why_pending(job("x", limit=None), "cpu=1", short, cluster())
+    assert "it asks for no time limit; partition main allows 30" in endless.missing
+
+
+def test_a_held_job_is_released_by_hand() -> None:
+    why = why_pending(job("JobHeldUser"), ASKED, PARTITION, cluster())
+    assert (why.stuck, why.advice) == (True, "scontrol release 7")
+
+
+@pytest.mark.parametrize(("state", "word"), [("RUNNING", "it runs"), ("COMPLETED", "ended")])
+def test_a_job_that_does_not_wait(state: str, word: str) -> None:
+    why = why_pending(job("", state=JobState[state]), ASKED, PARTITION, cluster())
+    assert word in why.words
+    assert not why.stuck
+    assert why.as_dict()["state"] == state
+
+
+def test_jobs_before_it_are_counted() -> None:
+    assert queue_ahead(7, "7 100\n8 200\n9 50\nodd line\n10 200") == 2
+    assert queue_ahead(7, "") == 0
+
+
+def test_resources_are_read() -> None:
+    text = "cpu=2,mem=1.50G,node=1,billing=2,gres/gpu=2,gres/gpu:a100=2,x=y"
+    assert tres(text)["mem"] == 1536
+    assert tres(text)["gres/gpu"] == 2
+    assert "x" not in tres(text)

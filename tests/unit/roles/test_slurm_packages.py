@@ -1,0 +1,167 @@
+"""Where Slurm comes from, and the stages of an upgrade."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from corral.errors import CorralError
+from corral.plan.make import make_plan
+from corral.plan.model import Plan
+from corral.roles import slurm_packages
+from corral.roles.cluster import wanted
+from corral.roles.site import Site
+from corral.slurm.packages import NAMES, DebSet, Family, Part, deb_set
+from corral.spec.models import Slurm
+from corral.state.base import HERE, Context, Impact, Seen
+from corral.state.packages import SlurmPackages
+from tests.unit.roles.test_cluster import apart, laptop, site
+
+
+def debs(version: str = "26.05.5-1", family: Family = Family.DISTRIBUTION) -> DebSet:
+    names = [n for part in NAMES[family].values() for n in part]
+    files = {f"{n}_{version}_amd64.deb": f"{i:064x}" for i, n in enumerate(names)}
+    return deb_set(files, "/debs", list(Part))
+
+
+def of(one: Site, version: str = "26.05.5-1", **installed: str) -> Site:
+    facts = {n: replace(f, slurm=installed.get(n, f.slurm)) for n, f in one.facts.items()}
+    return replace(one, debs=debs(version), facts=facts)
+
+
+def plan(one: Site) -> Plan:
+    """The plan of machines of which nothing but the facts is known, except their packages."""
+    stages = wanted(one)
+    seen: dict[str, dict[str, Seen]] = {n: {} for n in one.names}
+    for stage in stages:
+        for entry in stage.wanted:
+            for resource in entry.resources:
+                for node in entry.nodes:
+                    has = one.facts[node].slurm
+                    text = "absent"
+                    if isinstance(resource, SlurmPackages) and has:
+                        text = "\n".join(f"installed {n} {has}-1" for n in resource.names)
+                    if resource.id == "service:slurmd" and has:
+                        text = "enabled running current"
+                    seen[node][resource.id] = Seen(0, text)
+    return make_plan(cluster="x", spec_digest="", stages=stages, observed=seen)
+
+
+def changes(one: Site, resource: str) -> list[tuple[str, tuple[str, ...], str]]:
+    return [
+        (s.name, c.nodes, c.change.summary)
+        for s in plan(one).stages
+        for c in s.changes
+        if c.change.resource == resource
+    ]
+
+
+def test_bare_machines_get_the_set_at_once() -> None:
+    one = of(site(laptop(), slurm=""))
+    found = changes(one, "packages:slurm")
+    assert [(stage, nodes) for stage, nodes, _ in found] == [
+        ("base", ("node0",)),
+        ("base", ("node1", "node2")),
+    ]
+    assert found[0][2].startswith("install Slurm 26.05.5-1: slurm-client, slurmctld")
+    assert not [s.name for s in wanted(one) if s.name.startswith("upgrade")]
+
+
+def test_an_upgrade_goes_from_slurmdbd_to_the_nodes() -> None:
+    one = of(site(laptop()))
+    names = [s.name for s in wanted(one)]
+    order = ["upgrade-controller", "accounting", "controller", "upgrade-1", "upgrade-2", "compute"]
+    assert [n for n in names if n in order] == order
+    found = changes(one, "packages:slurm")
+    assert [(stage, nodes) for stage, nodes, _ in found] == [
+        ("upgrade-controller", ("node0",)),
+        ("upgrade-2", ("node1", "node2")),
+    ]
+    assert found[0][2].startswith("upgrade Slurm 24.11.5-1 to 26.05.5-1: slurm-client, slurmctld")
+
+
+def test_copies_are_made_before_anything_is_replaced() -> None:
+    stage = next(s for s in plan(of(site(laptop()))).stages if s.name == "upgrade-controller")
+    kinds = [c.change.resource.partition(":")[0] for c in stage.changes]
+    assert kinds == ["backup", "packages"]
+    assert "slurm_acct_db" in stage.changes[0].change.script
+    bare = of(site(laptop(slurm=Slurm(accounting=False, rest=False))))
+    stage = next(s for s in plan(bare).stages if s.name == "upgrade-controller")
+    assert "dump" not in stage.changes[0].change.script
+
+
+def test_each_slurmd_restarts_once_and_after_its_packages() -> None:
+    found = changes(of(site(laptop())), "service:slurmd")
+    assert [(stage, nodes) for stage, nodes, _ in found] == [
+        ("upgrade-1", ("node0",)),
+        ("upgrade-2", ("node1", "node2")),
+    ]
+
+
+def test_batches_begin_with_one_node() -> None:
+    one = of(site(apart(), slurm="24.11.5"))
+    stages = [s for s in wanted(one) if s.name.startswith("upgrade-") and s.gates]
+    assert [s.gates[0].name for s in stages] == [
+        "slurmd 26.05.5 runs on a0",
+        "slurmd 26.05.5 runs on a1,b0",
+    ]
+
+
+def test_nodes_that_are_new_already_are_left_alone() -> None:
+    """As after a crash in the middle."""
+    done = dict.fromkeys(("node0", "node1"), "26.05.5")
+    found = changes(of(site(laptop()), **done), "packages:slurm")
+    assert [(stage, nodes) for stage, nodes, _ in found] == [("upgrade-1", ("node2",))]
+
+
+def test_what_would_lose_state_is_refused() -> None:
+    with pytest.raises(CorralError, match="downgrade") as caught:
+        wanted(of(site(laptop()), "24.05.1-1"))
+    assert caught.value.node == "node0"
+    with pytest.raises(CorralError, match="does not understand"):
+        wanted(of(site(laptop(), slurm="23.02.7")))
+
+
+def test_mixed_versions_that_cannot_talk_are_refused_without_a_source() -> None:
+    one = site(laptop())
+    new = replace(one.facts["node2"], slurm="26.05.5")
+    with pytest.raises(CorralError, match="node2 is newer than the controller"):
+        wanted(replace(one, facts={**one.facts, "node2": new}))
+
+
+def test_the_files_travel_from_this_machine_by_stdin() -> None:
+    one = of(site(laptop()))
+    base = next(s for s in plan(one).stages if s.name == "base")
+    change = next(c.change for c in base.changes if c.change.resource == "debs:slurm")
+    assert {ref.node for ref in change.secrets} == {HERE}
+    assert [ref.path for ref in change.secrets] == [
+        f"/debs/{d.file}" for d in (one.debs.debs if one.debs else ())
+    ]
+
+
+def test_the_distribution_is_left_to_itself() -> None:
+    """No service watches program files that the distribution's own upgrades replace."""
+    text = str(wanted(site(laptop())))
+    assert "programs=()" in text and "/usr/sbin/slurmctld'" not in text
+
+
+def test_another_family_is_replaced_and_said_so() -> None:
+    resource = SlurmPackages(debs(family=Family.SCHEDMD), (Part.CLIENT, Part.SLURMD), "why")
+    assert "slurm-client" in resource.probe()
+    change = resource.diff(Seen(0, "installed slurmd 24.11.5-4"), Context("n"))
+    assert change is not None
+    assert change.summary.startswith("replace slurmd 24.11.5-4 by Slurm 26.05.5-1: slurm-smd")
+    assert change.impact is Impact.RESTART
+    done = "\n".join(f"installed {n} 26.05.5-1" for n in resource.names)
+    assert resource.diff(Seen(0, done), Context("n")) is None
+
+
+def test_mixed_versions_that_fit_are_said() -> None:
+    one = site(laptop())
+    new = replace(one.facts["node0"], slurm="26.05.5")
+    both = replace(one, facts={**one.facts, "node0": new})
+    assert slurm_packages.said_of(one) == ""
+    assert slurm_packages.said_of(both) == (
+        "Slurm is mixed: 24.11.5 on node1, node2, 26.05.5 on node0"
+    )
