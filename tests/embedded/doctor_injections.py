@@ -394,3 +394,53 @@ INJECTIONS: tuple[Injection, ...] = (
     drained("F39", "Node unexpectedly rebooted"),
     drained("F84", "Kill task failed"),
 )
+
+MUNGE_KEY = "/etc/munge/munge.key"
+_MUNGE_BACK = sh(
+    "[ ! -f {k}.kept ] || mv {k}.kept {k}; chmod 400 {k}; systemctl restart munge;"
+    " systemctl reset-failed slurmd; systemctl restart slurmd",
+    k=MUNGE_KEY,
+)
+
+MUNGE_INJECTIONS: tuple[Injection, ...] = (
+    Injection(
+        "F01",
+        "another munge key on one node",
+        {
+            N1: join(
+                [
+                    sh(
+                        "cp -p {k} {k}.kept; head -c 1024 /dev/urandom >{k};"
+                        " systemctl restart munge",
+                        k=MUNGE_KEY,
+                    ),
+                    _SLURMD,
+                ]
+            )
+        },
+        {N1: _MUNGE_BACK},
+        (N1,),
+    ),
+    Injection(
+        "F75",
+        "the munge key can be read by all",
+        {N1: sh("chmod 644 {k}", k=MUNGE_KEY)},
+        {N1: sh("chmod 400 {k}", k=MUNGE_KEY)},
+        (N1,),
+    ),
+    Injection(
+        "F03",
+        "munged stopped on a node",
+        {N1: sh("systemctl stop munge")},
+        {N1: _MUNGE_BACK},
+        (N1,),
+    ),
+    Injection(
+        "F03",
+        "munged stopped on the controller",
+        {CTL: sh("systemctl stop munge")},
+        {CTL: join([sh("systemctl start munge"), SETTLED])},
+        (CTL,),
+    ),
+)
+"""On a cluster with munge."""

@@ -9,7 +9,8 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.embedded.doctor_injections import INJECTIONS, Injection
+from tests.embedded.conftest import named
+from tests.embedded.doctor_injections import INJECTIONS, MUNGE_INJECTIONS, Injection
 
 from corral import api
 from corral.doctor.model import Report
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.embedded.conftest import Live
+
+    from corral.spec.models import ClusterSpec
 
 WITHIN_S = 90.0
 """Seconds a failure may take until Slurm shows it, and until a mended cluster is well again."""
@@ -72,10 +75,32 @@ def row(one: Injection, report: Report) -> str:
     return f"| {one.id} | {one.name} | {seen} | {place} | {', '.join(others)} |"
 
 
+@pytest.fixture(scope="module")
+def munge_cluster(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
+    """A cluster with munge; CORRAL_TEST_MUNGE=NAME uses one that stands."""
+    standing = os.environ.get("CORRAL_TEST_MUNGE", "")
+    if standing:
+        return Live(api.spec_of(standing), {})
+    slurm = named("x").slurm.model_copy(update={"auth": "munge"})
+    return fresh_cluster(named(f"munge-{os.getpid()}", slurm=slurm))
+
+
 @pytest.mark.parametrize("one", INJECTIONS, ids=lambda i: f"{i.id}: {i.name}")
 def test_an_injected_failure_is_named_first(
     one: Injection, cluster: Live, table: list[str]
 ) -> None:
+    injected(one, cluster, table)
+
+
+@pytest.mark.parametrize("one", MUNGE_INJECTIONS, ids=lambda i: f"{i.id}: {i.name}")
+def test_an_injected_failure_of_munge_is_named_first(
+    one: Injection, munge_cluster: Live, table: list[str]
+) -> None:
+    injected(one, munge_cluster, table)
+
+
+def injected(one: Injection, cluster: Live, table: list[str]) -> None:
+    """Break it, look, mend it, look again."""
     try:
         here(cluster, one.host)
         for node, script in one.do.items():

@@ -18,6 +18,7 @@ from corral.prove.model import Verdict
 from corral.spec import texts
 from corral.spec.models import Access, Account, ClusterSpec, Limits, Qos, User
 
+ALICE_HOME = "/shared/home/alice"
 PEOPLE = (
     User(name="corral", uid=2000),
     User(
@@ -25,7 +26,7 @@ PEOPLE = (
         uid=2001,
         account="vision",
         limits=Limits(gpus=1),
-        home="/shared/home/alice",
+        home=ALICE_HOME,
         keys=(texts.SSH_KEY.example,),
     ),
     User(name="bob", uid=2002, account="vision", fair_share=3, qos="high"),
@@ -36,8 +37,9 @@ NODE = "node1"  # not the controller, so only jobs open it
 
 
 def declared(**changes: object) -> ClusterSpec:
+    standing = os.environ.get("CORRAL_TEST_CLUSTER", "")
     spec = named(
-        f"people-{os.getpid()}",
+        standing or f"people-{os.getpid()}",
         users=PEOPLE,
         accounts=(Account(name="vision", fair_share=5, qos=("low", "high")),),
         qos=QOS,
@@ -47,8 +49,14 @@ def declared(**changes: object) -> ClusterSpec:
 
 
 @pytest.fixture(scope="module")
-def lab(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
-    return fresh_cluster(declared())
+def lab(request: pytest.FixtureRequest) -> Live:
+    """A cluster of this file's own; CORRAL_TEST_CLUSTER=NAME leaves one of that name standing."""
+    spec = declared()
+    if os.environ.get("CORRAL_TEST_CLUSTER"):
+        asyncio.run(api.up(spec))
+        return Live(spec, {})
+    bring_up: Callable[[ClusterSpec], Live] = request.getfixturevalue("fresh_cluster")
+    return bring_up(spec)
 
 
 def submit(lab: Live, user: str, options: str, command: str = "sleep 300") -> str:
@@ -91,8 +99,8 @@ def cancel(lab: Live) -> None:
 def test_people_are_the_same_on_all_nodes(lab: Live) -> None:
     for node in ("node0", "node1", "node2"):
         found = lab.run(node, sh("id -u alice; id -g alice; getent passwd alice | cut -d: -f6"))
-        assert found.stdout.split() == ["2001", "2001", "/shared/home/alice"]
-        keys = lab.run(node, sh("cat /shared/home/alice/.ssh/authorized_keys"))
+        assert found.stdout.split() == ["2001", "2001", ALICE_HOME]
+        keys = lab.run(node, sh("cat {home}/.ssh/authorized_keys", home=ALICE_HOME))
         assert texts.SSH_KEY.example in keys.stdout
         sudo = as_user("ada", sh("sudo -n id -u"))
         assert lab.run(node, sudo).stdout.strip() == "0"
@@ -110,8 +118,10 @@ def test_a_user_over_the_gpu_limit_waits_and_says_why(lab: Live) -> None:
 
 
 def test_a_qos_preempts_another(lab: Live) -> None:
+    # All of its CPUs and no GPU: alice's account has a limit on those.
+    cpus = lab.run(lab.controller, sh("sinfo -h -n {node} -o %c", node=NODE)).stdout.strip()
     try:
-        low = submit(lab, "alice", f"-w {NODE} --exclusive --qos=low --requeue")
+        low = submit(lab, "alice", f"-w {NODE} -n {cpus} --qos=low --requeue")
         wait(lab, low, "RUNNING")
         high = submit(lab, "bob", f"-w {NODE} --exclusive")
         wait(lab, high, "RUNNING")

@@ -88,7 +88,7 @@ def why_pending(
     """
     if not job.state.waiting:
         words = "it does not wait: it has ended" if job.state.ended else "it does not wait: it runs"
-        return WhyPending(job.id, str(job.state), "", words, (), job.started, 0, "")
+        return WhyPending(job.id, str(job.state), "", words, (), None, 0, "")
     own = [nodes[n] for n in _members(partition, nodes)]
     missing = tuple(
         dict.fromkeys([*_limits(job, partition), *_capacity(job, asked, own), *_out(own)])

@@ -25,6 +25,7 @@ FULL_SHARE: Final = 0.01
 """A disk is full below 50 MiB or 1 % (of small ones): slurmctld and MariaDB need room to write."""
 FULL_INODES: Final = 100
 ETC: Final = "/etc/slurm"
+_NONE_FOUND: Final = "gres/gpu count reported lower than configured (0 <"
 
 
 @dataclass(frozen=True)
@@ -280,6 +281,23 @@ def devices(scene: Scene) -> Iterator[Diagnosis]:
             yield found("F13", told.node, f"{there} of {due} /dev/nvidia* files are there")
 
 
+def autodetect(scene: Scene) -> Iterator[Diagnosis]:
+    """F12: slurmd finds no GPU by itself although the device files are there.
+
+    Slurm without NVML, which all distributions have, says nothing about AutoDetect=nvml (seen with
+    22.05.8 and 24.11.5): only the count is 0.
+    """
+    said = re.search(
+        r"^[^#\n]*\b(AutoDetect\s*=\s*(?!off)\w+)",
+        scene.lead.text("gresconf"),
+        re.MULTILINE | re.IGNORECASE,
+    )
+    for node, info in scene.known.items():
+        there = node in scene.told and scene.told[node].lines("devices")
+        if said and there and _NONE_FOUND in info.reason:
+            yield found("F12", node, f"gres.conf: {said[1]}; {info.reason}", said[1])
+
+
 def memory(scene: Scene) -> Iterator[Diagnosis]:
     """F08: slurmctld thinks that a node has the default of 1 MiB."""
     for node, info in scene.known.items():
@@ -353,6 +371,17 @@ def mtus(scene: Scene) -> Iterator[Diagnosis]:
 Probe = Callable[[Scene], Iterator[Diagnosis]]
 PROBES: Final[tuple[Probe, ...]] = (
     *(unreachable, clocks, disks, mounts, names, ports, keys, identities, versions),
-    *(configuration, isolation, devices, memory, units, accounting, limits, subnets, mtus),
+    *(
+        configuration,
+        isolation,
+        devices,
+        autodetect,
+        memory,
+        units,
+        accounting,
+        limits,
+        subnets,
+        mtus,
+    ),
 )
 """All rules."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Final
 
+from corral.roles import slurm_packages
 from corral.roles.site import Site
 from corral.slurm.duration import max_time
 from corral.spec.models import Limits, Storage, User
@@ -15,7 +16,8 @@ from corral.state.gone import Gone
 from corral.state.packages import Packages
 from corral.state.pam import EXEMPT, SshdAdopt
 from corral.state.person import FormerPeople, Person
-from corral.state.slurm_account import Account, Limit, Member, Quality, SlurmAccounts
+from corral.state.slurm_account import SlurmAccounts
+from corral.state.slurm_assoc import Account, Limit, Member, Quality
 
 OWN_ACCOUNT: Final = "corral"
 SUDOERS: Final = "/etc/sudoers.d/corral"
@@ -149,7 +151,7 @@ def access_stage(site: Site) -> StageWanted:
     wanted: list[Wanted] = []
     if shut:
         resources: tuple[Resource, ...] = (
-            Packages("access", ("libpam-slurm-adopt",)),
+            *slurm_packages.adopt(site),
             File(EXEMPT, _exempt(site)),
             SshdAdopt(on=True),
         )

@@ -17,7 +17,7 @@ from corral.slurm.conf.cluster import DATABASE, STATE_DIR
 from corral.slurm.packages import NAMES, Family, Part, mixed, refuse_mixed, refuse_upgrade
 from corral.slurm.version import SlurmVersion
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import fold
+from corral.spec.nodes import fold, guarded_of
 from corral.state.backup import SlurmBackup
 from corral.state.base import ROLL_TAG, Gate, Resource, StageWanted, Wanted
 from corral.state.debs import DebRepository
@@ -25,6 +25,8 @@ from corral.state.packages import Packages, SlurmPackages
 
 _ID = "packages:slurm"
 _DISTRIBUTION = NAMES[Family.DISTRIBUTION]
+_ELSEWHERE = (Part.CLIENT, Part.SLURMD, Part.ADOPT)
+"""Parts that the controller's own stage does not bring."""
 CONVERSION_S = 3600.0
 """Seconds that slurmdbd may take to bring a large database to its schema (upgrades.html: tens of
 minutes)."""
@@ -52,6 +54,8 @@ def parts_of_spec(spec: ClusterSpec) -> tuple[Part, ...]:
         found.append(Part.SLURMDBD)
     if spec.slurm.rest:
         found.append(Part.SLURMRESTD)
+    if guarded_of(spec):
+        found.append(Part.ADOPT)
     return tuple(found)
 
 
@@ -59,9 +63,11 @@ def parts_of(site: Site, node: str) -> tuple[Part, ...]:
     """What one machine needs of Slurm."""
     found = [Part.CLIENT]
     if node == site.controller:
-        found += [p for p in parts_of_spec(site.spec) if p not in (Part.CLIENT, Part.SLURMD)]
+        found += [p for p in parts_of_spec(site.spec) if p not in _ELSEWHERE]
     if any(n.name == node for n in site.compute):
         found.append(Part.SLURMD)
+    if node in guarded_of(site.spec):
+        found.append(Part.ADOPT)
     return tuple(found)
 
 
@@ -117,7 +123,7 @@ def controller(site: Site) -> tuple[Resource, ...]:
     mariadb = ("mariadb-server",) if site.spec.slurm.accounting else ()
     if site.debs is not None:
         return (Packages("controller", mariadb),) if mariadb else ()
-    parts = [p for p in parts_of(site, site.controller) if p not in (Part.CLIENT, Part.SLURMD)]
+    parts = [p for p in parts_of(site, site.controller) if p not in _ELSEWHERE]
     names = [n for part in parts for n in (*_DISTRIBUTION[part], *(mariadb * (part is _DBD)))]
     return (Packages("controller", tuple(names)),)
 
@@ -134,6 +140,11 @@ def at_once(site: Site) -> tuple[Wanted, ...]:
     """Slurm from the set on machines that have none or have it already: in the first stage."""
     late = old(site)
     return _exactly(site, [n for n in site.names if n not in late])
+
+
+def adopt(site: Site) -> tuple[Resource, ...]:
+    """pam_slurm_adopt of the distribution; a set brings its own with all of Slurm."""
+    return (Packages("access", _DISTRIBUTION[Part.ADOPT]),) if site.debs is None else ()
 
 
 def before_services(site: Site) -> tuple[StageWanted, ...]:

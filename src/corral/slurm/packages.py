@@ -28,6 +28,8 @@ class Part(StrEnum):
     SLURMCTLD = "slurmctld"
     SLURMDBD = "slurmdbd"
     SLURMRESTD = "slurmrestd"
+    ADOPT = "adopt"
+    """pam_slurm_adopt, for nodes where only those with a job log in."""
 
 
 class Family(StrEnum):
@@ -45,6 +47,7 @@ NAMES: Final[Mapping[Family, Mapping[Part, tuple[str, ...]]]] = MappingProxyType
             Part.SLURMCTLD: ("slurmctld",),
             Part.SLURMDBD: ("slurmdbd", "slurm-wlm-mysql-plugin"),
             Part.SLURMRESTD: ("slurmrestd", "slurm-wlm-jwt-plugin"),
+            Part.ADOPT: ("libpam-slurm-adopt",),
         },
         Family.SCHEDMD: {
             Part.CLIENT: ("slurm-smd", "slurm-smd-client"),
@@ -52,6 +55,7 @@ NAMES: Final[Mapping[Family, Mapping[Part, tuple[str, ...]]]] = MappingProxyType
             Part.SLURMCTLD: ("slurm-smd-slurmctld",),
             Part.SLURMDBD: ("slurm-smd-slurmdbd",),
             Part.SLURMRESTD: ("slurm-smd-slurmrestd",),
+            Part.ADOPT: ("slurm-smd-libpam-slurm-adopt",),
         },
     }
 )

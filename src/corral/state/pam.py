@@ -17,6 +17,10 @@ COMMON: Final = "/etc/pam.d/common-session"
 SESSION: Final = "/etc/pam.d/corral-sshd-session"
 EXEMPT: Final = "/etc/security/corral-access.conf"
 MODULE: Final = "pam_slurm_adopt.so"
+# SchedMD's package puts it into /lib/security, where Debian's PAM looks last.
+_PLACES: Final = Script(
+    " ".join(f"{d}/security/{MODULE}" for d in ("/lib", "/lib/*", "/usr/lib/*"))
+)
 
 _ACCOUNT: Final = f"""\
 # corral begin: managed block, changes inside are overwritten
@@ -83,15 +87,14 @@ class SshdAdopt:
             "{wanted}; f=differs; s=differs; "
             "if sshd | cmp -s - {sshd}; then f=same; fi; "
             "if session | cmp -s - {session}; then s=same; fi; "
-            "set -- /lib/*/security/{module} /usr/lib/*/security/{module}; m=absent; "
-            'for x do [ ! -e "$x" ] || m=there; done; '
+            'm=absent; for x in {places}; do [ ! -e "$x" ] || m=there; done; '
             "p=$({{ /usr/sbin/sshd -T 2>/dev/null || echo usepam unknown; }} | "
             "sed -n 's/^usepam //p'); "
             'echo "$f $s $m ${{p:-unknown}}"',
             wanted=self._wanted(),
             sshd=SSHD,
             session=SESSION,
-            module=Script(MODULE),
+            places=_PLACES,
         )
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
@@ -132,13 +135,13 @@ class SshdAdopt:
     def _put_in(self) -> Script:
         # The module must be there first: PAM refuses everybody who reaches a module it cannot load.
         return sh(
-            "{wanted}; ls /lib/*/security/{module} /usr/lib/*/security/{module} 2>/dev/null | "
-            "grep -q . || {{ echo 'no pam_slurm_adopt is installed' >&2; exit 1; }}; "
+            "{wanted}; ls {places} 2>/dev/null | grep -q . || "
+            "{{ echo 'no pam_slurm_adopt is installed' >&2; exit 1; }}; "
             "[ -s {exempt} ] && session > {session}.new && mv -f {session}.new {session} && "
             "sshd > {sshd}.corral && [ -s {sshd}.corral ] && chmod 644 {sshd}.corral && "
             "mv -f {sshd}.corral {sshd}",
             wanted=self._wanted(),
-            module=Script(MODULE),
+            places=_PLACES,
             exempt=EXEMPT,
             session=SESSION,
             sshd=SSHD,

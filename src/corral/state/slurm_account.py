@@ -6,93 +6,28 @@ users and QOS that the file does not name are left alone (docs/decisions/0018).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from corral.hosts.quote import Script, join, sh
 from corral.state.base import Change, Context, Seen
-
-MARK: Final = "corral"
-TOP: Final = "root"
-NO_LIMIT: Final = "-1"
-TRES: Final = ("cpu", "gres/gpu", "mem", "node")
-"""Kinds of resources whose limits are managed; limits on others (billing, licenses) stay."""
-
-ASSOC: Final = "Account,User,ParentName,Share,GrpTRES,GrpJobs,GrpSubmit,QOS,DefaultQOS"
-QOS: Final = (
-    "Name,Description,Priority,Preempt,MaxWall,GrpTRES,GrpJobs,GrpSubmit,"
-    "MaxTRESPU,MaxJobsPU,MaxSubmitPU"
+from corral.state.slurm_assoc import (
+    ASSOC,
+    EMPTY,
+    EMPTY_QOS,
+    MARK,
+    NO_LIMIT,
+    QOS,
+    Account,
+    Fields,
+    Found,
+    Member,
+    Quality,
+    fields_of,
+    parse,
+    qos_fields,
+    set_of,
 )
-_GROUP: Final = ("GrpTRES", "GrpJobs", "GrpSubmitJobs")
-_PER_USER: Final = ("MaxTRESPerUser", "MaxJobsPerUser", "MaxSubmitJobsPerUser")
-_UNITS: Final = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}
-
-Fields = Mapping[str, str]
-"""What sacctmgr sets, by its own word; TRES one by one, as ``GrpTRES gres/gpu``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """Limits on jobs and resources; -1 and left out: none. ``mem`` is in MiB."""
-
-    tres: tuple[tuple[str, int], ...] = ()
-    jobs: int = -1
-    submitted: int = -1
-
-    def fields(self, tres: str, jobs: str, submitted: str) -> dict[str, str]:
-        """As fields, under sacctmgr's words for them."""
-        found = {f"{tres} {name}": NO_LIMIT for name in TRES}
-        found |= {f"{tres} {name}": str(value) for name, value in self.tres}
-        return found | {jobs: str(self.jobs), submitted: str(self.submitted)}
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """An account with its share, its limits and the QOS its users may ask for."""
-
-    name: str
-    parent: str = TOP
-    fair_share: int = 1
-    limit: Limit = Limit()
-    qos: tuple[str, ...] = ("normal",)
-    default_qos: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A user in one account."""
-
-    name: str
-    account: str
-    fair_share: int = 1
-    limit: Limit = Limit()
-    qos: tuple[str, ...] = ("normal",)
-    default_qos: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Quality:
-    """A QOS. ``max_wall`` is ``D-HH:MM:SS``, "" for no limit."""
-
-    name: str
-    priority: int = 0
-    preempts: tuple[str, ...] = ()
-    max_wall: str = ""
-    limit: Limit = Limit()
-    per_user: Limit = Limit()
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What slurmdbd holds for the cluster: fields by account, by (account, user) and by QOS."""
-
-    accounts: Mapping[str, Fields] = field(default_factory=dict[str, Fields])
-    members: Mapping[tuple[str, str], Fields] = field(default_factory=dict[tuple[str, str], Fields])
-    qos: Mapping[str, Fields] = field(default_factory=dict[str, Fields])
-    ours: frozenset[str] = frozenset()
-    qos_ours: frozenset[str] = frozenset()
-    defaults: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -167,8 +102,8 @@ class SlurmAccounts:
             if one.name not in found.qos:
                 yield _add("QOS", one.name, "qos", [one.name, f"Description={MARK}"], [one.name])
         for one in self.qos:
-            wanted = _qos_fields(one)
-            before = found.qos.get(one.name, _EMPTY_QOS)
+            wanted = qos_fields(one)
+            before = found.qos.get(one.name, EMPTY_QOS)
             yield from _set(f"QOS {one.name}", ["qos", "where", f"name={one.name}"], before, wanted)
 
     def _accounts(self, found: Found) -> Iterator[Step]:
@@ -183,8 +118,8 @@ class SlurmAccounts:
             return
         for one in self.accounts:
             where = ["account", "where", f"name={one.name}", there]
-            wanted = _fields(one) | {"parent": one.parent}
-            before = found.accounts.get(one.name, {**_EMPTY, "parent": one.parent})
+            wanted = fields_of(one) | {"parent": one.parent}
+            before = found.accounts.get(one.name, {**EMPTY, "parent": one.parent})
             yield from _set(f"account {one.name}", where, before, wanted)
 
     def _users(self, found: Found) -> Iterator[Step]:
@@ -202,15 +137,15 @@ class SlurmAccounts:
             if self.limits:
                 where.insert(3, f"account={one.account}")
                 name = f"{one.name} in {one.account}"
-                yield from _set(name, where, before or self._inherited(one, found), _fields(one))
+                yield from _set(name, where, before or self._inherited(one, found), fields_of(one))
 
     def _inherited(self, one: Member, found: Found) -> Fields:
         """What an association that is just made begins with: its account's QOS."""
         account = next((a for a in self.accounts if a.name == one.account), None)
         if account is None:
-            return _EMPTY
-        inherited = {"QosLevel": _set_of(account.qos), "DefaultQOS": account.default_qos}
-        return {**_EMPTY, **inherited}
+            return EMPTY
+        inherited = {"QosLevel": set_of(account.qos), "DefaultQOS": account.default_qos}
+        return {**EMPTY, **inherited}
 
     def _gone(self, found: Found) -> Iterator[Step]:
         """What Corral made and the file names no longer; what others use stays."""
@@ -242,113 +177,6 @@ class Step:
     before: str
     after: str
     script: Script
-
-
-def parse(text: str) -> Found:
-    """Read what the probe printed."""
-    lists: dict[str, list[list[str]]] = {}
-    rows: list[list[str]] = []
-    for line in text.splitlines():
-        if line.startswith("@"):
-            rows = lists.setdefault(line[1:], [])
-        elif line.strip():
-            rows.append(line.split("|"))
-    accounts: dict[str, Fields] = {}
-    members: dict[tuple[str, str], Fields] = {}
-    for row in lists.get("assoc", []):
-        account, user, parent, share, tres, jobs, submitted, qos, default = (*row, *[""] * 9)[:9]
-        fields = {
-            "Fairshare": share,
-            **_limit_fields([tres, jobs, submitted], _GROUP),
-            "QosLevel": _set_of(qos.split(",")),
-            "DefaultQOS": default,
-        }
-        if user:
-            members[account, user] = fields
-        else:
-            accounts[account] = fields | {"parent": parent}
-    accounts.pop(TOP, None)
-    return Found(
-        accounts,
-        members,
-        {row[0]: _qos_seen(row) for row in lists.get("qos", [])},
-        _marked(lists.get("account", [])),
-        _marked(lists.get("qos", [])),
-        {row[0]: row[1] for row in lists.get("user", []) if row[1:]},
-    )
-
-
-def seconds(text: str) -> int:
-    """Seconds of ``[D-]HH:MM:SS``; -1 for none."""
-    days, _, clock = text.rpartition("-")
-    parts = [int(part) for part in clock.split(":") if part.isdigit()]
-    if not parts:
-        return -1
-    hours, minutes, rest = (*parts, 0, 0)[:3]
-    return (int(days or 0) * 24 + hours) * 3600 + minutes * 60 + rest
-
-
-def _marked(rows: Iterable[list[str]]) -> frozenset[str]:
-    return frozenset(row[0] for row in rows if row[1:2] == [MARK])
-
-
-def _qos_seen(row: list[str]) -> Fields:
-    _, _, priority, preempt, wall, *limits = [*row, *[""] * 11][:11]
-    return {
-        "Priority": priority,
-        "Preempt": _set_of(preempt.split(",")),
-        "MaxWall": str(seconds(wall)),
-        **_limit_fields(limits[:3], _GROUP),
-        **_limit_fields(limits[3:], _PER_USER),
-    }
-
-
-def _limit_fields(seen: list[str], words: tuple[str, str, str]) -> dict[str, str]:
-    """Limits on TRES, running and submitted jobs as sacctmgr prints them, under its words."""
-    tres, jobs, submitted = seen
-    word, jobs_word, submitted_word = words
-    found = {f"{word} {name}": NO_LIMIT for name in TRES}
-    for pair in tres.split(","):
-        name, _, value = pair.partition("=")
-        if name in TRES:
-            found[f"{word} {name}"] = _mib(value) if name == "mem" else value
-    return found | {jobs_word: jobs or NO_LIMIT, submitted_word: submitted or NO_LIMIT}
-
-
-def _mib(text: str) -> str:
-    """Memory as sacctmgr prints it (``10G``, ``1.50T``, plain is MiB), in MiB."""
-    number = text.rstrip("KMGTP")
-    try:
-        return str(round(float(number) * _UNITS[text[len(number) :] or "M"]))
-    except (ValueError, KeyError):
-        return text
-
-
-def _set_of(names: Iterable[str]) -> str:
-    return ",".join(sorted(filter(None, names)))
-
-
-def _fields(one: Account | Member) -> dict[str, str]:
-    return {
-        "Fairshare": str(one.fair_share),
-        **one.limit.fields(*_GROUP),
-        "QosLevel": _set_of(one.qos),
-        "DefaultQOS": one.default_qos,
-    }
-
-
-def _qos_fields(one: Quality) -> dict[str, str]:
-    return {
-        "Priority": str(one.priority),
-        "Preempt": _set_of(one.preempts),
-        "MaxWall": str(seconds(one.max_wall)),
-        **one.limit.fields(*_GROUP),
-        **one.per_user.fields(*_PER_USER),
-    }
-
-
-_EMPTY: Final[Fields] = _fields(Account("x"))
-_EMPTY_QOS: Final[Fields] = _qos_fields(Quality("x"))
 
 
 def _parents_first(accounts: tuple[Account, ...]) -> Iterator[Account]:

@@ -28,8 +28,8 @@ from tests.unit.doctor.scenes import (
 )
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "doctor"
-SLURMD_FILE = "[2026-11-21T07:00:46.290] "
 N1, CTL = "node1", "node0"
+FEWER = "gres/gpu count reported lower than configured"
 
 
 def ids(found: Report) -> list[str]:
@@ -71,6 +71,29 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
     ("F16", CTL, {CTL: {"cgroupconf": ""}}, "no ConstrainDevices"),
     ("F16", CTL, {CTL: {"slurmconf": SLURM_CONF.replace(",task/cgroup", "")}}, "TaskPlugin"),
     ("F13", N1, {N1: {"devices": "/dev/nvidia0"}}, "1 of 2"),
+    (
+        "F12",
+        N1,
+        {
+            CTL: {
+                "gresconf": "# x\nAutoDetect=nvml",
+                "nodes": node_line(N1, "IDLE+DRAIN", f"{FEWER} (0 < 2)"),
+            }
+        },
+        "AutoDetect=nvml",
+    ),
+    ("F10", N1, {CTL: {"nodes": node_line(N1, "IDLE+DRAIN", f"{FEWER} (0 < 2)")}}, FEWER),
+    (
+        "F10",
+        N1,
+        {
+            CTL: {
+                "gresconf": "AutoDetect=nvidia",
+                "nodes": node_line(N1, "IDLE+DRAIN", f"{FEWER} (1 < 2)"),
+            }
+        },
+        FEWER,
+    ),
     (
         "F08",
         N1,

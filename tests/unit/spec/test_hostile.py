@@ -40,6 +40,9 @@ FULL = changed(
             "desktop": "none",
             "reboot": "driver",
         },
+        "groups.0.ssh.key": texts.KEY_PATH.example,
+        "groups.0.ssh.jump": texts.JUMP.example,
+        "groups.0.ssh.password_login": "keep",
         "groups.0.image": "localhost/node:1",
         "groups.0.memory_mib": 4096,
         "users.0.keys": [texts.SSH_KEY.example],
@@ -81,6 +84,8 @@ SAFE = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9._/:@+-]*")
 SAFE_OF = {
     "hostlist": re.compile(r"[a-z0-9][a-z0-9.,\[\]-]*"),
     "version": re.compile(r"(>=|==|~=)?[0-9.]+"),
+    "key file": re.compile(r"~?(/[A-Za-z0-9_.][A-Za-z0-9._@+-]*)+"),
+    "jump hosts": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_@.:,-]*"),
     "ssh key": re.compile(r"[A-Za-z0-9][A-Za-z0-9@.-]* [A-Za-z0-9+/=]+( [A-Za-z0-9@._+-]+)?"),
 }
 # Each text type of models and the kind it stands for.
@@ -91,7 +96,8 @@ TYPES = {
     "VersionRange": texts.VERSION_RANGE, "TimeLimit": texts.TIME_LIMIT,
     "Interface": texts.INTERFACE, "Driver": texts.DRIVER, "Cuda": texts.CUDA,
     "DebSource": texts.DEB_SOURCE, "PackagePlace": texts.PACKAGE_PLACE,
-    "Sha256": texts.SHA256, "SshKey": texts.SSH_KEY,
+    "Sha256": texts.SHA256, "SshKey": texts.SSH_KEY, "KeyPath": texts.KEY_PATH,
+    "Jump": texts.JUMP,
 }  # fmt: skip
 
 

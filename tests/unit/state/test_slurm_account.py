@@ -5,15 +5,8 @@ from __future__ import annotations
 import shlex
 
 from corral.state.base import Change, Context, Seen
-from corral.state.slurm_account import (
-    Account,
-    Limit,
-    Member,
-    Quality,
-    SlurmAccounts,
-    parse,
-    seconds,
-)
+from corral.state.slurm_account import SlurmAccounts
+from corral.state.slurm_assoc import Account, Limit, Member, Quality, parse, seconds
 
 # Recorded from sacctmgr 24.11.5.
 SEEN = """@assoc
