@@ -386,10 +386,11 @@ class ClusterSpec(Model):
     users: tuple[User, ...] = about(
         "none", "People who run jobs; left out: one user called corral.", default=()
     )
+    # The first one turns enforcement or fair share on, which slurmctld reads at its start only.
     accounts: tuple[Account, ...] = about(
-        "none", "Slurm accounts; left out: one called corral for all users.", default=()
+        "restart", "Slurm accounts; left out: one called corral for all users.", default=()
     )
-    qos: tuple[Qos, ...] = about("none", "Qualities of service.", default=())
+    qos: tuple[Qos, ...] = about("restart", "Qualities of service.", default=())
     access: Access = about("none", "Who may log in where.", default=Access())
     software: Software = about(
         "none", "What is installed beside Slurm; reboots.", default=Software()

@@ -3,13 +3,14 @@ from __future__ import annotations
 import asyncio
 import fcntl
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from corral.apply.journal import Journal, read_journal
 from corral.apply.lock import cluster_lock
-from corral.apply.run import require_fresh, run_stages
+from corral.apply.run import require_allowed, require_fresh, run_stages
 from corral.errors import Code, CorralError, NodesFailedError
 from corral.events import Event, Kind
 from corral.hosts.fleet import Fleet
@@ -30,6 +31,9 @@ def stage(
     name: str, *changes: tuple[tuple[str, ...], Change], gates: tuple[Gate, ...] = ()
 ) -> Stage:
     return Stage(name, name, tuple(NodeChange(n, c) for n, c in changes), gates)
+
+
+REFUSED = change("user:eve", "true")
 
 
 def run(fleet: Fleet, *stages: Stage) -> list[Event]:
@@ -55,6 +59,32 @@ def test_changes_run_in_order_and_are_told(folders: Make) -> None:
     assert len(machines["n0"].scripts) == 1, "all changes of a stage travel in one script"
     done = [(e.subject, e.node) for e in events if e.kind is Kind.CHANGE_DONE]
     assert done == [("a", "n0"), ("b", "n0"), ("a", "n1"), ("b", "n1"), ("c", "n1")]
+
+
+def test_a_plan_with_a_refusal_changes_nothing_at_all(folders: Make) -> None:
+    fleet, machines = folders("n0", "n1", "n2")
+    first = replace(change("user:eve", "echo eve >> @ROOT@/log"), refuses="eve has uid 7")
+    other = replace(change("mount:/s", "echo s >> @ROOT@/log"), refuses="/s holds files")
+    stages = (
+        stage("one", (("n0", "n1", "n2"), change("a", "echo a >> @ROOT@/log"))),
+        stage("two", (("n1", "n2"), first), (("n0",), other)),
+    )
+    with pytest.raises(CorralError) as refused:
+        run(fleet, *stages)
+    error = refused.value
+    assert error.code is Code.NOT_GOOD
+    assert error.message == "n[1-2]: eve has uid 7 (and 1 more)"
+    assert error.tail == "n[1-2]: eve has uid 7\nn0: /s holds files"
+    assert (error.node, error.command) == ("", "user:eve")
+    assert [m.scripts for m in machines.values()] == [[], [], []], "no node ran anything"
+
+
+def test_a_refusal_of_one_node_names_that_node() -> None:
+    plan = Plan("c", "d", "o", (), (stage("one", (("n1",), replace(REFUSED, refuses="no"))),))
+    with pytest.raises(CorralError) as refused:
+        require_allowed(plan)
+    assert (refused.value.node, refused.value.message) == ("n1", "n1: no")
+    require_allowed(Plan("c", "d", "o", (), (stage("one", (("n1",), REFUSED)),)))
 
 
 def test_the_first_failure_stops_the_node_and_the_next_stage(folders: Make) -> None:

@@ -54,6 +54,7 @@ def sections(name: str) -> dict[str, str]:
     }
     if lead:
         found |= {
+            "state": "slurm 700",
             "ping": "Slurmctld(primary) at node0 is UP",
             "nodes": "\n".join(map(node_line, NAMES)),
             "slurmconf": SLURM_CONF,

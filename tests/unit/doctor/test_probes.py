@@ -43,11 +43,15 @@ def test_a_healthy_cluster_has_nothing() -> None:
 
 
 # (the finding, where it is, what is changed, a piece of its evidence)
+STALE = "stat: cannot read file system information for '/shared': Stale file handle failed"
+HUNG = "no answer within 5 s, failed"
 CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
     ("F67", N1, {N1: {"disks": "/var 1000 20000000"}}, "/var: 1000 of 20000000 KiB free"),
     ("F67", N1, {N1: {"disks": "/var:inodes 3 1000000"}}, "/var: 3 of 1000000 inodes free"),
     ("F68", N1, {N1: {"mounts": "/shared folder ext2/ext3"}}, "/shared is not mounted"),
     ("F68", N1, {N1: {"mounts": "/shared mounted failed"}}, "stat -f /shared"),
+    ("F68", N1, {N1: {"mounts": f"/shared folder {STALE}"}}, "Stale file handle"),
+    ("F68", N1, {N1: {"mounts": f"/shared mounted {HUNG}"}}, "no answer within 5 s"),
     ("F05", N1, {N1: {"names": "node0 10.9.0.10\nnode1 10.9.0.11\nnode2 "}}, "node2: nothing"),
     ("F05", N1, {N1: {"names": "node2 203.0.113.7"}}, "not 10.9.0.12"),
     ("F66", N1, {N1: {"names": "node1 "}}, "node1: nothing"),
@@ -81,6 +85,13 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
             }
         },
         "AutoDetect=nvml",
+    ),
+    ("F74", CTL, {CTL: {"state": "root 700"}}, "/var/spool/slurmctld: root 700"),
+    (
+        "F74",
+        CTL,
+        {CTL: {"state": "stat: cannot statx '/var/spool/slurmctld': No such file or directory"}},
+        "No such file",
     ),
     ("F10", N1, {CTL: {"nodes": node_line(N1, "IDLE+DRAIN", f"{FEWER} (0 < 2)")}}, FEWER),
     (
@@ -244,6 +255,16 @@ def test_logs_of_the_sick_count_since_their_last_start() -> None:
     assert ids(examine(scene(worse)))[0] == "F01"
 
 
+def test_a_slurmd_that_could_not_read_its_new_files_is_ill() -> None:
+    plugin = "slurmd: error: spank: /usr/lib/x.so: Incompatible plugin version"
+    failed = (
+        f"slurmd version 24.11.5 started\n{plugin}\nslurmd: Resuming operation, reconfigure failed."
+    )
+    assert ids(examine(scene({N1: {"logslurmd": failed}}))) == ["F22"]
+    again = f"{failed}\nslurmd: slurmd version 24.11.5 started"
+    assert examine(scene({N1: {"logslurmd": again}})).healthy
+
+
 def test_logs_of_the_well_are_not_read() -> None:
     assert examine(scene({N1: {"logslurmd": MUNGE}, CTL: {"logslurmctld": MUNGE}})).healthy
 
@@ -260,6 +281,19 @@ def test_a_log_adds_nothing_to_a_case_that_is_known() -> None:
         N1: {"keys": "/etc/slurm/slurm.key bbbb slurm:600", "logslurmd": MUNGE},
     }
     assert ids(examine(scene(changes))) == ["F01"]
+
+
+def test_a_controller_that_cannot_say_is_not_asked_by_its_old_log() -> None:
+    changes = {
+        CTL: {
+            "units": "munge inactive\nslurmd active\nslurmctld active",
+            "nodes": "slurm_load_node error",
+            "accounting": "sacctmgr: error: Munge encode failed",
+            "logslurmctld": MUNGE,
+        },
+        N1: {"logslurmd": MUNGE},
+    }
+    assert ids(examine(scene(changes))) == ["F03"]
 
 
 def test_an_answer_is_taken_apart_at_its_marks() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -341,3 +342,13 @@ def test_same_failure_on_several_nodes_is_one_finding() -> None:
     found = [*read(text, SLURMD, "a"), *read(text, SLURMD, "b")]
     (one,) = report(found).findings
     assert one.nodes == ("a", "b")
+
+
+LOGS = sorted((Path(__file__).parents[2] / "recorded" / "doctor" / "jobs").glob("F*.log"))
+
+
+@pytest.mark.parametrize("file", LOGS, ids=lambda f: f.stem)
+def test_a_real_jobs_log_names_its_failure_and_nothing_else(file: Path) -> None:
+    """Printed by real jobs on an embedded cluster: Slurm 24.11.5, PyTorch 2.6 of Debian."""
+    found = report(read(file.read_text())).findings
+    assert [d.failure.id for d in found] == [file.stem.partition("-")[0]]

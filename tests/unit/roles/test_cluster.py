@@ -15,7 +15,19 @@ from corral.plan.make import resources_of
 from corral.roles.cluster import wanted
 from corral.roles.site import Site
 from corral.spec.load import load_or_raise
-from corral.spec.models import ClusterSpec, Gpu, NodeGroup, Partition, Slurm, Storage
+from corral.spec.models import (
+    Access,
+    Account,
+    ClusterSpec,
+    Gpu,
+    Limits,
+    NodeGroup,
+    Partition,
+    Qos,
+    Slurm,
+    Storage,
+    User,
+)
 from corral.spec.nodes import fold, nodes_of
 from corral.state.base import Resource, StageWanted
 from corral.state.files import File
@@ -80,11 +92,32 @@ def apart() -> ClusterSpec:
     )
 
 
+def people() -> ClusterSpec:
+    """Folders by NFS, people with homes on one of them, accounts, and logins by job."""
+    return apart().model_copy(
+        update={
+            "name": "people",
+            "storage": (
+                Storage(mount="/shared", kind="nfs", server="ctl", path="/srv/shared"),
+                Storage(mount="/data", kind="existing"),
+            ),
+            "users": (
+                User(name="alice", uid=2001, account="vision", home="/shared/people/alice"),
+                User(name="ada", uid=2002, admin=True),
+            ),
+            "accounts": (Account(name="vision", fair_share=5, limits=Limits(gpus=8)),),
+            "qos": (Qos(name="high", priority=100),),
+            "access": Access(ssh="jobs_only"),
+        }
+    )
+
+
 CLUSTERS: dict[str, Callable[[], Site]] = {
     "laptop": lambda: site(laptop()),
     "laptop-munge": lambda: site(laptop(slurm=Slurm(auth="munge"))),
     "laptop-plain": lambda: site(laptop(slurm=Slurm(accounting=False, rest=False))),
     "apart": lambda: site(apart(), own_clock=True, slurm="23.11.4"),
+    "people": lambda: site(people(), own_clock=True),
 }
 
 

@@ -16,7 +16,7 @@ from corral.slurm.packages import NAMES, DebSet, Family, Part, deb_set
 from corral.spec.models import Slurm
 from corral.state.base import HERE, Context, Impact, Seen
 from corral.state.packages import SlurmPackages
-from tests.unit.roles.test_cluster import apart, laptop, site
+from tests.unit.roles.test_cluster import apart, laptop, people, site
 
 
 def debs(version: str = "26.05.5-1", family: Family = Family.DISTRIBUTION) -> DebSet:
@@ -66,6 +66,34 @@ def test_bare_machines_get_the_set_at_once() -> None:
     ]
     assert found[0][2].startswith("install Slurm 26.05.5-1: slurm-client, slurmctld")
     assert not [s.name for s in wanted(one) if s.name.startswith("upgrade")]
+
+
+@pytest.mark.parametrize("family", list(Family))
+def test_logins_by_job_take_the_module_of_the_set(family: Family) -> None:
+    one = site(people(), slurm="")
+    module = NAMES[family][Part.ADOPT][0]
+    bare = replace(one, debs=debs(family=family))
+    found = {nodes: text for _, nodes, text in changes(bare, "packages:slurm")}
+    assert {nodes: module in text for nodes, text in found.items()} == {
+        ("ctl",): False,
+        ("a0", "a1", "b0"): True,
+    }
+    # Else apt would bring the distribution's, which belongs to another Slurm.
+    assert not changes(bare, "packages:access")
+    assert changes(site(people()), "packages:access")
+
+
+def test_a_set_without_the_module_is_refused_where_it_is_needed() -> None:
+    names = [n for n in NAMES[Family.SCHEDMD] if n is not Part.ADOPT]
+    files = {
+        f"{name}_26.05.5-1_amd64.deb": "0" * 64
+        for part in names
+        for name in NAMES[Family.SCHEDMD][part]
+    }
+    with pytest.raises(CorralError) as refused:
+        deb_set(files, "/debs", slurm_packages.parts_of_spec(people()))
+    assert "lacks slurm-smd-libpam-slurm-adopt" in refused.value.message
+    deb_set(files, "/debs", slurm_packages.parts_of_spec(apart()))
 
 
 def test_an_upgrade_goes_from_slurmdbd_to_the_nodes() -> None:

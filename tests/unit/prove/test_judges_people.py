@@ -1,0 +1,205 @@
+"""The judging half of storage.mounts and access.adopt: healthy passes, each fault is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.errors import Code, CorralError
+from corral.hosts.transport import Result
+from corral.prove.access import judge_adopted, judge_closed
+from corral.prove.mounts import Folder, judge_node
+
+CUT = CorralError(Code.UNREACHABLE, "no route to host", node="node1")
+CLIENT = Folder("/shared", ("10.0.0.10:/srv/a", "node0:/srv/a"), squash=True)
+SERVER = Folder("/shared", local="/srv/a")
+EXISTING = Folder("/data")
+
+
+def said(*lines: str) -> Result:
+    return Result("node1", 0, "".join(f"{line}\n" for line in lines), "")
+
+
+HEALTHY: dict[str, tuple[Folder, Result]] = {
+    "a client": (
+        CLIENT,
+        said("@ answer 0 0 43:2", "@ mounted 0 10.0.0.10:/srv/a", "@ root 0 65534"),
+    ),
+    "a client by name": (
+        CLIENT,
+        said("@ answer 0 0 43:2", "@ mounted 0 node0:/srv/a", "@ root 0 refused"),
+    ),
+    "root is root": (
+        Folder("/shared", ("s:/a",), squash=False),
+        said("@ answer 0 0 43:2", "@ mounted 0 s:/a", "@ root 0 0"),
+    ),
+    "root is kept out": (
+        CLIENT,
+        said(
+            "@ answer 0 1 stat: cannot statx '/s/.': Permission denied", "@ mounted 0 node0:/srv/a"
+        ),
+    ),
+    "the server": (
+        SERVER,
+        said("@ answer 0 0 98:12", "@ mounted 0 /dev/vda1", "@ local 0"),
+    ),
+    "somebody else's": (EXISTING, said("@ answer 0 0 98:12", "@ mounted 0 ")),
+}
+
+
+@pytest.mark.parametrize("what", HEALTHY)
+def test_a_folder_that_is_right_has_no_problem(what: str) -> None:
+    folder, answer = HEALTHY[what]
+    assert judge_node("node1", (folder,), answer) == []
+
+
+BROKEN: dict[str, tuple[Folder, tuple[str, ...], str]] = {
+    "nothing mounted": (
+        CLIENT,
+        ("@ answer 0 0 98:12", "@ mounted 0 ", "@ root 0 0"),
+        "is not mounted, not 10.0.0.10:/srv/a",
+    ),
+    "another server": (
+        CLIENT,
+        ("@ answer 0 0 43:2", "@ mounted 0 10.9.9.9:/srv/a", "@ root 0 65534"),
+        "is 10.9.9.9:/srv/a, not 10.0.0.10:/srv/a",
+    ),
+    "stale": (
+        CLIENT,
+        (
+            "@ answer 0 1 stat: cannot statx '/shared/.': Stale file handle",
+            "@ mounted 0 10.0.0.10:/srv/a",
+        ),
+        "is a stale handle",
+    ),
+    "hung": (
+        CLIENT,
+        ("@ answer 0 137 Killed", "@ mounted 0 10.0.0.10:/srv/a"),
+        "does not answer: its server is away",
+    ),
+    "kept out of a folder where root should be root": (
+        Folder("/shared", ("s:/a",), squash=False),
+        ("@ answer 0 1 stat: cannot statx '/shared/.': Permission denied", "@ mounted 0 s:/a"),
+        "cannot be read: stat: cannot statx '/shared/.': Permission denied",
+    ),
+    "absent": (
+        EXISTING,
+        ("@ answer 0 1 stat: cannot statx '/data/.': No such file or directory", "@ mounted 0 "),
+        "cannot be read: stat: cannot statx '/data/.': No such file or directory",
+    ),
+    "root is root": (
+        CLIENT,
+        ("@ answer 0 0 43:2", "@ mounted 0 node0:/srv/a", "@ root 0 0"),
+        "lets root be root, and root_squash is declared",
+    ),
+    "root is nobody": (
+        Folder("/shared", ("s:/a",), squash=False),
+        ("@ answer 0 0 43:2", "@ mounted 0 s:/a", "@ root 0 65534"),
+        "makes root nobody (65534), and root_squash is declared false",
+    ),
+    "the server's own": (
+        SERVER,
+        ("@ answer 0 0 98:12", "@ mounted 0 "),
+        "is not /srv/a of this machine",
+    ),
+    "no answer at all": (CLIENT, (), "cannot be read: no word"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_folder_that_is_wrong_is_named_with_its_fault(what: str) -> None:
+    folder, lines, problem = BROKEN[what]
+    assert judge_node("node1", (folder,), said(*lines)) == [f"node1: {folder.mount} {problem}"]
+
+
+def test_each_folder_of_a_node_is_judged_by_its_own_lines() -> None:
+    answer = said(
+        "@ answer 0 0 98:12",
+        "@ mounted 0 ",
+        "@ answer 1 0 43:2",
+        "@ mounted 1 10.9.9.9:/srv/a",
+        "@ root 1 65534",
+    )
+    found = judge_node("node1", (EXISTING, CLIENT), answer)
+    assert found == ["node1: /shared is 10.9.9.9:/srv/a, not 10.0.0.10:/srv/a"]
+
+
+def test_a_node_that_is_away_is_a_problem_of_its_own() -> None:
+    away = ["node1 cannot be reached (no route to host)"]
+    assert judge_node("node1", (CLIENT,), CUT) == away
+    assert judge_closed("node1", CUT, busy=False) == away
+    assert judge_adopted("node1", CUT, "7", gpu=True) == away
+
+
+# As sshd and pam_slurm_adopt 24.11.5 said it on an embedded node.
+REFUSED = "Access denied by pam_slurm_adopt: you have no active jobs on this node"
+
+
+def closed(user: str, exempt: str = "@ in root") -> Result:
+    return said("@@user", user, "@@exempt", exempt)
+
+
+def test_refused_by_the_module_and_root_let_in() -> None:
+    assert judge_closed("node1", closed(REFUSED), busy=False) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "busy", "problem"),
+    [
+        (closed("@ in alice"), False, "node1 lets a user in who has no job there"),
+        (
+            closed("Connection closed by UNKNOWN port 65535"),
+            False,
+            "node1 refuses, but not by pam_slurm_adopt: Connection closed by UNKNOWN port 65535",
+        ),
+        (closed(""), False, "node1 refuses, but not by pam_slurm_adopt: no word"),
+        (closed(REFUSED, REFUSED), False, "node1 locks Corral's own login user out"),
+        (closed("@ in alice", ""), True, "node1 locks Corral's own login user out"),
+    ],
+)
+def test_a_login_without_a_job_that_goes_wrong(answer: Result, busy: bool, problem: str) -> None:
+    assert judge_closed("node1", answer, busy=busy) == [problem]
+
+
+def test_who_has_a_job_of_their_own_there_may_log_in() -> None:
+    assert judge_closed("node1", closed("@ in alice"), busy=True) == []
+
+
+def inside(*lines: str) -> Result:
+    return said("@@user", "@ in alice", *lines)
+
+
+def test_a_session_within_its_job() -> None:
+    one = ("@ cgroup job_7", "@ dev /dev/nvidia0 0", "@ dev /dev/nvidia1 1")
+    assert judge_adopted("node1", inside(*one), "7", gpu=True) == []
+    none = ("@ cgroup job_7", "@ dev /dev/nvidia0 1", "@ dev /dev/nvidia1 1")
+    assert judge_adopted("node1", inside(*none), "7", gpu=False) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "gpu", "problem"),
+    [
+        (
+            said("@@user", REFUSED),
+            True,
+            f"node1 refuses a user who has a job there: @@user\n{REFUSED}",
+        ),
+        (inside(), True, "node1: the session is outside of the job's cgroup"),
+        (
+            inside("@ cgroup job_70"),
+            True,
+            "node1: the session is outside of the job's cgroup",
+        ),
+        (
+            inside("@ cgroup job_7", "@ dev /dev/nvidia0 0", "@ dev /dev/nvidia1 0"),
+            True,
+            "node1: the session reaches 2 GPUs, its job has 1",
+        ),
+        (
+            inside("@ cgroup job_7", "@ dev /dev/nvidia0 0"),
+            False,
+            "node1: the session reaches 1 GPUs, its job has 0",
+        ),
+    ],
+)
+def test_a_session_that_is_no_part_of_its_job(answer: Result, gpu: bool, problem: str) -> None:
+    assert judge_adopted("node1", answer, "7", gpu=gpu) == [problem]
