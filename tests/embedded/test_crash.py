@@ -16,13 +16,14 @@ from tests.embedded.conftest import Live, named, needs
 from corral import api
 from corral.events import Event, Kind
 from corral.hosts.quote import sh
+from corral.spec.models import ClusterSpec
 
 SEED = int(os.environ.get("CORRAL_TEST_SEED", "20261121"))
 SAMPLES = 40 if os.environ.get("CORRAL_TEST_SLOW") else 2
 KILLS = 300
 
 
-def up(name: str, kill_at: int) -> tuple[int, list[str]]:
+def up(spec: ClusterSpec, kill_at: int) -> tuple[int, list[str]]:
     """``up`` in a process of its own that SIGKILLs itself at the N-th thing it begins (0: never).
 
     Gives its wait status (the signal when killed) and what it began, as ``resource node``.
@@ -33,7 +34,7 @@ def up(name: str, kill_at: int) -> tuple[int, list[str]]:
         os.close(reading)
         status = 1
         try:
-            asyncio.run(api.up(named(name), Fuse(kill_at, writing)))
+            asyncio.run(api.up(spec, Fuse(kill_at, writing)))
             status = 0
         except BaseException:  # the child must not go on as a second pytest
             traceback.print_exc()
@@ -84,9 +85,9 @@ def name() -> Iterator[str]:
 
 def settled(name: str) -> None:
     """Up by itself now, the next plan is empty, and all nodes take work."""
-    status, _ = up(name, 0)
-    assert status == 0
     spec = named(name)
+    status, _ = up(spec, 0)
+    assert status == 0
     plan = asyncio.run(api.plan(spec))
     assert plan.empty, [c.change.summary for s in plan.stages for c in s.changes]
     where = "srun -N3 --gres=gpu:1 -t 1 hostname | sort | tr '\\n' ' '"
@@ -103,7 +104,7 @@ def test_killed_at_each_change_in_turn(name: str) -> None:
     killed: list[str] = []
     at = 1
     for _ in range(KILLS):
-        status, begun = up(name, at)
+        status, begun = up(named(name), at)
         if status == 0:
             break
         kill_scripts(name)
@@ -115,7 +116,9 @@ def test_killed_at_each_change_in_turn(name: str) -> None:
     print(f"{len(killed)} kills at {len(resources)} kinds of change")
     assert "machine" in resources
     assert {"secret:/etc/slurm/slurm.key", "service:mariadb", "service:slurmdbd"} <= resources
-    assert {"file:/etc/slurm/slurm.conf", "service:slurmctld", "service:slurmd"} <= resources
+    assert {"service:slurmctld", "service:slurmd"} <= resources
+    # Which of the files it is depends on how far a node's script came before it was killed.
+    assert any(name.startswith("file:/etc/slurm") for name in resources), sorted(resources)
     settled(name)
 
 
@@ -127,7 +130,7 @@ def test_killed_in_the_middle_of_the_first_apply(name: str, sample: int) -> None
     the middle of the change.
     """
     at = random.Random(SEED + sample).randrange(4, 34)
-    status, begun = up(name, at)
+    status, begun = up(named(name), at)
     assert status == signal.SIGKILL
     node = begun[-1].partition(" ")[2]
     subprocess.run(["podman", "kill", f"corral-{name}-{node}"], check=True, capture_output=True)

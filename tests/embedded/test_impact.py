@@ -30,6 +30,7 @@ DECLARED = {f.path: f.impact for f in walk()}
 
 
 def test_every_field_is_in_the_table_or_says_why_not() -> None:
+    assert EDITS.keys() >= QUICK
     leaves = {f.path for f in walk() if f.type != "mapping"}
     missing = sorted(leaves - EDITS.keys() - NOT_HERE.keys())
     assert not missing, f"no test changes these fields on a live cluster: {missing}"
@@ -63,7 +64,14 @@ def edited(spec: ClusterSpec, edit: Callable[[Data], None]) -> ClusterSpec:
     return ClusterSpec.model_validate(data)
 
 
-@pytest.mark.parametrize("path", sorted(EDITS))
+# One of each kind of change; the others run in rotation.
+QUICK = {"accounts.limits.gpus", "groups.features", "partitions.max_time", "users.name"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=() if path in QUICK else pytest.mark.slow) for path in sorted(EDITS)],
+)
 def test_a_change_does_what_its_field_declares(path: str, working: tuple[Live, str, str]) -> None:
     live, job, pid = working
     settled(live)
@@ -79,6 +87,7 @@ def test_a_change_does_what_its_field_declares(path: str, working: tuple[Live, s
     assert pid_of(live, "node1", job) == pid, "the job did not live through it"
 
 
+@pytest.mark.slow
 def test_a_partition_goes_when_it_is_empty(
     working: tuple[Live, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +106,7 @@ def test_a_partition_goes_when_it_is_empty(
     settled(live)
 
 
+@pytest.mark.slow
 def test_a_change_that_drains_waits_for_jobs(
     working: tuple[Live, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def test_auth_slurm_disturbs_nothing(first: Live) -> None:
         settled(first)
 
 
+@pytest.mark.slow
 def test_killed_at_changes_it_goes_on(first: Live) -> None:
     job = BusyJob(first)
     killed: list[str] = []
@@ -103,6 +104,7 @@ def test_killed_at_changes_it_goes_on(first: Live) -> None:
     settled(first)
 
 
+@pytest.mark.slow
 def test_a_node_with_another_key_is_mended(first: Live) -> None:
     """F01: found by digest, by the next plan; so also after a rotation that was killed."""
     first.run("node1", sh("echo broken > /etc/slurm/slurm.jwks"))
@@ -114,6 +116,7 @@ def test_a_node_with_another_key_is_mended(first: Live) -> None:
     settled(first)
 
 
+@pytest.mark.slow
 def test_old_tokens_end_with_the_jwt_key(first: Live) -> None:
     token = sh("scontrol token username=corral lifespan=900 | cut -d= -f2")
     old = first.run(first.controller, token).stdout.strip()
@@ -127,6 +130,7 @@ def test_old_tokens_end_with_the_jwt_key(first: Live) -> None:
     settled(first)
 
 
+@pytest.mark.slow
 def test_munge_loses_no_job(with_munge: Live) -> None:
     before = digests(with_munge, "/etc/munge/munge.key")
     job = BusyJob(with_munge)
