@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from corral.api.bench import Benchmark as Benchmark
     from corral.api.bench import Known as Known
     from corral.api.bench import read_benchmark as read_benchmark
+    from corral.api.benching import Benched as Benched
+    from corral.api.benching import Wanted as Wanted
+    from corral.api.benching import bench_history as bench_history
+    from corral.api.benching import run_bench as run_bench
     from corral.api.clusters import known_clusters as known_clusters
     from corral.api.clusters import looks_like_file as looks_like_file
     from corral.api.clusters import spec_of as spec_of
@@ -84,6 +88,7 @@ _HOMES: Final = MappingProxyType(
             *("job_script", "job_spec", "jobs", "logs", "run", "submit"),
         ),
         "bench": ("Benchmark", "Known", "read_benchmark"),
+        "benching": ("Benched", "Wanted", "bench_history", "run_bench"),
         "clusters": ("known_clusters", "looks_like_file", "spec_of"),
         "converge": ("Approve", "apply", "down", "plan", "up"),
         "asking": ("ask_machines",),

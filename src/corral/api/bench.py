@@ -10,7 +10,7 @@ from corral.errors import Code, CorralError
 from corral.prove.fabric.hardware import HARDWARE, reference
 from corral.prove.fabric.limits import Algorithm, Topology, limit
 from corral.prove.fabric.model import Collective, Table
-from corral.prove.fabric.reading import read
+from corral.prove.fabric.reading import Reading, read
 from corral.prove.fabric.transport import Transport, complaints
 from corral.prove.fabric.verdict import Outcome, Reference, Verdict, judge
 
@@ -79,9 +79,18 @@ def read_benchmark(text: str, known: Known | None = None) -> Benchmark:
         CorralError: PARSE_FAILED, the log is none, cut or contradicts itself; USAGE, what is known
             contradicts itself (a reference above the limit, unknown hardware).
     """
-    given = known or Known()
-    found = read(text)
-    bad = complaints(found.transport, given.fabric) if given.fabric else ()
+    return judged(read(text), known or Known())
+
+
+def judged(found: Reading, given: Known) -> Benchmark:
+    """Judge what was read.
+
+    Raises:
+        CorralError: USAGE, what is known contradicts itself.
+    """
+    nodes = given.nodes or max((table.nodes for table in found.tables), default=0)
+    # Within one node NCCL names a network all the same, and sends nothing over it.
+    bad = complaints(found.transport, given.fabric) if given.fabric and nodes != 1 else ()
     return Benchmark(tuple(_judged(table, given, bad) for table in found.tables), found.transport)
 
 

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 from corral.api import batch, clusters, converge, doctoring, files, mending, overview, proving
 from corral.api import nodes as machines
+from corral.api.bench import Known
+from corral.api.benching import Benched, Wanted, run_bench
 from corral.doctor.model import Report
 from corral.doctor.pending import WhyPending
 from corral.doctor.why import WhyDrained
@@ -141,6 +143,16 @@ class Cluster:
     def cancel(self, *job_ids: int) -> dict[int, batch.JobOutcome | CorralError]:
         """End jobs; gives how each stood then, or why it could not be done."""
         return sync(batch.cancel(self.spec, job_ids))
+
+    def bench(self, known: Known | None = None, **fields: Any) -> Benched:
+        """Measure collectives through Slurm, judge them, and keep the result.
+
+        Args:
+            known: what to compare with; None: what the declared data network should reach.
+            **fields: of ``Wanted``: collectives, nodes, smallest, largest, type, ...
+        """
+        wanted = Wanted(**fields)
+        return sync(run_bench(self.spec, wanted, known, self._emit))
 
     def down(self) -> tuple[str, ...]:
         """Remove all that Corral made for the cluster; gives what was removed."""

@@ -106,7 +106,6 @@ def _asks(session: Session, spec: ClusterSpec) -> dict[str, Ask]:
     names = tuple(n.name for n in nodes_of(spec))
     compute = _compute(spec)
     auth = ("munge",) if spec.slurm.auth == "munge" else ()
-    mounts = tuple(s.mount for s in spec.storage)
     lead = session.controller
     found: dict[str, Ask] = {}
     for name in session.fleet.nodes:
@@ -119,6 +118,8 @@ def _asks(session: Session, spec: ClusterSpec) -> dict[str, Ask]:
                 units += ["mariadb", "slurmdbd"]
             if spec.slurm.rest:
                 units.append("slurmrestd")
+        # A folder that a server shows at its own place is no mount there.
+        mounts = tuple(s.mount for s in spec.storage if (name, s.mount) != (s.server, s.path))
         found[name] = Ask(names, tuple(units), mounts, controller=name == lead)
     return found
 

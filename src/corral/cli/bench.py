@@ -7,27 +7,21 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import RenderableType
 from rich.text import Text
 
 from corral import api
+from corral.cli.bench_run import HISTORY_EPILOG, RUN_EPILOG, bench_history, bench_run
+from corral.cli.benchview import transport_view, view
 from corral.cli.options import JSON, examples, verb_app
-from corral.cli.text import binary, clean, one_line, plural, table
+from corral.cli.text import table
 from corral.cli.ui import Ui
 from corral.errors import Code, CorralError, Exit
 from corral.prove.fabric.hardware import HARDWARE
 from corral.prove.fabric.limits import Algorithm, Topology
-from corral.prove.fabric.model import Collective, Table
-from corral.prove.fabric.transport import NETWORKS, Transport
-from corral.prove.fabric.verdict import Outcome, Verdict
+from corral.prove.fabric.model import Collective
+from corral.prove.fabric.transport import NETWORKS
 
 app = verb_app()
-STYLES: Final = {
-    Outcome.PASS: "green",
-    Outcome.WARN: "yellow",
-    Outcome.FAIL: "bold red",
-    Outcome.UNKNOWN: "dim",
-}
 LOG = Annotated[
     str,
     typer.Argument(
@@ -65,10 +59,18 @@ LARGEST: Final = 1 << 30
 
 
 @app.callback(
-    epilog=examples("corral bench read nccl.log --hardware dgx-h100", "corral bench hardware")
+    epilog=examples(
+        "corral bench run lab",
+        "corral bench read nccl.log --hardware dgx-h100",
+        "corral bench hardware",
+    )
 )
 def bench() -> None:
-    """Read benchmarks of the fabric, and judge them."""
+    """Measure collectives, or read measurements."""
+
+
+app.command("run", epilog=RUN_EPILOG)(bench_run)
+app.command("history", epilog=HISTORY_EPILOG)(bench_history)
 
 
 @app.command(
@@ -113,9 +115,9 @@ def read(  # noqa: PLR0917 - typer makes options of arguments
     found = api.read_benchmark(_text(file), known)
     ui.json(found.as_dict())
     for one, verdict in found.tables:
-        ui.show(*_view(one, verdict), Text())
+        ui.show(*view(one, verdict), Text())
     if found.transport.known:
-        ui.show(_transport(found.transport))
+        ui.show(transport_view(found.transport))
     return Exit.GOOD if found.good else Exit.NOT_GOOD
 
 
@@ -151,43 +153,3 @@ def _text(file: str) -> str:
         raise CorralError(
             Code.NOT_FOUND, f"{file} cannot be read: {error.strerror}", hint="check the path"
         ) from error
-
-
-def _view(one: Table, verdict: Verdict) -> list[RenderableType]:
-    name = one.collective.value if one.collective else "a collective"
-    who = f"{plural(one.ranks, 'rank')}" if one.ranks else "ranks not known"
-    where = f" on {plural(one.nodes, 'node')}" if one.nodes else ""
-    rows = [
-        (
-            binary(row.size),
-            f"{min((t.time_us for t in row.timings), default=0):.1f}",
-            f"{max((t.algbw for t in row.timings), default=0):.2f}",
-            f"{row.best:.2f}",
-        )
-        for row in one.rows
-    ]
-    head = Text.assemble((f"{clean(one.label)} " if one.label else "", "dim"), (name, "bold"))
-    outcome = Text.assemble(
-        (verdict.outcome.value, STYLES[verdict.outcome]),
-        f": {verdict.busbw:.4g} GB/s at {binary(verdict.size)}",
-    )
-    if verdict.reference is not None and verdict.reference.limit:
-        outcome.append(f"; limit {verdict.reference.limit:.4g} GB/s", "dim")
-    if verdict.reference is not None and verdict.reference.source:
-        outcome.append(f"; reference: {one_line(verdict.reference.source)}", "dim")
-    return [
-        head.append(f", {who}{where}"),
-        table(("size", "us", "algbw", "busbw"), rows, right="size us algbw busbw"),
-        outcome,
-        *(Text(f"  {clean(reason)}") for reason in verdict.reasons),
-    ]
-
-
-def _transport(found: Transport) -> Text:
-    parts = [f"NCCL {found.version}" if found.version else "NCCL"]
-    if found.network:
-        parts.append(f"network {found.network} ({', '.join(found.devices) or 'devices not said'})")
-    parts += [f"{count} x {kind}" for kind, count in found.channels]
-    if found.gpu_direct:
-        parts.append(f"{found.gpu_direct} with GPUDirect RDMA")
-    return Text(f"used: {clean(', '.join(parts))}", "dim")

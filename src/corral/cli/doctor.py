@@ -25,6 +25,49 @@ from corral.spec.models import ClusterSpec
 app = verb_app()
 LARGEST = 1 << 28
 """Bytes of a log that are read."""
+LOG = Annotated[
+    str,
+    typer.Option(
+        "--log",
+        metavar="FILE",
+        help="Look at this log instead of a cluster: of Slurm, a job, NCCL, the kernel, apt. "
+        "- is standard input.",
+        show_default=False,
+    ),
+]
+NODES = Annotated[
+    str,
+    typer.Option(
+        "--node", "-n", metavar="NODES", help="Only what concerns these.", show_default=False
+    ),
+]
+DRAINED = Annotated[
+    str,
+    typer.Option(
+        "--why-drained",
+        metavar="NODE",
+        help="Say why this node takes no jobs.",
+        show_default=False,
+    ),
+]
+PENDING = Annotated[
+    int,
+    typer.Option(
+        "--why-pending",
+        metavar="JOB",
+        min=0,
+        help="Say why this job waits.",
+        show_default=False,
+    ),
+]
+FIX = Annotated[
+    bool,
+    typer.Option(
+        "--fix",
+        help="Mend what is safe to mend: the cluster file's plan, then nodes that Slurm took "
+        "out for a cause that is gone. Shows it and asks.",
+    ),
+]
 
 
 @app.command(
@@ -42,49 +85,11 @@ def doctor(
     target: TARGET = "",
     wanted: CLUSTER = "",
     *,
-    log: Annotated[
-        str,
-        typer.Option(
-            "--log",
-            metavar="FILE",
-            help="Look at this log instead of a cluster: of Slurm, a job, NCCL, the kernel, apt. "
-            "- is standard input.",
-            show_default=False,
-        ),
-    ] = "",
-    nodes: Annotated[
-        str,
-        typer.Option(
-            "--node", "-n", metavar="NODES", help="Only what concerns these.", show_default=False
-        ),
-    ] = "",
-    drained: Annotated[
-        str,
-        typer.Option(
-            "--why-drained",
-            metavar="NODE",
-            help="Say why this node takes no jobs.",
-            show_default=False,
-        ),
-    ] = "",
-    pending: Annotated[
-        int,
-        typer.Option(
-            "--why-pending",
-            metavar="JOB",
-            min=0,
-            help="Say why this job waits.",
-            show_default=False,
-        ),
-    ] = 0,
-    fix: Annotated[
-        bool,
-        typer.Option(
-            "--fix",
-            help="Mend what is safe to mend: the cluster file's plan, then nodes that Slurm took "
-            "out for a cause that is gone. Shows it and asks.",
-        ),
-    ] = False,
+    log: LOG = "",
+    nodes: NODES = "",
+    drained: DRAINED = "",
+    pending: PENDING = 0,
+    fix: FIX = False,
     yes: YES = False,
     as_json: JSON = False,
 ) -> int:

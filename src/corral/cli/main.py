@@ -56,7 +56,7 @@ VERBS: Final = MappingProxyType(
         "up": Verb("up", _CLUSTER, "Make the cluster what the file declares, and prove it."),
         "apply": Verb("apply", _CLUSTER, "Do exactly what a plan says, and no more."),
         "prove": Verb("prove", _CLUSTER, "Check with evidence that the cluster works."),
-        "bench": Verb("bench", _CLUSTER, "Read benchmarks of the fabric, and judge them."),
+        "bench": Verb("bench", _CLUSTER, "Measure collectives, or read measurements."),
         "down": Verb("down", _CLUSTER, "Remove all that Corral made for a cluster."),
         "run": Verb("run", _JOBS, "Run a script as a job and follow it to its end."),
         "jobs": Verb("jobs", _JOBS, "List jobs."),

@@ -66,7 +66,7 @@ async def mounts(ctx: ProveContext) -> Judgement:
         answer = answers[name]
         problems += judge_node(name, folders, answer)
         text = str(answer) if isinstance(answer, CorralError) else said(answer)
-        evidence.append(Evidence(name, "stat; /proc/mounts; a file of root's", text))
+        evidence.append(Evidence(name, "stat -f; /proc/mounts; a file of root's", text))
     names = ", ".join(dict.fromkeys(f.mount for folders in wanted.values() for f in folders))
     return verdict_of(problems, f"{names}: the right folder answers on each node", *evidence)
 
@@ -84,14 +84,16 @@ def _look(name: str, index: int, one: Folder) -> Script:
         i=index,
     )
     return sh(
-        'p={path}; r=$(timeout -s KILL 20 stat -c %d:%i "$p/." 2>&1); s=$?; '
+        # statfs(2) asks the server each time; stat(2) may be answered from the client's cache.
+        'p={path}; r=$(timeout -s KILL 20 stat -f -c %T "$p" 2>&1); s=$?; '
         'echo "@ answer {i} $s $r"; '
         'echo "@ mounted {i} $(awk -v p="$p" \'$2 == p && $3 != "autofs" {{ m = $1 }} '
         "END {{ print m }}' /proc/mounts)\"; {local} if [ $s = 0 ]; then {root}; fi",
         path=one.mount,
         i=index,
         local=sh(
-            'if [ "$r" = "$(stat -c %d:%i {local}/.)" ]; then echo "@ local {i}"; fi;',
+            'if [ "$(stat -c %d:%i "$p/.")" = "$(stat -c %d:%i {local}/.)" ]; '
+            'then echo "@ local {i}"; fi;',
             local=one.local,
             i=index,
         )

@@ -39,12 +39,12 @@ def settled(table: Table, *, largest: int = 0, cpu: bool = False) -> Table:
         raise _wrong("a header stands without any row after it: the run ended before its first")
     _cut(table, largest)
     ratio = bus_ratio(table.rows)
-    size_ratio = 1.0 if cpu else _size_ratio(table.rows, ratio)
+    size_ratio, blur = (1.0, 0.0) if cpu else _size_ratio(table.rows, ratio)
     unsure = _unsure(table.rows, ratio)
     for row in table.rows:
         for timing in filter(_finite, row.timings):
             if not cpu:
-                _time_agrees(row, timing, size_ratio)
+                _time_agrees(row, timing, size_ratio, blur)
             _ratio_agrees(row, timing, ratio, unsure)
     _average_agrees(table)
     collective = table.collective or collective_of(table.rows, ratio, size_ratio)
@@ -64,10 +64,13 @@ def _cut(table: Table, largest: int) -> None:
         )
 
 
-def _size_ratio(rows: tuple[Row, ...], ratio: float) -> float:
+def _size_ratio(rows: tuple[Row, ...], ratio: float) -> tuple[float, float]:
     """Algbw x time / size over all rows: 1, or (n-1)/n in chunked collectives before 2.10.
 
     Those had (n-1)/n in both bandwidths, which were equal then.
+
+    Returns:
+        the ratio, and how far it can be off where all bandwidths are too small to tell.
     """
     pairs = [
         (t.algbw, row.size / t.time_us / 1000)
@@ -78,10 +81,12 @@ def _size_ratio(rows: tuple[Row, ...], ratio: float) -> float:
     due = sum(d for _, d in pairs)
     found = sum(alg for alg, _ in pairs) / due if due else 1.0
     unsure = len(pairs) * _HALF / due if due else 1.0
-    if abs(ratio - 1) > _CHUNKS or found > 1 - _CHUNKS - unsure or found <= 0:
-        return 1.0
+    if abs(ratio - 1) > _CHUNKS + unsure or found <= 0:
+        return 1.0, 0.0
+    if found > 1 - _CHUNKS - unsure:
+        return 1.0, unsure + _CHUNKS if unsure > _CHUNKS else 0.0
     ranks = max(2, round(1 / (1 - found)))
-    return (ranks - 1) / ranks
+    return (ranks - 1) / ranks, 0.0
 
 
 def _finite(timing: Timing) -> bool:
@@ -94,13 +99,14 @@ def _unsure(rows: tuple[Row, ...], ratio: float) -> float:
     return len(found) * _HALF * (1 + ratio) / sum(found) if sum(found) else 1.0
 
 
-def _time_agrees(row: Row, timing: Timing, size_ratio: float) -> None:
+def _time_agrees(row: Row, timing: Timing, size_ratio: float, blur: float) -> None:
     if min(timing.time_us, timing.algbw, timing.busbw) < 0:
         raise _wrong("it has a negative time or bandwidth", row.line)
     if not timing.time_us:
         return
     due = row.size * size_ratio / timing.time_us / 1000
-    if abs(timing.algbw - due) > _HALF + due * (_LOST + _HALF_US / max(timing.time_us, 1)):
+    slack = _HALF + due * (_LOST + blur + _HALF_US / max(timing.time_us, 1))
+    if abs(timing.algbw - due) > slack:
         raise _wrong(
             f"{row.size} bytes in {timing.time_us:g} us are {due:.2f} GB/s, and the row says "
             f"{timing.algbw:g}",
@@ -110,7 +116,9 @@ def _time_agrees(row: Row, timing: Timing, size_ratio: float) -> None:
 
 def _ratio_agrees(row: Row, timing: Timing, ratio: float, unsure: float) -> None:
     due = timing.algbw * ratio
-    if abs(timing.busbw - due) > _HALF * (1 + ratio) + timing.algbw * unsure + due * _LOST:
+    # Where nothing but hundredths were printed, the ratio may be any there is: at most 2.
+    widest = 2.0 if unsure > 0.1 else ratio  # noqa: PLR2004
+    if abs(timing.busbw - due) > _HALF * (1 + widest) + timing.algbw * unsure + due * _LOST:
         raise _wrong(
             f"its bandwidths are {timing.algbw:g} and {timing.busbw:g} GB/s, and those of all "
             f"rows together are as 1 to {ratio:.4g}",

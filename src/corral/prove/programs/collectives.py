@@ -26,6 +26,7 @@ import torch.distributed as dist
 
 MARK = "@@corral-bench "
 ROW = "@@corral-row "
+PAIR = "@@corral-pair "
 GROUP_S = 300  # a rank that never comes is an error after so long, and no hanging job
 SHARE = 0.25  # of the free memory, at most, for one buffer: a workstation must not freeze
 TILE = 1 << 22  # elements that are filled or compared at once
@@ -42,17 +43,17 @@ class Run:
         self.gpu = torch.cuda.is_available()
         self.dtype = getattr(torch, options.type)
         self.width = torch.tensor([], dtype=self.dtype).element_size()
-        if self.gpu:
-            # Slurm may show each task its own GPU only.
+        if self.gpu:  # Slurm may show each task its own GPU only
             torch.cuda.set_device(self.local % torch.cuda.device_count())
         self.device = torch.device("cuda" if self.gpu else "cpu")
+        self.kind = {"dtype": self.dtype, "device": self.device}
         os.environ.setdefault("RANK", str(self.rank))
         os.environ.setdefault("WORLD_SIZE", str(self.ranks))
         limit = datetime.timedelta(seconds=GROUP_S)
         dist.init_process_group("nccl" if self.gpu else "gloo", timeout=limit)
 
     def free(self) -> int:
-        """Bytes that this rank may count on: of its GPU, or of its share of the node's memory."""
+        """Bytes that this rank may count on."""
         if self.gpu:
             return torch.cuda.mem_get_info()[0]
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
@@ -77,7 +78,7 @@ class Run:
         return mine, total
 
     def copied(self, rank: int) -> list[int]:
-        """What ``rank`` sends to be copied: one period, another one for each of 251 ranks."""
+        """What ``rank`` sends to be copied: one period, another for each of 251 ranks."""
         return [(rank * 31 + place) % 251 for place in range(251)]
 
     def tile(self, period: list[int], start: int, count: int) -> torch.Tensor:
@@ -94,16 +95,8 @@ class Run:
             piece.copy_(tile[: piece.numel()])
         return out
 
-    def empty(self, count: int) -> torch.Tensor:
-        """A buffer."""
-        return torch.empty(count, dtype=self.dtype, device=self.device)
-
     def wrong(self, parts: list[tuple[torch.Tensor, list[int], int]]) -> int:
-        """Elements that are not what they must be, on all ranks together.
-
-        Args:
-            parts: what was received, the pattern due, its first element.
-        """
+        """Elements that differ on all ranks together: what came, the pattern due, its start."""
         if self.options.spoil == self.rank:
             got = parts[-1][0]
             got[got.numel() // 2] += 1
@@ -144,7 +137,7 @@ class Run:
 def all_reduce(run: Run, size: int):
     """In place only: dist.all_reduce has no other form."""
     mine, total = run.reduced()
-    data = run.fill(run.empty(size // run.width), mine)
+    data = run.fill(torch.empty(size // run.width, **run.kind), mine)
     dist.all_reduce(data)
     bad = run.wrong([(data, total, 0)])
     data.zero_()
@@ -154,8 +147,8 @@ def all_reduce(run: Run, size: int):
 def all_gather(run: Run, size: int):
     """Chunks of all ranks, one after another, on every rank."""
     chunk = size // run.ranks // run.width
-    out = run.empty(chunk * run.ranks).zero_()
-    mine = run.fill(run.empty(chunk), run.copied(run.rank))
+    out = torch.empty(chunk * run.ranks, **run.kind).zero_()
+    mine = run.fill(torch.empty(chunk, **run.kind), run.copied(run.rank))
     pieces = out.split(chunk)
     due = [(piece, run.copied(rank), 0) for rank, piece in enumerate(pieces)]
     dist.all_gather_into_tensor(out, mine)
@@ -174,8 +167,8 @@ def reduce_scatter(run: Run, size: int):
     """Each rank ends with the sum of its own chunk."""
     chunk = size // run.ranks // run.width
     mine, total = run.reduced()
-    data = run.fill(run.empty(chunk * run.ranks), mine)
-    out = run.empty(chunk).zero_()
+    data = run.fill(torch.empty(chunk * run.ranks, **run.kind), mine)
+    out = torch.empty(chunk, **run.kind).zero_()
     dist.reduce_scatter_tensor(out, data)
     apart = run.wrong([(out, total, run.rank * chunk)])
     found = {"out_of_place": (lambda: dist.reduce_scatter_tensor(out, data), apart)}
@@ -190,9 +183,8 @@ def reduce_scatter(run: Run, size: int):
 
 def broadcast(run: Run, size: int):
     """From rank 0 to all."""
-    data = run.empty(size // run.width).zero_()
-    if run.rank == 0:
-        run.fill(data, run.copied(0))
+    data = torch.empty(size // run.width, **run.kind)
+    run.fill(data, run.copied(run.rank))
     dist.broadcast(data, 0)
     bad = run.wrong([(data, run.copied(0), 0)])
     return {"in_place": (lambda: dist.broadcast(data, 0), bad)}
@@ -201,7 +193,7 @@ def broadcast(run: Run, size: int):
 def all_to_all(run: Run, size: int):
     """Rank i's chunk j goes to rank j's place i."""
     chunk = size // run.ranks // run.width
-    data = run.fill(run.empty(chunk * run.ranks), run.copied(run.rank))
+    data = run.fill(torch.empty(chunk * run.ranks, **run.kind), run.copied(run.rank))
     out = torch.zeros_like(data)
     sent, got = data.split(chunk), out.split(chunk)
     if run.gpu:
@@ -229,7 +221,7 @@ def all_to_all(run: Run, size: int):
 def sendrecv(run: Run, size: int):
     """Each rank sends to the next and receives from the one before."""
     after, before = (run.rank + 1) % run.ranks, (run.rank - 1) % run.ranks
-    data = run.fill(run.empty(size // run.width), run.copied(run.rank))
+    data = run.fill(torch.empty(size // run.width, **run.kind), run.copied(run.rank))
     out = torch.zeros_like(data)
 
     def work() -> None:
@@ -267,7 +259,7 @@ def measure(run: Run, name: str, size: int) -> dict:
         "out_of_place": None,
         "in_place": None,
     }
-    # As many as fit in the time: small ones need many for a steady mean, large ones take long.
+    # As many as fit in the time: small ones need many, large ones take long.
     for way, (work, wrong) in ways.items():
         once = run.timed(work, 2)
         count = max(3, min(run.options.iterations, int(run.options.seconds * 1e6 / max(once, 1))))
@@ -275,12 +267,8 @@ def measure(run: Run, name: str, size: int) -> dict:
         dist.broadcast(shared, 0)
         us = run.timed(work, int(shared.item()))
         rate = size / us / 1e3
-        row[way] = {
-            "time": us,
-            "alg_bw": rate,
-            "bus_bw": rate * factor(run.ranks),
-            "nwrong": float(wrong),
-        }
+        bus = rate * factor(run.ranks)
+        row[way] = {"time": us, "alg_bw": rate, "bus_bw": bus, "nwrong": float(wrong)}
     return row
 
 
@@ -308,6 +296,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=3.0, help="at most, for each size and way")
     parser.add_argument("--type", default="float32", choices=list(TYPES))
     parser.add_argument("--spoil", type=int, default=-1, help="rank that damages one element")
+    parser.add_argument("--pairs", type=int, default=0, help="bytes for each pair of nodes")
     found = parser.parse_args()
     unknown = set(found.collectives.split(",")) - set(COLLECTIVES)
     if unknown:
@@ -328,49 +317,84 @@ def table(run: Run, name: str, members: list, ranges: list[int]) -> None:
         rows.append(measure(run, name, size))
         if run.rank == 0:
             tell(ROW, {"collective": name, "ranks": run.ranks, **rows[-1]})
+    if run.rank != 0:
+        return
     cells = [row[way] for row in rows for way in ("out_of_place", "in_place") if row[way]]
-    if run.rank == 0:
-        tell(
-            MARK,
-            {
-                "version": 1,
-                "args": [f"{name}_perf"],
-                "program": f"torch {torch.__version__} {'nccl' if run.gpu else 'gloo'}",
-                "config": {
-                    "maximum_bytes": ranges[-1],
-                    "asked_bytes": run.options.largest,
-                    "devices": members,
-                },
-                "results": rows,
-                "out_of_bounds": {"count": int(sum(c["nwrong"] for c in cells))},
-                "average_bus_bandwidth": {
-                    "bandwidth": sum(c["bus_bw"] for c in cells) / len(cells)
-                },
-            },
-        )
+    mean = sum(c["bus_bw"] for c in cells) / len(cells)
+    asked = run.options.largest
+    found = {
+        "version": 1,
+        "args": [f"{name}_perf"],
+        "program": f"torch {torch.__version__} {'nccl' if run.gpu else 'gloo'}",
+        "config": {"maximum_bytes": ranges[-1], "asked_bytes": asked, "devices": members},
+        "results": rows,
+        "out_of_bounds": {"count": int(sum(c["nwrong"] for c in cells))},
+        "average_bus_bandwidth": {"bandwidth": mean},
+    }
+    tell(MARK, found)
 
 
-def main() -> int:
+def rounds(names: list) -> list:
+    """All pairs, in rounds of disjoint ones: the circle method of tournaments."""
+    ring = [*names, None] if len(names) % 2 else list(names)
+    found = []
+    for _ in ring[1:]:
+        half = [(ring[i], ring[-1 - i]) for i in range(len(ring) // 2)]
+        found.append([pair for pair in half if None not in pair])
+        ring.insert(1, ring.pop())
+    return found
+
+
+def pairs(run: Run, members: list) -> None:
+    """Let each two nodes add up by themselves, disjoint pairs at once; rank 0 tells of each."""
+    here = members[run.rank]["hostname"]
+    for turn in rounds(list(dict.fromkeys(one["hostname"] for one in members))):
+        ranks = {p: [m["rank"] for m in members if m["hostname"] in p] for p in turn}
+        groups = {pair: dist.new_group(numbers) for pair, numbers in ranks.items()}
+        mine, told = next((pair for pair in turn if here in pair), None), None
+        if mine is not None:
+            count = len(ranks[mine])
+            data = torch.zeros(run.options.pairs // run.width, **run.kind)
+            us = float("inf")
+            for turns in (1, 3, 3, 3):  # the best of them: what disturbs a link only slows it down
+                dist.barrier(group=groups[mine])
+                start = time.perf_counter()
+                for _ in range(turns):
+                    dist.all_reduce(data, group=groups[mine])
+                if run.gpu:
+                    torch.cuda.synchronize()
+                us = min(us, (time.perf_counter() - start) * 1e6 / turns)
+            told = {"nodes": mine, "bus_bw": run.options.pairs / us / 1e3 * 2 * (count - 1) / count}
+        every = [None] * run.ranks
+        dist.all_gather_object(every, told)
+        for one in {tuple(t["nodes"]): t for t in every if t}.values() if run.rank == 0 else ():
+            tell(PAIR, {**one, "size": run.options.pairs})
+
+
+def main() -> None:
     """Measure what was asked for."""
     run = Run(options())
+    if run.ranks < 2:  # noqa: PLR2004
+        sys.exit("collectives need two ranks at least")
     here = {
         "rank": run.rank,
         "hostname": os.environ.get("SLURMD_NODENAME", socket.gethostname()),
         "device_info": torch.cuda.get_device_name() if run.gpu else "cpu",
         "free": run.free(),
     }
-    members = [None] * run.ranks
+    members: list = [None] * run.ranks
     dist.all_gather_object(members, here)
-    if run.ranks < 2:  # noqa: PLR2004
-        sys.stderr.write("collectives need two ranks at least\n")
-        return 2
     ranges = sizes(run, min(one["free"] for one in members))
     for name in run.options.collectives.split(","):
         table(run, name, members, ranges)
+    if run.options.pairs:
+        pairs(run, members)
     dist.barrier()
+    if not run.gpu:
+        # gloo's own end can wait for ever for ranks that ended first (seen with PyTorch 2.6).
+        os._exit(0)
     dist.destroy_process_group()
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,0 +1,244 @@
+"""Use case: measure a cluster's collectives through Slurm, judge them, keep the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from corral.api import batch
+from corral.api.bench import Benchmark, Known, judged
+from corral.apply.journal import Journal, read_journal
+from corral.errors import Code, CorralError
+from corral.events import Emit, ignore
+from corral.hosts.state_dir import cluster_dir
+from corral.jobs.limits import partition_of
+from corral.jobs.model import JobHandle, JobSpec
+from corral.prove.fabric.declared import expected
+from corral.prove.fabric.limits import Topology
+from corral.prove.fabric.pairs import Pair, Slow, slow
+from corral.prove.fabric.program import MEASURES, PROGRAM, Progress, progress_of, read_program
+from corral.prove.fabric.reading import read
+from corral.spec.models import ClusterSpec, NodeGroup
+from corral.spec.nodes import expand
+
+OnRow = Callable[[Progress], None]
+HISTORY: Final = "bench.jsonl"
+_PAIR_GPU: Final = 256 << 20
+_PAIR_CPU: Final = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to measure.
+
+    Attributes:
+        collectives: names out of ``MEASURES``.
+        nodes: how many; 0: all of the partition.
+        smallest: first size in bytes.
+        largest: last size in bytes; no buffer takes more than a quarter of the free memory.
+        type: float32, float16 or bfloat16.
+        partition: "" for the default one.
+        time: limit for the job, in Slurm's or Corral's grammar.
+        nccl_tests: folder of nccl-tests' programs on the nodes, used instead of Corral's own.
+        spoil: rank that damages one element of each result, to see it found; -1: none.
+    """
+
+    collectives: tuple[str, ...] = MEASURES
+    nodes: int = 0
+    smallest: int = 1 << 20
+    largest: int = 1 << 30
+    type: str = "float32"
+    partition: str = ""
+    time: str = "30m"
+    nccl_tests: str = ""
+    spoil: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Benched:
+    """A measurement through Slurm: the verdicts, each pair of nodes, what is slow."""
+
+    job: int
+    nodes: str
+    benchmark: Benchmark
+    pairs: tuple[Pair, ...] = ()
+
+    @property
+    def slow(self) -> Slow:
+        """What stands out among the pairs."""
+        return slow(self.pairs)
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON-ready fields."""
+        return {
+            "job": self.job,
+            "nodes": self.nodes,
+            **self.benchmark.as_dict(),
+            "pairs": [asdict(pair) for pair in self.pairs],
+            "slow_nodes": list(self.slow.nodes),
+            "slow_links": [[pair.one, pair.other] for pair in self.slow.links],
+        }
+
+
+async def run_bench(
+    spec: ClusterSpec,
+    wanted: Wanted,
+    known: Known | None = None,
+    emit: Emit = ignore,
+    *,
+    on_row: OnRow = lambda _: None,
+    on_submit: Callable[[JobHandle], None] = lambda _: None,
+) -> Benched:
+    """Measure collectives with one rank per GPU, or per node (gloo) where there are none.
+
+    Args:
+        spec: the cluster.
+        wanted: what to measure.
+        known: what to compare with; None: what the declared data network should reach.
+        emit: told of the job's states.
+        on_row: called with each size as it was measured.
+        on_submit: called once Slurm has the job.
+
+    Raises:
+        CorralError: USAGE, it cannot be measured so; COMMAND_FAILED, the job failed; PARSE_FAILED,
+            it gave no table; and what ``run`` raises.
+    """
+    job, gpus = bench_job(spec, wanted)
+    given = given_or_declared(spec, known, nodes=job.nodes, gpus=gpus)
+    lines: list[str] = []
+
+    def on_line(line: batch.RankLine) -> None:
+        lines.append(line.text)
+        row = progress_of(line.text)
+        if row is not None:
+            on_row(row)
+
+    outcome = await batch.run(spec, job, emit, on_line=on_line, on_submit=on_submit)
+    if not outcome.good:
+        raise _failed(outcome, lines)
+    if wanted.nccl_tests:
+        reading, pairs = read("\n".join(lines)), ()
+    else:
+        reading, pairs = read_program(lines)
+    found = Benched(outcome.id, outcome.nodes, judged(reading, given), pairs)
+    _keep(spec.name, wanted, found)
+    return found
+
+
+def bench_job(spec: ClusterSpec, wanted: Wanted) -> tuple[JobSpec, int]:
+    """The job that measures, and the GPUs it takes of each node.
+
+    Raises:
+        CorralError: USAGE.
+    """
+    groups = _groups(spec, wanted)
+    gpus = min(_gpus(spec, group) for group in groups)
+    most = sum(len(expand(group.nodes)) for group in groups)
+    nodes = wanted.nodes or most
+    unknown = sorted(set(wanted.collectives) - set(MEASURES))
+    if unknown or not wanted.collectives:
+        raise _usage(f"no collective is called {', '.join(unknown)}", f"one of {MEASURES}")
+    if not 0 < wanted.smallest <= wanted.largest:
+        raise _usage("--smallest lies above --largest", "such as --smallest 1M --largest 1G")
+    if nodes * max(1, gpus) < 2:  # noqa: PLR2004
+        raise _usage("a collective needs two ranks: this is one node with one GPU at most", "")
+    fields: dict[str, Any] = {
+        "name": "corral-bench",
+        "nodes": nodes,
+        "gpus_per_node": gpus,
+        "partition": wanted.partition or None,
+        "time": wanted.time,
+        "env": {"NCCL_DEBUG": "INFO"} if gpus else {},
+    }
+    if wanted.nccl_tests:
+        return batch.job_spec(fields | _nccl_tests(wanted, nodes, gpus)), gpus
+    pair = min(wanted.largest, _PAIR_GPU if gpus else _PAIR_CPU) if nodes > 2 else 0  # noqa: PLR2004
+    args = {
+        "--collectives": ",".join(wanted.collectives),
+        "--smallest": wanted.smallest,
+        "--largest": wanted.largest,
+        "--type": wanted.type,
+        "--pairs": pair,
+        "--spoil": wanted.spoil,
+    }
+    words = tuple(f"{name}={value}" for name, value in args.items())
+    return batch.job_spec(fields | {"script": str(PROGRAM), "args": words}), gpus
+
+
+def given_or_declared(spec: ClusterSpec, known: Known | None, *, nodes: int, gpus: int) -> Known:
+    """What to compare with: what was given, and for the rest what the file declares."""
+    found = known or Known()
+    found = replace(found, nodes=found.nodes or nodes)
+    data = spec.network.data
+    if data is None or nodes < 2:  # noqa: PLR2004 - within a node the network carries nothing
+        return found
+    if gpus and not found.fabric:
+        found = replace(found, fabric=data.fabric)
+    if data.gbps and not (found.hardware or found.topology):
+        topology = Topology(1, data.gbps, gpus=max(1, gpus))
+        busbw = found.busbw or expected(topology, data.fabric)
+        found = replace(found, topology=topology, busbw=busbw)
+    return found
+
+
+def bench_history(name: str) -> tuple[Mapping[str, Any], ...]:
+    """Earlier measurements of a cluster, oldest first, as ``Benched.as_dict`` with ``at``."""
+    return tuple(
+        record
+        for record in read_journal(cluster_dir(name, create=False) / HISTORY)
+        if record.get("kind") == "bench" and isinstance(record.get("tables"), list)
+    )
+
+
+def _groups(spec: ClusterSpec, wanted: Wanted) -> list[NodeGroup]:
+    # The job itself is refused with the names there are when the partition is unknown.
+    probe = batch.job_spec({"script": "x", "partition": wanted.partition or None})
+    partition = partition_of(probe, spec)
+    return [g for g in spec.groups if partition is None or g.name in partition.groups]
+
+
+def _gpus(spec: ClusterSpec, group: NodeGroup) -> int:
+    """GPUs of each node; those of embedded nodes are rehearsed, and compute nothing."""
+    return 0 if group.gpu is None or group.provider == "embedded" else group.gpu.count
+
+
+def _nccl_tests(wanted: Wanted, nodes: int, gpus: int) -> dict[str, Any]:
+    if nodes > 1:
+        raise _usage(
+            "nccl-tests over several nodes needs an MPI that Corral does not start",
+            "leave out --nccl-tests, or give --nodes 1",
+        )
+    if len(wanted.collectives) != 1:
+        raise _usage("nccl-tests measures one collective at a time", "--collectives all_reduce")
+    name = {"all_to_all": "alltoall"}.get(wanted.collectives[0], wanted.collectives[0])
+    kinds = {"float32": "float", "float16": "half", "bfloat16": "bfloat16"}
+    return {
+        "script": str(PurePosixPath(wanted.nccl_tests) / f"{name}_perf"),
+        "args": (
+            *("-b", str(wanted.smallest), "-e", str(wanted.largest), "-f", "2"),
+            *("-g", str(max(1, gpus)), "-d", kinds[wanted.type]),
+        ),
+        "ranks_per_node": 1,
+    }
+
+
+def _failed(outcome: batch.JobOutcome, lines: list[str]) -> CorralError:
+    failed = outcome.failed
+    return CorralError(
+        Code.COMMAND_FAILED,
+        f"the benchmark's job {outcome.id} ended as {outcome.state.value}",
+        node=failed.node if failed else "",
+        tail=failed.tail if failed and failed.tail else "\n".join(lines[-20:]),
+        hint=f"corral logs {outcome.id} has all of it; its nodes need python3 with PyTorch",
+    )
+
+
+def _keep(name: str, wanted: Wanted, found: Benched) -> None:
+    journal = Journal(cluster_dir(name) / HISTORY, f"job-{found.job}")
+    journal.write("bench", {"wanted": asdict(wanted), **found.as_dict()})
+
+
+def _usage(what: str, hint: str) -> CorralError:
+    return CorralError(Code.USAGE, what, hint=hint)

@@ -1,0 +1,86 @@
+"""Reads what Corral's own benchmark prints (``prove/programs/collectives.py``), line by line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from corral.errors import Code, CorralError
+from corral.prove.fabric.pairs import Pair
+from corral.prove.fabric.reading import OWN, Reading, read
+
+PROGRAM: Final = Path(__file__).parents[1] / "programs" / "collectives.py"
+"""The benchmark; it is never imported here, as it needs PyTorch."""
+MEASURES: Final = (
+    *("all_reduce", "all_gather", "reduce_scatter"),
+    *("all_to_all", "broadcast", "sendrecv"),
+)
+"""Collectives that it knows."""
+TYPES: Final = ("float32", "float16", "bfloat16")
+_ROW: Final = "@@corral-row "
+_PAIR: Final = "@@corral-pair "
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One size that was measured just now: bytes, microseconds, GB/s, wrong results."""
+
+    collective: str
+    size: int
+    time_us: float
+    busbw: float
+    wrong: int
+
+
+def progress_of(line: str) -> Progress | None:
+    """The row that a line tells of; None for any other line."""
+    if not line.startswith(_ROW):
+        return None
+    try:
+        row: Any = json.loads(line.removeprefix(_ROW))
+        ways = [cast("Mapping[str, Any]", row[w]) for w in ("out_of_place", "in_place") if row[w]]
+        best = max(ways, key=lambda way: float(way["bus_bw"]))
+        wrong = int(sum(float(way["nwrong"]) for way in ways))
+        return Progress(
+            str(row["collective"]),
+            int(row["size"]),
+            float(best["time"]),
+            float(best["bus_bw"]),
+            wrong,
+        )
+    except (ValueError, KeyError, TypeError):
+        return None  # progress only: the table at the end is read strictly
+
+
+def read_program(lines: Sequence[str]) -> tuple[Reading, tuple[Pair, ...]]:
+    """Its tables with what NCCL used, and its pairs of nodes.
+
+    Args:
+        lines: what all ranks printed.
+
+    Raises:
+        CorralError: PARSE_FAILED, there is no table, or one contradicts itself.
+    """
+    if not any(OWN in line for line in lines):
+        raise CorralError(
+            Code.PARSE_FAILED,
+            "the benchmark ended without a result",
+            tail="\n".join(lines[-20:]),
+            hint="corral logs JOB shows what it printed",
+        )
+    found = [_pair(line) for line in lines if line.startswith(_PAIR)]
+    return read("\n".join(lines)), tuple(found)
+
+
+def _pair(line: str) -> Pair:
+    try:
+        fields: Any = json.loads(line.removeprefix(_PAIR))
+        one, other = sorted(str(name) for name in fields["nodes"])
+        return Pair(one, other, float(fields["bus_bw"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorralError(
+            Code.PARSE_FAILED, f"this line of the benchmark cannot be read: {line[:200]!r}"
+        ) from error
