@@ -2,94 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
+from pathlib import Path
 
+from tests.embedded.injecting import (
+    CGROUP,
+    GRES,
+    KEY,
+    N1,
+    PLUGSTACK,
+    Injection,
+    conf,
+    drained,
+    hosts,
+    stopped,
+)
 from tests.embedded.prove_breaks import CONF, CTL, RECONFIGURE, SETTLED, edit, restore
 
-from corral.hosts.quote import Script, join, sh
-
-GRES = "/etc/slurm/gres.conf"
-CGROUP = "/etc/slurm/cgroup.conf"
-HOSTS = "/etc/hosts"
-KEY = "/etc/slurm/slurm.key"
-N1 = "node1"
-
-
-@dataclass(frozen=True)
-class Injection:
-    """One failure made to happen.
-
-    Attributes:
-        id: the failure that must be named first.
-        name: what is done, in words.
-        do: script per node that does it.
-        undo: script per node that undoes it, whatever ``do`` got done.
-        nodes: where it must be found; empty: anywhere.
-        also: failures that are true as well and may be named after it.
-        host: shell on this machine that does a part of it; ``$C`` is the cluster's name.
-        host_undo: shell on this machine that undoes that.
-    """
-
-    id: str
-    name: str
-    do: Mapping[str, Script]
-    undo: Mapping[str, Script]
-    nodes: tuple[str, ...] = ()
-    also: frozenset[str] = field(default_factory=frozenset[str])
-    host: str = ""
-    host_undo: str = ""
-
-
-def conf(id_: str, name: str, path: str, expression: str, *also: str) -> Injection:
-    """A setting changed on the controller and read anew by all."""
-    resume = sh(
-        "scontrol reconfigure; systemctl reset-failed slurmctld slurmd; systemctl restart "
-        "slurmctld;"
-        " i=0; until scontrol ping | grep -q ' is UP'; do i=$((i + 1)); [ $i -lt 100 ] || exit 1;"
-        " sleep 0.1; done; scontrol reconfigure;"
-        " scontrol update nodename=ALL state=resume 2>/dev/null; true"
-    )
-    slurmd = sh("systemctl reset-failed slurmd; systemctl restart slurmd")
-    return Injection(
-        id_,
-        name,
-        {CTL: join([edit(path, expression), sh("scontrol reconfigure; true")], " && ")},
-        {CTL: join([restore(path), resume, slurmd]), N1: slurmd, "node2": slurmd},
-        (),
-        frozenset(also),
-    )
-
-
-def stopped(id_: str, unit: str, node: str, *also: str) -> Injection:
-    """A unit that was stopped."""
-    return Injection(
-        id_,
-        f"{unit} stopped",
-        {node: sh("systemctl stop {unit}", unit=unit)},
-        {node: sh("systemctl start {unit}", unit=unit)},
-        (node,),
-        frozenset(also),
-    )
-
-
-def hosts(id_: str, name: str, expression: str, *also: str) -> Injection:
-    """node1's /etc/hosts changed."""
-    return Injection(
-        id_, name, {N1: edit(HOSTS, expression)}, {N1: restore(HOSTS)}, (N1,), frozenset(also)
-    )
-
-
-def drained(id_: str, reason: str) -> Injection:
-    """A node taken out with a reason that Slurm itself writes."""
-    return Injection(
-        id_,
-        f"reason {reason}",
-        {CTL: sh("scontrol update nodename=node1 state=drain reason={r}", r=reason)},
-        {CTL: sh("scontrol update nodename=node1 state=resume")},
-        (N1,),
-    )
-
+from corral.hosts.quote import join, sh
 
 # Not waited for: slurmd tells systemd that it is ready once it has registered.
 _SLURMD = sh("systemctl reset-failed slurmd; systemctl --no-block restart slurmd")
@@ -97,7 +27,19 @@ _IN_N1 = "nsenter -n -t $(podman inspect -f '{{.State.Pid}}' corral-$C-node1)"
 _KEEP = sh("cp -p {k} {k}.kept", k=KEY)
 _KEY_BACK = sh("[ ! -f {k}.kept ] || mv {k}.kept {k}", k=KEY)
 
+# What Pyxis is to slurmd after an upgrade of Slurm alone: a plugin that says another version.
+_OLD_PLUGIN = """d=$(mktemp -d) && trap 'rm -r "$d"' EXIT && cat >"$d/old.c" <<'C' &&
+const char plugin_name[] = "old"; const char plugin_type[] = "spank";
+const unsigned int plugin_version = 0x150800; const unsigned int spank_plugin_version = 1;
+C
+gcc -shared -fPIC -o "$d/old.so" "$d/old.c" && for n in 0 1 2; do
+podman cp "$d/old.so" "corral-$C-node$n:/usr/lib/spank_old.so" || exit 1; done"""
+
 INJECTIONS: tuple[Injection, ...] = (
+    replace(
+        conf("F22", "a plugin of another release", PLUGSTACK, "1irequired /usr/lib/spank_old.so"),
+        host=_OLD_PLUGIN,
+    ),
     Injection(
         "F01",
         "another key on one node",
@@ -288,26 +230,35 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(
         "F51",
         "a prolog that fails",
+        # In brackets: what waits for the nodes ends the shell.
         {
-            CTL: join(
-                [
-                    edit(CONF, "$aProlog=/bin/false"),
-                    RECONFIGURE,
-                    sh("timeout 20 srun -w node1 true; true"),
-                ],
-                " && ",
+            CTL: sh(
+                "{edit} && ({reconfigure}) && {{ timeout 20 srun -w node1 true; true; }}",
+                edit=edit(CONF, "$aProlog=/bin/false"),
+                reconfigure=RECONFIGURE,
             )
         },
         {
-            CTL: join(
-                [restore(CONF), RECONFIGURE, sh("scontrol update nodename=ALL state=resume; true")]
+            CTL: sh(
+                "{restore}; ({reconfigure}); scontrol update nodename=node1 state=resume; true",
+                restore=restore(CONF),
+                reconfigure=RECONFIGURE,
             )
         },
         (N1,),
     ),
     conf("F12", "AutoDetect=nvml", GRES, "s/^NodeName=.*/AutoDetect=nvml/"),
     conf("F14", "lines of gres.conf contradict each other", GRES, "$aName=gpu Count=1"),
-    conf("F15", "no cgroup is where it should be", CGROUP, "$aCgroupMountpoint=/nonexistent"),
+    conf("F15", "no cgroup is there", CGROUP, "$aCgroupMountpoint=/nonexistent", restart=True),
+    *(
+        ()
+        if Path("/sys/fs/cgroup/cgroup.controllers").exists()  # only where v1 is mounted as well
+        else (
+            conf(
+                "F52", "cgroup/v2 asked for", CGROUP, "s,^CgroupPlugin=.*,CgroupPlugin=cgroup/v2,"
+            ),
+        )
+    ),
     hosts("F66", "the own name means nothing", "/node1$/d"),
     Injection(
         "F18",
@@ -360,7 +311,7 @@ INJECTIONS: tuple[Injection, ...] = (
             N1: sh(
                 "mkdir -p /var/spool/slurmctld &&"
                 " mount -t tmpfs -o size=64m,nr_inodes=200 tmpfs /var/spool/slurmctld &&"
-                " cd /var/spool/slurmctld && i=0 && while : >f$i; do i=$((i + 1)); done"
+                " cd /var/spool/slurmctld && i=0 && while touch f$i; do i=$((i + 1)); done"
                 " 2>/dev/null; true"
             )
         },
@@ -388,8 +339,6 @@ INJECTIONS: tuple[Injection, ...] = (
             )
         },
         (CTL,),
-        # The key of the tokens lies in that folder.
-        frozenset({"F75"}),
     ),
     drained("F39", "Node unexpectedly rebooted"),
     drained("F84", "Kill task failed"),

@@ -9,16 +9,17 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.embedded.conftest import named
-from tests.embedded.doctor_injections import INJECTIONS, MUNGE_INJECTIONS, Injection
+from tests.embedded.conftest import Live, named
+from tests.embedded.doctor_injections import INJECTIONS, MUNGE_INJECTIONS
 
 from corral import api
 from corral.doctor.model import Report
+from corral.hosts.quote import sh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.embedded.conftest import Live
+    from tests.embedded.injecting import Injection
 
     from corral.spec.models import ClusterSpec
 
@@ -63,7 +64,8 @@ def table(request: pytest.FixtureRequest) -> Iterator[list[str]]:
     yield rows
     reporter = request.config.pluginmanager.get_plugin("terminalreporter")
     head = "| injected | | found | named first | others |\n|---|---|---|---|---|\n"
-    reporter.write_line("\n" + head + "\n".join(rows))
+    with request.config.pluginmanager.get_plugin("capturemanager").global_and_fixture_disabled():
+        reporter.write_line("\n" + head + "\n".join(rows))
 
 
 def row(one: Injection, report: Report) -> str:
@@ -120,3 +122,37 @@ def injected(one: Injection, cluster: Live, table: list[str]) -> None:
     assert set(one.nodes) <= set(first.nodes)
     assert set(ids(report)) <= {one.id} | one.also, [f.as_dict() for f in report.findings]
     assert after.healthy, [f.as_dict() for f in after.findings]
+
+
+def test_mending_starts_what_stopped_and_resumes_what_slurm_took_out(cluster: Live) -> None:
+    ctl = cluster.controller
+    rebooted, mine = "Node unexpectedly rebooted", "my own"
+    drain = "scontrol update nodename={n} state=drain reason={r}"
+    try:
+        assert cluster.run("node1", sh("systemctl stop slurmd")).ok
+        assert cluster.run(ctl, sh(drain, n="node0", r=rebooted)).ok
+        assert cluster.run(ctl, sh(drain, n="node2", r=mine)).ok
+        done = asyncio.run(api.mend(cluster.spec))
+        why = asyncio.run(api.explain_drained(cluster.spec, "node2"))
+    finally:
+        cluster.run(ctl, sh("scontrol update nodename=node[0,2] state=resume; true"))
+    assert {f.failure.id for f in done.before.findings} == {"F73", "F39"}
+    assert (done.applied, done.resumed) == (True, ("node0",))
+    assert done.after.healthy
+    assert (why.reason, why.by, why.usable) == (mine, "root", False)
+    assert until(cluster, lambda r: r.healthy).healthy
+
+
+def test_why_a_job_waits(cluster: Live) -> None:
+    submit = "setpriv --reuid=corral --regid=corral --init-groups sbatch --parsable -D /tmp {more}"
+    ctl = cluster.controller
+    held = cluster.run(ctl, sh(submit, more=["--hold", "--wrap=true"])).stdout.strip()
+    large = cluster.run(ctl, sh(submit, more=["-H", "-N2", "--gres=gpu:2", "--wrap=true"]))
+    numbers = [int(held), int(large.stdout)]
+    try:
+        first, second = (asyncio.run(api.explain_pending(cluster.spec, n)) for n in numbers)
+    finally:
+        cluster.run(ctl, sh("scancel {ids}", ids=[str(n) for n in numbers]))
+    assert (first.reason, first.stuck, first.missing) == ("JobHeldUser", True, ())
+    assert first.advice == f"scontrol release {held}"
+    assert second.missing == ()

@@ -18,6 +18,8 @@ _LOGS: Final = {
 }
 _SYMPTOMS: Final = frozenset({"F83", "F86"})
 """Failures that always have a cause beneath them."""
+_OLD_FILES: Final = "reconfigure failed"
+"""slurmd goes on with its old files and takes jobs; it would not survive a restart."""
 _SILENT: Final = frozenset({"", "none"})
 
 
@@ -30,8 +32,8 @@ def examine(scene: Scene) -> Report:
     findings = causes(scene)
     known = scene.known
     findings += _reasons(scene, known)
-    findings += _logs(scene, known)
-    findings += _controllers_log(scene, known, findings)
+    findings += _logs(scene, _sick(scene, known, findings))
+    findings += _controllers_log(scene, _sick(scene, known, findings) - _explained(findings))
     return report(findings)
 
 
@@ -52,33 +54,41 @@ def _reasons(scene: Scene, known: Mapping[str, NodeInfo]) -> Iterator[Diagnosis]
             yield found("F83", node, f"Slurm says {node} is {info.state}")
 
 
-def _logs(scene: Scene, known: Mapping[str, NodeInfo]) -> Iterator[Diagnosis]:
-    sick = _sick(scene, known)
+def _sick(scene: Scene, known: Mapping[str, NodeInfo], findings: Sequence[Diagnosis]) -> set[str]:
+    """Compute nodes that are down, silent, or out for a cause that is found.
+
+    Not those that a person drained; and none where the controller is ill and cannot say.
+    """
+    explained = _explained(findings)
+    if not known and scene.controller in explained:
+        return set()
+    broken = {n for n in scene.compute if n not in known or known[n].state.broken}
+    return broken | {n for n in explained if n in known and not known[n].state.usable}
+
+
+def _explained(findings: Sequence[Diagnosis]) -> set[str]:
+    """Nodes of which more is known than that they are ill."""
+    return {n for f in findings if f.failure.id not in _SYMPTOMS for n in f.nodes}
+
+
+def _logs(scene: Scene, sick: set[str]) -> Iterator[Diagnosis]:
     for told in scene.heard:
         for unit, source in _LOGS.items():
-            ill = told.node in sick and unit in told.units and unit != "slurmctld"
-            if unit in told.down or ill:
-                yield from read(told.log(unit), source, told.node)
+            ill = told.node in sick and unit in ("slurmd", "munge") and unit in told.units
+            log = told.log(unit)
+            if unit in told.down or ill or _OLD_FILES in log:
+                yield from read(log, source, told.node)
 
 
-def _controllers_log(
-    scene: Scene, known: Mapping[str, NodeInfo], findings: Sequence[Diagnosis]
-) -> Iterator[Diagnosis]:
+def _controllers_log(scene: Scene, puzzling: set[str]) -> Iterator[Diagnosis]:
     """What slurmctld says while a node is ill and nothing else tells why.
 
     It speaks of its nodes and seldom says which, so what it says of one that was mended a minute
     ago would be taken for another's.
     """
     told = scene.lead
-    explained = {n for f in findings if f.failure.id not in _SYMPTOMS for n in f.nodes}
-    puzzling = _sick(scene, known) - explained
     if puzzling and told.error is None and "slurmctld" not in told.down:
         yield from read(told.log("slurmctld"), Source.SLURMCTLD)
-
-
-def _sick(scene: Scene, known: Mapping[str, NodeInfo]) -> set[str]:
-    """Compute nodes that take no jobs."""
-    return {n for n in scene.compute if n not in known or not known[n].state.usable}
 
 
 def _machines(scene: Scene) -> Iterator[Diagnosis]:

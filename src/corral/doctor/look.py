@@ -26,9 +26,11 @@ LOG_LINES: Final = 400
 RECENT_MIN: Final = 5
 """Minutes of the log of a daemon that runs: slurmd tries to register every few seconds."""
 _SECTION: Final = re.compile(r"^@@([a-z]+)$", re.MULTILINE)
-# systemd says it before the daemon says anything; with its name since 249, before by description.
-_STARTING: Final = re.compile(r"^Starting .+\.\.\.$", re.MULTILINE)
-_STARTED: Final = re.compile(r"slurm(?:ctld|d|dbd) version \S+ started")
+# systemd says that it starts a unit before the unit says anything; slurmd that it has started
+# after it could read its files. A reconfigure starts it anew without systemd.
+_STARTED: Final = re.compile(
+    r"^Starting .+\.\.\.$|slurm(?:ctld|d|dbd) version \S+ started", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +102,11 @@ class Told:
         said again.
         """
         journal, file = self.text("log" + unit), self.text("file" + unit)
-        return f"{_since(_STARTING, journal)}\n{_since(_STARTED, file)}"
+        return f"{_since_start(journal)}\n{_since_start(file)}"
 
 
-def _since(mark: re.Pattern[str], text: str) -> str:
-    starts = list(mark.finditer(text))
+def _since_start(text: str) -> str:
+    starts = list(_STARTED.finditer(text))
     return text[starts[-1].end() :] if starts else text
 
 
@@ -151,9 +153,11 @@ def script(ask: Ask) -> Script:
         ),
         sh(
             "echo @@mounts; for m in {mounts}; do"
-            ' if mountpoint -q "$m"; then k=mounted; else k=folder; fi;'
-            ' printf \'%s %s\\n\' "$m" "$k $(timeout -k 1 5 stat -f -c %T "$m" 2>&1 || echo '
-            'failed)";'
+            # SIGKILL: nothing else ends a process that waits for an NFS server (mount option hard).
+            ' k=folder; if timeout -s KILL 5 mountpoint -q "$m" 2>/dev/null; then k=mounted; fi;'
+            ' s=$(timeout -s KILL 10 stat -f -c %T "$m" 2>&1); r=$?;'
+            ' case "$r" in 0) ;; 137) s="no answer in 10 s, failed" ;; *) s="$s failed" ;; esac;'
+            ' printf \'%s %s\\n\' "$m" "$k $s";'
             " done",
             mounts=list(ask.mounts),
         )
@@ -185,7 +189,9 @@ _MACHINE: Final = sh(
     " 'Xid|NVRM|nouveau|Out of memory|oom-kill|read-only|nfs: server|No space' | tail -n 40; fi"
 )
 
+STATE_FOLDER: Final = "/var/spool/slurmctld"
 _CONTROLLER: Final = sh(
+    "echo @@state; stat -c '%U %a' {state} 2>&1\n"
     "echo @@ping; timeout 10 scontrol ping 2>&1\n"
     "echo @@nodes; timeout 15 scontrol show nodes -o 2>&1\n"
     "echo @@config; timeout 15 scontrol show config 2>&1 |"
@@ -194,7 +200,8 @@ _CONTROLLER: Final = sh(
     "echo @@slurmconf; cat /etc/slurm/slurm.conf 2>/dev/null\n"
     "echo @@gresconf; cat /etc/slurm/gres.conf 2>/dev/null\n"
     "echo @@cgroupconf; cat /etc/slurm/cgroup.conf 2>/dev/null\n"
-    "echo @@accounting; timeout 15 sacctmgr -nP show cluster format=cluster 2>&1"
+    "echo @@accounting; timeout 15 sacctmgr -nP show cluster format=cluster 2>&1",
+    state=STATE_FOLDER,
 )
 
 

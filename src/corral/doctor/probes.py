@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from corral.doctor.catalog import CATALOG
-from corral.doctor.look import Told
+from corral.doctor.look import STATE_FOLDER, Told
 from corral.doctor.model import Diagnosis
 from corral.slurm.states.nodes import NodeInfo, parse_nodes
 from corral.slurm.version import SlurmVersion
@@ -305,6 +305,13 @@ def memory(scene: Scene) -> Iterator[Diagnosis]:
             yield found("F08", node, f"scontrol show node {node}: RealMemory=1")
 
 
+def state(scene: Scene) -> Iterator[Diagnosis]:
+    """F74: slurmctld's state folder is missing or another user's."""
+    said = scene.lead.text("state").strip()
+    if said and not said.startswith("slurm "):
+        yield found("F74", scene.controller, f"{STATE_FOLDER}: {said}")
+
+
 def units(scene: Scene) -> Iterator[Diagnosis]:
     """F03, F38, F73: daemons that do not run."""
     special = {"munge": "F03", "mariadb": "F38", "slurmdbd": "F38"}
@@ -371,17 +378,7 @@ def mtus(scene: Scene) -> Iterator[Diagnosis]:
 Probe = Callable[[Scene], Iterator[Diagnosis]]
 PROBES: Final[tuple[Probe, ...]] = (
     *(unreachable, clocks, disks, mounts, names, ports, keys, identities, versions),
-    *(
-        configuration,
-        isolation,
-        devices,
-        autodetect,
-        memory,
-        units,
-        accounting,
-        limits,
-        subnets,
-        mtus,
-    ),
+    *(configuration, isolation, devices, autodetect, memory, state, units, accounting),
+    *(limits, subnets, mtus),
 )
 """All rules."""

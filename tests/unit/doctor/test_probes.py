@@ -44,14 +44,14 @@ def test_a_healthy_cluster_has_nothing() -> None:
 
 # (the finding, where it is, what is changed, a piece of its evidence)
 STALE = "stat: cannot read file system information for '/shared': Stale file handle failed"
-HUNG = "no answer within 5 s, failed"
+HUNG = "no answer within 10 s, failed"
 CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
     ("F67", N1, {N1: {"disks": "/var 1000 20000000"}}, "/var: 1000 of 20000000 KiB free"),
     ("F67", N1, {N1: {"disks": "/var:inodes 3 1000000"}}, "/var: 3 of 1000000 inodes free"),
     ("F68", N1, {N1: {"mounts": "/shared folder ext2/ext3"}}, "/shared is not mounted"),
     ("F68", N1, {N1: {"mounts": "/shared mounted failed"}}, "stat -f /shared"),
     ("F68", N1, {N1: {"mounts": f"/shared folder {STALE}"}}, "Stale file handle"),
-    ("F68", N1, {N1: {"mounts": f"/shared mounted {HUNG}"}}, "no answer within 5 s"),
+    ("F68", N1, {N1: {"mounts": f"/shared mounted {HUNG}"}}, "no answer within 10 s"),
     ("F05", N1, {N1: {"names": "node0 10.9.0.10\nnode1 10.9.0.11\nnode2 "}}, "node2: nothing"),
     ("F05", N1, {N1: {"names": "node2 203.0.113.7"}}, "not 10.9.0.12"),
     ("F66", N1, {N1: {"names": "node1 "}}, "node1: nothing"),
@@ -263,6 +263,13 @@ def test_a_slurmd_that_could_not_read_its_new_files_is_ill() -> None:
     assert ids(examine(scene({N1: {"logslurmd": failed}}))) == ["F22"]
     again = f"{failed}\nslurmd: slurmd version 24.11.5 started"
     assert examine(scene({N1: {"logslurmd": again}})).healthy
+
+
+def test_what_a_person_drained_is_no_finding() -> None:
+    said = "slurmctld: update_node: node node1 reason set to: Node unexpectedly rebooted"
+    nodes = "\n".join([node_line(CTL), node_line(N1, "IDLE+DRAIN", "mine"), node_line("node2")])
+    changes = {CTL: {"nodes": nodes, "logslurmctld": said}, N1: {"logslurmd": MUNGE}}
+    assert examine(scene(changes)).healthy
 
 
 def test_logs_of_the_well_are_not_read() -> None:

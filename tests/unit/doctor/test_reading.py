@@ -171,6 +171,13 @@ CASES: tuple[tuple[str, Source, str], ...] = (
         "node",
     ),
     ("F52", SLURMD, "fatal: Hybrid mode is not supported. Mounted cgroups are: 9:name=systemd:/"),
+    (
+        "F52",
+        SLURMD,
+        "slurmd: fatal: /sys/fs/cgroup is not a valid cgroup2 mountpoint\n"
+        "slurmd: Resuming operation, reconfigure failed.",
+    ),
+    ("F72", SLURMD, "slurmd: Resuming operation, reconfigure failed."),
     ("F53", CTLD, "error: This host (vm/vm) not a valid controller"),
     (
         "F54",

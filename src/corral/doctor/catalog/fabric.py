@@ -185,4 +185,15 @@ FAILURES: Final = (
         symptoms=(r"cancelled at \S+ due to time limit",),
         where=(Source.JOB, Source.SLURMD),
     ),
+    Failure(
+        "F92",
+        "request-too-large",
+        "the job asks for more than any node has",
+        "its CPUs, memory, GPUs or features for one node are on no node of the partition",
+        "corral status shows what there is; ask for less on each node, or for more nodes",
+        "slurm_errno.c, ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE",
+        Layer.JOB,
+        symptoms=(r"requested node configuration is not available",),
+        where=_JOB,
+    ),
 )

@@ -101,7 +101,10 @@ FAILURES: Final = (
         "CgroupPlugin=autodetect (corral apply), or boot with systemd.unified_cgroup_hierarchy=1",
         "cgroup.conf(5)",
         Layer.CONFIG,
-        symptoms=(r"hybrid mode is not supported\. mounted cgroups are",),
+        symptoms=(
+            r"hybrid mode is not supported\. mounted cgroups are",
+            r"\S+ is not a valid cgroup2 mountpoint",
+        ),
         where=(Source.SLURMD,),
         mend=Mend.APPLY,
     ),

@@ -169,6 +169,7 @@ FAILURES: Final = (
             r"unable to process configuration file",
             r"could not open(?:/read/parse)? .*(?:slurm|cgroup|gres)\.conf",
             r"line \d+ of file \S+\.conf",
+            r"resuming operation, reconfigure failed",
         ),
         excludes=(r"clustername needs to be specified",),
         mend=Mend.APPLY,
