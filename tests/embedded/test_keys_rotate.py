@@ -68,6 +68,7 @@ def first(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
     return fresh_cluster(named(f"keys-{os.getpid()}"))
 
 
+@pytest.mark.slow
 def test_auth_slurm_disturbs_nothing(first: Live) -> None:
     """The first rotation (slurm.key becomes slurm.jwks), and the next one."""
     assert asyncio.run(api.rotation_phase(first.spec)) == "none"

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tests.machines.lab.labs import Machine
+
+OWNERS: Final = r"""
+mkdir -p /etc/default
+printf 'SLURMD_OPTIONS="-v" # the owner'"'"'s\n' > /etc/default/slurmd
+chmod 640 /etc/default/slurmd
+echo '10.0.0.5 printer # the owner'"'"'s' >> /etc/hosts
+id owner >/dev/null 2>&1 || useradd -m -u 1500 owner
+"""
+"""What the owner of machine 1 has there before Corral comes."""
 
 SNAPSHOT: Final = r"""
 echo "# etc"
@@ -67,3 +79,8 @@ def differences(before: str, after: str) -> list[str]:
         for sign, lines in (("-", old[name] - new[name]), ("+", new[name] - old[name])):
             found += [f"{name} {sign} {line}" for line in sorted(lines) if not allowed.search(line)]
     return found
+
+
+def snapshot(machine: Machine) -> str:
+    """All of it, now."""
+    return machine.root(SNAPSHOT, timeout=240)

@@ -1,6 +1,7 @@
 """Real machines for all tests of this folder: made once, removed at the end.
 
-``machines``: three bare ones. ``lab``: a cluster that Corral has made of them over SSH.
+``machines``: bare ones, with what their owner had there before Corral came. ``lab``: a cluster that
+Corral has made of them over SSH. Two machines; three with CORRAL_TEST_SLOW=1.
 CORRAL_TEST_MACHINES=keep leaves them standing (as a lab of that name, any name) and finds them
 again in the next run; ``python -m tests.machines.lab down keep`` removes them.
 """
@@ -17,16 +18,21 @@ import pytest
 
 from corral import api
 from corral.apply.session import Session
+from corral.errors import CorralError
 from corral.events import Event
 from corral.hosts.facts import Facts
 from corral.hosts.state_dir import cluster_dir
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
 from tests.embedded.conftest import Live
+from tests.machines.before_after import OWNERS, snapshot
 from tests.machines.lab import Lab, image
 
 KEPT = os.environ.get("CORRAL_TEST_MACHINES", "")
+SLOW = bool(os.environ.get("CORRAL_TEST_SLOW"))
+COUNT = 3 if SLOW else 2
 FOLDER = Path(__file__).parent
+WHY_SLOW = "takes minutes: CORRAL_TEST_SLOW=1 runs it"
 
 
 def lab_file(name: str, addresses: list[str]) -> str:
@@ -56,6 +62,23 @@ def spec_of(lab: Lab) -> ClusterSpec:
     return load_or_raise(file)
 
 
+def said(event: Event) -> None:
+    """Print what an ``up`` does, with seconds and load: pytest shows it where a test fails."""
+    if event.message or event.seconds:
+        seconds = f"{event.seconds:.1f} s" if event.seconds else ""
+        load = f"(load {os.getloadavg()[0]:.0f})"
+        print(event.kind, event.subject, event.node, seconds, event.message, load, flush=True)
+
+
+def bring_up(spec: ClusterSpec) -> Live:
+    """``up``; a failure shows all that it carries."""
+    try:
+        asyncio.run(api.up(spec, said))
+    except CorralError as error:
+        pytest.fail(f"up: {error.code}: {error}\n{error.command}\n{error.tail}\n{error.hint}")
+    return Live(spec, asyncio.run(read_facts_of(spec)))
+
+
 @pytest.fixture(scope="session")
 def fresh_lab() -> Iterator[Callable[..., Lab]]:
     """Makes bare machines: ``fresh_lab(name, count, suite)``; all go at the end."""
@@ -77,21 +100,21 @@ def fresh_lab() -> Iterator[Callable[..., Lab]]:
 
 @pytest.fixture(scope="session")
 def machines(fresh_lab: Callable[..., Lab]) -> Lab:
-    """Three bare machines (or, kept, as the last run left them)."""
-    return fresh_lab(KEPT or f"test-{os.getpid()}")
+    """Bare machines (or, kept, as the last run left them); what they were like is kept."""
+    lab = fresh_lab(KEPT or f"test-{os.getpid()}", COUNT)
+    for machine in lab.machines:
+        was = lab.folder / f"before{machine.index}"
+        if not was.exists():
+            if machine.index == 1:
+                machine.root(OWNERS)
+            was.write_text(snapshot(machine))
+    return lab
 
 
 @pytest.fixture(scope="session")
 def lab(machines: Lab) -> Live:
-    """The cluster on the three machines, up and proven by Corral."""
-    spec = spec_of(machines)
-
-    def said(event: Event) -> None:
-        if event.message:
-            print(f"{event.subject} {event.node}: {event.message}", flush=True)
-
-    asyncio.run(api.up(spec, said))
-    return Live(spec, asyncio.run(read_facts_of(spec)))
+    """The cluster on the machines, brought up by Corral in one go."""
+    return bring_up(spec_of(machines))
 
 
 async def read_facts_of(spec: ClusterSpec) -> dict[str, Facts]:
@@ -101,10 +124,20 @@ async def read_facts_of(spec: ClusterSpec) -> dict[str, Facts]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of this folder are real machines' tests; without those they skip, and say why."""
+    """All tests of this folder are real machines' tests; without those they skip, and say why.
+
+    The slow ones skip as well, and those that give the shared machines back come last.
+    """
     reason = image.needs()
-    for item in items:
-        if item.path.is_relative_to(FOLDER):
-            item.add_marker(pytest.mark.machines)
-            if reason:
-                item.add_marker(pytest.mark.skip(reason=reason))
+    ours = [item for item in items if item.path.is_relative_to(FOLDER)]
+    for item in ours:
+        item.add_marker(pytest.mark.machines)
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=reason))
+        elif item.get_closest_marker("slow") and not SLOW:
+            item.add_marker(pytest.mark.skip(reason=WHY_SLOW))
+    order = {"test_lab": 0, "test_giving_back": 2}
+    ours.sort(key=lambda item: order.get(item.path.stem, 1))
+    places = [i for i, item in enumerate(items) if item.path.is_relative_to(FOLDER)]
+    for place, item in zip(places, ours, strict=True):
+        items[place] = item

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Callable
 
 import pytest
@@ -13,7 +14,8 @@ from corral.hosts.quote import sh
 from corral.prove.model import Verdict
 from tests.embedded.conftest import Live
 from tests.embedded.test_prove import proof_of
-from tests.machines.conftest import read_facts_of, spec_of
+from tests.machines.before_after import sections
+from tests.machines.conftest import bring_up, spec_of
 from tests.machines.lab import Lab
 
 NOT_BARE = (
@@ -21,8 +23,12 @@ NOT_BARE = (
 )
 
 
+@pytest.mark.slow
 def test_a_new_machine_is_bare(fresh_lab: Callable[..., Lab]) -> None:
-    """Nothing but Debian, sshd and a user with a key: else ``up`` would prove less than it says."""
+    """Nothing but Debian, sshd and a user with a key: else ``up`` would prove less than it says.
+
+    And what it wrote before its power was cut is there again.
+    """
     lab = fresh_lab(f"bare-{os.getpid()}", 1)
     machine = lab.machines[0]
     assert machine.root(NOT_BARE, check=False).split() == []
@@ -37,6 +43,16 @@ def test_a_new_machine_is_bare(fresh_lab: Callable[..., Lab]) -> None:
     assert machine.root("cat /root/mark").strip() == "kept"
     lab.remove()
     assert lab.left() == []
+
+
+def test_the_machines_were_bare(machines: Lab) -> None:
+    """Before ``up`` they held nothing that it brings: else it would prove less than it says."""
+    for machine in machines.machines:
+        was = sections((machines.folder / f"before{machine.index}").read_text())
+        names = {line.split()[1].partition(":")[0] for line in was["packages"]}
+        assert "openssh-server" in names
+        assert not [n for n in names if re.match(r"slurm|mariadb|munge$|chrony$|python3$", n)]
+        assert not [line for line in was["listening"] if not line.endswith(":22")]
 
 
 def test_up_from_bare_is_proven(lab: Live) -> None:
@@ -77,11 +93,10 @@ def test_own_names_are_never_on_loopback(lab: Live) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("CORRAL_TEST_SLOW"), reason="CORRAL_TEST_SLOW=1")
 def test_debian_testing_with_slurm_26_is_proven(fresh_lab: Callable[..., Lab]) -> None:
     bare = fresh_lab(f"forky-{os.getpid()}", 2, "forky")
-    spec = spec_of(bare)
-    asyncio.run(api.up(spec))
-    cluster = Live(spec, asyncio.run(read_facts_of(spec)))
+    cluster = bring_up(spec_of(bare))
     assert {f.slurm.split(".")[0] for f in cluster.facts.values()} == {"26"}
-    assert proof_of(cluster).good
+    assert {f.cgroup for f in cluster.facts.values()} == {"v2"}
+    proof = proof_of(cluster)
+    assert proof.good, {r.check: (r.verdict, r.summary) for r in proof.results}

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import pytest
 
-from corral.apply.observe import see
+from corral.apply.observe import observe, read_facts
 from corral.apply.run import run_stages
+from corral.doctor import look, probes
 from corral.errors import Code, CorralError
 from corral.events import ignore
+from corral.hosts.facts import Facts
 from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import OpenSSH
 from corral.hosts.target import SshTarget
 from corral.hosts.traits import Traits
+from corral.hosts.transport import Result
 from corral.plan.make import make_plan
 from corral.plan.model import Plan
 from corral.prove import mounts as mounts_check
@@ -31,11 +34,13 @@ from corral.roles import people, storage
 from corral.roles.site import Site
 from corral.spec.models import ClusterSpec, NodeGroup, Storage, User
 from corral.spec.nodes import nodes_of
-from corral.state.base import Impact, StageWanted
+from corral.state.base import Impact
+from corral.state.exports import FILE
 from tests.machines.lab import Lab, image, needs
 
 SERVER, CLIENT = "store0", "store1"
 SHARED = Storage(mount="/shared", kind="nfs", server=SERVER, path="/srv/corral")
+HOLD = "(setsid sleep 300 >/dev/null 2>&1 </dev/null & echo $! > /run/held)"
 ALICE = User(name="alice", uid=2001, home="/shared/home/alice")
 
 
@@ -44,6 +49,7 @@ class Farm:
     """Two machines and what they are to hold."""
 
     lab: Lab
+    facts: dict[str, Facts] = field(default_factory=dict[str, Facts])
 
     def spec(self, *folders: Storage, users: tuple[User, ...] = (ALICE,)) -> ClusterSpec:
         group = NodeGroup(
@@ -75,16 +81,13 @@ class Farm:
         )
 
     async def _plan(self, fleet: Fleet, spec: ClusterSpec) -> Plan:
+        # Read once: apt's answers are the slowest thing to ask such a machine for.
+        self.facts = self.facts or await read_facts(fleet)
         addresses = {n.name: n.address for n in nodes_of(spec)}
-
-        def stages(facts: dict[str, object]) -> tuple[StageWanted, ...]:
-            site = Site(spec, facts, dict.fromkeys(addresses, Traits()), addresses)  # type: ignore[arg-type]
-            return (*storage.stages(site), *people.stages(site))
-
-        sight = await see(fleet, stages, {})  # type: ignore[arg-type]
-        return make_plan(
-            cluster=spec.name, spec_digest="", stages=sight.stages, observed=sight.seen
-        )
+        site = Site(spec, self.facts, dict.fromkeys(addresses, Traits()), addresses)
+        stages = (*storage.stages(site), *people.stages(site))
+        seen = await observe(fleet, stages, self.facts)
+        return make_plan(cluster=spec.name, spec_digest="", stages=stages, observed=seen)
 
     def plan(self, spec: ClusterSpec) -> Plan:
         async def work() -> Plan:
@@ -125,6 +128,25 @@ class Farm:
 
         return asyncio.run(work())
 
+    def doctor(self) -> list[str]:
+        """What the doctor's rule about shared folders says: failure, node and its evidence."""
+
+        async def work() -> Mapping[str, Result | CorralError]:
+            fleet = self.fleet()
+            try:
+                return await fleet.all(look.script(look.Ask((), (), ("/shared",))), timeout=120)
+            finally:
+                await fleet.close()
+
+        told = {
+            node: look.Told(node, look.sections(answer.stdout))
+            for node, answer in asyncio.run(work()).items()
+            if isinstance(answer, Result)
+        }
+        assert set(told) == {SERVER, CLIENT}
+        found = probes.mounts(probes.Scene(SERVER, (SERVER, CLIENT), told, {}))
+        return [f"{d.failure.id} {' '.join(d.nodes)}: {' '.join(d.evidence)}" for d in found]
+
     def on(self, node: str, command: str) -> str:
         return self.lab.machines[(SERVER, CLIENT).index(node)].root(command, timeout=120)
 
@@ -157,7 +179,8 @@ def farm() -> Iterator[Farm]:
 @pytest.fixture
 def mounted(farm: Farm) -> ClusterSpec:
     spec = farm.spec(SHARED)
-    farm.apply(spec)
+    if farm.plan(spec).stages:
+        farm.apply(spec)
     return spec
 
 
@@ -180,6 +203,7 @@ def test_bare_machines_share_a_folder(farm: Farm) -> None:
     assert ",hard," in seen
     good(farm.check(spec, "mounts"))
     good(farm.check(spec, "shared"))
+    assert farm.doctor() == []
     # A home on the folder: made by the server, though root of the client is nobody there.
     assert farm.on(CLIENT, "stat -c '%u %a' /shared/home/alice").strip() == "2001 700"
     assert "Permission denied" in farm.on(CLIENT, "ls /shared/home/alice 2>&1 || :")
@@ -211,10 +235,30 @@ def test_root_squash_declared_and_broken(farm: Farm, mounted: ClusterSpec) -> No
     farm.apply(mounted)
 
 
+def test_a_folder_that_root_may_not_enter_is_no_drift(farm: Farm, mounted: ClusterSpec) -> None:
+    farm.on(SERVER, "chmod 750 /srv/corral")
+    # A client may believe what it knows for a minute (acdirmax, nfs(5)).
+    soon = "do i=$((i + 1)); [ $i -lt 90 ] || exit 1; sleep 1; done"
+    try:
+        farm.on(CLIENT, f"i=0; while ls /shared >/dev/null 2>&1; {soon}")
+        good(farm.check(mounted, "mounts"))
+        changes = [text for texts in summaries(farm.plan(mounted)).values() for text in texts]
+        assert not [text for text in changes if "/shared " in text or text.startswith("mount")]
+    finally:
+        farm.on(SERVER, "chmod 1777 /srv/corral")
+        farm.on(CLIENT, f"i=0; until ls /shared >/dev/null 2>&1; {soon}")
+
+
 def test_an_export_taken_back_by_hand_is_seen(farm: Farm, mounted: ClusterSpec) -> None:
     client = farm.lab.machines[1].address
+    farm.on(CLIENT, f"cd /shared && {HOLD}")
     farm.on(SERVER, f"exportfs -u {client}:/srv/corral")
-    assert summaries(farm.apply(mounted)) == {SERVER: ["serve /srv/corral again to 1 machines"]}
+    assert summaries(farm.apply(mounted)) == {
+        SERVER: ["serve /srv/corral again to 1 machines"],
+        CLIENT: ["mount /shared again: stale"],
+    }
+    # It answered again by then, so whoever works in it was left alone.
+    farm.on(CLIENT, "ls /proc/$(cat /run/held)/cwd/home/. && kill $(cat /run/held)")
 
 
 def test_a_folder_unmounted_by_hand_is_mounted_again(farm: Farm, mounted: ClusterSpec) -> None:
@@ -222,11 +266,22 @@ def test_a_folder_unmounted_by_hand_is_mounted_again(farm: Farm, mounted: Cluste
     broken = farm.check(mounted, "mounts")
     assert broken.verdict is Verdict.FAIL
     assert "not mounted" in broken.summary
+    assert farm.doctor() == [f"F68 {CLIENT}: /shared is not mounted there"]
     shared = farm.check(mounted, "shared")
     assert shared.verdict is Verdict.FAIL
     plan = farm.apply(mounted)
     assert list(summaries(plan)) == [CLIENT]
     good(farm.check(mounted, "mounts"))
+
+
+def test_a_line_of_fstab_that_was_edited_is_mended(farm: Farm, mounted: ClusterSpec) -> None:
+    before = farm.on(CLIENT, "cat /etc/fstab")
+    for edit in ("s/hard/soft/", "/x-corral/d"):
+        farm.on(CLIENT, f"sed -i '{edit}' /etc/fstab")
+        plan = farm.apply(mounted)
+        assert summaries(plan) == {CLIENT: ["options of /shared in fstab, from the next mount on"]}
+        assert plan.impact is Impact.NONE
+        assert farm.on(CLIENT, "cat /etc/fstab") == before
 
 
 def test_files_below_a_mount_are_not_hidden(farm: Farm, mounted: ClusterSpec) -> None:
@@ -241,28 +296,53 @@ def test_files_below_a_mount_are_not_hidden(farm: Farm, mounted: ClusterSpec) ->
 
 
 def test_a_stale_handle_is_seen_and_mended(farm: Farm, mounted: ClusterSpec) -> None:
-    farm.on(CLIENT, "stat /shared/. > /dev/null")
-    farm.on(
-        SERVER,
-        "umount /shared; mv /srv/corral /srv/old && mkdir -m 1777 /srv/corral && "
-        "mount --bind /srv/corral /shared && exportfs -ra",
-    )
+    farm.on(CLIENT, "ls /shared")
+    # Another fsid is another file system to a client: its handles are of one that is gone.
+    farm.on(SERVER, f"sed -i s/fsid=[^,\\)]*/fsid=77/ {FILE} && exportfs -ra")
     broken = farm.check(mounted, "mounts")
     assert broken.verdict is Verdict.FAIL
-    assert "stale" in broken.summary
-    farm.on(SERVER, "cp -a /srv/old/. /srv/corral/ && rm -rf /srv/old")
+    assert f"{CLIENT}: /shared is a stale handle" in broken.summary
+    (found,) = farm.doctor()
+    assert found.startswith(f"F68 {CLIENT}: ")
+    assert "Stale file handle" in found
     plan = farm.apply(mounted)
-    assert summaries(plan) == {CLIENT: ["mount /shared again: stale"]}
+    assert set(summaries(plan)) == {SERVER, CLIENT}
+    assert "mount /shared again: stale" in summaries(plan)[CLIENT]
     good(farm.check(mounted, "mounts"))
     good(farm.check(mounted, "shared"))
+
+
+def test_a_server_that_shows_another_folder_is_seen(farm: Farm, mounted: ClusterSpec) -> None:
+    farm.on(SERVER, "mv /srv/corral /srv/old && mkdir -m 1777 /srv/corral && exportfs -ra")
+    try:
+        broken = farm.check(mounted, "mounts")
+        assert broken.verdict is Verdict.FAIL
+        assert f"{SERVER}: /shared is not /srv/corral of this machine" in broken.summary
+    finally:
+        farm.on(SERVER, "rmdir /srv/corral && mv /srv/old /srv/corral && exportfs -ra")
+    good(farm.check(mounted, "mounts"))
+
+
+def test_a_write_waits_for_a_server_that_is_away(farm: Farm, mounted: ClusterSpec) -> None:
+    farm.on(CLIENT, "ls /shared; sync")
+    farm.lab.machines[0].power_cut()
+    write = "echo waited > /shared/waited && touch /run/waited"
+    farm.on(CLIENT, f"(setsid sh -c '{write}' >/dev/null 2>&1 </dev/null & )")
+    assert farm.on(CLIENT, "ls /run/waited 2>/dev/null || :") == ""
+    farm.lab.machines[0].on()
+    farm.lab.wait()
+    # A server that was restarted gives its clients up to 90 s to claim what they had open.
+    until = "i=0; while [ ! -e /run/waited ]; do i=$((i + 1)); [ $i -lt 110 ] || exit 1; sleep 1"
+    farm.on(CLIENT, f"{until}; done; rm /run/waited")
+    assert farm.on(SERVER, "cat /srv/corral/waited; rm /srv/corral/waited") == "waited\n"
+    assert farm.doctor() == []
+    good(farm.check(mounted, "mounts"))
 
 
 def test_another_path_waits_until_nobody_uses_the_old_one(farm: Farm, mounted: ClusterSpec) -> None:
     moved = farm.spec(SHARED.model_copy(update={"path": "/srv/other"}), users=())
     assert farm.plan(moved).impact is Impact.DRAIN
-    farm.on(
-        CLIENT, "cd /shared && (setsid sleep 300 >/dev/null 2>&1 </dev/null & echo $! > /run/held)"
-    )
+    farm.on(CLIENT, f"cd /shared && {HOLD}")
     with pytest.raises(CorralError) as busy:
         farm.apply(moved)
     assert "is in use by" in busy.value.tail

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from corral.roles import machine, slurm_packages
+from corral.roles.one_run import in_one_run
 from corral.roles.site import Site
 from corral.state.accounts import UserAccount
 from corral.state.base import Resource, StageWanted, Wanted
@@ -41,7 +42,9 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
         wanted_keys.append(Wanted(site.names, (Service("munge", (MUNGE_KEY,)),)))
     first, *rest = wanted_keys
     # The key is made in the first stage and copied in the second: the copy needs it to exist.
-    ready = StageWanted(ready.name, ready.title, (*ready.wanted, first))
+    ready = StageWanted(ready.name, ready.title, (*in_one_run(ready.wanted), first))
+    # The controller's clock likewise: the others can follow it once it runs.
+    rest += machine.following(site)
     if not rest:
         return (ready,)
     return (ready, StageWanted("keys", f"{site.auth} key from the controller", tuple(rest)))

@@ -38,6 +38,8 @@ REST_DROP_IN = f"""\
 User=slurmrestd
 Group=slurmrestd
 Environment=SLURM_JWT=daemon
+# SchedMD's unit listens on all addresses by this; and the port would be taken when it comes twice.
+UnsetEnvironment=SLURMRESTD_LISTEN
 ExecStart=
 ExecStart=/usr/sbin/slurmrestd -a rest_auth/jwt%PLUGINS% 127.0.0.1:{REST_PORT}
 NoNewPrivileges=yes

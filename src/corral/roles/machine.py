@@ -124,6 +124,12 @@ def wanted(site: Site) -> tuple[Wanted, ...]:
     return tuple(w for w in found if w.nodes and w.resources)
 
 
+def following(site: Site) -> tuple[Wanted, ...]:
+    """The other machines' clocks are right: they can be once the controller's chrony runs."""
+    others = tuple(n.name for n in real(site) if n.name != site.controller)
+    return (Wanted(others, (Clock(),)),) if others else ()
+
+
 def held(site: Site, wanted: Iterable[Wanted]) -> tuple[Wanted, ...]:
     """Slurm's packages held, behind all that installs some."""
     nodes = tuple(n.name for n in real(site))
@@ -165,12 +171,12 @@ def _clock(site: Site, *, serves: bool) -> tuple[Resource, ...]:
     else:
         lines.append(f"server {_ip(site, site.controller)} iburst")
     lines.append("makestep 30 -1")
-    return (
+    found: tuple[Resource, ...] = (
         Packages("clock", ("chrony",)),
         File(CHRONY_CONF, "\n".join(lines) + "\n"),
         Service("chrony", (CHRONY_CONF,), impact=Impact.NONE),
-        Clock(),
     )
+    return (*found, Clock()) if serves else found
 
 
 def _desktop(site: Site) -> tuple[Resource, ...]:

@@ -48,11 +48,21 @@ class Link:
             return None
         script = sh("ln -sfn {target} {path}", target=self.target, path=self.path)
         if self.path.startswith(f"{UNITS}/"):
-            # Without a reload systemd goes on with the unit it knows (systemctl(1), daemon-reload).
-            script = sh("{script} && systemctl daemon-reload", script=script)
+            script = sh("{script} && {known}", script=script, known=self._known())
         before = "" if seen.text == "absent" else seen.text
         summary = self.why or f"link {self.path} to {self.target}"
         return Change(self.id, summary, before, self.target, script)
+
+    def _known(self) -> Script:
+        # systemd goes on with a unit that it has loaded until a reload (systemctl(1)), which reads
+        # all units anew; one that it has not loaded it finds masked at once.
+        if self.target != "/dev/null":
+            return sh("systemctl daemon-reload")
+        return sh(
+            '[ "$(systemctl show -p LoadState {unit})" = LoadState=masked ] || '
+            "systemctl daemon-reload",
+            unit=self.path.rpartition("/")[2],
+        )
 
 
 def masked(unit: str, why: str) -> Link:

@@ -99,14 +99,15 @@ class Mount:
     def probe(self) -> Script:
         """Five words: can automount?, lines of fstab, what is mounted, answers?, holds files?
 
-        Reading the folder makes an automount mount it. SIGKILL: a process that waits for an NFS
-        server dies of nothing else (mount option hard).
+        By statfs(2): it makes an automount mount, needs no right on the folder (root of a client
+        may have none), and asks the server each time, where stat(2) may be told from the client's
+        cache. SIGKILL: a process that waits for an NFS server dies of nothing else (option hard).
         """
         return sh(
             "p={path}; a=plain; if grep -qw autofs /proc/filesystems || modprobe -nq autofs4; "
             "then a=auto; fi; "
             "l=$(awk -v p=\"$p\" '$1 !~ /^#/ && $2 == p' {fstab} | base64 -w0); "
-            'r=$(timeout -s KILL 20 stat -c %d:%i "$p/." 2>&1); s=$?; '
+            'r=$(timeout -s KILL 20 stat -f -c %T "$p" 2>&1); s=$?; '
             'w=ok; case "$s $r" in 0*) ;; 137*) w=hung ;; *[Ss]tale*) w=stale ;; *) w=error ;; '
             "esac; "
             'm=$(awk -v p="$p" \'$2 == p && $3 != "autofs" {{ m = $1 }} END {{ print m }}\' '
@@ -124,8 +125,8 @@ class Mount:
         if not self.bind:
             return Script("")
         return sh(
-            'if [ -n "$m" ] && [ "$r" = "$(stat -c %d:%i {source}/. 2>/dev/null)" ]; '
-            "then m={source}; fi;",
+            'if [ -n "$m" ] && [ "$(stat -c %d:%i "$p/." 2>/dev/null)" = '
+            '"$(stat -c %d:%i {source}/. 2>/dev/null)" ]; then m={source}; fi;',
             source=self.source,
         )
 
@@ -159,12 +160,18 @@ class Mount:
             summary, impact = f"mount {self.path} again: {answer}", 2
         else:
             summary, impact = f"mount {self.path} from {self.source}", 0
+        dead = mounted == self.source and answer != "ok"
+        script = self._make(wanted, lazily=dead, keep=right)
+        if dead and found == (wanted,):
+            # The server may be back, or serve it again since the stage before this one.
+            ask = sh('timeout -s KILL 20 stat -f "$p" >/dev/null 2>&1')
+            script = sh("p={path}; {ask} || {{ {make}; }}", path=self.path, ask=ask, make=script)
         return Change(
             self.id,
             summary,
             before,
             str(wanted),
-            self._make(wanted, lazily=mounted == self.source and answer != "ok", keep=right),
+            script,
             Impact(impact),
             refuses=self._refusal(foreign, mounted, holds),
         )
@@ -204,9 +211,9 @@ class Mount:
     def _verify(self) -> Script:
         """It answers, and it is the right one; the first access makes an automount mount it."""
         return sh(
-            'timeout -s KILL 180 stat "$p/." >/dev/null && '
+            'timeout -s KILL 180 stat -f "$p" >/dev/null && '
             'm=$(awk -v p="$p" \'$2 == p && $3 != "autofs" {{ m = $1 }} END {{ print m }}\' '
-            '/proc/mounts) && r=$(stat -c %d:%i "$p/.") && w={source} && '
+            "/proc/mounts) && w={source} && "
             '{{ {same} [ "$m" = "$w" ]; }} || '
             '{{ echo "$p does not answer as $w: found ${{m:-nothing mounted}}" >&2; exit 1; }}',
             same=self._same(),

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.slurm.packages import NAMES, SLURMS, DebSet, Part
+from corral.slurm.packages import NAMES, SLURMS, DebSet, Family, Part
 from corral.state.base import Change, Context, Impact, Seen
+
+# Debian's libslurm goes when SchedMD's Slurm comes: slurm-smd brings the same files when both are
+# of one release, and says nothing of a conflict (24.11.5, seen). apt removes it after unpacking, so
+# dpkg must be let take the files over.
+_LIBRARY: Final = sh(
+    "drop=$(dpkg-query -W -f '${{db:Status-Status}} ${{Package}}\\n' 'libslurm[0-9]*' 2>&1 | "
+    "sed -n 's/^installed \\(.*\\)/\\1-/p'); "
+    '[ -z "$drop" ] || drop="$drop -o Dpkg::Options::=--force-overwrite";'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +27,14 @@ class Packages:
         name: what the set is for, such as ``slurm``.
         names: package names of the node's distribution.
         impact: what installing them does to the node's work.
+        along: packages that later resources of the same stage want: where these are installed,
+            the missing ones of those come in the same run of apt.
     """
 
     name: str
     names: tuple[str, ...]
     impact: Impact = Impact.NONE
+    along: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -54,7 +67,7 @@ class Packages:
             f"install {', '.join(missing)}",
             "",
             " ".join(missing),
-            _install(missing),
+            _install(missing, self.along),
             self.impact,
         )
 
@@ -120,9 +133,9 @@ class SlurmPackages:
             f"{verb}: {', '.join(self.names)}",
             before,
             wanted,
-            sh("{pause}; {bring}", pause=self._pause(), bring=self._bring())
+            sh("{pause}; {bring}", pause=self._pause(), bring=self._bring(others))
             if found
-            else self._bring(),
+            else self._bring(others),
             Impact.RESTART if found else Impact.NONE,
         )
 
@@ -135,8 +148,12 @@ class SlurmPackages:
             reason=f"Reason={self.reason}",
         )
 
-    def _bring(self) -> Script:
-        """One apt run; it is refused when it would remove anything but another Slurm."""
+    def _bring(self, others: list[str]) -> Script:
+        """One apt run; it is refused when it would remove anything but another Slurm.
+
+        What is there of another family goes by name (``slurmrestd-``): apt keeps what conflicts
+        with none of the wanted.
+        """
         exact = [f"{name}={self.debs.package_version}" for name in self.names]
         slurms = {*self.names}
         more = [f"{d.name}={d.version}" for d in self.debs.debs if d.name not in slurms]
@@ -146,8 +163,8 @@ class SlurmPackages:
             "more=; for p in {more}; do dpkg-query -W -f '${{db:Status-Status}}' \"${{p%%=*}}\" "
             '2>/dev/null | grep -qx installed && more="$more $p"; done; '
             'apt() {{ apt-get "$@" -q --no-install-recommends --allow-change-held-packages '
-            "-o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-confold {exact} $more; }}; "
-            "{guard}; dpkg --configure -a >&2 && "
+            "-o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-confold -f {exact} {gone} "
+            "$drop $more; }}; {guard}; {library} {{ dpkg --configure -a >&2 || :; }} && "
             "{{ s=$(apt install -s) || {{ apt-get update -q -o DPkg::Lock::Timeout=300 >&2 && "
             "s=$(apt install -s); }}; }} && "
             "gone=$(echo \"$s\" | sed -n 's/^Remv \\([^ ]*\\).*/\\1/p' | "
@@ -156,6 +173,8 @@ class SlurmPackages:
             "apt install -y >&2",
             more=more,
             exact=exact,
+            gone=[f"{name}-" for name in others],
+            library=_LIBRARY if self.debs.family is Family.SCHEDMD else sh("drop=;"),
             guard=_guard(),
             slurms=SLURMS,
         )
@@ -172,15 +191,28 @@ def _guard() -> Script:
     )
 
 
-def _install(names: tuple[str, ...]) -> Script:
-    # dpkg --configure -a mends what a power cut left. Held ones too: Corral holds what it installs.
+def _install(names: tuple[str, ...], along: tuple[str, ...]) -> Script:
+    # dpkg --configure -a mends what a power cut left; what was unpacked before what it depends on,
+    # only apt-get -f does. Held ones too: Corral holds what it installs.
     return sh(
+        'there() {{ [ "$(dpkg-query -W -f \'${{db:Status-Status}}\\n\' "$@" 2>/dev/null | '
+        'grep -cx installed)" -ge $# ]; }}; there {names} && exit 0; '
         "{guard}; get() {{ apt-get install -y -q --no-install-recommends "
         "--allow-change-held-packages -o DPkg::Lock::Timeout=300 "
         # A configuration file that the owner has there already stays: dpkg would ask.
-        "-o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold {names}; }}; "
-        "dpkg --force-confdef --force-confold --configure -a && "
-        "{{ get || {{ apt-get update -q -o DPkg::Lock::Timeout=300 && get; }}; }} >&2",
+        "-o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold "
+        '-f {names} "$@"; }}; '
+        "{{ dpkg --force-confdef --force-confold --configure -a || :; }} && "
+        "{{ {more}; get $more || {{ apt-get update -q -o DPkg::Lock::Timeout=300 && "
+        "{{ get $more || get; }}; }}; }} >&2",
         guard=_guard(),
         names=names,
+        more=_missing(along),
     )
+
+
+def _missing(names: tuple[str, ...]) -> Script:
+    # One that is there already is not named: apt would bring it to a newer version.
+    if not names:
+        return sh("more=")
+    return sh('more=; for p in {names}; do there "$p" || more="$more $p"; done', names=names)

@@ -70,11 +70,14 @@ class Person:
         return self.home or f"/home/{self.name}"
 
     def probe(self) -> Script:
-        """Entries of name and number, then what the home holds and when the login ends."""
+        """Entries of name and number, then what the home holds and when the login ends.
+
+        The home itself is looked at, nothing in it: root of an NFS client may not enter it (F41).
+        """
         return sh(
             'n={name}; echo passwd; getent passwd "$n" {uid}; echo group; getent group "$n" {uid}; '
             'echo state; h=$(getent passwd "$n" | cut -d: -f6); h=${{h:-{home}}}; '
-            'o=$(timeout -s KILL 20 stat -c %u "$h/." 2>/dev/null); '
+            'o=$(timeout -s KILL 20 stat -L -c %u "$h" 2>/dev/null); '
             'k=$(timeout -s KILL 20 runuser -u "$n" -- '
             "sed -n '/^# corral begin/,/^# corral end/p' \"$h/.ssh/authorized_keys\" 2>/dev/null "
             "| sha256sum); "

@@ -114,17 +114,24 @@ class Service:
         return sh("now=$(sha256sum /dev/null {files} 2>/dev/null || :)", files=files)
 
     def _restart(self) -> Script:
-        # reset-failed: a unit that failed too often within its start limit would refuse.
+        # A reload reads all units anew, so only where systemd says that it needs one
+        # (org.freedesktop.systemd1(5), NeedDaemonReload: unit file or drop-ins differ from what it
+        # knows). reset-failed: a unit that failed too often within its start limit would refuse.
         return sh(
-            "systemctl daemon-reload && {{ systemctl reset-failed {unit} 2>/dev/null || :; }} && "
+            '{{ [ "$(systemctl show -p NeedDaemonReload {unit})" = NeedDaemonReload=no ] || '
+            "systemctl daemon-reload; }} && "
+            "{{ systemctl reset-failed {unit} 2>/dev/null || :; }} && "
             "{{ systemctl restart {unit} || {{ systemctl status --no-pager -l -n 15 {unit} >&2; "
             "exit 1; }}; }}",
             unit=f"{self.unit}.service",
         )
 
     def _finish(self, action: Script) -> Script:
+        # Enabling reads all units anew even where nothing is to be enabled.
         return sh(
-            "{action} && {settle} && systemctl enable -q {unit} 2>/dev/null && {now} && "
+            "{action} && {settle} && {{ case $(systemctl is-enabled {unit} 2>/dev/null) in "
+            "enabled|static|indirect|alias|generated) ;; "
+            "*) systemctl enable -q {unit} 2>/dev/null ;; esac; }} && {now} && "
             "mkdir -p {stamps} && printf '%s\\n' \"$now\" > {stamp}",
             action=action,
             settle=self.settle or sh(":"),

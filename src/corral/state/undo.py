@@ -33,6 +33,10 @@ here() { systemctl cat "$1.service" >/dev/null 2>&1; }
 ours() { # packages that came in Corral's runs and are there now
   [ ! -e $L/packages ] || corral_packages | sed -n 's/^installed //p' | comm -12 $L/packages -
 }
+half() { # those of them that were removed, and not purged
+  [ ! -e $L/packages ] || corral_packages | sed -n 's/^config-files //p' | comm -12 $L/packages - |
+    while read -r p; do grep -qxF -e "config-files $p" $B/packages || printf '%s\n' "$p"; done
+}
 markers() { find $B/files -depth \( -name .was -o -name .absent -o -name .dir \) 2>/dev/null; }
 changed() { # DIR PATH: somebody else wrote there since
   [ -f "$2" ] && [ -f "$1/.now" ] && [ "$(sha256sum < "$2")" != "$(cat "$1/.now")" ]
@@ -193,7 +197,7 @@ _PACKAGES: Final = Script(
     r"""
 for f in $B/holds/*; do
   [ -e "$f" ] && [ ! -s "$f" ] && apt-mark -q unhold "${f##*/}" >/dev/null; done
-P=$(ours)
+P=$(ours; half)
 if [ -n "$OTHERS" ] && printf '%s\n' "$P" | grep -q ^mariadb-server; then
   say kept "MariaDB: it holds other databases: $OTHERS"
   for p in $(printf '%s\n' "$P" | grep -E '^(mariadb|galera|libmariadb|mysql)'); do
@@ -202,6 +206,10 @@ if [ -n "$OTHERS" ] && printf '%s\n' "$P" | grep -q ^mariadb-server; then
   P=$(printf '%s\n' "$P" | grep -vE '^(mariadb|galera|libmariadb|mysql)')
 fi
 if [ -n "$P" ]; then
+  # A boot starts what packages enabled, and munge's does not stop it on its removal (seen): its
+  # user could not be removed then, and purging fails.
+  for u in $(dpkg -L $P 2>/dev/null | sed -n 's|.*/systemd/system/\([^/@]*\.service\)$|\1|p'); do
+    ! systemctl -q is-active "$u" || systemctl stop "$u" >&2; done
   # What the owner had removed but not purged keeps its files; all else is purged.
   sed -n 's/^config-files //p' $B/packages > $L/tmp.c
   R=$(printf '%s\n' "$P" | grep -xFf $L/tmp.c); P=$(printf '%s\n' "$P" | grep -vxFf $L/tmp.c)
@@ -249,6 +257,9 @@ for u in $(cat $L/users 2>/dev/null); do
   h=$(printf '%s\n' "$e" | cut -d: -f6)
   if [ -d "$h" ] && [ $PURGE = no ] && ! grep -qxF -e "$h" $B/paths; then
     case $h in /home/*) say kept "$h: the files of $u";; esac; fi
+  # A daemon whose program is gone already.
+  if [ "$(id -u "$u")" -lt 1000 ]; then
+    stat -c '%U %n' /proc/[0-9]* 2>/dev/null | sed -n "s|^$u /proc/||p" | xargs -r kill -9; fi
   r=; if [ $PURGE = yes ] && case $h in /home/*) true;; *) false;; esac; then r=-r; fi
   userdel $r "$u" >&2 && say did "removed user $u" || { say left "user $u"; : > $L/failed; }
 done

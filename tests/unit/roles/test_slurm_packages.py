@@ -185,6 +185,20 @@ def test_another_family_is_replaced_and_said_so() -> None:
     assert resource.diff(Seen(0, done), Context("n")) is None
 
 
+def test_what_no_wanted_package_conflicts_with_is_removed_by_name() -> None:
+    new = SlurmPackages(debs(family=Family.SCHEDMD), (Part.CLIENT, Part.SLURMD), "why")
+    change = new.diff(Seen(0, "installed slurmrestd 24.11.5-4"), Context("n"))
+    assert change is not None
+    assert " slurmrestd- " in change.script
+    # libslurm42t64 holds files of slurm-smd; Debian's own set needs it.
+    assert "--force-overwrite" in change.script
+    back = SlurmPackages(debs(), (Part.CLIENT, Part.SLURMD), "why")
+    change = back.diff(Seen(0, "installed slurm-smd-slurmd 24.11.5-1"), Context("n"))
+    assert change is not None
+    assert " slurm-smd-slurmd- " in change.script
+    assert "--force-overwrite" not in change.script
+
+
 def test_mixed_versions_that_fit_are_said() -> None:
     one = site(laptop())
     new = replace(one.facts["node0"], slurm="26.05.5")

@@ -1,0 +1,129 @@
+"""From bare machines (user-mode-linux) to a proven cluster over SSH, and what this side spends.
+
+    .venv/bin/python -m benchmarks.bare_metal [--machines 2] [--suite trixie]
+
+Needs root and user-mode-linux, as tests/machines does. They share this machine's CPUs, and a fork
+costs them about 20 ms: figures compare within one run, and are upper bounds for real machines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from tests.machines.conftest import spec_of
+from tests.machines.lab import Lab
+
+from benchmarks.machine import machine
+from corral import api
+from corral.events import Event, Kind
+from corral.hosts.state_dir import cluster_dir
+from corral.spec.load import load_or_raise
+
+
+@dataclass
+class Used:
+    """What one command took: seconds, CPU seconds with its ssh, MiB, seconds of apt by node."""
+
+    wall: float
+    cpu: float
+    peak: float
+    apt: dict[str, float]
+
+
+def work(verb: str, file: str) -> dict[str, object]:
+    """One verb in this process; what it took."""
+    spec = load_or_raise(Path(file))
+    apt: dict[str, float] = {}
+
+    def emit(event: Event) -> None:
+        index = event.kind is Kind.NOTE and event.subject == "packages"
+        installed = event.kind is Kind.CHANGE_DONE and event.subject.startswith("packages:")
+        if index or installed:
+            apt[event.node] = apt.get(event.node, 0.0) + (event.seconds or 0.0)
+
+    begin = time.perf_counter()
+    if verb == "plan":
+        empty = asyncio.run(api.plan(spec, emit)).empty
+        good = empty
+    elif verb == "up":
+        good = asyncio.run(api.up(spec, emit))
+    else:
+        good = asyncio.run(api.prove(spec, emit=emit)).good
+    wall = time.perf_counter() - begin
+    sides = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return {
+        "good": good,
+        "wall": wall,
+        "cpu": sum(side.ru_utime + side.ru_stime for side in sides),
+        "peak": sides[0].ru_maxrss / 1024,
+        "apt": apt,
+    }
+
+
+def used(verb: str, file: str) -> Used:
+    """The verb in a process of its own.
+
+    Raises:
+        SystemExit: it failed, the plan was not empty, or the proof was not good.
+    """
+    argv = [sys.executable, "-m", "benchmarks.bare_metal", "--work", verb, file]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{verb} failed:\n{(done.stdout + done.stderr)[-3000:]}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    if not found.pop("good"):
+        raise SystemExit(f"{verb} ended, and not well: {done.stdout[-3000:]}")
+    return Used(**found)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--machines", type=int, default=2)
+    parser.add_argument("--suite", default="trixie")
+    parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.work:
+        print(json.dumps(work(*args.work)))
+        return
+    where = machine()
+    name = f"bench-{os.getpid()}"
+    begin = time.perf_counter()
+    lab = Lab.make(name, args.machines, args.suite)
+    booted = time.perf_counter() - begin
+    try:
+        spec_of(lab)
+        file = str(lab.folder / "lab.yaml")
+        took = {"up, from bare": used("up", file), "prove": used("prove", file)}
+        took["plan, nothing to do"] = used("plan", file)
+    finally:
+        lab.remove()
+        shutil.rmtree(cluster_dir(name), ignore_errors=True)
+    title = (
+        f"{args.machines} bare machines ({args.suite}, user-mode-linux, started in {booted:.0f} s)"
+    )
+    table = Table(title=f"{title}\n{where}, after {os.getloadavg()[0]:.1f}")
+    for column in ("what", "s", "of it apt, slowest node", "CPU s / node here", "peak MiB here"):
+        table.add_column(column, justify="left" if column == "what" else "right")
+    for what, one in took.items():
+        apt = max(one.apt.values(), default=0.0)
+        share = f"{apt:.0f} s ({100 * apt / one.wall:.0f} %)" if apt else ""
+        cpu = f"{one.cpu / args.machines:.2f}"
+        table.add_row(what, f"{one.wall:.1f}", share, cpu, f"{one.peak:.0f}")
+    Console(width=110).print(table)
+
+
+if __name__ == "__main__":
+    main()

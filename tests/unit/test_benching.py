@@ -1,0 +1,133 @@
+"""The benchmark's job and what it is compared with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral.api.bench import Known
+from corral.api.benching import Wanted, bench_history, bench_job, given_or_declared
+from corral.errors import Code, CorralError
+from corral.prove.fabric.declared import efficiency, expected
+from corral.prove.fabric.limits import Topology
+from corral.prove.fabric.program import PROGRAM
+from corral.spec.models import ClusterSpec
+
+GIB = 1 << 30
+
+
+def spec(*, provider: str = "ssh", gpus: int = 0, count: int = 3, **data: Any) -> ClusterSpec:
+    group: dict[str, Any] = {
+        "name": "rtx",
+        "provider": provider,
+        "nodes": f"node[0-{count - 1}]" if count > 1 else "node0",
+    }
+    if provider == "ssh":
+        last = 10 + count - 1
+        group["addresses"] = f"192.0.2.[10-{last}]" if count > 1 else "192.0.2.10"
+    if gpus:
+        group["gpu"] = {"type": "rtx5090", "count": gpus}
+    fields: dict[str, Any] = {"corral": "v1", "name": "lab", "groups": [group]}
+    fields["storage"] = [{"mount": "/shared", "kind": "existing"}]
+    if data:
+        fields["network"] = {"data": data}
+    return ClusterSpec.model_validate(fields)
+
+
+def test_one_rank_per_gpu_on_all_nodes() -> None:
+    job, gpus = bench_job(spec(gpus=4), Wanted())
+    assert (job.nodes, job.gpus_per_node, job.ranks_on_node, gpus) == (3, 4, 4, 4)
+    assert job.script == str(PROGRAM)
+    assert job.env == {"NCCL_DEBUG": "INFO"}
+    assert f"--pairs={256 << 20}" in job.args
+
+
+def test_rehearsed_gpus_compute_nothing() -> None:
+    job, gpus = bench_job(spec(provider="embedded", gpus=2), Wanted(largest=1 << 20))
+    assert (job.gpus_per_node, job.ranks_on_node, gpus) == (0, 1, 0)
+    assert f"--pairs={1 << 20}" in job.args
+
+
+def test_two_nodes_are_one_pair_and_not_measured_again() -> None:
+    job, _ = bench_job(spec(), Wanted(nodes=2))
+    assert "--pairs=0" in job.args
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        (Wanted(collectives=("all_reduse",)), "all_reduse"),
+        (Wanted(smallest=2, largest=1), "lies above"),
+        (Wanted(nodes=1), "two ranks"),
+        (Wanted(nccl_tests="/opt/nccl-tests/build"), "MPI"),
+    ],
+)
+def test_what_cannot_be_measured(wanted: Wanted, says: str) -> None:
+    with pytest.raises(CorralError, match=says) as caught:
+        bench_job(spec(), wanted)
+    assert caught.value.code is Code.USAGE
+
+
+def test_nccl_tests_on_one_node() -> None:
+    wanted = Wanted(("all_to_all",), nodes=1, largest=GIB, type="float16", nccl_tests="/opt/b")
+    job, _ = bench_job(spec(gpus=8), wanted)
+    assert job.script == "/opt/b/alltoall_perf"
+    assert job.ranks_on_node == 1
+    assert job.args == (
+        *("-b", "1048576", "-e", "1073741824", "-f", "2"),
+        *("-g", "8", "-d", "half"),
+    )
+    with pytest.raises(CorralError, match="one collective"):
+        bench_job(spec(gpus=8), Wanted(nodes=1, nccl_tests="/opt/b"))
+
+
+@pytest.mark.parametrize(
+    ("fabric", "gbps", "share"),
+    [
+        ("ethernet", 1, 0.94),
+        ("ethernet", 10, 0.94),
+        ("ethernet", 25, 0.75),
+        ("ethernet", 100, 0.45),
+        ("infiniband", 400, 0.94),
+        ("roce", 200, 0.94),
+    ],
+)
+def test_share_of_the_line(fabric: str, gbps: float, share: float) -> None:
+    assert efficiency(fabric, gbps) == share
+    assert expected(Topology(1, gbps), fabric) == pytest.approx(gbps / 8 * share)
+
+
+def test_the_declared_network_is_the_reference() -> None:
+    lab = spec(gpus=1, gbps=2.5)
+    known = given_or_declared(lab, None, nodes=3, gpus=1)
+    assert known.topology == Topology(1, 2.5, gpus=1)
+    assert known.busbw == pytest.approx(0.29375)
+    assert (known.nodes, known.fabric) == (3, "ethernet")
+
+
+def test_what_was_given_wins() -> None:
+    lab = spec(gpus=1, gbps=2.5, fabric="roce")
+    hardware = given_or_declared(lab, Known(hardware="dgx-h100"), nodes=3, gpus=8)
+    assert (hardware.topology, hardware.busbw, hardware.fabric) == (None, 0.0, "roce")
+    assert given_or_declared(lab, Known(busbw=0.2), nodes=3, gpus=1).busbw == 0.2
+
+
+def test_the_network_says_nothing_about_one_node_nor_without_a_rate() -> None:
+    assert given_or_declared(spec(gbps=10), None, nodes=1, gpus=2) == Known(nodes=1)
+    assert given_or_declared(spec(), None, nodes=3, gpus=0) == Known(nodes=3)
+    # gloo writes no NCCL log: nothing can be said about its transport
+    assert given_or_declared(spec(gbps=10), None, nodes=3, gpus=0).fabric == ""
+
+
+def test_history_of_a_cluster_that_never_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path))
+    assert bench_history("lab") == ()
+    folder = tmp_path / "clusters" / "lab"
+    folder.mkdir(parents=True)
+    good = '{"at": 1, "run": "job-1", "kind": "bench", "tables": []}'
+    (folder / "bench.jsonl").write_text(f'{good}\n{{"kind": "bench"}}\n{{"kind": "be')
+    assert [record["at"] for record in bench_history("lab")] == [1]
