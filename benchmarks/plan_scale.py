@@ -31,15 +31,21 @@ from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.models import Gpu as GpuSpec
 from corral.state.accounts import UserAccount
 from corral.state.base import Resource, Seen
+from corral.state.clock import Clock
 from corral.state.database import Database
 from corral.state.exports import Exports
 from corral.state.files import Directory, File
+from corral.state.firewall import Closed
 from corral.state.gone import Gone
+from corral.state.holds import Holds
+from corral.state.links import Link
+from corral.state.members import Leaving, NoController, Roster
 from corral.state.mount import FormerMounts
 from corral.state.naming import Hostname, HostsBlock
 from corral.state.packages import Packages
 from corral.state.pam import SshdAdopt
 from corral.state.person import FormerPeople, Person
+from corral.state.resumed import Resumed
 from corral.state.secret import Secret
 from corral.state.service import Service
 from corral.state.slurm_account import SlurmAccounts
@@ -95,6 +101,14 @@ ANSWERS: dict[type, Callable[[Any], str]] = {
     Exports: lambda r: "- -",
     Gone: lambda r: "absent",
     SshdAdopt: lambda r: "absent",
+    Leaving: lambda r: "",
+    Roster: lambda r: "\n".join(m.line for m in r.members),
+    NoController: lambda r: "",
+    Link: lambda r: r.target,
+    Clock: lambda r: "good",
+    Closed: lambda r: "",
+    Holds: lambda r: "",
+    Resumed: lambda r: "",
     Packages: lambda r: "\n".join(f"installed {n}" for n in r.names),
 }
 """What the probe of a machine that holds the resource prints."""

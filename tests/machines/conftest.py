@@ -32,7 +32,9 @@ KEPT = os.environ.get("CORRAL_TEST_MACHINES", "")
 SLOW = bool(os.environ.get("CORRAL_TEST_SLOW"))
 COUNT = 3 if SLOW else 2
 FOLDER = Path(__file__).parent
+WHOLE = bool(os.environ.get("CORRAL_TEST_WHOLE"))  # set by ./test when it runs every suite
 WHY_SLOW = "takes minutes: CORRAL_TEST_SLOW=1 runs it"
+WHY_ALONE = "a quarter of an hour: run them with ./test machines, or CORRAL_TEST_SLOW=1 ./test"
 
 
 def lab_file(name: str, addresses: list[str]) -> str:
@@ -134,6 +136,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.machines)
         if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
+        elif WHOLE and not SLOW:
+            item.add_marker(pytest.mark.skip(reason=WHY_ALONE))
         elif item.get_closest_marker("slow") and not SLOW:
             item.add_marker(pytest.mark.skip(reason=WHY_SLOW))
     order = {"test_lab": 0, "test_giving_back": 2}

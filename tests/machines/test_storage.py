@@ -255,7 +255,7 @@ def test_an_export_taken_back_by_hand_is_seen(farm: Farm, mounted: ClusterSpec) 
     farm.on(SERVER, f"exportfs -u {client}:/srv/corral")
     assert summaries(farm.apply(mounted)) == {
         SERVER: ["serve /srv/corral again to 1 machines"],
-        CLIENT: ["mount /shared again: stale"],
+        CLIENT: ["mount /shared again: refused"],
     }
     # It answered again by then, so whoever works in it was left alone.
     farm.on(CLIENT, "ls /proc/$(cat /run/held)/cwd/home/. && kill $(cat /run/held)")

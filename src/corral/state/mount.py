@@ -108,8 +108,8 @@ class Mount:
             "then a=auto; fi; "
             "l=$(awk -v p=\"$p\" '$1 !~ /^#/ && $2 == p' {fstab} | base64 -w0); "
             'r=$(timeout -s KILL 20 stat -f -c %T "$p" 2>&1); s=$?; '
-            'w=ok; case "$s $r" in 0*) ;; 137*) w=hung ;; *[Ss]tale*) w=stale ;; *) w=error ;; '
-            "esac; "
+            'w=ok; case "$s $r" in 0*) ;; 137*) w=hung ;; *[Ss]tale*) w=stale ;; '
+            '*"Permission denied"*) w=refused ;; *) w=error ;; esac; '
             'm=$(awk -v p="$p" \'$2 == p && $3 != "autofs" {{ m = $1 }} END {{ print m }}\' '
             "/proc/mounts); {same} h=empty; "
             'if [ -z "$m" ] && [ -d "$p" ] && [ -n "$(timeout -s KILL 20 ls -A "$p" '

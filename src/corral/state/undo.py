@@ -263,9 +263,10 @@ for u in $(cat $L/users 2>/dev/null); do
   r=; if [ $PURGE = yes ] && case $h in /home/*) true;; *) false;; esac; then r=-r; fi
   userdel $r "$u" >&2 && say did "removed user $u" || { say left "user $u"; : > $L/failed; }
 done
-for g in $(cat $L/groups 2>/dev/null); do
-  ! getent group "$g" >/dev/null || needed "$g" || groupdel "$g" >&2 ||
-    { say left "group $g"; : > $L/failed; }
+# The people's group (state.person) comes with the first of them.
+for g in $(cat $L/groups 2>/dev/null) corral-people; do
+  ! getent group "$g" >/dev/null || grep -qxF -e "$g" $B/groups || needed "$g" ||
+    groupdel "$g" >&2 || { say left "group $g"; : > $L/failed; }
 done
 for f in $B/logins/*; do
   [ -s "$f" ] || continue

@@ -81,12 +81,12 @@ def _size_ratio(rows: tuple[Row, ...], ratio: float) -> tuple[float, float]:
     due = sum(d for _, d in pairs)
     found = sum(alg for alg, _ in pairs) / due if due else 1.0
     unsure = len(pairs) * _HALF / due if due else 1.0
-    if abs(ratio - 1) > _CHUNKS + unsure or found <= 0:
+    blur = unsure + _CHUNKS if unsure > _CHUNKS else 0.0
+    if abs(ratio - 1) > _CHUNKS + unsure and ratio:
         return 1.0, 0.0
-    if found > 1 - _CHUNKS - unsure:
-        return 1.0, unsure + _CHUNKS if unsure > _CHUNKS else 0.0
-    ranks = max(2, round(1 / (1 - found)))
-    return (ranks - 1) / ranks, 0.0
+    if found > 1 - _CHUNKS - unsure or found <= 0:
+        return 1.0, blur
+    return found, unsure
 
 
 def _finite(timing: Timing) -> bool:
