@@ -114,11 +114,13 @@ def test_killed_at_each_change_in_turn(name: str) -> None:
         pytest.fail(f"no end after {KILLS} kills: {killed[-10:]}")
     resources = {line.partition(" ")[0] for line in killed}
     print(f"{len(killed)} kills at {len(resources)} kinds of change")
+    # Which ones it is among neighbours of one script depends on how far that came before it was
+    # killed; that all kinds of change were hit does not.
     assert "machine" in resources
-    assert {"secret:/etc/slurm/slurm.key", "service:mariadb", "service:slurmdbd"} <= resources
-    assert {"service:slurmctld", "service:slurmd"} <= resources
-    # Which of the files it is depends on how far a node's script came before it was killed.
-    assert any(name.startswith("file:/etc/slurm") for name in resources), sorted(resources)
+    assert len(resources) >= 12, sorted(resources)
+    kinds = {name.partition(":")[0] for name in resources}
+    assert {"secret", "service", "file", "database"} <= kinds, sorted(resources)
+    assert {"service:mariadb", "service:slurmdbd"} <= resources, sorted(resources)
     settled(name)
 
 
