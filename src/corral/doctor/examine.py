@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from corral.doctor.model import Diagnosis, Report, Source
+from corral.doctor.model import Diagnosis, Layer, Report, Source
 from corral.doctor.probes import PROBES, Scene, found
 from corral.doctor.reading import read, report
 from corral.slurm.states.nodes import NodeInfo
@@ -77,7 +77,12 @@ def _logs(scene: Scene, sick: set[str]) -> Iterator[Diagnosis]:
             ill = told.node in sick and unit in ("slurmd", "munge") and unit in told.units
             log = told.log(unit)
             if unit in told.down or ill or _OLD_FILES in log:
-                yield from read(log, source, told.node)
+                yield from _of_the_cluster(read(log, source, told.node))
+
+
+def _of_the_cluster(findings: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
+    """Without what a job met: slurmd logs that too, and it is no illness of the node."""
+    return (one for one in findings if one.failure.layer is not Layer.JOB)
 
 
 def _controllers_log(scene: Scene, puzzling: set[str]) -> Iterator[Diagnosis]:
@@ -88,7 +93,7 @@ def _controllers_log(scene: Scene, puzzling: set[str]) -> Iterator[Diagnosis]:
     """
     told = scene.lead
     if puzzling and told.error is None and "slurmctld" not in told.down:
-        yield from read(told.log("slurmctld"), Source.SLURMCTLD)
+        yield from _of_the_cluster(read(told.log("slurmctld"), Source.SLURMCTLD))
 
 
 def _machines(scene: Scene) -> Iterator[Diagnosis]:

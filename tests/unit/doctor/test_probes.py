@@ -255,6 +255,19 @@ def test_logs_of_the_sick_count_since_their_last_start() -> None:
     assert ids(examine(scene(worse)))[0] == "F01"
 
 
+def test_what_jobs_met_is_no_illness_and_hides_none() -> None:
+    """A slurmd that a plugin stops; in its log a job ran out of memory before."""
+    log = (
+        "task/cgroup: _memcg_initialize: job: alloc=100MB mem.limit=100MB\n"
+        "error: Detected 1 oom_kill event in StepId=7.0. "
+        "Some of the step tasks have been OOM Killed.\n"
+        "error: spank: /usr/lib/spank_old.so: Incompatible plugin version\n"
+        "error: slurmd initialization failed"
+    )
+    down = scene({N1: {"units": "slurmd failed", "logslurmd": log}})
+    assert ids(examine(down)) == ["F22"]
+
+
 def test_a_slurmd_that_could_not_read_its_new_files_is_ill() -> None:
     plugin = "slurmd: error: spank: /usr/lib/x.so: Incompatible plugin version"
     failed = (

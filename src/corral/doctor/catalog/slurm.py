@@ -102,9 +102,8 @@ FAILURES: Final = (
         symptoms=(
             r"spank: \S+: incompatible plugin version",
             r"failed to load plugin \S*\.so\. aborting",
-            r"plug-?in initialization failed",
+            r"(?:spank|srun: error): plug-?in initialization failed",
         ),
-        excludes=(r"munge encode failed", r"cgroup"),
     ),
     Failure(
         "F31",
