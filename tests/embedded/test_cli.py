@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.embedded.conftest import EXAMPLES, Live
+from tests.embedded.test_prove import NOT_HERE
 
 import corral
 from corral.hosts.quote import sh
@@ -46,9 +47,8 @@ def test_plan_status_and_prove(file: str) -> None:
     found = answer("status", file)
     assert sorted(n["node"] for n in found["nodes"]) == ["node0", "node1", "node2"]
     proof = answer("prove", file)
-    left_out = {"storage.mounts", "access.adopt"}  # examples/laptop.yaml has neither
     verdicts = {r["check"]: r["verdict"] for r in proof["results"]}
-    assert verdicts == {c: "skip" if c in left_out else "pass" for c in verdicts}
+    assert verdicts == {c: "skip" if c in NOT_HERE else "pass" for c in verdicts}
 
 
 def test_up_with_nothing_to_do_asks_nothing(file: str) -> None:
