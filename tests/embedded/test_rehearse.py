@@ -31,7 +31,10 @@ def lab() -> Iterator[ClusterSpec]:
 def test_the_lab_of_three_workstations(lab: ClusterSpec) -> None:
     assert asyncio.run(api.up(lab))
     proof = asyncio.run(api.prove(lab))
-    bad = [(r.check, r.summary) for r in proof.results if r.verdict is not Verdict.PASS]
+    # Skipped: what the file does not declare, and NFS, which is the provider's folder here.
+    bad = [
+        (r.check, r.summary) for r in proof.results if r.verdict not in (Verdict.PASS, Verdict.SKIP)
+    ]
     assert bad == []
     live = Live(lab, {})
     shown = live.run("node0", sh("sinfo -h -o '%N %G %P'")).stdout
