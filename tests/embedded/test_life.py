@@ -161,7 +161,7 @@ def small() -> Iterator[Callable[..., ClusterSpec]]:
 
 
 def test_munge_and_no_accounting_and_no_rest(small: Callable[..., ClusterSpec]) -> None:
-    spec = small("munge", slurm=Slurm(auth="munge", accounting=False, rest=False))
+    spec = small("bare-munge", slurm=Slurm(auth="munge", accounting=False, rest=False))
     assert asyncio.run(api.up(spec))
     live = Live(spec, {})
     shown = live.run("node0", sh("scontrol show config | grep -i ^AuthType; srun -N2 hostname"))

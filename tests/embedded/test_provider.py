@@ -74,6 +74,8 @@ def on(one: EmbeddedProvider, node: str, script: str, **values: str) -> Result:
         with tempfile.TemporaryDirectory(prefix="pv") as control:
             transport = OpenSSH(node, one.ssh_target(node), Path(control))
             try:
+                # A machine whose start was cut short may run without its sshd yet.
+                await transport.connect(within=30)
                 return await transport.run(sh(script, **values), timeout=60)  # type: ignore[arg-type]
             finally:
                 await transport.close()
