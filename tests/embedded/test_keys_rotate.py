@@ -59,7 +59,7 @@ def rotate(spec: ClusterSpec, kill_at: int) -> tuple[int, list[str]]:
 
 @pytest.fixture(scope="module")
 def with_munge(fresh_cluster: Callable[[ClusterSpec], Live]) -> Iterator[Live]:
-    yield fresh_cluster(named(f"munge-{os.getpid()}", slurm=Slurm(auth="munge")))
+    yield fresh_cluster(named(f"keys-munge-{os.getpid()}", slurm=Slurm(auth="munge")))
 
 
 @pytest.fixture(scope="module")
