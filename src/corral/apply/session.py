@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +16,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.facts import Facts
 from corral.hosts.fleet import Fleet
-from corral.hosts.openssh import OpenSSH
+from corral.hosts.openssh import OpenSSH, control_dir
 from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.traits import Traits
@@ -100,7 +98,7 @@ class Session:
             for name, machine in observed.machines.items():
                 if machine.running and name not in waiting:
                     target = provider.ssh_target(name)
-                    transports[name] = OpenSSH(name, target, control_dir=_control_dir())
+                    transports[name] = OpenSSH(name, target, control_dir=control_dir())
         self._actions = tuple(actions)
         order = [n.name for n in nodes_of(self.spec) if n.name in transports]
         self.fleet = Fleet({name: transports[name] for name in order}, cluster=self.spec.name)
@@ -216,7 +214,7 @@ class Session:
         for name, member in strays.items() if known else ():
             like = self._providers[known[0]].ssh_target(known[0])
             target = replace(like, address=member.address, port=member.port, user=member.user)
-            found[name] = OpenSSH(name, target, control_dir=_control_dir())
+            found[name] = OpenSSH(name, target, control_dir=control_dir())
         return Fleet(found, cluster=self.spec.name)
 
     @property
@@ -289,8 +287,3 @@ class Session:
             for provider in dict.fromkeys(self._providers.values())
             for left in await provider.leftovers()
         ]
-
-
-def _control_dir() -> Path:
-    runtime = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
-    return Path(runtime) / f"corral-ssh-{os.getuid()}"

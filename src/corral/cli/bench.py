@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -13,6 +11,7 @@ from corral import api
 from corral.cli.bench_run import HISTORY_EPILOG, RUN_EPILOG, bench_history, bench_run
 from corral.cli.benchview import transport_view, view
 from corral.cli.options import JSON, examples, verb_app
+from corral.cli.pasted import pasted
 from corral.cli.text import table
 from corral.cli.ui import Ui
 from corral.errors import Code, CorralError, Exit
@@ -54,8 +53,6 @@ FABRIC = Annotated[
     str,
     typer.Option(help=f"What NCCL should have used: {', '.join(NETWORKS)}.", show_default=False),
 ]
-LARGEST: Final = 1 << 30
-"""Bytes of a log that is read: the largest seen had some megabytes."""
 
 
 @app.callback(
@@ -112,7 +109,7 @@ def read(  # noqa: PLR0917 - typer makes options of arguments
         )
     topology = Topology(nics, gbps, intra, gpus) if nics else None
     known = api.Known(hardware, topology, reference, nodes, collective, algorithm, fabric)
-    found = api.read_benchmark(_text(file), known)
+    found = api.read_benchmark(pasted(file), known)
     ui.json(found.as_dict())
     for one, verdict in found.tables:
         ui.show(*view(one, verdict), Text())
@@ -141,15 +138,3 @@ def hardware_(as_json: JSON = False) -> int:
     ui.json({"hardware": [dict(zip(keys, row, strict=True)) for row in rows]})
     ui.show(table(("name", "hardware", "over", "of", "GB/s", "source"), rows, right="GB/s"))
     return Exit.GOOD
-
-
-def _text(file: str) -> str:
-    try:
-        if file == "-":
-            return sys.stdin.read(LARGEST)
-        with Path(file).open(encoding="utf-8", errors="replace") as stream:
-            return stream.read(LARGEST)
-    except OSError as error:
-        raise CorralError(
-            Code.NOT_FOUND, f"{file} cannot be read: {error.strerror}", hint="check the path"
-        ) from error

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +11,7 @@ from rich.text import Text
 from corral import api
 from corral.cli.approving import STATE, Approval
 from corral.cli.options import CLUSTER, JSON, TARGET, YES, examples, verb_app
+from corral.cli.pasted import pasted
 from corral.cli.text import clean, plural
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
@@ -23,8 +22,6 @@ from corral.errors import Code, CorralError, Exit
 from corral.spec.models import ClusterSpec
 
 app = verb_app()
-LARGEST = 1 << 28
-"""Bytes of a log that are read."""
 LOG = Annotated[
     str,
     typer.Option(
@@ -108,7 +105,7 @@ def doctor(
             hint="ask one thing at a time",
         )
     if log:
-        return _report(ui, api.doctor_log(_text(log)), what="log")
+        return _report(ui, api.doctor_log(pasted(log)), what="log")
     spec = cluster(ui, target, wanted)
     if drained:
         return _drained(ui, ui.quietly(lambda: api.explain_drained(spec, drained)))
@@ -181,18 +178,6 @@ def _fix(ui: Ui, spec: ClusterSpec, *, yes: bool) -> int:
     left = plural(len(done.after.findings), "finding")
     ui.show("all findings are mended" if done.after.healthy else f"{left} left")
     return Exit.GOOD if done.after.healthy else Exit.NOT_GOOD
-
-
-def _text(file: str) -> str:
-    try:
-        if file == "-":
-            return sys.stdin.read(LARGEST)
-        with Path(file).open(encoding="utf-8", errors="replace") as stream:
-            return stream.read(LARGEST)
-    except OSError as error:
-        raise CorralError(
-            Code.NOT_FOUND, f"{file} cannot be read: {error.strerror}", hint="check the path"
-        ) from error
 
 
 def _view(number: int, finding: Diagnosis) -> list[Text]:
