@@ -16,7 +16,8 @@ from corral.prove.access import login
 from corral.prove.context import as_user
 from corral.prove.model import Verdict
 from corral.spec import texts
-from corral.spec.models import Access, Account, ClusterSpec, Limits, Qos, User
+from corral.spec.models import ClusterSpec
+from corral.spec.people import Access, Account, Limits, Qos, User
 
 ALICE_HOME = "/shared/home/alice"
 PEOPLE = (

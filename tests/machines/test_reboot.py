@@ -23,7 +23,8 @@ from corral import api
 from corral.errors import CorralError
 from corral.events import Event, Kind
 from corral.hosts.quote import Script, sh
-from corral.spec.models import ClusterSpec, Software
+from corral.spec.models import ClusterSpec
+from corral.spec.software import Software
 from tests.embedded.conftest import Live
 from tests.machines.lab import Lab
 

@@ -32,8 +32,9 @@ from corral.prove.context import ProveContext
 from corral.prove.model import Judgement, Verdict
 from corral.roles import people, storage
 from corral.roles.site import Site
-from corral.spec.models import ClusterSpec, NodeGroup, Storage, User
+from corral.spec.models import ClusterSpec, NodeGroup, Storage
 from corral.spec.nodes import nodes_of
+from corral.spec.people import User
 from corral.state.base import Impact
 from corral.state.exports import FILE
 from tests.machines.lab import Lab, image, needs

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from corral.errors import Code, CorralError
 from corral.slurm import duration
-from corral.spec.models import AbsolutePath, GpuType, Model, Name, UserName
+from corral.spec.kinds import AbsolutePath, GpuType, Model, Name, UserName
 
 # What Corral takes from Slurm in each rank; a value of the user's own would split the job.
 RENDEZVOUS: Final = frozenset(

@@ -16,8 +16,8 @@ from corral.hosts.facts import Facts
 from corral.hosts.quote import sh
 from corral.roles.machine import real
 from corral.roles.site import Site
-from corral.spec.models import Nvidia
 from corral.spec.nodes import Node
+from corral.spec.software import Nvidia
 from corral.state.base import Gate, Impact, Resource, Roll, StageWanted, Wanted
 from corral.state.files import File
 from corral.state.holds import Holds

@@ -8,8 +8,9 @@ from typing import Final
 from corral.roles import slurm_packages
 from corral.roles.site import Site
 from corral.slurm.duration import max_time
-from corral.spec.models import Limits, Storage, User
+from corral.spec.models import Storage
 from corral.spec.nodes import guarded_of
+from corral.spec.people import Limits, User
 from corral.state.base import Resource, StageWanted, Wanted
 from corral.state.files import File
 from corral.state.gone import Gone

@@ -12,8 +12,9 @@ from corral.hosts.facts import Facts
 from corral.hosts.traits import Traits
 from corral.slurm.packages import DebSet
 from corral.slurm.version import Feature, SlurmVersion, has
-from corral.spec.models import ClusterSpec, User
+from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, controller_of, nodes_of, partitions_of, users_of
+from corral.spec.people import User
 
 
 @dataclass(frozen=True)

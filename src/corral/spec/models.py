@@ -1,49 +1,30 @@
-"""The cluster file as pydantic models: one source for schema, reference page and errors.
-
-Every field says what a change of it does to a live cluster (``impact``), by ``about``. Every string
-field has a pattern or an enumeration, so that nothing hostile gets past loading.
-"""
+"""The cluster file as pydantic models: one source for schema, reference page and errors."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from corral.spec import texts
-
-Name = Annotated[str, Field(pattern=texts.NAME.pattern)]
-HostList = Annotated[str, Field(pattern=texts.HOST_LIST.pattern)]
-HostName = Annotated[str, Field(pattern=texts.HOST_NAME.pattern)]
-Address = Annotated[str, Field(pattern=texts.ADDRESS.pattern)]
-AbsolutePath = Annotated[str, Field(pattern=texts.ABSOLUTE_PATH.pattern, max_length=1024)]
-ImageName = Annotated[str, Field(pattern=texts.IMAGE_NAME.pattern, max_length=255)]
-KeyPath = Annotated[str, Field(pattern=texts.KEY_PATH.pattern, max_length=1024)]
-Jump = Annotated[str, Field(pattern=texts.JUMP.pattern, max_length=1024)]
-UserName = Annotated[str, Field(pattern=texts.USER_NAME.pattern)]
-Feature = Annotated[str, Field(pattern=texts.FEATURE.pattern)]
-GpuType = Annotated[str, Field(pattern=texts.GPU_TYPE.pattern)]
-VersionRange = Annotated[str, Field(pattern=texts.VERSION_RANGE.pattern)]
-TimeLimit = Annotated[str, Field(pattern=texts.TIME_LIMIT.pattern)]
-Interface = Annotated[str, Field(pattern=texts.INTERFACE.pattern)]
-SshKey = Annotated[str, Field(pattern=texts.SSH_KEY.pattern, max_length=4096)]
-Driver = Annotated[str, Field(pattern=texts.DRIVER.pattern)]
-Cuda = Annotated[str, Field(pattern=texts.CUDA.pattern)]
-DebSource = Annotated[str, Field(pattern=texts.DEB_SOURCE.pattern, max_length=1024)]
-PackagePlace = Annotated[str, Field(pattern=texts.PACKAGE_PLACE.pattern, max_length=1024)]
-Sha256 = Annotated[str, Field(pattern=texts.SHA256.pattern)]
-ImpactWord = Literal["none", "reload", "restart", "drain", "reboot", "recreate", "refused"]
-
-
-def about(impact: ImpactWord, text: str, **more: Any) -> Any:
-    """A field with its meaning and what changing it does to a live cluster."""
-    return Field(description=text, json_schema_extra={"x-impact": impact}, **more)
-
-
-class Model(BaseModel):
-    """Base: unknown keys are errors, values do not change after loading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+from corral.spec.kinds import (
+    AbsolutePath,
+    Feature,
+    GpuType,
+    HostList,
+    HostName,
+    ImageName,
+    Interface,
+    Jump,
+    KeyPath,
+    Model,
+    Name,
+    PackagePlace,
+    Sha256,
+    TimeLimit,
+    UserName,
+    VersionRange,
+    about,
+)
+from corral.spec.people import Access, Account, Qos, User
+from corral.spec.software import Software
 
 
 class Gpu(Model):
@@ -208,161 +189,6 @@ class Storage(Model):
         "reload",
         "Root of a client is nobody there (kind nfs); false: root of every node is root there.",
         default=True,
-    )
-
-
-class Limits(Model):
-    """What may be used at once; what is left out has no limit."""
-
-    gpus: int | None = about("none", "GPUs.", default=None, ge=0, le=1000000)
-    cpus: int | None = about("none", "CPUs.", default=None, ge=0, le=10000000)
-    memory_gib: int | None = about("none", "Memory in GiB.", default=None, ge=0, le=10000000)
-    nodes: int | None = about("none", "Nodes.", default=None, ge=0, le=100000)
-    jobs: int | None = about("none", "Running jobs.", default=None, ge=0, le=10000000)
-    submitted: int | None = about(
-        "none", "Jobs in the queue, running and waiting.", default=None, ge=0, le=10000000
-    )
-
-
-class Account(Model):
-    """A Slurm account: people who share a share and a limit."""
-
-    name: Name = about("none", "Name of the account.")
-    parent: Name | None = about(
-        "none", "Account above it; left out: it stands at the top.", default=None
-    )
-    fair_share: int = about(
-        "none", "Its share against its siblings' (fair share).", default=1, ge=0, le=1000000
-    )
-    limits: Limits = about("none", "What all its users may use together.", default=Limits())
-    qos: tuple[Name, ...] = about(
-        "none",
-        "QOS its users may ask for, the first one is what they get unasked; left out: normal.",
-        default=(),
-    )
-
-
-class Qos(Model):
-    """A quality of service: priority and limits that a job can ask for."""
-
-    name: Name = about("none", "Name of the QOS; normal is the one Slurm has already.")
-    priority: int = about("none", "Added to a job's priority.", default=0, ge=0, le=1000000)
-    preempts: tuple[Name, ...] = about(
-        "none", "QOS whose jobs give way to its jobs; they are requeued.", default=()
-    )
-    max_time: TimeLimit = about("none", "Longest job.", default="infinite")
-    limits: Limits = about("none", "What all its jobs may use together.", default=Limits())
-    per_user: Limits = about("none", "What one user's jobs in it may use.", default=Limits())
-
-
-class User(Model):
-    """A person who runs jobs; gets the same uid and gid on every node."""
-
-    name: UserName = about("none", "Login name.")
-    uid: int = about(
-        "refused", "Numeric id of user and group, equal on all nodes.", ge=1000, le=60000
-    )
-    keys: tuple[SshKey, ...] = about(
-        "none", "Public keys that log in; others in authorized_keys are left alone.", default=()
-    )
-    home: AbsolutePath | None = about(
-        "none", "Home folder; left out: /home/NAME on each node.", default=None
-    )
-    shell: AbsolutePath = about("none", "Login shell.", default="/bin/bash")
-    admin: bool = about(
-        "none", "May use sudo without a password, and logs in to every node.", default=False
-    )
-    account: Name | None = about(
-        "none", "Slurm account; left out: the one called corral.", default=None
-    )
-    qos: Name | None = about(
-        "none", "QOS of jobs that name none; left out: the account's first.", default=None
-    )
-    fair_share: int = about(
-        "none", "Share against the account's other users'.", default=1, ge=0, le=1000000
-    )
-    limits: Limits = about("none", "What this user may use.", default=Limits())
-
-
-class Access(Model):
-    """Who may log in where."""
-
-    ssh: Literal["all", "jobs_only"] = about(
-        "none",
-        "jobs_only: users log in to a compute node only while a job of theirs runs there, and the "
-        "session belongs to that job; root, Corral's login user and admins are exempt.",
-        default="all",
-    )
-    login: HostList | None = about(
-        "none",
-        "Nodes where users may always log in; left out: the controller.",
-        default=None,
-    )
-
-
-class Nvidia(Model):
-    """The NVIDIA driver of the nodes with GPUs (provider ssh)."""
-
-    driver: Driver = about(
-        "reboot",
-        "Branch and flavour; auto takes the one that fits the GPUs; none leaves the driver alone. "
-        "-open is the open kernel module: Turing and newer, and the only one for Blackwell.",
-        default="auto",
-    )
-    cuda: Cuda = about(
-        "none",
-        "CUDA toolkit on the nodes with GPUs: a release from the vendor, or the distribution's own "
-        "one. Jobs that bring their CUDA (PyTorch's wheels, containers) need none.",
-        default="none",
-    )
-    source: Literal["distribution", "vendor"] = about(
-        "reboot",
-        "Where driver and toolkit come from; one source for both.",
-        default="distribution",
-    )
-    vendor_repo: DebSource | None = about(
-        "none",
-        "With source vendor: the vendor's package that sets up its repository (cuda-keyring), as "
-        "its installation guide names it for this system; https address, or path on the nodes.",
-        default=None,
-    )
-    vendor_sha256: Sha256 | None = about(
-        "none", "SHA-256 of that package; needed for an address.", default=None
-    )
-
-
-class Software(Model):
-    """What is installed beside Slurm, and how machines are changed and rebooted."""
-
-    nvidia: Nvidia | None = about(
-        "reboot", "NVIDIA driver; left out: the machines keep the one they have.", default=None
-    )
-    desktop: Literal["none", "gnome", "cinnamon"] = about(
-        "none",
-        "Desktop on the controller; it takes memory of that machine's GPU. none removes nothing.",
-        default="none",
-    )
-    hold: bool = about(
-        "none",
-        "Keep unattended upgrades, apt upgrade and needrestart away from Slurm and the driver.",
-        default=True,
-    )
-    sleep: bool = about(
-        "none", "Let machines suspend and hibernate; a node that sleeps is down.", default=False
-    )
-    reboot: Literal["never", "driver", "required"] = about(
-        "none",
-        "When apply reboots nodes, drained and one after the other: never, for another NVIDIA "
-        "driver, or also when their packages ask for it (/run/reboot-required).",
-        default="driver",
-    )
-    at_once: int = about("none", "Nodes that are drained and rebooted at once.", default=1, ge=1)
-    drain_minutes: int = about(
-        "none",
-        "Minutes a drained node may wait for its jobs; then it is given back and apply fails.",
-        default=60,
-        ge=0,
-        le=43200,
     )
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from ClusterShell.NodeSet import NodeSet  # pyright: ignore[reportMissingTypeStubs]
 
 from corral.spec.hostlist import expand
-from corral.spec.models import ClusterSpec, NodeGroup, Partition, User
+from corral.spec.models import ClusterSpec, NodeGroup, Partition
+from corral.spec.people import User
 
 __all__ = [
     "JOB_USER",

@@ -15,20 +15,9 @@ from corral.plan.make import resources_of
 from corral.roles.cluster import wanted
 from corral.roles.site import Site
 from corral.spec.load import load_or_raise
-from corral.spec.models import (
-    Access,
-    Account,
-    ClusterSpec,
-    Gpu,
-    Limits,
-    NodeGroup,
-    Partition,
-    Qos,
-    Slurm,
-    Storage,
-    User,
-)
+from corral.spec.models import ClusterSpec, Gpu, NodeGroup, Partition, Slurm, Storage
 from corral.spec.nodes import fold, nodes_of
+from corral.spec.people import Access, Account, Limits, Qos, User
 from corral.state.base import Resource, StageWanted
 from corral.state.files import File
 from corral.state.secret import Secret

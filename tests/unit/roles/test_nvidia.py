@@ -18,7 +18,8 @@ from corral.plan.model import Plan
 from corral.roles import nvidia
 from corral.roles.cluster import wanted
 from corral.roles.site import Site
-from corral.spec.models import ClusterSpec, Gpu, NodeGroup, Nvidia, Partition, Software
+from corral.spec.models import ClusterSpec, Gpu, NodeGroup, Partition
+from corral.spec.software import Nvidia, Software
 from corral.state.base import Impact, Resource, Seen
 from corral.state.files import File
 from corral.state.reboot import Reboot

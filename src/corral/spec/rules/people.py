@@ -13,7 +13,7 @@ from ClusterShell.NodeSet import (  # pyright: ignore[reportMissingTypeStubs]
 from corral.spec.explain import near
 from corral.spec.findings import Level
 from corral.spec.hostlist import expand
-from corral.spec.models import Limits
+from corral.spec.people import Limits
 from corral.spec.rules.sharing import SYSTEM_FOLDERS, SYSTEM_TREES
 from corral.spec.rules.view import Problem, Rule, View, repeated
 from corral.spec.tree import Path

@@ -1,0 +1,73 @@
+"""What is installed beside Slurm."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from corral.spec.kinds import Cuda, DebSource, Driver, Model, Sha256, about
+
+
+class Nvidia(Model):
+    """The NVIDIA driver of the nodes with GPUs (provider ssh)."""
+
+    driver: Driver = about(
+        "reboot",
+        "Branch and flavour; auto takes the one that fits the GPUs; none leaves the driver alone. "
+        "-open is the open kernel module: Turing and newer, and the only one for Blackwell.",
+        default="auto",
+    )
+    cuda: Cuda = about(
+        "none",
+        "CUDA toolkit on the nodes with GPUs: a release from the vendor, or the distribution's own "
+        "one. Jobs that bring their CUDA (PyTorch's wheels, containers) need none.",
+        default="none",
+    )
+    source: Literal["distribution", "vendor"] = about(
+        "reboot",
+        "Where driver and toolkit come from; one source for both.",
+        default="distribution",
+    )
+    vendor_repo: DebSource | None = about(
+        "none",
+        "With source vendor: the vendor's package that sets up its repository (cuda-keyring), as "
+        "its installation guide names it for this system; https address, or path on the nodes.",
+        default=None,
+    )
+    vendor_sha256: Sha256 | None = about(
+        "none", "SHA-256 of that package; needed for an address.", default=None
+    )
+
+
+class Software(Model):
+    """What is installed beside Slurm, and how machines are changed and rebooted."""
+
+    nvidia: Nvidia | None = about(
+        "reboot", "NVIDIA driver; left out: the machines keep the one they have.", default=None
+    )
+    desktop: Literal["none", "gnome", "cinnamon"] = about(
+        "none",
+        "Desktop on the controller; it takes memory of that machine's GPU. none removes nothing.",
+        default="none",
+    )
+    hold: bool = about(
+        "none",
+        "Keep unattended upgrades, apt upgrade and needrestart away from Slurm and the driver.",
+        default=True,
+    )
+    sleep: bool = about(
+        "none", "Let machines suspend and hibernate; a node that sleeps is down.", default=False
+    )
+    reboot: Literal["never", "driver", "required"] = about(
+        "none",
+        "When apply reboots nodes, drained and one after the other: never, for another NVIDIA "
+        "driver, or also when their packages ask for it (/run/reboot-required).",
+        default="driver",
+    )
+    at_once: int = about("none", "Nodes that are drained and rebooted at once.", default=1, ge=1)
+    drain_minutes: int = about(
+        "none",
+        "Minutes a drained node may wait for its jobs; then it is given back and apply fails.",
+        default=60,
+        ge=0,
+        le=43200,
+    )
