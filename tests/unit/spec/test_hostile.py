@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from corral.spec import fields, models, texts
+from corral.spec import fields, kinds, models, texts
 from corral.spec import load as loading
 from corral.spec.fields import Field
 
@@ -88,7 +88,7 @@ SAFE_OF = {
     "jump hosts": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_@.:,-]*"),
     "ssh key": re.compile(r"[A-Za-z0-9][A-Za-z0-9@.-]* [A-Za-z0-9+/=]+( [A-Za-z0-9@._+-]+)?"),
 }
-# Each text type of models and the kind it stands for.
+# Each text type of kinds and the kind it stands for.
 TYPES = {
     "Name": texts.NAME, "HostList": texts.HOST_LIST, "HostName": texts.HOST_NAME,
     "Address": texts.ADDRESS, "AbsolutePath": texts.ABSOLUTE_PATH, "ImageName": texts.IMAGE_NAME,
@@ -186,7 +186,7 @@ def test_a_good_text_with_something_in_it(field: Field, bad: str, at: int) -> No
 @settings(max_examples=50, deadline=None)
 def test_a_newline_at_the_end_is_refused(name: str, text: str) -> None:
     """Python's ``$`` stands before a last newline too; Rust's, which pydantic uses, does not."""
-    adapter = TypeAdapter[str](getattr(models, name))
+    adapter = TypeAdapter[str](getattr(kinds, name))
     good = TYPES[name].example
     assert adapter.validate_python(good) == good
     assert re.match(TYPES[name].pattern, good + "\n"), "the trap, as Python's re falls into it"
