@@ -24,6 +24,7 @@ from corral.spec.kinds import (
     about,
 )
 from corral.spec.people import Access, Account, Qos, User
+from corral.spec.services import Services
 from corral.spec.software import Software
 
 
@@ -220,4 +221,7 @@ class ClusterSpec(Model):
     access: Access = about("none", "Who may log in where.", default=Access())
     software: Software = about(
         "none", "What is installed beside Slurm; reboots.", default=Software()
+    )
+    services: Services = about(
+        "restart", "What runs beside Slurm: tracking of experiments.", default=Services()
     )

@@ -139,6 +139,13 @@ SHA256: Final = Kind(
     "the SHA-256 of a file, 64 lower-case hexadecimal digits",
     "0" * 64,
 )
+TRACKING_URI: Final = Kind(
+    "web address",
+    r"^https?://[A-Za-z0-9]([A-Za-z0-9.-]{0,253}[A-Za-z0-9])?(:[0-9]{1,5})?"
+    r"(/[A-Za-z0-9_~][A-Za-z0-9._~+-]*){0,32}/?$",
+    "an http or https address of a server; no user, password, query or ..",
+    "https://mlflow.example.org",
+)
 
 KEY_PATH: Final = Kind(
     "key file",
@@ -175,6 +182,7 @@ KINDS: Final = (
     PACKAGE_PLACE,
     SHA256,
     SSH_KEY,
+    TRACKING_URI,
 )
 
 

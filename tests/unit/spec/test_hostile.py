@@ -68,6 +68,7 @@ FULL = changed(
             {"name": "low"},
         ],
         "access": {"ssh": "all", "login": "node0"},
+        "services": {"mlflow": False, "mlflow_uri": texts.TRACKING_URI.example},
     },
 )
 TEXTS = [field for field in fields.walk() if field.type in ("text", "choice")]
@@ -97,7 +98,7 @@ TYPES = {
     "Interface": texts.INTERFACE, "Driver": texts.DRIVER, "Cuda": texts.CUDA,
     "DebSource": texts.DEB_SOURCE, "PackagePlace": texts.PACKAGE_PLACE,
     "Sha256": texts.SHA256, "SshKey": texts.SSH_KEY, "KeyPath": texts.KEY_PATH,
-    "Jump": texts.JUMP,
+    "Jump": texts.JUMP, "TrackingUri": texts.TRACKING_URI,
 }  # fmt: skip
 
 

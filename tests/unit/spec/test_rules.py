@@ -26,6 +26,12 @@ def NVIDIA(**fields: str) -> dict[str, Any]:  # noqa: N802  # reads as the other
 
 
 FIRES: list[Case] = [
+    (
+        "mlflow-twice",
+        LAB,
+        {"services": {"mlflow": True, "mlflow_uri": texts.TRACKING_URI.example}},
+        "services.mlflow_uri",
+    ),
     ("nodes-syntax", LAB, {"groups.0.nodes": "node[0-2"}, "groups[0].nodes"),
     ("nodes-syntax", LAB, {"groups.0.nodes": "node[2-0]"}, "groups[0].nodes"),
     ("nodes-syntax", LAB, {"groups.0.nodes": "node0,,node1"}, "groups[0].nodes"),

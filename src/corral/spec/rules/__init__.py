@@ -9,7 +9,7 @@ from typing import Final
 from corral.spec.fields import path_of
 from corral.spec.findings import Level
 from corral.spec.models import ClusterSpec
-from corral.spec.rules import drivers, machines, people, queues, sharing, software
+from corral.spec.rules import drivers, machines, people, queues, services, sharing, software
 from corral.spec.rules.view import Problem, Rule, View, view_of
 from corral.spec.tree import Path
 
@@ -22,6 +22,7 @@ RULES: Final = (
     *sharing.RULES,
     *people.RULES,
     *software.RULES,
+    *services.RULES,
 )
 
 

@@ -19,7 +19,7 @@ root daemon bin sys sync games man lp mail news uucp proxy www-data backup list 
 nogroup adm tty disk dialout fax voice cdrom floppy tape sudo audio dip operator src shadow utmp
 video sasl plugdev staff users input sgx kvm render crontab messagebus polkitd sshd ssh _ssh syslog
 uuidd tcpdump landscape slurm slurmrestd munge mysql _chrony chrony statd _rpc docker podman lxd
-netdev nvidia-persistenced prometheus tailscale
+netdev nvidia-persistenced prometheus tailscale corral-mlflow
 """
 SYSTEM_NAMES: Final = frozenset(_NAMES.split())
 # The system's own folders: mounting over one, or serving one to others, breaks or betrays it.
