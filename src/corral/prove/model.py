@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, cast
 
 from corral.errors import Code, CorralError
+from corral.prove.figures import Chart, chart_from
 
 Figure = str | int | float
 
@@ -30,12 +31,14 @@ class Evidence:
         command: what was run, as one could type it; never holds a secret.
         output: what it printed, as much as matters.
         figures: the numbers and names read from the output.
+        charts: what a report can draw of them.
     """
 
     node: str
     command: str
     output: str
     figures: Mapping[str, Figure] = field(default_factory=dict[str, Figure])
+    charts: tuple[Chart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,7 @@ def _result_dict(result: CheckResult) -> dict[str, object]:
                 "command": item.command,
                 "output": item.output,
                 "figures": dict(item.figures),
+                **({"charts": [c.as_dict() for c in item.charts]} if item.charts else {}),
             }
             for item in result.evidence
         ],
@@ -145,6 +149,7 @@ def _result_from(item: Mapping[str, Any]) -> CheckResult:
             str(one["command"]),
             str(one["output"]),
             cast("dict[str, Figure]", dict(one["figures"])),
+            tuple(chart_from(chart) for chart in one.get("charts", ())),
         )
         for one in item["evidence"]
     )
