@@ -47,7 +47,7 @@ KEPT_AS: Final[Mapping[str, str]] = MappingProxyType(
         # In slurmdbd, so in the database that is dropped; or in the ledger's own folder.
         **dict.fromkeys(("slurm-accounts", "backup", "members"), ""),
         # What they touch stands in their changes' ``keeps``, or undo knows it by name.
-        **dict.fromkeys(("ports", "exports", "sshd-adopt", "logins", "holds"), ""),
+        **dict.fromkeys(("ports", "exports", "parts", "sshd-adopt", "logins", "holds"), ""),
         **dict.fromkeys(("former-mounts", "former-people"), ""),
         # They leave nothing behind.
         **dict.fromkeys(("leaving", "no-controller", "resume", "reboot", "clock", "existing"), ""),

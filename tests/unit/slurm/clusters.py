@@ -99,6 +99,7 @@ CLUSTERS = {
         nodes(2, WORKSTATION, "10.0.0"), cgroup="v2", systemd=False, swap_limit=False
     ),
     "shares": replace(LAPTOP, limits=True, shares=True, preempt=True),
+    "prolog": replace(LAPTOP, prolog="/etc/slurm/prolog.sh", epilog="/etc/slurm/epilog.sh"),
     "no-gpu": cluster(nodes(4, PLAIN, "10.1.0"), cgroup="v2"),
     "mixed": cluster(
         _MIXED,
