@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from corral.api.imaging import remove_images as remove_images
     from corral.api.keys import forget_host_keys as forget_host_keys
     from corral.api.keys import install_keys as install_keys
+    from corral.api.measuring import bench_network as bench_network
     from corral.api.mending import Mended as Mended
     from corral.api.mending import explain_drained as explain_drained
     from corral.api.mending import explain_pending as explain_pending
@@ -101,6 +102,7 @@ _HOMES: Final = MappingProxyType(
         "files": ("lint", "load", "rehearsal", "schema", "starting_file"),
         "imaging": ("build_image", "images", "remove_images"),
         "keys": ("forget_host_keys", "install_keys"),
+        "measuring": ("bench_network",),
         "mending": ("Mended", "explain_drained", "explain_pending", "mend"),
         "nodes": ("Outcome", "drain", "execute", "resume", "ssh_argv"),
         "proving": ("prove",),

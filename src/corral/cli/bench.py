@@ -8,6 +8,7 @@ import typer
 from rich.text import Text
 
 from corral import api
+from corral.cli.bench_nodes import NETWORK_EPILOG, bench_network
 from corral.cli.bench_run import HISTORY_EPILOG, RUN_EPILOG, bench_history, bench_run
 from corral.cli.benchview import transport_view, view
 from corral.cli.options import JSON, examples, verb_app
@@ -58,15 +59,17 @@ FABRIC = Annotated[
 @app.callback(
     epilog=examples(
         "corral bench run lab",
+        "corral bench network lab",
         "corral bench read nccl.log --hardware dgx-h100",
         "corral bench hardware",
     )
 )
 def bench() -> None:
-    """Measure collectives, or read measurements."""
+    """Measure collectives, network, storage and GPUs, or read measurements."""
 
 
 app.command("run", epilog=RUN_EPILOG)(bench_run)
+app.command("network", epilog=NETWORK_EPILOG)(bench_network)
 app.command("history", epilog=HISTORY_EPILOG)(bench_history)
 
 

@@ -1,0 +1,202 @@
+"""Use cases: measure the network, shared folders and GPUs of a cluster through Slurm, and judge."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from corral.api import batch
+from corral.apply.journal import Journal, read_journal
+from corral.errors import Code, CorralError
+from corral.events import Emit, ignore
+from corral.hosts.state_dir import cluster_dir
+from corral.jobs.limits import partition_of
+from corral.jobs.model import JobHandle
+from corral.prove.measure.network import Due, judge_links, matrix_of, read_links
+from corral.prove.measure.remark import Measured, Remark
+from corral.spec.models import ClusterSpec, NodeGroup
+from corral.spec.nodes import expand
+
+HISTORY: Final = "bench.jsonl"
+PROGRAMS: Final = Path(batch.__file__).parents[1] / "prove" / "programs"
+ENOUGH: Final = 3
+"""Earlier measurements that make a reference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where to measure.
+
+    Attributes:
+        nodes: how many; 0: all of the partition.
+        partition: "" for the default one.
+        time: limit for the job, in Slurm's or Corral's grammar.
+    """
+
+    nodes: int = 0
+    partition: str = ""
+    time: str = "30m"
+
+
+OnSubmit = Callable[[JobHandle], None]
+OnText = Callable[[str], None]
+
+
+async def bench_network(
+    spec: ClusterSpec,
+    where: Where | None = None,
+    emit: Emit = ignore,
+    *,
+    seconds: float = 1.0,
+    streams: int = 4,
+    on_line: OnText = lambda _: None,
+    on_submit: OnSubmit = lambda _: None,
+) -> Measured:
+    """Measure each pair of nodes both ways: throughput, latency, MTU, and which interface it takes.
+
+    Disjoint pairs are measured at the same time; what is slow then is measured again by itself.
+
+    Args:
+        spec: the cluster; ``network.data`` says what is due.
+        where: which nodes; None: all of the default partition.
+        emit: told of the job's states.
+        seconds: of each direction of each pair.
+        streams: TCP connections at a time.
+        on_line: called with each line that the program prints.
+        on_submit: called once Slurm has the job.
+
+    Raises:
+        CorralError: USAGE, there is one node; COMMAND_FAILED, the job failed; PARSE_FAILED, it
+            gave no result; and what ``run`` raises.
+    """
+    at = where or Where()
+    due = _network_due(spec, at)
+    args = (
+        f"--interface={due.interface}",
+        f"--seconds={seconds}",
+        f"--streams={streams}",
+        f"--expect={due.rate}",
+    )
+    asked = _job(spec, at, "network", args)
+    if asked.nodes < 2:  # noqa: PLR2004
+        raise _usage("a network lies between two nodes: this is one")
+    ran = await measure(spec, asked, emit, on_line=on_line, on_submit=on_submit)
+    seen = read_links(ran.lines)
+    charts = (matrix_of(seen, due),) if seen.flows else ()
+    found = ran.measured("network", judge_links(seen, due), seen.as_dict())
+    return keep(spec, replace(found, charts=charts), asdict(due))
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A measurement's job that came to a good end."""
+
+    outcome: batch.JobOutcome
+    lines: tuple[str, ...]
+
+    def measured(
+        self, kind: str, remarks: tuple[Remark, ...], figures: Mapping[str, Any]
+    ) -> Measured:
+        """What was measured, with the job's number and nodes."""
+        return Measured(kind, remarks, figures, job=self.outcome.id, nodes=self.outcome.nodes)
+
+
+async def measure(
+    spec: ClusterSpec,
+    job: batch.JobSpec,
+    emit: Emit,
+    *,
+    on_line: OnText,
+    on_submit: OnSubmit,
+) -> Ran:
+    """Run a program that measures, to its good end.
+
+    Raises:
+        CorralError: COMMAND_FAILED, it ended otherwise; and what ``run`` raises.
+    """
+    lines: list[str] = []
+
+    def take(line: batch.RankLine) -> None:
+        lines.append(line.text)
+        on_line(line.text)
+
+    outcome = await batch.run(spec, job, emit, on_line=take, on_submit=on_submit)
+    if not outcome.good:
+        failed = outcome.failed
+        raise CorralError(
+            Code.COMMAND_FAILED,
+            f"the measurement's job {outcome.id} ended as {outcome.state.value}",
+            node=failed.node if failed else "",
+            tail=failed.tail if failed and failed.tail else "\n".join(lines[-20:]),
+            hint=f"corral logs {outcome.id} has all of it",
+        )
+    return Ran(outcome, tuple(lines))
+
+
+def keep(spec: ClusterSpec, found: Measured, due: Mapping[str, Any]) -> Measured:
+    """Write a measurement to the cluster's history, and give it back."""
+    journal = Journal(cluster_dir(spec.name) / HISTORY, f"job-{found.job}")
+    journal.write(found.kind, {"due": dict(due), **found.as_dict()})
+    return found
+
+
+def measured_before(name: str, kind: str) -> tuple[Mapping[str, Any], ...]:
+    """Earlier measurements of one kind, oldest first, as ``Measured.as_dict`` with ``at``."""
+    return tuple(
+        record
+        for record in read_journal(cluster_dir(name, create=False) / HISTORY)
+        if record.get("kind") == kind and isinstance(record.get("figures"), dict)
+    )
+
+
+def _network_due(spec: ClusterSpec, at: Where) -> Due:
+    data = spec.network.data
+    due = Due() if data is None else Due(data.interface or "", data.gbps or 0.0, data.fabric)
+    # The share of containers' one machine is nobody's rate: it is never a reference.
+    rented = any(group.provider != "embedded" for group in groups_at(spec, at))
+    return replace(due, usual=_usual(spec.name)) if rented and not due.gbps else due
+
+
+def _usual(name: str) -> float:
+    """Gb/s of a healthy link here: the median of earlier measurements that did not fail."""
+    medians: list[float] = []
+    for record in measured_before(name, "network"):
+        flows = [f for f in record["figures"].get("flows", []) if not f.get("alone")]
+        if record.get("good") and flows:
+            medians.append(statistics.median(float(f["gbps"]) for f in flows))
+    return statistics.median(medians) if len(medians) >= ENOUGH else 0.0
+
+
+def groups_at(spec: ClusterSpec, at: Where) -> list[NodeGroup]:
+    """The groups whose nodes a measurement takes.
+
+    Raises:
+        CorralError: USAGE, no such partition.
+    """
+    probe = batch.job_spec({"script": "x", "partition": at.partition or None})
+    partition = partition_of(probe, spec)
+    return [g for g in spec.groups if partition is None or g.name in partition.groups]
+
+
+def _job(
+    spec: ClusterSpec, at: Where, program: str, args: Sequence[str], **fields: Any
+) -> batch.JobSpec:
+    most = sum(len(expand(group.nodes)) for group in groups_at(spec, at))
+    return batch.job_spec(
+        {
+            "name": f"corral-{program}",
+            "script": str(PROGRAMS / f"{program}.py"),
+            "args": tuple(args),
+            "nodes": at.nodes or most,
+            "partition": at.partition or None,
+            "time": at.time,
+            **fields,
+        }
+    )
+
+
+def _usage(what: str, hint: str = "") -> CorralError:
+    return CorralError(Code.USAGE, what, hint=hint)

@@ -1,0 +1,114 @@
+"""``corral bench network``, ``storage``, ``gpu``: what nodes do, measured through Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import RenderableType
+from rich.text import Text
+
+from corral import api
+from corral.api.batch import JobHandle
+from corral.api.measuring import Where
+from corral.cli.benchview import STYLES
+from corral.cli.options import CLUSTER, JSON, TARGET, examples
+from corral.cli.text import clean, table
+from corral.cli.ui import InterruptedByUserError, Ui
+from corral.cli.which import cluster
+from corral.errors import Exit
+from corral.events import Emit
+from corral.prove.measure.remark import Measured
+
+NETWORK_EPILOG: Final = examples(
+    "corral bench network",
+    "corral bench network lab --seconds 5 --streams 8",
+    "corral bench network lab --json",
+)
+NODES = Annotated[int, typer.Option("--nodes", "-N", min=0, help="How many; 0: all.")]
+PARTITION = Annotated[
+    str, typer.Option("--partition", "-p", help="Left out: the default one.", show_default=False)
+]
+LIMIT = Annotated[str, typer.Option("--time", help="Time limit of the job.")]
+SECONDS = Annotated[
+    float, typer.Option(min=0.2, max=60, help="Seconds for each direction of each pair.")
+]
+STREAMS = Annotated[int, typer.Option(min=1, max=64, help="TCP connections at a time.")]
+
+
+def bench_network(  # noqa: PLR0917 - typer makes options of arguments
+    target: TARGET = "",
+    wanted: CLUSTER = "",
+    nodes: NODES = 0,
+    partition: PARTITION = "",
+    seconds: SECONDS = 1.0,
+    streams: STREAMS = 4,
+    time: LIMIT = "30m",
+    as_json: JSON = False,
+) -> int:
+    """Measure the network between each two nodes, and name what is wrong.
+
+    Throughput both ways, round trips, the largest packet that passes unfragmented, and whether the
+    data interface carries it. Disjoint pairs run at the same time; what is slow then is measured
+    again by itself. Compared with network.data of the cluster file. Exit status 1 when it fails.
+    """
+    ui = Ui(as_json=as_json)
+    spec = cluster(ui, target, wanted)
+    where = Where(nodes, partition, time)
+    return show(
+        ui,
+        lambda emit, submitted: api.bench_network(
+            spec, where, emit, seconds=seconds, streams=streams, on_submit=submitted
+        ),
+        _network,
+    )
+
+
+Work = Callable[[Emit, Callable[[JobHandle], None]], Coroutine[Any, Any, Measured]]
+
+
+def show(ui: Ui, work: Work, view: Callable[[Measured], list[RenderableType]]) -> int:
+    """Run a measurement, show its figures and what is said about them."""
+    jobs: list[JobHandle] = []
+    try:
+        found = ui.run(lambda emit: work(emit, jobs.append), lines_only=True)
+    except InterruptedByUserError as error:
+        if not jobs:
+            raise
+        raise InterruptedByUserError(
+            f"job {jobs[-1].id} goes on; `corral cancel {jobs[-1].id}` ends it",
+            again="corral jobs",
+        ) from error
+    ui.json(found.as_dict())
+    ui.show(*view(found), *remarks(found))
+    return Exit.GOOD if found.good else Exit.NOT_GOOD
+
+
+def remarks(found: Measured) -> list[Text]:
+    """What is said, one line each, with the number in the failure catalogue."""
+    return [
+        Text.assemble(
+            (remark.outcome.value, STYLES[remark.outcome]),
+            f": {clean(remark.text)}",
+            (f" ({remark.failure})" if remark.failure else "", "dim"),
+        )
+        for remark in found.remarks
+    ]
+
+
+def _network(found: Measured) -> list[RenderableType]:
+    flows = found.figures["flows"]
+    rows = [
+        (
+            clean(str(one["source"])),
+            clean(str(one["target"])),
+            f"{one['gbps']:.3g}" + (" alone" if one["alone"] else ""),
+            f"{one['rtt_us']:.0f}",
+            str(one["path_mtu"]),
+            str(one["retransmits"]),
+        )
+        for one in flows
+    ]
+    head = ("from", "to", "Gb/s", "rtt us", "MTU", "resent")
+    return [table(head, rows, right="Gb/s rtt us MTU resent"), Text()] if rows else []
