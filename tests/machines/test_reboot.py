@@ -1,9 +1,4 @@
-"""Reboots of real machines: jobs first, drained in turn, resumed by who drained.
-
-User-mode-linux does not reboot by itself here: it starts anew while its tap is still held
-("uml_tap: failed to select tap interface", seen). So these tests are skipped until the lab switches
-a machine on again that went down.
-"""
+"""Reboots of real machines: jobs first, drained in turn, resumed by who drained."""
 
 from __future__ import annotations
 
@@ -28,7 +23,6 @@ from corral.spec.software import Software
 from tests.embedded.conftest import Live
 from tests.machines.lab import Lab
 
-pytestmark = pytest.mark.skip(reason="the lab's machines do not come back from a reboot yet")
 REBOOTED = ("node1", "node2")
 
 

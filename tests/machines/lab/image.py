@@ -72,11 +72,27 @@ def cache() -> Path:
     return Path(given) if given else Path(platformdirs.user_cache_dir("corral-tests")) / "machines"
 
 
+def shim() -> Path | None:
+    """What linux.uml needs preloaded on this CPU, compiled on first use; None for nothing."""
+    if "amx_tile" not in Path("/proc/cpuinfo").read_text().split():
+        return None
+    source = Path(__file__).with_name("xstate.c")
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+    made = cache() / f"xstate-{digest}.so"
+    with _locked("shim"):
+        if not made.exists():
+            argv = ["gcc", "-O2", "-shared", "-fPIC", "-o", str(made), str(source)]
+            subprocess.run(argv, check=True)
+    return made
+
+
 def needs() -> str:
     """Why there can be no such machines here, "" when there can."""
     if os.geteuid() != 0:
         return "machines need root (taps, bridges, mmdebstrap)"
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if "amx_tile" in Path("/proc/cpuinfo").read_text().split() and not shutil.which("gcc"):
+        missing.append("gcc")
     if missing:
         return f"not installed: {', '.join(missing)} (linux.uml: package user-mode-linux)"
     if not Path("/dev/net/tun").exists():

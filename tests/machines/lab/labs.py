@@ -9,13 +9,14 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.machines.lab import image, network
+from tests.machines.lab import image, keeper, network
 from tests.machines.lab.network import Network
 
 MEMORY = "768M"
@@ -88,16 +89,21 @@ class Machine:
             return
         with self.console.open("ab") as console:
             process = subprocess.Popen(
-                self._argv(),
+                [sys.executable, "-I", keeper.__file__, str(self.console), *self._argv()],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
                 cwd=self.folder,
                 start_new_session=True,
-                env={"PATH": os.environ["PATH"], "HOME": str(self.folder), "TMPDIR": _ram()},
+                env=self._environment(),
             )
         record = f"{process.pid} {_started(process.pid)}"
         (self.folder / f"pid{self.index}").write_text(record)
+
+    def _environment(self) -> dict[str, str]:
+        shim = image.shim()
+        preload = {"LD_PRELOAD": str(shim)} if shim else {}
+        return {"PATH": os.environ["PATH"], "HOME": str(self.folder), "TMPDIR": _ram(), **preload}
 
     def _argv(self) -> list[str]:
         gateway, mtu = self.net.gateway, network.mtu()
@@ -114,6 +120,7 @@ class Machine:
             "console=tty0",
             f"uml_dir={self.folder}/uml",
             f"umid=m{self.index}",
+            "noreboot",
             "systemd.show_status=false",
             "quiet",
         ]
