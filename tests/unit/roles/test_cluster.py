@@ -14,6 +14,7 @@ from corral.hosts.traits import Traits
 from corral.plan.make import resources_of
 from corral.roles.cluster import wanted
 from corral.roles.site import Site
+from corral.slurm.conf.model import real_memory
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec, Gpu, NodeGroup, Partition, Slurm, Storage
 from corral.spec.nodes import fold, nodes_of
@@ -237,4 +238,4 @@ def test_memory_is_the_smaller_of_what_is_there_and_what_may_be_used() -> None:
         for r in resources
         if isinstance(r, File) and r.path == "/etc/slurm/slurm.conf"
     )
-    assert f"RealMemory={8000 * 97 // 100}" in text
+    assert f"RealMemory={real_memory(8000)}" in text

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from corral.errors import Code, CorralError
 from corral.slurm.conf.cluster import ClusterConf, PartitionConf, render
 from corral.slurm.conf.hostlist import expand_in_order, fold_in_order
+from corral.slurm.conf.model import real_memory
 from corral.slurm.conf.parse import parse
 from corral.slurm.version import SlurmVersion
 from tests.unit.slurm.clusters import CLUSTERS, LAPTOP, PLAIN, SLOTS, cluster, nodes
@@ -111,7 +112,14 @@ def test_default_memory_is_the_smallest_nodes_share() -> None:
     small = replace(small, memory_mib=64_000)
     text = render(cluster((big, small)))["slurm.conf"]
     (line,) = parse(text).lines("PartitionName")
-    assert line.get("defmempercpu") == str(64_000 * 97 // 100 // 64)
+    assert line.get("defmempercpu") == str(real_memory(64_000) // 64)
+
+
+def test_memory_that_moves_a_little_is_the_same_memory() -> None:
+    assert real_memory(15_900) == real_memory(15_880) == 15_360
+    assert real_memory(2_063_000) == real_memory(2_062_500) == 1_998_848
+    for reported in range(1, 5000):
+        assert 0.94 * reported - 16 <= real_memory(reported) <= 0.97 * reported
 
 
 def broken(**changes: object) -> ClusterConf:

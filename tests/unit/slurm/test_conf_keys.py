@@ -21,7 +21,7 @@ SLURM = render(LAPTOP)["slurm.conf"]
         ("SlurmdTimeout=120\n", "", "reload", ("SlurmdTimeout",)),
         ("AuthType=auth/slurm", "AuthType=auth/munge", "drain", ("AuthType",)),
         ("ClusterName=laptop", "ClusterName=other", "recreate", ("ClusterName",)),
-        ("RealMemory=7696", "RealMemory=7000", "restart", ("RealMemory",)),
+        ("RealMemory=7680", "RealMemory=7000", "restart", ("RealMemory",)),
         ("Feature=compute", "Feature=other", "reload", ("Feature",)),
         ("MaxTime=INFINITE", "MaxTime=60", "reload", ("MaxTime",)),
         ("NodeAddr=10.88.0.[10-12]", "NodeAddr=10.88.0.[10-11,13]", "restart", ("NodeAddr",)),

@@ -10,6 +10,18 @@ from corral.slurm.version import SlurmVersion
 # RealMemory is what jobs may use. A node that later reports less than configured becomes INVAL
 # (F07), and a kernel update alone can reserve some more MiB: leave 3 % (2 to 5 % is the practice).
 MEMORY_PERCENT: Final = 97
+LEAST_GRAIN: Final = 16
+
+
+def real_memory(reported: int) -> int:
+    """RealMemory in MiB for a node that reports so many: less the margin, in whole grains.
+
+    A grain is the power of two that is 1/128 to 1/256 of the memory (16 MiB at least): the same
+    machine reports some MiB more or less after a reboot (seen), and slurm.conf must stay as it is.
+    """
+    grain = max(LEAST_GRAIN, 1 << reported.bit_length() >> 8)
+    usable = reported * MEMORY_PERCENT // 100
+    return usable // grain * grain or usable
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +61,8 @@ class NodeConf:
 
     @property
     def real_memory(self) -> int:
-        """RealMemory in MiB: what is there, less the margin, rounded down."""
-        return self.memory_mib * MEMORY_PERCENT // 100
+        """RealMemory in MiB, as ``real_memory`` makes it of what is there."""
+        return real_memory(self.memory_mib)
 
     @property
     def gres(self) -> str:
@@ -100,6 +112,15 @@ class ClusterConf:
         limits: limits of accounts, users and QOS are held to.
         shares: accounts or users have shares, or QOS priorities.
         preempt: a QOS preempts another one.
+        prolog: script that slurmd runs before each job, "" for none.
+        epilog: script that it runs after each job, "" for none.
+        prolog_minutes: how long either may take.
+        health: program that slurmd runs on each node now and then, "" for none.
+        health_seconds: how often.
+        links: lan, or mesh: links with latency, relays and NAT between the nodes.
+        islands: (name, nodes) of parts within which a job of several nodes stays; empty: it may
+            use any nodes.
+        bridged: names of islands that one job may use together all the same.
     """
 
     name: str
@@ -117,3 +138,11 @@ class ClusterConf:
     limits: bool = False
     shares: bool = False
     preempt: bool = False
+    prolog: str = ""
+    epilog: str = ""
+    prolog_minutes: int = 5
+    health: str = ""
+    health_seconds: int = 300
+    links: Literal["lan", "mesh"] = "lan"
+    islands: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    bridged: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from corral.slurm.adopt.machine import Machine
 from corral.slurm.adopt.rule import E, Problem, Rule, W
 from corral.slurm.adopt.source import Edit, Kind
 from corral.slurm.adopt.view import Existing, Row, Setting, expanded
-from corral.slurm.conf.model import MEMORY_PERCENT
+from corral.slurm.conf.model import real_memory
 from corral.slurm.version import SlurmVersion, talks_to
 from corral.spec.findings import Level, shown
 
@@ -46,7 +46,7 @@ def real_memory_missing(existing: Existing) -> Iterator[Problem]:
         if row.get("RealMemory") or _no_hardware(row):
             continue
         memory = _least(_of(existing, row), "memory_mib")
-        value = str(memory * MEMORY_PERCENT // 100) if memory else ""
+        value = str(real_memory(memory)) if memory else ""
         hint = f"write RealMemory={value or 'MIB'}"
         hint += ", 97 % of what was reported" if value else ", 97 % of what slurmd -C reports"
         yield Problem(
@@ -71,7 +71,7 @@ def real_memory_high(existing: Existing) -> Iterator[Problem]:
         least = _least(_of(existing, row), "memory_mib")
         if not setting or configured is None or not least:
             continue
-        value = least * MEMORY_PERCENT // 100
+        value = real_memory(least)
         if configured > least:
             yield Problem(
                 setting.spot,
