@@ -64,6 +64,8 @@ if TYPE_CHECKING:
     from corral.api.measuring import bench_network as bench_network
     from corral.api.mending import Mended as Mended
     from corral.api.mending import explain_drained as explain_drained
+    from corral.api.health import ClusterHealth as ClusterHealth
+    from corral.api.health import node_health as node_health
     from corral.api.mending import explain_pending as explain_pending
     from corral.api.mending import mend as mend
     from corral.api.nodes import Outcome as Outcome
@@ -112,6 +114,7 @@ _HOMES: Final = MappingProxyType(
     }
 )
 _HOME_OF: Final = MappingProxyType({n: home for home, names in _HOMES.items() for n in names})
+        "health": ("ClusterHealth", "node_health"),
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from corral import api
 from corral.cli.approving import STATE, Approval
+from corral.cli.healthview import health_view
 from corral.cli.options import CLUSTER, JSON, TARGET, YES, examples, verb_app
 from corral.cli.pasted import pasted
 from corral.cli.text import clean, plural
@@ -57,6 +58,13 @@ PENDING = Annotated[
         show_default=False,
     ),
 ]
+HEALTH = Annotated[
+    bool,
+    typer.Option(
+        "--health",
+        help="Run the nodes' own health check now and show what it sees; it drains nobody.",
+    ),
+]
 FIX = Annotated[
     bool,
     typer.Option(
@@ -73,6 +81,7 @@ FIX = Annotated[
         "corral doctor --node node3",
         "corral doctor --why-drained node3",
         "corral doctor --why-pending 1234",
+        "corral doctor --health",
         "corral doctor --fix",
         "corral doctor --log slurmctld.log",
         "srun train.sh 2>&1 | corral doctor --log -",
@@ -86,6 +95,7 @@ def doctor(
     nodes: NODES = "",
     drained: DRAINED = "",
     pending: PENDING = 0,
+    health: HEALTH = False,
     fix: FIX = False,
     yes: YES = False,
     as_json: JSON = False,
@@ -97,12 +107,12 @@ def doctor(
     node takes no jobs, or when that job starts only if somebody does something.
     """
     ui = Ui(as_json=as_json)
-    modes = [bool(log), bool(nodes), bool(drained), bool(pending), fix]
+    modes = [bool(log), bool(nodes) and not health, bool(drained), bool(pending), fix, health]
     if sum(modes) > 1:
         raise CorralError(
             Code.USAGE,
-            "--log, --node, --why-drained, --why-pending and --fix do not go together",
-            hint="ask one thing at a time",
+            "--log, --node, --why-drained, --why-pending, --health and --fix do not go together",
+            hint="ask one thing at a time; only --health and --node do",
         )
     if log:
         return _report(ui, api.doctor_log(pasted(log)), what="log")
@@ -111,6 +121,8 @@ def doctor(
         return _drained(ui, ui.quietly(lambda: api.explain_drained(spec, drained)))
     if pending:
         return _pending(ui, ui.quietly(lambda: api.explain_pending(spec, pending)))
+    if health:
+        return _health(ui, ui.quietly(lambda: api.node_health(spec, nodes)))
     if fix:
         return _fix(ui, spec, yes=yes)
     return _report(ui, ui.quietly(lambda: api.doctor(spec, nodes)), what="node" if nodes else "")
@@ -121,6 +133,12 @@ def _report(ui: Ui, found: Report, what: str) -> int:
     for number, finding in enumerate(found.findings, 1):
         ui.show(*_view(number, finding), Text())
     ui.show(_summary(found, what=what or "cluster"))
+    return Exit.GOOD if found.healthy else Exit.NOT_GOOD
+
+
+def _health(ui: Ui, found: api.ClusterHealth) -> int:
+    ui.json(found.as_dict())
+    ui.show(*health_view(found))
     return Exit.GOOD if found.healthy else Exit.NOT_GOOD
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from corral.doctor.health import read_reason
 from corral.doctor.model import Diagnosis, Layer, Report, Source
 from corral.doctor.probes import PROBES, Scene, found
 from corral.doctor.reading import read, report
@@ -49,7 +50,7 @@ def _reasons(scene: Scene, known: Mapping[str, NodeInfo]) -> Iterator[Diagnosis]
         if info is None:
             continue
         if info.reason.lower() not in _SILENT:
-            yield from read(info.reason, Source.REASON, node)
+            yield from read_reason(info.reason, node)
         if "NOT_RESPONDING" in info.state.flags:
             yield found("F83", node, f"Slurm says {node} is {info.state}")
 

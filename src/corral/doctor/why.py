@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from corral.doctor.health import health_kind, health_words
 from corral.doctor.model import Diagnosis, Mend, Report, Source
 from corral.doctor.reading import read
 from corral.errors import Code, CorralError
@@ -109,6 +110,8 @@ def resumable(info: NodeInfo, causes: Sequence[Diagnosis]) -> bool:
     """
     if info.state.usable or not info.reason or {"INVALID_REG", "NOT_RESPONDING"} & info.state.flags:
         return False
+    if health_kind(info.reason):
+        return False
     said = read(info.reason, Source.REASON, info.name)
     ill = any(not c.nodes or info.name in c.nodes for c in causes)
     return (
@@ -139,6 +142,9 @@ def _meaning(info: NodeInfo, own: Sequence[Diagnosis]) -> tuple[str, str]:
             "it stands in the cluster file no longer: it leaves once its jobs have ended",
             "corral up FILE goes on with it",
         )
+    meaning, advice = health_words(reason)
+    if meaning:
+        return meaning, advice
     said = read(reason, Source.REASON, info.name)
     if said:
         failure = said[0].failure

@@ -7,6 +7,7 @@ from typing import Final
 from corral.prove import access, isolation, launch, mounts, ranks, rest, slots, smoke, storage
 from corral.prove.check import WHOLE, Check
 from corral.prove.context import ProveContext
+from corral.prove.health import HEALTH_CHECKS
 from corral.spec.nodes import guarded_of
 
 GROUPS: Final = (
@@ -18,6 +19,7 @@ GROUPS: Final = (
     "rest",
     "storage",
     "access",
+    "health",
 )
 SEVERAL: Final = 2
 
@@ -326,6 +328,7 @@ CHECKS: Final[tuple[Check, ...]] = (
         needs=("smoke.launch",),
         cores=WHOLE,
     ),
+    *HEALTH_CHECKS,
 )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
 from corral.hosts.traits import Traits
@@ -9,8 +11,11 @@ from corral.roles import people
 from corral.roles.site import Site
 from corral.slurm.conf.cluster import ClusterConf, NodeConf, PartitionConf
 from corral.slurm.duration import max_time
+from corral.spec.intervals import seconds_of
 from corral.spec.models import Gpu
 from corral.spec.nodes import Node, partitions_of
+
+HEALTH_PROGRAM: Final = "/usr/local/sbin/corral-health"
 
 
 def cluster_conf(site: Site) -> ClusterConf:
@@ -52,6 +57,14 @@ def cluster_conf(site: Site) -> ClusterConf:
         shares=people.shares_declared(site),
         preempt=any(qos.preempts for qos in spec.qos),
         swap_limit=all(site.facts[node.name].swap_limit for node in site.compute),
+        prolog=prolog.PROLOG if scripts else "",
+        epilog=prolog.EPILOG if scripts else "",
+        prolog_minutes=scripts.minutes if scripts else 0,
+        health=HEALTH_PROGRAM if seconds_of(spec.health.every) else "",
+        health_seconds=seconds_of(spec.health.every),
+        links="mesh" if mesh.mesh_of(spec) else "lan",
+        islands=mesh.islands(site),
+        bridged=mesh.bridged(site),
     )
 
 

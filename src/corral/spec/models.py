@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from corral.spec.gcp import Gcp
+from corral.spec.health import Health
 from corral.spec.kinds import (
     AbsolutePath,
     Feature,
@@ -225,3 +227,7 @@ class ClusterSpec(Model):
     services: Services = about(
         "restart", "What runs beside Slurm: tracking of experiments.", default=Services()
     )
+    gcp: Gcp | None = about(
+        "recreate", "A3 Mega machines on Google Cloud (provider gcp).", default=None
+    )
+    health: Health = about("reload", "What each node looks at by itself.", default=Health())

@@ -168,6 +168,63 @@ KINDS: Final = (
     ADDRESS,
     ABSOLUTE_PATH,
     IMAGE_NAME,
+INTERVAL: Final = Kind(
+    "interval",
+    r"^(off|[1-9][0-9]{0,2}[smhd])$",
+    "off, or a number with s, m, h or d for seconds, minutes, hours or days",
+    "5m",
+)
+
+OFFER_TYPE: Final = Kind(
+    "offer",
+    r"^[A-Za-z0-9]([A-Za-z0-9._:/@+ -]{0,126}[A-Za-z0-9])?$",
+    "a provider's own name of what it rents, as corral offers shows it",
+    "gpu_1x_h100_pcie",
+)
+REGION: Final = Kind(
+    "region",
+    r"^[A-Za-z0-9][A-Za-z0-9-]{0,38}[A-Za-z0-9]$",
+    "a provider's region or data center, as corral offers shows it",
+    "us-west-1",
+)
+DURATION: Final = Kind(
+    "duration",
+    r"^[0-9]{1,5}[smh]$",
+    "a number with s, m or h for seconds, minutes or hours",
+    "10m",
+)
+VOLUME: Final = Kind(
+    "volume",
+    r"^[A-Za-z0-9][A-Za-z0-9-]{0,59}$",
+    "the name or id of a file system of the account: letters, digits and '-'",
+    "datasets",
+)
+
+GCP_PROJECT: Final = Kind(
+    "Google project",
+    r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$",
+    "a project id: lower-case letters, digits and '-', from a letter, 6 to 30",
+    "my-project-123",
+)
+GCP_ZONE: Final = Kind(
+    "Google zone",
+    r"^[a-z]{2,20}-[a-z]{2,20}[0-9]{1,2}-[a-z]$",
+    "a zone such as us-central1-c",
+    "us-central1-c",
+)
+GCP_BUCKET: Final = Kind(
+    "bucket",
+    r"^[a-z0-9][a-z0-9_-]{1,61}[a-z0-9]$",
+    "name of a bucket without gs://: lower-case letters, digits, '-' and '_', 3 to 63",
+    "my-terraform-state",
+)
+GCP_RESERVATION: Final = Kind(
+    "reservation",
+    r"^(projects/[a-z][a-z0-9-]{4,28}[a-z0-9]/reservations/)?[a-z]([a-z0-9-]{0,61}[a-z0-9])?$",
+    "a reservation's name, or projects/PROJECT/reservations/NAME",
+    "a3mega-reservation",
+)
+
     USER_NAME,
     FEATURE,
     GPU_TYPE,
@@ -184,6 +241,7 @@ KINDS: Final = (
     SSH_KEY,
     TRACKING_URI,
 )
+    INTERVAL,
 
 
 def kind_of(pattern: str) -> Kind | None:

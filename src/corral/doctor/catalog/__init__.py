@@ -6,10 +6,20 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from corral.doctor.catalog import cloud, fabric, gpu, identity, machine, network, nodes, slurm
+from corral.doctor.catalog import (
+    cloud,
+    fabric,
+    gpu,
+    health,
+    identity,
+    machine,
+    network,
+    nodes,
+    slurm,
+)
 from corral.doctor.model import Failure
 
-_ROOMS: Final = (machine, network, identity, gpu, slurm, nodes, fabric, cloud)
+_ROOMS: Final = (machine, network, identity, gpu, slurm, nodes, fabric, cloud, health)
 CATALOG: Final[Mapping[str, Failure]] = MappingProxyType(
     {f.id: f for f in sorted((f for m in _ROOMS for f in m.FAILURES), key=lambda f: f.id)}
 )

@@ -147,7 +147,7 @@ FAILURES: Final = (
         "mend what the reason names; the check resumes the node itself when it is well",
         "slurm.conf(5), HealthCheckProgram",
         Layer.NODE,
-        symptoms=(r"\bnhc: ", r"corral-health: "),
+        symptoms=(r"\bnhc: ", r"^health\.[a-z]+: "),
         where=(Source.REASON,),
     ),
 )

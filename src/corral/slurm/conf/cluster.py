@@ -104,11 +104,8 @@ def _slurm(conf: ClusterConf) -> str:
         write.key("GresTypes", "gpu")
     write.key("MpiDefault", "none")
     write.key("PropagateResourceLimitsExcept", "MEMLOCK")
-    write.section("Network and time limits")
-    write.key("SrunPortRange", SRUN_PORTS)
-    write.key("MessageTimeout", "30")
-    write.key("SlurmdTimeout", "120")
-    write.key("ReturnToService", "2")
+    _programs(write, conf)
+    _links(write, conf)
     if conf.accounting_host:
         write.section("Accounting")
         write.key("AccountingStorageType", "accounting_storage/slurmdbd")
@@ -126,6 +123,37 @@ def _slurm(conf: ClusterConf) -> str:
 
 def _shares(write: Writer, conf: ClusterConf) -> None:
     """Limits, fair share and preemption, where accounts or QOS declare them."""
+def _links(write: Writer, conf: ClusterConf) -> None:
+    """What the links between the nodes ask for."""
+    mesh = conf.links == "mesh"
+    write.section("Network and time limits")
+    write.key("SrunPortRange", SRUN_PORTS)
+    write.key("MessageTimeout", "60" if mesh else "30")
+    write.key("SlurmdTimeout", "300" if mesh else "120")
+    if mesh:
+        write.key("TCPTimeout", "15")
+        write.key("BatchStartTimeout", "60")
+        write.key("TreeWidth", "65533")
+    if conf.islands:
+        write.key("TopologyPlugin", "topology/tree")
+    write.key("ReturnToService", "2")
+
+
+def _programs(write: Writer, conf: ClusterConf) -> None:
+    """What slurmd runs on each node beside jobs."""
+    if conf.prolog:
+        write.section("Before and after each job")
+        write.key("Prolog", conf.prolog)
+        write.key("Epilog", conf.epilog)
+        write.key("PrologEpilogTimeout", str(conf.prolog_minutes * 60))
+        write.key("SchedulerParameters", "nohold_on_prolog_fail")
+    if conf.health:
+        write.section("Node health")
+        write.key("HealthCheckProgram", conf.health)
+        write.key("HealthCheckInterval", str(conf.health_seconds))
+        write.key("HealthCheckNodeState", "ANY,CYCLE")
+
+
     if conf.limits:
         write.key("AccountingStorageEnforce", "associations,limits,qos")
     if conf.shares:

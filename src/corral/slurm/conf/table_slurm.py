@@ -290,6 +290,85 @@ SLURM: Final = (
         "A job that gives way starts again later; suspended ones would keep their GPU's memory.",
         "restart",
     ),
+    _key(
+        "Prolog",
+        "/etc/slurm/prolog.sh, with slurm.prolog",
+        "Runs the scripts of prolog.d on each node of a job; one that fails drains the node with "
+        "its name and output as the reason.",
+        "reload",
+        "F51",
+    ),
+    _key(
+        "Epilog",
+        "/etc/slurm/epilog.sh, with slurm.prolog",
+        "Runs the scripts of epilog.d after the job: what it left would hold the next one back.",
+        "reload",
+        "F51",
+    ),
+    _key(
+        "PrologEpilogTimeout",
+        "slurm.prolog.minutes, in seconds",
+        "By default a script that hangs holds its node for ever.",
+        "reload",
+        "F51",
+    ),
+    _key(
+        "SchedulerParameters",
+        "nohold_on_prolog_fail, with slurm.prolog",
+        "A job whose node failed its prolog starts on another one; by default it is held until "
+        "somebody releases it.",
+        "reload",
+        "F51",
+    ),
+    _key(
+        "HealthCheckProgram",
+        "/usr/local/sbin/corral-health, unless health.every is off",
+        "Each node looks at itself and is drained, with the check's id as the reason, before a job "
+        "meets what is broken.",
+        "reload",
+        "F87",
+    ),
+    _key(
+        "HealthCheckInterval",
+        "health.every, in seconds",
+        "0, the default, is never; slurmd ends a run after 60 s.",
+        "reload",
+    ),
+    _key(
+        "HealthCheckNodeState",
+        "ANY,CYCLE",
+        "Drained nodes too, or none would be taken back; one after the other over the interval, so "
+        "that they do not all ask the controller and the file servers at once.",
+        "reload",
+    ),
+    _key(
+        "TCPTimeout",
+        "15, over a mesh",
+        "A first packet may wait for a handshake and a relay; the default is 2 s.",
+        "reload",
+        "F33",
+    ),
+    _key(
+        "BatchStartTimeout",
+        "60, over a mesh",
+        "A batch job may begin late behind a slow link; the default is 10 s.",
+        "reload",
+        "F33",
+    ),
+    _key(
+        "TreeWidth",
+        "65533, over a mesh",
+        "The controller speaks to each node itself: a node that hands messages on would add its "
+        "own link's latency, and one that is reached by TCP only can hand on nothing.",
+        "reload",
+        "F33",
+    ),
+    _key(
+        "TopologyPlugin",
+        "topology/tree, with islands of network.mesh",
+        "Jobs of several nodes stay where the data network is: topology.conf says where.",
+        "restart",
+    ),
     _node(
         "NodeName",
         "names of nodes that are alike, folded",

@@ -9,7 +9,17 @@ from typing import Final
 from corral.spec.fields import path_of
 from corral.spec.findings import Level
 from corral.spec.models import ClusterSpec
-from corral.spec.rules import drivers, machines, people, queues, services, sharing, software
+from corral.spec.rules import (
+    drivers,
+    gcp,
+    health,
+    machines,
+    people,
+    queues,
+    services,
+    sharing,
+    software,
+)
 from corral.spec.rules.view import Problem, Rule, View, view_of
 from corral.spec.tree import Path
 
@@ -24,6 +34,7 @@ RULES: Final = (
     *software.RULES,
     *services.RULES,
 )
+    *health.RULES,
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,40 @@
+"""What the node health check and the scheduled proof wrote as a drain reason, understood. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from corral.doctor.catalog import CATALOG
+from corral.doctor.model import Diagnosis, Source
+from corral.doctor.reading import read
+from corral.roles.health_table import BY_ID, HealthKind
+
+_REASON: Final = re.compile(r"(health\.[a-z]+): (.*)", re.DOTALL)
+BACK: Final = "the node's health check undrains it by itself once all its checks are well"
+
+
+def health_kind(reason: str) -> HealthKind | None:
+    """The check that a reason begins with; None for any other reason."""
+    found = _REASON.match(reason)
+    return BY_ID.get(found[1]) if found else None
+
+
+def health_words(reason: str) -> tuple[str, str]:
+    """What such a reason means, and what to do; two empty texts for any other reason."""
+    kind = health_kind(reason)
+    if kind is None:
+        return "", ""
+    return (
+        f"{kind.title} ({kind.id}: looks at {kind.looks}; fails on {kind.fails})",
+        f"{kind.fix}; {BACK} (at once: run corral-health on the node)",
+    )
+
+
+def read_reason(reason: str, node: str) -> tuple[Diagnosis, ...]:
+    """The failures that a node's reason tells of: of the health check's own, the one it means."""
+    kind = health_kind(reason)
+    if kind is None:
+        return read(reason, Source.REASON, node)
+    found = read(reason, Source.KERNEL, node) if kind.id == "health.xid" else ()
+    return found or (Diagnosis(CATALOG[kind.failure], (node,), (reason,)),)

@@ -1,0 +1,61 @@
+"""Node health: the program that slurmd runs, and what it is told of its node. Pure."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from corral.roles.health_table import xid_words
+from corral.roles.site import Site
+from corral.roles.slurm_conf import HEALTH_PROGRAM, cluster_conf
+from corral.slurm.conf.cluster import SPOOL_DIR, NodeConf
+from corral.slurm.conf.hostlist import expand_in_order
+from corral.spec.intervals import seconds_of
+from corral.state.base import Resource, Wanted
+from corral.state.files import File
+from corral.state.gone import Gone
+
+PROGRAM: Final = HEALTH_PROGRAM
+CONF: Final = "/etc/corral/health.conf"
+
+
+def wanted(site: Site) -> tuple[Wanted, ...]:
+    """The program and its file on each compute node, before slurmd starts; or neither."""
+    names = tuple(node.name for node in site.compute)
+    if not seconds_of(site.spec.health.every):
+        return (Wanted(names, (Gone(PROGRAM), Gone(CONF))),)
+    nodes = cluster_conf(site).nodes
+    here: tuple[Resource, ...] = (File(PROGRAM, program(), mode="755"),)
+    told = [Wanted((node.name,), (File(CONF, settings(site, node)),)) for node in nodes]
+    return (Wanted(names, here), *told)
+
+
+@cache
+def program() -> str:
+    """The program's text, with the Xid table in it."""
+    text = resources.files("corral.roles").joinpath("programs/health.sh").read_text("utf-8")
+    return text.replace("@XIDS@", xid_words())
+
+
+def settings(site: Site, node: NodeConf) -> str:
+    """What is declared of one node, one ``key value`` a line."""
+    health, data = site.spec.health, site.spec.network.data
+    lines = [
+        "# Written by Corral from the cluster file; read by corral-health.",
+        f"node {node.name}",
+        f"spool {SPOOL_DIR}",
+        f"memory_mib {node.real_memory}",
+        f"gpus {node.gpu_count}",
+        *(f"file {file}" for file in _files(node)),
+        *(f"mount {storage.mount}" for storage in site.spec.storage),
+        *([f"fabric {data.fabric}"] if data else []),
+        f"drain {'yes' if health.drain else 'no'}",
+        f"at_most {health.at_most}",
+        *(f"skip {check}" for check in health.skip),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _files(node: NodeConf) -> tuple[str, ...]:
+    return tuple(expand_in_order(node.gpu_files)) if node.gpu_files else ()
