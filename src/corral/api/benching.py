@@ -116,6 +116,10 @@ async def run_bench(
             on_row(row)
 
     outcome = await batch.run(spec, job, emit, on_line=on_line, on_submit=on_submit)
+    if not isinstance(outcome, batch.JobOutcome):
+        raise TypeError("a benchmark is no array")
+    if not isinstance(outcome, batch.JobOutcome):
+        raise _usage("a benchmark is one job and no array", "")
     if not outcome.good:
         raise _failed(outcome, lines)
     if wanted.nccl_tests:
@@ -146,6 +150,8 @@ def bench_job(spec: ClusterSpec, wanted: Wanted) -> tuple[JobSpec, int]:
         raise _usage("a collective needs two ranks: this is one node with one GPU at most", "")
     fields: dict[str, Any] = {
         "name": "corral-bench",
+        "folder": "none",
+        "folder": "none",
         "nodes": nodes,
         "gpus_per_node": gpus,
         "partition": wanted.partition or None,

@@ -15,6 +15,7 @@ from corral.events import Emit, ignore
 from corral.hosts.state_dir import cluster_dir
 from corral.jobs.limits import partition_of
 from corral.jobs.model import JobHandle
+from corral.prove.measure.gpu import judge_gpus, peer_matrix, read_gpus
 from corral.prove.measure.network import Due, judge_links, matrix_of, read_links
 from corral.prove.measure.remark import Measured, Remark
 from corral.spec.models import ClusterSpec, NodeGroup
@@ -80,14 +81,59 @@ async def bench_network(
         f"--streams={streams}",
         f"--expect={due.rate}",
     )
-    asked = _job(spec, at, "network", args)
+    asked = job_of(spec, at, "network", args)
     if asked.nodes < 2:  # noqa: PLR2004
-        raise _usage("a network lies between two nodes: this is one")
+        raise usage("a network lies between two nodes: this is one")
     ran = await measure(spec, asked, emit, on_line=on_line, on_submit=on_submit)
     seen = read_links(ran.lines)
     charts = (matrix_of(seen, due),) if seen.flows else ()
     found = ran.measured("network", judge_links(seen, due), seen.as_dict())
     return keep(spec, replace(found, charts=charts), asdict(due))
+
+
+async def bench_gpu(
+    spec: ClusterSpec,
+    where: Where | None = None,
+    emit: Emit = ignore,
+    *,
+    seconds: float = 1.0,
+    on_line: OnText = lambda _: None,
+    on_submit: OnSubmit = lambda _: None,
+) -> Measured:
+    """Measure each GPU: matrices, memory, copies, clocks under load, errors.
+
+    Args:
+        spec: the cluster.
+        where: which nodes; None: all of the default partition that have GPUs.
+        emit: told of the job's states.
+        seconds: for each thing measured.
+        on_line: called with each line that the program prints.
+        on_submit: called once Slurm has the job.
+
+    Raises:
+        CorralError: USAGE, there is no GPU to measure; COMMAND_FAILED, the job failed;
+            PARSE_FAILED, it gave no result; and what ``run`` raises.
+    """
+    at = where or Where()
+    having = [g for g in groups_at(spec, at) if g.gpu is not None]
+    if not having:
+        raise usage("no node of this partition declares a GPU", "name one with --partition")
+    if all(group.provider == "embedded" for group in having):
+        raise usage(
+            "the GPUs of embedded nodes are device files: there is nothing to measure",
+            "measure on the machines themselves",
+        )
+    count = min(group.gpu.count for group in having if group.gpu is not None)
+    nodes = at.nodes or sum(len(expand(group.nodes)) for group in having)
+    args = ("--line", f"--seconds={seconds}")
+    fields = {"gpus_per_node": count, "ranks_per_node": 1}
+    asked = job_of(spec, replace(at, nodes=nodes), "gpu", args, **fields)
+    ran = await measure(spec, asked, emit, on_line=on_line, on_submit=on_submit)
+    seen = read_gpus(ran.lines)
+    figures = {"nodes": [asdict(node) for node in seen]}
+    found = ran.measured("gpu", judge_gpus(seen, count), figures)
+    charts = tuple(m for m in map(peer_matrix, seen) if m is not None)
+    return keep(spec, replace(found, charts=charts), {"gpus": count})
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +170,8 @@ async def measure(
         on_line(line.text)
 
     outcome = await batch.run(spec, job, emit, on_line=take, on_submit=on_submit)
+    if not isinstance(outcome, batch.JobOutcome):
+        raise usage("a measurement is one job and no array")
     if not outcome.good:
         failed = outcome.failed
         raise CorralError(
@@ -181,14 +229,20 @@ def groups_at(spec: ClusterSpec, at: Where) -> list[NodeGroup]:
     return [g for g in spec.groups if partition is None or g.name in partition.groups]
 
 
-def _job(
+def job_of(
     spec: ClusterSpec, at: Where, program: str, args: Sequence[str], **fields: Any
 ) -> batch.JobSpec:
+    """The job that runs one of the programs, one process per node.
+
+    Raises:
+        CorralError: USAGE.
+    """
     most = sum(len(expand(group.nodes)) for group in groups_at(spec, at))
     return batch.job_spec(
         {
             "name": f"corral-{program}",
             "script": str(PROGRAMS / f"{program}.py"),
+            "folder": "none",
             "args": tuple(args),
             "nodes": at.nodes or most,
             "partition": at.partition or None,
@@ -198,5 +252,6 @@ def _job(
     )
 
 
-def _usage(what: str, hint: str = "") -> CorralError:
+def usage(what: str, hint: str = "") -> CorralError:
+    """It cannot be measured so."""
     return CorralError(Code.USAGE, what, hint=hint)

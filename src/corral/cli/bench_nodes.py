@@ -12,6 +12,7 @@ from rich.text import Text
 from corral import api
 from corral.api.batch import JobHandle
 from corral.api.measuring import Where
+from corral.cli.bench_run import bytes_of
 from corral.cli.benchview import STYLES
 from corral.cli.options import CLUSTER, JSON, TARGET, examples
 from corral.cli.text import clean, table
@@ -26,6 +27,19 @@ NETWORK_EPILOG: Final = examples(
     "corral bench network lab --seconds 5 --streams 8",
     "corral bench network lab --json",
 )
+GPU_EPILOG: Final = examples("corral bench gpu", "corral bench gpu dgx --seconds 3 --json")
+STORAGE_EPILOG: Final = examples(
+    "corral bench storage", "corral bench storage lab --mount /data --size 4G"
+)
+MOUNT = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FOLDER", help="Left out: all declared ones.", show_default=False),
+]
+SIZE = Annotated[
+    str,
+    typer.Option(metavar="SIZE", help="Of each node's file; a quarter of what is free at most."),
+]
+FILES = Annotated[int, typer.Option(min=10, max=1_000_000, help="Small files of each node.")]
 NODES = Annotated[int, typer.Option("--nodes", "-N", min=0, help="How many; 0: all.")]
 PARTITION = Annotated[
     str, typer.Option("--partition", "-p", help="Left out: the default one.", show_default=False)
@@ -34,6 +48,7 @@ LIMIT = Annotated[str, typer.Option("--time", help="Time limit of the job.")]
 SECONDS = Annotated[
     float, typer.Option(min=0.2, max=60, help="Seconds for each direction of each pair.")
 ]
+EACH = Annotated[float, typer.Option(min=0.1, max=60, help="Seconds for each thing measured.")]
 STREAMS = Annotated[int, typer.Option(min=1, max=64, help="TCP connections at a time.")]
 
 
@@ -62,6 +77,86 @@ def bench_network(  # noqa: PLR0917 - typer makes options of arguments
             spec, where, emit, seconds=seconds, streams=streams, on_submit=submitted
         ),
         _network,
+    )
+
+
+def bench_storage(  # noqa: PLR0917 - typer makes options of arguments
+    target: TARGET = "",
+    wanted: CLUSTER = "",
+    mount: MOUNT = None,
+    size: SIZE = "256M",
+    files: FILES = 500,
+    nodes: NODES = 0,
+    partition: PARTITION = "",
+    time: LIMIT = "30m",
+    as_json: JSON = False,
+) -> int:
+    """Measure shared folders from each node, and from all at once.
+
+    Writing counts when fsync has come back; each file is read on a node that did not write it and
+    compared; small files are made, looked at and removed. A node that is slower than the others is
+    named. Exit status 1 when something is wrong.
+    """
+    ui = Ui(as_json=as_json)
+    bytes_ = bytes_of(size)
+    spec = cluster(ui, target, wanted)
+    where = Where(nodes, partition, time)
+    return show(
+        ui,
+        lambda emit, submitted: api.bench_storage(
+            spec,
+            where,
+            emit,
+            mounts=tuple(mount or ()),
+            size=bytes_,
+            files=files,
+            on_submit=submitted,
+        ),
+        _storage,
+    )
+
+
+def _storage(found: Measured) -> list[RenderableType]:
+    rows = [
+        (
+            clean(str(one["mount"])),
+            clean(str(one["node"])) + (" with all" if one["together"] > 1 else ""),
+            *(f"{one['rates'][rate]:.4g}" for rate in ("write", "read")),
+            clean(str(one["reader"])),
+            *(f"{one['rates'][rate]:.4g}" for rate in ("create", "stat", "remove")),
+        )
+        for one in found.figures["shares"]
+    ]
+    head = ("folder", "node", "write MB/s", "read MB/s", "by", "create/s", "stat/s", "remove/s")
+    right = "write MB/s read MB/s create/s stat/s remove/s"
+    return [table(head, rows, right=right), Text()]
+
+
+def bench_gpu(  # noqa: PLR0917 - typer makes options of arguments
+    target: TARGET = "",
+    wanted: CLUSTER = "",
+    nodes: NODES = 0,
+    partition: PARTITION = "",
+    seconds: EACH = 1.0,
+    time: LIMIT = "30m",
+    as_json: JSON = False,
+) -> int:
+    """Measure each GPU, and name what is wrong with it.
+
+    Products of matrices in bfloat16, float16, tf32 and float32, memory, copies from and to the host
+    and between GPUs, clocks and their limits under load, ECC, replaced rows, Xid errors. Compared
+    with the model's data sheet, and with the other GPUs of the same model. Exit status 1 when one
+    fails.
+    """
+    ui = Ui(as_json=as_json)
+    spec = cluster(ui, target, wanted)
+    where = Where(nodes, partition, time)
+    return show(
+        ui,
+        lambda emit, submitted: api.bench_gpu(
+            spec, where, emit, seconds=seconds, on_submit=submitted
+        ),
+        lambda _: [],
     )
 
 

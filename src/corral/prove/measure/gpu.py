@@ -1,0 +1,323 @@
+"""Is each GPU what its model should be? Reads ``prove/programs/gpu.py``. Pure.
+
+Two opinions on each rate: against the model's data sheet, which is coarse, for shapes, libraries
+and power differ; and against GPUs of the same model in the same measurement, which is sharp.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from corral.errors import Code, CorralError
+from corral.prove.fabric.verdict import Outcome
+from corral.prove.figures import Matrix
+from corral.prove.measure.gpumodels import GpuModel, model_of
+from corral.prove.measure.remark import Remark, graver_first, told
+
+SIBLINGS: Final = (0.95, 0.90)
+"""GPUs of one node differ by 5 % in good health (ml-engineering); 5 % is SuperBench's line."""
+OF_SEEN: Final = (0.75, 0.60)
+"""Of the best anybody saw, which was the best of many shapes."""
+OF_PEAK: Final = (0.55, 0.40)
+"""Of a data sheet's peak: what no healthy GPU of the last five generations falls below."""
+OF_MEMORY: Final = (0.80, 0.65)
+OF_LINK: Final = (0.65, 0.40)
+LANE: Final = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
+"""GB/s of one PCIe lane by generation."""
+_OVER: Final = 1.05
+_KINDS: Final = ("bfloat16", "float16", "tf32", "float32")
+
+# NVML, nvmlClocksEventReasons. SW power cap and sync boost are what a busy GPU shows.
+REASONS: Final = {
+    0x8: (Outcome.FAIL, "the hardware slows it down (heat, power or its cable)"),
+    0x20: (Outcome.WARN, "the driver slows it down for heat"),
+    0x40: (Outcome.FAIL, "the hardware slows it down for heat"),
+    0x80: (Outcome.FAIL, "the power supply brakes it"),
+}
+# NVIDIA, Xid errors: those after which the card or its link has to be looked at.
+GRAVE: Final = frozenset({48, 62, 64, 74, 79, 92, 95, 110, 119, 120, 136, 140, 143, 149, 154})
+FAILURE_OF_XID: Final = {
+    48: "F78",
+    63: "F78",
+    64: "F78",
+    74: "F79",
+    79: "F77",
+    94: "F78",
+    95: "F78",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What one node told: the program's own words, checked as they are read."""
+
+    name: str
+    reason: str
+    gpus: tuple[Mapping[str, Any], ...]
+    peers: tuple[Mapping[str, Any], ...]
+    xids: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Card:
+    """One GPU of one node, with its siblings' medians."""
+
+    about: str
+    gpu: Mapping[str, Any]
+    model: GpuModel | None
+    usual: Mapping[str, float]
+
+
+def read_gpus(lines: Sequence[str]) -> tuple[Node, ...]:
+    """Read what the program printed on each node.
+
+    Raises:
+        CorralError: PARSE_FAILED, it ended without a result, or told something else.
+    """
+    listed = told(lines, "gpus")
+    if not listed:
+        raise CorralError(
+            Code.PARSE_FAILED,
+            "the measurement of the GPUs ended without a result",
+            tail="\n".join(lines[-20:]),
+            hint="corral logs JOB shows what it printed; its nodes need python3 with PyTorch",
+        )
+    try:
+        return tuple(sorted((_node(one) for one in listed), key=lambda node: node.name))
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorralError(
+            Code.PARSE_FAILED, f"a node told something odd about its GPUs: {error!r}"
+        ) from error
+
+
+def _node(one: Mapping[str, Any]) -> Node:
+    for gpu in one["gpus"]:
+        for name in rates(gpu):
+            float(rates(gpu)[name])
+    xids = one.get("xids", {"found": []})
+    return Node(
+        str(one["node"]),
+        str(one["reason"]),
+        tuple(one["gpus"]),
+        tuple(one["peers"]),
+        tuple(xids["found"]),
+    )
+
+
+def rates(gpu: Mapping[str, Any]) -> dict[str, float]:
+    """All rates of one GPU: TFLOP/s by type, GB/s of memory and of the way to the host."""
+    found = {name: float(one["tflops"]) for name, one in gpu["matrix"].items()}
+    found["memory"] = float(gpu["memory"]["gb_s"])
+    for key in ("to_gb_s", "from_gb_s"):
+        if gpu["host"][key] is not None:
+            found[key] = float(gpu["host"][key])
+    return found
+
+
+def judge_gpus(nodes: Sequence[Node], wanted: int = 0) -> tuple[Remark, ...]:
+    """What is wrong with the GPUs, or that they are well.
+
+    Args:
+        nodes: as read.
+        wanted: GPUs that each node should have; 0: as many as it has.
+    """
+    found = [remark for node in nodes for remark in _counted(node, wanted)]
+    cards = _cards(nodes)
+    rules: tuple[Callable[[_Card], Iterator[Remark]], ...] = (
+        _wrong,
+        _errors,
+        _slowed,
+        _against_model,
+        _against_siblings,
+        _link,
+    )
+    found += [remark for card in cards for rule in rules for remark in rule(card)]
+    found += [remark for node in nodes for remark in _peers(node)]
+    found += [remark for node in nodes for remark in _xids(node)]
+    return graver_first([*found, *(r for c in cards for r in _well(c, found))])
+
+
+def peer_matrix(node: Node) -> Matrix | None:
+    """GB/s from each GPU of a node to each other; None where there is one."""
+    if not node.peers:
+        return None
+    names = tuple(str(gpu["index"]) for gpu in node.gpus)
+    rate = {(str(p["from"]), str(p["to"])): float(p["gb_s"]) for p in node.peers}
+    cells = tuple(tuple(rate.get((a, b)) for b in names) for a in names)
+    return Matrix(f"copies from GPU to GPU on {node.name}", names, names, cells, "GB/s")
+
+
+def _cards(nodes: Sequence[Node]) -> list[_Card]:
+    by_name: dict[str, list[dict[str, float]]] = {}
+    for node in nodes:
+        for gpu in node.gpus:
+            by_name.setdefault(str(gpu["name"]), []).append(rates(gpu))
+    found: list[_Card] = []
+    for node in nodes:
+        for gpu in node.gpus:
+            name = str(gpu["name"])
+            all_of = by_name[name]
+            usual = {
+                key: statistics.median(one[key] for one in all_of if key in one)
+                for key in rates(gpu)
+                if len(all_of) > 1
+            }
+            found.append(_Card(f"{node.name} GPU {gpu['index']}", gpu, model_of(name), usual))
+    return found
+
+
+def _counted(node: Node, wanted: int) -> Iterator[Remark]:
+    if node.reason:
+        yield Remark(Outcome.FAIL, node.name, f"{node.name}: {node.reason}", "F76")
+    elif len(node.gpus) < wanted:
+        text = f"{node.name} has {len(node.gpus)} GPUs that can be used, {wanted} are declared"
+        yield Remark(Outcome.FAIL, node.name, text, "F77")
+
+
+def _wrong(card: _Card) -> Iterator[Remark]:
+    for kind, one in card.gpu["matrix"].items():
+        if one["wrong"]:
+            yield Remark(
+                Outcome.FAIL,
+                card.about,
+                f"{card.about}: the same {kind} product came out otherwise in {one['wrong']} "
+                "places: it computes wrongly",
+                "F78",
+            )
+
+
+def _errors(card: _Card) -> Iterator[Remark]:
+    state = card.gpu["after"] or card.gpu["before"]
+    rows: Mapping[str, Any] = card.gpu["remapped"] or {}
+    for bad, outcome, text in (
+        (state.get("ecc_uncorrected"), Outcome.FAIL, "memory errors that could not be corrected"),
+        (rows.get("failure"), Outcome.FAIL, "a row of memory that could not be replaced"),
+        (rows.get("pending"), Outcome.WARN, "a row of memory waits for a reset to be replaced"),
+        (rows.get("uncorrectable"), Outcome.WARN, "rows of memory replaced after hard errors"),
+    ):
+        if bad and bad != "No":
+            yield Remark(outcome, card.about, f"{card.about}: {text} ({bad})", "F78")
+
+
+def _slowed(card: _Card) -> Iterator[Remark]:
+    reasons = card.gpu["load"]["reasons"]
+    for bit, (outcome, text) in REASONS.items():
+        if isinstance(reasons, int) and reasons & bit:
+            load = card.gpu["load"]
+            at = f"{load['sm_mhz']} MHz, {load['celsius']} C, {load['watts']} W"
+            yield Remark(outcome, card.about, f"{card.about}: {text}: {at}")
+    state = card.gpu["before"]
+    limit, default = state.get("watts_limit"), state.get("watts_default")
+    if limit and default and limit < default * 0.98:
+        text = f"{card.about}: its power limit is {limit:g} W, the model's {default:g} W"
+        yield Remark(Outcome.WARN, card.about, text)
+
+
+def _against_model(card: _Card) -> Iterator[Remark]:
+    if card.model is None:
+        return
+    for kind in _KINDS:
+        found = rates(card.gpu).get(kind)
+        peak = card.model.peak(kind)
+        if found is None or not peak:
+            continue
+        seen = card.model.seen.get(kind)
+        reference, rule = (seen, OF_SEEN) if seen else (peak, OF_PEAK)
+        words = f"seen on {card.model.title}" if seen else f"peak of {card.model.title}"
+        yield from _rated(card, f"{kind} product", found, "TFLOP/s", (reference, rule, words))
+        if found > peak * _OVER:
+            text = f"{card.about}: {found:.4g} TFLOP/s of {kind} is more than a {card.model.title}"
+            yield Remark(Outcome.WARN, card.about, f"{text} can do: it is another model")
+    words = f"peak of {card.model.title}"
+    memory = rates(card.gpu)["memory"]
+    yield from _rated(card, "memory", memory, "GB/s", (card.model.memory, OF_MEMORY, words))
+
+
+def _rated(
+    card: _Card,
+    what: str,
+    found: float,
+    unit: str,
+    against: tuple[float, tuple[float, float], str],
+) -> Iterator[Remark]:
+    reference, (warn, fail), words = against
+    share = found / reference
+    if share < warn:
+        yield Remark(
+            Outcome.FAIL if share < fail else Outcome.WARN,
+            card.about,
+            f"{card.about}: {what} {found:.4g} {unit}, {share:.0%} of {reference:g} ({words})",
+        )
+
+
+def _against_siblings(card: _Card) -> Iterator[Remark]:
+    for key, usual in card.usual.items():
+        found = rates(card.gpu)[key]
+        unit = "GB/s" if key == "memory" or key.endswith("gb_s") else "TFLOP/s"
+        # The way to the host hangs on which socket's memory it was: coarser.
+        rule = OF_LINK if key.endswith("gb_s") else SIBLINGS
+        yield from _rated(card, _NAMES.get(key, key), found, unit, (usual, rule, "its siblings"))
+
+
+_NAMES: Final = {"to_gb_s": "host to device", "from_gb_s": "device to host"}
+
+
+def _link(card: _Card) -> Iterator[Remark]:
+    state = card.gpu["before"]
+    load = card.gpu["load"]
+    width, most = load.get("pcie_width"), state.get("pcie_width_max")
+    # At rest a link goes down to save power; under load it shows what it is.
+    gen, newest = load.get("pcie_gen"), state.get("pcie_gen_max")
+    if width and most and width < most:
+        text = f"{card.about}: its PCIe link has {width:g} of {most} lanes"
+        yield Remark(Outcome.WARN, card.about, f"{text}: seat, riser or slot")
+    if gen and newest and gen < newest:
+        text = f"{card.about}: its PCIe link runs at generation {gen:g} of {newest}"
+        yield Remark(Outcome.WARN, card.about, f"{text}: riser, cable or BIOS")
+    due = LANE.get(int(gen or 0), 0.0) * (width or 0)
+    for key in ("to_gb_s", "from_gb_s"):
+        found = rates(card.gpu).get(key)
+        if due and found:
+            words = f"PCIe generation {gen:g} x{width:g}"
+            yield from _rated(card, _NAMES[key], found, "GB/s", (due, OF_LINK, words))
+
+
+def _peers(node: Node) -> Iterator[Remark]:
+    kinds = {str(gpu["name"]) for gpu in node.gpus}
+    known = [float(p["gb_s"]) for p in node.peers]
+    usual = statistics.median(known) if known else 0.0
+    for one in node.peers:
+        about = f"{node.name} GPU {one['from']} to {one['to']}"
+        if one["wrong"]:
+            text = f"{about}: {one['wrong']} bytes of a copy arrived wrong"
+            yield Remark(Outcome.FAIL, about, text, "F36")
+        rate = float(one["gb_s"])
+        if len(known) > 2 and len(kinds) == 1 and rate < usual * 0.5:  # noqa: PLR2004
+            text = f"{about}: {rate:.4g} GB/s, others {usual:.4g}: NVLink or switch"
+            yield Remark(Outcome.WARN, about, text, "F79")
+
+
+def _xids(node: Node) -> Iterator[Remark]:
+    counted: dict[tuple[str, int], int] = {}
+    for one in node.xids:
+        key = str(one["bus"]), int(one["xid"])
+        counted[key] = counted.get(key, 0) + 1
+    for (bus, xid), count in counted.items():
+        yield Remark(
+            Outcome.FAIL if xid in GRAVE else Outcome.WARN,
+            node.name,
+            f"{node.name} {bus}: Xid {xid}, {count} times since the machine started",
+            FAILURE_OF_XID.get(xid, "F80"),
+        )
+
+
+def _well(card: _Card, found: Sequence[Remark]) -> Iterator[Remark]:
+    one = rates(card.gpu)
+    words = ", ".join(f"{kind} {one[kind]:.4g}" for kind in _KINDS if kind in one)
+    text = f"{card.about} {card.gpu['name']}: {words} TFLOP/s, memory {one['memory']:.4g} GB/s"
+    bad = any(r.about == card.about and r.outcome in (Outcome.FAIL, Outcome.WARN) for r in found)
+    known = card.model is not None or bool(card.usual)
+    yield Remark(Outcome.PASS if known and not bad else Outcome.UNKNOWN, card.about, text)
