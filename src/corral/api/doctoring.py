@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from corral.api.nodes import chosen
+from corral.apply.guess import guessed
 from corral.apply.session import Session
 from corral.doctor.examine import examine
 from corral.doctor.look import Ask, Told, ports_script, script, sections
@@ -19,6 +20,7 @@ from corral.doctor.why import of_nodes
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.transport import Result
+from corral.roles.mesh import addresses as mesh_addresses
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of
 
@@ -62,7 +64,7 @@ async def look(spec: ClusterSpec) -> Scene:
                 f"cluster {spec.name} is not up: none of its machines runs",
                 hint="bring it up with: corral up FILE",
             )
-        addresses = session.addresses()
+        addresses = mesh_addresses(spec, guessed(session.folder), session.addresses())
         asks = _asks(session, spec)
         told = await _told(session.fleet, asks)
         if not _scene(session, spec, addresses, told).well:

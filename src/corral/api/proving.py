@@ -19,6 +19,7 @@ from corral.prove.check import Check
 from corral.prove.context import ProveContext
 from corral.prove.model import Proof
 from corral.prove.runner import prove as run_checks
+from corral.roles.mesh import on_control
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, users_of
 
@@ -71,7 +72,7 @@ async def _facts(spec: ClusterSpec, fleet: Fleet) -> dict[str, Facts | None]:
     for node in nodes_of(spec):
         answer = answers.get(node.name)
         if isinstance(answer, Result) and answer.ok:
-            found[node.name] = parse_facts(node.name, answer.stdout)
+            found[node.name] = on_control(spec, parse_facts(node.name, answer.stdout))
         else:
             found[node.name] = None
     return found

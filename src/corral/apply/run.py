@@ -6,11 +6,11 @@ import asyncio
 import base64
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from corral.apply.observe import raise_all
 from corral.apply.roll import Rolling
 from corral.apply.script import Progress, gate_script, stage_script
+from corral.apply.wheelhouse import cached, fetch_wheels
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.fleet import Fleet
@@ -19,6 +19,7 @@ from corral.hosts.transport import check
 from corral.plan.model import Plan, Stage
 from corral.spec.nodes import fold
 from corral.state.base import HERE, NOTHING, Change, Gate, Roll, SecretRef
+from corral.state.mesh import MINT
 
 STAGE_TIMEOUT = 1800.0
 """Seconds a node may take for its share of one stage; installing packages is the longest."""
@@ -68,6 +69,7 @@ async def run_stages(plan: Plan, fleet: Fleet, emit: Emit) -> None:
             was done stays done and is journalled; planning again and applying goes on from there.
     """
     require_allowed(plan)
+    await fetch_wheels(plan, emit)
     for stage in plan.stages:
         await _run_stage(stage, fleet, emit)
 
@@ -143,7 +145,10 @@ async def _secrets(changes: Sequence[Change], fleet: Fleet) -> bytes:
     """The secrets the changes ask for, framed for the script's stdin; they go nowhere else."""
     parts: list[bytes] = []
     for ref in (ref for change in changes for ref in change.secrets):
-        data = await (_own_file(ref) if ref.node == HERE else _secret(ref, fleet))
+        if ref.node == MINT and fleet.mint is not None:
+            data = await fleet.mint(ref.path)
+        else:
+            data = await (_own_file(ref) if ref.node == HERE else _secret(ref, fleet))
         parts.append(b"%d\n%b" % (len(data), data))
     return b"".join(parts)
 
@@ -157,7 +162,7 @@ async def _secret(ref: SecretRef, fleet: Fleet) -> bytes:
 
 async def _own_file(ref: SecretRef) -> bytes:
     try:
-        return await asyncio.to_thread(Path(ref.path).read_bytes)
+        return await asyncio.to_thread(cached(ref.path).read_bytes)
     except OSError as error:
         raise CorralError(
             Code.NOT_FOUND,

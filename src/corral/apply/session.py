@@ -9,6 +9,7 @@ from typing import Self
 
 from corral.apply.giving_back import give_back, require_all
 from corral.apply.guess import guessed, remember
+from corral.apply.mesh import minter, programs_of
 from corral.apply.observe import Sight, read_facts, see
 from corral.apply.package_index import read_missing
 from corral.apply.slurm_source import slurm_debs
@@ -25,6 +26,7 @@ from corral.plan.make import make_plan
 from corral.plan.model import OWED, MachineChange, Plan
 from corral.providers import providers_of
 from corral.providers.base import Action, MachineAction, Provider
+from corral.roles import mesh
 from corral.roles.cluster import wanted
 from corral.roles.site import Site
 from corral.slurm.packages import DebSet
@@ -101,7 +103,11 @@ class Session:
                     transports[name] = OpenSSH(name, target, control_dir=control_dir())
         self._actions = tuple(actions)
         order = [n.name for n in nodes_of(self.spec) if n.name in transports]
-        self.fleet = Fleet({name: transports[name] for name in order}, cluster=self.spec.name)
+        self.fleet = Fleet(
+            {name: transports[name] for name in order},
+            cluster=self.spec.name,
+            mint=minter(self.spec),
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -177,8 +183,9 @@ class Session:
 
     def _site(self, read: Mapping[str, Facts]) -> Site:
         facts = {n: read.get(n) or p.predict(n) for n, p in self._providers.items()}
-        addresses = {name: p.address(name) for name, p in self._providers.items()}
-        return Site(self.spec, facts, self.traits(), addresses, self._debs)
+        addresses = mesh.addresses(self.spec, facts, self.addresses())
+        traits = {n: mesh.contained(t, facts[n]) for n, t in self.traits().items()}
+        return Site(self.spec, facts, traits, addresses, self._debs, programs_of(self.spec))
 
     def _stages_of(self, read: Mapping[str, Facts]) -> tuple[StageWanted, ...]:
         return self._wanted(self._site(read))

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from corral.errors import Code, CorralError
 from corral.hosts import guards, readings
+from corral.hosts.mesh_facts import MeshFacts, mesh
 from corral.hosts.quote import Script
 
 FACTS: Final[Script] = readings.script()
@@ -65,6 +66,7 @@ class Facts:
     secure_boot: bool = False
     firewall: guards.Firewall = ""  # the one that is on
     cloud_init: bool = False
+    mesh: MeshFacts = field(default_factory=MeshFacts)
     swap_limit: bool = False  # memory.memsw.* (v1) or memory.swap.max (v2): the kernel limits swap
 
     def as_dict(self) -> dict[str, object]:
@@ -73,6 +75,7 @@ class Facts:
         fields["gpus"] = [asdict(gpu) for gpu in self.gpus]
         fields["nics"] = [asdict(nic) | {"addresses": list(nic.addresses)} for nic in self.nics]
         fields["plugins"] = sorted(self.plugins)
+        fields["mesh"] = asdict(self.mesh) | {"tags": list(self.mesh.tags)}
         return fields
 
     @classmethod
@@ -154,6 +157,7 @@ def _facts(node: str, parts: readings.Sections) -> Facts:
         secure_boot=guards.secure_boot(parts),
         firewall=guards.firewall(parts),
         cloud_init=guards.cloud_init(parts),
+        mesh=mesh(parts),
     )
 
 

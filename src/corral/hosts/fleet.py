@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script
 from corral.hosts.transport import Alone, OnLine, Result, Transport
 
 FAN_OUT = 64
+
+Mint = Callable[[str], Awaitable[bytes]]
+"""Makes a secret for one node at the moment it is asked for."""
 
 
 class Fleet:
@@ -19,12 +22,19 @@ class Fleet:
         transports: how each node is reached.
         fan_out: how many nodes are worked on at once.
         cluster: name of the cluster that changes on the machines are made for.
+        mint: makes the key with which a node joins the cluster's mesh.
     """
 
     def __init__(
-        self, transports: Mapping[str, Transport], *, fan_out: int = FAN_OUT, cluster: str = ""
+        self,
+        transports: Mapping[str, Transport],
+        *,
+        fan_out: int = FAN_OUT,
+        cluster: str = "",
+        mint: Mint | None = None,
     ) -> None:
         self.cluster = cluster
+        self.mint = mint
         self._transports = dict(transports)
         self._gate = asyncio.Semaphore(fan_out)
 

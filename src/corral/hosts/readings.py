@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from corral.hosts.guards import GUARD
+from corral.hosts.mesh_facts import MESH
 from corral.hosts.quote import Script, join, sh
 
 MARK: Final = "@@ "
@@ -128,6 +129,7 @@ def script(peer: str = "") -> Script:
         *((route,) if peer else ()),
         _GPU,
         GUARD,
+        MESH,
         _SLURM,
         sh("echo '@@ end'"),
     )

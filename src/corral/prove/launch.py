@@ -21,7 +21,7 @@ _TASK: Final = sh('echo "@ hello $SLURM_JOB_ID $SLURMD_NODENAME $(hostname)"; {p
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Nodes that one job can span: of one partition, all with or all without GPUs."""
+    """Nodes that one job can span: of one partition and island, all with or all without GPUs."""
 
     partition: str
     nodes: tuple[SlurmNode, ...]
@@ -70,9 +70,10 @@ def batches(nodes: tuple[SlurmNode, ...], *, by_gpu: bool = True) -> tuple[Batch
         left = [node for node in left if best not in node.partitions]
         kinds = (True, False) if by_gpu else (None,)
         for kind in kinds:
-            some = tuple(n for n in mine if kind is None or (n.gpus > 0) is kind)
-            if some:
-                found.append(Batch(best, some, kind is True))
+            some = [n for n in mine if kind is None or (n.gpus > 0) is kind]
+            for island in dict.fromkeys(n.island for n in some):
+                alike = tuple(n for n in some if n.island == island)
+                found.append(Batch(best, alike, kind is True))
     return tuple(found)
 
 

@@ -39,6 +39,7 @@ class SlurmNode:
     cpus_taken: int = 0
     threads: int = 1
     memory: int = 0
+    island: str = ""  # the part of a mesh that a job of several nodes does not leave
 
     @property
     def usable(self) -> bool:
@@ -160,8 +161,16 @@ def parse_nodes(text: str) -> dict[str, SlurmNode]:
             _number(pairs.get("CPUAlloc")),
             _number(pairs.get("ThreadsPerCore")),
             _number(pairs.get("RealMemory")),
+            _island(pairs.get("AvailableFeatures", "").split(",")),
         )
     return found
+
+
+def _island(features: list[str]) -> str:
+    """The island of a node, "" for none and for one that jobs may leave (``roles.mesh``)."""
+    if "islands-joined" in features:
+        return ""
+    return next((f for f in features if f.startswith("island-")), "")
 
 
 async def survey(ctx: ProveContext) -> Survey:

@@ -8,6 +8,8 @@ from corral.roles import (
     controller,
     logins,
     membership,
+    mesh,
+    mlflow,
     nvidia,
     people,
     slurm_packages,
@@ -27,8 +29,11 @@ def wanted(site: Site) -> tuple[StageWanted, ...]:
         CorralError: the machines cannot hold what the file declares.
     """
     slurm_packages.check(site)
+    if mesh.outside(site.spec, site.facts):
+        return mesh.stages(site)
     files = render(cluster_conf(site))
     return (
+        *mesh.stages(site),
         membership.stage(site),
         *base.stages(site),
         *storage.stages(site),
@@ -38,6 +43,7 @@ def wanted(site: Site) -> tuple[StageWanted, ...]:
         *controller.stages(site, files),
         *nvidia.running(site),
         *compute.stages(site, files),
+        *mlflow.stages(site),
         people.access_stage(site),
         StageWanted(
             "resume",

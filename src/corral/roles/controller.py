@@ -129,7 +129,8 @@ def _jwt(site: Site) -> tuple[Resource, ...]:
 
 
 def _slurm_files(site: Site, files: dict[str, str]) -> tuple[File, ...]:
-    return tuple(_conf(name, files[name]) for name in ("slurm.conf", "gres.conf", "cgroup.conf"))
+    names = ("slurm.conf", "gres.conf", "cgroup.conf", "topology.conf")
+    return tuple(_conf(name, files[name]) for name in names if name in files)
 
 
 def _accounting(site: Site, files: dict[str, str]) -> StageWanted:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
+from corral.hosts.mesh_programs import Program
 from corral.hosts.traits import Traits
 from corral.slurm.packages import DebSet
 from corral.slurm.version import Feature, SlurmVersion, has
@@ -27,6 +28,7 @@ class Site:
         traits: what the providers know beyond that, by node name.
         addresses: address of each node on the control network.
         debs: Slurm's packages where they do not come from the distribution.
+        programs: the mesh client's programs where they come from this machine.
     """
 
     spec: ClusterSpec
@@ -34,6 +36,7 @@ class Site:
     traits: Mapping[str, Traits]
     addresses: Mapping[str, str]
     debs: DebSet | None = None
+    programs: tuple[Program, ...] = ()
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:

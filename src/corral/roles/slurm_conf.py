@@ -7,7 +7,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
 from corral.hosts.traits import Traits
-from corral.roles import people
+from corral.roles import mesh, people, prolog
 from corral.roles.site import Site
 from corral.slurm.conf.cluster import ClusterConf, NodeConf, PartitionConf
 from corral.slurm.duration import max_time
@@ -33,6 +33,7 @@ def cluster_conf(site: Site) -> ClusterConf:
             node=site.controller,
             hint="boot the machine with systemd and cgroup v2",
         )
+    scripts = prolog.declared(site)
     return ClusterConf(
         name=spec.name,
         controller=site.controller,
@@ -56,7 +57,6 @@ def cluster_conf(site: Site) -> ClusterConf:
         limits=people.limits_declared(site),
         shares=people.shares_declared(site),
         preempt=any(qos.preempts for qos in spec.qos),
-        swap_limit=all(site.facts[node.name].swap_limit for node in site.compute),
         prolog=prolog.PROLOG if scripts else "",
         epilog=prolog.EPILOG if scripts else "",
         prolog_minutes=scripts.minutes if scripts else 0,
@@ -65,6 +65,7 @@ def cluster_conf(site: Site) -> ClusterConf:
         links="mesh" if mesh.mesh_of(spec) else "lan",
         islands=mesh.islands(site),
         bridged=mesh.bridged(site),
+        swap_limit=all(site.facts[node.name].swap_limit for node in site.compute),
     )
 
 
@@ -82,7 +83,7 @@ def _node(site: Site, node: Node) -> NodeConf:
         gpu_type=gpu.type if gpu else "",
         gpu_count=gpu.count if gpu else 0,
         gpu_files=_files(gpu, facts, traits) if gpu else "",
-        features=(node.group.name, *node.group.features),
+        features=(node.group.name, *node.group.features, *mesh.features(site, node.name)),
     )
 
 

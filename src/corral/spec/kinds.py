@@ -33,6 +33,7 @@ Cuda = Annotated[str, Field(pattern=texts.CUDA.pattern)]
 DebSource = Annotated[str, Field(pattern=texts.DEB_SOURCE.pattern, max_length=1024)]
 PackagePlace = Annotated[str, Field(pattern=texts.PACKAGE_PLACE.pattern, max_length=1024)]
 Sha256 = Annotated[str, Field(pattern=texts.SHA256.pattern)]
+ControlUrl = Annotated[str, Field(pattern=texts.CONTROL_URL.pattern)]
 TrackingUri = Annotated[str, Field(pattern=texts.TRACKING_URI.pattern, max_length=1024)]
 ImpactWord = Literal["none", "reload", "restart", "drain", "reboot", "recreate", "refused"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from corral.spec.cloud import Budget, Cloud
 from corral.spec.gcp import Gcp
 from corral.spec.health import Health
 from corral.spec.kinds import (
@@ -25,7 +26,9 @@ from corral.spec.kinds import (
     VersionRange,
     about,
 )
+from corral.spec.mesh import Mesh
 from corral.spec.people import Access, Account, Qos, User
+from corral.spec.prolog import Prolog
 from corral.spec.services import Services
 from corral.spec.software import Software
 
@@ -73,8 +76,10 @@ class NodeGroup(Model):
     """Nodes that are alike: same provider, same hardware."""
 
     name: Name = about("reload", "Name of the group; also a Slurm feature of its nodes.")
-    provider: Literal["embedded", "ssh"] = about(
-        "recreate", "Where the machines come from: embedded (containers here) or ssh (yours)."
+    provider: Literal["embedded", "ssh", "gcp", "lambda", "runpod", "paperspace"] = about(
+        "recreate",
+        "Where the machines come from: embedded (containers here), ssh (yours), gcp (A3 Mega by "
+        "Google's Cluster Toolkit), or rented: lambda, runpod, paperspace.",
     )
     nodes: HostList = about("restart", "Node names in Slurm's hostlist grammar, such as node[0-2].")
     addresses: HostList | None = about(
@@ -83,6 +88,12 @@ class NodeGroup(Model):
         default=None,
     )
     gpu: Gpu | None = about("restart", "GPUs of each node; left out: none.", default=None)
+    machine: Literal["a3-megagpu-8g"] | None = about(
+        "recreate", "Machine type (provider gcp).", default=None
+    )
+    cloud: Cloud | None = about(
+        "recreate", "What is rented (provider lambda, runpod or paperspace).", default=None
+    )
     features: tuple[Feature, ...] = about("reload", "More Slurm features.", default=())
     ssh: Ssh = about("none", "How to log in (provider ssh).", default=Ssh())
     image: ImageName = about(
@@ -133,6 +144,9 @@ class Slurm(Model):
     )
     accounting: bool = about("restart", "slurmdbd with MariaDB on the controller.", default=True)
     rest: bool = about("restart", "slurmrestd with JWT on the controller.", default=True)
+    prolog: Prolog | None = about(
+        "reload", "Scripts before and after each job; left out: none.", default=None
+    )
 
 
 class Partition(Model):
@@ -163,11 +177,13 @@ class DataNetwork(Model):
 class Network(Model):
     """Control network and data network."""
 
-    control: Literal["lan", "provider"] = about(
+    control: Literal["lan", "provider", "tailscale"] = about(
         "drain",
-        "lan: addresses as declared; provider: the provider's own network.",
+        "lan: addresses as declared; provider: the provider's own network; tailscale: nodes join "
+        "a tailnet, and Slurm uses their addresses in it.",
         default="provider",
     )
+    mesh: Mesh | None = about("drain", "The tailnet (control: tailscale).", default=None)
     data: DataNetwork | None = about("none", "Network between GPUs.", default=None)
     firewall: Literal["open", "leave"] = about(
         "none",
@@ -224,10 +240,13 @@ class ClusterSpec(Model):
     software: Software = about(
         "none", "What is installed beside Slurm; reboots.", default=Software()
     )
-    services: Services = about(
-        "restart", "What runs beside Slurm: tracking of experiments.", default=Services()
-    )
     gcp: Gcp | None = about(
         "recreate", "A3 Mega machines on Google Cloud (provider gcp).", default=None
     )
+    budget: Budget | None = about(
+        "none", "What rented machines may cost; nothing is launched past it.", default=None
+    )
     health: Health = about("reload", "What each node looks at by itself.", default=Health())
+    services: Services = about(
+        "restart", "What runs beside Slurm: tracking of experiments.", default=Services()
+    )

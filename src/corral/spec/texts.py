@@ -147,6 +147,13 @@ TRACKING_URI: Final = Kind(
     "https://mlflow.example.org",
 )
 
+CONTROL_URL: Final = Kind(
+    "control server",
+    r"^https?://[A-Za-z0-9]([A-Za-z0-9.-]{0,253}[A-Za-z0-9])?(:[0-9]{1,5})?$",
+    "http or https, a host and perhaps a port; no path, user or query",
+    "https://headscale.example.org",
+)
+
 KEY_PATH: Final = Kind(
     "key file",
     r"^~?(/\.?[A-Za-z0-9_][A-Za-z0-9._@+-]*){1,32}$",
@@ -161,13 +168,6 @@ JUMP: Final = Kind(
     "admin@gate:2222",
 )
 
-KINDS: Final = (
-    NAME,
-    HOST_LIST,
-    HOST_NAME,
-    ADDRESS,
-    ABSOLUTE_PATH,
-    IMAGE_NAME,
 INTERVAL: Final = Kind(
     "interval",
     r"^(off|[1-9][0-9]{0,2}[smhd])$",
@@ -225,12 +225,28 @@ GCP_RESERVATION: Final = Kind(
     "a3mega-reservation",
 )
 
+KINDS: Final = (
+    NAME,
+    GCP_PROJECT,
+    GCP_ZONE,
+    GCP_BUCKET,
+    GCP_RESERVATION,
+    HOST_LIST,
+    HOST_NAME,
+    ADDRESS,
+    ABSOLUTE_PATH,
+    IMAGE_NAME,
     USER_NAME,
     FEATURE,
     GPU_TYPE,
     VERSION_RANGE,
     TIME_LIMIT,
+    INTERVAL,
     INTERFACE,
+    OFFER_TYPE,
+    REGION,
+    DURATION,
+    VOLUME,
     KEY_PATH,
     JUMP,
     DRIVER,
@@ -240,8 +256,8 @@ GCP_RESERVATION: Final = Kind(
     SHA256,
     SSH_KEY,
     TRACKING_URI,
+    CONTROL_URL,
 )
-    INTERVAL,
 
 
 def kind_of(pattern: str) -> Kind | None:

@@ -52,6 +52,8 @@ def render(conf: ClusterConf) -> dict[str, str]:
         "gres.conf": _gres(conf),
         "cgroup.conf": _cgroup(conf),
     }
+    if conf.islands:
+        files["topology.conf"] = _topology(conf)
     if conf.accounting_host:
         files["slurmdbd.conf"] = _slurmdbd(conf)
     return files
@@ -121,8 +123,6 @@ def _slurm(conf: ClusterConf) -> str:
     return write.text()
 
 
-def _shares(write: Writer, conf: ClusterConf) -> None:
-    """Limits, fair share and preemption, where accounts or QOS declare them."""
 def _links(write: Writer, conf: ClusterConf) -> None:
     """What the links between the nodes ask for."""
     mesh = conf.links == "mesh"
@@ -154,6 +154,8 @@ def _programs(write: Writer, conf: ClusterConf) -> None:
         write.key("HealthCheckNodeState", "ANY,CYCLE")
 
 
+def _shares(write: Writer, conf: ClusterConf) -> None:
+    """Limits, fair share and preemption, where accounts or QOS declare them."""
     if conf.limits:
         write.key("AccountingStorageEnforce", "associations,limits,qos")
     if conf.shares:
@@ -228,6 +230,16 @@ def _gres(conf: ClusterConf) -> str:
                 pairs.append(("Type", gpu_type))
             pairs.append(("File", files))
         write.line(pairs)
+    return write.text()
+
+
+def _topology(conf: ClusterConf) -> str:
+    """Switches that are not connected: a job's nodes hang on one of them (topology.conf(5))."""
+    write = Writer("topology.conf", conf.version)
+    for name, nodes in conf.islands:
+        write.line([("SwitchName", name), ("Nodes", fold_in_order(nodes))])
+    if conf.bridged:
+        write.line([("SwitchName", "mesh"), ("Switches", ",".join(conf.bridged))])
     return write.text()
 
 

@@ -13,6 +13,12 @@ def _gres(name: str, value: str, reason: str, source: str = "") -> Key:
     return Key("gres.conf", name, value, reason, source, "restart", line="NodeName")
 
 
+def _topology(name: str, value: str, reason: str) -> Key:
+    return Key(
+        "topology.conf", name, value, reason, "topology.conf(5)", "restart", line="SwitchName"
+    )
+
+
 def _cgroup(
     name: str,
     value: str,
@@ -31,6 +37,18 @@ def _dbd(name: str, value: str, reason: str, impact: ImpactWord = "restart") -> 
 
 
 OTHER: Final = (
+    _topology(
+        "SwitchName",
+        "an island of network.mesh",
+        "Jobs only span nodes on switches that are connected: so a job of several nodes stays on "
+        "one island.",
+    ),
+    _topology("Nodes", "the island's nodes", "Each node hangs on its island's switch."),
+    _topology(
+        "Switches",
+        "all islands that reach each other, with jobs: across-islands",
+        "One switch above them lets a job use several; Slurm still prefers one.",
+    ),
     _gres(
         "NodeName",
         "nodes whose GPUs are alike, folded",

@@ -1,0 +1,314 @@
+"""The control server of a tailnet: Tailscale's API v2 and headscale's REST API v1, one face.
+
+Read in Tailscale's API description and in headscale 0.29's swagger.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import time
+import urllib.parse
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from typing import Any, Final, Protocol, cast
+
+from corral.errors import Code, CorralError
+from corral.hosts.mesh_http import Http, secret
+
+TAILSCALE: Final = "api.tailscale.com"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One machine as the control server knows it.
+
+    Attributes:
+        id: what the API calls it.
+        hostname: the name the machine says it has.
+        address: its IPv4 address in the tailnet.
+        tags: its tags.
+        online: it is connected to the control server, None when the server does not say.
+        last_seen: RFC 3339, "" when not said.
+        expires: when its node key expires, "" for never.
+        expired: its node key has expired.
+    """
+
+    id: str
+    hostname: str
+    address: str
+    tags: tuple[str, ...]
+    online: bool | None
+    last_seen: str
+    expires: str
+    expired: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The access policy as the server keeps it, and the mark that a write must carry."""
+
+    text: str
+    etag: str = ""
+
+
+class Tailnet(Protocol):
+    """What Corral asks of a control server."""
+
+    async def mint(self, tag: str, node: str, minutes: int) -> str:
+        """Make a tagged key that one machine can join with, once, in the next minutes."""
+        ...
+
+    async def devices(self, tag: str) -> tuple[Device, ...]:
+        """Machines with the tag."""
+        ...
+
+    async def remove(self, device: Device) -> None:
+        """Take a machine out; one that is gone already is no error."""
+        ...
+
+    async def expire(self, device: Device) -> None:
+        """Let a machine's node key expire now."""
+        ...
+
+    async def policy(self) -> Policy | None:
+        """The access policy, None when the server has none: then all reach all."""
+        ...
+
+    async def set_policy(self, policy: Policy) -> None:
+        """Replace the access policy; refused when it has changed since it was read."""
+        ...
+
+
+def tailnet(url: str, environment: Mapping[str, str] | None = None) -> Tailnet:
+    """The control server at a base URL, with the key from the environment.
+
+    Args:
+        url: base URL.
+        environment: names and values; None: this process's.
+
+    Raises:
+        CorralError: NOT_FOUND, no key; what a key's file says.
+    """
+    given = os.environ if environment is None else environment
+    if urllib.parse.urlsplit(url).hostname == TAILSCALE:
+        return _Tailscale(url, _tailscale_secret(given))
+    return _Headscale(url, _needed(given, url, "HEADSCALE_API_KEY"))
+
+
+def has_key(url: str, environment: Mapping[str, str] | None = None) -> bool:
+    """True when the environment holds a key for the control server."""
+    try:
+        tailnet(url, environment)
+    except CorralError:
+        return False
+    return True
+
+
+def _needed(environment: Mapping[str, str], url: str, *names: str) -> str:
+    for name in names:
+        found = secret(environment, name)
+        if found:
+            return found
+    raise CorralError(
+        Code.NOT_FOUND,
+        f"there is no key for the control server {url}",
+        hint=f"set {' or '.join(names)}, or {names[0]}_FILE to a file with it (mode 0600)",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Secret:
+    """An API key, or an OAuth client with its secret; never shown."""
+
+    key: str = field(default="", repr=False)
+    client: str = ""
+    client_secret: str = field(default="", repr=False)
+
+
+def _tailscale_secret(given: Mapping[str, str]) -> _Secret:
+    client = secret(given, "TAILSCALE_OAUTH_CLIENT_ID")
+    if client:
+        found = secret(given, "TAILSCALE_OAUTH_CLIENT_SECRET")
+        if not found:
+            raise CorralError(
+                Code.NOT_FOUND,
+                "TAILSCALE_OAUTH_CLIENT_ID is set, its secret is not",
+                hint="set TAILSCALE_OAUTH_CLIENT_SECRET, or TAILSCALE_OAUTH_CLIENT_SECRET_FILE",
+            )
+        return _Secret(client=client, client_secret=found)
+    names = ("TAILSCALE_API_KEY", "TAILSCALE_OAUTH_CLIENT_ID")
+    return _Secret(key=_needed(given, f"https://{TAILSCALE}", *names))
+
+
+class _Tailscale:
+    """API v2 with an API key or an OAuth client; the tailnet is the credential's own."""
+
+    def __init__(self, base: str, given: _Secret) -> None:
+        self._http = Http(f"{base.rstrip('/')}/api/v2")
+        self._secret = given
+        self._token, self._until = "", 0.0
+
+    async def _headers(self) -> dict[str, str]:
+        if self._secret.key:
+            pair = base64.b64encode(f"{self._secret.key}:".encode()).decode()
+            return {"Authorization": f"Basic {pair}"}
+        if time.monotonic() >= self._until:
+            form = {
+                "grant_type": "client_credentials",
+                "client_id": self._secret.client,
+                "client_secret": self._secret.client_secret,
+            }
+            answer = await self._http.ask("POST", "/oauth/token", form=form)
+            self._token = str(answer.fields.get("access_token", ""))
+            self._until = time.monotonic() + float(answer.fields.get("expires_in", 3600)) - 60
+        return {"Authorization": f"Bearer {self._token}"}
+
+    async def mint(self, tag: str, node: str, minutes: int) -> str:
+        create = {"reusable": False, "ephemeral": False, "preauthorized": True, "tags": [tag]}
+        body = {
+            "capabilities": {"devices": {"create": create}},
+            "expirySeconds": minutes * 60,
+            "description": f"corral {node}"[:50],
+        }
+        path = "/tailnet/-/keys"
+        answer = await self._http.ask("POST", path, body=body, headers=await self._headers())
+        return _key(answer.fields.get("key"))
+
+    async def devices(self, tag: str) -> tuple[Device, ...]:
+        path = "/tailnet/-/devices?fields=all"
+        answer = await self._http.ask("GET", path, headers=await self._headers())
+        found = cast("list[dict[str, Any]]", answer.fields.get("devices") or [])
+        return tuple(_of_tailscale(d) for d in found if tag in (d.get("tags") or ()))
+
+    async def remove(self, device: Device) -> None:
+        await _gone(self._http, f"/device/{_id(device)}", await self._headers())
+
+    async def expire(self, device: Device) -> None:
+        path = f"/device/{_id(device)}/expire"
+        await self._http.ask("POST", path, headers=await self._headers())
+
+    async def policy(self) -> Policy | None:
+        headers = {**await self._headers(), "Accept": "application/hujson"}
+        answer = await self._http.ask("GET", "/tailnet/-/acl", headers=headers)
+        return Policy(answer.text, answer.etag)
+
+    async def set_policy(self, policy: Policy) -> None:
+        headers = {**await self._headers(), "If-Match": policy.etag}
+        body = json.loads(policy.text)
+        await self._http.ask("POST", "/tailnet/-/acl", body=body, headers=headers)
+
+
+class _Headscale:
+    """headscale's API v1 (0.28 and newer: keys may have tags and no user)."""
+
+    def __init__(self, base: str, key: str) -> None:
+        self._http = Http(f"{base.rstrip('/')}/api/v1")
+        self._headers = {"Authorization": f"Bearer {key}"}
+
+    async def mint(self, tag: str, node: str, minutes: int) -> str:
+        until = datetime.now(UTC) + timedelta(minutes=minutes)
+        body = {
+            "reusable": False,
+            "ephemeral": False,
+            "expiration": until.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "aclTags": [tag],
+        }
+        answer = await self._http.ask("POST", "/preauthkey", body=body, headers=self._headers)
+        made = cast("dict[str, Any]", answer.fields.get("preAuthKey") or {})
+        return _key(made.get("key"))
+
+    async def devices(self, tag: str) -> tuple[Device, ...]:
+        answer = await self._http.ask("GET", "/node", headers=self._headers)
+        found = cast("list[dict[str, Any]]", answer.fields.get("nodes") or [])
+        return tuple(_of_headscale(d) for d in found if tag in (d.get("tags") or ()))
+
+    async def remove(self, device: Device) -> None:
+        await _gone(self._http, f"/node/{_id(device)}", self._headers)
+
+    async def expire(self, device: Device) -> None:
+        await self._http.ask("POST", f"/node/{_id(device)}/expire", headers=self._headers)
+
+    async def policy(self) -> Policy | None:
+        try:
+            answer = await self._http.ask("GET", "/policy", headers=self._headers)
+        except CorralError as error:
+            # 0.29 says so with status 500.
+            if "acl policy not found" in error.message:
+                return None
+            raise
+        text = str(answer.fields.get("policy") or "")
+        return Policy(text) if text.strip() else None
+
+    async def set_policy(self, policy: Policy) -> None:
+        body = {"policy": policy.text}
+        await self._http.ask("PUT", "/policy", body=body, headers=self._headers)
+
+
+async def _gone(http: Http, path: str, headers: Mapping[str, str]) -> None:
+    try:
+        await http.ask("DELETE", path, headers=headers)
+    except CorralError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+
+
+def _id(device: Device) -> str:
+    return urllib.parse.quote(device.id, safe="")
+
+
+def _key(found: object) -> str:
+    if not isinstance(found, str) or not found.strip():
+        raise CorralError(
+            Code.PARSE_FAILED,
+            "the control server made a key and did not say it",
+            hint="is it Tailscale's API v2 or headscale 0.28 or newer?",
+        )
+    return found.strip()
+
+
+def _of_tailscale(fields: Mapping[str, Any]) -> Device:
+    never = bool(fields.get("keyExpiryDisabled"))
+    expires = "" if never else str(fields.get("expires") or "")
+    return Device(
+        id=str(fields.get("nodeId") or fields.get("id") or ""),
+        hostname=str(fields.get("hostname") or ""),
+        address=_ipv4(fields.get("addresses")),
+        tags=tuple(fields.get("tags") or ()),
+        online=fields.get("connectedToControl"),
+        last_seen=str(fields.get("lastSeen") or ""),
+        expires=expires,
+        expired=_past(expires),
+    )
+
+
+def _of_headscale(fields: Mapping[str, Any]) -> Device:
+    expires = str(fields.get("expiry") or "")
+    expires = "" if expires.startswith("0001-") else expires
+    return Device(
+        id=str(fields.get("id") or ""),
+        hostname=str(fields.get("name") or ""),
+        address=_ipv4(fields.get("ipAddresses")),
+        tags=tuple(fields.get("tags") or ()),
+        online=bool(fields.get("online")),
+        last_seen=str(fields.get("lastSeen") or ""),
+        expires=expires,
+        expired=_past(expires),
+    )
+
+
+def _ipv4(found: object) -> str:
+    addresses = cast("list[str]", found) if isinstance(found, list) else []
+    return next((str(a) for a in addresses if ":" not in str(a)), "")
+
+
+def _past(moment: str) -> bool:
+    if not moment:
+        return False
+    try:
+        return datetime.fromisoformat(moment) <= datetime.now(UTC)
+    except (ValueError, TypeError):
+        return False

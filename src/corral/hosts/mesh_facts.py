@@ -1,0 +1,133 @@
+"""What a machine can do for a mesh, and where it stands in one: read with the facts. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from corral.hosts.quote import sh
+
+NET_ADMIN: Final = 12
+"""CAP_NET_ADMIN's bit in CapEff (capability.h)."""
+JOINED: Final = "/var/lib/corral/mesh/joined"
+"""On a node: there since Corral brought the machine into the tailnet; so it may take it out."""
+
+# The lines of `tailscale status` that stay the same while nothing changes: the plan's digest is
+# made from them. Its JSON is indented by tabs or spaces, own fields come before those of Self.
+# unshare makes a process, so it is asked only of containers: a machine of its own always can.
+MESH: Final = sh(
+    """\
+echo '@@ container'
+if [ -e /run/.containerenv ] || [ -e /.dockerenv ] || [ -n "$RUNPOD_POD_ID" ]; then
+  echo yes
+  if unshare -Ur true 2>/dev/null; then echo userns; fi
+fi
+for f in /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes; do
+  if [ -r "$f" ]; then echo "limit $(cat "$f")"; break; fi
+done
+echo '@@ mesh'
+[ ! -c /dev/net/tun ] || echo tun
+sed -n 's/^CapEff:[^0-9a-f]*/caps /p' /proc/self/status
+if command -v tailscale >/dev/null; then
+  [ ! -e {joined} ] || echo "joined $(cat {joined})"
+  timeout 10 tailscale status --json --peers=false 2>/dev/null | sed -nE -e '/"Peer"/,$d' \\
+    -e 's/^\\s*"(Version|TUN|BackendState|KeyExpiry|ID)": "?([^",]*)"?,?$/\\1 \\2/p' \\
+    -e 's/^\\s*"(100\\.[0-9.]*)",?$/address \\1/p' \\
+    -e 's/^\\s*"(tag:[a-zA-Z0-9-]*)",?$/tag \\1/p'
+  timeout 10 tailscale debug prefs 2>/dev/null |
+    sed -nE 's/^\\s*"ControlURL": "([^"]*)",?$/server \\1/p'
+fi""",
+    joined=JOINED,
+)
+
+Way = Literal["tun", "userspace"]
+
+
+@dataclass(frozen=True, slots=True)
+class MeshFacts:
+    """One machine and the mesh.
+
+    Attributes:
+        container: it is a container: clock, kernel and firewall are its host's.
+        userns: a container that may make user namespaces (enroot and pyxis need them).
+        limit_mib: memory that the container's cgroup allows, 0 for no limit.
+        tun: /dev/net/tun is there.
+        net_admin: it may make network interfaces (CAP_NET_ADMIN).
+        version: of tailscale, "" when it is not installed or does not answer.
+        state: tailscaled's: Running, NeedsLogin, Stopped, NoState ...; "" without one.
+        kernel: tailscaled carries the tailnet by an interface, not in user space.
+        server: URL of its control server.
+        address: its IPv4 address in the tailnet, "" for none.
+        id: the node's id there.
+        tags: its tags.
+        expires: when its node key expires, RFC 3339; "" for never.
+        udp: STUN was answered when Corral brought it in: yes, no or "" when not known.
+        joined: Corral brought it in.
+    """
+
+    container: bool = False
+    userns: bool = False
+    limit_mib: int = 0
+    tun: bool = False
+    net_admin: bool = False
+    version: str = ""
+    state: str = ""
+    kernel: bool = False
+    server: str = ""
+    address: str = ""
+    id: str = ""
+    tags: tuple[str, ...] = ()
+    expires: str = ""
+    udp: str = ""
+    joined: bool = False
+
+    @property
+    def way(self) -> Way:
+        """How it can take part: by an interface, or by TCP in user space only."""
+        if self.state == "Running":
+            return "tun" if self.kernel else "userspace"
+        return "tun" if self.tun and self.net_admin else "userspace"
+
+    @property
+    def member(self) -> bool:
+        """True when it is in a tailnet and has an address."""
+        return self.state == "Running" and bool(self.address)
+
+
+def mesh(parts: Mapping[str, str]) -> MeshFacts:
+    """Take the sections apart; facts recorded before they were read give the defaults."""
+    around = parts.get("container", "").split()
+    lines = [line.partition(" ") for line in parts.get("mesh", "").splitlines()]
+    first: dict[str, str] = {}
+    for key, _, value in lines:
+        first.setdefault(key, value.strip())
+    return MeshFacts(
+        container="yes" in around,
+        userns="userns" in around,
+        limit_mib=_limit(parts.get("container", "")),
+        tun="tun" in first,
+        net_admin=bool(int(first.get("caps") or "0", 16) >> NET_ADMIN & 1),
+        version=first.get("Version", ""),
+        state=first.get("BackendState", ""),
+        kernel=first.get("TUN", "") == "true",
+        server=first.get("server", "").rstrip("/"),
+        address=first.get("address", ""),
+        id=first.get("ID", ""),
+        tags=tuple(dict.fromkeys(value for key, _, value in lines if key == "tag")),
+        expires=_never(first.get("KeyExpiry", "")),
+        udp=first.get("joined", ""),
+        joined="joined" in first,
+    )
+
+
+def _limit(text: str) -> int:
+    found = re.search(r"^limit ([0-9]{1,19})$", text, re.MULTILINE)
+    mib = int(found[1]) >> 20 if found else 0
+    return mib if mib < 1 << 30 else 0  # cgroup v1 writes 2^63 for no limit
+
+
+def _never(text: str) -> str:
+    """Go's zero time stands for a key that does not expire."""
+    return "" if text.startswith("0001-") else text

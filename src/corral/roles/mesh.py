@@ -1,0 +1,250 @@
+"""The mesh: who joins the tailnet, by which way, and what follows for the rest. Pure.
+
+A node's address in the tailnet is known when it has joined, so a cluster is planned twice: first
+who joins, then all the rest (docs/decisions/0046).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+from urllib.parse import urlsplit
+
+from corral.hosts.facts import Facts
+from corral.hosts.mesh_facts import MeshFacts
+from corral.hosts.traits import Traits
+from corral.roles.site import Site
+from corral.spec.mesh import TAILSCALE, Mesh
+from corral.spec.models import ClusterSpec
+from corral.state.base import Impact, Resource, StageWanted, Wanted
+from corral.state.files import File
+from corral.state.mesh import STATE, MeshMember, MeshProgram
+from corral.state.mesh_supervised import Supervised, Supervisor
+from corral.state.packages import Packages
+from corral.state.service import Service
+
+BIN: Final = "/usr/local/bin/tailscale"
+SBIN: Final = "/usr/local/sbin/tailscaled"
+UNIT: Final = "/etc/systemd/system/tailscaled.service"
+SOCKET: Final = "/run/tailscale/tailscaled.sock"
+JOINED: Final = "islands-joined"
+"""Slurm feature of nodes whose island one job may leave."""
+PORT: Final = 41641
+"""UDP port of tailscaled where it may choose: its own default."""
+
+_UNIT_TEXT: Final = """\
+# Written by Corral.
+[Unit]
+Description=Tailscale node agent
+Wants=network-pre.target
+After=network-pre.target NetworkManager.service systemd-resolved.service
+Before=slurmd.service slurmctld.service
+
+[Service]
+Type=notify
+ExecStart={command}
+ExecStopPost={sbin} --cleanup
+Restart=on-failure
+RuntimeDirectory=tailscale
+RuntimeDirectoryMode=0755
+StateDirectory=tailscale
+StateDirectoryMode=0700
+CacheDirectory=tailscale
+CacheDirectoryMode=0750
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def mesh_of(spec: ClusterSpec) -> Mesh | None:
+    """The tailnet of a cluster, None where its control network is another."""
+    if spec.network.control != "tailscale":
+        return None
+    return spec.network.mesh or Mesh()
+
+
+def tag_of(spec: ClusterSpec) -> str:
+    """``tag:NAME`` of a cluster's nodes."""
+    mesh = mesh_of(spec)
+    return f"tag:{(mesh.tag if mesh else None) or f'corral-{spec.name}'}"
+
+
+def login_of(mesh: Mesh) -> str:
+    """The login server that ``tailscale up`` is told; "" for Tailscale's own."""
+    return "" if mesh.url == TAILSCALE else mesh.url.rstrip("/")
+
+
+def member(mesh: Mesh, facts: MeshFacts) -> bool:
+    """True for a machine that is in the cluster's tailnet."""
+    login = login_of(mesh)
+    return facts.member and facts.server == (login or facts.server)
+
+
+def addresses(
+    spec: ClusterSpec, facts: Mapping[str, Facts], declared: Mapping[str, str]
+) -> dict[str, str]:
+    """The address of each node on the control network: in the tailnet, where it has joined it."""
+    mesh = mesh_of(spec)
+    if mesh is None:
+        return dict(declared)
+    return {
+        n: facts[n].mesh.address if n in facts and member(mesh, facts[n].mesh) else address
+        for n, address in declared.items()
+    }
+
+
+def outside(spec: ClusterSpec, facts: Mapping[str, Facts]) -> tuple[str, ...]:
+    """Nodes that are to be in the tailnet and are not."""
+    mesh = mesh_of(spec)
+    if mesh is None:
+        return ()
+    return tuple(n for n, f in facts.items() if not member(mesh, f.mesh))
+
+
+def contained(traits: Traits, facts: Facts) -> Traits:
+    """What follows for a node that is a container of somebody else's machine."""
+    if not facts.mesh.container:
+        return traits
+    limit = traits.memory_mib or facts.mesh.limit_mib
+    return replace(traits, own_clock=False, memory_mib=limit)
+
+
+def userspace(site: Site, node: str) -> bool:
+    """True for a node that the mesh reaches by TCP only, and that reaches nothing by itself."""
+    return mesh_of(site.spec) is not None and site.facts[node].mesh.way == "userspace"
+
+
+def way_words(facts: MeshFacts) -> str:
+    """How a machine takes part, and why so."""
+    if facts.way == "tun":
+        return "by an interface of its own (TUN)"
+    lacks = [w for w, there in (("/dev/net/tun", facts.tun), ("CAP_NET_ADMIN", facts.net_admin))
+             if not there]  # fmt: skip
+    return f"in user space by TCP only, without {' and '.join(lacks) or 'an interface'}"
+
+
+def _island_of(site: Site) -> dict[str, str]:
+    """The island of each compute node."""
+    mesh = mesh_of(site.spec)
+    if mesh is None:
+        return {}
+    named = {group: island.name for island in mesh.islands for group in island.groups}
+    return {
+        n.name: f"alone-{n.name}"
+        if userspace(site, n.name)
+        else named.get(n.group.name, n.group.name)
+        for n in site.compute
+    }
+
+
+def features(site: Site, node: str) -> tuple[str, ...]:
+    """Slurm features that say where a node is."""
+    island = _island_of(site).get(node)
+    if not island:
+        return ()
+    return (f"island-{island}", *((JOINED,) if island in bridged(site) else ()))
+
+
+def islands(site: Site) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """(name, nodes) of each island where there are several; else nothing."""
+    found: dict[str, list[str]] = {}
+    for node, island in _island_of(site).items():
+        found.setdefault(island, []).append(node)
+    if len(found) <= 1:
+        return ()
+    return tuple((name, tuple(nodes)) for name, nodes in found.items())
+
+
+def bridged(site: Site) -> tuple[str, ...]:
+    """Islands that one job may use together: those with an interface, where the file says so."""
+    mesh = mesh_of(site.spec)
+    if mesh is None or mesh.jobs == "within-an-island":
+        return ()
+    return tuple(name for name, nodes in islands(site) if not userspace(site, nodes[0]))
+
+
+def on_control(spec: ClusterSpec, facts: Facts) -> Facts:
+    """Facts with the address on the control network, and the memory that a container may use."""
+    mesh = mesh_of(spec)
+    if mesh is not None and member(mesh, facts.mesh):
+        facts = replace(facts, address=facts.mesh.address)
+    limit = facts.mesh.limit_mib if facts.mesh.container else 0
+    return replace(facts, memory_mib=min(facts.memory_mib, limit or facts.memory_mib))
+
+
+def stages(site: Site) -> tuple[StageWanted, ...]:
+    """All nodes in the tailnet; nothing where there is none."""
+    mesh = mesh_of(site.spec)
+    if mesh is None:
+        return ()
+    alike: dict[tuple[Resource, ...], list[str]] = {}
+    for node in site.names:
+        alike.setdefault(_node(site, mesh, node), []).append(node)
+    wanted = [Wanted(tuple(nodes), resources) for resources, nodes in alike.items() if resources]
+    wanted += [Wanted((n,), (member_of(site, n),)) for n in site.names]
+    title = f"all nodes in the tailnet of {mesh.url}"
+    if outside(site.spec, site.facts):
+        title += "; all else is planned once they have their addresses there"
+    return (StageWanted("mesh", title, tuple(wanted)),)
+
+
+def member_of(site: Site, node: str) -> MeshMember:
+    """A node's place in the tailnet."""
+    mesh = mesh_of(site.spec) or Mesh()
+    return MeshMember(
+        node,
+        mesh.url,
+        login_of(mesh),
+        tag_of(site.spec),
+        way_words(site.facts[node].mesh),
+        mesh.key_minutes,
+    )
+
+
+def _node(site: Site, mesh: Mesh, node: str) -> tuple[Resource, ...]:
+    """The client on one node; nothing on a machine whose owner has it there already."""
+    facts = site.facts[node]
+    if facts.mesh.version and not facts.mesh.joined:
+        return ()
+    resources: tuple[Resource, ...]
+    if mesh.programs:
+        found = {p.name: p for p in site.programs}
+        resources = tuple(
+            MeshProgram(path, found[name].path, found[name].sha256)
+            for name, path in (("tailscale", BIN), ("tailscaled", SBIN))
+            if name in found
+        )
+    else:
+        resources = (Packages("mesh", ("tailscale",)),)
+    return (*resources, *_daemon(site, mesh, node))
+
+
+def _daemon(site: Site, mesh: Mesh, node: str) -> tuple[Resource, ...]:
+    facts = site.facts[node]
+    command = _command(mesh, SBIN if mesh.programs else "/usr/sbin/tailscaled", facts.mesh)
+    inputs = (BIN, SBIN) if mesh.programs else ()
+    if not facts.systemd:
+        return (
+            Supervisor(),
+            Supervised("tailscaled", f"{command} --statedir=/var/lib/tailscale", inputs, 10),
+        )
+    unit = File(UNIT, _UNIT_TEXT.format(command=command, sbin=command.split()[0]))
+    # Connections within the tailnet outlive a restart: the peers' keys stay the same.
+    return (unit, Service("tailscaled", (UNIT, *inputs), impact=Impact.NONE))
+
+
+def _command(mesh: Mesh, program: str, facts: MeshFacts) -> str:
+    words = [program, f"--state={STATE}", f"--socket={SOCKET}", f"--port={PORT}"]
+    if facts.way == "userspace":
+        words.append("--tun=userspace-networking")
+    if login_of(mesh):
+        # Without it the log goes to Tailscale, also from the nodes of somebody's own headscale.
+        words.append("--no-logs-no-support")
+    return " ".join(words)
+
+
+def host_of(url: str) -> str:
+    """The host in a base URL."""
+    return urlsplit(url).hostname or ""

@@ -1,0 +1,97 @@
+"""The mesh's programs, built from Go's module proxy at pinned versions and kept in the cache.
+
+``tailscale`` and ``tailscaled`` come by ``go install``. headscale is built from its module's source
+as the main module: ``go install`` of it asks the proxy for the list of all its versions (for notes
+of deprecation), which not every proxy answers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import platformdirs
+
+TAILSCALE = "v1.102.5"
+HEADSCALE = "v0.29.3"
+NEEDS_GO = (1, 26)
+NAMES = ("tailscale", "tailscaled", "headscale")
+WHOLE = bool(os.environ.get("CORRAL_TEST_WHOLE"))  # set by ./test when it runs every suite
+ENVIRONMENT = {
+    "CGO_ENABLED": "0",  # static: they run in nodes of another system
+    "GOFLAGS": "-buildvcs=false -trimpath -ldflags=-s -ldflags=-w",
+}
+
+
+def folder() -> Path:
+    """Where the programs of these versions are."""
+    found = Path(platformdirs.user_cache_dir("corral")) / "mesh-tools"
+    return found / f"tailscale-{TAILSCALE}-headscale-{HEADSCALE}"
+
+
+def needs() -> str:
+    """Why there are no programs and none can be built here, "" when all is well."""
+    if all((folder() / name).exists() for name in NAMES):
+        return ""
+    if not shutil.which("go"):
+        return "Go is not installed: tailscaled and headscale are built with it"
+    if _go() < NEEDS_GO:
+        return f"Go {'.'.join(map(str, NEEDS_GO))} or newer builds tailscaled and headscale"
+    if WHOLE:
+        return "tailscaled and headscale are not built yet (10 minutes): ./test mesh builds them"
+    return ""
+
+
+def build() -> Path:
+    """Build what is missing; gives the folder."""
+    target = folder()
+    if all((target / name).exists() for name in NAMES):
+        return target
+    target.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    print("building tailscale, tailscaled and headscale: minutes, once", flush=True)
+    work = target / f"new-{os.getpid()}"
+    work.mkdir()
+    try:
+        modules = [f"tailscale.com/cmd/{name}@{TAILSCALE}" for name in NAMES[:2]]
+        _run("go", "install", *modules, cwd=work, GOBIN=str(work))
+        _headscale(work)
+        for name in NAMES:
+            (work / name).replace(target / name)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    print(f"built in {time.monotonic() - began:.0f} s", flush=True)
+    return target
+
+
+def _headscale(work: Path) -> None:
+    module = f"github.com/juanfont/headscale@{HEADSCALE}"
+    told = json.loads(_run("go", "mod", "download", "-json", module, cwd=work))
+    source = work / "source"
+    shutil.copytree(told["Dir"], source, copy_function=shutil.copyfile)
+    source.chmod(0o755)
+    _run("go", "build", "-o", str(work / "headscale"), "./cmd/headscale", cwd=source)
+
+
+def _go() -> tuple[int, ...]:
+    told = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True)
+    found = re.match(r"go(\d+)\.(\d+)", told.stdout.strip())
+    return tuple(map(int, found.groups())) if found else (0,)
+
+
+def _run(*argv: str, cwd: Path, **more: str) -> str:
+    done = subprocess.run(
+        argv,
+        cwd=cwd,
+        env={**os.environ, **ENVIRONMENT, **more},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(argv)}: {done.stderr[-3000:]}")
+    return done.stdout
