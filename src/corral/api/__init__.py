@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from corral.api.files import schema as schema
     from corral.api.files import starting_file as starting_file
     from corral.api.imaging import build_image as build_image
+    from corral.api.exporting import Exported as Exported
+    from corral.api.exporting import export_gcluster as export_gcluster
     from corral.api.imaging import images as images
     from corral.api.imaging import remove_images as remove_images
     from corral.api.keys import forget_host_keys as forget_host_keys
@@ -110,6 +112,7 @@ _HOMES: Final = MappingProxyType(
         "proving": ("prove",),
         "returning": ("Returning", "due_back"),
         "rotating": ("Rotated", "Which", "rotate_keys", "rotation_of", "rotation_phase"),
+        "exporting": ("Exported", "export_gcluster"),
         "overview": ("Status", "status"),
     }
 )

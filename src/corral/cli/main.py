@@ -69,6 +69,7 @@ VERBS: Final = MappingProxyType(
         "drain": Verb("drain", _NODES, "Let nodes take no new jobs."),
         "resume": Verb("resume", _NODES, "Let drained nodes take jobs again."),
         "keys": Verb("keys", _NODES, "Set up, forget and replace the keys of a cluster."),
+        "export": Verb("export", _CLUSTER, "Write a cluster for other people's tools."),
         "image": Verb("image", _NODES, "List, build and remove node images."),
     }
 )

@@ -27,6 +27,7 @@ __all__ = ["RULES", "Judged", "Problem", "Rule", "View", "judge", "view_of"]
 
 RULES: Final = (
     *drivers.RULES,
+    *gcp.RULES,
     *machines.RULES,
     *queues.RULES,
     *sharing.RULES,

@@ -24,8 +24,13 @@ MEBI_OF_GB: Final = 2048
 _NO_BRACKETS: Final = re.compile(r"([a-z.-]*(?:[0-9]+\.)*)([0-9]+)-(?:\1)?([0-9]+)")
 _NUMBER: Final = re.compile(r"[0-9]+[kmgtp]?")
 _UNUSED: Final = {
-    "ssh": (("image", "auto"), ("memory_mib", None)),
-    "embedded": (("addresses", None), ("ssh", NodeGroup.model_fields["ssh"].default)),
+    "ssh": (("image", "auto"), ("memory_mib", None), ("machine", None)),
+    "embedded": (
+        ("addresses", None),
+        ("ssh", NodeGroup.model_fields["ssh"].default),
+        ("machine", None),
+    ),
+    "gcp": (("image", "auto"), ("memory_mib", None), ("addresses", None)),
 }
 
 

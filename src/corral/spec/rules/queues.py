@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from typing import Final
 
+from ClusterShell.NodeSet import (  # pyright: ignore[reportMissingTypeStubs]
+    NodeSetParseError,
+)
+
 from corral.spec.explain import near
 from corral.spec.findings import Level
+from corral.spec.hostlist import expand
 from corral.spec.rules.view import Problem, Rule, View, repeated
 
 # Releases of Slurm that Corral knows; a plan asks the machines which of them they have.
@@ -31,10 +37,24 @@ def group_duplicate(view: View) -> Iterator[Problem]:
 def group_idle(view: View) -> Iterator[Problem]:
     """Groups that no job can reach."""
     used = {name for partition in view.spec.partitions for name in partition.groups}
+    busy = _with_other_work(view)
     for group in view.groups:
+        if busy.issuperset(group.names) and group.names:
+            continue
         if view.spec.partitions and group.group.name not in used:
             message = f"group {group.group.name} is in no partition; no job will run there"
             yield Problem(group.at("name"), message, "add it to a partition's groups")
+
+
+def _with_other_work(view: View) -> set[str]:
+    """Nodes that are there for something else than jobs: controller, file servers, logins."""
+    found = {s.server for s in view.spec.storage if s.server}
+    if view.spec.controller:
+        found.add(view.spec.controller)
+    if view.spec.access.login:
+        with contextlib.suppress(NodeSetParseError):  # another rule says so
+            found.update(expand(view.spec.access.login))
+    return found
 
 
 def feature_repeated(view: View) -> Iterator[Problem]:
@@ -182,7 +202,8 @@ RULES: Final = (
     Rule("group-duplicate", _E, "Two groups of one name.",
          (), group_duplicate, ("groups.name",)),
     Rule("group-without-partition", _W, "A group in no partition: its nodes stay idle.",
-         (), group_idle, ("groups.name", "partitions.groups")),
+         (), group_idle, ("groups.name", "partitions.groups", "controller", "storage.server",
+                          "access.login")),
     Rule("feature-repeated", _W, "A feature that stands twice, or that is the group's name, which "
          "is a feature already.", ("groups.name", "groups.features"), feature_repeated),
     Rule("partition-duplicate", _E, "Two partitions of one name.",

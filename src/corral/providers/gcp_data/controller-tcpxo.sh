@@ -1,0 +1,26 @@
+#!/bin/bash
+# Prolog and epilog of GPUDirect-TCPXO, pinned: fetched at one commit, with its digest checked, not
+# from a branch that moves under a standing cluster. This commit prepares every Ubuntu; the script
+# of 2024 asked for Debian 12 and left Ubuntu's jobs without /dev/aperture_devices (F45).
+set -e -o pipefail
+root=/opt/apps/adm/slurm
+commit=@COMMIT@
+fetch() { # NAME SHA256 TO
+  curl -fsSL --retry 5 -o "$3.new" \
+    "https://raw.githubusercontent.com/GoogleCloudPlatform/slurm-gcp/$commit/tools/prologs-epilogs/$1"
+  echo "$2  $3.new" | sha256sum -c -
+  chmod 0755 "$3.new"
+  mv -f "$3.new" "$3"
+}
+mkdir -p "$root/scripts"
+chmod 0755 "$root" "$root/scripts"
+mkdir -p "$root/partition-@PARTITION@-prolog_slurmd.d" "$root/partition-@PARTITION@-epilog_slurmd.d"
+fetch receive-data-path-manager-mega @RXDM_SHA256@ "$root/scripts/rxdm"
+fetch sudo-oslogin @SUDO_SHA256@ "$root/scripts/sudo-oslogin"
+grep -q 'ID=ubuntu' "$root/scripts/rxdm"
+for when in prolog epilog; do
+  for name in rxdm sudo-oslogin; do
+    # On the partition of the A3 Mega nodes alone: elsewhere rxdm has nothing to do.
+    ln -sfn "$root/scripts/$name" "$root/partition-@PARTITION@-${when}_slurmd.d/$name.${when}_slurmd"
+  done
+done

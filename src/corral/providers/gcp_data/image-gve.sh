@@ -1,0 +1,9 @@
+#!/bin/bash
+# The NIC driver with header split, which TCPXO needs and this image's kernel may not have yet.
+set -e -o pipefail
+export DEBIAN_FRONTEND=noninteractive
+package=$(mktemp --suffix=.deb)
+apt-get update
+apt-get install -y dkms "linux-headers-$(uname -r)"
+curl -fsSL -o "$package" https://github.com/GoogleCloudPlatform/compute-virtual-ethernet-linux/releases/download/v1.3.4/gve-dkms_1.3.4_all.deb
+apt-get install -y "$package"

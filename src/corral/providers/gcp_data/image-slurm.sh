@@ -1,0 +1,11 @@
+#!/bin/bash
+# Slurm, Enroot, Pyxis, PMIx and Open MPI by slurm-gcp's own playbook, at the release that this
+# toolkit was made with.
+set -e -o pipefail
+export DEBIAN_FRONTEND=noninteractive
+apt-get update
+apt-get install -y git
+ansible-galaxy role install googlecloudplatform.google_cloud_ops_agents
+ansible-pull -U https://github.com/GoogleCloudPlatform/slurm-gcp -C @SLURM_GCP@ \
+  -i localhost, --limit localhost --connection=local -e @/var/tmp/slurm_vars.json \
+  ansible/playbook.yml

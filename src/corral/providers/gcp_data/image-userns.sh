@@ -1,0 +1,7 @@
+#!/bin/bash
+# Ubuntu 24.04 keeps unprivileged user namespaces from programs without an AppArmor profile; Enroot
+# built from source has none (F20).
+set -e -o pipefail
+[ -e /proc/sys/kernel/apparmor_restrict_unprivileged_userns ] || exit 0
+echo 'kernel.apparmor_restrict_unprivileged_userns = 0' >/etc/sysctl.d/90-corral-enroot.conf
+sysctl -p /etc/sysctl.d/90-corral-enroot.conf

@@ -1,0 +1,74 @@
+"""A cluster of A3 Mega machines on Google Cloud, which Google's Cluster Toolkit makes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from corral.spec import texts
+from corral.spec.kinds import AbsolutePath, Model, about
+
+Project = Annotated[str, Field(pattern=texts.GCP_PROJECT.pattern)]
+Zone = Annotated[str, Field(pattern=texts.GCP_ZONE.pattern)]
+Bucket = Annotated[str, Field(pattern=texts.GCP_BUCKET.pattern)]
+Reservation = Annotated[str, Field(pattern=texts.GCP_RESERVATION.pattern)]
+
+MACHINE: Final = "a3-megagpu-8g"
+
+ThreeFiles: Final = "v1.39.0"
+"""The release whose form is base, image and cluster apart, and which still has EXAScaler."""
+
+
+class GcpStorage(Model):
+    """A file system that the toolkit makes and all nodes mount."""
+
+    mount: AbsolutePath = about("recreate", "Where every node sees it.")
+    kind: Literal["lustre", "exascaler", "filestore", "bucket"] = about(
+        "recreate",
+        "lustre: Managed Lustre; exascaler: DDN EXAScaler (toolkit v1.39.0); filestore: NFS; "
+        "bucket: a new Cloud Storage bucket by FUSE.",
+    )
+    size_gib: int | None = about(
+        "recreate",
+        "Capacity in GiB; left out: 36000 of Lustre, 10240 of Filestore. EXAScaler has its "
+        "module's own disks.",
+        default=None,
+        ge=1,
+    )
+    mbps_per_tib: Literal[125, 250, 500, 1000] = about(
+        "recreate", "Throughput tier of Managed Lustre, in MB/s for each TiB.", default=500
+    )
+
+
+class Gcp(Model):
+    """Where and how the toolkit makes the cluster."""
+
+    project: Project = about("recreate", "Id of an existing project.")
+    zone: Zone = about("recreate", "Zone of the machines; it must offer A3 Mega.")
+    state_bucket: Bucket = about("recreate", "Existing Cloud Storage bucket for Terraform's state.")
+    toolkit: Literal["v1.95.0", "v1.39.0"] = about(
+        "recreate",
+        "Release of the Cluster Toolkit that the blueprint is for: v1.95.0 is one blueprint; "
+        "v1.39.0 is base, image and cluster apart.",
+        default="v1.95.0",
+    )
+    provisioning: Literal["reservation", "flex-start", "spot"] = about(
+        "recreate", "How capacity is had.", default="reservation"
+    )
+    reservation: Reservation | None = about(
+        "recreate",
+        "Name of the reservation, or projects/PROJECT/reservations/NAME for a shared one.",
+        default=None,
+    )
+    storage: tuple[GcpStorage, ...] = about(
+        "recreate",
+        "File systems; left out: Managed Lustre on /home (v1.39.0: Filestore).",
+        default=(),
+    )
+    public_addresses: bool = about(
+        "recreate",
+        "Login node and controller have addresses on the internet; else they are reached through "
+        "Google's IAP.",
+        default=False,
+    )

@@ -1,0 +1,176 @@
+"""Blueprints of the Cluster Toolkit: golden files, and every setting in the recorded schema."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from corral.errors import CorralError
+from corral.providers import toolkit
+from corral.providers.blueprint import Deployment, deployment_of
+from corral.spec.load import load_or_raise
+from corral.spec.models import ClusterSpec
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def mega(**gcp: object) -> ClusterSpec:
+    spec = load_or_raise(EXAMPLES / "a3mega.yaml")
+    assert spec.gcp is not None
+    data = spec.model_dump()
+    data["gcp"] |= gcp
+    return ClusterSpec.model_validate(data)
+
+
+SEED: dict[str, object] = {
+    # Seed 003: v1.39.0, EXAScaler beside a home on the controller's own disk.
+    "toolkit": "v1.39.0",
+    "storage": ({"mount": "/data", "kind": "exascaler"}, {"mount": "/gcs", "kind": "bucket"}),
+}
+CASES: dict[str, dict[str, object]] = {
+    "today": {},
+    "seed": SEED,
+    "seed-filestore": {"toolkit": "v1.39.0", "storage": ()},
+    "flex": {"provisioning": "flex-start", "reservation": None},
+    "spot-filestore": {
+        "provisioning": "spot",
+        "reservation": None,
+        "storage": ({"mount": "/home", "kind": "filestore", "size_gib": 20480},),
+    },
+}
+
+
+def read(made: Deployment) -> Mapping[str, Any]:
+    return {name: YAML(typ="safe").load(text) for name, text in made.files.items()}
+
+
+def modules(made: Deployment) -> dict[str, dict[str, Any]]:
+    return {
+        m["id"]: m
+        for name, data in read(made).items()
+        if "deployment_groups" in data
+        for g in data["deployment_groups"]
+        for m in g["modules"]
+    }
+
+
+@pytest.mark.parametrize("case", ["today", "seed"])
+def test_golden(case: str, golden: Callable[[str, str], None]) -> None:
+    for name, text in deployment_of(mega(**CASES[case])).files.items():
+        golden(f"gcluster/{case}/{name}", text)
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_every_setting_is_in_the_release(case: str) -> None:
+    made = deployment_of(mega(**CASES[case]))  # it checks itself; and a wrong one is refused:
+    for one in modules(made).values():
+        broken = {"deployment_groups": [{"modules": [one]}]}
+        one.setdefault("settings", {})["no_such_setting"] = 1
+        with pytest.raises(CorralError, match="no_such_setting"):
+            toolkit.check(made.release, broken)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [("mtu", "8244", "mtu is a number"), ("network_name", 5, "network_name is a string")],
+)
+def test_types_are_checked(setting: str, value: object, said: str) -> None:
+    one = {"id": "n", "source": "modules/network/vpc", "settings": {setting: value}}
+    with pytest.raises(CorralError, match=said):
+        toolkit.check("v1.95.0", {"deployment_groups": [{"modules": [one]}]})
+
+
+def test_nine_networks_with_large_frames() -> None:
+    for case in ("today", "seed"):
+        found = modules(deployment_of(mega(**CASES[case])))
+        assert found["gpunets"]["settings"]["network_count"] == 8
+        assert {m["settings"]["mtu"] for m in found.values() if "mtu" in m.get("settings", {})} == {
+            8244
+        }
+
+
+def test_capacity_is_asked_for_one_way_only() -> None:
+    for case, want in (
+        ("today", ("my-reservation", False, False)),
+        ("flex", ("", False, True)),
+        ("spot-filestore", ("", True, False)),
+    ):
+        s = modules(deployment_of(mega(**CASES[case])))["a3mega_nodeset"]["settings"]
+        assert (s["reservation_name"], s["enable_spot_vm"], s["dws_flex"]["enabled"]) == want
+        assert s["enable_placement"] is (case != "flex")
+
+
+def test_the_prolog_is_pinned_and_its_digest_checked() -> None:
+    for case in ("today", "seed"):
+        runners = modules(deployment_of(mega(**CASES[case])))["controller_startup"]["settings"]
+        text = runners["runners"][0]["content"]
+        assert toolkit.PROLOGS_COMMIT in text
+        assert "/master/" not in text
+        assert all(digest in text for digest in toolkit.PROLOGS.values())
+        assert "@" not in text.replace("@tcp", "")
+        assert "partition-a3mega-prolog_slurmd.d" in text
+
+
+def test_the_bases_address_reaches_the_later_phases() -> None:
+    made = deployment_of(mega(**SEED), {"datafs": "172.16.0.7@tcp"})
+    files = read(made)
+    assert files["deployment-image-cluster.yaml"]["vars"]["server_ip_datafs"] == "172.16.0.7@tcp"
+    used = modules(made)["datafs"]["settings"]
+    assert used["server_ip"] == "$(vars.server_ip_datafs)"
+    assert (used["fs_type"], used["local_mount"]) == ("lustre", "/data")
+    assert [p.name for p in made.phases] == ["base", "image", "cluster"]
+
+
+def test_shell_in_blueprints_is_no_expression() -> None:
+    """``$(`` begins an expression of the toolkit's, wherever it stands."""
+    for case in ("today", "seed"):
+        for name, text in deployment_of(mega(**CASES[case])).files.items():
+            for at in range(len(text)):
+                if text.startswith("$(", at) and text[at - 1] != "\\":
+                    inner = text[at + 2 : text.index(")", at)]
+                    assert inner.startswith("vars.") or inner.endswith("startup_script"), name
+
+
+def test_another_cluster_is_refused() -> None:
+    with pytest.raises(CorralError, match="not made by"):
+        deployment_of(load_or_raise(EXAMPLES / "laptop.yaml"))
+
+
+def binary(release: str) -> str:
+    """A gcluster of that release: CORRAL_TEST_GCLUSTER_V1_95_0, or the one on PATH."""
+    variable = "CORRAL_TEST_GCLUSTER_" + release.replace(".", "_").upper()
+    found = os.environ.get(variable) or shutil.which("gcluster") or ""
+    if not found:
+        pytest.skip(f"gcluster is not on PATH, and {variable} names none")
+    said = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
+    if release not in said:
+        pytest.skip(f"{found} is not {release}: {said.splitlines()[0]}")
+    return found
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_a_real_gcluster_takes_it(case: str, tmp_path: Path) -> None:
+    made = deployment_of(mega(**CASES[case]))
+    program = binary(made.release)
+    for name, text in made.files.items():
+        (tmp_path / name).write_text(text)
+    # Google is asked nothing: validators that need credentials warn, machine types are given.
+    mock = '{"gpus": {"g": {"count": 8, "type": "nvidia-h100-mega-80gb"}}}'
+    for phase in made.phases:
+        done = subprocess.run(
+            [program, "create", phase.blueprint, "-d", phase.settings, "-o", "out",
+             "--validation-level", "WARNING"],
+            cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
+            env={**os.environ, "GHPC_MOCK_MACHINE_CONFIG": mock, "HOME": str(tmp_path)},
+        )  # fmt: skip
+        said = done.stdout + done.stderr
+        assert done.returncode == 0, said
+        assert (tmp_path / "out" / phase.deployment / phase.groups[0]).is_dir(), said
+    shutil.rmtree(tmp_path / "out")
