@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.errors import Code, CorralError
+from corral.roles import mlflow
 from corral.roles.site import Site
 from corral.spec.nodes import Node
 from corral.state.base import Impact, Resource, Wanted
@@ -226,6 +227,8 @@ def _ports(site: Site, node: str) -> Ports:
         udp = (NTP,)
         if site.spec.slurm.accounting:
             tcp.append(SLURMDBD)
+        if site.spec.services.mlflow:
+            tcp.append((mlflow.PORT, mlflow.PORT))
     if any(n.name == node for n in site.compute):
         tcp.append(SLURMD)
     if any(s.kind == "nfs" and s.server == node for s in site.spec.storage):

@@ -44,6 +44,7 @@ KEPT_AS: Final[Mapping[str, str]] = MappingProxyType(
         "hold": "hold",
         "stopped": "unit",
         "debs": "packages",
+        "pyenv": "path",
         # In slurmdbd, so in the database that is dropped; or in the ledger's own folder.
         **dict.fromkeys(("slurm-accounts", "backup", "members"), ""),
         # What they touch stands in their changes' ``keeps``, or undo knows it by name.

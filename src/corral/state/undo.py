@@ -156,7 +156,7 @@ put_back() { # WAS PATH; a bind mount such as a container's /etc/hosts cannot be
 gone() { # DIR PATH
   if [ -d "$2" ] && [ ! -L "$2" ]; then
     case $2 in
-      /etc/slurm|/etc/slurm/*|/var/spool/slurm*|/var/log/slurm*|/var/lib/slurm*)
+      /opt/corral|/opt/corral/*|/etc/slurm|/etc/slurm/*|/var/spool/slurm*|/var/log/slurm*|/var/lib/slurm*)
         rm -rf --one-file-system "$2" ;;
       *) if grep -qF " $2" /proc/mounts; then :
         elif [ $PURGE = yes ]; then rm -rf --one-file-system "$2"

@@ -1,0 +1,112 @@
+"""A Python environment from wheels that come from this machine: pinned, with digests. Pure.
+
+The wheels travel by the script's stdin, so that a machine needs neither pip nor a way to a package
+index; pip itself is one of them (docs/decisions/0030).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+from corral.hosts.quote import Script, sh
+from corral.state.base import HERE, Change, Context, Impact, SecretRef, Seen
+
+WHEELS: Final = "wheels"
+"""Folder of wheels in this machine's cache, as it stands in a ``SecretRef``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """One wheel: its file name, and its SHA-256 as the lock has it."""
+
+    file: str
+    sha256: str
+
+    @property
+    def requirement(self) -> str:
+        """``name==version``, as its file name says (PEP 427)."""
+        name, version, *_ = self.file.split("-")
+        return f"{name}=={version}"
+
+    @property
+    def place(self) -> str:
+        """Where it lies in this machine's cache."""
+        return f"{WHEELS}/{self.sha256}/{self.file}"
+
+
+@dataclass(frozen=True, slots=True)
+class PythonEnv:
+    """A virtual environment with exactly these wheels.
+
+    Attributes:
+        path: its folder.
+        title: what it holds, for people: ``MLflow 3.17.2``.
+        wheels: everything in it, and pip.
+    """
+
+    path: str
+    title: str
+    wheels: tuple[Wheel, ...]
+
+    @property
+    def id(self) -> str:
+        """``pyenv:<path>``."""
+        return f"pyenv:{self.path}"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    @property
+    def digest(self) -> str:
+        """What tells it from another set of wheels."""
+        text = "".join(f"{w.sha256} {w.file}\n" for w in self.wheels)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def marker(self) -> str:
+        """The file that is written last, with the digest."""
+        return f"{self.path}/.corral"
+
+    def probe(self) -> Script:
+        """The digest of what is there, whole; "" where there is none."""
+        return sh("[ ! -x {path}/bin/python ] || cat {marker}", path=self.path, marker=self.marker)
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Make it anew."""
+        if seen.text == self.digest:
+            return None
+        return Change(
+            self.id,
+            f"{self.title} in {self.path}, from {len(self.wheels)} wheels",
+            "another one" if seen.text else "",
+            self.digest,
+            self._make(),
+            Impact.RESTART if seen.text else Impact.NONE,
+            secrets=tuple(SecretRef(w.file, HERE, w.place) for w in self.wheels),
+        )
+
+    def _make(self) -> Script:
+        sums = "".join(f"{w.sha256}  {w.file}\n" for w in self.wheels)
+        # --without-pip: Debian keeps ensurepip in a package of its own (python3-venv), and a wheel
+        # of pip runs as it is. --no-deps: the lock is complete, and pip need not think about it.
+        return sh(
+            "umask 022; rm -rf {path} && mkdir -p {path}/wheels && cd {path}/wheels && "
+            'for f in {files}; do IFS= read -r n && head -c "$n" > "$f" || exit 1; done && '
+            "printf %s {sums} | sha256sum -c --quiet - && cd / && "
+            "python3 -m venv --without-pip {path} && "
+            'set -- {path}/wheels/pip-*.whl && {path}/bin/python "$1/pip" '
+            "--disable-pip-version-check "
+            "--no-input install --quiet --no-index --no-deps --no-cache-dir "
+            "--root-user-action=ignore {path}/wheels/*.whl && "
+            "rm -rf {path}/wheels && printf '%s\\n' {digest} > {path}/.corral.new && "
+            "mv -f {path}/.corral.new {marker}",
+            path=self.path,
+            files=[w.file for w in self.wheels],
+            sums=sums,
+            digest=self.digest,
+            marker=self.marker,
+        )

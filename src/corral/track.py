@@ -1,0 +1,337 @@
+"""Telling an MLflow server about a job with nothing but the standard library.
+
+    from corral import track
+
+    track.start_run()                        # the job's own run, which `corral run` has made
+    track.log_params({"lr": 1e-3})
+    track.log_metrics({"loss": 0.3}, step=10)
+    track.end_run()
+
+The functions are named as mlflow's own and do the same over its REST API, for nodes where the
+package ``mlflow`` is not installed; where it is, use that: it finds the same run by MLFLOW_RUN_ID.
+``corral run`` sends this file along with each job that is tracked. Its batch script makes the run
+(``python3 -m corral.track begin``), samples each node (``sample``) and ends the run (``end``).
+
+Reads MLFLOW_TRACKING_URI, MLFLOW_RUN_ID, MLFLOW_EXPERIMENT_NAME, MLFLOW_TRACKING_TOKEN,
+MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD as mlflow does.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+PATIENCE_S: Final = 20.0
+"""Seconds for one request; a job is not held up by a server that does not answer."""
+
+_MOST_TEXT: Final = 6000  # characters of a parameter's or tag's value (MLflow's limit)
+_AT_ONCE: Final = 100  # parameters or tags in one request (MLflow's limit)
+_ENDS: Final = {0: "FINISHED", 143: "KILLED", 137: "KILLED"}
+
+
+class TrackingError(Exception):
+    """The tracking server refused, or does not answer."""
+
+
+def start_run() -> str:
+    """Go on with the job's run; gives its id.
+
+    Raises:
+        TrackingError: MLFLOW_RUN_ID is not set, or the server does not know it.
+    """
+    run = _run_id()
+    _call("runs/update", {"run_id": run, "status": "RUNNING"})
+    return run
+
+
+def log_params(params: Mapping[str, Any]) -> None:
+    """What does not change within a run, such as the learning rate.
+
+    Raises:
+        TrackingError: the server refused, such as another value of a known one.
+    """
+    _batch("params", [{"key": k, "value": str(v)[:_MOST_TEXT]} for k, v in params.items()])
+
+
+def log_metrics(metrics: Mapping[str, float], step: int = 0) -> None:
+    """Numbers of this moment.
+
+    Raises:
+        TrackingError: the server refused.
+    """
+    now = int(time.time() * 1000)
+    found = [
+        {"key": key, "value": float(value), "timestamp": now, "step": step}
+        for key, value in metrics.items()
+    ]
+    _batch("metrics", found)
+
+
+def log_metric(key: str, value: float, step: int = 0) -> None:
+    """One number of this moment.
+
+    Raises:
+        TrackingError: the server refused.
+    """
+    log_metrics({key: value}, step)
+
+
+def set_tags(tags: Mapping[str, Any]) -> None:
+    """What a run can be found by.
+
+    Raises:
+        TrackingError: the server refused.
+    """
+    _batch("tags", [{"key": k, "value": str(v)[:_MOST_TEXT]} for k, v in tags.items()])
+
+
+def end_run(status: str = "FINISHED") -> None:
+    """End the run: FINISHED, FAILED, KILLED, or SCHEDULED for one that goes on later.
+
+    Raises:
+        TrackingError: the server refused.
+    """
+    _call(
+        "runs/update",
+        {"run_id": _run_id(), "status": status, "end_time": int(time.time() * 1000)},
+    )
+
+
+def _run_id() -> str:
+    run = os.environ.get("MLFLOW_RUN_ID", "")
+    if not run:
+        raise TrackingError("MLFLOW_RUN_ID is not set: `corral run` sets it in jobs")
+    return run
+
+
+def _batch(kind: str, entries: list[dict[str, Any]]) -> None:
+    for first in range(0, len(entries), _AT_ONCE):
+        part = entries[first : first + _AT_ONCE]
+        _call("runs/log-batch", {"run_id": _run_id(), kind: part})
+
+
+def _call(name: str, body: Mapping[str, Any] | None = None, **query: str) -> dict[str, Any]:
+    base = os.environ.get("MLFLOW_TRACKING_URI", "").rstrip("/")
+    if not base.startswith(("http://", "https://")):
+        raise TrackingError(f"MLFLOW_TRACKING_URI is {base or 'not set'}, not an http address")
+    url = f"{base}/api/2.0/mlflow/{name}"
+    if query:
+        url += f"?{urllib.parse.urlencode(query)}"
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})  # noqa: S310
+    for header in _authorization():
+        request.add_header("Authorization", header)
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310
+            return json.loads(answer.read() or b"{}")
+    except urllib.error.HTTPError as error:
+        said = error.read()[:500].decode("utf-8", "replace")
+        raise TrackingError(f"{name}: HTTP {error.code}: {said}") from error
+    except (urllib.error.URLError, TimeoutError, OSError, ValueError) as error:
+        raise TrackingError(f"{base} does not answer: {error}") from error
+
+
+def _authorization() -> list[str]:
+    token = os.environ.get("MLFLOW_TRACKING_TOKEN", "")
+    user = os.environ.get("MLFLOW_TRACKING_USERNAME", "")
+    if token:
+        return [f"Bearer {token}"]
+    if user:
+        pair = f"{user}:{os.environ.get('MLFLOW_TRACKING_PASSWORD', '')}"
+        return [f"Basic {base64.b64encode(pair.encode()).decode()}"]
+    return []
+
+
+def _experiment(name: str) -> str:
+    """The id of an experiment, made when it is not there; two jobs may make it at once."""
+    for _ in range(2):
+        try:
+            found = _call("experiments/get-by-name", experiment_name=name)
+            return str(found["experiment"]["experiment_id"])
+        except TrackingError as missing:
+            if "RESOURCE_DOES_NOT_EXIST" not in str(missing):
+                raise
+        try:
+            return str(_call("experiments/create", {"name": name})["experiment_id"])
+        except TrackingError as there:
+            if "RESOURCE_ALREADY_EXISTS" not in str(there):
+                raise
+    raise TrackingError(f"experiment {name} can neither be found nor made")
+
+
+def begin(folder: Path) -> str:
+    """The job's run: made at its first start, the same one after a requeue.
+
+    Args:
+        folder: the job's own; ``track.json`` beside it or in it says what the run carries.
+
+    Raises:
+        TrackingError: the server does not answer, or refused.
+    """
+    kept = folder / "mlflow-run"
+    about = _about(folder)
+    env = os.environ
+    tags = dict(about.get("tags", {}))
+    tags["corral.job_id"] = env.get("SLURM_JOB_ID", "")
+    tags["corral.nodes"] = env.get("SLURM_JOB_NODELIST", "")
+    tags["corral.restarts"] = env.get("SLURM_RESTART_COUNT", "0")
+    tags["corral.partition"] = env.get("SLURM_JOB_PARTITION", "")
+    tags["corral.job_folder"] = str(folder)
+    if env.get("SLURM_ARRAY_TASK_ID"):
+        tags["corral.array_job_id"] = env.get("SLURM_ARRAY_JOB_ID", "")
+        tags["corral.array_task_id"] = env["SLURM_ARRAY_TASK_ID"]
+    if kept.is_file():
+        run = kept.read_text().strip()
+        os.environ["MLFLOW_RUN_ID"] = run
+        start_run()
+    else:
+        name = env.get("SLURM_JOB_NAME", "job")
+        experiment = _experiment(env.get("MLFLOW_EXPERIMENT_NAME") or name)
+        made = _call(
+            "runs/create",
+            {
+                "experiment_id": experiment,
+                "run_name": f"{name}-{env.get('SLURM_JOB_ID', '0')}",
+                "start_time": int(time.time() * 1000),
+            },
+        )
+        run = str(made["run"]["info"]["run_id"])
+        os.environ["MLFLOW_RUN_ID"] = run
+        kept.write_text(f"{run}\n")
+        log_params(about.get("params", {}))
+    set_tags({key: value for key, value in tags.items() if value})
+    return run
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    for place in (folder, folder.parent):
+        try:
+            return json.loads((place / "track.json").read_text())
+        except (OSError, ValueError):
+            continue
+    return {}
+
+
+class Sampler:
+    """What a node does: CPUs, memory, network, GPUs; named as mlflow's own system metrics.
+
+    Counts of CPU time and bytes mean something only as a difference: the first sample has none.
+    """
+
+    def __init__(self, proc: Path = Path("/proc")) -> None:
+        self._proc = proc
+        self._cpu = self._cpu_times()
+        self._net = self._bytes()
+
+    def sample(self) -> dict[str, float]:
+        """One sample since the last one: percent, and MB (1e6 bytes)."""
+        found: dict[str, float] = {}
+        busy, total = self._cpu_times()
+        spent = total - self._cpu[1]
+        if spent > 0:
+            found["cpu_utilization_percentage"] = 100 * (busy - self._cpu[0]) / spent
+        self._cpu = (busy, total)
+        memory = self._memory()
+        used = memory["MemTotal"] - memory["MemAvailable"]
+        found["system_memory_usage_megabytes"] = used / 1e6
+        found["system_memory_usage_percentage"] = 100 * used / memory["MemTotal"]
+        received, sent = self._bytes()
+        found["network_receive_megabytes"] = (received - self._net[0]) / 1e6
+        found["network_transmit_megabytes"] = (sent - self._net[1]) / 1e6
+        self._net = (received, sent)
+        return found | gpu_sample()
+
+    def _cpu_times(self) -> tuple[int, int]:
+        # proc(5): user nice system idle iowait irq softirq steal; guest is a part of user.
+        times = [int(n) for n in (self._proc / "stat").read_text().split("\n", 1)[0].split()[1:9]]
+        return sum(times) - times[3] - times[4], sum(times)
+
+    def _memory(self) -> dict[str, int]:
+        lines = (self._proc / "meminfo").read_text().splitlines()
+        pairs = (line.split(":") for line in lines)
+        return {name: int(rest.split()[0]) * 1024 for name, rest in pairs}
+
+    def _bytes(self) -> tuple[int, int]:
+        received = sent = 0
+        for line in (self._proc / "net" / "dev").read_text().splitlines()[2:]:
+            name, _, rest = line.partition(":")
+            if name.strip() != "lo":
+                numbers = rest.split()
+                received += int(numbers[0])
+                sent += int(numbers[8])
+        return received, sent
+
+
+def gpu_sample(text: str | None = None) -> dict[str, float]:
+    """Use and memory of each GPU the job sees, by nvidia-smi; nothing where there is none."""
+    if text is None:
+        query = "index,utilization.gpu,memory.used,memory.total,power.draw"
+        command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return {}
+        text = done.stdout if done.returncode == 0 else ""
+    found: dict[str, float] = {}
+    names = ("utilization_percentage", "memory_usage_megabytes", "", "power_usage_watts")
+    for line in text.splitlines():
+        gpu, *values = (part.strip() for part in line.split(","))
+        for name, value in zip(names, values, strict=False):
+            try:
+                number = float(value)  # "[N/A]" where a GPU does not tell
+            except ValueError:
+                continue
+            if name == "memory_usage_megabytes":
+                number *= 1.048576  # MiB
+            if name:
+                found[f"gpu_{gpu}_{name}"] = number
+    return found
+
+
+def watch(pid: int, seconds: float) -> None:
+    """Sample this node until the process ends."""
+    node, sampler, step = os.uname().nodename.partition(".")[0], Sampler(), 0
+    while _alive(pid):
+        time.sleep(seconds)
+        metrics = {f"system/{node}/{name}": value for name, value in sampler.sample().items()}
+        with contextlib.suppress(TrackingError):  # the next one may come through
+            log_metrics(metrics, step)
+        step += 1
+
+
+def _alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state != "Z"
+
+
+def main(words: list[str]) -> int:
+    """``begin FOLDER``, ``sample PID`` and ``end STATUS``, as the batch script calls them."""
+    try:
+        if words[0] == "begin":
+            print(begin(Path(words[1])))
+        elif words[0] == "sample":
+            watch(int(words[1]), float(os.environ.get("CORRAL_SAMPLE_S", "10")))
+        else:
+            end_run(_ENDS.get(int(words[1]), "FAILED"))
+    except TrackingError as error:
+        print(f"corral: not tracked: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
