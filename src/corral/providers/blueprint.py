@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import LiteralScalarString
 
 from corral.errors import Code, CorralError
+from corral.providers import blueprint_image
 from corral.providers import blueprint_modules as parts
 from corral.providers.toolkit import check
 from corral.spec.gcp import Gcp, GcpStorage
@@ -101,8 +102,8 @@ class _Maker:
         """One blueprint with four groups, as the toolkit's example has been since v1.53."""
         groups = [
             _group("primary", parts.system_network()),
-            _group("build-script", parts.image_script(self.gcp)),
-            _group("slurm-build", parts.image(self.gcp)),
+            _group("build-script", blueprint_image.image_script(self.gcp)),
+            _group("slurm-build", blueprint_image.image(self.gcp)),
             _group("cluster", *self._cluster()),
         ]
         settings = {**self._vars(), "deployment_name": self.spec.name, "enable_slurm_auth": True}
@@ -119,7 +120,7 @@ class _Maker:
         name = self.spec.name
         shared = [s for s in self.storage if s.kind != "bucket"]
         base = [parts.system_network(), *parts.base_storage(shared)]
-        image = [parts.known_network(), *parts.image_script(self.gcp)]
+        image = [parts.known_network(), *blueprint_image.image_script(self.gcp)]
         phases = tuple(
             Phase(p, f"{name}-{p}", f"{p}.yaml", _SETTINGS[p == "base"], groups)
             for p, groups in (
@@ -134,7 +135,10 @@ class _Maker:
             "base.yaml": self._blueprint(f"{name}-base", [_group("primary", *base)]),
             "image.yaml": self._blueprint(
                 f"{name}-image",
-                [_group("build-script", *image), _group("slurm-build", parts.image(self.gcp))],
+                [
+                    _group("build-script", *image),
+                    _group("slurm-build", blueprint_image.image(self.gcp)),
+                ],
                 {"deployment_name": f"{name}-image"},
             ),
             "cluster.yaml": self._blueprint(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from corral.providers.toolkit import PROLOGS, PROLOGS_COMMIT, SLURM_GCP, script
+from corral.providers.toolkit import PROLOGS, PROLOGS_COMMIT, script
 from corral.slurm.duration import max_time
 from corral.spec.gcp import MACHINE, Gcp, GcpStorage
 from corral.spec.models import NodeGroup, Partition
@@ -26,13 +26,6 @@ BASE_VARS: Final = (
     "project_id", "region", "zone", "network_name_system", "subnetwork_name_system",
 )  # fmt: skip
 
-BASE_IMAGES: Final = {
-    "v1.95.0": ("ubuntu-os-accelerator-images",
-                "ubuntu-accelerator-2404-amd64-with-nvidia-580-v20260522"),
-    "v1.39.0": ("ubuntu-os-cloud", "ubuntu-2204-lts"),
-}  # fmt: skip
-"""Project and image; for v1.39.0 the image's family: EXAScaler's client takes Ubuntu, not the
-Debian of that release's example (seed 003)."""
 
 _BUCKET_OPTIONS: Final = "defaults,rw,_netdev,implicit_dirs,allow_other,file_mode=777,dir_mode=777"
 _DISK: Final = "pd-balanced"
@@ -41,23 +34,12 @@ _LONG_PROLOG: Final = (
     "modules/embedded/community/modules/scheduler/schedmd-slurm-gcp-v6-controller/etc/"
     "long-prolog-slurm.conf.tpl"
 )
-# Packages that change by themselves on a machine with jobs; upgrades come with a new image.
-_NO_UPGRADES: Final = """\
-#cloud-config
-create_hostname_file: true
-write_files:
-- path: /etc/apt/apt.conf.d/20auto-upgrades
-  permissions: '0644'
-  owner: root
-  content: |
-    APT::Periodic::Update-Package-Lists "0";
-    APT::Periodic::Unattended-Upgrade "0";
-"""
 
 
-def _module(
+def module(
     id: str, source: str, *, use: Sequence[str] = (), outputs: Sequence[str] = (), **settings: Any
 ) -> dict[str, Any]:
+    """One module as a blueprint writes it."""
     found: dict[str, Any] = {"id": id, "source": source}
     if use:
         found["use"] = list(use)
@@ -77,7 +59,7 @@ def system_network() -> dict[str, Any]:
         "subnet_private_access": True,
         "description": "control network of the cluster",
     }
-    return _module(
+    return module(
         "sysnet",
         "modules/network/vpc",
         network_name="$(vars.network_name_system)",
@@ -90,7 +72,7 @@ def system_network() -> dict[str, Any]:
 
 def known_network() -> dict[str, Any]:
     """The same network, in a later blueprint than the one that made it."""
-    return _module(
+    return module(
         "sysnet",
         "modules/network/pre-existing-vpc",
         network_name="$(vars.network_name_system)",
@@ -100,7 +82,7 @@ def known_network() -> dict[str, Any]:
 
 def gpu_networks() -> dict[str, Any]:
     """Eight networks, one for each NIC that carries GPU traffic."""
-    return _module(
+    return module(
         "gpunets",
         "modules/network/multivpc",
         network_name_prefix="$(vars.deployment_name)-gpunet",
@@ -109,95 +91,6 @@ def gpu_networks() -> dict[str, Any]:
         subnetwork_cidr_suffix=20,
         mtu=MTU,
     )
-
-
-def image_script(gcp: Gcp) -> list[dict[str, Any]]:
-    """What the image's machine runs before it is frozen."""
-    old = gcp.toolkit == "v1.39.0"
-    settings: dict[str, Any] = {
-        "install_ansible": True,
-        # Root's known_hosts of the toolkit's image: nodes reach each other on all nine networks.
-        "configure_ssh_host_patterns": [
-            *(f"10.{i}.0.*" for i in range(8)), "$(vars.slurm_cluster_name)*"],
-        "runners": _image_runners(gcp),
-    }  # fmt: skip
-    if old:
-        settings |= {"install_docker": True, "enable_docker_world_writable": True}
-    else:
-        settings |= {
-            "enable_gpu_network_wait_online": True,
-            "docker": {"enabled": True, "world_writable": True},
-        }
-    return [_module("image_build_script", "modules/scripts/startup-script", **settings)]
-
-
-def _image_runners(gcp: Gcp) -> list[dict[str, Any]]:
-    old = gcp.toolkit == "v1.39.0"
-    lustre = any(s.kind == "lustre" for s in gcp.storage) or not (old or gcp.storage)
-    variables = "\n".join(
-        [
-            "{",
-            '  "reboot": false,',
-            f'  "install_cuda": {str(old).lower()},',
-            '  "install_ompi": true,',
-            # Not slurm-gcp's Lustre client: EXAScaler brings its own, for the kernel at hand.
-            '  "install_lustre": false,',
-            *([] if old else [f'  "install_managed_lustre": {str(lustre).lower()},']),
-            '  "install_gcsfuse": true,',
-            '  "monitoring_agent": "cloud-ops",',
-            '  "use_open_drivers": true',
-            "}",
-            "",
-        ]
-    )
-    enroot = "".join(
-        f"ENROOT_{what}_PATH {path}\n"
-        for what, path in (
-            ("CONFIG", "${HOME}/.enroot"),
-            ("RUNTIME", f"{LOCAL_SSD}/${{UID}}/enroot/runtime"),
-            ("CACHE", f"{LOCAL_SSD}/${{UID}}/enroot/cache"),
-            ("DATA", f"{LOCAL_SSD}/${{UID}}/enroot/data"),
-            ("TEMP", f"{LOCAL_SSD}/${{UID}}/enroot"),
-        )
-    )
-    limits = "".join(
-        f"* - {what} {value}\n"
-        for what, value in (
-            ("memlock", "unlimited"), ("nproc", "unlimited"), ("stack", "unlimited"),
-            ("nofile", "1048576"), ("cpu", "unlimited"), ("rtprio", "unlimited"),
-        )
-    )  # fmt: skip
-    return [
-        _shell("image-hold.sh"),
-        _data("/var/tmp/slurm_vars.json", variables),  # noqa: S108  # on the image's machine
-        _shell("image-slurm.sh", SLURM_GCP=SLURM_GCP[gcp.toolkit]),
-        *((_shell("image-gve.sh"),) if old else ()),
-        _shell("image-container-toolkit.sh" if old else "image-cuda.sh"),
-        _data("/etc/security/limits.d/99-corral.conf", limits),
-        _data("/etc/enroot/enroot.conf", enroot),
-        _shell("image-userns.sh"),
-        _shell("image-dmabuf.sh"),
-        _shell("image-aperture.sh"),
-    ]
-
-
-def image(gcp: Gcp) -> dict[str, Any]:
-    """The image itself, by Packer; not on an N-series machine, where the open driver is refused."""
-    project, name = BASE_IMAGES[gcp.toolkit]
-    old = gcp.toolkit == "v1.39.0"
-    found = _module(
-        "slurm-image",
-        "modules/packer/custom-image",
-        use=("image_build_script", "sysnet"),
-        machine_type="c2-standard-8",
-        **{"source_image_family" if old else "source_image": name},
-        source_image_project_id=[project],
-        image_family="$(vars.final_image_family)",
-        disk_size="$(vars.disk_size_gb)",
-        omit_external_ip=not gcp.public_addresses,
-        metadata={"user-data": _NO_UPGRADES},
-    )
-    return {**found, "kind": "packer"}
 
 
 def ids(storage: Sequence[GcpStorage]) -> dict[str, GcpStorage]:
@@ -246,7 +139,7 @@ def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
     old, flex = gcp.toolkit == "v1.39.0", gcp.provisioning == "flex-start"
     startup: dict[str, Any] = {
         "local_ssd_filesystem": {"mountpoint": LOCAL_SSD, "permissions": "1777"},
-        "runners": [_shell("node-aperture.sh"), _shell("node-gpu-services.sh")],
+        "runners": [shell("node-aperture.sh"), shell("node-gpu-services.sh")],
     }
     if not old:
         root = f'{{"data-root": "{LOCAL_SSD}/docker"}}'
@@ -273,8 +166,8 @@ def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
         settings["advanced_machine_features"] = {"threads_per_core": None}
         settings["dws_flex"] = {"enabled": flex}
     return [
-        _module(f"{group.name}_startup", "modules/scripts/startup-script", **startup),
-        _module(
+        module(f"{group.name}_startup", "modules/scripts/startup-script", **startup),
+        module(
             f"{group.name}_nodeset",
             "community/modules/compute/schedmd-slurm-gcp-v6-nodeset",
             use=("sysnet", "gpunets"),
@@ -288,7 +181,7 @@ def partition(one: Partition) -> dict[str, Any]:
     conf = {"OverSubscribe": "EXCLUSIVE", "ResumeTimeout": 900, "SuspendTimeout": 600}
     if one.max_time != "infinite":
         conf["MaxTime"] = max_time(one.max_time)
-    return _module(
+    return module(
         f"{one.name}_partition",
         "community/modules/compute/schedmd-slurm-gcp-v6-partition",
         use=[f"{name}_nodeset" for name in one.groups],
@@ -305,14 +198,14 @@ def controller(
     """Login node and controller, which stages the prologs of TCPXO."""
     old = gcp.toolkit == "v1.39.0"
     runners = [
-        _shell("controller-tcpxo.sh", at=f"tcpxo-{one.name}.sh", PARTITION=one.name,
+        shell("controller-tcpxo.sh", at=f"tcpxo-{one.name}.sh", PARTITION=one.name,
                COMMIT=PROLOGS_COMMIT, **PROLOGS)
         for one in partitions
     ]  # fmt: skip
     return [
-        _module("controller_startup", "modules/scripts/startup-script",
-                runners=[*runners, _shell("enroot-default.sh")]),
-        _module(
+        module("controller_startup", "modules/scripts/startup-script",
+                runners=[*runners, shell("enroot-default.sh")]),
+        module(
             "slurm_login",
             "community/modules/scheduler/schedmd-slurm-gcp-v6-login",
             use=("sysnet",),
@@ -321,7 +214,7 @@ def controller(
             machine_type="c2-standard-4",
             enable_login_public_ips=gcp.public_addresses,
         ),
-        _module(
+        module(
             "slurm_controller",
             "community/modules/scheduler/schedmd-slurm-gcp-v6-controller",
             use=("sysnet", *(f"{p.name}_partition" for p in partitions), "slurm_login",
@@ -332,19 +225,19 @@ def controller(
             enable_external_prolog_epilog=True,
             slurm_conf_tpl=("" if old else "../_") + _LONG_PROLOG,
             controller_startup_script="$(controller_startup.startup_script)",
-            login_startup_script=_escaped(script("enroot-default.sh")),
+            login_startup_script=escaped(script("enroot-default.sh")),
             prolog_scripts=[{"filename": "set_hostname_for_enroot.sh",
-                             "content": _escaped(script("set-hostname.sh"))}],
+                             "content": escaped(script("set-hostname.sh"))}],
         ),
     ]  # fmt: skip
 
 
 def _peering(source: str) -> dict[str, Any]:
-    return _module("private_service_access", source, use=("sysnet",))
+    return module("private_service_access", source, use=("sysnet",))
 
 
 def _lustre(name: str, one: GcpStorage) -> dict[str, Any]:
-    return _module(
+    return module(
         name,
         "modules/file-system/managed-lustre",
         use=("sysnet", "private_service_access"),
@@ -358,7 +251,7 @@ def _lustre(name: str, one: GcpStorage) -> dict[str, Any]:
 
 
 def _filestore(name: str, one: GcpStorage) -> dict[str, Any]:
-    return _module(
+    return module(
         name,
         "modules/file-system/filestore",
         use=("sysnet", "private_service_access"),
@@ -370,7 +263,7 @@ def _filestore(name: str, one: GcpStorage) -> dict[str, Any]:
 
 
 def _exascaler(name: str, one: GcpStorage) -> dict[str, Any]:
-    return _module(
+    return module(
         name,
         "community/modules/file-system/DDN-EXAScaler",
         use=("sysnet",),
@@ -387,7 +280,7 @@ def _exascaler(name: str, one: GcpStorage) -> dict[str, Any]:
 
 def _made_before(name: str, one: GcpStorage) -> dict[str, Any]:
     lustre = one.kind == "exascaler"
-    return _module(
+    return module(
         name,
         "modules/file-system/pre-existing-network-storage",
         server_ip=f"$(vars.server_ip_{name})",
@@ -399,7 +292,7 @@ def _made_before(name: str, one: GcpStorage) -> dict[str, Any]:
 
 
 def _bucket(name: str, one: GcpStorage, *, old: bool) -> dict[str, Any]:
-    return _module(
+    return module(
         name,
         ("community/" if old else "") + "modules/file-system/cloud-storage-bucket",
         local_mount=one.mount,
@@ -408,14 +301,16 @@ def _bucket(name: str, one: GcpStorage, *, old: bool) -> dict[str, Any]:
     )
 
 
-def _shell(name: str, *, at: str = "", **values: str) -> dict[str, Any]:
-    return {"type": "shell", "destination": at or name, "content": _escaped(script(name, **values))}
+def shell(name: str, *, at: str = "", **values: str) -> dict[str, Any]:
+    """A runner: one of Corral's scripts, with its ``@NAME@`` filled in."""
+    return {"type": "shell", "destination": at or name, "content": escaped(script(name, **values))}
 
 
-def _data(destination: str, content: str) -> dict[str, Any]:
-    return {"type": "data", "destination": destination, "content": _escaped(content)}
+def data(destination: str, content: str) -> dict[str, Any]:
+    """A runner: a file with this text."""
+    return {"type": "data", "destination": destination, "content": escaped(content)}
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """``$(`` begins an expression of the toolkit's, unless a backslash stands before it."""
     return text.replace("$(", "\\$(")

@@ -16,10 +16,11 @@ from corral.doctor.catalog import (
     network,
     nodes,
     slurm,
+    tcpxo,
 )
 from corral.doctor.model import Failure
 
-_ROOMS: Final = (machine, network, identity, gpu, slurm, nodes, fabric, cloud, health)
+_ROOMS: Final = (machine, network, identity, gpu, slurm, nodes, fabric, cloud, health, tcpxo)
 CATALOG: Final[Mapping[str, Failure]] = MappingProxyType(
     {f.id: f for f in sorted((f for m in _ROOMS for f in m.FAILURES), key=lambda f: f.id)}
 )

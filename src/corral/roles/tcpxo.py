@@ -1,0 +1,109 @@
+"""The environment that GPUDirect-TCPXO needs in a job on A3 Mega, by construction. Pure.
+
+The node's own profile is sourced, since its list of settings belongs to the plugin's release
+(``nccl-env-profile.sh``, written by the prolog's installer). Over it go four names, because the
+profile takes the NICs for eth0 to eth8 and Ubuntu calls them by their PCI places; the library path;
+and the one value that the plugin checks (v1.0.12 and later refuse the job otherwise).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from corral.hosts.quote import Script, join, sh
+
+FOLDER: Final = "/var/lib/tcpxo/lib64"
+CONTROL: Final = "enp0s12"
+RAILS: Final = (
+    "enp6s0", "enp7s0", "enp13s0", "enp14s0", "enp134s0", "enp135s0", "enp141s0", "enp142s0",
+)  # fmt: skip
+"""The eight NICs in the order of the GPUs: two beside each PCIe switch."""
+
+OVERRIDES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "NCCL_FASTRAK_CTRL_DEV": CONTROL,
+        "NCCL_FASTRAK_IFNAME": ",".join(RAILS),
+        "NCCL_SOCKET_IFNAME": CONTROL,
+        "NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY": "/dev/aperture_devices",
+    }
+)
+"""What the profile says otherwise or not at all."""
+
+DEMANDED: Final[Mapping[str, str]] = MappingProxyType({"NCCL_NVLSTREE_MAX_CHUNKSIZE": "131072"})
+"""What the plugin's checker accepts no other value of."""
+
+MOUNTS: Final = ("/var/tmp:/var/tmp", f"{FOLDER}:{FOLDER}")  # noqa: S108  # as Google's example
+"""Of the host, in a job's container."""
+
+LIBRARIES: Final = f"{FOLDER}:/usr/lib/x86_64-linux-gnu"
+
+
+def environment(folder: str = FOLDER) -> Script:
+    """Shell for a job of two and more nodes that sets all of it, or ends the job and says why not.
+
+    CUDA_VISIBLE_DEVICES stays what Slurm set: the profile's 0..7 would give every rank all GPUs.
+    """
+    return join(
+        [
+            sh(
+                "if [ ! -r {profile} ]; then\n"
+                '  echo "corral: no {profile} on $(uname -n): the TCPXO prolog did not run" >&2\n'
+                "  exit 1\nfi\n"
+                "if [ -z \"$(ls -A {aperture} 2>/dev/null)\" ]; then\n"
+                '  echo "corral: {aperture} is empty on $(uname -n): no aperture devices" >&2\n'
+                "  exit 1\nfi\n"
+                'corral_devices=${{CUDA_VISIBLE_DEVICES-unset}}\n'
+                "NCCL_LIB_DIR={folder}\nexport NCCL_LIB_DIR\n. {profile}\n"
+                'if [ "$corral_devices" = unset ]; then unset CUDA_VISIBLE_DEVICES\n'
+                'else export "CUDA_VISIBLE_DEVICES=$corral_devices"; fi',
+                profile=f"{folder}/nccl-env-profile.sh",
+                folder=folder,
+                aperture=OVERRIDES["NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY"],
+            ),
+            *(sh("export {pair}", pair=f"{k}={v}") for k, v in (*OVERRIDES.items(),
+                                                                ("GLOO_SOCKET_IFNAME", CONTROL),
+                                                                *DEMANDED.items())),
+            sh('export "LD_LIBRARY_PATH={libs}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"',
+               libs=Script(LIBRARIES)),
+        ]
+    )  # fmt: skip
+
+
+def container_options() -> tuple[str, ...]:
+    """Srun's options that bring it into a container of Pyxis, beside others' mounts.
+
+    Names are the container's own only where the image sets them: ``--container-env`` lets the
+    job's values win. It takes names, so those the profile sets beyond the known ones are asked for
+    at run time: add ``$(compgen -e NCCL_ | paste -sd,)`` in bash.
+    """
+    names = (*OVERRIDES, *DEMANDED, "LD_LIBRARY_PATH")
+    return (f"--container-mounts={','.join(MOUNTS)}", f"--container-env={','.join(names)}")
+
+
+def mistakes(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """What is wrong with a job's environment on A3 Mega, one sentence each; empty: nothing.
+
+    Args:
+        environment: as the ranks see it (``env`` in the job).
+    """
+    found = [
+        f"{name} is {environment.get(name) or 'not set'}, and the plugin demands {value}"
+        for name, value in DEMANDED.items()
+        if environment.get(name) != value
+    ]
+    rails = environment.get("NCCL_FASTRAK_IFNAME", "")
+    wanted = OVERRIDES["NCCL_FASTRAK_IFNAME"]
+    if rails != wanted and sorted(rails.split(",")) == sorted(RAILS):
+        found.append(f"NCCL_FASTRAK_IFNAME has the NICs in another order than the GPUs: {wanted}")
+    elif rails != wanted:
+        found.append(f"NCCL_FASTRAK_IFNAME is {rails or 'not set'}: the NICs are {wanted}")
+    found += [
+        f"{name} is {environment.get(name) or 'not set'}: it must be {value}"
+        for name, value in OVERRIDES.items()
+        if name != "NCCL_FASTRAK_IFNAME" and environment.get(name) != value
+    ]
+    if FOLDER not in environment.get("LD_LIBRARY_PATH", "").split(":"):
+        found.append(f"LD_LIBRARY_PATH lacks {FOLDER}: NCCL loads no plugin and takes TCP sockets")
+    return tuple(found)
