@@ -1,0 +1,1 @@
+"""Programs that go along with a job and run on nodes, under their Python."""

@@ -1,0 +1,177 @@
+"""What a profiled job recorded: fetched from shared storage, read, and drawn."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from corral.errors import Code, CorralError
+from corral.hosts.fleet import Fleet
+from corral.hosts.quote import sh
+from corral.hosts.transport import check
+from corral.jobs.model import JobHandle
+from corral.jobs.profiling import FOLDER
+from corral.jobs.trace import RankTrace, read_trace
+from corral.jobs.tracepicture import picture
+from corral.jobs.watching import as_user
+
+MOST_BYTES: Final = 44_000_000
+"""A file of that size at most is fetched: it travels as base64, which a transport holds whole."""
+
+_TRACE: Final = ".json.gz"
+_LIST: Final = "cd {folder} 2>/dev/null || exit 0; stat -c '%s %n' rank-* 2>/dev/null || :"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of what ``nsys stats`` says: share of the time, total time, calls, and name."""
+
+    percent: float
+    milliseconds: float
+    calls: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recordings:
+    """A profiled job's recordings.
+
+    Attributes:
+        job: Slurm's number.
+        folder: where they lie on the cluster.
+        traces: one per rank that wrote one (PyTorch's profiler).
+        kernels: the GPU kernels of each rank, the longest first (Nsight Systems).
+        files: every file by name, to be kept.
+        too_large: files that were not fetched, with their size in bytes.
+    """
+
+    job: str
+    folder: str
+    traces: tuple[RankTrace, ...]
+    kernels: Mapping[int, tuple[Row, ...]]
+    files: Mapping[str, bytes]
+    too_large: Mapping[str, int]
+
+    def picture(self) -> str:
+        """All ranks over the recorded time, as SVG; "" without traces."""
+        return picture(self.traces, f"job {self.job}") if self.traces else ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready summary."""
+        return {
+            "job": self.job,
+            "folder": self.folder,
+            "ranks": [trace.as_dict() for trace in self.traces],
+            "kernels": {
+                str(rank): [
+                    {"percent": r.percent, "ms": r.milliseconds, "calls": r.calls, "name": r.name}
+                    for r in rows
+                ]
+                for rank, rows in self.kernels.items()
+            },
+            "too_large": dict(self.too_large),
+        }
+
+
+async def recordings(fleet: Fleet, job: JobHandle) -> Recordings:
+    """Fetch and read what a job recorded.
+
+    Raises:
+        CorralError: NOT_FOUND, it recorded nothing; PARSE_FAILED, what it recorded is broken.
+    """
+    if job.array:
+        raise CorralError(
+            Code.USAGE,
+            f"job {job.id} is an array: each part has recordings of its own",
+            hint=f"name a part: {job.id}_{job.array[0]}",
+        )
+    folder = f"{job.folder}/{FOLDER}"
+    listed = await fleet.run(job.controller, as_user(job.user, sh(_LIST, folder=folder)))
+    sizes = parse_sizes(check(listed, f"listing {folder}").stdout) if job.folder else {}
+    if not sizes:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"job {job.ref} has no recordings",
+            hint="run it with --profile torch; the ranks write them after a few optimizer steps",
+        )
+    fitting = [name for name, size in sorted(sizes.items()) if size <= MOST_BYTES]
+    files = {name: await _fetch(fleet, job, f"{folder}/{name}") for name in fitting}
+    return Recordings(
+        job.ref,
+        folder,
+        tuple(
+            sorted(
+                (read_trace(data, rank_of(name)) for name, data in files.items()
+                 if name.endswith(_TRACE)),
+                key=lambda trace: trace.rank,
+            )
+        ),
+        {rank_of(n): parse_stats(d.decode("utf-8", "replace")) for n, d in files.items()
+         if n.endswith(".csv")},
+        files,
+        {name: size for name, size in sizes.items() if size > MOST_BYTES},
+    )  # fmt: skip
+
+
+def parse_sizes(text: str) -> dict[str, int]:
+    """Sizes of recordings by name; names that no rank gives are left out."""
+    found: dict[str, int] = {}
+    for line in text.splitlines():
+        size, _, name = line.partition(" ")
+        stem, _, ending = name.partition(".")
+        known = ending in ("json.gz", "csv", "nsys-rep")
+        if size.isdecimal() and known and stem.removeprefix("rank-").isdecimal():
+            found[name] = int(size)
+    return found
+
+
+def rank_of(name: str) -> int:
+    """The rank of a recording's name."""
+    return int(name.removeprefix("rank-").partition(".")[0])
+
+
+def parse_stats(text: str) -> tuple[Row, ...]:
+    """GPU kernels of ``nsys stats --format csv``: the report cuda_gpu_kern_sum, the longest first.
+
+    Its header begins with ``Time (%)`` and names the columns; other reports follow in the same
+    text, each with a header of its own.
+    """
+    rows: list[Row] = []
+    head: list[str] = []
+    for cells in csv.reader(io.StringIO(text)):
+        if cells and cells[0] == "Time (%)":
+            head = cells
+        elif not cells:
+            head = []
+        elif "Name" in head and len(cells) == len(head):
+            row = _row(dict(zip(head, cells, strict=True)))
+            rows += [row] if row is not None else []
+    return tuple(sorted(rows, key=lambda row: -row.milliseconds))
+
+
+def _row(cells: Mapping[str, str]) -> Row | None:
+    try:
+        return Row(
+            float(cells["Time (%)"]),
+            float(cells["Total Time (ns)"]) / 1e6,
+            int(cells["Instances"]),
+            cells["Name"],
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+async def _fetch(fleet: Fleet, job: JobHandle, path: str) -> bytes:
+    script = as_user(job.user, sh("base64 -w0 < {path}", path=path))
+    result = check(await fleet.run(job.controller, script, timeout=600), f"reading {path}")
+    try:
+        return base64.b64decode(result.stdout.strip(), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise CorralError(
+            Code.PARSE_FAILED, f"{path} did not come whole", node=job.controller
+        ) from error

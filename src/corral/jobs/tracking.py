@@ -1,0 +1,156 @@
+"""A job's run at the tracking server: what it carries, and the shell that begins and ends it.
+
+The run is made by the batch script itself, so that it is there before the first rank, whatever the
+script does, and is the same one after a requeue. A server that does not answer never stops a job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from corral.errors import CorralError
+from corral.hosts import process
+from corral.hosts.quote import NOTHING, Script, sh
+from corral.jobs.model import JobSpec
+from corral.roles.mlflow import uri
+from corral.spec.digest import digest
+from corral.spec.models import ClusterSpec
+
+GIT_S: Final = 10.0
+FILE: Final = "track.json"
+
+# trap TERM: scancel and the time limit end the batch shell by it, with KillWait (30 s) to go.
+_BEGIN: Final = """\
+[ -n "${{MLFLOW_TRACKING_URI+set}}" ] || MLFLOW_TRACKING_URI={uri}
+[ -n "${{MLFLOW_EXPERIMENT_NAME+set}}" ] || MLFLOW_EXPERIMENT_NAME={experiment}
+export MLFLOW_TRACKING_URI MLFLOW_EXPERIMENT_NAME
+if [ -n "$MLFLOW_TRACKING_URI" ] && MLFLOW_RUN_ID=$(python3 -m corral.track begin "$folder"); then
+  export MLFLOW_RUN_ID
+  tracked() {{ python3 -m corral.track end "$1"; }}
+  trap 'tracked 143; exit 143' TERM
+else
+  unset MLFLOW_RUN_ID
+  tracked() {{ :; }}
+fi
+"""
+
+# In a subshell, so that the rank is no parent of it: a program may wait for all its children.
+_SAMPLE: Final = """\
+if [ -n "${MLFLOW_RUN_ID-}" ] && [ "$SLURM_LOCALID" = 0 ]; then
+  (python3 -m corral.track sample "$$" </dev/null >/dev/null 2>&1 &)
+fi
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracking:
+    """Where a job's run is, and what it carries beside what Slurm tells.
+
+    Attributes:
+        uri: the tracking server, "" for no tracking.
+        experiment: MLflow's experiment.
+        tags: what a run can be found by.
+        params: the job's own parameters.
+    """
+
+    uri: str = ""
+    experiment: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    params: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def begin(self) -> Script:
+        """Shell before the ranks: makes the run, or goes on with it."""
+        if not self.uri:
+            return NOTHING
+        return sh(_BEGIN, uri=self.uri, experiment=self.experiment)
+
+    @property
+    def sample(self) -> Script:
+        """Shell of each rank: the first one on a node has the node sampled."""
+        return Script(_SAMPLE) if self.uri else NOTHING
+
+    @property
+    def end(self) -> Script:
+        """Shell after the ranks."""
+        return sh('tracked "$status"\n') if self.uri else NOTHING
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """What goes along with the job."""
+        if not self.uri:
+            return {}
+        about = {"tags": dict(self.tags), "params": dict(self.params)}
+        program = resources.files("corral").joinpath("track.py").read_bytes()
+        return {FILE: json.dumps(about, indent=1).encode(), "lib/corral/track.py": program}
+
+
+UNTRACKED: Final = Tracking()
+
+
+def tracking_of(job: JobSpec, spec: ClusterSpec, git: Mapping[str, str] | None = None) -> Tracking:
+    """What a job's run carries; nothing where the cluster has no tracking.
+
+    Args:
+        job: the job.
+        spec: the cluster.
+        git: tags about the code (``git_tags``).
+    """
+    address = uri(spec)
+    if not address:
+        return UNTRACKED
+    tags = {
+        "mlflow.source.name": job.script,
+        "mlflow.source.type": "JOB",
+        "mlflow.user": job.user or "",
+        "corral.cluster": spec.name,
+        "corral.spec_digest": digest(spec),
+        **(git or {}),
+    }
+    params = {
+        "corral.nodes": str(job.nodes),
+        "corral.gpus_per_node": str(job.gpus_per_node),
+        "corral.args": " ".join(job.args),
+    }
+    return Tracking(
+        address,
+        job.title,
+        {key: value for key, value in tags.items() if value},
+        {key: value for key, value in params.items() if value},
+    )
+
+
+async def git_tags(script: str) -> dict[str, str]:
+    """Commit and branch of the folder a script lies in; nothing where there is no git or no commit.
+
+    A file that differs from the commit is told by ``corral.git_dirty``.
+    """
+    folder = Path(script).parent
+    if not await asyncio.to_thread(folder.is_dir):
+        return {}
+    # GIT_OPTIONAL_LOCKS: status would write the index of a repository that somebody works in.
+    env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+
+    async def git(*words: str) -> str:
+        try:
+            command = ["git", "-C", str(folder), *words]
+            ended = await process.run(command, timeout=GIT_S, env=env)
+        except (CorralError, TimeoutError):
+            return ""
+        return ended.out.strip() if ended.status == 0 else ""
+
+    commit = await git("rev-parse", "HEAD")
+    if not commit:
+        return {}
+    branch, changed = await asyncio.gather(
+        git("rev-parse", "--abbrev-ref", "HEAD"), git("status", "--porcelain", "--", ".")
+    )
+    tags = {"mlflow.source.git.commit": commit, "mlflow.source.git.branch": branch}
+    return tags | {"corral.git_dirty": "true" if changed else "false"}
