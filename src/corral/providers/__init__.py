@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from corral.errors import Code, CorralError
 from corral.providers.base import Provider
 from corral.providers.embedded import EmbeddedProvider
 from corral.providers.ssh import SshProvider
@@ -18,5 +19,16 @@ PROVIDERS: Final[Mapping[str, type[EmbeddedProvider] | type[SshProvider]]] = Map
 
 
 def providers_of(spec: ClusterSpec) -> tuple[Provider, ...]:
-    """The providers that a cluster file names, each once, in its order."""
-    return tuple(PROVIDERS[word](spec) for word in dict.fromkeys(g.provider for g in spec.groups))
+    """The providers that a cluster file names, each once, in its order.
+
+    Raises:
+        CorralError: NOT_GOOD, the cluster is not Corral's to make (provider gcp).
+    """
+    words = dict.fromkeys(g.provider for g in spec.groups)
+    if "gcp" in words:
+        raise CorralError(
+            Code.NOT_GOOD,
+            "this cluster is made by Google's Cluster Toolkit, not by Corral itself",
+            hint="corral export gcluster FILE -o DIR, and what it says next",
+        )
+    return tuple(PROVIDERS[word](spec) for word in words)
