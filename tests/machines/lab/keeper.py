@@ -2,7 +2,7 @@
 
 User-mode-linux starts itself anew on a reboot while its tap is still held ("uml_tap: failed to
 select tap interface", linux.uml 6.1). With ``noreboot`` it ends instead, and its console tells a
-reboot from a power-off; power is cut by killing this process's whole group.
+reboot from a power-off.
 """
 
 from __future__ import annotations
@@ -14,11 +14,20 @@ from pathlib import Path
 REBOOT = b"reboot: Restarting system"
 
 
-def main(console: Path, argv: list[str]) -> int:
-    """Run the machine until it goes down for good; its last exit status."""
+def main(console: Path, pid: Path, argv: list[str]) -> int:
+    """Run the machine until it goes down for good; its last exit status.
+
+    Args:
+        console: file that its console is appended to.
+        pid: file that keeps its process id: it leads a process group of its own making.
+        argv: the machine.
+    """
     while True:
         start = console.stat().st_size
-        status = subprocess.run(argv, stdin=subprocess.DEVNULL, check=False).returncode
+        machine = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
+        pid.write_text(str(machine.pid))
+        status = machine.wait()
+        pid.unlink()
         with console.open("rb") as said:
             said.seek(start)
             if REBOOT not in said.read():
@@ -26,4 +35,4 @@ def main(console: Path, argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]))

@@ -72,12 +72,17 @@ class Machine:
 
     @property
     def pid(self) -> int:
-        """Its process (and group) id, 0 when it is off."""
+        """Its keeper's process id, 0 when it is off."""
         with suppress(OSError, ValueError):
             pid, started = (self.folder / f"pid{self.index}").read_text().split()
             if _started(int(pid)) == started:
                 return int(pid)
         return 0
+
+    @property
+    def _kernel(self) -> Path:
+        """Where the keeper notes the process id of what it runs."""
+        return self.folder / f"kernel{self.index}"
 
     @property
     def known_hosts(self) -> Path:
@@ -87,9 +92,10 @@ class Machine:
         """Switch it on; ``answers`` or ``Lab.wait`` tell when it is there."""
         if self.pid:
             return
+        kept = [sys.executable, "-I", keeper.__file__, str(self.console), str(self._kernel)]
         with self.console.open("ab") as console:
             process = subprocess.Popen(
-                [sys.executable, "-I", keeper.__file__, str(self.console), *self._argv()],
+                [*kept, *self._argv()],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
@@ -132,7 +138,13 @@ class Machine:
             os.killpg(pid, signal.SIGKILL)
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
-            wait_for(lambda: not _group(pid), 20, f"process group {pid} of {self.lab} ends")
+            # The keeper first, or it would switch it on again; the kernel leads a group of its own.
+            groups = [pid]
+            with suppress(OSError, ValueError):
+                groups.append(int(self._kernel.read_text()))
+                os.killpg(groups[-1], signal.SIGKILL)
+            wait_for(lambda: not any(_group(g) for g in groups), 20, f"processes of {groups} end")
+        self._kernel.unlink(missing_ok=True)
         (self.folder / f"pid{self.index}").unlink(missing_ok=True)
 
     def cut_network(self) -> None:
