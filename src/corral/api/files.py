@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from corral.api.clouds import simulate
 from corral.spec.findings import Finding
 from corral.spec.load import load as load_file
 from corral.spec.load import load_or_raise
@@ -29,8 +30,13 @@ def load(path: Path | str) -> ClusterSpec:
 
 
 def rehearsal(spec: ClusterSpec) -> tuple[ClusterSpec, tuple[str, ...]]:
-    """The same cluster on embedded nodes of this machine, and what that cannot show, in words."""
-    return rehearse(spec), tuple(rehearsal_notes(spec))
+    """The same cluster on embedded nodes of this machine, and what that cannot show, in words.
+
+    Simulated clouds are started for rented groups.
+    """
+    mapped = rehearse(spec)
+    simulate(mapped)
+    return mapped, tuple(rehearsal_notes(spec))
 
 
 def schema() -> dict[str, Any]:

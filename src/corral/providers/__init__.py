@@ -8,12 +8,16 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.providers.base import Provider
+from corral.providers.cloud.provider import CloudProvider
 from corral.providers.embedded import EmbeddedProvider
 from corral.providers.ssh import SshProvider
+from corral.spec.cloud import CLOUDS
 from corral.spec.models import ClusterSpec
 
-PROVIDERS: Final[Mapping[str, type[EmbeddedProvider] | type[SshProvider]]] = MappingProxyType(
-    {"embedded": EmbeddedProvider, "ssh": SshProvider}
+Kind = type[EmbeddedProvider] | type[SshProvider] | type[CloudProvider]
+
+PROVIDERS: Final[Mapping[str, Kind]] = MappingProxyType(
+    {"embedded": EmbeddedProvider, "ssh": SshProvider, **dict.fromkeys(CLOUDS, CloudProvider)}
 )
 """Provider by the word in the cluster file."""
 
@@ -31,4 +35,4 @@ def providers_of(spec: ClusterSpec) -> tuple[Provider, ...]:
             "this cluster is made by Google's Cluster Toolkit, not by Corral itself",
             hint="corral export gcluster FILE -o DIR, and what it says next",
         )
-    return tuple(PROVIDERS[word](spec) for word in words)
+    return tuple(kind(spec) for kind in dict.fromkeys(PROVIDERS[word] for word in words))

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any, Final
 
+from corral.spec.cloud import CLOUDS
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
 
@@ -47,7 +48,12 @@ def rehearsal_notes(spec: ClusterSpec) -> list[str]:
 
 
 def _machine_notes(spec: ClusterSpec) -> Iterator[str]:
-    real = [group for group in spec.groups if group.provider != "embedded"]
+    rented = [group for group in spec.groups if group.provider in CLOUDS]
+    if rented:
+        names = ", ".join(group.name for group in rented)
+        yield f"{names}: rented from simulated clouds on this machine; prices are made up"
+    away = ("embedded", *CLOUDS)
+    real = [group for group in spec.groups if group.provider not in away]
     if not real:
         return
     names = ", ".join(group.name for group in real)
@@ -91,6 +97,9 @@ def _storage_notes(spec: ClusterSpec) -> Iterator[str]:
 
 def _group(group: dict[str, Any]) -> dict[str, Any]:
     if group["provider"] == "embedded":
+        return {**group, "addresses": None}
+    if group["provider"] in CLOUDS:
+        # The simulated clouds of corral.testing rent containers: all that renting does is tried.
         return {**group, "addresses": None}
     kept = {name: group[name] for name in ("name", "nodes", "gpu", "features")}
     return {**kept, "provider": "embedded", "image": "auto"}

@@ -10,6 +10,7 @@ from corral.spec.fields import path_of
 from corral.spec.findings import Level
 from corral.spec.models import ClusterSpec
 from corral.spec.rules import (
+    clouds,
     drivers,
     gcp,
     health,
@@ -26,6 +27,7 @@ from corral.spec.tree import Path
 __all__ = ["RULES", "Judged", "Problem", "Rule", "View", "judge", "view_of"]
 
 RULES: Final = (
+    *clouds.RULES,
     *drivers.RULES,
     *gcp.RULES,
     *machines.RULES,
@@ -34,8 +36,8 @@ RULES: Final = (
     *people.RULES,
     *software.RULES,
     *services.RULES,
-)
     *health.RULES,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from corral.spec import texts
+from corral.spec.cloud import CLOUDS
 from corral.spec.explain import near
 from corral.spec.findings import Level
 from corral.spec.hostlist import NODES_AT_MOST
@@ -31,6 +32,7 @@ _UNUSED: Final = {
         ("machine", None),
     ),
     "gcp": (("image", "auto"), ("memory_mib", None), ("addresses", None)),
+    **dict.fromkeys(CLOUDS, (("image", "auto"), ("memory_mib", None), ("machine", None))),
 }
 
 

@@ -1,0 +1,155 @@
+"""Use cases of rented machines: what is on sale, and simulated clouds for rehearsals."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from corral.errors import Code, CorralError
+from corral.hosts.state_dir import cluster_dir
+from corral.providers.cloud.accounts import open_account
+from corral.providers.cloud.model import Capacity, Offer, Told, Volume
+from corral.providers.cloud.simulated import FILE, rehearsal_of
+from corral.spec.cloud import CLOUDS
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import nodes_of
+
+START_S: Final = 60.0
+POLL_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Sale:
+    """What clouds have on sale.
+
+    Attributes:
+        offers: the cheapest first; those without a price last.
+        volumes: file systems of the accounts.
+        told: by cloud, what it can and cannot do.
+        silent: by cloud, why it was not asked or did not answer.
+    """
+
+    offers: tuple[Offer, ...]
+    volumes: tuple[Volume, ...]
+    told: dict[str, Told]
+    silent: dict[str, CorralError]
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready fields."""
+        return {
+            "offers": [asdict(one) for one in self.offers],
+            "volumes": [asdict(one) for one in self.volumes],
+            "clouds": {name: asdict(told) for name, told in self.told.items()},
+            "silent": {name: error.as_dict() for name, error in self.silent.items()},
+        }
+
+
+async def offers(
+    providers: Iterable[str] = (), gpu: str = "", *, everything: bool = False, cluster: str = ""
+) -> Sale:
+    """Ask clouds what they have on sale.
+
+    Args:
+        providers: which clouds; none: all of which there is a key.
+        gpu: only GPUs whose name (or type) holds this word, whatever its case.
+        everything: also what cannot be had now.
+        cluster: ask the simulated clouds of this rehearsed cluster.
+
+    Raises:
+        CorralError: a cloud that was named cannot be asked; none can.
+    """
+    named = tuple(providers)
+    found: list[Offer] = []
+    volumes: list[Volume] = []
+    told: dict[str, Told] = {}
+    silent: dict[str, CorralError] = {}
+    rehearsal = rehearsal_of(cluster) if cluster else None
+    for name in named or CLOUDS:
+        try:
+            api = open_account(name, rehearsal)
+            try:
+                found += await api.offers()
+                volumes += await api.volumes()
+                told[name] = api.told
+            finally:
+                await api.close()
+        except CorralError as error:
+            if named:
+                raise
+            silent[name] = error
+    if not told:
+        raise next(iter(silent.values()))
+    word = gpu.lower()
+    kept = [
+        o
+        for o in found
+        if word in f"{o.gpu} {o.type}".lower() and (everything or o.capacity is not Capacity.NONE)
+    ]
+    kept.sort(key=lambda o: (o.price is None, o.price or 0.0, o.provider, o.type, o.region))
+    return Sale(tuple(kept), tuple(volumes), told, silent)
+
+
+def rented(spec: ClusterSpec) -> bool:
+    """Whether any group is rented."""
+    return any(group.provider in CLOUDS for group in spec.groups)
+
+
+def simulate(spec: ClusterSpec) -> None:
+    """Start the simulated clouds of a rehearsed cluster, unless they run already.
+
+    They end by themselves when the cluster's folder is removed.
+
+    Raises:
+        CorralError: TIMED_OUT, they do not start.
+    """
+    if not rented(spec):
+        return
+    file = cluster_dir(spec.name) / FILE
+    known: dict[str, Any] = {}
+    if file.exists():
+        known = json.loads(file.read_text())
+        if _alive(int(known.get("pid", 0))):
+            return
+    wanted = {
+        "cluster": spec.name,
+        "nodes": len(nodes_of(spec)),
+        "mounts": [s.mount for s in spec.storage if s.kind == "provider"],
+        "key": known.get("key") or f"sim-{secrets.token_hex(16)}",
+    }
+    file.touch(mode=0o600)
+    file.write_text(json.dumps(wanted))
+    with (file.parent / "simulated.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "corral.testing.clouds", str(file.parent)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=dict(os.environ),
+        )
+    end = time.monotonic() + START_S
+    while rehearsal_of(spec.name) is None:
+        if time.monotonic() > end or process.poll() is not None:
+            file.unlink(missing_ok=True)
+            raise CorralError(
+                Code.TIMED_OUT,
+                "the simulated clouds do not start",
+                tail=(file.parent / "simulated.log").read_text()[-800:],
+                hint="look at the last lines above",
+            )
+        time.sleep(POLL_S)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return pid > 0 and b"corral.testing.clouds" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

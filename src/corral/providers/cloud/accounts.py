@@ -1,0 +1,69 @@
+"""Opens the accounts that a cluster file names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
+
+from corral.errors import Code, CorralError
+from corral.hosts.state_dir import state_dir
+from corral.providers.cloud.model import CloudApi
+from corral.providers.cloud.pacing import Pacer
+from corral.providers.cloud.secrets import PLACES, key_of, url_of
+from corral.providers.cloud.simulated import Rehearsal
+from corral.spec.cloud import CLOUDS
+from corral.spec.models import ClusterSpec
+
+_HOMES = {
+    "lambda": ("corral.providers.lambda_cloud", "LambdaCloud"),
+    "runpod": ("corral.providers.runpod", "RunPod"),
+    "paperspace": ("corral.providers.paperspace", "Paperspace"),
+}
+
+
+def open_account(provider: str, rehearsal: Rehearsal | None = None) -> CloudApi:
+    """One account, by the key of this machine's user; or one of the simulated clouds.
+
+    Raises:
+        CorralError: NOT_FOUND, no key; USAGE, a bad one; MISSING_TOOL, the extra is not installed.
+    """
+    module, name = _HOMES[provider]
+    if rehearsal is not None:
+        key, url = rehearsal.key, rehearsal.urls[provider]
+    else:
+        key, url = key_of(provider), url_of(provider)
+    try:
+        home: Any = import_module(module)
+    except ModuleNotFoundError as error:
+        raise CorralError(
+            Code.MISSING_TOOL,
+            f"{PLACES[provider].title} needs a package that is not installed: {error.name}",
+            hint="install Corral with its clouds: pip install 'corral[clouds]'",
+        ) from error
+    # A simulated cloud has the limits of the real one, and so its own pace.
+    pacer = Pacer(state_dir() / "clouds" / "pace", f"{url} {key}", home.GAPS)
+    return getattr(home, name)(url, key, pacer)
+
+
+def providers_named(spec: ClusterSpec) -> tuple[str, ...]:
+    """Clouds that the file names, as first choice or to fall back on."""
+    found: dict[str, None] = {}
+    for group in spec.groups:
+        if group.provider in CLOUDS:
+            found[group.provider] = None
+            found |= dict.fromkeys(
+                s.provider for s in (group.cloud.fallback if group.cloud else ())
+            )
+    return tuple(found)
+
+
+def open_accounts(
+    providers: Iterable[str], rehearsal: Rehearsal | None = None
+) -> dict[str, CloudApi]:
+    """Accounts by provider.
+
+    Raises:
+        CorralError: as ``open_account``.
+    """
+    return {name: open_account(name, rehearsal) for name in providers}

@@ -1,0 +1,142 @@
+"""Launching without ever losing or doubling an instance.
+
+The order is: announce in the ledger (on disk), call, note the id. A call that may have taken effect
+unseen is never repeated: Corral looks for its nonce first. A crash anywhere between leaves an
+announced launch and, perhaps, an instance with that nonce in its name; the next run finds it by
+that name and takes it for the node's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind
+from corral.providers.cloud.errors import CloudError, Reason
+from corral.providers.cloud.ledger import Ledger
+from corral.providers.cloud.model import CloudApi, Instance, Label, Offer, State, Wanted
+
+LOOKS: Final = 4
+LOOK_S: Final = 5.0
+"""After an unsure launch the list is read this often, this far apart, before it counts as lost."""
+
+PASS_ON: Final = frozenset((Reason.CAPACITY, Reason.QUOTA, Reason.FORBIDDEN, Reason.MISSING))
+"""Refusals after which another offer is tried."""
+
+Make = Callable[[Label, Offer], Wanted]
+
+
+@dataclass(slots=True)
+class Launcher:
+    """Launches nodes of one cluster.
+
+    Args:
+        apis: clouds by name.
+        ledger: the cluster's.
+        cluster: its name.
+        make: completes a launch: key, boot script, disk.
+        emit: told what happens.
+        nonce: makes six hexadecimal digits.
+        may: asked with an offer right before each launch; raises when the budget says no.
+    """
+
+    apis: Mapping[str, CloudApi]
+    ledger: Ledger
+    cluster: str
+    make: Make
+    emit: Emit
+    may: Callable[[Offer], None]
+    nonce: Callable[[], str] = field(default=lambda: secrets.token_hex(3))
+
+    async def launch(self, node: str, offers: Sequence[Offer]) -> str:
+        """Rent a machine for a node at the first offer that can be had.
+
+        Returns:
+            the instance's id.
+
+        Raises:
+            CorralError: every offer was refused, or the cloud takes nothing at all.
+        """
+        refusals: list[CloudError] = []
+        for offer in offers:
+            try:
+                return await self._one(node, offer)
+            except CloudError as error:
+                if error.reason not in PASS_ON:
+                    error.node = node
+                    raise
+                refusals.append(error)
+                text = f"{offer.provider} {offer.type} {offer.region}: {error.message}"
+                self.emit(Event(Kind.NOTE, "machines", node, text))
+        raise CorralError(
+            Code.PROVIDER_FAILED,
+            f"none of {len(offers)} offers could be had",
+            node=node,
+            tail="\n".join(dict.fromkeys(e.message for e in refusals)),
+            hint=refusals[-1].hint if refusals else "see: corral offers",
+        )
+
+    async def _one(self, node: str, offer: Offer) -> str:
+        self.may(offer)
+        label = Label(self.cluster, node, self.nonce())
+        wanted = self.make(label, offer)
+        self.ledger.intent(label, offer)
+        try:
+            identity = await self.apis[offer.provider].launch(wanted)
+        except CloudError as error:
+            if not error.unsure:
+                self.ledger.refused(label.nonce, error.reason.value)
+                raise
+            found = await self._looked(offer.provider, label)
+            if not found:
+                # It stays announced: should it turn up later, the next look or reap ends it.
+                self.emit(
+                    Event(Kind.NOTE, "machines", node, f"{error.message}; nothing came of it")
+                )
+                raise
+            identity = found
+        self.ledger.launched(label.nonce, identity)
+        return identity
+
+    async def _looked(self, provider: str, label: Label) -> str:
+        """The id of the instance that an unsure launch made, "" when none shows up."""
+        for _ in range(LOOKS):
+            await asyncio.sleep(LOOK_S)
+            for one in await self.apis[provider].instances():
+                if one.label == label and one.state is not State.GONE:
+                    return one.id
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """Instances of a cluster: one for each node, and those that are too many.
+
+    Attributes:
+        nodes: the instance of each node.
+        surplus: a second one of a node, or one of a node that is declared no longer.
+    """
+
+    nodes: Mapping[str, Instance]
+    surplus: tuple[Instance, ...]
+
+
+def sort(instances: Sequence[Instance], cluster: str, nodes: Sequence[str]) -> Sorted:
+    """Which instance is whose. Of two of one node the one that got furthest stays. Pure."""
+    mine: dict[str, list[Instance]] = {}
+    for one in instances:
+        if one.label and one.label.cluster == cluster and one.state.exists:
+            mine.setdefault(one.label.node, []).append(one)
+    order = list(State)
+    kept: dict[str, Instance] = {}
+    surplus: list[Instance] = []
+    for node, several in mine.items():
+        several.sort(key=lambda i: (i.state is not State.RUNNING, order.index(i.state), i.id))
+        if node in nodes:
+            kept[node] = several.pop(0)
+        surplus += several
+    return Sorted(kept, tuple(surplus))

@@ -1,0 +1,263 @@
+"""Rented machines as data: offers, labels, instances, and what every cloud can be asked.
+
+A cloud is found again by label only: each instance carries the cluster, the node and a nonce in its
+name (and in tags, where there are some). Prices are US dollars an hour.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar, Final, Protocol
+
+PREFIX: Final = "corral-"
+NAME_AT_MOST: Final = 60
+"""RunPod takes 60 characters (undocumented), Lambda 64, Paperspace does not say."""
+
+_MARK: Final = 8
+_NONCE: Final = 6
+LABEL_ROOM: Final = NAME_AT_MOST - len(PREFIX) - 2 - _MARK - _NONCE
+"""Characters that the names of cluster and node may have together."""
+
+_TAIL: Final = re.compile(rf"[0-9a-f]{{{_MARK + _NONCE}}}")
+
+
+class State(StrEnum):
+    """What an instance is doing, in one vocabulary for all clouds."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPED = "stopped"
+    BROKEN = "broken"  # it exists and costs money, and will not work (unhealthy, ERROR)
+    ENDING = "ending"
+    GONE = "gone"
+
+    @property
+    def exists(self) -> bool:
+        """True while it can cost money and must be ended."""
+        return self not in (State.ENDING, State.GONE)
+
+
+class Capacity(StrEnum):
+    """How likely a launch is to be taken; an advice, never a promise."""
+
+    NONE = "none"
+    LOW = "low"
+    SOME = "some"
+    HIGH = "high"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Whose an instance is: cluster, node, and a nonce that tells two launches apart."""
+
+    cluster: str
+    node: str
+    nonce: str
+
+    @property
+    def name(self) -> str:
+        """The instance's name: ``corral-lab-gpu0-1a2b3c4d5e6f7a``.
+
+        A digest of cluster and node stands before the nonce: without it nobody could tell node
+        ``b-c`` of cluster ``a`` from node ``c`` of cluster ``a-b``.
+        """
+        return f"{PREFIX}{self.cluster}-{self.node}-{_mark(self.cluster, self.node)}{self.nonce}"
+
+
+def _mark(cluster: str, node: str) -> str:
+    return hashlib.sha256(f"{cluster}\0{node}".encode()).hexdigest()[:_MARK]
+
+
+def label_of(name: str, cluster: str = "") -> Label | None:
+    """The label in an instance's name, None when it is not Corral's (or not of that cluster)."""
+    head, _, tail = name.rpartition("-")
+    if not head.startswith(PREFIX) or not _TAIL.fullmatch(tail):
+        return None
+    words = head[len(PREFIX) :].split("-")
+    for cut in range(1, len(words)):
+        found, node = "-".join(words[:cut]), "-".join(words[cut:])
+        if _mark(found, node) == tail[:_MARK]:
+            return Label(found, node, tail[_MARK:]) if cluster in ("", found) else None
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Something a cloud has on sale.
+
+    Attributes:
+        provider: lambda, runpod or paperspace.
+        type: the cloud's own name of it.
+        region: where, "" when the cloud chooses.
+        gpu: the GPU's name as the cloud writes it, "" for none.
+        gpus: GPUs of one instance.
+        vcpus: logical CPUs, 0 when the cloud does not say.
+        memory_mib: memory, 0 when the cloud does not say.
+        price: dollars an hour of one instance, None when the cloud does not say before launch.
+        capacity: whether it can be had now, as far as the cloud says.
+    """
+
+    provider: str
+    type: str
+    region: str
+    gpu: str
+    gpus: int
+    vcpus: int
+    memory_mib: int
+    price: float | None
+    capacity: Capacity
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One rented machine as the cloud tells of it.
+
+    Attributes:
+        provider: the cloud.
+        id: the cloud's id.
+        name: its name there.
+        label: the label in its name, None when it is not Corral's.
+        state: what it does.
+        address: public address, "" while it has none.
+        private_address: address inside the cloud, "" when it has none.
+        port: port of its sshd.
+        user: the account that takes the key.
+        type: the cloud's name of what it is.
+        region: where it is.
+        price: dollars an hour, None when the cloud does not say.
+        created: Unix seconds, None when the cloud does not say.
+        detail: the cloud's own word for the state.
+        group: id of the cloud's cluster that it is a member of; such a one ends with its cluster.
+    """
+
+    provider: str
+    id: str
+    name: str
+    label: Label | None
+    state: State
+    address: str = ""
+    private_address: str = ""
+    port: int = 22
+    user: str = "root"
+    type: str = ""
+    region: str = ""
+    price: float | None = None
+    created: float | None = None
+    detail: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One launch.
+
+    Attributes:
+        label: whose it will be.
+        offer: what is taken, and where.
+        public_key: the key that must open it.
+        boot: what it runs as root at its first start.
+        dead_man_h: hours after which it ends by itself unless somebody puts that off, 0 for never.
+        image: image or template, "" for the cloud's own choice.
+        disk_gib: size of its disk, where the cloud asks for one.
+        volumes: file systems of the account to attach.
+    """
+
+    label: Label
+    offer: Offer
+    public_key: str
+    boot: str = ""
+    dead_man_h: int = 0
+    image: str = ""
+    disk_gib: int = 100
+    volumes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """Something that is no instance and was made for a cluster: an ssh key, a startup script."""
+
+    provider: str
+    kind: str
+    id: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.provider} {self.kind} {self.name} ({self.id})"
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A file system of the account."""
+
+    provider: str
+    id: str
+    name: str
+    region: str
+    gib: float | None = None
+    mount: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a cloud can and cannot do; said by the plan and by lint."""
+
+    dead_man: str = ""
+    no_dead_man: str = ""
+    limits: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+
+class CloudApi(Protocol):
+    """One account of one cloud. Every method raises ``CloudError``."""
+
+    name: ClassVar[str]
+    told: ClassVar[Told]
+
+    async def check(self) -> None:
+        """Ask whether the key is taken and the account can pay; changes nothing."""
+        ...
+
+    async def offers(self) -> tuple[Offer, ...]:
+        """All that is on sale, with what cannot be had now."""
+        ...
+
+    async def instances(self) -> tuple[Instance, ...]:
+        """All instances of the account that still exist or have just ended."""
+        ...
+
+    async def launch(self, wanted: Wanted) -> str:
+        """Rent one; never repeated by itself when it is not known whether it took effect.
+
+        Returns:
+            its id.
+        """
+        ...
+
+    async def terminate(self, instances: Sequence[Instance]) -> None:
+        """End them for good; those that are gone already are no error. Safe to repeat."""
+        ...
+
+    async def stop(self, instance: Instance) -> None:
+        """Switch it off and keep its disk, where the cloud can do that."""
+        ...
+
+    async def extras(self, cluster: str) -> tuple[Extra, ...]:
+        """What else was made for a cluster."""
+        ...
+
+    async def remove(self, extra: Extra) -> None:
+        """Remove it; one that is gone already is no error."""
+        ...
+
+    async def volumes(self) -> tuple[Volume, ...]:
+        """File systems of the account."""
+        ...
+
+    async def close(self) -> None:
+        """Give up the connection."""
+        ...

@@ -1,0 +1,352 @@
+"""Rented nodes as a provider: all clouds of a cluster file together.
+
+What exists is found by label at every look; the ledger only adds what no label shows, and what it
+cost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
+
+from corral.errors import Code, CorralError, NodesFailedError
+from corral.events import Emit, Event, Kind
+from corral.hosts.facts import Facts
+from corral.hosts.sshkeys import make_key
+from corral.hosts.state_dir import cluster_dir
+from corral.hosts.target import SshTarget
+from corral.hosts.traits import Traits
+from corral.providers.base import Action, Machine, MachineAction, Memory, Observed
+from corral.providers.cloud import predicting
+from corral.providers.cloud.accounts import open_accounts, providers_named
+from corral.providers.cloud.booting import boot_script
+from corral.providers.cloud.choosing import Spend, candidates, require_within, spend
+from corral.providers.cloud.launching import Launcher, Sorted, sort
+from corral.providers.cloud.ledger import Ledger
+from corral.providers.cloud.model import CloudApi, Instance, Label, Offer, State, Wanted
+from corral.providers.cloud.reaping import end_all, end_some, find
+from corral.providers.cloud.simulated import rehearsal_of
+from corral.providers.cloud.waiting import Watch, until_reachable
+from corral.spec.cloud import CLOUDS, seconds
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import Node, nodes_of
+
+KEY: Final = "id_ed25519"
+KNOWN_HOSTS: Final = "known_hosts"
+LOGIN: Final = {"lambda": "ubuntu", "paperspace": "paperspace", "runpod": "root"}
+DEFAULT_DEAD_MAN: Final = "24h"
+
+
+class CloudProvider:
+    """The nodes of groups with a provider that rents.
+
+    Args:
+        spec: the cluster file.
+        apis: clouds by name; None: those of this machine's user.
+        ledger: the cluster's ledger; None: the one of this machine.
+    """
+
+    name: ClassVar[str] = "cloud"
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        apis: Mapping[str, CloudApi] | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.cluster = spec.name
+        self._spec = spec
+        self._nodes = {n.name: n for n in nodes_of(spec) if n.group.provider in CLOUDS}
+        self._given = apis
+        self.ledger = ledger or Ledger(spec.name)
+        self._memory = Memory()
+        self._sorted = Sorted({}, ())
+        self._offers: dict[str, tuple[Offer, ...]] = {}
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The declared rented nodes."""
+        return tuple(self._nodes.values())
+
+    def apis(self) -> dict[str, CloudApi]:
+        """Fresh connections to all clouds the file names: each run has an event loop of its own."""
+        if self._given:
+            return dict(self._given)
+        return open_accounts(providers_named(self._spec), rehearsal_of(self.cluster))
+
+    async def observe(self) -> Observed:
+        """Find the cluster's instances, and offers for nodes that have none.
+
+        Raises:
+            CorralError: a key is missing or not taken, a type or region is not on sale, the budget
+                does not allow what is missing. Nothing is launched.
+        """
+        apis = self.apis()
+        try:
+            found = await find(apis, self.cluster, self.ledger)
+            self._sorted = sort(found.instances, self.cluster, list(self._nodes))
+            missing = [n for n in self.nodes if n.name not in self._sorted.nodes]
+            if missing:
+                await self._choose(apis, missing)
+        finally:
+            await _close(apis, given=bool(self._given))
+        machines = {n.name: self._machine(n) for n in self.nodes}
+        self._memory.observed = Observed(machines, tuple(i.id for i in self._sorted.surplus))
+        return self._memory.observed
+
+    async def _choose(self, apis: Mapping[str, CloudApi], missing: Sequence[Node]) -> None:
+        for api in apis.values():
+            await api.check()
+        on_sale = {name: await api.offers() for name, api in apis.items()}
+        for node in missing:
+            cloud = node.group.cloud
+            if cloud is not None:
+                found = candidates(node.group.name, node.group.provider, cloud, on_sale)
+                self._offers[node.name] = found
+        self.require_budget(missing)
+
+    def require_budget(self, missing: Sequence[Node]) -> None:
+        """Check that all missing nodes may be launched at their first offers.
+
+        Raises:
+            CorralError: NOT_GOOD.
+        """
+        added = [self._offers[n.name][0].price for n in missing if n.name in self._offers]
+        what = f"{len(added)} more machines" if len(added) > 1 else "one more machine"
+        require_within(self._spec.budget, self.spend(), added, what)
+
+    def spend(self) -> Spend:
+        """What the cluster costs now and has cost, by the ledger."""
+        return spend(self.ledger.rentals().values(), self.ledger.now())
+
+    def _machine(self, node: Node) -> Machine:
+        one = self._sorted.nodes.get(node.name)
+        if one is None:
+            return Machine(node.name, exists=False, running=False, address="")
+        runs = one.state is State.RUNNING and bool(one.address)
+        return Machine(node.name, exists=True, running=runs, address=one.address)
+
+    def plan(self, observed: Observed) -> tuple[MachineAction, ...]:
+        """Launch what is missing, await what boots, replace what broke, end the surplus. Pure."""
+        actions = [
+            MachineAction(i.label.node if i.label else i.id, Action.REMOVE, _line(i, "is too many"))
+            for i in self._sorted.surplus
+        ]
+        for node in self.nodes:
+            one = self._sorted.nodes.get(node.name)
+            if one is None:
+                actions.append(MachineAction(node.name, Action.CREATE, self._price_line(node)))
+            elif one.state in (State.BROKEN, State.STOPPED):
+                text = _line(one, f"is {one.detail}: ended, and another one launched")
+                actions.append(MachineAction(node.name, Action.RECREATE, text))
+            elif not observed.machines[node.name].running:
+                actions.append(MachineAction(node.name, Action.START, _line(one, "boots")))
+        return tuple(actions)
+
+    def _price_line(self, node: Node) -> str:
+        offers = self._offers.get(node.name, ())
+        if not offers:
+            return "rented machine"
+        first = offers[0]
+        price = "price unknown" if first.price is None else f"{first.price:.2f} $/h"
+        where = f" in {first.region}" if first.region else ""
+        rest = f", else {len(offers) - 1} other offers" if len(offers) > 1 else ""
+        return f"{first.provider} {first.type}{where}, {price}{rest}; {self._sum_line()}"
+
+    def _sum_line(self) -> str:
+        now = self.spend()
+        missing = [n for n in self.nodes if n.name not in self._sorted.nodes]
+        rate = now.per_hour + sum(self._offers[n.name][0].price or 0.0 for n in missing)
+        budget = self._spec.budget
+        most = f" of {budget.per_hour:.2f}" if budget and budget.per_hour else ""
+        spent = f", {now.total:.2f} $ spent so far" if now.total >= 0.005 else ""  # noqa: PLR2004
+        return f"cluster then {rate:.2f}{most} $/h{spent}"
+
+    async def prepare(self, emit: Emit) -> None:
+        """Nothing to prepare."""
+
+    async def apply(self, actions: Sequence[MachineAction], emit: Emit) -> None:
+        """Launch, all at once as far as the clouds' limits allow, until sshd answers on each.
+
+        Raises:
+            CorralError: PROVIDER_FAILED, NOT_GOOD (budget); NodesFailedError for several nodes.
+                What was launched stays, and the same again goes on from there.
+        """
+        if not actions:
+            return
+        apis = self.apis()
+        try:
+            await self._end_first(apis, actions)
+            launcher = self._launcher(apis, emit)
+            watches = {name: Watch(api) for name, api in apis.items()}
+            live = [a for a in actions if a.action is not Action.REMOVE]
+            ends = await asyncio.gather(
+                *(self._bring_up(apis, watches, launcher, a, emit) for a in live),
+                return_exceptions=True,
+            )
+        finally:
+            await _close(apis, given=bool(self._given))
+        _raise(ends)
+
+    async def _end_first(
+        self, apis: Mapping[str, CloudApi], actions: Sequence[MachineAction]
+    ) -> None:
+        again = {a.node for a in actions if a.action is Action.RECREATE}
+        gone = [i for n, i in self._sorted.nodes.items() if n in again]
+        if any(a.action is Action.REMOVE for a in actions):
+            gone += self._sorted.surplus
+        await end_some(apis, self.ledger, gone)
+        for one in gone:
+            if one.label:
+                self._unpin(one.label.node)
+
+    def _launcher(self, apis: Mapping[str, CloudApi], emit: Emit) -> Launcher:
+        public = make_key(cluster_dir(self.cluster) / KEY, f"corral-{self.cluster}")
+
+        def make(label: Label, offer: Offer) -> Wanted:
+            group = self._nodes[label.node].group
+            cloud = group.cloud
+            budget = self._spec.budget
+            return Wanted(
+                label,
+                offer,
+                public,
+                str(boot_script(label.node, public, LOGIN[offer.provider])),
+                seconds(budget.dead_man if budget else DEFAULT_DEAD_MAN) // 3600,
+                (cloud.image or "") if cloud and offer.provider == group.provider else "",
+                cloud.disk_gib if cloud else 100,
+                cloud.volumes if cloud and offer.provider == group.provider else (),
+            )
+
+        def may(offer: Offer) -> None:
+            what = f"{offer.provider} {offer.type}"
+            require_within(self._spec.budget, self.spend(), [offer.price], what)
+
+        return Launcher(apis, self.ledger, self.cluster, make, emit, may)
+
+    async def _bring_up(
+        self,
+        apis: Mapping[str, CloudApi],
+        watches: Mapping[str, Watch],
+        launcher: Launcher,
+        action: MachineAction,
+        emit: Emit,
+    ) -> None:
+        node, began = action.node, time.monotonic()
+        emit(Event(Kind.NODE_STARTED, "machines", node, action.summary))
+        try:
+            one = self._sorted.nodes.get(node)
+            if action.action is Action.START and one is not None:
+                provider, identity = one.provider, one.id
+            else:
+                offers = self._offers.get(node) or await self._late_offers(apis, node)
+                identity = await launcher.launch(node, offers)
+                provider = self._where(identity)
+            await until_reachable(watches[provider], node, identity)
+        except CorralError as error:
+            emit(Event(Kind.NODE_FAILED, "machines", node, error.message))
+            raise
+        took = time.monotonic() - began
+        emit(Event(Kind.NODE_DONE, "machines", node, f"{provider} {identity}: sshd answers", took))
+
+    async def _late_offers(self, apis: Mapping[str, CloudApi], node: str) -> tuple[Offer, ...]:
+        await self._choose(apis, [self._nodes[node]])
+        return self._offers[node]
+
+    def _where(self, identity: str) -> str:
+        return next(r.provider for r in self.ledger.rentals().values() if r.id == identity)
+
+    def address(self, node: str) -> str:
+        """The address the instance has; "" while there is none."""
+        self._memory.machine(node)
+        one = self._sorted.nodes.get(node)
+        return one.address if one else ""
+
+    def ssh_target(self, node: str) -> SshTarget:
+        """The account of the cloud's image, by the cluster's key.
+
+        The host key is pinned at first sight, as no cloud tells it.
+        """
+        one = self._sorted.nodes.get(node)
+        if one is None or not one.address:
+            raise CorralError(
+                Code.NOT_FOUND, "it is not rented now", node=node, hint="corral up FILE"
+            )
+        folder = cluster_dir(self.cluster, create=False)
+        return SshTarget(
+            one.address,
+            port=one.port,
+            user=one.user,
+            key=folder / KEY,
+            known_hosts=folder / KNOWN_HOSTS,
+            first_sight=True,
+        )
+
+    def predict(self, node: str) -> Facts:
+        """What the first offer says of it."""
+        return predicting.facts(node, self._offers.get(node, ()), self.address(node))
+
+    def traits(self, node: str) -> Traits:
+        """In a rehearsal the machine is a container: its GPU files and clock are not its own."""
+        if rehearsal_of(self.cluster) is None:
+            return Traits()
+        gpu = self._nodes[node].group.gpu
+        shared = tuple(s.mount for s in self._spec.storage if s.kind == "provider")
+        return predicting.rehearsed(gpu.count if gpu else 0, len(nodes_of(self._spec)), shared)
+
+    async def destroy(self, emit: Emit) -> tuple[str, ...]:
+        """End all and prove by listing that nothing is left; safe to repeat.
+
+        Raises:
+            CorralError: PROVIDER_FAILED, something is left.
+        """
+        apis = self.apis()
+        try:
+            return await end_all(apis, self.cluster, self.ledger, emit)
+        finally:
+            await _close(apis, given=bool(self._given))
+
+    async def leftovers(self) -> list[str]:
+        """What a list of each cloud shows of the cluster."""
+        apis = self.apis()
+        try:
+            return (await find(apis, self.cluster, self.ledger)).lines()
+        finally:
+            await _close(apis, given=bool(self._given))
+
+    def _unpin(self, node: str) -> None:
+        """Forget a host key: the next machine of that name has another."""
+        path = cluster_dir(self.cluster, create=False) / KNOWN_HOSTS
+        if path.is_file():
+            lines = path.read_text().splitlines(keepends=True)
+            path.write_text("".join(line for line in lines if line.split()[:1] != [node]))
+
+
+def _line(one: Instance, what: str) -> str:
+    return f"{one.provider} {one.type} {one.id} {what}"
+
+
+async def _close(apis: Mapping[str, CloudApi], *, given: bool) -> None:
+    for api in () if given else apis.values():
+        await api.close()
+
+
+def _raise(ends: Sequence[BaseException | None]) -> None:
+    failed = tuple(e for e in ends if isinstance(e, CorralError))
+    for other in ends:
+        if other is not None and not isinstance(other, CorralError):
+            raise other
+    if len(failed) == 1:
+        raise failed[0]
+    if failed:
+        first = failed[0]
+        raise NodesFailedError(
+            first.code,
+            f"{len(failed)} rented nodes did not come up; the first: {first}",
+            command=first.command,
+            tail=first.tail,
+            hint=first.hint,
+            errors=failed,
+        )

@@ -1,0 +1,204 @@
+"""Ending all that was rented for a cluster, and proving by listing that nothing is left.
+
+Instances are found twice: by the label in their names, and by the ids in the ledger (members of a
+RunPod cluster do not always show a label, F56).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind
+from corral.providers.cloud.errors import CloudError, Reason
+from corral.providers.cloud.ledger import Ledger
+from corral.providers.cloud.model import CloudApi, Extra, Instance
+
+ROUNDS: Final = 40
+ROUND_S: Final = 5.0
+PROOFS: Final = 3
+"""Lists in a row that must show nothing: one may be stale."""
+
+PROOF_S: Final = 2.0
+SETTLED_S: Final = 60.0
+"""After this time an announced launch that no list shows has come to nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a cluster has at the clouds.
+
+    Attributes:
+        instances: those that may cost money.
+        extras: ssh keys, startup scripts, RunPod clusters.
+    """
+
+    instances: tuple[Instance, ...]
+    extras: tuple[Extra, ...]
+
+    def lines(self) -> list[str]:
+        """One line each, for people."""
+        return [
+            *(
+                f"{i.provider} instance {i.name or i.id} ({i.id}, {i.detail})"
+                for i in self.instances
+            ),
+            *map(str, self.extras),
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready fields."""
+        return {
+            "instances": [
+                {
+                    "provider": i.provider,
+                    "id": i.id,
+                    "name": i.name,
+                    "node": i.label.node if i.label else "",
+                    "state": i.state.value,
+                    "type": i.type,
+                    "region": i.region,
+                    "price": i.price,
+                }
+                for i in self.instances
+            ],
+            "extras": [str(extra) for extra in self.extras],
+        }
+
+
+async def find(
+    apis: Mapping[str, CloudApi], cluster: str, ledger: Ledger, *, noting: bool = True
+) -> Found:
+    """All that belongs to a cluster, by label and by ledger.
+
+    Args:
+        apis: clouds to ask.
+        cluster: its name.
+        ledger: its ledger; ids that no list shows any more are noted as ended.
+        noting: write what was seen to the ledger.
+    """
+    instances: list[Instance] = []
+    extras: list[Extra] = []
+    for name, api in apis.items():
+        listed = await api.instances()
+        rentals = ledger.rentals()
+        known = {r.id for r in rentals.values() if r.provider == name and r.id}
+        groups = {i.group for i in listed if i.group and i.label and i.label.cluster == cluster}
+        extras += await api.extras(cluster)
+        groups |= {e.id for e in extras if e.provider == name and e.kind == "cluster"}
+        mine = [
+            i
+            for i in listed
+            if i.state.exists
+            and (
+                (i.label and i.label.cluster == cluster)
+                or i.id in known
+                or i.group in groups - {""}
+            )
+        ]
+        instances += mine
+        if noting:
+            _note(ledger, name, mine)
+    return Found(tuple(instances), tuple(extras))
+
+
+def _note(ledger: Ledger, provider: str, mine: Sequence[Instance]) -> None:
+    for one in mine:
+        ledger.adopt(one)
+    alive = {one.id for one in mine}
+    for rental in ledger.rentals().values():
+        if rental.provider == provider and rental.open and rental.id and rental.id not in alive:
+            ledger.ended(rental.nonce)
+
+
+async def end_all(
+    apis: Mapping[str, CloudApi], cluster: str, ledger: Ledger, emit: Emit
+) -> tuple[str, ...]:
+    """End all instances of a cluster, remove what else was made, and prove that nothing is left.
+
+    Safe to repeat; another process may do the same.
+
+    Returns:
+        what was ended and removed.
+
+    Raises:
+        CorralError: PROVIDER_FAILED, something is left; its lines are in the tail.
+    """
+    gone: dict[str, None] = {}
+    clean = 0
+    found = Found((), ())
+    troubles: list[CorralError] = []
+    for _ in range(ROUNDS):
+        found = await find(apis, cluster, ledger)
+        if not found.instances and not found.extras:
+            # A launch that was announced moments ago may still turn up.
+            clean += not _young(ledger, tuple(apis))
+            if clean >= (PROOFS if gone else 1):
+                _close(ledger, tuple(apis))
+                return tuple(gone)
+            await asyncio.sleep(PROOF_S)
+            continue
+        clean = 0
+        troubles = await _end(apis, found, emit)
+        gone |= dict.fromkeys(found.lines())
+        await asyncio.sleep(ROUND_S)
+    raise CorralError(
+        Code.PROVIDER_FAILED,
+        f"{len(found.lines())} things of cluster {cluster} are left, and may cost money",
+        tail="\n".join([*found.lines(), *(str(t) for t in troubles)]),
+        hint=f"run corral reap {cluster} again; end them on the provider's page if it goes on",
+    )
+
+
+async def _end(apis: Mapping[str, CloudApi], found: Found, emit: Emit) -> list[CorralError]:
+    troubles: list[CorralError] = []
+    for name, api in apis.items():
+        mine = [i for i in found.instances if i.provider == name]
+        if mine:
+            names = ", ".join(i.name or i.id for i in mine)
+            emit(Event(Kind.NOTE, "machines", message=f"ending at {name}: {names}"))
+        try:
+            await api.terminate(mine)
+            for extra in found.extras:
+                # A key in use by an instance that still ends is tried again in the next round.
+                if extra.provider == name:
+                    await api.remove(extra)
+        except CloudError as error:
+            if error.reason in (Reason.KEY, Reason.FORBIDDEN):
+                raise
+            troubles.append(error)
+    return troubles
+
+
+def _young(ledger: Ledger, providers: Sequence[str]) -> bool:
+    since = ledger.now() - SETTLED_S
+    return any(
+        r.open and not r.id and r.intent > since and r.provider in providers
+        for r in ledger.rentals().values()
+    )
+
+
+def _close(ledger: Ledger, providers: Sequence[str]) -> None:
+    """Launches that were announced, and of which nothing came, are closed: no list shows them."""
+    for rental in ledger.rentals().values():
+        if rental.open and rental.provider in providers:
+            if rental.id:
+                ledger.ended(rental.nonce)
+            else:
+                ledger.refused(rental.nonce, "never seen")
+
+
+async def end_some(
+    apis: Mapping[str, CloudApi], ledger: Ledger, instances: Sequence[Instance]
+) -> None:
+    """End single instances and note their end once the cloud has taken the call."""
+    for name in dict.fromkeys(i.provider for i in instances):
+        mine = [i for i in instances if i.provider == name]
+        await apis[name].terminate(mine)
+        left = {i.id for i in await apis[name].instances() if i.state.exists}
+        for one in mine:
+            if one.label and one.id not in left:
+                ledger.ended(one.label.nonce)

@@ -1,0 +1,92 @@
+"""From launched to reachable: until the cloud says it runs and its sshd greets."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.providers.cloud.errors import CloudError
+from corral.providers.cloud.model import CloudApi, Instance, State
+
+PATIENCE_S: Final = 1500.0
+"""Lambda's largest machines were measured at 478 s and are said to take 15 minutes."""
+
+POLL_S: Final = 5.0
+ATTEMPT_S: Final = 5.0
+
+
+class Watch:
+    """One list call for all nodes that wait at one cloud, however many they are."""
+
+    def __init__(self, api: CloudApi) -> None:
+        self._api = api
+        self._lock = asyncio.Lock()
+        self._seen: dict[str, Instance] = {}
+        self._when = float("-inf")
+
+    async def look(self, identity: str) -> Instance | None:
+        """The instance, as of at most ``POLL_S`` seconds ago."""
+        async with self._lock:
+            now = asyncio.get_running_loop().time()
+            if now - self._when >= POLL_S:
+                self._seen = {one.id: one for one in await self._api.instances()}
+                self._when = asyncio.get_running_loop().time()
+        return self._seen.get(identity)
+
+
+async def until_reachable(
+    watch: Watch, node: str, identity: str, patience: float = PATIENCE_S
+) -> Instance:
+    """Wait until the cloud says that an instance runs and its sshd greets.
+
+    Raises:
+        CorralError: PROVIDER_FAILED, it broke or vanished; TIMED_OUT.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + patience
+    last = "it is in no list yet"
+    while loop.time() < end:
+        try:
+            one = await watch.look(identity)
+        except CloudError as error:
+            if not error.unsure:
+                raise
+            last, one = error.message, None
+        if one is not None:
+            _require_alive(one, node)
+            last = f"the cloud says {one.detail}"
+            if one.state is State.RUNNING and one.address:
+                if await greets(one.address, one.port):
+                    return one
+                last = f"no sshd greets on {one.address}:{one.port}"
+        await asyncio.sleep(POLL_S)
+    raise CorralError(
+        Code.TIMED_OUT,
+        f"instance {identity} cannot be reached after {patience / 60:.0f} minutes: {last}",
+        node=node,
+        hint="it costs money: corral down ends it; corral up waits on",
+    )
+
+
+def _require_alive(one: Instance, node: str) -> None:
+    if one.state in (State.BROKEN, State.GONE, State.ENDING):
+        raise CorralError(
+            Code.PROVIDER_FAILED,
+            f"{one.provider} says that instance {one.id} is {one.detail}",
+            node=node,
+            hint="corral up ends it and launches another one",
+        )
+
+
+async def greets(address: str, port: int) -> bool:
+    """True when an SSH server sends its first line."""
+    try:
+        async with asyncio.timeout(ATTEMPT_S):
+            reader, writer = await asyncio.open_connection(address, port)
+            try:
+                return (await reader.readline()).startswith(b"SSH-")
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return False

@@ -1,0 +1,315 @@
+"""Lambda Cloud, API 1.10.0 (document of 2026-08-22).
+
+One instance a call; no time limit of its own and no way to end itself: an instance that is switched
+off from inside goes on to cost money until it is terminated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
+
+import httpx
+
+from corral.errors import Code
+from corral.providers.cloud.errors import CloudError, Reason, Row
+from corral.providers.cloud.http import Caller, Manner, records, understood
+from corral.providers.cloud.model import (
+    PREFIX,
+    Capacity,
+    Extra,
+    Instance,
+    Offer,
+    State,
+    Told,
+    Volume,
+    Wanted,
+    label_of,
+)
+from corral.providers.cloud.pacing import Pacer
+from corral.providers.cloud.secrets import PLACES
+
+GAPS: Final = MappingProxyType({"calls": 1.0, "launch": 12.0})
+"""Seconds between calls that the document gives: one a second, one launch in 12 seconds."""
+
+USER: Final = "ubuntu"
+TAG: Final = "corral-cluster"
+
+ROWS: Final = (
+    Row(0, "instance-operations/launch/insufficient-capacity", Reason.CAPACITY,
+        "no capacity for this type in this region now", "name more regions or types, or wait"),
+    Row(0, "instance-operations/launch/file-system-in-wrong-region", Reason.REQUEST,
+        "the file system lies in another region", "take a region that has it"),
+    Row(0, "global/quota-exceeded", Reason.QUOTA, "the account's quota is used up",
+        "end what is not needed (corral reap), or ask Lambda for more"),
+    Row(0, "global/account-inactive", Reason.MONEY, "the account is inactive",
+        "verify its e-mail address and its payment method"),
+    Row(0, "global/invalid-address", Reason.MONEY, "the billing address is not valid",
+        "correct it on the billing page"),
+    Row(0, "global/invalid-api-key", Reason.KEY, "the API key is wrong, expired or deleted",
+        "make a new one at cloud.lambda.ai/api-keys and set {variable}"),
+    Row(0, "global/duplicate", Reason.BUSY, "one of that name exists already", "list it again"),
+    Row(0, "filesystems/filesystem-in-use", Reason.BUSY, "the file system is in use",
+        "end the instances that use it first"),
+    Row(0, "firewall-rulesets/firewall-ruleset-in-use", Reason.BUSY,
+        "the firewall ruleset is in use", "end the instances that use it first"),
+    Row(0, "global/object-does-not-exist", Reason.MISSING, "there is no such thing (any more)",
+        "list what there is: corral offers -p lambda"),
+    Row(0, "global/conflict", Reason.BUSY, "another action is under way on it", "try again soon"),
+    Row(0, "global/internal-error", Reason.BROKEN, "an internal error of Lambda", "try again"),
+    Row(0, "provider/", Reason.BROKEN, "Lambda's own supplier failed for a moment", "try again"),
+    Row(0, "global/invalid-parameters", Reason.REQUEST, "the request does not fit",
+        "correct what it names; types and regions: corral offers -p lambda"),
+)  # fmt: skip
+
+STATES: Final[Mapping[str, State]] = MappingProxyType(
+    {
+        "booting": State.STARTING,
+        "active": State.RUNNING,
+        "unhealthy": State.BROKEN,
+        "terminating": State.ENDING,
+        "terminated": State.GONE,
+        "preempted": State.GONE,
+    }
+)
+
+
+def _words(data: Any) -> tuple[str, str]:
+    error = data["error"]
+    return str(error["code"]), str(error["message"])
+
+
+class LambdaCloud:
+    """One account.
+
+    Args:
+        url: address of the API.
+        key: the API key.
+        pacer: whose turn it is.
+        transport: another way than the network, in tests.
+    """
+
+    name: ClassVar[str] = "lambda"
+    told: ClassVar[Told] = Told(
+        no_dead_man="a Lambda instance cannot end itself: switched off from inside it goes on to "
+        "cost money; only `corral reap` ends what a lost controller leaves",
+        limits="one call a second, one launch in 12 seconds",
+    )
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        pacer: Pacer,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._place = PLACES[self.name]
+        self.caller = Caller(Manner(self._place, ROWS, _words), url, key, pacer, transport)
+
+    async def check(self) -> None:
+        """One list of regions: free, and refused with a bad key."""
+        await self._data("GET", "/api/v1/regions")
+
+    async def offers(self) -> tuple[Offer, ...]:
+        """Every type in every region; capacity is an advice (3 of 11 launches were refused)."""
+        types = await self._data("GET", "/api/v1/instance-types")
+        regions = await self._data("GET", "/api/v1/regions")
+        with understood(self._place, "instance types"):
+            names = [str(r["name"]) for r in records(regions)]
+            return tuple(o for item in types.values() for o in _offers(item, names))
+
+    async def instances(self) -> tuple[Instance, ...]:
+        """All instances of the account."""
+        data = await self._data("GET", "/api/v1/instances")
+        with understood(self._place, "instances"):
+            return tuple(_instance(one) for one in records(data))
+
+    async def launch(self, wanted: Wanted) -> str:
+        """Launch one; the key is registered with the account first."""
+        key = await self._key(wanted)
+        body: dict[str, Any] = {
+            "region_name": wanted.offer.region,
+            "instance_type_name": wanted.offer.type,
+            "ssh_key_names": [key],
+            "name": wanted.label.name,
+            "hostname": wanted.label.node[:63],
+            "tags": [{"key": TAG, "value": wanted.label.cluster}],
+        }
+        if wanted.boot:
+            body["user_data"] = wanted.boot
+        if wanted.volumes:
+            body["file_system_names"] = list(wanted.volumes)
+        if wanted.image:
+            body["image"] = {"family": wanted.image}
+        path = "/api/v1/instance-operations/launch"
+        data = await self._data("POST", path, body, again=False, limits=("calls", "launch"))
+        with understood(self._place, "a launch"):
+            return str(data["instance_ids"][0])
+
+    async def terminate(self, instances: Sequence[Instance]) -> None:
+        """End all in one call; where one is gone already, one by one."""
+        if not instances:
+            return
+        try:
+            await self._end([one.id for one in instances])
+        except CloudError as error:
+            if error.reason is not Reason.MISSING:
+                raise
+            for one in instances if len(instances) > 1 else ():
+                await self.terminate([one])
+
+    async def _end(self, ids: list[str]) -> None:
+        path = "/api/v1/instance-operations/terminate"
+        await self._data("POST", path, {"instance_ids": ids}, again=True)
+
+    async def stop(self, instance: Instance) -> None:
+        """Raise: Lambda can only terminate.
+
+        Raises:
+            CloudError: always.
+        """
+        raise CloudError(
+            Code.PROVIDER_FAILED,
+            "Lambda Cloud cannot stop an instance, only terminate it",
+            hint="corral down, or corral reap",
+            reason=Reason.REQUEST,
+        )
+
+    async def extras(self, cluster: str) -> tuple[Extra, ...]:
+        """The cluster's ssh keys."""
+        pattern = re.compile(rf"{PREFIX}{re.escape(cluster)}-key-[0-9a-f]{{12}}")
+        data = await self._data("GET", "/api/v1/ssh-keys")
+        with understood(self._place, "ssh keys"):
+            return tuple(
+                Extra(self.name, "ssh key", str(k["id"]), str(k["name"]))
+                for k in records(data)
+                if pattern.fullmatch(str(k["name"]))
+            )
+
+    async def remove(self, extra: Extra) -> None:
+        """Remove an ssh key from the account."""
+        try:
+            await self._data("DELETE", f"/api/v1/ssh-keys/{extra.id}")
+        except CloudError as error:
+            if error.reason is not Reason.MISSING:
+                raise
+
+    async def volumes(self) -> tuple[Volume, ...]:
+        """File systems; their size is what is used."""
+        data = await self._data("GET", "/api/v1/file-systems")
+        with understood(self._place, "file systems"):
+            return tuple(
+                Volume(
+                    self.name,
+                    str(v["id"]),
+                    str(v["name"]),
+                    str(v["region"]["name"]),
+                    v["bytes_used"] / 2**30 if "bytes_used" in v else None,
+                    str(v["mount_point"]),
+                )
+                for v in records(data)
+            )
+
+    async def firewall_rules(self) -> tuple[dict[str, Any], ...]:
+        """The inbound rules of the whole account."""
+        data = await self._data("GET", "/api/v1/firewall-rules")
+        with understood(self._place, "firewall rules"):
+            return tuple(records(data))
+
+    async def set_firewall_rules(self, rules: Sequence[Mapping[str, Any]]) -> None:
+        """Replace the rules of the whole account: only by ``cloud.whole_sets.change``."""
+        body = {"data": [dict(rule) for rule in rules]}
+        await self._data("PUT", "/api/v1/firewall-rules", body, again=True)
+
+    async def close(self) -> None:
+        """Give up the connection."""
+        await self.caller.close()
+
+    async def _key(self, wanted: Wanted) -> str:
+        """Name of the account's ssh key with this blob; it is added when there is none.
+
+        Compared by type and blob: comments differ. Two processes that add it at once make a
+        duplicate name, which the next list shows.
+        """
+        blob = wanted.public_key.split()[:2]
+        name = f"{PREFIX}{wanted.label.cluster}-key-{_digest(blob)}"
+        for _ in range(3):
+            data = await self._data("GET", "/api/v1/ssh-keys")
+            with understood(self._place, "ssh keys"):
+                for known in records(data):
+                    if str(known["public_key"]).split()[:2] == blob:
+                        return str(known["name"])
+            try:
+                body = {"name": name, "public_key": " ".join(blob)}
+                made = await self._data("POST", "/api/v1/ssh-keys", body, again=False)
+                with understood(self._place, "a new ssh key"):
+                    return str(made["name"])
+            except CloudError as error:
+                # A name that is taken: another process was first, and the next list shows it.
+                taken = error.reason is Reason.REQUEST and "exist" in error.tail
+                if not (taken or error.reason is Reason.BUSY or error.unsure):
+                    raise
+        raise CloudError(
+            Code.PROVIDER_FAILED,
+            f"Lambda Cloud does not take the ssh key {name}",
+            hint="run the same command again",
+            reason=Reason.BUSY,
+        )
+
+    async def _data(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        again: bool | None = None,
+        limits: Sequence[str] = ("calls",),
+    ) -> Any:
+        answer = await self.caller.call(method, path, body=body, again=again, limits=limits)
+        with understood(self._place, path):
+            return answer["data"]
+
+
+def _digest(blob: Sequence[str]) -> str:
+    return hashlib.sha256(" ".join(blob).encode()).hexdigest()[:12]
+
+
+def _offers(item: Mapping[str, Any], regions: Sequence[str]) -> list[Offer]:
+    kind, specs = item["instance_type"], item["instance_type"]["specs"]
+    there = {str(r["name"]) for r in item["regions_with_capacity_available"]}
+    return [
+        Offer(
+            "lambda",
+            str(kind["name"]),
+            region,
+            str(kind["gpu_description"]) if specs["gpus"] else "",
+            int(specs["gpus"]),
+            int(specs["vcpus"]),
+            int(specs["memory_gib"]) * 1024,
+            int(kind["price_cents_per_hour"]) / 100,
+            Capacity.SOME if region in there else Capacity.NONE,
+        )
+        for region in dict.fromkeys((*regions, *sorted(there)))
+    ]
+
+
+def _instance(data: Mapping[str, Any]) -> Instance:
+    name = str(data.get("name", ""))
+    status = str(data["status"])
+    return Instance(
+        "lambda",
+        str(data["id"]),
+        name,
+        label_of(name),
+        STATES.get(status, State.BROKEN),
+        str(data.get("ip") or ""),
+        str(data.get("private_ip") or ""),
+        user=USER,
+        type=str(data["instance_type"]["name"]),
+        region=str(data["region"]["name"]),
+        price=int(data["instance_type"]["price_cents_per_hour"]) / 100,
+        detail=status,
+    )

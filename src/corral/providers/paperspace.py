@@ -1,0 +1,305 @@
+"""Paperspace (DigitalOcean), API v1 (types of 2026-02-08).
+
+No ssh-key calls: a startup script of the cluster's own lets the key in. Compute costs nothing while
+a machine is off; its disk and address cost until it is deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
+
+import httpx
+
+from corral.errors import Code
+from corral.providers.cloud.errors import CloudError, Reason, Row
+from corral.providers.cloud.http import Caller, Manner, records, understood, wrong
+from corral.providers.cloud.model import (
+    PREFIX,
+    Capacity,
+    Extra,
+    Instance,
+    Offer,
+    State,
+    Told,
+    Volume,
+    Wanted,
+    label_of,
+)
+from corral.providers.cloud.pacing import Pacer
+from corral.providers.cloud.secrets import PLACES
+
+GAPS: Final = MappingProxyType({"calls": 0.5, "launch": 1.0})
+"""Its limits are not documented; others back off from 10 s after a 429."""
+
+USER: Final = "paperspace"
+TEMPLATE: Final = "Ubuntu 22.04"
+PAGE: Final = "100"
+PAGES_AT_MOST: Final = 100
+REGIONS: Final = ("ny2", "ca1", "ams1")
+SCRIPT_WAIT_S: Final = 10.0
+
+ROWS: Final = (
+    Row(0, "OUT_OF_CAPACITY", Reason.CAPACITY, "no capacity for this type in this region now",
+        "name more regions or types, or wait"),
+    Row(0, "apacity", Reason.CAPACITY, "no capacity for this type in this region now",
+        "name more regions or types, or wait"),
+    Row(0, "currently starting", Reason.BUSY, "the machine is starting", "wait a minute"),
+    Row(0, "QUOTA", Reason.QUOTA, "the team's limit of machines is reached",
+        "delete machines that are not needed (corral reap), or ask for more"),
+    Row(0, "limit", Reason.QUOTA, "the team's limit of machines is reached",
+        "delete machines that are not needed (corral reap), or ask for more"),
+    Row(0, "PAYMENT", Reason.MONEY, "the team has no valid payment method",
+        "add one on its billing page"),
+)  # fmt: skip
+
+STATES: Final[Mapping[str, State]] = MappingProxyType(
+    {
+        "provisioning": State.STARTING,
+        "starting": State.STARTING,
+        "restarting": State.STARTING,
+        "serviceready": State.STARTING,
+        "upgrading": State.STARTING,
+        "ready": State.RUNNING,
+        "stopping": State.STOPPED,
+        "off": State.STOPPED,
+    }
+)
+
+# Prices stand in no call of API v1; a machine tells its own once it exists (usageRate). These come
+# from older price lists, in dollars an hour, with GPUs, vCPUs and GiB: an estimate before launch.
+TYPES: Final[Mapping[str, tuple[float, str, int, int, int]]] = MappingProxyType(
+    {
+        "H100x8": (47.60, "H100", 8, 128, 1638),
+        "H100": (5.95, "H100", 1, 20, 250),
+        "A100-80Gx8": (25.44, "A100-80G", 8, 96, 720),
+        "A100-80G": (3.18, "A100-80G", 1, 12, 90),
+        "A6000": (1.89, "A6000", 1, 8, 45),
+        "A5000": (1.38, "A5000", 1, 8, 45),
+        "A4000": (0.76, "A4000", 1, 8, 45),
+        "P4000": (0.51, "P4000", 1, 8, 30),
+        "C5": (0.08, "", 0, 4, 8),
+    }
+)
+
+
+def _words(data: Any) -> tuple[str, str]:
+    return str(data["code"]), str(data["message"])
+
+
+class Paperspace:
+    """One team; arguments as ``LambdaCloud``."""
+
+    name: ClassVar[str] = "paperspace"
+    told: ClassVar[Told] = Told(
+        dead_man="Paperspace itself switches the machine off (autoShutdown); its disk and address "
+        "cost money until it is deleted",
+        limits="not documented; Corral makes two calls a second",
+        notes=("its API tells no price before launch: what is shown then is an estimate",),
+    )
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        pacer: Pacer,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._place = PLACES[self.name]
+        self.caller = Caller(Manner(self._place, ROWS, _words), url, key, pacer, transport)
+
+    async def check(self) -> None:
+        """Ask for the account's standing.
+
+        Raises:
+            CloudError: no payment method, or the account is locked.
+        """
+        data = await self.caller.call("GET", "/billing/account-standing")
+        with understood(self._place, "the account's standing"):
+            good = data["hasPaymentMethod"] and data["isInGoodStanding"]
+            messages = [str(text) for text in data["messages"]]
+            if good and not data["isAdminLocked"]:
+                return
+        raise CloudError(
+            Code.PROVIDER_FAILED,
+            "Paperspace will rent nothing to this account",
+            tail="; ".join(messages)[:500],
+            hint="check payment method and standing on its billing page",
+            reason=Reason.MONEY,
+        )
+
+    async def offers(self) -> tuple[Offer, ...]:
+        """Machine types that a template of the image family names, in every region."""
+        found: dict[str, bool] = {}
+        templates = await self._all("/os-templates")
+        with understood(self._place, "templates"):
+            for kind in (k for one in templates for k in one["availableMachineTypes"]):
+                name = str(kind["machineTypeLabel"])
+                found[name] = found.get(name, False) or bool(kind["isAvailable"])
+        return tuple(_offer(n, free, r) for n, free in found.items() for r in REGIONS)
+
+    async def instances(self) -> tuple[Instance, ...]:
+        """All machines of the team."""
+        machines = await self._all("/machines")
+        with understood(self._place, "machines"):
+            return tuple(_instance(one) for one in machines)
+
+    async def launch(self, wanted: Wanted) -> str:
+        """Create and start one machine."""
+        template = await self._template(wanted)
+        body: dict[str, Any] = {
+            "name": wanted.label.name,
+            "machineType": wanted.offer.type,
+            "templateId": template,
+            "region": wanted.offer.region,
+            "diskSize": wanted.disk_gib,
+            "publicIpType": "dynamic",
+            "startOnCreate": True,
+            # Its default is true: a password of the machine would travel by e-mail.
+            "emailPassword": False,
+            "startupScriptId": await self._script(wanted),
+        }
+        if wanted.dead_man_h:
+            body |= {
+                "autoShutdownEnabled": True,
+                "autoShutdownTimeout": wanted.dead_man_h,
+                "autoShutdownForce": True,
+            }
+        data = await self.caller.call(
+            "POST", "/machines", body=body, again=False, limits=("calls", "launch")
+        )
+        with understood(self._place, "a new machine"):
+            return str(data["data"]["id"])
+
+    async def terminate(self, instances: Sequence[Instance]) -> None:
+        """Delete them; a stopped one would go on to cost its disk and address."""
+        for one in instances:
+            try:
+                await self.caller.call("DELETE", f"/machines/{one.id}")
+            except CloudError as error:
+                if error.reason is not Reason.MISSING:
+                    raise
+
+    async def stop(self, instance: Instance) -> None:
+        """Switch it off; its disk stays and costs."""
+        await self.caller.call("PATCH", f"/machines/{instance.id}/stop", body={}, again=True)
+
+    async def extras(self, cluster: str) -> tuple[Extra, ...]:
+        """The cluster's startup scripts."""
+        pattern = re.compile(rf"{PREFIX}{re.escape(cluster)}-boot-[0-9a-f]{{12}}")
+        scripts = await self._all("/startup-scripts")
+        with understood(self._place, "startup scripts"):
+            return tuple(
+                Extra(self.name, "startup script", str(one["id"]), str(one["name"]))
+                for one in scripts
+                if pattern.fullmatch(str(one["name"])) and not one.get("dtDeleted")
+            )
+
+    async def remove(self, extra: Extra) -> None:
+        """Delete a startup script."""
+        try:
+            await self.caller.call("DELETE", f"/startup-scripts/{extra.id}")
+        except CloudError as error:
+            if error.reason is not Reason.MISSING:
+                raise
+
+    async def volumes(self) -> tuple[Volume, ...]:
+        """Shared drives."""
+        drives = await self._all("/shared-drives")
+        with understood(self._place, "shared drives"):
+            return tuple(
+                Volume(self.name, str(v["id"]), str(v["name"]), str(v["region"]), float(v["size"]))
+                for v in drives
+            )
+
+    async def close(self) -> None:
+        """Give up the connection."""
+        await self.caller.close()
+
+    async def _template(self, wanted: Wanted) -> str:
+        """Id of the template; ids in documents are hints, so it is looked up by its name."""
+        family = wanted.image or TEMPLATE
+        templates = await self._all("/os-templates")
+        with understood(self._place, "templates"):
+            for one in templates:
+                types = {str(t["machineTypeLabel"]) for t in one["availableMachineTypes"]}
+                names = {str(one[k]) for k in ("id", "name", "operatingSystemLabel")}
+                if wanted.offer.type in types and family in names:
+                    return str(one["id"])
+        raise CloudError(
+            Code.PROVIDER_FAILED,
+            f"Paperspace has no template {family} for {wanted.offer.type}",
+            hint="name one in the group's cloud.image",
+            reason=Reason.REQUEST,
+        )
+
+    async def _script(self, wanted: Wanted) -> str:
+        """Id of the startup script with this text, made when there is none.
+
+        Its name holds the text's digest, so a call that took effect unseen is found by the list.
+        """
+        digest = hashlib.sha256(wanted.boot.encode()).hexdigest()[:12]
+        name = f"{PREFIX}{wanted.label.cluster}-boot-{digest}"
+        last: CloudError | None = None
+        for _ in range(3):
+            scripts = await self._all("/startup-scripts")
+            with understood(self._place, "startup scripts"):
+                for known in scripts:
+                    if known["name"] == name and not known.get("dtDeleted"):
+                        return str(known["id"])
+            try:
+                body = {"name": name, "script": wanted.boot, "isRunOnce": True}
+                made = await self.caller.call("POST", "/startup-scripts", body=body, again=False)
+                with understood(self._place, "a startup script"):
+                    return str(made["id"])
+            except CloudError as error:
+                if not error.unsure:
+                    raise
+                last = error
+                await asyncio.sleep(SCRIPT_WAIT_S)
+        raise last or wrong(self._place, "startup scripts", ValueError(name))
+
+    async def _all(self, path: str) -> list[dict[str, Any]]:
+        """All pages of a list."""
+        found: list[dict[str, Any]] = []
+        after = ""
+        for _ in range(PAGES_AT_MOST):
+            query = {"limit": PAGE, **({"after": after} if after else {})}
+            data = await self.caller.call("GET", path, query=query)
+            with understood(self._place, path):
+                found += records(data["items"])
+                after = str(data.get("nextPage") or "") if data["hasMore"] else ""
+            if not after:
+                break
+        return found
+
+
+def _offer(name: str, free: bool, region: str) -> Offer:
+    price, gpu, gpus, vcpus, gib = TYPES.get(name, (None, "", 0, 0, 0))
+    capacity = Capacity.UNKNOWN if free else Capacity.NONE
+    return Offer("paperspace", name, region, gpu, gpus, vcpus, gib * 1024, price, capacity)
+
+
+def _instance(data: Mapping[str, Any]) -> Instance:
+    name, state = str(data["name"]), str(data["state"])
+    created = data.get("dtCreated")
+    return Instance(
+        "paperspace",
+        str(data["id"]),
+        name,
+        label_of(name),
+        State.GONE if data.get("dtDeleted") else STATES.get(state, State.BROKEN),
+        str(data.get("publicIp") or ""),
+        str(data.get("privateIp") or ""),
+        user=USER,
+        type=str(data["machineType"]),
+        region=str(data["region"]),
+        price=float(data["usageRate"]),
+        created=datetime.fromisoformat(str(created)).timestamp() if created else None,
+        detail=state,
+    )

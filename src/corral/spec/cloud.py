@@ -1,0 +1,101 @@
+"""Rented groups, elastic groups and the budget of a cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from corral.spec import texts
+from corral.spec.kinds import Model, about
+
+OfferType = Annotated[str, Field(pattern=texts.OFFER_TYPE.pattern)]
+Region = Annotated[str, Field(pattern=texts.REGION.pattern)]
+Duration = Annotated[str, Field(pattern=texts.DURATION.pattern)]
+VolumeName = Annotated[str, Field(pattern=texts.VOLUME.pattern)]
+
+CloudWord = Literal["lambda", "runpod", "paperspace"]
+CLOUDS: Final = ("lambda", "runpod", "paperspace")
+"""Providers that rent machines."""
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600}
+
+
+class Source(Model):
+    """One more place where the machines of a group may come from."""
+
+    provider: CloudWord = about("recreate", "lambda, runpod or paperspace.")
+    type: OfferType = about("recreate", "The provider's name of what it rents; see corral offers.")
+    regions: tuple[Region, ...] = about(
+        "recreate", "Regions in order of preference; left out: any.", default=()
+    )
+    count: int | None = about(
+        "recreate", "GPUs of each machine, where a type comes with several.", default=None, ge=1
+    )
+
+
+class Cloud(Model):
+    """What is rented for a group (provider lambda, runpod or paperspace)."""
+
+    type: OfferType = about("recreate", "The provider's name of what it rents; see corral offers.")
+    regions: tuple[Region, ...] = about(
+        "recreate", "Regions in order of preference; left out: any.", default=()
+    )
+    count: int | None = about(
+        "recreate",
+        "GPUs of each machine, where a type comes with several (runpod); left out: the fewest.",
+        default=None,
+        ge=1,
+        le=64,
+    )
+    image: OfferType | None = about(
+        "recreate",
+        "Image family (lambda), container image (runpod) or template (paperspace); left out: the "
+        "provider's own.",
+        default=None,
+    )
+    disk_gib: int = about(
+        "recreate", "Disk of each machine, where the provider asks.", default=100, ge=10, le=4096
+    )
+    volumes: tuple[VolumeName, ...] = about(
+        "recreate",
+        "File systems of the account to attach: names (lambda) or one id (runpod).",
+        default=(),
+    )
+    price_at_most: float | None = about(
+        "none", "Dollars an hour that one machine may cost.", default=None, gt=0
+    )
+    fallback: tuple[Source, ...] = about(
+        "none", "Where else to rent, in this order, when there is no capacity.", default=()
+    )
+    prefer: Literal["order", "price"] = about(
+        "none", "Try sources in the order given, or the cheapest first.", default="order"
+    )
+
+
+class Budget(Model):
+    """What the cluster may cost, in dollars; nothing is launched past it."""
+
+    per_hour: float | None = about(
+        "none", "All rented machines together, in dollars an hour.", default=None, gt=0
+    )
+    total: float | None = about(
+        "none", "All that was rented since the first launch, in dollars.", default=None, gt=0
+    )
+    dead_man: Duration = about(
+        "recreate",
+        "Rented machines end themselves after this time, where the provider allows it (runpod, "
+        "paperspace); 0h: never.",
+        default="24h",
+    )
+    unguarded: tuple[CloudWord, ...] = about(
+        "none",
+        "Providers whose machines cannot end themselves (lambda): named here, they are known to "
+        "cost money until somebody ends them.",
+        default=(),
+    )
+
+
+def seconds(text: str) -> int:
+    """A duration such as 90s, 10m or 2h in seconds."""
+    return int(text[:-1]) * _UNITS[text[-1]]

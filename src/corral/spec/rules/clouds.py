@@ -1,0 +1,98 @@
+"""Rules about rented groups and the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from corral.spec.cloud import CLOUDS
+from corral.spec.findings import Level
+from corral.spec.rules.view import Problem, Rule, View
+
+LABEL_ROOM: Final = 37
+"""Characters that cluster and node may have together (``providers.cloud.model.LABEL_ROOM``)."""
+
+_NO_TIMER: Final = frozenset(("lambda",))
+
+
+def cloud_missing(view: View) -> Iterator[Problem]:
+    """A rented group that does not say what is rented."""
+    for group in view.of_provider(*CLOUDS):
+        if group.group.cloud is None:
+            provider = group.group.provider
+            message = f"group {group.group.name} does not say what to rent at {provider}"
+            hint = f"add cloud: {{type: ...}}; what there is: corral offers -p {provider}"
+            yield Problem(group.at(), message, hint)
+
+
+def cloud_unused(view: View) -> Iterator[Problem]:
+    """Renting fields on a group that is not rented."""
+    for group in view.groups:
+        if group.group.cloud is not None and group.group.provider not in CLOUDS:
+            message = f"cloud says nothing with provider {group.group.provider}"
+            hint = "remove it, or take provider lambda, runpod or paperspace"
+            yield Problem(group.at("cloud"), message, hint)
+        if group.group.provider in CLOUDS and group.group.addresses is not None:
+            message = "rented machines get their addresses from the provider"
+            yield Problem(group.at("addresses"), message, "remove addresses")
+
+
+def cloud_name_long(view: View) -> Iterator[Problem]:
+    """Names of cluster and node that do not fit into an instance's name."""
+    for group in view.of_provider(*CLOUDS):
+        long = max(group.names, key=len, default="")
+        if len(long) + len(view.spec.name) > LABEL_ROOM:
+            message = (
+                f"{view.spec.name} and {long} together are longer than {LABEL_ROOM} characters"
+            )
+            hint = "instances are found again by both in their names: shorten one of them"
+            yield Problem(group.at("nodes"), message, hint)
+
+
+def no_budget(view: View) -> Iterator[Problem]:
+    """Rented machines without a limit of money."""
+    rented = view.of_provider(*CLOUDS)
+    if rented and view.spec.budget is None:
+        message = f"group {rented[0].group.name} is rented, and nothing limits what it may cost"
+        yield Problem(rented[0].at("provider"), message, "add budget: {per_hour: 20, total: 300}")
+
+
+def no_dead_man(view: View) -> Iterator[Problem]:
+    """Rented machines that nothing ends when Corral's own machine is lost."""
+    for group in view.of_provider(*CLOUDS):
+        cloud = group.group.cloud
+        places = {group.group.provider, *(s.provider for s in (cloud.fallback if cloud else ()))}
+        budget = view.spec.budget
+        bare = (places & _NO_TIMER) - set(budget.unguarded if budget else ())
+        if bare:
+            names = ", ".join(sorted(bare))
+            message = f"machines of {names} cannot end themselves when their controller is lost"
+            hint = f"they cost money until corral reap; say that you know: unguarded: [{names}]"
+            yield Problem(group.at("provider"), message, hint)
+
+
+def pod_controller(view: View) -> Iterator[Problem]:
+    """A pod as a node: a container, without what machines have."""
+    for group in view.of_provider("runpod"):
+        message = f"group {group.group.name}: pods have no systemd, no TUN and no UDP"
+        hint = "they are nodes of an island of their own, for jobs on one node; see the guide"
+        yield Problem(group.at("provider"), message, hint)
+
+
+RULES: Final = (
+    Rule("cloud-missing", Level.ERROR, "A rented group must say what is rented.",
+         ("groups.cloud", "groups.provider"), cloud_missing),
+    Rule("cloud-unused", Level.ERROR,
+         "Fields of rented machines on a group that is not rented, or addresses on one that is.",
+         ("groups.cloud", "groups.provider", "groups.addresses"), cloud_unused),
+    Rule("cloud-name-long", Level.ERROR,
+         "Instances are found by the names of cluster and node; both must fit into theirs.",
+         ("groups.nodes", "groups.provider"), cloud_name_long, ("name",)),
+    Rule("budget-missing", Level.WARNING, "Rented machines cost money until somebody ends them.",
+         ("groups.provider",), no_budget, ("budget",)),
+    Rule("dead-man-missing", Level.INFO,
+         "Which rented machines cannot end themselves when their controller is lost.",
+         ("groups.provider", "groups.cloud"), no_dead_man, ("budget",)),
+    Rule("pod-limits", Level.WARNING, "What a container at RunPod lacks as a node.",
+         ("groups.provider",), pod_controller),
+)  # fmt: skip

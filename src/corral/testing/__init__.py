@@ -1,0 +1,1 @@
+"""Stand-ins for what costs money, for tests and rehearsals."""

@@ -1,0 +1,48 @@
+"""``python -m corral.testing.clouds FOLDER``: the simulated clouds of one rehearsed cluster.
+
+Reads ``FOLDER/simulated.json`` (cluster, nodes, mounts, key), writes the port into it, and runs
+until that file is gone: `corral down` removes the cluster's folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from corral.testing.clouds import SIMS
+from corral.testing.clouds.containers import Containers
+from corral.testing.clouds.server import CloudServer
+from corral.testing.clouds.world import Sim
+
+LOOK_S = 1.0
+BOOT_S = 2.0
+
+
+def main(folder: Path) -> None:
+    """Serve until the file is gone."""
+    file = folder / "simulated.json"
+    wanted: dict[str, Any] = json.loads(file.read_text())
+    sims: dict[str, Sim] = {}
+    for name, make in SIMS.items():
+        behind = Containers(name, wanted["cluster"], int(wanted["nodes"]), tuple(wanted["mounts"]))
+        sims[name] = make(key=wanted["key"], machines=behind, boot_s=BOOT_S, end_s=2.0)
+        sims[name].rented = {machine.id: machine for machine in behind.known()}
+    server = CloudServer(sims, (wanted.get("host", "127.0.0.1"), int(wanted.get("port", 0))))
+    fresh = file.with_suffix(".new")
+    urls = {name: server.url(name) for name in sims}
+    fresh.touch(mode=0o600)
+    fresh.write_text(json.dumps({**wanted, "pid": os.getpid(), "urls": urls}))
+    fresh.replace(file)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    while file.exists():
+        time.sleep(LOOK_S)
+    server.shutdown()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
