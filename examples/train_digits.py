@@ -1,6 +1,7 @@
 """Train a small network on scikit-learn's handwritten digits, over all ranks of a job.
 
     corral run examples/train_digits.py --nodes 3 --gpus-per-node 1
+    corral run examples/train_digits.py --nodes 2 --time 1h --requeue    # survives a node's death
     python3 examples/train_digits.py                      # alone, without Slurm
 
 1797 real images of 8 x 8 pixels come with scikit-learn. PyTorch DDP over gloo on CPUs, over NCCL
@@ -35,6 +36,11 @@ from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 from torch.utils.data.distributed import DistributedSampler  # noqa: E402
+
+try:
+    from corral.checkpoint import Checkpoints  # goes along with every job of corral run
+except ImportError:
+    Checkpoints = None
 
 SEED = 20
 TEST_EVERY = 5  # each fifth image is kept for the test
@@ -127,9 +133,15 @@ def train(options: argparse.Namespace, device: torch.device) -> float:
     sampler = DistributedSampler(data, seed=SEED)
     loader = DataLoader(data, batch_size=max(1, options.batch_size // WORLD_SIZE), sampler=sampler)
     optimizer = torch.optim.Adam(model.parameters(), lr=options.lr)
+    saved = Checkpoints(keep=2) if Checkpoints and "CORRAL_CHECKPOINTS" in os.environ else None
+    found = saved.load() if saved else None
+    if found:
+        plain.load_state_dict(found.state["model"])
+        optimizer.load_state_dict(found.state["optimizer"])
+        print(f"goes on after epoch {found.number}", flush=True)
     began = time.perf_counter()
-    score = 0.0
-    for epoch in range(1, options.epochs + 1):
+    score = accuracy(plain, images[test], labels[test]) if found else 0.0
+    for epoch in range(found.number + 1 if found else 1, options.epochs + 1):
         model.train()
         sampler.set_epoch(epoch)
         total = torch.zeros((), dtype=torch.float64, device=device)
@@ -147,6 +159,10 @@ def train(options: argparse.Namespace, device: torch.device) -> float:
                 f"epoch {epoch}/{options.epochs} loss {loss_mean:.4f} accuracy {score:.4f}",
                 flush=True,
             )
+        if saved:
+            saved.save(epoch, {"model": plain.state_dict(), "optimizer": optimizer.state_dict()})
+            if saved.leaving():
+                saved.leave()
     weights = check_weights(plain)
     if RANK == 0:
         report(score, weights, time.perf_counter() - began, options)

@@ -19,11 +19,17 @@ if TYPE_CHECKING:
     from corral.api.batch import JobSpec as JobSpec
     from corral.api.batch import RankLine as RankLine
     from corral.api.batch import cancel as cancel
+    from corral.api.batch import explain_job as explain_job
+    from corral.api.batch import is_job_file as is_job_file
+    from corral.api.batch import job_fields as job_fields
     from corral.api.batch import job_script as job_script
     from corral.api.batch import job_spec as job_spec
+    from corral.api.batch import job_state as job_state
     from corral.api.batch import jobs as jobs
     from corral.api.batch import logs as logs
+    from corral.api.batch import parse_sweep as parse_sweep
     from corral.api.batch import run as run
+    from corral.api.batch import shell_argv as shell_argv
     from corral.api.batch import submit as submit
     from corral.api.bench import Benchmark as Benchmark
     from corral.api.bench import Known as Known
@@ -51,23 +57,30 @@ if TYPE_CHECKING:
     from corral.api.existing import lint_existing as lint_existing
     from corral.api.existing import machine_from_file as machine_from_file
     from corral.api.existing import write_corrections as write_corrections
+    from corral.api.exporting import Exported as Exported
+    from corral.api.exporting import export_gcluster as export_gcluster
     from corral.api.files import lint as lint
     from corral.api.files import load as load
     from corral.api.files import rehearsal as rehearsal
     from corral.api.files import schema as schema
     from corral.api.files import starting_file as starting_file
+    from corral.api.health import ClusterHealth as ClusterHealth
+    from corral.api.health import node_health as node_health
+    from corral.api.history import Kept as Kept
+    from corral.api.history import chosen_proof as chosen_proof
+    from corral.api.history import compare_kept as compare_kept
+    from corral.api.history import compare_proofs as compare_proofs
+    from corral.api.history import proofs as proofs
+    from corral.api.history import since_last as since_last
     from corral.api.imaging import build_image as build_image
-    from corral.api.exporting import Exported as Exported
-    from corral.api.exporting import export_gcluster as export_gcluster
     from corral.api.imaging import images as images
     from corral.api.imaging import remove_images as remove_images
     from corral.api.keys import forget_host_keys as forget_host_keys
     from corral.api.keys import install_keys as install_keys
+    from corral.api.measuring import bench_gpu as bench_gpu
     from corral.api.measuring import bench_network as bench_network
     from corral.api.mending import Mended as Mended
     from corral.api.mending import explain_drained as explain_drained
-    from corral.api.health import ClusterHealth as ClusterHealth
-    from corral.api.health import node_health as node_health
     from corral.api.mending import explain_pending as explain_pending
     from corral.api.mending import mend as mend
     from corral.api.nodes import Outcome as Outcome
@@ -77,7 +90,13 @@ if TYPE_CHECKING:
     from corral.api.nodes import ssh_argv as ssh_argv
     from corral.api.overview import Status as Status
     from corral.api.overview import status as status
+    from corral.api.profiling import Recordings as Recordings
+    from corral.api.profiling import job_profile as job_profile
+    from corral.api.profiling import keep_profile as keep_profile
     from corral.api.proving import prove as prove
+    from corral.api.reporting import bench_page as bench_page
+    from corral.api.reporting import proof_page as proof_page
+    from corral.api.reporting import write_page as write_page
     from corral.api.returning import Returning as Returning
     from corral.api.returning import due_back as due_back
     from corral.api.rotating import Rotated as Rotated
@@ -85,12 +104,22 @@ if TYPE_CHECKING:
     from corral.api.rotating import rotate_keys as rotate_keys
     from corral.api.rotating import rotation_of as rotation_of
     from corral.api.rotating import rotation_phase as rotation_phase
+    from corral.api.serving import Page as Page
+    from corral.api.serving import serve_page as serve_page
+    from corral.api.storing import bench_storage as bench_storage
+    from corral.api.web_jobs import job_log as job_log
+    from corral.api.web_jobs import job_text as job_text
+    from corral.api.web_jobs import requeue_job as requeue_job
+    from corral.api.web_past import history as history
+    from corral.api.web_past import last_proof as last_proof
+    from corral.api.web_past import lint_text as lint_text
 
 _HOMES: Final = MappingProxyType(
     {
         "batch": (
             *("JobHandle", "JobInfo", "JobOutcome", "JobSpec", "RankLine", "cancel"),
-            *("job_script", "job_spec", "jobs", "logs", "run", "submit"),
+            *("explain_job", "is_job_file", "job_fields", "job_script", "job_spec", "job_state"),
+            *("jobs", "logs", "parse_sweep", "run", "shell_argv", "submit"),
         ),
         "bench": ("Benchmark", "Known", "read_benchmark"),
         "benching": ("Benched", "Wanted", "bench_history", "run_bench"),
@@ -103,21 +132,30 @@ _HOMES: Final = MappingProxyType(
         ),
         "doctoring": ("doctor", "doctor_log"),
         "discovering": ("Way", "discover"),
+        "exporting": ("Exported", "export_gcluster"),
         "files": ("lint", "load", "rehearsal", "schema", "starting_file"),
+        "health": ("ClusterHealth", "node_health"),
+        "history": (
+            *("Kept", "chosen_proof", "compare_kept", "compare_proofs", "proofs", "since_last"),
+        ),
+        "reporting": ("bench_page", "proof_page", "write_page"),
         "imaging": ("build_image", "images", "remove_images"),
         "keys": ("forget_host_keys", "install_keys"),
-        "measuring": ("bench_network",),
+        "measuring": ("bench_gpu", "bench_network"),
+        "storing": ("bench_storage",),
         "mending": ("Mended", "explain_drained", "explain_pending", "mend"),
         "nodes": ("Outcome", "drain", "execute", "resume", "ssh_argv"),
+        "profiling": ("Recordings", "job_profile", "keep_profile"),
         "proving": ("prove",),
         "returning": ("Returning", "due_back"),
         "rotating": ("Rotated", "Which", "rotate_keys", "rotation_of", "rotation_phase"),
-        "exporting": ("Exported", "export_gcluster"),
         "overview": ("Status", "status"),
+        "serving": ("Page", "serve_page"),
+        "web_jobs": ("job_log", "job_text", "requeue_job"),
+        "web_past": ("history", "last_proof", "lint_text"),
     }
 )
 _HOME_OF: Final = MappingProxyType({n: home for home, names in _HOMES.items() for n in names})
-        "health": ("ClusterHealth", "node_health"),
 
 
 def __getattr__(name: str) -> Any:

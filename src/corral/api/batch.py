@@ -1,24 +1,47 @@
-"""Use cases of jobs: run, submit, list, logs, cancel."""
+"""Use cases of jobs: run, submit, explain, list, logs, cancel, a shell."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from corral.api.nodes import login
 from corral.apply.session import Session
-from corral.errors import CorralError
+from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
-from corral.jobs import control
+from corral.hosts.quote import sh
+from corral.jobs import arrays, control, explaining
 from corral.jobs import submit as submission
+from corral.jobs.arrays import ArrayOutcome, Part
+from corral.jobs.fabric import Setting
+from corral.jobs.jobfile import is_job_file, read_job_file
 from corral.jobs.model import JobHandle, JobSpec, parse_job
+from corral.jobs.points import parse_sweep
+from corral.jobs.reading import Live, RankLine
 from corral.jobs.reading import Outcome as JobOutcome
-from corral.jobs.reading import RankLine
+from corral.providers import providers_of
 from corral.slurm.states.jobs import JobInfo
 from corral.spec.models import ClusterSpec
 
-__all__ = ["JobHandle", "JobInfo", "JobOutcome", "JobSpec", "RankLine"]
+__all__ = [
+    "ArrayOutcome",
+    "JobHandle",
+    "JobInfo",
+    "JobOutcome",
+    "JobSpec",
+    "Live",
+    "Part",
+    "RankLine",
+    "Setting",
+    "is_job_file",
+    "parse_sweep",
+]
 
 OnLine = Callable[[RankLine], None]
+OnLive = Callable[[Live], None]
+JobRef = int | str
+"""A job's number, or ``12_3`` for a part of an array."""
 
 
 def job_spec(fields: Mapping[str, Any]) -> JobSpec:
@@ -30,6 +53,15 @@ def job_spec(fields: Mapping[str, Any]) -> JobSpec:
     return parse_job(fields)
 
 
+def job_fields(path: Path) -> dict[str, Any]:
+    """The fields of a job file, for ``job_spec``; paths in it are relative to its folder.
+
+    Raises:
+        CorralError: NOT_FOUND; SPEC_INVALID, with each fault at its line and column.
+    """
+    return read_job_file(path)
+
+
 def job_script(spec: ClusterSpec, job: JobSpec) -> str:
     """The batch script that would be submitted, as far as the cluster file alone tells it.
 
@@ -39,7 +71,20 @@ def job_script(spec: ClusterSpec, job: JobSpec) -> str:
     return str(submission.dry_run(job, spec))
 
 
-async def submit(spec: ClusterSpec, job: JobSpec) -> JobHandle:
+async def explain_job(spec: ClusterSpec, job: JobSpec) -> tuple[Setting, ...]:
+    """The environment each rank would get on the nodes as they are, and where each value is from.
+
+    Raises:
+        CorralError: USAGE, the job cannot run as asked; NOT_FOUND, the cluster is not up.
+    """
+    async with await Session.open(spec) as session:
+        session.require_running()
+        return await explaining.explain(
+            session.fleet, session.controller, spec, job, session.addresses()
+        )
+
+
+async def submit(spec: ClusterSpec, job: JobSpec, emit: Emit = ignore) -> JobHandle:
     """Hand a job to Slurm and leave it alone.
 
     Raises:
@@ -47,7 +92,7 @@ async def submit(spec: ClusterSpec, job: JobSpec) -> JobHandle:
     """
     async with await Session.open(spec) as session:
         session.require_running()
-        return await submission.submit(session.fleet, session.controller, spec, job)
+        return await submission.submit(session.fleet, session.controller, spec, job, emit)
 
 
 async def run(
@@ -57,24 +102,29 @@ async def run(
     *,
     on_line: OnLine = lambda _: None,
     on_submit: Callable[[JobHandle], None] = lambda _: None,
-) -> JobOutcome:
+    on_live: OnLive = lambda _: None,
+) -> JobOutcome | ArrayOutcome:
     """Submit a job and follow it to its end. Cancelling this coroutine leaves the job alone.
 
     Args:
         spec: the cluster.
         job: the job.
         emit: told of each change of the job's state.
-        on_line: called with each line that a rank prints, as it comes.
+        on_line: called with each line that a rank prints, as it comes; not for an array.
         on_submit: called once Slurm has the job.
+        on_live: called with progress bars and with what the job uses.
 
     Raises:
         CorralError: as ``submit``; UNREACHABLE, the controller stays away.
     """
     async with await Session.open(spec) as session:
         session.require_running()
-        handle = await submission.submit(session.fleet, session.controller, spec, job)
+        fleet = session.fleet
+        handle = await submission.submit(fleet, session.controller, spec, job, emit)
         on_submit(handle)
-        return await control.follow(session.fleet, handle, on_line=on_line, emit=emit)
+        if handle.array:
+            return await arrays.follow_array(fleet, handle, emit)
+        return await control.follow(fleet, handle, on_line=on_line, emit=emit, on_live=on_live)
 
 
 async def jobs(spec: ClusterSpec, *, ended: bool = False) -> tuple[JobInfo, ...]:
@@ -90,41 +140,102 @@ async def jobs(spec: ClusterSpec, *, ended: bool = False) -> tuple[JobInfo, ...]
 
 async def logs(
     spec: ClusterSpec,
-    job_id: int,
+    job_id: JobRef,
     emit: Emit = ignore,
     *,
     on_line: OnLine,
     follow: bool = False,
-) -> JobOutcome:
+    on_live: OnLive = lambda _: None,
+) -> JobOutcome | ArrayOutcome:
     """What a job printed, and how it stands; with ``follow`` until it has ended.
+
+    An array prints nothing by itself: its outcome holds the parts, each with its last line.
 
     Raises:
         CorralError: NOT_FOUND, no such job, or none that Corral submitted.
     """
     async with await Session.open(spec) as session:
         session.require_running()
-        handle = await control.find(session.fleet, session.controller, spec, job_id)
+        fleet = session.fleet
+        handle = await handle_of(session, job_id)
+        if handle.array:
+            if follow:
+                return await arrays.follow_array(fleet, handle, emit)
+            return await arrays.array_state(fleet, handle)
         if follow and handle.folder:
-            return await control.follow(session.fleet, handle, on_line=on_line, emit=emit)
-        lines, outcome = await control.logs(session.fleet, handle)
+            return await control.follow(fleet, handle, on_line=on_line, emit=emit, on_live=on_live)
+        lines, outcome = await control.logs(fleet, handle)
     for line in lines:
         on_line(line)
     return outcome
 
 
-async def cancel(spec: ClusterSpec, job_ids: Sequence[int]) -> dict[int, JobOutcome | CorralError]:
+async def job_state(spec: ClusterSpec, job_id: JobRef) -> JobOutcome | ArrayOutcome:
+    """How a job stands now.
+
+    Raises:
+        CorralError: NOT_FOUND, no such job.
+    """
+    async with await Session.open(spec) as session:
+        session.require_running()
+        handle = await handle_of(session, job_id)
+        if handle.array:
+            return await arrays.array_state(session.fleet, handle)
+        return await control.state(session.fleet, handle)
+
+
+async def cancel(
+    spec: ClusterSpec, job_ids: Sequence[JobRef]
+) -> dict[JobRef, JobOutcome | CorralError]:
     """End jobs; gives how each stood then, or why it could not be done.
 
     Raises:
         CorralError: the cluster is not up.
     """
-    found: dict[int, JobOutcome | CorralError] = {}
+    found: dict[JobRef, JobOutcome | CorralError] = {}
     async with await Session.open(spec) as session:
         session.require_running()
         for job_id in dict.fromkeys(job_ids):
             try:
-                handle = await control.find(session.fleet, session.controller, spec, job_id)
+                handle = await handle_of(session, job_id)
                 found[job_id] = await control.cancel(session.fleet, handle)
             except CorralError as error:
                 found[job_id] = error
     return found
+
+
+async def shell_argv(spec: ClusterSpec, fields: Mapping[str, Any]) -> list[str]:
+    """The command line that gives a shell with what a job of these fields would get.
+
+    Args:
+        spec: the cluster.
+        fields: of ``JobSpec``; the script is left out.
+
+    Raises:
+        CorralError: USAGE, it cannot be had; NOT_FOUND, the cluster is not up.
+    """
+    job = parse_job({**fields, "script": "shell"})
+    async with await Session.open(spec) as session:
+        session.require_running()
+        script = await explaining.shell(session.fleet, session.controller, spec, job)
+        controller = session.controller
+    provider = next(p for p in providers_of(spec) if any(n.name == controller for n in p.nodes))
+    target = provider.ssh_target(controller)
+    command = script if target.user == "root" else sh("exec sudo -- sh -c {s}", s=str(script))
+    argv = login(target, controller, [str(command)])
+    return [argv[0], "-t", *argv[1:]]
+
+
+async def handle_of(session: Session, ref: JobRef) -> JobHandle:
+    """The handle of a job of an open cluster, or of a part of an array.
+
+    Raises:
+        CorralError: USAGE, no such number can be; NOT_FOUND.
+    """
+    number, _, task = str(ref).partition("_")
+    if not number.isdecimal() or (task and not task.isdecimal()):
+        raise CorralError(
+            Code.USAGE, f"{ref!r} is no number of a job", hint="12, or 12_3 for a part of an array"
+        )
+    handle = await control.find(session.fleet, session.controller, session.spec, int(number))
+    return handle.part(int(task)) if task else handle

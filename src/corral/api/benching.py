@@ -118,8 +118,6 @@ async def run_bench(
     outcome = await batch.run(spec, job, emit, on_line=on_line, on_submit=on_submit)
     if not isinstance(outcome, batch.JobOutcome):
         raise TypeError("a benchmark is no array")
-    if not isinstance(outcome, batch.JobOutcome):
-        raise _usage("a benchmark is one job and no array", "")
     if not outcome.good:
         raise _failed(outcome, lines)
     if wanted.nccl_tests:

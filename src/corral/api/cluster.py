@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from corral.api import batch, clusters, converge, doctoring, files, mending, overview, proving
 from corral.api import nodes as machines
 from corral.api.bench import Known
 from corral.api.benching import Benched, Wanted, run_bench
+from corral.api.handle import Job
+from corral.api.sync import sync
 from corral.doctor.model import Report
 from corral.doctor.pending import WhyPending
 from corral.doctor.why import WhyDrained
@@ -21,8 +21,6 @@ from corral.events import Emit, ignore
 from corral.plan.model import Plan
 from corral.prove.model import Proof
 from corral.spec.models import ClusterSpec
-
-T = TypeVar("T")
 
 
 class Cluster:
@@ -110,37 +108,43 @@ class Cluster:
         return sync(mending.explain_pending(self.spec, job_id))
 
     def run(
-        self, script: str, *, on_line: batch.OnLine = lambda _: None, **fields: Any
-    ) -> batch.JobOutcome:
+        self,
+        job: str | batch.JobSpec,
+        *,
+        on_line: batch.OnLine = lambda _: None,
+        **fields: Any,
+    ) -> batch.JobOutcome | batch.ArrayOutcome:
         """Run a script as a job and wait for its end.
 
         Args:
-            script: a file of this machine, or one on the cluster's shared storage.
+            job: a script of this machine, or one on the cluster's shared storage; or a JobSpec.
             on_line: called with each line that a rank prints, as it comes.
             **fields: more fields of ``JobSpec``: nodes, gpus_per_node, time, env, args, ...
         """
-        job = batch.job_spec({"script": script, **fields})
-        return sync(batch.run(self.spec, job, self._emit, on_line=on_line))
+        return sync(batch.run(self.spec, _job(job, fields), self._emit, on_line=on_line))
 
-    def submit(self, script: str, **fields: Any) -> batch.JobHandle:
-        """Hand a job to Slurm and leave it alone; ``fields`` as with ``run``."""
-        return sync(batch.submit(self.spec, batch.job_spec({"script": script, **fields})))
+    def submit(self, job: str | batch.JobSpec, **fields: Any) -> Job:
+        """Hand a job to Slurm and leave it alone; what is given as with ``run``."""
+        handle = sync(batch.submit(self.spec, _job(job, fields), self._emit))
+        return Job(self.spec, handle, self._emit)
 
     def jobs(self, *, ended: bool = False) -> tuple[batch.JobInfo, ...]:
         """Jobs that wait or run, newest first; with ``ended`` also those of the last days."""
         return sync(batch.jobs(self.spec, ended=ended))
 
-    def logs(self, job_id: int) -> tuple[batch.RankLine, ...]:
+    def logs(self, job_id: batch.JobRef) -> tuple[batch.RankLine, ...]:
         """What a job printed so far."""
         lines: list[batch.RankLine] = []
         sync(batch.logs(self.spec, job_id, self._emit, on_line=lines.append))
         return tuple(lines)
 
-    def follow(self, job_id: int, on_line: batch.OnLine = lambda _: None) -> batch.JobOutcome:
+    def follow(
+        self, job_id: batch.JobRef, on_line: batch.OnLine = lambda _: None
+    ) -> batch.JobOutcome | batch.ArrayOutcome:
         """Wait until a job that Corral submitted has ended."""
         return sync(batch.logs(self.spec, job_id, self._emit, on_line=on_line, follow=True))
 
-    def cancel(self, *job_ids: int) -> dict[int, batch.JobOutcome | CorralError]:
+    def cancel(self, *job_ids: batch.JobRef) -> dict[batch.JobRef, batch.JobOutcome | CorralError]:
         """End jobs; gives how each stood then, or why it could not be done."""
         return sync(batch.cancel(self.spec, job_ids))
 
@@ -175,24 +179,10 @@ def open(path_or_name: str | os.PathLike[str], emit: Emit = ignore) -> Cluster:
     return Cluster(clusters.spec_of(text), emit)
 
 
-def sync(work: Coroutine[Any, Any, T]) -> T:
-    """Run a use case to its end, in a thread of its own where a loop runs in this one already."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    ended: list[T] = []
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            ended.append(asyncio.run(work))
-        except BaseException as error:  # handed to the caller's thread
-            failed.append(error)
-
-    thread = threading.Thread(target=run, name="corral")
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
-    return ended[0]
+def _job(job: str | batch.JobSpec, fields: dict[str, Any]) -> batch.JobSpec:
+    if isinstance(job, batch.JobSpec):
+        if not fields:
+            return job
+        given = {name: getattr(job, name) for name in job.model_fields_set}
+        return batch.job_spec({**given, **fields})
+    return batch.job_spec({"script": job, **fields})

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from corral import api
+from corral.cli.joboptions import job_ref
 from corral.cli.jobview import end_line
 from corral.cli.options import CLUSTER, JSON, examples, verb_app
 from corral.cli.ui import Ui, error_dict, error_text
@@ -19,7 +20,13 @@ app = verb_app()
 @app.command(epilog=examples("corral cancel 12", "corral cancel 12 13 14"))
 def cancel(
     jobs: Annotated[
-        list[int], typer.Argument(metavar="JOB", help="Their numbers.", show_default=False)
+        list[str],
+        typer.Argument(
+            metavar="JOB",
+            help="Their numbers; 12_3: part 3 of array 12.",
+            show_default=False,
+            parser=job_ref,
+        ),
     ],
     wanted: CLUSTER = "",
     as_json: JSON = False,

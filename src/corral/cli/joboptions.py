@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
 
+
+def job_ref(text: str) -> str:
+    """A job's number as it is, ``12`` or ``12_3``.
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
+    if not re.fullmatch(r"[0-9]{1,10}(_[0-9]{1,7})?", text):
+        raise typer.BadParameter(
+            f"{text!r} is no number of a job: 12, or 12_3 for part 3 of an array"
+        )
+    return text
+
+
 SCRIPT = Annotated[
-    str,
+    str | None,
     typer.Argument(
-        metavar="SCRIPT",
-        help="A file of this machine, or one on the cluster's shared storage.",
+        metavar="SCRIPT|JOB.YAML",
+        help="A file of this machine, or one on the cluster's shared storage; or a job file.",
         show_default=False,
     ),
 ]
@@ -18,9 +33,17 @@ ARGS = Annotated[
     list[str] | None,
     typer.Argument(metavar="ARGS", help="Its arguments, after --.", show_default=False),
 ]
-NODES = Annotated[int, typer.Option("--nodes", "-N", metavar="N", help="Nodes.")]
+NODES = Annotated[
+    int | None, typer.Option("--nodes", "-N", metavar="N", help="Nodes; left out: 1.")
+]
 GPUS_PER_NODE = Annotated[
-    int, typer.Option("--gpus-per-node", "-G", metavar="G", help="GPUs on each node.")
+    int | None,
+    typer.Option(
+        "--gpus-per-node",
+        "-G",
+        metavar="G",
+        help="GPUs on each node; left out: 0, and 1 for the points of a sweep.",
+    ),
 ]
 GPU_TYPE = Annotated[
     str,
@@ -67,12 +90,20 @@ ENV = Annotated[
 ]
 LAUNCHER = Annotated[
     str,
-    typer.Option("--launcher", metavar="WORD", help="Who starts the ranks: auto, srun, torchrun."),
+    typer.Option(
+        "--launcher",
+        metavar="WORD",
+        help="Who starts the ranks: auto, srun, torchrun.",
+        show_default=False,
+    ),
 ]
 WORKDIR = Annotated[
     str,
     typer.Option(
-        "--workdir", metavar="DIR", help="Left out: the job's own folder.", show_default=False
+        "--workdir",
+        metavar="DIR",
+        help="A folder of the cluster; left out: this one, as it was sent along.",
+        show_default=False,
     ),
 ]
 USER = Annotated[
@@ -81,6 +112,100 @@ USER = Annotated[
         "--user", metavar="NAME", help="Left out: the cluster's first.", show_default=False
     ),
 ]
-REQUEUE = Annotated[bool, typer.Option("--requeue", help="Start it again when a node fails.")]
+REQUEUE = Annotated[
+    bool,
+    typer.Option(
+        "--requeue",
+        help="Start it again when a node fails or its time limit comes; it goes on from its last "
+        "checkpoint.",
+    ),
+]
+GRACE = Annotated[
+    str,
+    typer.Option(
+        "--grace",
+        metavar="TIME",
+        help="With --requeue: how long before the limit ranks are told to save; left out: 2m.",
+        show_default=False,
+    ),
+]
+CHECKPOINTS = Annotated[
+    str,
+    typer.Option(
+        "--checkpoints",
+        metavar="DIR",
+        help="Where they lie on the cluster; left out: a folder of the job's own.",
+        show_default=False,
+    ),
+]
+DATA = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--data", metavar="PATH", help="Must be readable on the cluster, or nothing is submitted."
+    ),
+]
+ARRAY = Annotated[
+    str,
+    typer.Option(
+        "--array",
+        metavar="NUMBERS",
+        help="The same job for each number: 0-9, 1,5,7, 0-8:2.",
+        show_default=False,
+    ),
+]
+SWEEP = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sweep",
+        metavar="NAME=V,V",
+        help="One job per point of all sweeps together; {NAME} in an argument takes the value, "
+        "else --NAME=VALUE is added. seed=0..9 counts.",
+    ),
+]
+AT_ONCE = Annotated[
+    int | None,
+    typer.Option("--at-once", metavar="N", help="Parts of an array that run at once at most."),
+]
+FOLDER = Annotated[
+    str,
+    typer.Option(
+        "--folder",
+        metavar="DIR|none",
+        help="What goes along; left out: the project the script lies in.",
+        show_default=False,
+    ),
+]
+IN_PLACE = Annotated[
+    bool, typer.Option("--in-place", help="Send nothing: the script runs where it lies, there.")
+]
+ENVIRONMENT = Annotated[
+    str,
+    typer.Option(
+        "--environment",
+        metavar="LOCK|none",
+        help="uv.lock or pinned requirements.txt; left out: the one that goes along.",
+        show_default=False,
+    ),
+]
+EXPLAIN = Annotated[
+    bool,
+    typer.Option(
+        "--explain",
+        help="Show what each rank would find in its environment, and why; submit nothing.",
+    ),
+]
+INTERACTIVE = Annotated[
+    bool,
+    typer.Option("--interactive", "-i", help="A shell with what is asked for, in place of a job."),
+]
+PROFILE = Annotated[
+    str,
+    typer.Option(
+        "--profile",
+        metavar="TOOL",
+        help="Record each rank: torch (a few steps), nsys (the whole run).",
+        show_default=False,
+    ),
+]
 DETACH = Annotated[bool, typer.Option("--detach", "-d", help="Submit it and return at once.")]
 DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Print the batch script; submit nothing.")]

@@ -1,53 +1,32 @@
-"""How jobs look: their lines, their end, their list."""
+"""How jobs look: their end, their parts, their list."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from corral.api.batch import JobInfo, JobOutcome, RankLine
+from corral.api.batch import ArrayOutcome, JobInfo, JobOutcome, Part, Setting
 from corral.cli.text import clean, duration, one_line, table
-from corral.cli.ui import Ui
 
-HEAD = ("job", "name", "user", "state", "nodes", "time", "limit", "where or why")
+TAIL: Final = 12
+CR: Final = "\r"
+HEAD: Final = ("job", "name", "user", "state", "nodes", "time", "limit", "where or why")
 
 
-class Lines:
-    """Prints what ranks say, as it comes.
+def end_line(outcome: JobOutcome, *, tail: bool = False) -> list[Text]:
+    """How a job stands, in one line; the rank that failed first below it.
 
     Args:
-        ui: where to.
-        several: name the rank before each line.
+        outcome: the job.
+        tail: show the last lines of that rank too.
     """
-
-    def __init__(self, ui: Ui, *, several: bool) -> None:
-        self._ui = ui
-        self._several = several
-
-    def __call__(self, line: RankLine) -> None:
-        """Print one line: a pipe gets it as it is, a terminal cleaned."""
-        if self._ui.as_json:
-            self._ui.json(
-                {"event": "line", "rank": line.rank, "text": line.text, "echo": line.echo}
-            )
-            return
-        console = self._ui.out
-        text = Text()
-        if self._several or line.rank is None:
-            text.append(f"{'batch' if line.rank is None else line.rank}: ", "cyan")
-        style = "dim" if line.echo else ""
-        text.append(clean(line.text) if console.is_terminal else line.text, style)
-        console.print(text, soft_wrap=True)
-
-
-def end_line(outcome: JobOutcome) -> list[Text]:
-    """How a job stands, in one line; the rank that failed first below it."""
     words = outcome.state.value.lower().replace("_", " ")
     style = "green" if outcome.good else "bold red" if outcome.state.ended else "yellow"
-    head = Text.assemble((f"job {outcome.id}: ", "bold"), (words, style))
+    head = Text.assemble((f"job {outcome.ref}: ", "bold"), (words, style))
     if outcome.state.ended and outcome.exit_code is not None and not outcome.good:
         head.append(f", {outcome.exit_code.words}")
     if outcome.nodes:
@@ -61,7 +40,44 @@ def end_line(outcome: JobOutcome) -> list[Text]:
         failed = outcome.failed
         said = f"rank {failed.rank} on {failed.node} failed first: {failed.how}"
         shown.append(Text(f"  {one_line(said)}", "red"))
+        if tail:
+            last = failed.tail.splitlines()[-TAIL:]
+            shown += [Text(f"  | {clean(line.rpartition(CR)[2])}") for line in last]
     return shown
+
+
+def parts_view(outcome: ArrayOutcome) -> RenderableType:
+    """The parts of an array, with their points and last lines."""
+    names = list(dict.fromkeys(name for part in outcome.parts for name in part.point))
+    rows = [
+        (
+            str(part.number),
+            *(part.point.get(name, "") for name in names),
+            _part_state(part),
+            duration(part.seconds) if part.seconds else "-",
+            part.nodes or "-",
+            part.last.rpartition(CR)[2],
+        )
+        for part in outcome.parts
+    ]
+    head = ("part", *names, "state", "time", "where", "last line")
+    return table(head, rows, right="part time")
+
+
+def _part_state(part: Part) -> Text:
+    if part.state is None:
+        return Text("unknown", "dim")
+    words = part.state.value.lower().replace("_", " ")
+    if part.state.ended and not part.good and part.exit_code is not None:
+        words = f"{words}, {part.exit_code.words}"
+    style = "green" if part.good else "red" if part.state.ended else "yellow"
+    return Text(words, style)
+
+
+def settings_view(settings: Sequence[Setting]) -> RenderableType:
+    """The environment of ranks, and where it is from."""
+    rows = [(s.name, s.value, s.nodes, s.reason) for s in settings]
+    return table(("variable", "value", "on", "from"), rows)
 
 
 def jobs_view(jobs: tuple[JobInfo, ...]) -> RenderableType:

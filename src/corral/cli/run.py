@@ -3,35 +3,49 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from rich.text import Text
 
 from corral import api
-from corral.api.batch import JobHandle, JobSpec
+from corral.api.batch import JobSpec
 from corral.cli.joboptions import (
     ARGS,
+    ARRAY,
+    AT_ONCE,
+    CHECKPOINTS,
     CPUS_PER_RANK,
+    DATA,
     DETACH,
     DRY_RUN,
     ENV,
+    ENVIRONMENT,
+    EXPLAIN,
+    FOLDER,
     GPU_TYPE,
     GPUS_PER_NODE,
+    GRACE,
+    IN_PLACE,
+    INTERACTIVE,
     LAUNCHER,
     MEM,
     NAME,
     NODES,
     PARTITION,
+    PROFILE,
     RANKS_PER_NODE,
     REQUEUE,
     SCRIPT,
+    SWEEP,
     TIME,
     USER,
     WORKDIR,
 )
-from corral.cli.jobview import Lines, end_line
+from corral.cli.jobrun import Following
+from corral.cli.jobview import settings_view
 from corral.cli.options import CLUSTER, JSON, examples, verb_app
-from corral.cli.ui import InterruptedByUserError, Ui
+from corral.cli.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Code, CorralError, Exit
 from corral.spec.models import ClusterSpec
@@ -42,17 +56,19 @@ app = verb_app()
 @app.command(
     epilog=examples(
         "corral run train.py --nodes 3 --gpus-per-node 1",
-        "corral run train.py -N 2 -G 4 --time 2h --env LR=0.1 -- --epochs 10",
-        "corral run sweep.sh --detach",
-        "corral run train.py --nodes 3 --dry-run",
+        "corral run train.py -N 2 -G 4 --time 2h --requeue --env LR=0.1 -- --epochs 10",
+        "corral run train.py --sweep lr=1e-3,3e-4 --sweep seed=0..4",
+        "corral run job.yaml --nodes 2",
+        "corral run train.py --nodes 3 --explain",
+        "corral run --interactive --gpus-per-node 1 --time 2h",
     )
 )
 def run(
-    script: SCRIPT,
+    script: SCRIPT = None,
     args: ARGS = None,
     *,
-    nodes: NODES = 1,
-    gpus_per_node: GPUS_PER_NODE = 0,
+    nodes: NODES = None,
+    gpus_per_node: GPUS_PER_NODE = None,
     gpu_type: GPU_TYPE = "",
     ranks_per_node: RANKS_PER_NODE = None,
     cpus_per_rank: CPUS_PER_RANK = None,
@@ -61,54 +77,102 @@ def run(
     partition: PARTITION = "",
     name: NAME = "",
     env: ENV = None,
-    launcher: LAUNCHER = "auto",
+    launcher: LAUNCHER = "",
     workdir: WORKDIR = "",
     user: USER = "",
     requeue: REQUEUE = False,
+    profile: PROFILE = "",
+    grace: GRACE = "",
+    checkpoints: CHECKPOINTS = "",
+    data: DATA = None,
+    array: ARRAY = "",
+    sweep: SWEEP = None,
+    at_once: AT_ONCE = None,
+    folder: FOLDER = "",
+    in_place: IN_PLACE = False,
+    environment: ENVIRONMENT = "",
     detach: DETACH = False,
     dry_run: DRY_RUN = False,
+    explain: EXPLAIN = False,
+    interactive: INTERACTIVE = False,
     wanted: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
     """Run a script as a job and follow it to its end.
 
-    The script goes to the cluster's shared storage; one rank runs per GPU, or one per node where no
-    GPU is asked for, with the rendezvous of torch.distributed in its environment. What ranks print
-    comes as they print it. Ctrl-C leaves the job running, or cancels it when you say so. Exit
-    status 1 when the job fails. --json prints one JSON value per line.
+    The folder it lies in goes along to the cluster's shared storage, without what .corralignore or
+    git ignores; what is there already is not sent again. One rank runs per GPU, or one per node
+    where no GPU is asked for, with the rendezvous of torch.distributed in its environment. What
+    ranks print comes as they print it. Ctrl-C leaves the job running, or cancels it when you say
+    so. Exit status 1 when the job fails. --json prints one JSON value per line.
+
+    A job file holds the same as the options, with _ for -; options given beside it win.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, wanted)
-    fields: dict[str, Any] = {
-        "script": script,
-        "args": tuple(args or ()),
+    given: dict[str, Any] = {
+        "args": tuple(args) if args else None,
         "nodes": nodes,
         "gpus_per_node": gpus_per_node,
-        "gpu_type": gpu_type or None,
+        "gpu_type": gpu_type,
         "ranks_per_node": ranks_per_node,
         "cpus_per_rank": cpus_per_rank,
-        "mem": mem or None,
-        "time": time or None,
-        "partition": partition or None,
-        "name": name or None,
-        "env": environment(env or []),
+        "mem": mem,
+        "time": time,
+        "partition": partition,
+        "name": name,
+        "env": variables(env or []),
         "launcher": launcher,
-        "workdir": workdir or None,
-        "user": user or None,
+        "workdir": workdir,
+        "user": user,
         "requeue": requeue,
+        "profile": profile,
+        "grace": grace,
+        "checkpoints": checkpoints,
+        "data": tuple(data or ()),
+        "array": array,
+        "sweep": api.parse_sweep(sweep or []),
+        "at_once": at_once,
+        "folder": folder,
+        "in_place": in_place,
+        "environment": environment,
     }
-    job = api.job_spec(fields)
+    # 0 is a number somebody asked for; "", False and nothing at all are options left out.
+    fields = {key: value for key, value in given.items() if value == 0 or value}
+    fields = {key: value for key, value in fields.items() if value is not False}
+    spec = cluster(ui, wanted)
+    if interactive:
+        return _shell(ui, spec, script, fields)
+    job = api.job_spec(_with_script(script, fields))
     if dry_run:
         text = api.job_script(spec, job)
         ui.json({"script": text})
         ui.show(Text(text.rstrip("\n")))
         return Exit.GOOD
+    if explain:
+        return _explained(ui, spec, job)
     if detach:
         return _detached(ui, spec, job)
-    return _Run(ui, spec, job).to_its_end()
+    return Following(ui, spec, job).to_its_end()
 
 
-def environment(pairs: list[str]) -> dict[str, str]:
+def _with_script(script: str | None, fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a job file with the options over them, or of the options alone."""
+    if script is None:
+        raise CorralError(
+            Code.USAGE,
+            "no script to run",
+            hint="corral run train.py, or corral run job.yaml, or corral run --interactive",
+        )
+    if not api.is_job_file(script):
+        return {"script": script, **fields}
+    written = api.job_fields(Path(script))
+    both = {**written, **fields}
+    if "env" in written and "env" in fields:
+        both["env"] = {**written["env"], **fields["env"]}
+    return both
+
+
+def variables(pairs: list[str]) -> dict[str, str]:
     """``KEY=VALUE`` as it is, ``KEY`` with its value from here.
 
     Raises:
@@ -130,54 +194,33 @@ def environment(pairs: list[str]) -> dict[str, str]:
 def _detached(ui: Ui, spec: ClusterSpec, job: JobSpec) -> int:
     handle = ui.quietly(lambda: api.submit(spec, job))
     ui.json({"event": "submitted", **handle.as_dict()})
-    ui.show(f"job {handle.id}: submitted", f"next: corral logs {handle.id} --follow")
+    parts = f", {len(handle.array)} parts" if handle.array else ""
+    ui.show(f"job {handle.id}: submitted{parts}", f"next: corral logs {handle.id} --follow")
     return Exit.GOOD
 
 
-class _Run:
-    """One job, from its submission to its end or to Ctrl-C."""
+def _explained(ui: Ui, spec: ClusterSpec, job: JobSpec) -> int:
+    found = ui.quietly(lambda: api.explain_job(spec, job))
+    ui.json({"environment": [setting.as_dict() for setting in found]})
+    ui.show(settings_view(found))
+    return Exit.GOOD
 
-    def __init__(self, ui: Ui, spec: ClusterSpec, job: JobSpec) -> None:
-        self._ui = ui
-        self._spec = spec
-        self._job = job
-        self._handle: JobHandle | None = None
 
-    def to_its_end(self) -> int:
-        """Follow it; gives the exit status."""
-        ui, lines = self._ui, Lines(self._ui, several=self._job.logs > 1)
-        try:
-            outcome = ui.run(
-                lambda emit: api.run(
-                    self._spec, self._job, emit, on_line=lines, on_submit=self._submitted
-                ),
-                lines_only=True,
-            )
-        except InterruptedByUserError as error:
-            raise self._interrupted() from error
-        ui.json({"event": "ended", **outcome.as_dict()})
-        if not ui.as_json:
-            for line in end_line(outcome):
-                ui.err.print(line, soft_wrap=True)
-        return Exit.GOOD if outcome.good else Exit.NOT_GOOD
-
-    def _submitted(self, handle: JobHandle) -> None:
-        self._handle = handle
-        self._ui.json({"event": "submitted", **handle.as_dict()})
-        self._ui.note(f"job {handle.id}: submitted; Ctrl-C leaves it running")
-
-    def _interrupted(self) -> InterruptedByUserError:
-        handle = self._handle
-        if handle is None:
-            return InterruptedByUserError(
-                "the job was not submitted, or only just", again="corral jobs"
-            )
-        if self._ui.interactive and self._ui.ask(f"Job {handle.id} goes on. Cancel it?"):
-            self._ui.quietly(lambda: api.cancel(self._spec, (handle.id,)))
-            return InterruptedByUserError(
-                f"job {handle.id} is cancelled", again="corral jobs --all"
-            )
-        return InterruptedByUserError(
-            f"job {handle.id} goes on; `corral cancel {handle.id}` ends it",
-            again=f"corral logs {handle.id} --follow",
+def _shell(ui: Ui, spec: ClusterSpec, script: str | None, fields: dict[str, Any]) -> int:
+    if script is not None:
+        raise CorralError(
+            Code.USAGE,
+            "a shell runs no script",
+            hint="leave out the script, or leave out --interactive",
         )
+    argv = ui.quietly(lambda: api.shell_argv(spec, fields))
+    if ui.as_json:
+        ui.json({"argv": argv})
+        return Exit.GOOD
+    ui.note("asks Slurm for it; exit gives it back")
+    try:
+        os.execvp(argv[0], argv)  # noqa: S606  # becomes ssh: no shell in between
+    except FileNotFoundError as error:
+        raise CorralError(
+            Code.MISSING_TOOL, "ssh is not installed", hint="install openssh-client"
+        ) from error

@@ -15,8 +15,8 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
 from corral.hosts.transport import check
 from corral.jobs.model import JobHandle
-from corral.jobs.reading import Outcome, RankLine, Reader
-from corral.jobs.submit import JOBS
+from corral.jobs.reading import Live, Outcome, RankLine, Reader
+from corral.jobs.roof import JOBS
 from corral.jobs.watching import as_user, watch_script
 from corral.slurm.states.jobs import (
     TIME_FORMAT,
@@ -53,6 +53,7 @@ async def follow(
     on_line: Callable[[RankLine], None],
     emit: Emit = ignore,
     quiet: bool = False,
+    on_live: Callable[[Live], None] = lambda _: None,
 ) -> Outcome:
     """Show a job until it ends: its lines as they come, its states, why it waits.
 
@@ -65,15 +66,17 @@ async def follow(
         on_line: called with each line.
         emit: called with a JOB event at each change of state, with a NOTE when Slurm is silent.
         quiet: no lines, only states.
+        on_live: called with progress bars and with what the job uses.
 
     Raises:
         CorralError: NOT_FOUND, no such job; UNREACHABLE, the controller stays away.
     """
-    reader = Reader(job.id, _mark(), on_line, _state_events(job, emit), _notes(job, emit))
+    states, notes = _state_events(job, emit), _notes(job, emit)
+    reader = Reader(job, _mark(), on_line, states, notes, on_live)
     since: float | None = None
     while True:
         script = watch_script(
-            job.id, job.folder, mark=reader.mark, offsets=reader.offsets, quiet=quiet
+            job.ref, job.folder, mark=reader.mark, offsets=reader.offsets, quiet=quiet
         )
         read = dict(reader.offsets)
         try:
@@ -92,7 +95,7 @@ async def follow(
             _notes(job, emit)(f"the connection to {job.controller} broke, trying again")
             await asyncio.sleep(1)
             continue
-        check(result, f"watching job {job.id}", hint=f"is {job.folder} still there?")
+        check(result, f"watching job {job.ref}", hint=f"is {job.folder} still there?")
         return reader.outcome()
 
 
@@ -157,13 +160,13 @@ async def cancel(fleet: Fleet, job: JobHandle) -> Outcome:
     before = await state(fleet, job)
     if before.state.ended:
         return before
-    result = await fleet.run(job.controller, sh("scancel {id}", id=job.id), timeout=60)
+    result = await fleet.run(job.controller, sh("scancel {id}", id=job.ref), timeout=60)
     if not result.ok:
         raise CorralError(
             Code.SLURM_REFUSED,
-            f"Slurm did not cancel job {job.id}",
+            f"Slurm did not cancel job {job.ref}",
             node=job.controller,
-            command=f"scancel {job.id}",
+            command=f"scancel {job.ref}",
             status=result.status,
             tail=result.tail,
         )
@@ -211,7 +214,7 @@ async def find(fleet: Fleet, controller: str, spec: ClusterSpec, job_id: int) ->
         CorralError: NOT_FOUND, neither Slurm nor the shared storage knows it.
     """
     for storage in spec.storage:
-        script = sh(_FIND, base=f"{storage.mount}/{JOBS}", id=job_id)
+        script = sh(_FIND, base=f"{storage.mount}/corral/{JOBS}", id=job_id)
         result = await fleet.run(controller, script, timeout=60)
         handle = _handle(result.stdout, job_id, controller)
         if handle is not None:
@@ -228,11 +231,13 @@ def _handle(text: str, job_id: int, controller: str) -> JobHandle | None:
     user, _, rest = text.partition("\n")
     folder, _, body = rest.partition("\n")
     try:
-        logs = int(json.loads(body)["logs"])
-    except (ValueError, KeyError, TypeError):
+        about = json.loads(body)
+        logs = int(about["logs"])
+        array = tuple(int(number) for number in about.get("array", ()))
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
     name = folder.rpartition("/")[2].split("-", 2)[-1].rpartition("-")[0]
-    return JobHandle(job_id, name, user, folder, logs, controller)
+    return JobHandle(job_id, name, user, folder, logs, controller, array)
 
 
 def _mark() -> str:
@@ -247,12 +252,14 @@ async def _once(
     quiet: bool = False,
     limit: int = 1 << 20,
 ) -> Outcome:
-    reader = Reader(job.id, _mark(), on_line, _nothing, _drop)
-    script = watch_script(job.id, job.folder, mark=reader.mark, quiet=quiet, once=True, limit=limit)
+    reader = Reader(job, _mark(), on_line, _nothing, _drop)
+    script = watch_script(
+        job.ref, job.folder, mark=reader.mark, quiet=quiet, once=True, limit=limit
+    )
     result = await fleet.run(
         job.controller, as_user(job.user, script), timeout=120, on_line=reader.feed
     )
-    check(result, f"asking for job {job.id}", hint=f"is {job.folder} still there?")
+    check(result, f"asking for job {job.ref}", hint=f"is {job.folder} still there?")
     return reader.outcome()
 
 
@@ -266,7 +273,7 @@ def _nothing(info: JobInfo) -> None:
 
 def _notes(job: JobHandle, emit: Emit) -> Callable[[str], None]:
     def note(text: str) -> None:
-        emit(Event(Kind.NOTE, str(job.id), message=text))
+        emit(Event(Kind.NOTE, job.ref, message=text))
 
     return note
 
@@ -278,7 +285,7 @@ def _state_events(job: JobHandle, emit: Emit) -> Callable[[JobInfo], None]:
         nonlocal said
         words = describe(info)
         if words != said:  # the expected start of a waiting job changes all the time
-            emit(Event(Kind.JOB, str(job.id), node=info.node_list, message=words))
+            emit(Event(Kind.JOB, job.ref, node=info.node_list, message=words))
         said = words
 
     return tell

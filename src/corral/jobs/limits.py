@@ -10,15 +10,17 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.jobs.model import JobSpec
+from corral.jobs.model import JobSpec, seconds_of
 from corral.slurm import duration
 from corral.slurm.states.nodes import NodeInfo
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
 from corral.spec.nodes import expand, partitions_of, users_of
 
+_SHOWN: Final = 5
 _GPUS: Final = re.compile(r"(?:^|,)gpu(?::([^:,(]+))?:(\d+)")
 
 
@@ -57,6 +59,16 @@ def partition_of(job: JobSpec, spec: ClusterSpec) -> Partition | None:
     return next((p for p in every if p.default), every[0])
 
 
+def gpus_left_out(job: JobSpec, spec: ClusterSpec) -> JobSpec:
+    """The job; a sweep that says nothing of GPUs gets one per point where there are any."""
+    if not job.sweep or "gpus_per_node" in job.model_fields_set:
+        return job
+    partition = partition_of(job, spec)
+    groups = [g for g in spec.groups if partition is not None and g.name in partition.groups]
+    some = any(_gpus(group, job.gpu_type) for group in groups)
+    return job.model_copy(update={"gpus_per_node": 1}) if some else job
+
+
 def against_spec(job: JobSpec, spec: ClusterSpec) -> list[Refusal]:
     """What the cluster file alone rules out."""
     found: list[Refusal] = []
@@ -78,8 +90,41 @@ def against_spec(job: JobSpec, spec: ClusterSpec) -> list[Refusal]:
     return [*found, *_time(job, partition), *_machines(job, partition, spec)]
 
 
+def nearest(path: str, above: str, names: Sequence[str]) -> str:
+    """What to write instead of a path that is not there.
+
+    Args:
+        path: the path asked for.
+        above: the nearest folder above it that is there.
+        names: what that folder holds.
+    """
+    wanted = PurePosixPath(path).relative_to(above).parts[0]
+    close = difflib.get_close_matches(wanted, names, 1)
+    if close:
+        return f"did you mean {PurePosixPath(above) / close[0]}?"
+    shown = ", ".join(sorted(names)[:_SHOWN])
+    return f"{above} holds {shown}" if shown else f"{above} is empty"
+
+
+def against_array(job: JobSpec, most: int | None) -> list[Refusal]:
+    """What Slurm's MaxArraySize rules out; ``most`` is None when it is not known."""
+    if most is None or not job.tasks or max(job.tasks) < most:
+        return []
+    return [
+        Refusal(
+            f"the array's highest number is {max(job.tasks)}, Slurm's MaxArraySize is {most}",
+            f"{most} points are the most of one array: split the sweep, or raise MaxArraySize",
+        )
+    ]
+
+
 def _time(job: JobSpec, partition: Partition) -> Iterable[Refusal]:
     longest = duration.seconds(duration.max_time(partition.max_time))
+    if job.requeue and job.seconds is not None and job.seconds <= seconds_of(job.grace):
+        yield Refusal(
+            f"{job.time} is no longer than the {job.grace} that ranks get to save and leave",
+            "a longer --time, or a shorter --grace",
+        )
     if longest is not None and (job.seconds or 0) > longest:
         yield Refusal(
             f"{job.time} is longer than partition {partition.name} allows",

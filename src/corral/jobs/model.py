@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from corral.errors import Code, CorralError
+from corral.jobs.points import ArrayIndices, Sweep, indices, points
+from corral.jobs.profiling import Profiler
 from corral.slurm import duration
 from corral.spec.kinds import AbsolutePath, GpuType, Model, Name, UserName
 
 # What Corral takes from Slurm in each rank; a value of the user's own would split the job.
 RENDEZVOUS: Final = frozenset(
     {"MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE"}
-    | {"LOCAL_WORLD_SIZE", "CORRAL_JOB_FOLDER"}
+    | {"LOCAL_WORLD_SIZE", "CORRAL_JOB_FOLDER", "CORRAL_CHECKPOINTS"}
 )
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -84,8 +86,78 @@ class JobSpec(Model):
     user: UserName | None = Field(default=None, description="Left out: the cluster's first user.")
     requeue: bool = Field(
         default=False,
-        description="Start again when a node fails; the script must resume by itself.",
+        description="Start again when a node fails, and before the time limit ends it; the script "
+        "goes on from its last checkpoint.",
     )
+    grace: JobTime = Field(
+        default="2m",
+        description="With requeue: how long before the time limit ranks get SIGUSR1, to save and "
+        "leave.",
+    )
+    checkpoints: AbsolutePath | None = Field(
+        default=None,
+        description="CORRAL_CHECKPOINTS, a folder all nodes see; left out: one of the job's own.",
+    )
+    data: tuple[AbsolutePath, ...] = Field(
+        default=(), description="What must be there and readable before the job is submitted."
+    )
+    array: ArrayIndices | None = Field(
+        default=None,
+        description="The same job once for each number, as SLURM_ARRAY_TASK_ID: 0-9, 1,5,7, 0-8:2.",
+    )
+    sweep: Sweep = Field(
+        default={},
+        description="One job per point, all as one array: lr=1e-3,3e-4. An argument {lr} takes the "
+        "value, else --lr=VALUE is added.",
+    )
+    at_once: int | None = Field(
+        default=None, ge=1, le=100_000, description="Parts of an array that run at once at most."
+    )
+    folder: Text | None = Field(
+        default=None,
+        description="Folder of this machine that goes along, or none: only the script. Left out: "
+        "the project the script lies in.",
+    )
+    in_place: bool = Field(
+        default=False,
+        description="Send nothing: run where the script lies on shared storage, in its folder.",
+    )
+    environment: Text | None = Field(
+        default=None,
+        description="uv.lock or requirements.txt with pins, or none; left out: the one in the "
+        "folder that goes along.",
+    )
+    profile: Profiler = Field(
+        default="none",
+        description="Record each rank: torch (a few steps, by PyTorch's profiler; needs a Python "
+        "script) or nsys (the whole run, by Nsight Systems).",
+    )
+
+    @model_validator(mode="after")
+    def _one_kind_of_array(self) -> JobSpec:
+        if self.array is not None and self.sweep:
+            raise ValueError("array and sweep are two ways to say the same: give one")
+        if self.at_once is not None and not self.tasks:
+            raise ValueError("at_once is for an array or a sweep")
+        return self
+
+    @model_validator(mode="after")
+    def _torch_profiles_python(self) -> JobSpec:
+        if self.profile == "torch" and not self.script.endswith(".py"):
+            raise ValueError("profile torch records Python scripts (.py); nsys records any program")
+        return self
+
+    @property
+    def points(self) -> tuple[Mapping[str, str], ...]:
+        """The points of the sweep, in the order of their numbers."""
+        return points(self.sweep)
+
+    @property
+    def tasks(self) -> Sequence[int]:
+        """Numbers of the array's parts; empty for a job that is none."""
+        if self.sweep:
+            return range(len(self.points))
+        return () if self.array is None else indices(self.array)
 
     @property
     def title(self) -> str:
@@ -124,6 +196,11 @@ def seconds_of(time: str) -> int:
     return duration.seconds(time) or 0
 
 
+def readable(message: str) -> str:
+    """Give pydantic's message without its own words for what kind of check it was."""
+    return message.removeprefix("Value error, ")
+
+
 def parse_job(fields: Mapping[str, Any]) -> JobSpec:
     """A JobSpec from loose fields, as a command line or a job file gives them.
 
@@ -134,7 +211,7 @@ def parse_job(fields: Mapping[str, Any]) -> JobSpec:
         return JobSpec.model_validate(dict(fields))
     except ValidationError as error:
         faults = [
-            f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"
+            f"{'.'.join(str(part) for part in fault['loc'])}: {readable(fault['msg'])}".lstrip(": ")
             for fault in error.errors(include_url=False)
         ]
         raise CorralError(
@@ -150,7 +227,7 @@ def parse_job(fields: Mapping[str, Any]) -> JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class JobHandle:
-    """A submitted job.
+    """A submitted job, or one part of an array.
 
     Attributes:
         id: Slurm's number for it.
@@ -160,6 +237,8 @@ class JobHandle:
             Corral did not submit.
         logs: number of rank logs.
         controller: the node that is asked about it.
+        array: numbers of its parts, empty for a job that is no array.
+        task: which part of an array it is, None for a whole job.
     """
 
     id: int
@@ -168,7 +247,31 @@ class JobHandle:
     folder: str
     logs: int
     controller: str
+    array: tuple[int, ...] = ()
+    task: int | None = None
 
-    def as_dict(self) -> dict[str, str | int]:
+    @property
+    def ref(self) -> str:
+        """What Slurm calls it: ``12``, or ``12_3`` for a part of an array."""
+        return str(self.id) if self.task is None else f"{self.id}_{self.task}"
+
+    def part(self, task: int) -> JobHandle:
+        """The handle of one part of an array.
+
+        Raises:
+            CorralError: NOT_FOUND, it has no such part.
+        """
+        if task not in self.array:
+            raise CorralError(
+                Code.NOT_FOUND,
+                f"job {self.id} has no part {task}",
+                hint=f"it has {len(self.array)}: corral logs {self.id} lists them"
+                if self.array
+                else "it is no array",
+            )
+        folder = f"{self.folder}/task-{task}"
+        return replace(self, folder=folder, array=(), task=task)
+
+    def as_dict(self) -> dict[str, Any]:
         """JSON-ready fields."""
-        return asdict(self)
+        return asdict(self) | {"array": list(self.array)}

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from corral.errors import Code, CorralError
+from corral.jobs.model import JobHandle
+from corral.jobs.using import in_words
 from corral.jobs.watching import BATCH
 from corral.slurm.states.jobs import ExitCode, JobInfo, JobState, parse_history, parse_queue
 from corral.slurm.states.nodes import fields_of
@@ -29,6 +31,21 @@ class RankLine:
     rank: int | None
     text: str
     echo: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """Something of the moment, that stands in no log: the next one takes its place.
+
+    Attributes:
+        kind: ``bar``, a rank's progress bar as it is now; ``use``, what the job uses.
+        text: the bar, or the use in words.
+        rank: whose bar it is.
+    """
+
+    kind: Literal["bar", "use"]
+    text: str
+    rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +77,7 @@ class Outcome:
         nodes: where it ran, as a hostlist.
         seconds: how long it ran.
         failed: the rank that failed first, None when none did or it is not known.
+        task: which part of an array it is, None for a whole job.
     """
 
     id: int
@@ -69,6 +87,12 @@ class Outcome:
     nodes: str = ""
     seconds: int = 0
     failed: RankFailure | None = None
+    task: int | None = None
+
+    @property
+    def ref(self) -> str:
+        """What Slurm calls it: ``12``, ``12_3``."""
+        return str(self.id) if self.task is None else f"{self.id}_{self.task}"
 
     @property
     def good(self) -> bool:
@@ -80,6 +104,7 @@ class Outcome:
         failed = self.failed
         return {
             "id": self.id,
+            **({} if self.task is None else {"task": self.task}),
             "state": self.state.value,
             "exit_status": None if self.exit_code is None else self.exit_code.status,
             "signal": None if self.exit_code is None else self.exit_code.signal,
@@ -96,18 +121,20 @@ class Reader:
     """Takes the script's lines one by one; may be fed by several runs of it (a broken connection).
 
     Args:
-        job_id: Slurm's number.
+        job: the job.
         mark: what separates the fields of Slurm's answers.
         on_line: called with each line the job printed.
         on_state: called with the job whenever its state changed.
         on_note: called when slurmctld does not answer.
+        on_live: called with what stands in no log.
     """
 
-    job_id: int
+    job: JobHandle
     mark: str
     on_line: Callable[[RankLine], None]
     on_state: Callable[[JobInfo], None]
     on_note: Callable[[str], None]
+    on_live: Callable[[Live], None] = lambda _: None
     offsets: dict[int, int] = field(default_factory=dict[int, int])
     _info: JobInfo | None = None
     _past: JobInfo | None = None
@@ -133,6 +160,8 @@ class Reader:
                 self._state(rest)
             case "w":
                 self.on_note(f"slurmctld does not answer: {rest}" if rest else "no answer")
+            case "r" | "u":
+                self._live(kind, rest)
             case "c":
                 self._shown = fields_of(rest)
             case "a":
@@ -154,30 +183,39 @@ class Reader:
             state = JobState.read(shown["JobState"])
             reason = shown.get("Reason", "")
             return Outcome(
-                self.job_id,
+                self.job.id,
                 state,
                 ExitCode.parse(shown.get("ExitCode", "")) if state.ended else None,
                 "" if reason == "None" else reason,
                 _nodes(shown.get("NodeList", "")),
                 info.elapsed if info else 0,
                 self._failure_found(state),
+                self.job.task,
             )
         known = past or info
         if known is None:
             raise CorralError(
                 Code.NOT_FOUND,
-                f"no job {self.job_id}",
+                f"no job {self.job.ref}",
                 hint="corral jobs --all lists those of the last days",
             )
         return Outcome(
-            self.job_id,
+            self.job.id,
             known.state,
             known.exit_code,
             known.reason,
             known.node_list,
             known.elapsed,
             self._failure_found(known.state),
+            self.job.task,
         )
+
+    def _live(self, kind: str, rest: str) -> None:
+        log, _, text = rest.partition(" ")
+        if kind == "r":
+            self.on_live(Live("bar", text, int(log)))
+        elif words := in_words(rest):
+            self.on_live(Live("use", words))
 
     def _line(self, log: int, text: str) -> None:
         self._tails.setdefault(log, deque(maxlen=TAIL_LINES)).append(text)

@@ -8,13 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import Script, join, sh
-from corral.jobs.model import JobSpec
+from corral.hosts.quote import NOTHING, Script, join, sh
+from corral.jobs import fabric, keeping, profiling
+from corral.jobs.model import JobSpec, seconds_of
+from corral.jobs.points import point_arguments
+from corral.jobs.tracking import UNTRACKED, Tracking
 from corral.slurm.duration import clock
 
 # Below the range from which Linux gives out ports by itself (32768-60999) and above Slurm's own.
 FIRST_PORT: Final = 20000
 PORTS: Final = 10000
+PROBE_S: Final = 40
+"""Seconds a node may take to start a process before it counts as gone (MessageTimeout is 30)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,10 @@ class Place:
         cpus_per_rank: CPUs for each rank.
         mem: memory on each node, "" to leave it to Slurm.
         interface: the cluster file's data network, "" to take the one that leads to the first node.
+        fabric: its kind, "" where none is declared.
+        workdir: the folder to run in, "" for the job's own.
+        environment: a Python environment on shared storage, "" for the nodes' own Python.
+        tracking: where the job's run is tracked.
     """
 
     folder: str
@@ -36,24 +45,72 @@ class Place:
     cpus_per_rank: int = 1
     mem: str = ""
     interface: str = ""
+    fabric: str = ""
+    workdir: str = ""
+    environment: str = ""
+    tracking: Tracking = UNTRACKED
 
 
 def batch_script(job: JobSpec, place: Place) -> Script:
     """The batch script: what is asked of Slurm, the rendezvous, the ranks."""
+    array = bool(job.tasks)
     return join(
         [
             *_directives(job, place),
-            sh(_HEAD, folder=place.folder, workdir=job.workdir or place.folder),
+            sh(_HEAD, job=place.folder, own=sh(_OWN) if array else sh("folder=$job")),
+            _where(job, place),
             sh(_RENDEZVOUS, first=FIRST_PORT, ports=PORTS),
             *(sh("export {name}={value}", name=k, value=v) for k, v in sorted(job.env.items())),
+            sh(_SURROUNDINGS, environment=_environment(place), point=_point(job)),
+            *([place.tracking.begin] if place.tracking.uri else []),
+            *([_waiting(job)] if job.requeue else []),
             sh(
                 _LAUNCH,
                 setup=_rank_setup(job, place),
                 srun=_srun(job, place),
                 command=_command(job, place),
+                wait=sh(f" &\n{keeping.WAIT}") if job.requeue else sh("\nstatus=$?\n"),
+                ended=join([profiling.after(job.profile), place.tracking.end], ""),
+                after=sh(keeping.STARTING_AGAIN, again=keeping.AGAIN, probe=PROBE_S)
+                if job.requeue
+                else NOTHING,
             ),
         ]
     )
+
+
+def _where(job: JobSpec, place: Place) -> Script:
+    checkpoints = (
+        sh("{path}", path=job.checkpoints)
+        if job.checkpoints
+        else sh('"$folder/{sub}"', sub="checkpoints")
+    )
+    workdir = job.workdir or place.workdir
+    return sh(
+        _WHERE,
+        checkpoints=checkpoints,
+        workdir=_inside(job, place, workdir) if workdir else sh('"$folder"'),
+    )
+
+
+def _inside(job: JobSpec, place: Place, path: str) -> Script:
+    """A path; for a part of an array, one in the job's folder is the same one in its own folder."""
+    if job.tasks and path.startswith(f"{place.folder}/code"):
+        return sh('"$folder"{rest}', rest=path.removeprefix(place.folder))
+    return sh("{path}", path=path)
+
+
+def _environment(place: Place) -> Script:
+    return sh(_VENV, path=place.environment) if place.environment else NOTHING
+
+
+def _point(job: JobSpec) -> Script:
+    return sh(_POINT) if job.sweep else NOTHING
+
+
+def _waiting(job: JobSpec) -> Script:
+    patience = max(1, seconds_of(job.grace) - keeping.MARGIN_S)
+    return sh(keeping.WAITING, patience=patience)
 
 
 def _directives(job: JobSpec, place: Place) -> list[Script]:
@@ -77,11 +134,21 @@ def _directives(job: JobSpec, place: Place) -> list[Script]:
     if job.seconds:
         lines.append(sh("#SBATCH --time={v}", v=clock(job.seconds)))
     lines += [
-        sh("#SBATCH --output={v}", v=f"{place.folder}/batch.log"),
+        *_array(job),
+        sh("#SBATCH --output={v}", v=f"{place.folder}/{'task-%a/' if job.tasks else ''}batch.log"),
         sh("#SBATCH --open-mode=append"),
         sh("#SBATCH --requeue") if job.requeue else sh("#SBATCH --no-requeue"),
     ]
+    if job.requeue:
+        lines.append(sh("#SBATCH --signal={v}", v=f"B:USR1@{seconds_of(job.grace)}"))
     return lines
+
+
+def _array(job: JobSpec) -> list[Script]:
+    if not job.tasks:
+        return []
+    numbers = job.array or f"0-{len(job.tasks) - 1}"
+    return [sh("#SBATCH --array={v}", v=f"{numbers}%{job.at_once}" if job.at_once else numbers)]
 
 
 def _tasks(job: JobSpec, place: Place) -> tuple[int, int]:
@@ -93,7 +160,11 @@ def _tasks(job: JobSpec, place: Place) -> tuple[int, int]:
 
 def _rank_setup(job: JobSpec, place: Place) -> Script:
     launcher = sh(_TORCHRUN, ranks=job.ranks_on_node) if job.torchrun else sh(_SRUN)
-    return sh(_RANK, threads=place.cpus_per_rank, interface=place.interface, launcher=launcher)
+    told = fabric.settings(
+        interface=place.interface, fabric=place.fabric, threads=place.cpus_per_rank
+    )
+    first = join([profiling.rank_setup(job.profile), place.tracking.sample], "")
+    return sh(_RANK, settings=told, first=first, launcher=launcher)
 
 
 def _srun(job: JobSpec, place: Place) -> Script:
@@ -116,13 +187,22 @@ def _command(job: JobSpec, place: Place) -> Script:
     runner = ["python3"] if python and not job.torchrun else []
     if job.torchrun and not python:
         runner = ["--no-python"]
-    return sh("{words}", words=[*runner, place.program, *job.args])
+    before = profiling.words(job.profile, python=python, torchrun=job.torchrun)
+    first = [*runner, *([before] if before and job.profile == "torch" else [])]
+    if job.profile == "nsys":
+        first = [before, *runner]
+    words = [*first, _inside(job, place, place.program)]
+    if job.sweep:
+        arguments = point_arguments(job.args, tuple(job.sweep))
+        return sh("{words} {arguments}", words=words, arguments=arguments)
+    return sh("{words}", words=[*words, *job.args])
 
 
 _HEAD: Final = """\
 
 set -u
-folder={folder}
+job={job}
+{own}
 export CORRAL_JOB_FOLDER="$folder"
 rm -f "$folder/ended"
 end() {{
@@ -132,8 +212,35 @@ end() {{
 fail() {{
   echo "corral: $1" >&2
   end 1
-}}
+}}"""
+
+# Each part of an array has a copy of the code (of links), so that what two of them write under one
+# relative name never is one file.
+_OWN: Final = """\
+folder=$job/task-$SLURM_ARRAY_TASK_ID
+[ ! -d "$job/code" ] || [ -d "$folder/code" ] || cp -al "$job/code" "$folder/code" || exit 1"""
+
+_WHERE: Final = """\
+export CORRAL_CHECKPOINTS={checkpoints}
 cd {workdir} || fail "the folder to run in cannot be entered on $(hostname)"
+"""
+
+# corral.checkpoint lies in lib; a PYTHONPATH of the user's own stays behind it.
+_SURROUNDINGS: Final = """\
+export PYTHONPATH="$job/lib${{PYTHONPATH:+:$PYTHONPATH}}"
+{environment}{point}"""
+
+_VENV: Final = """\
+export VIRTUAL_ENV={path}
+export PATH="$VIRTUAL_ENV/bin:$PATH"
+python3 -c '' || fail "the Python environment $VIRTUAL_ENV does not run on $(hostname)"
+"""
+
+# A line per point, its values quoted for a shell by Corral.
+_POINT: Final = """\
+point=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$job/points")
+[ -n "$point" ] || fail "$job/points has no point $SLURM_ARRAY_TASK_ID"
+eval "set -- $point"
 """
 
 # MASTER_ADDR is the address that Slurm itself uses for the first node, never a loopback one:
@@ -178,34 +285,20 @@ END_OF_RANK
 )
 lines=$(wc -l < "$folder/batch.log") || lines=0
 {srun} \\
-  sh -c "$rank" rank {command}
-status=$?
+  sh -c "$rank" rank {command}{wait}
 if [ "$status" -ne 0 ]; then
   code=$(tail -n "+$((lines + 1))" "$folder/batch.log" |
     sed -n '/^srun: error: [^ ]*: tasks* [0-9]/{{s/.* exit code //p;q;}}')
   case $code in ""|*[!0-9]*) ;; *) status=$code ;; esac
 fi
-end "$status"
+{after}{ended}end "$status"
 """
 
 # Runs once per rank, and becomes the rank: Slurm signals only the process that it started itself
 # (proctrack/cgroup), so that a shell left above the rank would keep SIGTERM from it.
-# The interface is the one that holds the first node's address, or that leads to it; a machine's
-# other networks (docker0, a tailnet) never carry the job.
 _RANK: Final = """\
-nic={interface}
-[ -n "$nic" ] || nic=$(ip -o addr show to "$MASTER_ADDR" 2>/dev/null | awk '{{ print $2; exit }}')
-[ -n "$nic" ] ||
-  nic=$(ip -o route get "$MASTER_ADDR" 2>/dev/null | sed -n 's/.* dev \\([^ ]*\\).*/\\1/p')
-if [ -n "$nic" ]; then
-  export GLOO_SOCKET_IFNAME="${{GLOO_SOCKET_IFNAME-$nic}}"
-  export NCCL_SOCKET_IFNAME="${{NCCL_SOCKET_IFNAME-=$nic}}"
-fi
-export OMP_NUM_THREADS="${{OMP_NUM_THREADS-{threads}}}"
-export PYTHONUNBUFFERED="${{PYTHONUNBUFFERED-1}}"
-# Debian's python3-torch 2.6 is built without libuv; the other store works with every build.
-export USE_LIBUV="${{USE_LIBUV-0}}"
-{launcher}
+{settings}
+{first}{launcher}
 exec "$@\""""
 
 _SRUN: Final = """\

@@ -3,79 +3,95 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import json
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import Script, join, sh
-from corral.hosts.transport import check
+from corral.hosts.quote import NOTHING, Script, join, sh
+from corral.hosts.transport import Result, check
+from corral.jobs import environment, profiling
 from corral.jobs.limits import (
-    Refusal,
+    against_array,
     against_nodes,
     against_spec,
     cpus_per_rank,
+    gpus_left_out,
     memory_share,
     nodes_for,
     partition_of,
     refuse,
     user_of,
 )
+from corral.jobs.looking import MARK, Look, look
 from corral.jobs.model import JobHandle, JobSpec
+from corral.jobs.packing import Parcel, pack
+from corral.jobs.points import point_lines
+from corral.jobs.roof import JOBS, roof_script, user_folder
 from corral.jobs.script import Place, batch_script
+from corral.jobs.sending import Archive, archive, missing, unpack_script
+from corral.jobs.tracking import Tracking, git_tags, tracking_of
 from corral.jobs.watching import as_user
-from corral.slurm.states.nodes import SHOW_NODES, NodeInfo, parse_nodes
+from corral.slurm.states.nodes import NodeInfo
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import partitions_of
 
-JOBS: Final = "corral/jobs"
-MAX_SCRIPT: Final = 32 * 1024 * 1024
-_MARK: Final = "@@corral"
-
-# The folders above the user's own are root's and no link, else a user could have root make a
-# folder anywhere. In the user's own folder only the user works.
-_ROOF: Final = """\
-roof={mount}
-for part in corral jobs; do
-  roof=$roof/$part
-  [ -d "$roof" ] || mkdir -m 0755 "$roof" || exit 1
-  if [ -L "$roof" ] || [ "$(stat -c %u "$roof")" != 0 ]; then
-    echo "$roof must be a folder of root" >&2
-    exit 1
-  fi
-done
-if [ ! -e "$roof/{user}" ]; then
-  mkdir -m 0700 "$roof/{user}" && chown -h "{user}:$(id -g {user})" "$roof/{user}" || exit 1
-fi
-"""
+SEND_S: Final = 1800.0
+_REFUSED: Final = 3
 
 # The link leads from Slurm's number to the folder, whose name had to be there before the number.
-_SEND: Final = """\
-umask 077
-mkdir {folder} && cd {folder} || exit 1
-{files}
-id=$(sbatch --parsable job.sh) || exit 3
+_SUBMIT: Final = """\
+({unpack}) || exit 1
+cd {folder} || exit 1
+{tasks}
+id=$(sbatch --parsable job.sh) || exit {refused}
 id=${{id%%;*}}
 ln -sfn {folder} "../$id"
 echo "{mark} $id\""""
 
-_LOOK: Final = """\
-id -u {user} >/dev/null 2>&1 || echo "{mark} no-user"
-[ -d {mount} ] || echo "{mark} no-storage"
-{script}
-{nodes}"""
-
 
 @dataclass(frozen=True, slots=True)
-class _Source:
-    """The script: bytes to send, or None for one that lies on shared storage already."""
+class _Going:
+    """A job on its way.
 
-    path: str
-    content: bytes | None
+    Attributes:
+        job: as asked, with what the cluster decides filled in.
+        user: whose it is.
+        mount: the shared storage.
+        name: its folder's name in the user's.
+        parcel: what goes along; None: its script lies on shared storage.
+    """
+
+    job: JobSpec
+    user: str
+    mount: str
+    name: str
+    parcel: Parcel | None
+
+    @property
+    def folder(self) -> str:
+        return f"{user_folder(self.mount, JOBS, self.user)}/{self.name}"
+
+    @property
+    def program(self) -> str:
+        if self.parcel is None:
+            return self.job.script
+        return f"{self.folder}/code/{self.parcel.program}"
+
+    @property
+    def workdir(self) -> str:
+        if self.parcel is None:
+            return str(PurePosixPath(self.job.script).parent) if self.job.in_place else ""
+        if self.parcel.inside is None:
+            return ""
+        return f"{self.folder}/code/{self.parcel.inside}".rstrip("/")
 
 
 def dry_run(job: JobSpec, spec: ClusterSpec) -> Script:
@@ -84,136 +100,198 @@ def dry_run(job: JobSpec, spec: ClusterSpec) -> Script:
     Raises:
         CorralError: USAGE, the job cannot run as asked.
     """
+    job = gpus_left_out(job, spec)
     refuse(against_spec(job, spec))
-    mount = spec.storage[0].mount
-    folder = f"{mount}/{JOBS}/{user_of(job, spec)}/JOB"
-    local = not any(PurePosixPath(job.script).is_relative_to(s.mount) for s in spec.storage)
-    program = f"{folder}/{PurePosixPath(job.script).name}" if local else job.script
-    return batch_script(job, _place(job, spec, folder, program, ()))
+    path = Path(job.script)
+    sent = None if _shared(job, spec) else Parcel(None, (), path.name)
+    going = _Going(job, user_of(job, spec), spec.storage[0].mount, "JOB", sent)
+    return batch_script(job, _place(going, spec, ()))
 
 
-async def submit(fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec) -> JobHandle:
+async def submit(
+    fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec, emit: Emit = ignore
+) -> JobHandle:
     """Hand a job to Slurm, with its files in a folder of its own on shared storage.
+
+    Args:
+        fleet: the cluster's machines.
+        controller: the node that runs slurmctld.
+        spec: the cluster.
+        job: the job.
+        emit: told what goes along, and of an environment that is made.
 
     Raises:
         CorralError: USAGE or NOT_FOUND, the job cannot run as asked (nothing was submitted);
             SLURM_REFUSED, sbatch refused it; COMMAND_FAILED, its files could not be written.
     """
+    job = gpus_left_out(job, spec)
     refuse(against_spec(job, spec))
-    source = await _source(job, spec)
-    user, mount = user_of(job, spec), spec.storage[0].mount
-    partition = _partition(job, spec)
-    nodes = nodes_for(job, partition, await _look(fleet, controller, user, mount, source))
-    refuse(against_nodes(job, partition, nodes))
+    parcel = await _parcel(job, spec)
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    folder = f"{mount}/{JOBS}/{user}/{stamp}-{job.title}-{secrets.token_hex(3)}"
-    name = PurePosixPath(source.path).name
-    program = source.path if source.content is None else f"{folder}/code/{name}"
-    place = _place(job, spec, folder, program, nodes)
-    files = {
-        "job.sh": batch_script(job, place).encode(),
-        "job.json": json.dumps({"logs": job.logs, "job": job.model_dump()}, indent=1).encode(),
-    }
-    if source.content is not None:
-        files[f"code/{name}"] = source.content
-    job_id = await _send(fleet, controller, user, mount=mount, folder=folder, files=files)
-    return JobHandle(job_id, job.title, user, folder, job.logs, controller)
+    name = f"{stamp}-{job.title}-{secrets.token_hex(3)}"
+    going = _Going(job, user_of(job, spec), spec.storage[0].mount, name, parcel)
+    for note in parcel.notes if parcel else ():
+        emit(Event(Kind.NOTE, "code", message=note))
+    seen = await look(
+        fleet, controller, job, user=going.user, mount=going.mount, parcel=going.parcel
+    )
+    nodes = nodes_for(job, _partition(job, spec), seen.nodes)
+    refuse(
+        [
+            *against_nodes(job, _partition(job, spec), nodes),
+            *against_array(job, seen.array_size),
+        ]
+    )
+    place = _place(going, spec, nodes)
+    lock = await _requirements(going)
+    if lock is not None:
+        made = await environment.ensure(
+            fleet, controller, going.user, mount=going.mount, text=lock, env=job.env, emit=emit
+        )
+        place = replace(place, environment=made)
+    tracking = tracking_of(job, spec, await git_tags(job.script))
+    place = replace(place, tracking=tracking)
+    text = batch_script(job, place)
+    job_id = await _send(
+        fleet, controller, going, seen=seen, text=text, tracking=tracking, emit=emit
+    )
+    return JobHandle(
+        job_id, job.title, going.user, going.folder, job.logs, controller, tuple(job.tasks)
+    )
 
 
-async def _source(job: JobSpec, spec: ClusterSpec) -> _Source:
-    path = Path(job.script)
-    content = await asyncio.to_thread(_read, path)
-    if content is not None:
-        return _Source(str(path), content)
-    if any(PurePosixPath(job.script).is_relative_to(s.mount) for s in spec.storage):
-        return _Source(job.script, None)
+def _shared(job: JobSpec, spec: ClusterSpec) -> bool:
+    """The script is used where it lies on shared storage."""
+    under = any(PurePosixPath(job.script).is_relative_to(s.mount) for s in spec.storage)
+    return under and (job.in_place or not Path(job.script).is_file())
+
+
+async def _parcel(job: JobSpec, spec: ClusterSpec) -> Parcel | None:
+    if _shared(job, spec):
+        return None
     shared = ", ".join(s.mount for s in spec.storage)
-    raise CorralError(
-        Code.NOT_FOUND,
-        f"no script {job.script}",
-        hint=f"name a file of this machine, or one under {shared} on the cluster",
-    )
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        if not path.is_file():
-            return None
-        if path.stat().st_size > MAX_SCRIPT:
-            raise CorralError(
-                Code.USAGE,
-                f"{path} is larger than {MAX_SCRIPT >> 20} MiB: that is data, not a script",
-                hint="put it on the cluster's shared storage and name it there",
-            )
-        return path.read_bytes()
-    except OSError as error:
+    path = Path(job.script)
+    if job.in_place:
         raise CorralError(
-            Code.NOT_FOUND, f"{path} cannot be read: {error.strerror}", hint="check its permissions"
-        ) from error
+            Code.USAGE,
+            f"{job.script} does not lie on the cluster's shared storage",
+            hint=f"with --in-place name a script under {shared}; without it, its folder goes along",
+        )
+    if not await asyncio.to_thread(path.is_file):
+        near = await asyncio.to_thread(_near, path)
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"no script {job.script}",
+            hint=f"did you mean {near}?"
+            if near
+            else f"name a file of this machine, or one under {shared} on the cluster",
+        )
+    return await pack(path, job.folder)
 
 
-async def _look(
-    fleet: Fleet, controller: str, user: str, mount: str, source: _Source
-) -> tuple[NodeInfo, ...]:
-    """One look at the cluster before anything is written: user, storage, script, nodes."""
-    seen = sh("")
-    if source.content is None:
-        inner = sh("[ -f {p} ] && [ -r {p} ] || echo {m}", p=source.path, m=f"{_MARK} no-script")
-        seen = sh("({script})", script=as_user(user, inner))
-    script = sh(
-        _LOOK,
-        user=user,
-        mount=mount,
-        mark=sh(_MARK),
-        script=seen,
-        nodes=sh("{words}", words=SHOW_NODES),
-    )
-    result = await fleet.run(controller, script, timeout=60)
-    lines = result.stdout.splitlines()
-    marks = {line.removeprefix(f"{_MARK} ") for line in lines if line.startswith(_MARK)}
-    apply = "corral apply puts it right"
-    reasons = {
-        "no-user": Refusal(f"user {user} does not exist on {controller}", apply),
-        "no-storage": Refusal(f"shared storage {mount} is not mounted on {controller}", apply),
-        "no-script": Refusal(
-            f"no script {source.path} that {user} can read on the cluster",
-            "copy it there, or name a file of this machine",
-        ),
+def _near(path: Path) -> str:
+    """The file most like one that is not there, "" for none."""
+    try:
+        names = [file.name for file in path.parent.iterdir() if file.is_file()]
+    except OSError:
+        return ""
+    close = difflib.get_close_matches(path.name, names, 1)
+    return str(path.parent / close[0]) if close else ""
+
+
+async def _requirements(going: _Going) -> bytes | None:
+    wanted = going.job.environment
+    if wanted == "none":
+        return None
+    if wanted is not None:
+        return await environment.requirements(Path(wanted))
+    lock = going.parcel.lock if going.parcel else None
+    if lock is None:
+        return None
+    if lock.name != "uv.lock":
+        text = await asyncio.to_thread(lock.read_text, errors="replace")
+        if environment.unpinned(text):
+            return None  # a wish list and no lock: the nodes' own Python, as without it
+    return await environment.requirements(lock)
+
+
+def own_files(job: JobSpec, text: Script) -> dict[str, bytes]:
+    """The job's own small files, by their path in its folder."""
+    about = {"logs": job.logs, "array": list(job.tasks), "job": job.model_dump()}
+    files = {
+        "job.sh": text.encode(),
+        "job.json": json.dumps(about, indent=1).encode(),
+        "lib/corral/__init__.py": b'"""What `corral run` sends along with a job."""\n',
+        "lib/corral/checkpoint.py": resources.files("corral")
+        .joinpath("checkpoint.py")
+        .read_bytes(),
     }
-    refuse([reasons[mark] for mark in sorted(marks & reasons.keys())])
-    check(result, "asking Slurm for its nodes", hint="is slurmctld up? corral status says so")
-    return parse_nodes("\n".join(line for line in lines if not line.startswith(_MARK)))
+    if job.sweep:
+        files["points"] = point_lines(job.sweep)
+    return files
 
 
 async def _send(
-    fleet: Fleet, controller: str, user: str, *, mount: str, folder: str, files: dict[str, bytes]
+    fleet: Fleet,
+    controller: str,
+    going: _Going,
+    *,
+    seen: Look,
+    text: Script,
+    tracking: Tracking,
+    emit: Emit,
 ) -> int:
-    folders = sorted({str(PurePosixPath(name).parent) for name in files} - {"."})
-    writes = [
-        *(sh("mkdir -p {path}", path=path) for path in folders),
-        *(
-            sh("head -c {size} > {name} && chmod 0700 {name} || exit 1", size=len(data), name=name)
-            for name, data in files.items()
-        ),
-    ]
-    inner = sh(_SEND, folder=folder, files=join(writes), mark=sh(_MARK))
-    script = join([sh(_ROOF, mount=mount, user=user), as_user(user, inner)])
-    result = await fleet.run(controller, script, stdin=b"".join(files.values()), timeout=120)
-    if result.status == 3:  # noqa: PLR2004  # sbatch's own refusal, see _SEND
+    parcel = going.parcel or Parcel(None, (), "")
+    token = secrets.token_hex(4)
+    own = own_files(going.job, text) | tracking.files | profiling.files(going.job.profile)
+    packed = await asyncio.to_thread(
+        archive, parcel, missing(parcel, seen.marks), going.name, token, own
+    )
+    if parcel.root is not None:
+        emit(
+            Event(
+                Kind.NOTE,
+                "code",
+                message=f"{parcel.root} goes along: {_sent(len(parcel.files), packed)}",
+            )
+        )
+    tasks = [f"task-{number}" for number in going.job.tasks]
+    inner = sh(
+        _SUBMIT,
+        unpack=unpack_script(user_folder(going.mount, JOBS, going.user), going.name, token),
+        folder=going.folder,
+        tasks=sh("mkdir -m 0700 {tasks} || exit 1", tasks=tasks) if tasks else NOTHING,
+        refused=_REFUSED,
+        mark=sh(MARK),
+    )
+    script = join([roof_script(going.mount, JOBS, going.user), as_user(going.user, inner)])
+    result = await fleet.run(controller, script, stdin=packed.data, timeout=SEND_S)
+    return _number(result, going.folder)
+
+
+def _sent(files: int, packed: Archive) -> str:
+    many = "1 file" if files == 1 else f"{files} files"
+    if not packed.contents:
+        return f"{many}, none of them new"
+    return f"{many}, {packed.contents} new ({max(1, packed.size // 1000)} kB)"
+
+
+def _number(result: Result, folder: str) -> int:
+    if result.status == _REFUSED:
         raise CorralError(
             Code.SLURM_REFUSED,
             "Slurm refused the job",
-            node=controller,
+            node=result.node,
             command="sbatch job.sh",
             status=result.status,
             tail=result.tail,
             hint=f"the script that was refused lies in {folder}/job.sh",
         )
     check(result, f"writing the job's files to {folder}", hint="is the shared storage writable?")
-    number = result.stdout.rpartition(f"{_MARK} ")[2].strip()
+    number = result.stdout.rpartition(f"{MARK} ")[2].strip()
     if not number.isdecimal():
         raise CorralError(
-            Code.PARSE_FAILED, "sbatch gave no job id", node=controller, tail=result.tail
+            Code.PARSE_FAILED, "sbatch gave no job id", node=result.node, tail=result.tail
         )
     return int(number)
 
@@ -223,15 +301,15 @@ def _partition(job: JobSpec, spec: ClusterSpec) -> str:
     return found.name if found else partitions_of(spec)[0].name
 
 
-def _place(
-    job: JobSpec, spec: ClusterSpec, folder: str, program: str, nodes: tuple[NodeInfo, ...]
-) -> Place:
-    data = spec.network.data
+def _place(going: _Going, spec: ClusterSpec, nodes: tuple[NodeInfo, ...]) -> Place:
+    data, job = spec.network.data, going.job
     return Place(
-        folder=folder,
-        program=program,
+        folder=going.folder,
+        program=going.program,
         partition=_partition(job, spec),
         cpus_per_rank=cpus_per_rank(job, nodes),
         mem=memory_share(job, nodes),
         interface=(data.interface or "") if data else "",
+        fabric=data.fabric if data else "",
+        workdir=going.workdir,
     )

@@ -5,6 +5,8 @@ one to two seconds. It says everything in lines:
 
     s ...                              the job's line of squeue, when it changed
     o LOG TEXT                         a line of a rank's log
+    r LOG TEXT                         a piece between carriage returns: a progress bar
+    u TEXT                             what sstat says of the job's use, every ten seconds
     b TEXT                             a line of the batch script's own log
     p LOG OFFSET                       how far that log was read (b: the batch log)
     f LOGS NODES HOW                   who failed first (as srun says it: 1-2), before the lines of
@@ -23,9 +25,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from corral.hosts.quote import Script, sh
+from corral.jobs.using import FIELDS
 from corral.slurm.states.jobs import TIME_FORMAT, JobState, show_history, show_queue
 
 BATCH: Final = -1
+USE: Final = (
+    *("sstat", "--noheader", "--parsable2", "--allsteps"),
+    f"--format={','.join(FIELDS)}",
+)
+"""What a running job uses, asked of slurmd on its nodes and not of slurmctld."""
 
 # POSIX awk: runs with mawk (Debian, Ubuntu), gawk and busybox. LC_ALL=C makes length() count bytes.
 _AWK: Final = r"""
@@ -53,7 +61,7 @@ function drain(log_, last,   want, got, line, cmd) {
   got = 0
   while ((cmd | getline line) > 0) {
     got += length(line) + 1
-    if (got > want && !last) { got -= length(line) + 1; break }
+    if (got > want && !last) { got += bar(log_, line) - length(line) - 1; break }
     if (skip[log_]) { skip[log_] = 0; continue }
     if (log_ == "b") batch(line)
     else print "o " log_ " " line
@@ -61,6 +69,18 @@ function drain(log_, last,   want, got, line, cmd) {
   close(cmd)
   off[log_] += got
   print "p " log_ " " off[log_]
+}
+# A bar writes no line feed for hours: its pieces are told as they come, and the last one is read
+# again until it ends. Gives how many bytes are done with.
+function bar(log_, line,   part, n) {
+  n = split(line, part, "\r")
+  if (n < 2 || log_ == "b") return 0
+  print "r " log_ " " (part[n] == "" ? part[n - 1] : part[n])
+  return length(line) - length(part[n])
+}
+function use(   line) {
+  while ((sstat | getline line) > 0) print "u " line
+  close(sstat)
 }
 function look(nap,   cmd, line, part, log_) {
   cmd = "sleep " nap
@@ -102,7 +122,7 @@ function drain_all(last,   i, log_) {
 BEGIN {
   ask = ENVIRON["ask"]; mark = ENVIRON["mark"]
   fields = split(ENVIRON["at"], at, " ") ? at[5] : 0
-  folder = ENVIRON["folder"]
+  folder = ENVIRON["folder"]; sstat = ENVIRON["sstat"]
   going = "^(" ENVIRON["going"] ")$"; quiet = ENVIRON["quiet"]; once = ENVIRON["once"]
   limit = ENVIRON["limit"]; n = split(ENVIRON["offsets"], from, " ")
   for (i = 1; i <= n; i++) { split(from[i], part, ":"); off[part[1]] = part[2] + 0 }
@@ -113,7 +133,7 @@ BEGIN {
     look(nap)
     asked += nap; alive += nap
     drain_all(0)
-    if (alive >= 5) { print "h"; alive = 0 }
+    if (alive >= 5) { print "h"; alive = 0; beat++; if (beat % 2 && ran && !quiet) use() }
     fflush()
     # After the batch script's end only slurmctld's word is missing: it comes within a moment.
     # The first log says that the job runs: asked once then, and not before the usual time again.
@@ -139,15 +159,15 @@ def _positions(mark: str) -> str:
 _WATCH: Final = """\
 {cd}
 export LC_ALL=C {time_format} mark={mark} at={at} ask={ask} folder={folder} \\
-  going={going} offsets={offsets} quiet={quiet} once={once} limit={limit}
+  sstat={sstat} going={going} offsets={offsets} quiet={quiet} once={once} limit={limit}
 awk {awk} || exit $?
-scontrol --oneliner show job {id} 2>/dev/null | head -n 1 | sed 's/^/c /'
+scontrol --oneliner show job {job} 2>/dev/null | head -n 1 | sed 's/^/c /'
 {sacct} 2>/dev/null | tail -n 1 | sed 's/^/a /'
 exit 0"""
 
 
 def watch_script(
-    job_id: int,
+    job: str,
     folder: str,
     *,
     mark: str,
@@ -159,7 +179,7 @@ def watch_script(
     """The script; it runs as the job's user.
 
     Args:
-        job_id: Slurm's number.
+        job: what Slurm calls it: 12, or 12_3 for a part of an array.
         folder: the job's folder, "" for a job without one.
         mark: separates the fields of Slurm's answers; made up for each call.
         offsets: bytes of each log that the reader has already (``BATCH``: the batch log).
@@ -167,7 +187,7 @@ def watch_script(
         once: what there is now, and end.
         limit: with ``once``, bytes of each log at most: its end.
     """
-    one = f"--jobs={job_id}"
+    one = f"--jobs={job}"
     start = " ".join(
         f"{'b' if log == BATCH else log}:{offset}" for log, offset in (offsets or {}).items()
     )
@@ -185,7 +205,8 @@ def watch_script(
         once="1" if once else "",
         limit=limit,
         awk=_AWK,
-        id=job_id,
+        job=job,
+        sstat=str(sh("{words} 2>/dev/null", words=[*USE, one])),
         sacct=[*show_history(mark), one],
     )
 

@@ -39,7 +39,9 @@ LINES = (
 def running(outcome: JobOutcome) -> Callable[..., JobOutcome]:
     """An ``api.run`` of two ranks."""
 
-    def run(spec: ClusterSpec, job: Any, emit: Any, *, on_line: Any, on_submit: Any) -> JobOutcome:
+    def run(
+        spec: ClusterSpec, job: Any, emit: Any, *, on_line: Any, on_submit: Any, on_live: Any
+    ) -> JobOutcome:
         on_submit(HANDLE)
         emit(Event(Kind.JOB, "12", "node[0-1]", "running on node[0-1]"))
         for line in LINES:
@@ -83,16 +85,20 @@ def test_run_takes_every_option(corral: Run, fake: Fake, known: Any, monkeypatch
         *("run", "x.sh", "--detach", "--gpu-type", "slot", "--ranks-per-node", "2"),
         *("--cpus-per-rank", "1", "--mem", "1G", "--time", "30m", "--partition", "main"),
         *("--name", "mine", "--env", "A=b=c", "--env", "FROM_HERE", "--launcher", "torchrun"),
-        *("--workdir", "/shared", "--user", "corral", "--requeue"),
+        *("--workdir", "/shared", "--user", "corral", "--requeue", "--grace", "5m"),
+        *("--checkpoints", "/shared/c", "--data", "/shared/d", "--array", "0-9", "--at-once", "2"),
+        *("--folder", "none", "--in-place", "--environment", "none", "-G", "0"),
     )
     assert result.exit_code == 0, result.stderr
     assert result.stdout == "job 12: submitted\nnext: corral logs 12 --follow\n"
     job = fake.calls["submit"][0][0][1]
     assert job.env == {"A": "b=c", "FROM_HERE": "a b"}
-    assert job.model_dump(exclude={"env", "args", "script"}) == {
-        "name": "mine", "nodes": 1, "gpus_per_node": 0, "gpu_type": "slot", "ranks_per_node": 2,
-        "cpus_per_rank": 1, "mem": "1G", "time": "30m", "partition": "main", "launcher": "torchrun",
-        "workdir": "/shared", "user": "corral", "requeue": True,
+    assert {name: getattr(job, name) for name in job.model_fields_set - {"env", "script"}} == {
+        "name": "mine", "gpu_type": "slot", "ranks_per_node": 2, "cpus_per_rank": 1, "mem": "1G",
+        "time": "30m", "partition": "main", "launcher": "torchrun", "workdir": "/shared",
+        "user": "corral", "requeue": True, "grace": "5m", "checkpoints": "/shared/c",
+        "data": ("/shared/d",), "array": "0-9", "at_once": 2, "folder": "none", "in_place": True,
+        "environment": "none", "gpus_per_node": 0,
     }  # fmt: skip
 
 
@@ -167,8 +173,10 @@ def test_jobs(corral: Run, fake: Fake, known: Any, golden: Golden) -> None:
 
 @pytest.mark.parametrize(("more", "status"), [([], 0), (["--follow"], 1)])
 def test_logs(more: list[str], status: int, corral: Run, fake: Fake, known: Any) -> None:
-    def logs(spec: Any, job: int, emit: Any, *, on_line: Any, follow: bool) -> JobOutcome:
-        assert (job, follow) == (12, bool(more))
+    def logs(
+        spec: Any, job: str, emit: Any, *, on_line: Any, follow: bool, on_live: Any
+    ) -> JobOutcome:
+        assert (job, follow) == ("12", bool(more))
         on_line(LINES[0])
         return BAD
 
@@ -191,4 +199,7 @@ def test_cancel_tries_all_and_ends_with_the_worst(corral: Run, fake: Fake, known
     assert [("error" in job) for job in data["jobs"]] == [False, True]
     fake.answer("cancel", {12: ended})
     assert corral("cancel", "12").exit_code == 0
-    assert corral("cancel", "twelve").exit_code == 2
+    assert corral("cancel", "12_3").exit_code == 0
+    for bad in ("twelve", "12_", "12_x", "-1", "1 2"):
+        assert corral("cancel", "--", bad).exit_code == 2
+        assert corral("logs", "--", bad).exit_code == 2

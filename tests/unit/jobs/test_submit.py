@@ -105,8 +105,15 @@ def test_a_script_on_shared_storage_stays_there(slurm: FakeSlurm) -> None:
             submit(slurm.fleet, "node0", cluster.model_copy(update={"storage": (storage,)}), job)
         )
     assert "is not mounted" in caught.value.message
-    assert f"no script {mount}/train.py" in caught.value.message
     assert made(slurm) == []
+    (slurm.shared / "elsewhere").mkdir()
+    (slurm.shared / "elsewhere" / "tran.py").write_text("pass")
+    with pytest.raises(CorralError) as caught:
+        asyncio.run(
+            submit(slurm.fleet, "node0", cluster.model_copy(update={"storage": (storage,)}), job)
+        )
+    assert f"no script {mount}/train.py" in caught.value.message
+    assert caught.value.hint == f"did you mean {mount}/tran.py?"
 
 
 def test_missing_script(slurm: FakeSlurm, tmp_path: Path) -> None:

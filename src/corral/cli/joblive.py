@@ -1,0 +1,175 @@
+"""What is on the screen while a job is followed: its lines above, how it gets on at the bottom."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Final, Self
+
+from rich.console import Console
+from rich.live import Live as Picture
+from rich.text import Text
+
+from corral.api.batch import JobOutcome, Live, RankLine
+from corral.cli.text import clean, duration, one_line
+from corral.cli.ui import Ui
+from corral.events import Emit, Event, Kind
+
+COLOURS: Final = ("cyan", "green", "yellow", "magenta", "blue", "bright_red", "bright_green")
+"""Of ranks' numbers; red alone is kept for what failed."""
+
+WIDTH: Final = 24
+BURIED: Final = 5
+"""Lines after a failed rank's own from which on its last ones are shown again at the end."""
+
+_COUNTED: Final = re.compile(
+    r"\b(step|iter|iteration|epoch|batch|round)\s*[:=#]?\s*(\d{1,12})\s*(?:/|of)\s*(\d{1,12})\b",
+    re.IGNORECASE,
+)
+
+
+class Screen:
+    """Draws a job. On a terminal the last rows change; elsewhere every line stays.
+
+    Args:
+        ui: where to.
+        several: name the rank before each line.
+        clock: seconds that only grow.
+    """
+
+    def __init__(
+        self, ui: Ui, *, several: bool, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ui = ui
+        self._several = several
+        self._clock = clock
+        self._began = clock()
+        self._picture: Picture | None = None
+        self._state = ""
+        self._use = ""
+        self._bars: dict[int, str] = {}
+        self._count: tuple[str, int, int] | None = None
+        self._counted_at: dict[str, tuple[float, int]] = {}
+        self._after_failure = 0
+
+    @property
+    def drawn(self) -> bool:
+        """True where the bottom of the screen may change."""
+        ui = self._ui
+        return (
+            not ui.as_json
+            and ui.out.is_terminal
+            and ui.err.is_terminal
+            and not ui.out.is_dumb_terminal
+        )
+
+    def __enter__(self) -> Self:
+        if self.drawn:
+            self._picture = Picture(
+                console=self._ui.out,
+                get_renderable=self.picture,
+                refresh_per_second=8,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._picture.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if self._picture is not None:
+            self._picture.stop()
+            self._picture = None
+
+    def emit(self, plain: Emit) -> Emit:
+        """Who is told of events: this screen where it is drawn, else ``plain``."""
+
+        def told(event: Event) -> None:
+            if self._picture is None:
+                plain(event)
+                return
+            if event.kind is Kind.JOB:
+                self._state = event.message
+            subject = f"{event.subject}: " if event.kind is not Kind.JOB else ""
+            self.note(f"{subject}{event.message}")
+
+        return told
+
+    def note(self, text: str) -> None:
+        """A line for people that is none of the job's."""
+        if self._picture is None:
+            self._ui.note(text)
+        else:
+            self._ui.out.print(Text(one_line(text), "dim"), soft_wrap=True)
+
+    def line(self, line: RankLine) -> None:
+        """Print one line: a pipe gets it as it is, a terminal cleaned and coloured."""
+        if self._ui.as_json:
+            self._ui.json(
+                {"event": "line", "rank": line.rank, "text": line.text, "echo": line.echo}
+            )
+            return
+        self._after_failure += line.echo
+        self._counted(line)
+        console = self._ui.out
+        console.print(self._text(line, console), soft_wrap=True)
+
+    def _text(self, line: RankLine, console: Console) -> Text:
+        text = Text()
+        if self._several or line.rank is None:
+            name = "batch" if line.rank is None else str(line.rank)
+            colour = COLOURS[(line.rank or 0) % len(COLOURS)] if line.rank is not None else "dim"
+            text.append(f"{name}: ", colour)
+        said = line.text
+        if console.is_terminal:
+            # Of a progress bar that has ended only its last state is left.
+            said = clean(said.rstrip("\r").rpartition("\r")[2])
+        return text.append(said, "dim" if line.echo else "")
+
+    def live(self, live: Live) -> None:
+        """Take a progress bar, or what the job uses."""
+        if live.kind == "bar":
+            self._bars[live.rank] = live.text
+            self._counted(RankLine(live.rank, live.text))
+        else:
+            self._use = live.text
+
+    def _counted(self, line: RankLine) -> None:
+        self._bars.pop(-1 if line.rank is None else line.rank, None) if not line.text else None
+        found = _COUNTED.search(line.text)
+        if found is None or not 0 < int(found[3]) < 10**12 or int(found[2]) > int(found[3]):
+            return
+        what, done, total = found[1].lower(), int(found[2]), int(found[3])
+        self._counted_at.setdefault(what, (self._clock(), done))
+        self._count = (what, done, total)
+
+    def picture(self) -> Text:
+        """The rows at the bottom."""
+        rows: list[Text] = []
+        if self._bars:
+            rank = min(self._bars)
+            rows.append(Text.assemble((f"{rank}: ", COLOURS[0]), one_line(self._bars[rank])))
+        if self._count is not None:
+            rows.append(self._progress(*self._count))
+        rest = [part for part in (self._state, self._use) if part]
+        words = "  ".join([duration(self._clock() - self._began), *map(one_line, rest)])
+        rows.append(Text(words, "dim"))
+        text = Text("\n").join(rows)
+        text.no_wrap, text.overflow = True, "ellipsis"
+        return text
+
+    def _progress(self, what: str, done: int, total: int) -> Text:
+        full = WIDTH * done // total
+        text = Text.assemble(
+            f"{what} {done}/{total} ", ("━" * full, "green"), ("━" * (WIDTH - full), "dim")
+        )
+        since, first = self._counted_at[what]
+        elapsed = self._clock() - since
+        if done > first and elapsed > 1:
+            text.append(f" {duration(elapsed / (done - first) * (total - done))} left", "dim")
+        return text
+
+    def buried(self, outcome: JobOutcome) -> bool:
+        """True when a failed rank's last lines have scrolled by under those of others."""
+        return outcome.failed is not None and self._after_failure >= BURIED

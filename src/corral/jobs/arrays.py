@@ -1,0 +1,294 @@
+"""An array followed as a whole: how many parts wait, run, and ended how; its parts as a table."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind, ignore
+from corral.hosts.fleet import Fleet
+from corral.hosts.quote import sh
+from corral.hosts.transport import check
+from corral.jobs.model import JobHandle
+from corral.jobs.points import indices, points
+from corral.jobs.watching import as_user
+from corral.slurm.states.jobs import (
+    TIME_FORMAT,
+    ExitCode,
+    JobState,
+    parse_history,
+    show_history,
+)
+from corral.slurm.states.reasons import explain
+
+FOR_EVER: Final = 365 * 86400.0
+MANY: Final = 200
+"""Parts from which on slurmctld is asked less often."""
+
+_LINE: Final = re.compile(r"q \d+_(?:\[([0-9,:-]+)(?:%\d+)?\]|(\d+))\|(\w+)\|([^|]*)\|([^|]*)")
+
+# One squeue for all parts; parts that wait stand in one line of it. SLURM_BITSTR_LEN=0: their
+# numbers are not cut off after 64 characters.
+_WATCH: Final = """\
+export SLURM_BITSTR_LEN=0 {time}
+old=""
+while :; do
+  now=$(squeue --noheader --states=all --jobs={id} --format='%i|%T|%r|%S' 2>&1)
+  case $now in *'Invalid job id'*) exit 0 ;; esac
+  [ "$now" = "$old" ] || {{ printf '%s\\n' "$now" | sed 's/^/q /'; echo .; old=$now; }}
+  printf '%s\\n' "$now" | grep -qE '[|]({going})[|]|error' || exit 0
+  sleep {nap}
+  echo h
+done"""
+
+# The last line of each part's first rank, and the parts' ends as Slurm's accounting has them.
+_PARTS: Final = """\
+cd {folder} || exit 4
+export {time}
+cat job.json
+echo "{mark}"
+{history} --jobs={id} 2>/dev/null
+echo "{mark}"
+for log in task-*/rank-0.log; do
+  [ -s "$log" ] || continue
+  number=${{log#task-}}
+  printf '%s ' "${{number%/*}}"
+  tail -c 500 "$log" | tail -n 1 | tr -d '\\n'
+  echo
+done
+echo "{mark}"
+for file in task-*/ended; do
+  number=${{file#task-}}
+  [ ! -s "$file" ] || echo "${{number%/*}} $(cat "$file")"
+done"""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of an array.
+
+    Attributes:
+        number: SLURM_ARRAY_TASK_ID.
+        state: where it stands; None when Slurm has forgotten it and keeps no accounting.
+        exit_code: how it ended.
+        seconds: how long it ran.
+        nodes: where.
+        point: the sweep's values, empty for a plain array.
+        last: the last line of its first rank.
+    """
+
+    number: int
+    state: JobState | None = None
+    exit_code: ExitCode | None = None
+    seconds: int = 0
+    nodes: str = ""
+    point: Mapping[str, str] = field(default_factory=dict[str, str])
+    last: str = ""
+
+    @property
+    def good(self) -> bool:
+        """It ended as it should."""
+        return self.state is not None and self.state.good
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready fields."""
+        return {
+            "task": self.number,
+            "state": self.state.value if self.state else None,
+            "exit_status": self.exit_code.status if self.exit_code else None,
+            "seconds": self.seconds,
+            "nodes": self.nodes,
+            "point": dict(self.point),
+            "last": self.last,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayOutcome:
+    """How an array stands."""
+
+    id: int
+    parts: tuple[Part, ...]
+
+    @property
+    def good(self) -> bool:
+        """All parts ended as they should."""
+        return all(part.good for part in self.parts)
+
+    @property
+    def ended(self) -> bool:
+        """No part waits or runs."""
+        return all(part.state is None or part.state.ended for part in self.parts)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Parts by state, in lower-case words."""
+        words = (part.state.value if part.state else "UNKNOWN" for part in self.parts)
+        return Counter(word.lower().replace("_", " ") for word in words)
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready fields."""
+        return {
+            "id": self.id,
+            "counts": dict(self.counts),
+            "parts": [part.as_dict() for part in self.parts],
+        }
+
+
+async def follow_array(fleet: Fleet, job: JobHandle, emit: Emit = ignore) -> ArrayOutcome:
+    """Tell how an array gets on until no part waits or runs. Cancelling this leaves it alone.
+
+    Raises:
+        CorralError: NOT_FOUND, no such job; UNREACHABLE, the controller stays away.
+    """
+    told = _Told(job, emit)
+    script = sh(
+        _WATCH,
+        id=job.id,
+        time="=".join(TIME_FORMAT),
+        going=sh(_GOING),
+        nap=5 if len(job.array) > MANY else 2,
+    )
+    result = await fleet.run(
+        job.controller, as_user(job.user, script), timeout=FOR_EVER, on_line=told.feed
+    )
+    check(result, f"watching array {job.id}", hint="corral logs shows it")
+    return await array_state(fleet, job, told.states)
+
+
+_GOING: Final = (
+    "PENDING|RUNNING|SUSPENDED|COMPLETING|CONFIGURING|REQUEUED|REQUEUE_HOLD|REQUEUE_FED|STAGE_OUT|"
+    "SIGNALING|STOPPED|RESIZING|SPECIAL_EXIT|POWER_UP_NODE|EXPEDITING|RESV_DEL_HOLD|UPDATE_DB"
+)
+
+
+async def array_state(
+    fleet: Fleet, job: JobHandle, known: Mapping[int, JobState] | None = None
+) -> ArrayOutcome:
+    """All parts as they stand, with their points and last lines.
+
+    Args:
+        fleet: the cluster's machines.
+        job: the array.
+        known: states that were seen already; None: squeue is asked.
+
+    Raises:
+        CorralError: NOT_FOUND, it is no array that Corral submitted.
+    """
+    if not job.array:
+        raise CorralError(Code.NOT_FOUND, f"job {job.id} is no array", hint="corral logs shows it")
+    states = dict(known if known is not None else await _queued(fleet, job))
+    mark = f"m{secrets.token_hex(8)}"
+    script = sh(
+        _PARTS,
+        folder=job.folder,
+        mark=sh("{mark}", mark=mark),
+        id=job.id,
+        time="=".join(TIME_FORMAT),
+        history=sh("{words}", words=show_history(mark)),
+    )
+    result = await fleet.run(job.controller, as_user(job.user, script), timeout=300)
+    check(result, f"asking for array {job.id}", hint=f"is {job.folder} still there?")
+    about, history, last, ended = (result.stdout.split(f"{mark}\n") + [""] * 4)[:4]
+    return ArrayOutcome(job.id, _parts(job, states, (about, history, last, ended), mark))
+
+
+async def _queued(fleet: Fleet, job: JobHandle) -> dict[int, JobState]:
+    told = _Told(job, ignore)
+    script = sh(
+        "export SLURM_BITSTR_LEN=0\n"
+        "squeue --noheader --states=all --jobs={id} --format='%i|%T|%r|%S' 2>/dev/null |\n"
+        "sed 's/^/q /'",
+        id=job.id,
+    )
+    result = await fleet.run(job.controller, as_user(job.user, script), timeout=60)
+    for line in result.stdout.splitlines():
+        told.feed(line)
+    return told.states
+
+
+class _Told:
+    """Takes squeue's lines of an array; says in words what changed."""
+
+    def __init__(self, job: JobHandle, emit: Emit) -> None:
+        self.states: dict[int, JobState] = {}
+        self._job = job
+        self._emit = emit
+        self._why = ""
+        self._said = ""
+
+    def feed(self, line: str) -> None:
+        """Take one line."""
+        if line == ".":
+            self._say()
+            return
+        found = _LINE.match(line)
+        if found is None:
+            return
+        state = JobState.read(found[3])
+        for number in indices(found[1]) if found[1] else (int(found[2]),):
+            self.states[number] = state
+        if state.waiting:
+            self._why = explain(found[4])
+
+    def _say(self) -> None:
+        counts = Counter(state.value.lower().replace("_", " ") for state in self.states.values())
+        words = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
+        if counts.get("pending") and not counts.get("running") and self._why:
+            words = f"{words}: {self._why}"
+        if words != self._said:
+            self._emit(Event(Kind.JOB, str(self._job.id), message=words))
+        self._said = words
+
+
+def _parts(
+    job: JobHandle, states: Mapping[int, JobState], said: tuple[str, str, str, str], mark: str
+) -> tuple[Part, ...]:
+    about, history, last, ended = said
+    past = {
+        int(info.id.rpartition("_")[2]): info
+        for info in parse_history(history, mark)
+        if info.id.rpartition("_")[2].isdecimal()
+    }
+    lines = dict(_numbered(last))
+    statuses = {number: int(text) for number, text in _numbered(ended) if text.isdecimal()}
+    every = _points(about)
+    found: list[Part] = []
+    for number in job.array:
+        info = past.get(number)
+        state = states.get(number) or (info.state if info else None)
+        status = statuses.get(number)
+        if state is None and status is not None:
+            state = JobState.FAILED if status else JobState.COMPLETED
+        code = info.exit_code if info and info.state.ended else None
+        found.append(
+            Part(
+                number,
+                state,
+                code or (None if status is None else ExitCode(status)),
+                info.elapsed if info else 0,
+                info.node_list if info else "",
+                every[number] if number < len(every) else {},
+                lines.get(number, ""),
+            )
+        )
+    return tuple(found)
+
+
+def _points(about: str) -> tuple[Mapping[str, str], ...]:
+    try:
+        sweep = json.loads(about)["job"]["sweep"]
+        return points({str(k): [str(v) for v in values] for k, values in sweep.items()})
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ()
+
+
+def _numbered(text: str) -> list[tuple[int, str]]:
+    rows = [line.partition(" ") for line in text.splitlines()]
+    return [(int(number), rest) for number, _, rest in rows if number.isdecimal()]

@@ -1,0 +1,219 @@
+"""A Python environment on shared storage, one for each lock, made once and used again.
+
+A lock becomes the text that pip reads, with every package pinned. Its digest, the Python release
+and the architecture name the environment, so that two locks never share one. It is made on the
+controller, as the job's user and with that user's own settings of pip, under a lock file: jobs that
+need the same one wait for the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import re
+import shutil
+import zipfile
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind
+from corral.hosts import process
+from corral.hosts.fleet import Fleet
+from corral.hosts.quote import join, sh
+from corral.hosts.transport import Result
+from corral.jobs.roof import ENVS, roof_script, user_folder
+from corral.jobs.watching import as_user
+
+BUILD_S: Final = 3600.0
+_MARK: Final = "@@corral-env"
+_PINNED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]*\])?\s*(===?|@)\s*\S+")
+_OPTION: Final = re.compile(r"--(no-index|find-links|index-url|extra-index-url|only-binary|hash)\b")
+_NO_TOOL: Final = 7
+_FAILED: Final = 8
+
+# The marker is written last: an environment without it was cut off and is made anew. venv without
+# pip: Debian splits ensurepip off into python3-venv, and pip comes along from this machine where
+# the node has none.
+_FIND: Final = """\
+umask 022
+tag=$(python3 -c 'import sys, platform; print("py%d.%d-%s" % (*sys.version_info[:2],
+  platform.machine()))' 2>/dev/null) || exit {no_tool}
+env={base}/{digest}-$tag
+ready() {{
+  [ ! -e "$env/.complete" ] || {{ echo "{mark} ready $env"; exit 0; }}
+}}
+ready
+"""
+
+_BUILD: Final = """\
+{find}
+exec 9>"$env.lock"
+flock 9
+ready
+rm -rf "$env"
+{exports}
+head -c {size} > "$env.pip" && head -c {length} > "$env.txt" || exit 1
+python3 -m venv --without-pip "$env" || exit {no_tool}
+if [ -s "$env.pip" ]; then
+  set -- "$env/bin/python3" "$env.pip/pip"
+else
+  set -- python3 -m pip --python "$env/bin/python3"
+fi
+"$@" install --no-input --disable-pip-version-check --no-warn-script-location --progress-bar off \\
+  -r "$env.txt" 2>&1 || {{ rm -rf "$env" "$env.pip"; exit {failed}; }}
+rm -f "$env.pip"
+mv "$env.txt" "$env/requirements.txt"
+: > "$env/.complete"
+ready"""
+
+
+async def requirements(lock: Path) -> bytes:
+    """What pip is given for a lock.
+
+    Raises:
+        CorralError: USAGE, something in it is not pinned; MISSING_TOOL, a uv.lock without uv here;
+            COMMAND_FAILED, uv could not read it; NOT_FOUND.
+    """
+    if lock.name == "uv.lock":
+        return await _exported(lock)
+    try:
+        text = await asyncio.to_thread(lock.read_bytes)
+    except OSError as error:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"{lock} cannot be read: {error.strerror}",
+            hint="or: --environment none",
+        ) from error
+    loose = unpinned(text.decode(errors="replace"))
+    if loose:
+        raise CorralError(
+            Code.USAGE,
+            f"{lock} is no lock: {loose[0]!r} is not pinned",
+            hint="pin all of it with `uv pip compile` or `pip freeze`, or send it without an "
+            "environment: --environment none",
+        )
+    return text
+
+
+def unpinned(text: str) -> list[str]:
+    """Lines of a requirements file that leave open which release is installed."""
+    joined = re.sub(r"\\\n", " ", text)
+    lines = [re.sub(r"(^|\s)#.*", "", line).strip() for line in joined.splitlines()]
+    return [line for line in lines if line and not (_PINNED.match(line) or _OPTION.match(line))]
+
+
+async def _exported(lock: Path) -> bytes:
+    if shutil.which("uv") is None:
+        raise CorralError(
+            Code.MISSING_TOOL,
+            f"{lock} needs uv on this machine to be read",
+            hint="install uv; or: uv export --no-emit-project > requirements.txt elsewhere, and "
+            "--environment requirements.txt; or --environment none",
+        )
+    argv = ["uv", "export", "--frozen", "--no-emit-project", "--no-dev", "--no-header", "--quiet"]
+    ended = await process.run([*argv, "--project", str(lock.parent)], timeout=120)
+    if ended.status != 0:
+        raise CorralError(
+            Code.COMMAND_FAILED,
+            f"uv could not read {lock}",
+            command="uv export --frozen",
+            status=ended.status,
+            tail="\n".join(ended.stderr.decode(errors="replace").splitlines()[-10:]),
+            hint="uv lock makes it anew",
+        )
+    return ended.stdout
+
+
+async def ensure(
+    fleet: Fleet, controller: str, user: str, *, mount: str, text: bytes, env: dict[str, str],
+    emit: Emit,
+) -> str:  # fmt: skip
+    """The path of the environment for these requirements, made where it is not there yet.
+
+    Args:
+        fleet: the cluster's machines.
+        controller: where it is made.
+        user: whose it is.
+        mount: the shared storage.
+        text: the requirements.
+        env: the job's own environment: its PIP_ variables go to pip.
+        emit: told that it is made, which takes a while.
+
+    Raises:
+        CorralError: COMMAND_FAILED, with pip's last lines; MISSING_TOOL, no Python with venv there.
+    """
+    find = sh(
+        _FIND,
+        base=user_folder(mount, ENVS, user),
+        digest=hashlib.sha256(text).hexdigest()[:16],
+        mark=sh(_MARK),
+        no_tool=_NO_TOOL,
+    )
+    roof = roof_script(mount, ENVS, user)
+    said: list[str] = []
+    result = await fleet.run(
+        controller, join([roof, as_user(user, find)]), timeout=60, on_line=said.append
+    )
+    if result.ok and not _path(said):
+        emit(Event(Kind.NOTE, "environment", controller, "is made from the lock, once"))
+        pip = await asyncio.to_thread(_pip)
+        settings = {k: v for k, v in env.items() if k.startswith("PIP_")}
+        build = sh(
+            _BUILD,
+            find=find,
+            exports=join([sh("export {k}={v}", k=k, v=v) for k, v in sorted(settings.items())]),
+            size=len(pip),
+            length=len(text),
+            no_tool=_NO_TOOL,
+            failed=_FAILED,
+        )
+        result = await fleet.run(
+            controller, as_user(user, build), stdin=pip + text, timeout=BUILD_S, on_line=said.append
+        )
+    if result.ok and _path(said):
+        return _path(said)
+    raise _not_made(controller, user, result, said)
+
+
+def _path(said: list[str]) -> str:
+    start = f"{_MARK} ready "
+    return next((line.removeprefix(start) for line in said if line.startswith(start)), "")
+
+
+def _not_made(controller: str, user: str, result: Result, said: list[str]) -> CorralError:
+    lines = [line for line in said if not line.startswith(_MARK)]
+    if result.status == _NO_TOOL:
+        return CorralError(
+            Code.MISSING_TOOL,
+            "no Python with venv is there to make the environment of the lock",
+            node=controller,
+            tail=result.tail,
+            hint="install python3 there (corral exec), or run without: --environment none",
+        )
+    return CorralError(
+        Code.COMMAND_FAILED,
+        "the environment of the lock could not be made",
+        node=controller,
+        command="pip install -r requirements.txt",
+        status=result.status,
+        tail="\n".join([*lines, *result.stderr.splitlines()][-15:]),
+        hint=f"pip there reads /etc/pip.conf and {user}'s own settings; --env PIP_INDEX_URL=... "
+        "gives it others; --environment none runs with the nodes' own Python",
+    )
+
+
+def _pip() -> bytes:
+    """This machine's own pip as one archive that Python runs; empty where there is none."""
+    try:
+        files = metadata.files("pip") or []
+    except metadata.PackageNotFoundError:
+        return b""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in files:
+            if file.parts[0] == "pip" and file.suffix != ".pyc":
+                archive.writestr(str(file), file.read_binary())
+    return out.getvalue()

@@ -1,0 +1,122 @@
+"""What a job would get, before there is one: its environment on the nodes, a shell like it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from corral.errors import Code, CorralError
+from corral.hosts.fleet import Fleet
+from corral.hosts.quote import Script
+from corral.jobs.fabric import Setting, explain_script, parse_settings, settings
+from corral.jobs.interactive import shell_script
+from corral.jobs.limits import (
+    against_nodes,
+    against_spec,
+    cpus_per_rank,
+    gpus_left_out,
+    memory_share,
+    nodes_for,
+    partition_of,
+    refuse,
+    user_of,
+)
+from corral.jobs.looking import look
+from corral.jobs.model import JobSpec
+from corral.jobs.script import Place
+from corral.jobs.watching import as_user
+from corral.slurm.states.nodes import NodeInfo
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import partitions_of
+
+MOST_NODES = 64
+"""Nodes that are asked: on a large cluster those the job would fill first."""
+
+
+async def explain(
+    fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec, addresses: Mapping[str, str]
+) -> tuple[Setting, ...]:
+    """The environment of the job's ranks on each node that fits, and where each value is from.
+
+    The nodes themselves are asked, by the very text that the job's ranks run.
+
+    Args:
+        fleet: the cluster's machines.
+        controller: the node that runs slurmctld.
+        spec: the cluster.
+        job: the job; its script is not looked at.
+        addresses: of the nodes, on the control network.
+
+    Raises:
+        CorralError: USAGE, the job cannot run as asked; COMMAND_FAILED, no node answered.
+    """
+    job = gpus_left_out(job, spec)
+    nodes = await _fitting(fleet, controller, spec, job)
+    data = spec.network.data
+    told = settings(
+        interface=(data.interface or "") if data else "",
+        fabric=data.fabric if data else "",
+        threads=cpus_per_rank(job, nodes),
+        tell=True,
+    )
+    names = [node.name for node in nodes if node.name in fleet.nodes][:MOST_NODES]
+    first = addresses.get(names[0], names[0]) if names else ""
+    script = as_user(user_of(job, spec), explain_script(first, job.env, told))
+    answers = await fleet.all(script, names, timeout=60) if names else {}
+    texts = {n: a.stdout for n, a in answers.items() if not isinstance(a, CorralError) and a.ok}
+    if not texts:
+        raise CorralError(
+            Code.COMMAND_FAILED, "no node said what a rank would get", hint="corral status"
+        )
+    rendezvous = (
+        Setting("MASTER_ADDR", first, "Slurm's address of the allocation's first node", names[0]),
+        Setting(
+            "MASTER_PORT", "20000 to 29999", "by the job's number, free on that node", names[0]
+        ),
+        *(
+            Setting(name, value, "yours, by --env or the job file", "all")
+            for name, value in sorted(job.env.items())
+        ),
+    )
+    known = {setting.name for setting in rendezvous}
+    return (*rendezvous, *(s for s in parse_settings(texts) if s.name not in known))
+
+
+async def shell(fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec) -> Script:
+    """What gives the job's user a shell with the job's share of the cluster, run as root.
+
+    Raises:
+        CorralError: USAGE, it cannot be had.
+    """
+    nodes = await _fitting(fleet, controller, spec, job)
+    place = Place(
+        folder="",
+        program="",
+        partition=_partition(job, spec),
+        cpus_per_rank=cpus_per_rank(job, nodes),
+        mem=memory_share(job, nodes),
+    )
+    return as_user(user_of(job, spec), shell_script(job, place))
+
+
+async def _fitting(
+    fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec
+) -> tuple[NodeInfo, ...]:
+    refuse(against_spec(job, spec))
+    bare = job.model_copy(update={"data": (), "workdir": None})
+    seen = await look(
+        fleet,
+        controller,
+        bare,
+        user=user_of(job, spec),
+        mount=spec.storage[0].mount,
+        parcel=None,
+        script=False,
+    )
+    nodes = nodes_for(job, _partition(job, spec), seen.nodes)
+    refuse(against_nodes(job, _partition(job, spec), nodes))
+    return nodes
+
+
+def _partition(job: JobSpec, spec: ClusterSpec) -> str:
+    found = partition_of(job, spec)
+    return found.name if found else partitions_of(spec)[0].name

@@ -1,0 +1,179 @@
+"""The environment a rank needs on its fabric, read on its own node: one text for job and --explain.
+
+Each value is given by the shell function ``give NAME VALUE REASON``: in a job it sets what the user
+has not set, for ``corral run --explain`` it also says what it did. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from corral.hosts.quote import Script, join, sh
+from corral.spec.nodes import fold
+
+YOURS: Final = "yours, by --env or the job file"
+_MARK: Final = "@@given"
+
+_GIVE: Final = """\
+give() {{
+  eval "[ -n \\"\\${{$1+x}}\\" ]" || export "$1=$2"
+}}"""
+
+_TELL: Final = """\
+give() {{
+  why=$3
+  if eval "[ -n \\"\\${{$1+x}}\\" ]"; then eval "set -- \\"\\$1\\" \\"\\${{$1}}\\""; why={yours}; fi
+  export "$1=$2"
+  printf '{mark}\\t%s\\t%s\\t%s\\n' "$1" "$2" "$why"
+}}"""
+
+# The interface is the declared one, else the one that holds the first node's address, else the one
+# that leads there: a machine's other networks (docker0, a tailnet) never carry the job. "=" and the
+# port make NCCL take exactly these and not all that begin so.
+# RDMA: active ports of the declared kind at the highest rate, so that a slower port for storage or
+# management never limits a collective (NCCL splits a message over all it may use).
+# RoCE v2 over IPv4: the index has to be the same on all ports, or NCCL is left to find it.
+_FABRIC: Final = """\
+nic={interface} why='network.data.interface in the cluster file'
+if [ -z "$nic" ]; then
+  why='holds the address of the first node'
+  nic=$(ip -o addr show to "$MASTER_ADDR" 2>/dev/null | awk '{{ print $2; exit }}')
+fi
+if [ -z "$nic" ]; then
+  why='the way to the first node'
+  nic=$(ip -o route get "$MASTER_ADDR" 2>/dev/null | sed -n 's/.* dev \\([^ ]*\\).*/\\1/p')
+fi
+if [ -n "$nic" ]; then
+  give GLOO_SOCKET_IFNAME "$nic" "$why"
+  give NCCL_SOCKET_IFNAME "=$nic" "$why"
+fi
+fastest=0 ports="" gids=""
+for port in {sys}/class/infiniband/*/ports/*; do
+  grep -qs ACTIVE "$port/state" || continue
+  case {fabric}/$(cat "$port/link_layer") in
+  infiniband/InfiniBand|/InfiniBand|roce/Ethernet) ;;
+  *) continue ;;
+  esac
+  rate=$(sed 's/[^0-9].*//' "$port/rate")
+  [ "${{rate:-0}}" -ge "$fastest" ] || continue
+  [ "$rate" = "$fastest" ] || ports="" gids=""
+  fastest=$rate device=${{port%/ports/*}}
+  ports="$ports,${{device##*/}}:${{port##*/}}"
+  for type in "$port"/gid_attrs/types/*; do
+    case $(cat "$type" 2>/dev/null)/$(cat "$port/gids/${{type##*/}}" 2>/dev/null) in
+    "RoCE v2"/0000:0000:0000:0000:0000:ffff:*) gids="$gids ${{type##*/}}"; break ;;
+    esac
+  done
+done
+if [ -n "$ports" ]; then
+  give NCCL_IB_HCA "=${{ports#,}}" "active ports at $fastest Gb/s, the fastest here"
+  one=$(printf '%s\\n' $gids | sort -u)
+  case $one in
+  ""|*[!0-9]*) ;;
+  *) give NCCL_IB_GID_INDEX "$one" 'RoCE v2 over IPv4 on all these ports' ;;
+  esac
+fi
+profile={tcpxo}/nccl-env-profile.sh
+if [ -r "$profile" ]; then
+  while IFS='=' read -r name value; do
+    case $name in
+    *[!A-Z0-9_]*) ;;
+    NCCL_*|LD_LIBRARY_PATH) give "$name" "$value" 'the GPUDirect-TCPXO profile of this node' ;;
+    esac
+  done <<END_OF_PROFILE
+$(env -i PATH="$PATH" NCCL_LIB_DIR={tcpxo} sh -c '. "$1" >/dev/null && env' sh "$profile")
+END_OF_PROFILE
+fi
+give OMP_NUM_THREADS {threads} 'CPUs of each rank'
+give PYTHONUNBUFFERED 1 'lines show when they are printed'
+# Debian's python3-torch 2.6 is built without libuv; the other store works with every build.
+give USE_LIBUV 0 'works with every build of PyTorch'"""
+
+
+def settings(
+    *,
+    interface: str,
+    fabric: str,
+    threads: int,
+    sys: str = "/sys",
+    tcpxo: str = "/var/lib/tcpxo/lib64",
+    tell: bool = False,
+) -> Script:
+    """Shell that sets the environment of a rank; MASTER_ADDR must be set before.
+
+    Args:
+        interface: the declared data network's interface, "" for none.
+        fabric: the declared kind: infiniband, roce, ethernet, or "" where none is declared.
+        threads: CPUs of a rank.
+        sys: where sysfs is.
+        tcpxo: where GPUDirect-TCPXO's installer puts its libraries and profile on A3 Mega.
+        tell: say each value and its reason in a line for ``parse_settings``.
+    """
+    return join(
+        [
+            sh(_TELL, yours=YOURS, mark=sh(_MARK)) if tell else sh(_GIVE),
+            sh(
+                _FABRIC,
+                interface=interface,
+                fabric=fabric,
+                threads=threads,
+                sys=sys,
+                tcpxo=tcpxo,
+            ),
+        ]
+    )
+
+
+_EXPLAIN: Final = """\
+export MASTER_ADDR={first}
+{env}
+{settings}
+[ -z "$nic" ] || printf '{mark}\\tMTU of %s\\t%s\\t%s\\n' "$nic" \\
+  "$(cat /sys/class/net/"$nic"/mtu 2>/dev/null)" 'of the interface'"""
+
+
+def explain_script(first: str, env: Mapping[str, str], told: Script) -> Script:
+    """What a node says of its environment for a job whose first node has the address ``first``."""
+    exports = [sh("export {name}={value}", name=k, value=v) for k, v in sorted(env.items())]
+    return sh(_EXPLAIN, first=first, env=join(exports), settings=told, mark=sh(_MARK))
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value of the environment.
+
+    Attributes:
+        name: the variable.
+        value: its value.
+        reason: where it comes from.
+        nodes: nodes it is so on, as a hostlist.
+    """
+
+    name: str
+    value: str
+    reason: str
+    nodes: str
+
+    def as_dict(self) -> dict[str, str]:
+        """JSON-ready fields."""
+        return {"name": self.name, "value": self.value, "from": self.reason, "nodes": self.nodes}
+
+
+def parse_settings(answers: Mapping[str, str]) -> tuple[Setting, ...]:
+    """Settings from what each node printed; nodes that agree stand in one."""
+    where: dict[tuple[str, str, str], list[str]] = {}
+    for node, text in answers.items():
+        for row in _rows(text):
+            where.setdefault(row, []).append(node)
+    order = {name: at for at, (name, _, _) in reversed(list(enumerate(where)))}
+    found = sorted(where.items(), key=lambda pair: order[pair[0][0]])
+    return tuple(Setting(*row, fold(nodes)) for row, nodes in found)
+
+
+def _rows(text: str) -> Iterable[tuple[str, str, str]]:
+    for line in text.splitlines():
+        parts = line.split("\t")
+        if parts[0] == _MARK and len(parts) == 4:  # noqa: PLR2004  # mark, name, value, reason
+            yield parts[1], parts[2], parts[3]

@@ -1,0 +1,139 @@
+"""Arrays and sweeps: their numbers, their points, and the arguments of each point. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+
+from corral.errors import Code, CorralError
+from corral.hosts.quote import Script, join, sh
+
+MOST_POINTS: Final = 100_000
+_RANGE: Final = re.compile(r"(-?\d{1,7})\.\.(-?\d{1,7})")
+_FIELD: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]{0,63})\}")
+
+SweepKey = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
+SweepValue = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=4096)]
+
+
+def _counted(sweep: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    count = 1
+    for values in sweep.values():
+        count *= len(values)
+    if count > MOST_POINTS:
+        raise ValueError(f"{count} points: {MOST_POINTS} are the most")
+    return sweep
+
+
+Sweep = Annotated[
+    dict[SweepKey, Annotated[tuple[SweepValue, ...], Field(min_length=1)]], AfterValidator(_counted)
+]
+
+
+_PART: Final = re.compile(r"\d{1,7}(-\d{1,7}(:\d{1,7})?)?")
+
+
+def _array(text: str) -> str:
+    if not all(_PART.fullmatch(part) for part in text.split(",")):
+        raise ValueError("write numbers and ranges as Slurm does: 0-9, 1,5,7 or 0-8:2")
+    indices(text)
+    return text
+
+
+ArrayIndices = Annotated[str, Field(max_length=500), AfterValidator(_array)]
+
+
+def parse_sweep(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Values by name of ``lr=1e-3,3e-4`` and ``seed=0..9``.
+
+    Raises:
+        CorralError: USAGE, a text has another form, or a name stands twice.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        key, equals, values = text.partition("=")
+        if not equals or not values or key in found:
+            twice = ": that name stands twice" if key in found else ""
+            raise CorralError(
+                Code.USAGE,
+                f"--sweep {text}{twice or ' names no values'}",
+                hint="write it as --sweep lr=1e-3,3e-4 or --sweep seed=0..9, each name once",
+            )
+        found[key] = tuple(one for part in values.split(",") for one in _values(part))
+    return found
+
+
+def _values(text: str) -> Sequence[str]:
+    found = _RANGE.fullmatch(text)
+    if not found:
+        return (text,)
+    first, last = int(found[1]), int(found[2])
+    way = 1 if last >= first else -1
+    return [str(number) for number in range(first, last + way, way)]
+
+
+def points(sweep: Mapping[str, Sequence[str]]) -> tuple[Mapping[str, str], ...]:
+    """All combinations; the last name's values change fastest. None for an empty sweep."""
+    if not sweep:
+        return ()
+    return tuple(dict(zip(sweep, one, strict=True)) for one in itertools.product(*sweep.values()))
+
+
+def indices(text: str) -> tuple[int, ...]:
+    """Numbers of Slurm's array grammar ``0-9``, ``1,5,7``, ``0-8:2``, in order and each once."""
+    found: set[int] = set()
+    for part in text.split(","):
+        span, _, stride = part.partition(":")
+        first, _, last = span.partition("-")
+        found.update(range(int(first), int(last or first) + 1, max(1, int(stride or 1))))
+        if len(found) > MOST_POINTS:
+            raise ValueError(f"more than {MOST_POINTS} parts")
+    if not found:
+        raise ValueError(f"{text} holds no number")
+    return tuple(sorted(found))
+
+
+def point_lines(sweep: Mapping[str, Sequence[str]]) -> bytes:
+    """The file of points: a line per point with its values, quoted for a shell."""
+    lines = [str(sh("{values}", values=list(one.values()))) for one in points(sweep)]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def point_arguments(args: Sequence[str], names: Sequence[str]) -> Script:
+    """The arguments as shell words in which ``$1`` and so on are the point's values.
+
+    A ``{name}`` in an argument takes the value of that name; names that no argument takes are added
+    as ``--name=VALUE``.
+    """
+    used: set[str] = set()
+    words = [_word(arg, names, used) for arg in args]
+    words += [
+        sh("{flag}{value}", flag=f"--{name}=", value=_value(names.index(name)))
+        for name in names
+        if name not in used
+    ]
+    return join(words, " ")
+
+
+def _word(arg: str, names: Sequence[str], used: set[str]) -> Script:
+    parts: list[Script] = []
+    at = 0
+    for found in _FIELD.finditer(arg):
+        if found[1] not in names:
+            continue
+        used.add(found[1])
+        if arg[at : found.start()]:
+            parts.append(sh("{text}", text=arg[at : found.start()]))
+        parts.append(_value(names.index(found[1])))
+        at = found.end()
+    if arg[at:] or not parts:
+        parts.append(sh("{text}", text=arg[at:]))
+    return join(parts, "")
+
+
+def _value(position: int) -> Script:
+    return sh('"${{{number}}}"', number=position + 1)
