@@ -17,6 +17,7 @@ from corral.prove.survey import sections, units_of
 from corral.slurm.states.nodes import NodeInfo, parse_nodes
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, users_of
+from corral.state.mesh_supervised import UNIT_IS
 
 TIMEOUT: Final = 40.0
 _GPU: Final = re.compile(r"(?:^|,)gpu(?::[^:,(]+)?:(\d+)")
@@ -141,8 +142,9 @@ def _known(text: str) -> tuple[dict[str, NodeInfo], str]:
 def _script(context: ProveContext, name: str) -> Script:
     head = sh(
         "echo @@load; cut -d' ' -f1 /proc/loadavg\n"
-        "echo @@units; for u in {units}; do"
-        ' printf \'%s %s\\n\' "$u" "$(systemctl is-active "$u" 2>&1)"; done\n',
+        "{unit_is}\necho @@units; for u in {units}; do"
+        ' printf \'%s %s\\n\' "$u" "$(unit_is "$u")"; done\n',
+        unit_is=UNIT_IS,
         units=list(units_of(context, name)) or ["ssh"],
     )
     ask = sh(

@@ -10,6 +10,7 @@ from typing import Final
 
 from corral.errors import CorralError
 from corral.hosts.quote import Script, join, sh
+from corral.state.mesh_supervised import UNIT_IS
 
 KEYS: Final = (
     "/etc/munge/munge.key",
@@ -127,8 +128,9 @@ def script(ask: Ask) -> Script:
             names=list(ask.names),
         ),
         sh(
-            "echo @@units; for u in {units}; do"
-            ' printf \'%s %s\\n\' "$u" "$(systemctl is-active "$u" 2>&1)"; done',
+            "{unit_is}\necho @@units; for u in {units}; do"
+            ' printf \'%s %s\\n\' "$u" "$(unit_is "$u")"; done',
+            unit_is=UNIT_IS,
             units=list(ask.units),
         ),
         sh(

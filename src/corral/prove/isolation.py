@@ -33,9 +33,9 @@ _OOM: Final = re.compile(r"(?:slurmstepd-)?(\S+?): error: Detected \d+ oom[_ ]ki
 
 async def devices(ctx: ProveContext) -> Judgement:
     """isolation.devices."""
-    runs = [run for run in await launched(ctx) if run.batch.gpu]
+    runs = [run for run in await launched(ctx) if run.batch.gpu and run.batch.fenced]
     if not runs:
-        return skipped("no idle node has a GPU")
+        return skipped("no idle node has a GPU and cgroups")
     without: dict[str, Probe] = {}
     evidence: list[Evidence] = []
     for batch, result in await called(ctx):
@@ -93,14 +93,14 @@ async def cores(ctx: ProveContext) -> Judgement:
     count = 0
     for run in await launched(ctx):
         seen = parse_probes(run.result.stdout)
-        several = [node for node in run.batch.nodes if node.cores > 1]
+        several = [node for node in run.batch.nodes if node.cores > 1 and node.fenced]
         count += len(several)
         for node in several:
             problems += judge_cores(node, seen.get(node.name))
         if several:
             evidence.append(_evidence(ctx, run.batch, run.result, gpus=int(run.batch.gpu)))
     if not count:
-        return skipped("no idle node has more than one core")
+        return skipped("no idle node has cgroups and more than one core")
     return verdict_of(problems, f"a one-core job keeps to it on {many(count, 'node')}", *evidence)
 
 
@@ -127,9 +127,9 @@ def _evidence(ctx: ProveContext, batch: Batch, run: Result, *, gpus: int) -> Evi
 
 async def memory(ctx: ProveContext) -> Judgement:
     """isolation.memory."""
-    usable = (await survey(ctx)).free
+    usable = tuple(n for n in (await survey(ctx)).free if n.fenced)
     if not usable:
-        return skipped("no idle node")
+        return skipped("no idle node has cgroups")
     roomy = batches(tuple(n for n in usable if n.cores > 1), by_gpu=False)
     tight = batches(tuple(n for n in usable if n.cores == 1), by_gpu=False)
     runs = [(batch, _memory_script(ctx, batch, neighbour=True)) for batch in roomy]

@@ -28,6 +28,11 @@ class Batch:
     gpu: bool
 
     @property
+    def fenced(self) -> bool:
+        """True where jobs are fenced from each other by cgroups."""
+        return all(node.fenced for node in self.nodes)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the nodes."""
         return tuple(node.name for node in self.nodes)
@@ -72,8 +77,10 @@ def batches(nodes: tuple[SlurmNode, ...], *, by_gpu: bool = True) -> tuple[Batch
         for kind in kinds:
             some = [n for n in mine if kind is None or (n.gpus > 0) is kind]
             for island in dict.fromkeys(n.island for n in some):
-                alike = tuple(n for n in some if n.island == island)
-                found.append(Batch(best, alike, kind is True))
+                alike = [n for n in some if n.island == island]
+                for fenced in dict.fromkeys(n.fenced for n in alike):
+                    same = tuple(n for n in alike if n.fenced is fenced)
+                    found.append(Batch(best, same, kind is True))
     return tuple(found)
 
 

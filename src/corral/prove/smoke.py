@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from corral.hosts.facts import Facts
@@ -31,7 +31,9 @@ async def services(ctx: ProveContext) -> Judgement:
 async def names(ctx: ProveContext) -> Judgement:
     """smoke.names."""
     wanted = {name: facts.address for name, facts in ctx.facts.items() if facts}
-    return judge_names(await survey(ctx), wanted)
+    # Where the tailnet is in user space, its address is on no interface of the node itself.
+    alone = {n for n, f in ctx.facts.items() if f and f.mesh.member and not f.mesh.kernel}
+    return judge_names(await survey(ctx), wanted, alone)
 
 
 async def versions(ctx: ProveContext) -> Judgement:
@@ -90,14 +92,18 @@ def judge_services(seen: Survey, wanted: Mapping[str, tuple[str, ...]]) -> Judge
     return verdict_of(problems, f"{count} services active", *shown)
 
 
-def judge_names(seen: Survey, wanted: Mapping[str, str]) -> Judgement:
-    """Every node resolves every node's name to the same address, never to 127.x."""
+def judge_names(seen: Survey, wanted: Mapping[str, str], alone: Collection[str] = ()) -> Judgement:
+    """Every node resolves every node's name to the same address, never to 127.x.
+
+    Those ``alone`` find themselves by another address than others find them by.
+    """
     problems = _unreachable(seen.nodes.values())
     shown: list[Evidence] = []
     for one in _reached(seen):
         table = parse_names(one.text("names"))
         for name in seen.nodes:
-            problems += _name_problems(one.node, name, table.get(name, ""), wanted.get(name, ""))
+            known = "" if name == one.node and name in alone else wanted.get(name, "")
+            problems += _name_problems(one.node, name, table.get(name, ""), known)
         command = f"getent ahostsv4 {' '.join(seen.nodes)}"
         shown.append(Evidence(one.node, command, clip(one.text("names")), dict(table)))
     return verdict_of(problems, f"every node finds all {len(seen.nodes)} names", *shown)
@@ -190,6 +196,12 @@ def judge_config(seen: Survey) -> Judgement:
     wanted = _hashes(seen.nodes[seen.controller], seen.controller)
     for one in _reached(seen):
         state = one.config.get("HASH_VAL", "")
+        apart = one.text("apart").strip()
+        if apart:
+            # Files of its own, made from slurmctld's (roles.mesh_pod): from those of now?
+            if not wanted.get("slurm.conf", "").startswith(apart):
+                problems.append(f"slurm.conf on {one.node} is not made from slurmctld's")
+            continue
         if state != "Match":
             problems.append(f"settings on {one.node}: {state or 'slurmctld did not tell'}")
         for path, value in _hashes(one, "").items():

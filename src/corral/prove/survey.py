@@ -12,6 +12,7 @@ from typing import Final
 from corral.errors import CorralError
 from corral.hosts.quote import NOTHING, Script, join, sh
 from corral.prove.context import ProveContext
+from corral.state.mesh_supervised import UNIT_IS
 
 CONF_FILES: Final = ("slurm.conf", "cgroup.conf", "gres.conf")
 USABLE: Final = frozenset({"IDLE", "MIXED", "ALLOCATED", "COMPLETING"})
@@ -40,6 +41,7 @@ class SlurmNode:
     threads: int = 1
     memory: int = 0
     island: str = ""  # the part of a mesh that a job of several nodes does not leave
+    fenced: bool = True  # False where there are no cgroups (roles.mesh_pod)
 
     @property
     def usable(self) -> bool:
@@ -108,8 +110,8 @@ def node_script(names: tuple[str, ...], units: tuple[str, ...]) -> Script:
         "echo @@version; for p in slurmd slurmctld; do"
         ' if command -v "$p" >/dev/null; then printf \'%s %s\\n\' "$p" "$("$p" -V 2>&1)"; fi;'
         " done\n"
-        "echo @@units; for u in {units}; do"
-        ' printf \'%s %s\\n\' "$u" "$(systemctl is-active "$u" 2>&1)"; done\n'
+        "{unit_is}\necho @@units; for u in {units}; do"
+        ' printf \'%s %s\\n\' "$u" "$(unit_is "$u")"; done\n'
         "echo @@config; c=$(timeout 8 scontrol show config 2>&1) || true; printf '%s\\n' \"$c\""
         " | grep -E '^ *(SLURM_CONF|SLURM_VERSION|HASH_VAL|SlurmdSpoolDir|AuthType) |error:'\n"
         "f=$(printf '%s\\n' \"$c\" | sed -n 's/^SLURM_CONF *= *//p')\n"
@@ -118,8 +120,10 @@ def node_script(names: tuple[str, ...], units: tuple[str, ...]) -> Script:
         'echo @@files; cd / && for d in "${{f%/*}}" "${{s:-/var/spool/slurmd}}/conf-cache"; do'
         " for n in {files}; do"
         ' if [ -n "$d" ] && [ -f "$d/$n" ]; then sha256sum "$d/$n"; fi; done; done\n'
+        'echo @@apart; sed -n "s/^# Cluster\'s own: //p" "$f" 2>/dev/null\n'
         "true",
         names=list(names),
+        unit_is=UNIT_IS,
         units=list(units),
         files=list(CONF_FILES),
     )
@@ -162,6 +166,7 @@ def parse_nodes(text: str) -> dict[str, SlurmNode]:
             _number(pairs.get("ThreadsPerCore")),
             _number(pairs.get("RealMemory")),
             _island(pairs.get("AvailableFeatures", "").split(",")),
+            "no-cgroups" not in pairs.get("AvailableFeatures", "").split(","),
         )
     return found
 

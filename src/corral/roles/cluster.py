@@ -5,10 +5,12 @@ from __future__ import annotations
 from corral.roles import (
     base,
     compute,
+    containers,
     controller,
     logins,
     membership,
     mesh,
+    mesh_pod,
     mlflow,
     nvidia,
     people,
@@ -31,8 +33,9 @@ def wanted(site: Site) -> tuple[StageWanted, ...]:
     slurm_packages.check(site)
     if mesh.outside(site.spec, site.facts):
         return mesh.stages(site)
+    mesh_pod.check(site)
     files = render(cluster_conf(site))
-    return (
+    stages = (
         *mesh.stages(site),
         membership.stage(site),
         *base.stages(site),
@@ -40,6 +43,7 @@ def wanted(site: Site) -> tuple[StageWanted, ...]:
         *people.stages(site),
         *slurm_packages.before_services(site),
         *nvidia.stages(site),
+        *containers.stages(site),
         *controller.stages(site, files),
         *nvidia.running(site),
         *compute.stages(site, files),
@@ -52,3 +56,4 @@ def wanted(site: Site) -> tuple[StageWanted, ...]:
         ),
         *logins.stages(site),
     )
+    return mesh_pod.adapted(site, stages, files)

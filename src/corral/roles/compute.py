@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from corral.hosts.quote import sh
-from corral.roles import slurm_packages
+from corral.roles import containers, slurm_packages
 from corral.roles.base import SLURM_KEY, key_paths
 from corral.roles.controller import rest, rest_gate
 from corral.roles.machine import LIMITS
@@ -49,7 +49,7 @@ def stages(site: Site, files: dict[str, str]) -> tuple[StageWanted, ...]:
 def _slurmd(site: Site, *, upgraded: bool = False) -> Service:
     return Service(
         "slurmd",
-        (DEFAULTS, LIMITS, *key_paths(site)),
+        (DEFAULTS, LIMITS, *key_paths(site), *containers.slurmd_inputs(site)),
         # Jobs live on in slurmstepd while slurmd restarts (KillMode=process in its unit).
         impact=Impact.RELOAD,
         settle=slurm_packages.BACK if upgraded else None,

@@ -129,7 +129,7 @@ def _jwt(site: Site) -> tuple[Resource, ...]:
 
 
 def _slurm_files(site: Site, files: dict[str, str]) -> tuple[File, ...]:
-    names = ("slurm.conf", "gres.conf", "cgroup.conf", "topology.conf")
+    names = ("slurm.conf", "gres.conf", "cgroup.conf", "topology.conf", "plugstack.conf")
     return tuple(_conf(name, files[name]) for name in names if name in files)
 
 

@@ -26,6 +26,8 @@ from corral.state.service import Service
 
 BIN: Final = "/usr/local/bin/tailscale"
 SBIN: Final = "/usr/local/sbin/tailscaled"
+SOCKS: Final = 1055
+"""Port of tailscaled's proxy where it has no interface; on loopback."""
 UNIT: Final = "/etc/systemd/system/tailscaled.service"
 SOCKET: Final = "/run/tailscale/tailscaled.sock"
 JOINED: Final = "islands-joined"
@@ -144,7 +146,8 @@ def features(site: Site, node: str) -> tuple[str, ...]:
     island = _island_of(site).get(node)
     if not island:
         return ()
-    return (f"island-{island}", *((JOINED,) if island in bridged(site) else ()))
+    more = (JOINED,) if island in bridged(site) else ()
+    return (f"island-{island}", *more)
 
 
 def islands(site: Site) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -238,7 +241,7 @@ def _daemon(site: Site, mesh: Mesh, node: str) -> tuple[Resource, ...]:
 def _command(mesh: Mesh, program: str, facts: MeshFacts) -> str:
     words = [program, f"--state={STATE}", f"--socket={SOCKET}", f"--port={PORT}"]
     if facts.way == "userspace":
-        words.append("--tun=userspace-networking")
+        words += ["--tun=userspace-networking", f"--socks5-server=127.0.0.1:{SOCKS}"]
     if login_of(mesh):
         # Without it the log goes to Tailscale, also from the nodes of somebody's own headscale.
         words.append("--no-logs-no-support")

@@ -6,6 +6,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
+from corral.roles import containers
 from corral.roles.site import Site
 from corral.spec.prolog import Prolog
 from corral.state.base import Resource, Wanted
@@ -30,8 +31,11 @@ _ENROOT: Final = ("prolog.d/50-all-enroot-dirs", "epilog.d/50-lastuserjob-enroot
 
 
 def declared(site: Site) -> Prolog | None:
-    """What the file asks for."""
-    return site.spec.slurm.prolog
+    """What the file asks for; containers need folders for each user, so they bring it along."""
+    found = site.spec.slurm.prolog
+    if found is None and containers.declared(site):
+        return Prolog(leftovers=False, gpus=False)
+    return found
 
 
 def wanted(site: Site) -> tuple[Wanted, ...]:
@@ -41,10 +45,12 @@ def wanted(site: Site) -> tuple[Wanted, ...]:
     if prolog is None or not nodes:
         return ()
     runner = text("run.sh")
+    pyxis = containers.declared(site)
+    local = pyxis.local if pyxis else ""
     resources: tuple[Resource, ...] = (
         Directory(f"{FOLDER}/prolog.d"),
         Directory(f"{FOLDER}/epilog.d"),
-        *(_parts(prolog, when, "") for when in ("prolog", "epilog")),
+        *(_parts(prolog, when, local) for when in ("prolog", "epilog")),
         File(PROLOG, runner, mode="755"),
         File(EPILOG, runner, mode="755"),
     )

@@ -7,7 +7,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
 from corral.hosts.traits import Traits
-from corral.roles import mesh, people, prolog
+from corral.roles import containers, mesh, people, prolog
 from corral.roles.site import Site
 from corral.slurm.conf.cluster import ClusterConf, NodeConf, PartitionConf
 from corral.slurm.duration import max_time
@@ -15,6 +15,8 @@ from corral.spec.intervals import seconds_of
 from corral.spec.models import Gpu
 from corral.spec.nodes import Node, partitions_of
 
+NO_CGROUPS: Final = "no-cgroups"
+"""Slurm feature of nodes where jobs are not fenced from each other (roles.mesh_pod)."""
 HEALTH_PROGRAM: Final = "/usr/local/sbin/corral-health"
 
 
@@ -60,12 +62,16 @@ def cluster_conf(site: Site) -> ClusterConf:
         prolog=prolog.PROLOG if scripts else "",
         epilog=prolog.EPILOG if scripts else "",
         prolog_minutes=scripts.minutes if scripts else 0,
+        plugstack=containers.plugstack(site),
         health=HEALTH_PROGRAM if seconds_of(spec.health.every) else "",
         health_seconds=seconds_of(spec.health.every),
         links="mesh" if mesh.mesh_of(spec) else "lan",
         islands=mesh.islands(site),
         bridged=mesh.bridged(site),
-        swap_limit=all(site.facts[node.name].swap_limit for node in site.compute),
+        apart=any(not site.facts[node.name].systemd for node in site.compute),
+        swap_limit=all(
+            f.swap_limit for f in (site.facts[n.name] for n in site.compute) if f.systemd
+        ),
     )
 
 
@@ -83,7 +89,12 @@ def _node(site: Site, node: Node) -> NodeConf:
         gpu_type=gpu.type if gpu else "",
         gpu_count=gpu.count if gpu else 0,
         gpu_files=_files(gpu, facts, traits) if gpu else "",
-        features=(node.group.name, *node.group.features, *mesh.features(site, node.name)),
+        features=(
+            node.group.name,
+            *node.group.features,
+            *mesh.features(site, node.name),
+            *(() if facts.systemd else (NO_CGROUPS,)),
+        ),
     )
 
 

@@ -17,6 +17,18 @@ LOGS: Final = "/var/log/corral"
 _ALIVE: Final = sh("supervisorctl pid >/dev/null 2>&1")
 
 
+UNIT_IS: Final = Script(
+    r"""unit_is() { # UNIT: as systemctl says it, also where supervisord keeps it
+  if [ -d /run/systemd/system ]; then systemctl is-active "$1" 2>&1; return; fi
+  case $1 in munge) set -- munged;; esac
+  case $(supervisorctl status "$1" 2>&1) in
+    *RUNNING*) echo active;; *STARTING*) echo activating;; *FATAL*|*BACKOFF*) echo failed;;
+    *) echo inactive;; esac
+}"""
+)
+"""Shell function that gives a unit's state on any node."""
+
+
 @dataclass(frozen=True, slots=True)
 class Supervisor:
     """supervisord runs; installed where it is not.
@@ -87,6 +99,8 @@ class Supervised:
         priority: lower ones start first.
         impact: what a restart does to the node's work.
         group: a stop ends its whole process group. False for slurmd, whose slurmstepd live on.
+        user: who it runs as, "" for root.
+        note: what people should know, for the plan.
     """
 
     name: str
@@ -95,6 +109,8 @@ class Supervised:
     priority: int = 100
     impact: Impact = Impact.NONE
     group: bool = True
+    user: str = ""
+    note: str = ""
 
     @property
     def id(self) -> str:
@@ -120,6 +136,7 @@ class Supervised:
             f"startretries=20\nstopasgroup={whole}\nkillasgroup={whole}\n"
             f"redirect_stderr=true\nstdout_logfile={LOGS}/{self.name}.log\n"
             "stdout_logfile_maxbytes=4MB\nstdout_logfile_backups=1\n"
+            + (f"user={self.user}\n" if self.user else "")
         )
 
     def probe(self) -> Script:
@@ -141,7 +158,7 @@ class Supervised:
         verb = "restart" if seen.text.startswith("running") else "start"
         return Change(
             self.id,
-            f"{verb} {self.name} under supervisord",
+            f"{verb} {self.name} under supervisord" + (f", {self.note}" if self.note else ""),
             seen.text,
             "running current",
             self._start(),

@@ -101,6 +101,13 @@ CLUSTERS = {
     "shares": replace(LAPTOP, limits=True, shares=True, preempt=True),
     "prolog": replace(LAPTOP, prolog="/etc/slurm/prolog.sh", epilog="/etc/slurm/epilog.sh"),
     "health": replace(LAPTOP, health="/usr/local/sbin/corral-health", health_seconds=600),
+    "mesh": replace(
+        LAPTOP,
+        links="mesh",
+        apart=True,
+        islands=(("home", ("node0", "node1")), ("rent", ("node2",))),
+        bridged=("home", "rent"),
+    ),
     "no-gpu": cluster(nodes(4, PLAIN, "10.1.0"), cgroup="v2"),
     "mixed": cluster(
         _MIXED,

@@ -15,7 +15,7 @@ from corral.slurm.version import SlurmVersion
 from tests.unit.slurm.clusters import CLUSTERS, LAPTOP
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
-LINE_KEYS = {"nodename", "partitionname"}
+LINE_KEYS = {"nodename", "partitionname", "switchname"}
 
 
 @pytest.mark.parametrize("name", CLUSTERS)

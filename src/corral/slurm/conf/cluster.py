@@ -54,6 +54,8 @@ def render(conf: ClusterConf) -> dict[str, str]:
     }
     if conf.islands:
         files["topology.conf"] = _topology(conf)
+    if conf.plugstack:
+        files["plugstack.conf"] = conf.plugstack
     if conf.accounting_host:
         files["slurmdbd.conf"] = _slurmdbd(conf)
     return files
@@ -136,6 +138,8 @@ def _links(write: Writer, conf: ClusterConf) -> None:
         write.key("TreeWidth", "65533")
     if conf.islands:
         write.key("TopologyPlugin", "topology/tree")
+    if conf.apart:
+        write.key("DebugFlags", "NO_CONF_HASH")
     write.key("ReturnToService", "2")
 
 

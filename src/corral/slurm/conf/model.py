@@ -115,11 +115,13 @@ class ClusterConf:
         prolog: script that slurmd runs before each job, "" for none.
         epilog: script that it runs after each job, "" for none.
         prolog_minutes: how long either may take.
+        plugstack: text of plugstack.conf, "" for the one that is there.
         health: program that slurmd runs on each node now and then, "" for none.
         health_seconds: how often.
         links: lan, or mesh: links with latency, relays and NAT between the nodes.
         islands: (name, nodes) of parts within which a job of several nodes stays; empty: it may
             use any nodes.
+        apart: some nodes have files of their own, which differ on purpose.
         bridged: names of islands that one job may use together all the same.
     """
 
@@ -141,8 +143,10 @@ class ClusterConf:
     prolog: str = ""
     epilog: str = ""
     prolog_minutes: int = 5
+    plugstack: str = ""
     health: str = ""
     health_seconds: int = 300
     links: Literal["lan", "mesh"] = "lan"
     islands: tuple[tuple[str, tuple[str, ...]], ...] = ()
     bridged: tuple[str, ...] = ()
+    apart: bool = False

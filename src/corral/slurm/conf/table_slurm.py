@@ -369,6 +369,14 @@ SLURM: Final = (
         "Jobs of several nodes stay where the data network is: topology.conf says where.",
         "restart",
     ),
+    _key(
+        "DebugFlags",
+        "NO_CONF_HASH, with nodes that have no init",
+        "Their files say no cgroups and differ on purpose; slurmctld would log that at each "
+        "registration.",
+        "reload",
+        "F04",
+    ),
     _node(
         "NodeName",
         "names of nodes that are alike, folded",
