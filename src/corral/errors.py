@@ -41,6 +41,9 @@ class Code(StrEnum):
     MISSING_TOOL = "missing-tool"
     SLURM_REFUSED = "slurm-refused"
     PARSE_FAILED = "parse-failed"
+    LOGIN_REFUSED = "login-refused"
+    FORBIDDEN = "forbidden"
+    TOO_MANY = "too-many"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,9 @@ CODES: Final[Mapping[Code, CodeInfo]] = MappingProxyType(
         Code.MISSING_TOOL: CodeInfo(Exit.FAILED, 500, "a program Corral needs is not installed"),
         Code.SLURM_REFUSED: CodeInfo(Exit.NOT_GOOD, 409, "Slurm refused the request"),
         Code.PARSE_FAILED: CodeInfo(Exit.FAILED, 502, "an answer could not be understood"),
+        Code.LOGIN_REFUSED: CodeInfo(Exit.FAILED, 401, "nobody is logged in, or Slurm says no"),
+        Code.FORBIDDEN: CodeInfo(Exit.FAILED, 403, "this user may not do it"),
+        Code.TOO_MANY: CodeInfo(Exit.FAILED, 429, "too many requests: wait a little"),
     }
 )
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from corral.api.batch import JobOutcome as JobOutcome
     from corral.api.batch import JobSpec as JobSpec
     from corral.api.batch import RankLine as RankLine
+    from corral.api.batch import Setting as Setting
     from corral.api.batch import cancel as cancel
     from corral.api.batch import explain_job as explain_job
     from corral.api.batch import is_job_file as is_job_file
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from corral.api.benching import Wanted as Wanted
     from corral.api.benching import bench_history as bench_history
     from corral.api.benching import run_bench as run_bench
+    from corral.api.clouds import Sale as Sale
+    from corral.api.clouds import offers as offers
     from corral.api.clusters import known_clusters as known_clusters
     from corral.api.clusters import looks_like_file as looks_like_file
     from corral.api.clusters import spec_of as spec_of
@@ -94,6 +97,9 @@ if TYPE_CHECKING:
     from corral.api.profiling import job_profile as job_profile
     from corral.api.profiling import keep_profile as keep_profile
     from corral.api.proving import prove as prove
+    from corral.api.reaping import Reapable as Reapable
+    from corral.api.reaping import reap as reap
+    from corral.api.reaping import survey as survey
     from corral.api.reporting import bench_page as bench_page
     from corral.api.reporting import proof_page as proof_page
     from corral.api.reporting import write_page as write_page
@@ -106,6 +112,10 @@ if TYPE_CHECKING:
     from corral.api.rotating import rotation_phase as rotation_phase
     from corral.api.serving import Page as Page
     from corral.api.serving import serve_page as serve_page
+    from corral.api.spending import Cost as Cost
+    from corral.api.spending import cost as cost
+    from corral.api.spending import cost_of_name as cost_of_name
+    from corral.api.spending import ledgers as ledgers
     from corral.api.storing import bench_storage as bench_storage
     from corral.api.web_jobs import job_log as job_log
     from corral.api.web_jobs import job_text as job_text
@@ -113,16 +123,20 @@ if TYPE_CHECKING:
     from corral.api.web_past import history as history
     from corral.api.web_past import last_proof as last_proof
     from corral.api.web_past import lint_text as lint_text
+    from corral.api.web_past import spec_text as spec_text
 
 _HOMES: Final = MappingProxyType(
     {
         "batch": (
-            *("JobHandle", "JobInfo", "JobOutcome", "JobSpec", "RankLine", "cancel"),
+            *("JobHandle", "JobInfo", "JobOutcome", "JobSpec", "RankLine", "Setting", "cancel"),
             *("explain_job", "is_job_file", "job_fields", "job_script", "job_spec", "job_state"),
             *("jobs", "logs", "parse_sweep", "run", "shell_argv", "submit"),
         ),
         "bench": ("Benchmark", "Known", "read_benchmark"),
         "benching": ("Benched", "Wanted", "bench_history", "run_bench"),
+        "clouds": ("Sale", "offers"),
+        "reaping": ("Reapable", "reap", "survey"),
+        "spending": ("Cost", "cost", "cost_of_name", "ledgers"),
         "clusters": ("known_clusters", "looks_like_file", "spec_of"),
         "converge": ("Approve", "apply", "down", "plan", "up"),
         "asking": ("ask_machines",),
@@ -152,7 +166,7 @@ _HOMES: Final = MappingProxyType(
         "overview": ("Status", "status"),
         "serving": ("Page", "serve_page"),
         "web_jobs": ("job_log", "job_text", "requeue_job"),
-        "web_past": ("history", "last_proof", "lint_text"),
+        "web_past": ("history", "last_proof", "lint_text", "spec_text"),
     }
 )
 _HOME_OF: Final = MappingProxyType({n: home for home, names in _HOMES.items() for n in names})

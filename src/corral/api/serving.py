@@ -1,0 +1,192 @@
+"""Use case: open the page of a cluster.
+
+The server runs here, as a process of its own, and reaches slurmrestd, which listens on the
+controller's loopback only, through an ssh tunnel that ends in a socket which is this user's alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from corral.api.nodes import login
+from corral.apply.session import Session
+from corral.errors import Code, CorralError
+from corral.hosts.child import Child
+from corral.hosts.openssh import control_dir
+from corral.hosts.quote import sh
+from corral.hosts.transport import check
+from corral.providers import providers_of
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import controller_of, users_of
+
+REST_PORT: Final = 6820
+UP_S: Final = 30.0
+NEEDED: Final = ("fastapi", "httpx", "uvicorn")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page that is served.
+
+    Attributes:
+        url: where, on this machine.
+        user: whose token it was opened with.
+        code: opens it once, within two minutes.
+    """
+
+    url: str
+    user: str
+    code: str = field(repr=False)
+
+
+@asynccontextmanager
+async def serve_page(
+    spec: ClusterSpec, *, user: str = "", source: str = "", port: int = 0, hours: float = 8.0
+) -> AsyncGenerator[tuple[Page, Callable[[], Any]]]:
+    """Serve a cluster's page while the context is open.
+
+    Args:
+        spec: the cluster.
+        user: the Slurm user to be; "" for the cluster's first one.
+        source: path of the cluster file, for the editor; "" for none.
+        port: where to listen on this machine's loopback; 0 takes a free port.
+        hours: how long the user's token is good.
+
+    Yields:
+        the page, and a coroutine function that returns when the tunnel or the server has ended.
+
+    Raises:
+        CorralError: MISSING_TOOL, the extra ``web`` is not installed; NOT_FOUND, the cluster is not
+            up or has no slurmrestd; UNREACHABLE.
+    """
+    _require(spec)
+    name = user or users_of(spec)[0].name
+    socket = control_dir() / f"rest-{secrets.token_hex(4)}"
+    token = await _token(spec, name, int(hours * 3600))
+    private = await _private(spec)
+    try:
+        async with (
+            await Child.start(await _tunnel(spec, socket), quiet=True) as tunnel,
+            await Child.start([sys.executable, "-m", "corral.web"]) as server,
+        ):
+            await _until(tunnel, socket)
+            settings: dict[str, Any] = {
+                "cluster": spec.name,
+                "rest": f"unix:{socket}",
+                "port": port,
+                "spec": spec.model_dump(mode="json"),
+                "source": source,
+                "handover": [name, token],
+                "private": private,
+            }
+            await server.tell(json.dumps(settings).encode() + b"\n")
+            told = json.loads(await server.line(UP_S) or "{}")
+            if not told:
+                raise CorralError(
+                    Code.COMMAND_FAILED,
+                    "the page's server did not start",
+                    hint=f"its words stand above; is port {port} taken?" if port else "",
+                )
+            page = Page(f"http://127.0.0.1:{told['port']}/", name, told["code"])
+            yield page, lambda: _ended(tunnel, server)
+    finally:
+        socket.unlink(missing_ok=True)
+
+
+def _require(spec: ClusterSpec) -> None:
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise CorralError(
+            Code.MISSING_TOOL,
+            f"the page needs {', '.join(missing)}",
+            hint="pip install 'corral[web]'",
+        )
+    if not spec.slurm.rest:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"cluster {spec.name} has no slurmrestd",
+            hint="set slurm: {rest: true} in the cluster file and apply it",
+        )
+
+
+async def _token(spec: ClusterSpec, user: str, seconds: int) -> str:
+    if user in ("root", "slurm"):
+        raise CorralError(
+            Code.USAGE,
+            f"{user} cannot log in to the page",
+            hint="name a person with --user",
+        )
+    # Only the answer holds the token: it goes from ssh's output to the server's input.
+    script = sh(
+        "id -u {user} >/dev/null && scontrol token username={user} lifespan={seconds}",
+        user=user,
+        seconds=seconds,
+    )
+    async with await Session.open(spec) as session:
+        session.require_running()
+        result = await session.fleet.run(session.controller, script, timeout=60)
+    if not result.ok or "SLURM_JWT=" not in result.stdout:
+        raise CorralError(
+            Code.SLURM_REFUSED,
+            f"Slurm made no token for {user}",
+            node=session.controller,
+            tail=result.stderr[-500:],
+            hint="is this a user of the cluster? is slurmctld up? corral status says so",
+        )
+    return result.stdout.partition("SLURM_JWT=")[2].strip()
+
+
+async def _private(spec: ClusterSpec) -> bool:
+    """Whether Slurm hides users' jobs or nodes from each other."""
+    script = sh("timeout 20 scontrol show config | sed -n 's/^PrivateData *= *//p'")
+    async with await Session.open(spec) as session:
+        result = await session.fleet.run(session.controller, script, timeout=60)
+    return check(result, "asking for PrivateData").stdout.strip() not in ("", "none")
+
+
+async def _tunnel(spec: ClusterSpec, socket: Path) -> list[str]:
+    name = controller_of(spec)
+    provider = next(p for p in providers_of(spec) if any(n.name == name for n in p.nodes))
+    await provider.observe()
+    argv = login(provider.ssh_target(name), name, ())
+    at = argv.index("--")
+    options = (
+        *("-N", "-T", "-o", "ExitOnForwardFailure=yes", "-o", "BatchMode=yes"),
+        *("-o", "StreamLocalBindUnlink=yes", "-o", "StreamLocalBindMask=0177"),
+        *("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4"),
+        *("-L", f"{socket}:127.0.0.1:{REST_PORT}"),
+    )
+    return [*argv[:at], *options, *argv[at:]]
+
+
+async def _until(tunnel: Child, socket: Path) -> None:
+    end = asyncio.get_running_loop().time() + UP_S
+    while not socket.exists():  # noqa: ASYNC240  # one stat of a local file
+        if not tunnel.running or asyncio.get_running_loop().time() > end:
+            raise CorralError(
+                Code.UNREACHABLE,
+                "no tunnel to the controller",
+                tail=await tunnel.said() if not tunnel.running else "",
+                hint="does corral ssh reach it? sshd there must allow forwarding",
+            )
+        await asyncio.sleep(0.05)
+
+
+async def _ended(tunnel: Child, server: Child) -> str:
+    waits = {
+        asyncio.create_task(tunnel.wait()): "the tunnel to the controller broke",
+        asyncio.create_task(server.wait()): "the page's server ended",
+    }
+    done, rest = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for task in rest:
+        task.cancel()
+    return waits[done.pop()]

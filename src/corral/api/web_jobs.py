@@ -1,0 +1,114 @@
+"""Use cases of a job's page: its live log and its script, read with its owner's rights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from corral.apply.session import Session
+from corral.errors import Code, CorralError
+from corral.hosts.quote import Script, sh
+from corral.jobs.watching import as_user
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import expand
+
+FOLLOW_S: Final = 12 * 3600.0
+_START: Final = 200_000  # bytes of a log's end that are shown at once
+# Beside batch.log lie the ranks' logs of a job that Corral submitted. A file that is not there yet
+# is waited for (--retry); tail -F follows what a requeue writes anew.
+_FOLLOW: Final = """\
+f={path}
+case $f in */batch.log) set -- "$f" "${{f%/*}}"/rank-*.log ;; *) set -- "$f" ;; esac
+i=0
+while [ ! -r "$1" ] && [ $i -lt 30 ]; do i=$((i + 1)); sleep 0.5; done
+case $f in */batch.log) set -- "$f" "${{f%/*}}"/rank-*.log; [ -e "$2" ] || set -- "$f" ;; esac
+[ -r "$1" ] || {{ echo "corral: there is no $f on $(hostname) that its owner can read"; exit 4; }}
+exec timeout {limit} tail -c {start} -q {flag} -- "$@\""""
+
+
+async def job_log(
+    spec: ClusterSpec,
+    user: str,
+    path: str,
+    nodes: str,
+    *,
+    follow: bool,
+    on_line: Callable[[str], None],
+) -> None:
+    """A job's output file as it grows; cancel this coroutine to stop.
+
+    Args:
+        spec: the cluster.
+        user: owner of the job: the file is read with this user's rights, never with root's.
+        path: the file, as Slurm names it.
+        nodes: hostlist of the job's nodes: its output lies on the first of them, or is shared.
+        follow: go on until cancelled.
+        on_line: called with each line.
+
+    Raises:
+        CorralError: NOT_FOUND, no such file; UNREACHABLE.
+    """
+    async with await Session.open(spec) as session:
+        session.require_running()
+        first = next(iter(expand(nodes)), "") if nodes else ""
+        node = first if first in session.fleet.nodes else session.controller
+        script = as_user(user, _follow(path, follow=follow))
+        result = await session.fleet.run(
+            node, script, timeout=FOLLOW_S if follow else 60, on_line=on_line
+        )
+    if result.status == 4:  # noqa: PLR2004  # see _FOLLOW
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"no output in {path}",
+            node=node,
+            hint="the job has not begun to write, or writes somewhere else",
+        )
+
+
+def _follow(path: str, *, follow: bool) -> Script:
+    return sh(
+        _FOLLOW,
+        path=path,
+        start=_START,
+        limit=int(FOLLOW_S),
+        flag=sh("-F") if follow else sh(""),
+    )
+
+
+async def job_text(spec: ClusterSpec, user: str, job_id: int) -> str:
+    """The batch script of a job, as Slurm keeps it until the job is forgotten.
+
+    Raises:
+        CorralError: NOT_FOUND, Slurm does not give it to this user.
+    """
+    async with await Session.open(spec) as session:
+        session.require_running()
+        script = as_user(user, sh("scontrol write batch_script {id} -", id=job_id))
+        result = await session.fleet.run(session.controller, script, timeout=30)
+    if not result.ok:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"Slurm has no script of job {job_id}",
+            tail=result.tail,
+            hint="it is kept while slurmctld knows the job (MinJobAge), and only for batch jobs",
+        )
+    return result.stdout
+
+
+async def requeue_job(spec: ClusterSpec, user: str, job_id: int) -> None:
+    """Put a job back in the queue, as its owner: slurmrestd has no such request.
+
+    Raises:
+        CorralError: SLURM_REFUSED.
+    """
+    async with await Session.open(spec) as session:
+        session.require_running()
+        script = as_user(user, sh("scontrol requeue {id}", id=job_id))
+        result = await session.fleet.run(session.controller, script, timeout=30)
+    if not result.ok:
+        raise CorralError(
+            Code.SLURM_REFUSED,
+            f"Slurm did not requeue job {job_id}",
+            tail=result.tail,
+            hint="it was submitted with --no-requeue, or has not begun",
+        )

@@ -1,0 +1,294 @@
+"""Answers of slurmrestd (and of ``squeue --json`` and its kin) as our records. Pure.
+
+Both have the same models, since the commands print what the newest data parser of their release
+makes. A record that cannot be read is left out and counted, never a reason to show nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from corral.errors import Code, CorralError
+from corral.slurm.rest.adapters import lift
+from corral.slurm.rest.loose import Record, moment, number, record, records, text, whole, words
+from corral.slurm.rest.model import (
+    ADMINISTRATOR,
+    OPERATOR,
+    USER,
+    WAITING,
+    RestJob,
+    RestNode,
+    RestPartition,
+    Told,
+)
+from corral.slurm.states.nodes import NodeState
+from corral.slurm.states.reasons import explain
+
+_GPU: Final = re.compile(r"(?:^|,)gpu(?::[^:,(]+)?:(\d+)")
+_TRES_GPU: Final = re.compile(r"(?:^|,)gres/gpu(?::([^=,]+))?=(\d+)")
+_TRES_MEMORY: Final = re.compile(r"(?:^|,)mem=(\d+(?:\.\d+)?)([KMGTP]?)")
+_MIB: Final = {"K": 1 / 1024, "": 1 / 1048576, "M": 1, "G": 1024, "T": 1048576, "P": 1073741824}
+_ASKED_GPU: Final = re.compile(r"(?:^|,)(?:gres[:/])?gpu(?::[A-Za-z][^:,=]*)?(?:[:=](\d+))?(?:,|$)")
+_PATTERN: Final = re.compile(r"%(\d*)([%jAaxu])")
+_LOAD_UNIT: Final = 100
+"""slurmd tells the load in hundredths."""
+_HELD: Final = frozenset({"JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue"})
+_LEVELS: Final = {"OPERATOR": OPERATOR, "ADMINISTRATOR": ADMINISTRATOR}
+
+
+def told(body: object) -> Told:
+    """What the answer says of itself: release, errors, when it last changed."""
+    whole_ = record(body)
+    meta = record(whole_.get("meta"))
+    release = text(record(meta.get("slurm") or meta.get("Slurm")).get("release"))
+    errors = [_error(one) for one in records(whole_.get("errors"))]
+    # A cancel is answered with 200 and each job's own error beside its number (24.11).
+    each = [record(one.get("error")) for one in records(whole_.get("status"))]
+    errors += [text(one.get("message")) for one in each if whole(one.get("code"))]
+    update = number(whole_.get("last_update"))
+    return Told(release, tuple(errors), None if update is None else int(update))
+
+
+def _error(one: Record) -> str:
+    parts = (text(one.get("description")), text(one.get("error")))
+    known = list(dict.fromkeys(part for part in parts if part))
+    return ": ".join(known) or f"error {whole(one.get('error_number', one.get('errno')))}"
+
+
+def node(found: Record, version: int) -> RestNode:
+    """One node of any version.
+
+    Raises:
+        CorralError: PARSE_FAILED, it has no name or an unknown state.
+    """
+    it = lift("node", found, version)
+    name = text(it.get("name"))
+    state = NodeState.parse("+".join(words(it.get("state"))))
+    if not name:
+        raise CorralError(Code.PARSE_FAILED, "a node without a name")
+    load = number(it.get("cpu_load"))
+    energy = record(it.get("energy"))
+    return RestNode(
+        name=name,
+        state=str(state),
+        usable=state.usable,
+        reason=text(it.get("reason")),
+        reason_user=text(it.get("reason_set_by_user")),
+        reason_at=moment(it.get("reason_changed_at")),
+        cpus=whole(it.get("cpus")),
+        cpus_used=whole(it.get("alloc_cpus")),
+        load=None if load is None else load / _LOAD_UNIT,
+        memory=whole(it.get("real_memory")),
+        memory_used=whole(it.get("alloc_memory")),
+        memory_free=_maybe(it.get("free_mem")),
+        gpus=_gpus(it.get("gres")),
+        gpus_used=_gpus(it.get("gres_used")),
+        gres=text(it.get("gres")),
+        partitions=words(it.get("partitions")),
+        features=words(it.get("active_features")),
+        address=text(it.get("address")),
+        version=text(it.get("version")) or text(it.get("slurmd_version")),
+        boot_at=moment(it.get("boot_time")),
+        watts=moment(energy.get("current_watts")),
+    )
+
+
+def job(found: Record, version: int) -> RestJob:
+    """One job of any version.
+
+    Raises:
+        CorralError: PARSE_FAILED, it has no number or no state.
+    """
+    it = lift("job", found, version)
+    state = next(iter(words(it.get("job_state"))), "")
+    number_ = whole(it.get("job_id"))
+    if not number_ or not state:
+        raise CorralError(Code.PARSE_FAILED, "a job without number or state")
+    reason = text(it.get("state_reason"))
+    reason = "" if reason == "None" else reason
+    tres = text(it.get("tres_alloc_str")) or text(it.get("tres_req_str"))
+    code = record(it.get("exit_code"))
+    limit = number(it.get("time_limit"))
+    return RestJob(
+        id=number_,
+        label=_label(it, number_),
+        name=text(it.get("name")),
+        user=text(it.get("user_name")) or str(whole(it.get("user_id"))),
+        state=state,
+        reason=reason,
+        why=explain(reason) if state in WAITING else "",
+        account=text(it.get("account")),
+        partition=text(it.get("partition")),
+        qos=text(it.get("qos")),
+        priority=_maybe(it.get("priority")),
+        nodes=text(it.get("nodes")),
+        node_count=whole(it.get("node_count")),
+        cpus=whole(it.get("cpus")),
+        gpus=_tres_gpus(tres) or _asked_gpus(it),
+        memory=_tres_memory(tres),
+        submit_at=moment(it.get("submit_time")),
+        start_at=moment(it.get("start_time")),
+        end_at=moment(it.get("end_time")),
+        limit=None if limit is None else int(limit) * 60,
+        exit_status=_maybe(code.get("return_code")),
+        exit_signal=_signal(code),
+        held=whole(it.get("priority"), 1) == 0 or reason in _HELD,
+        stdout=_path(it, "stdout", number_),
+        stderr=_path(it, "stderr", number_),
+        workdir=text(it.get("current_working_directory")),
+        command=text(it.get("command")),
+        comment=text(it.get("comment")),
+        dependency=text(it.get("dependency")),
+        restarts=whole(it.get("restart_cnt")),
+    )
+
+
+def partition(found: Record, version: int) -> RestPartition:
+    """One partition of any version.
+
+    Raises:
+        CorralError: PARSE_FAILED, it has no name.
+    """
+    it = lift("partition", found, version)
+    name = text(it.get("name"))
+    if not name:
+        raise CorralError(Code.PARSE_FAILED, "a partition without a name")
+    nodes = record(it.get("nodes"))
+    longest = number(record(it.get("maximums")).get("time"))
+    state = words(record(it.get("partition")).get("state"))
+    return RestPartition(
+        name=name,
+        state="+".join(state),
+        nodes=text(nodes.get("configured")),
+        node_count=whole(nodes.get("total")),
+        max_time=None if longest is None else int(longest) * 60,
+    )
+
+
+def nodes_of(body: object, version: int) -> tuple[RestNode, ...]:
+    """All nodes of an answer that can be read."""
+    found = records(record(body).get("nodes"))
+    return tuple(n for one in found if (n := _tried(node, one, version)))
+
+
+def jobs_of(body: object, version: int) -> tuple[RestJob, ...]:
+    """All jobs of an answer that can be read."""
+    found = records(record(body).get("jobs"))
+    return tuple(j for one in found if (j := _tried(job, one, version)))
+
+
+def partitions_of(body: object, version: int) -> tuple[RestPartition, ...]:
+    """All partitions of an answer that can be read."""
+    found = records(record(body).get("partitions"))
+    return tuple(p for one in found if (p := _tried(partition, one, version)))
+
+
+def states_of(body: object) -> dict[str, str]:
+    """State of each job by its label, out of ``/jobs/state``."""
+    found = records(record(body).get("jobs"))
+    pairs = ((str(one.get("job_id", "")), words(one.get("state"))) for one in found)
+    return {label: state[0] for label, state in pairs if label and state}
+
+
+def _tried(reader: Any, one: Record, version: int) -> Any:
+    try:
+        return reader(one, version)
+    except CorralError:
+        return None
+
+
+def submitted(body: object) -> int:
+    """The number of a job just submitted.
+
+    Raises:
+        CorralError: SLURM_REFUSED, with Slurm's own words.
+    """
+    found = record(body)
+    number_ = whole(found.get("job_id")) or whole(record(found.get("result")).get("job_id"))
+    if number_:
+        return number_
+    errors = told(body).errors
+    raise CorralError(
+        Code.SLURM_REFUSED,
+        "Slurm refused the job" + (f": {errors[0]}" if errors else ""),
+        tail="\n".join(errors[1:]),
+        hint="change what it names, and submit it again",
+    )
+
+
+def role_of(body: object, name: str) -> str:
+    """The role of a user out of slurmdbd's answer about users; user where it says nothing."""
+    for one in records(record(body).get("users")):
+        if text(one.get("name")) == name:
+            level = next(iter(words(one.get("administrator_level"))), "")
+            return _LEVELS.get(level.upper(), USER)
+    return USER
+
+
+def _label(it: dict[str, Any], number_: int) -> str:
+    array = whole(it.get("array_job_id"))
+    if not array:
+        return str(number_)
+    one = number(it.get("array_task_id"))
+    if one is not None:
+        return f"{array}_{int(one)}"
+    rest = text(it.get("array_task_string"))
+    return f"{array}_[{rest}]" if rest else str(number_)
+
+
+def _signal(code: Record) -> int:
+    """The signal: an object with an id; v0.0.39 has the number alone under ``signal_id``."""
+    signal = record(code.get("signal"))
+    return whole(signal.get("id")) or whole(signal.get("signal_id"))
+
+
+def _maybe(value: object) -> int | None:
+    found = number(value)
+    return None if found is None else int(found)
+
+
+def _gpus(value: object) -> int:
+    return sum(int(count) for count in _GPU.findall(text(value)))
+
+
+def _tres_gpus(tres: str) -> int:
+    """GPUs of a TRES text: ``gres/gpu=4`` counts all types, ``gres/gpu:h200=4`` one of them."""
+    found = _TRES_GPU.findall(tres)
+    total = [int(count) for kind, count in found if not kind]
+    return total[0] if total else sum(int(count) for _, count in found)
+
+
+def _asked_gpus(it: dict[str, Any]) -> int:
+    """GPUs of a job where accounting counts none: what it asks for on each node.
+
+    ``gres:gpu:h200:2`` (24.11), ``gres/gpu:h200:2`` (25.05), ``gpu:2`` (22.05).
+    """
+    found = _ASKED_GPU.search(text(it.get("tres_per_node")))
+    return int(found[1] or 1) * whole(it.get("node_count")) if found else 0
+
+
+def _path(it: dict[str, Any], which: str, number_: int) -> str:
+    """The file of an output stream, with sbatch's patterns filled in (sbatch(1), filename pattern).
+
+    Since 25.05 slurmrestd fills them in by itself.
+    """
+    ready = text(it.get(f"{which}_expanded"))
+    if ready:
+        return ready
+    array = whole(it.get("array_job_id")) or number_
+    values = {
+        "%": "%",
+        "j": str(number_),
+        "A": str(array),
+        "a": str(whole(it.get("array_task_id"))),
+        "x": text(it.get("name")),
+        "u": text(it.get("user_name")),
+    }
+    name = {"stdout": "standard_output", "stderr": "standard_error"}[which]
+    return _PATTERN.sub(lambda m: values.get(m[2], m[0]).zfill(int(m[1] or 0)), text(it.get(name)))
+
+
+def _tres_memory(tres: str) -> int:
+    found = _TRES_MEMORY.search(tres)
+    return int(float(found[1]) * _MIB[found[2]]) if found else 0

@@ -1,0 +1,73 @@
+"""What is asked of slurmrestd, in the form each API version wants it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+_SCRIPT_IN_JOB: Final = 41
+"""From v0.0.41 on the script stands in the job ("script" beside it is deprecated)."""
+_ENV_LIST: Final = 39
+"""From v0.0.39 on the environment is a list of NAME=VALUE; before, an object."""
+_STRUCTS: Final = 39
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A batch job as it goes to Slurm; what the script's own #SBATCH lines say is in ``options``.
+
+    Attributes:
+        script: the whole script.
+        name, partition, workdir, stdout: as sbatch's options of that name.
+        options: more fields of Slurm's job description, in the newest shape.
+        environment: of the batch script; slurmrestd refuses an empty one.
+    """
+
+    script: str
+    name: str
+    workdir: str
+    partition: str = ""
+    stdout: str = ""
+    options: Mapping[str, Any] | None = None
+    environment: tuple[tuple[str, str], ...] = (("PATH", "/usr/local/bin:/usr/bin:/bin"),)
+
+
+def submit_body(wanted: Submission, version: int) -> dict[str, Any]:
+    """The body of ``POST /job/submit``."""
+    pairs = wanted.environment
+    job: dict[str, Any] = {
+        "name": wanted.name,
+        "current_working_directory": wanted.workdir,
+        "environment": [f"{k}={v}" for k, v in pairs] if version >= _ENV_LIST else dict(pairs),
+        **(wanted.options or {}),
+    }
+    if wanted.partition:
+        job["partition"] = wanted.partition
+    if wanted.stdout:
+        job["standard_output"] = wanted.stdout
+    if version >= _SCRIPT_IN_JOB:
+        return {"job": {**job, "script": wanted.script}}
+    return {"job": job, "script": wanted.script}
+
+
+def limit_body(minutes: int, version: int) -> dict[str, Any]:
+    """The body that changes a job's time limit."""
+    if version < _STRUCTS:
+        return {"time_limit": minutes}
+    return {"time_limit": {"set": True, "infinite": False, "number": minutes}}
+
+
+def hold_body(*, held: bool) -> dict[str, Any]:
+    """The body that holds a job, or lets it go."""
+    return {"hold": held}
+
+
+def drain_body(reason: str) -> dict[str, Any]:
+    """The body of ``POST /node/NAME`` that drains it."""
+    return {"state": ["DRAIN"], "reason": reason}
+
+
+def resume_body() -> dict[str, Any]:
+    """The body of ``POST /node/NAME`` that takes it back."""
+    return {"state": ["RESUME"]}

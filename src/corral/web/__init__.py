@@ -1,0 +1,1 @@
+"""The page and its JSON API, over Slurm's REST API and Corral's use cases."""

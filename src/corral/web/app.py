@@ -1,0 +1,112 @@
+"""The server: one FastAPI application for one cluster."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import httpx
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from corral.errors import CODES, Code, CorralError
+from corral.spec.models import ClusterSpec
+from corral.web import routes_corral, routes_jobs, routes_login, routes_nodes, routes_view
+from corral.web.audit import Audit
+from corral.web.background import Background
+from corral.web.guard import Guard
+from corral.web.poller import Poller, Pollers
+from corral.web.sessions import Sessions
+from corral.web.settings import Settings
+from corral.web.slurmrest import SlurmRest
+from corral.web.state import State
+
+STATIC: Final = Path(__file__).parent / "static"
+
+
+def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = None) -> FastAPI:
+    """The application.
+
+    Args:
+        settings: which cluster, and where slurmrestd is.
+        transport: httpx's to slurmrestd, for tests; None: the network.
+    """
+    rest = SlurmRest(settings.rest, transport)
+    sessions = Sessions(settings.session_s, settings.idle_s)
+
+    def poller(user: str) -> Poller:
+        return Poller(
+            rest,
+            lambda: sessions.logins(user),
+            fastest=settings.poll_s,
+            max_viewers=settings.max_viewers,
+        )
+
+    state = State(
+        settings=settings,
+        rest=rest,
+        sessions=sessions,
+        pollers=Pollers(poller, private=settings.private),
+        audit=Audit(settings.audit),
+        background=Background(),
+        spec=ClusterSpec.model_validate(settings.spec) if settings.spec else None,
+    )
+
+    @asynccontextmanager
+    async def running(app: FastAPI) -> AsyncGenerator[None]:
+        yield
+        await state.pollers.close()
+        await rest.close()
+
+    app = FastAPI(
+        title="Corral",
+        summary="See and run one Slurm cluster.",
+        version="1",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        lifespan=running,
+    )
+    app.state.corral = state
+    app.state.pending = None
+    _errors(app)
+    for room in (routes_login, routes_view, routes_jobs, routes_nodes, routes_corral):
+        app.include_router(room.router)
+    app.mount("/", _Static(directory=STATIC, html=True), name="static")
+    app.add_middleware(Guard, names=settings.names)
+    return app
+
+
+class _Static(StaticFiles):
+    """The page's own files; asked for anew each time, answered by 304 where nothing changed."""
+
+    async def get_response(self, path: str, scope: Scope) -> object:  # pyright: ignore
+        reply = await super().get_response(path, scope)
+        reply.headers.setdefault("cache-control", "no-cache")
+        return reply
+
+
+def _errors(app: FastAPI) -> None:
+    @app.exception_handler(CorralError)
+    async def ours(request: Request, error: CorralError) -> JSONResponse:  # pyright: ignore
+        return JSONResponse({"error": error.as_dict()}, CODES[error.code].http)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:  # pyright: ignore
+        told = [
+            f"{'.'.join(str(part) for part in one['loc'][1:])}: {one['msg']}"
+            for one in error.errors()
+        ]
+        body = {"code": Code.USAGE.value, "message": "; ".join(told[:10])[:2000]}
+        return JSONResponse({"error": body}, 422)
+
+    @app.exception_handler(HTTPException)
+    async def plain(request: Request, error: HTTPException) -> JSONResponse:  # pyright: ignore
+        body = {"code": Code.NOT_FOUND.value, "message": str(error.detail)}
+        return JSONResponse({"error": body}, error.status_code, headers=error.headers)

@@ -1,0 +1,109 @@
+"""What every request passes: right host, right origin, small body, safe headers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from corral.web.slurmrest import dumps
+
+MAX_BODY: Final = 2 << 20
+_LOOPBACK: Final = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.I)
+_UNSAFE: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+HEADERS: Final = (
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        b"connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), microphone=(), geolocation=(), payment=()"),
+)
+
+
+class Guard:
+    """ASGI middleware in front of everything.
+
+    The Host header must be a loopback name or a declared one, else a page somewhere else could
+    reach this server by a name that it controls (DNS rebinding). A request that changes something
+    must come from this page's own origin, and carries a token besides (``web.access``).
+    """
+
+    def __init__(self, app: ASGIApp, names: tuple[str, ...] = ()) -> None:
+        self._app = app
+        self._names = frozenset(name.lower() for name in names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {k.lower(): v.decode("latin-1") for k, v in scope["headers"]}
+        said = self._refusal(scope["method"], headers)
+        if said:
+            await _reply(send, *said)
+            return
+        await self._app(scope, _Limited(receive), _with_headers(send, scope["path"]))
+
+    def _refusal(self, method: str, headers: dict[bytes, str]) -> tuple[int, str] | None:
+        host = headers.get(b"host", "").lower()
+        if not (_LOOPBACK.fullmatch(host) or host in self._names):
+            return 421, "this server does not go by that name"
+        if method not in _UNSAFE:
+            return None
+        origin = headers.get(b"origin", "")
+        if origin and urlsplit(origin).netloc.lower() != host:
+            return 403, "this request comes from another page"
+        length = headers.get(b"content-length", "")
+        if length.isdigit() and int(length) > MAX_BODY:
+            return 413, "too much"
+        return None
+
+
+class _Limited:
+    """A request body that ends in an error beyond the limit."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._size = 0
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        self._size += len(message.get("body", b""))
+        if self._size > MAX_BODY:
+            return {"type": "http.disconnect"}
+        return message
+
+
+def _with_headers(send: Send, path: str) -> Callable[[Message], Awaitable[None]]:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers: list[tuple[bytes, bytes]] = list(message.get("headers", []))
+            names = {name for name, _ in headers}
+            extra = [*HEADERS]
+            if path.startswith("/api/") and b"cache-control" not in names:
+                extra.append((b"cache-control", b"no-store"))
+            message["headers"] = headers + [pair for pair in extra if pair[0] not in names]
+        await send(message)
+
+    return sending
+
+
+async def _reply(send: Send, status: int, message: str) -> None:
+    body: dict[str, Any] = {"error": {"code": "refused", "message": message}}
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [(b"content-type", b"application/json"), *HEADERS],
+        }
+    )
+    await send({"type": "http.response.body", "body": dumps(body)})

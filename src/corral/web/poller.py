@@ -1,0 +1,220 @@
+"""One poller for all viewers: it asks Slurm, finds what changed, and tells everybody who looks.
+
+It works with the token of somebody who is logged in, so that no credential lies on a disk; while
+nobody looks it asks nothing. Calls to slurmctld depend on its own speed, never on the number of
+viewers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.slurm.rest.model import RestJob
+from corral.web.slurmrest import Login, SlurmRest, dumps
+from corral.web.snapshot import Snapshot, delta
+
+SLOWEST_S: Final = 30.0
+BACK_OFF: Final = 8.0
+"""The poller rests so many times as long as an answer took: slurmctld is never kept busy by it."""
+PARTITIONS_S: Final = 60.0
+WHOLE_S: Final = 300.0
+"""In a big cluster all jobs are read anew so often; in between states, and jobs that changed."""
+BIG: Final = 5000
+STATES_FROM: Final = 41
+MAX_SINGLE: Final = 25
+"""Jobs asked for one by one; with more the whole list is asked for."""
+QUEUE: Final = 64
+KEEP_S: Final = 15.0
+
+Tokens = Callable[[], list[Login]]
+
+
+class Poller:
+    """Keeps one snapshot fresh while somebody looks.
+
+    Args:
+        rest: slurmrestd.
+        tokens: gives the logins to ask with, best first; none while nobody is logged in.
+        fastest: shortest pause between two looks, in seconds.
+        max_viewers: live views at once.
+    """
+
+    def __init__(
+        self, rest: SlurmRest, tokens: Tokens, *, fastest: float = 1.0, max_viewers: int = 1000
+    ) -> None:
+        self.now = Snapshot()
+        self._rest = rest
+        self._tokens = tokens
+        self._fastest = fastest
+        self._max = max_viewers
+        self._viewers: set[asyncio.Queue[bytes]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._since = {"nodes": 0, "jobs": 0}
+        self._due = {"partitions": 0.0, "jobs": 0.0}
+        self._looking = asyncio.Lock()
+        self.took = 0.0
+
+    @property
+    def viewers(self) -> int:
+        """How many look."""
+        return len(self._viewers)
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next look."""
+        slow = SLOWEST_S if self.now.trouble else 0.0
+        return min(max(self._fastest, self.took * BACK_OFF, min(slow, 5.0)), SLOWEST_S)
+
+    def nudge(self) -> None:
+        """Look soon: somebody just changed something."""
+        self._wake.set()
+
+    async def fresh(self, within: float = 10.0) -> Snapshot:
+        """The snapshot, looked at now when it is older than ``within`` seconds and nobody looks."""
+        if not self._viewers and time.time() - self.now.seen_at > within:
+            await self.look()
+        return self.now
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncGenerator[asyncio.Queue[bytes]]:
+        """A queue of events, as they go to a viewer; polling goes on while one is open.
+
+        Raises:
+            CorralError: TOO_MANY viewers.
+        """
+        if len(self._viewers) >= self._max:
+            raise CorralError(Code.TOO_MANY, "too many live views", hint="close some of them")
+        queue: asyncio.Queue[bytes] = asyncio.Queue(QUEUE)
+        self._viewers.add(queue)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="poller")
+        try:
+            yield queue
+        finally:
+            self._viewers.discard(queue)
+
+    async def close(self) -> None:
+        """End it."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while self._viewers:
+            await self.look()
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(self.pause):
+                    await self._wake.wait()
+                await asyncio.sleep(0.05)  # what was nudged about reaches slurmctld's answer
+            except TimeoutError:
+                pass
+
+    async def look(self) -> None:
+        """Ask Slurm once and tell all viewers what changed."""
+        async with self._looking:
+            before, begin = self.now, time.monotonic()
+            logins = self._tokens()
+            if not logins:
+                return
+            now = await self._first(before, logins)
+            self.took = time.monotonic() - begin
+            self.now = now
+            if now.rev != before.rev or now.trouble != before.trouble:
+                self._tell(dumps(delta(before, now)))
+
+    async def _first(self, before: Snapshot, logins: list[Login]) -> Snapshot:
+        """What the first login gives whose token Slurm still takes."""
+        trouble = ""
+        for login in logins[:3]:
+            try:
+                return await self._asked(before, login)
+            except CorralError as error:
+                trouble = error.message
+                if error.code is not Code.LOGIN_REFUSED:
+                    self._rest.forget()
+                    break
+        return replace(before, trouble=trouble)
+
+    async def _asked(self, before: Snapshot, login: Login) -> Snapshot:
+        now, clock = before, time.monotonic()
+        nodes, self._since["nodes"] = await self._rest.nodes(login, self._since["nodes"])
+        if nodes is not None:
+            now = now.with_nodes(nodes)
+        jobs = await self._jobs(before, login, clock)
+        if jobs is not None:
+            now = now.with_jobs(jobs)
+        if clock >= self._due["partitions"]:
+            now = now.with_partitions(await self._rest.partitions(login))
+            self._due["partitions"] = clock + PARTITIONS_S
+        return replace(now, seen_at=time.time(), trouble="", release=self._rest.release)
+
+    async def _jobs(
+        self, before: Snapshot, login: Login, clock: float
+    ) -> tuple[RestJob, ...] | None:
+        big = len(before.jobs) >= BIG and await self._rest.version(login) >= STATES_FROM
+        if not big or clock >= self._due["jobs"]:
+            self._due["jobs"] = clock + WHOLE_S
+            found, self._since["jobs"] = await self._rest.jobs(login, self._since["jobs"])
+            return found
+        states = await self._rest.states(login)
+        known = {job.label: job for job in before.jobs.values()}
+        changed = {
+            label for label, state in states.items()
+            if label not in known or known[label].state != state
+        }  # fmt: skip
+        gone = {label for label in known if label not in states}
+        if len(changed) > MAX_SINGLE:
+            found, self._since["jobs"] = await self._rest.jobs(login, 0)
+            return found
+        if not changed and not gone:
+            return None
+        jobs = {label: job for label, job in known.items() if label not in gone}
+        for label in changed:
+            number = label.partition("_")[0]
+            one = await self._rest.job(login, known[label].id if label in known else int(number))
+            if one is not None:
+                jobs[one.label] = one
+        return tuple(jobs.values())
+
+    def _tell(self, event: bytes) -> None:
+        for queue in self._viewers:
+            if queue.full():  # a viewer who does not read: it starts anew from the whole state
+                while not queue.empty():
+                    queue.get_nowait()
+                queue.put_nowait(dumps({"again": True, **self.now.head()}))
+            else:
+                queue.put_nowait(event)
+
+
+class Pollers:
+    """One poller for all, or one per user where Slurm hides users' jobs from each other.
+
+    Args:
+        make: makes a poller for the user, "" for all.
+        private: Slurm's PrivateData hides something.
+    """
+
+    def __init__(self, make: Callable[[str], Poller], *, private: bool) -> None:
+        self._make = make
+        self._private = private
+        self._pollers: dict[str, Poller] = {}
+
+    def of(self, user: str) -> Poller:
+        """The poller whose view this user may have."""
+        key = user if self._private else ""
+        if key not in self._pollers:
+            self._pollers[key] = self._make(key)
+        return self._pollers[key]
+
+    async def close(self) -> None:
+        """End all."""
+        for poller in self._pollers.values():
+            await poller.close()

@@ -1,0 +1,322 @@
+"""Jobs: list, one job, its log and script; submit, cancel, hold, release, requeue, limit.
+
+Everything that changes a job is asked of slurmrestd with the user's own token, so that Slurm
+decides. Where there is no accounting Slurm 24.11 to 26.05 stops answering when a user cancels
+somebody else's job, so that what Slurm would refuse is refused here already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from corral import api
+from corral.errors import Code, CorralError
+from corral.slurm.rest import write
+from corral.slurm.rest.model import RestJob
+from corral.spec.nodes import users_of
+from corral.web.routes_view import packed_of
+from corral.web.search import ORDERS, SHOWN, ordered, parse
+from corral.web.sessions import Session
+from corral.web.slurmrest import dumps
+from corral.web.snapshot import JOB_COLUMNS, job_row
+from corral.web.state import Changer, Here, State, Viewer, poller_of, state_of
+
+router = APIRouter(prefix="/api/jobs", tags=["jobs"])
+JobId = Annotated[int, Path(ge=1, le=0x7FFFFFFF)]
+LINES_AT_ONCE: Final = 500
+_NO_CONTROL: Final = r"^[^\x00-\x1f\x7f]*$"
+
+
+class Script(BaseModel):
+    """A batch script as it stands."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    script: str = Field(min_length=2, max_length=1 << 20, pattern=r"^#![^\x00]*$")
+    name: str = Field(default="job", min_length=1, max_length=64, pattern=_NO_CONTROL)
+    workdir: str = Field(min_length=1, max_length=1024, pattern=r"^/[^\x00-\x1f\x7f]*$")
+    partition: str = Field(default="", max_length=64, pattern=r"^[A-Za-z0-9_.-]*$")
+    nodes: int = Field(default=1, ge=1, le=100_000)
+    gpus_per_node: int = Field(default=0, ge=0, le=64)
+    minutes: int | None = Field(default=None, ge=1, le=525_600)
+
+
+class Action(BaseModel):
+    """What to do to a job."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    do: Literal["cancel", "hold", "release", "requeue", "limit"]
+    minutes: int | None = Field(default=None, ge=1, le=525_600, description="With limit.")
+
+
+@router.get("")
+async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
+    request: Request,
+    session: Viewer,
+    show: Literal["all", "running", "waiting", "ended"] = "all",
+    q: Annotated[str, Query(max_length=300)] = "",
+    by: Annotated[str, Query(max_length=20)] = "id",
+    down: bool = True,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+) -> Response:
+    """One page of the jobs that slurmctld knows."""
+    test = parse(q)
+    if by not in ORDERS:
+        ordered((), by, down=down)
+    now = await poller_of(request, session).fresh()
+
+    def body() -> dict[str, Any]:
+        chosen = [job for job in now.jobs.values() if SHOWN[show](job) and test(job)]
+        page = ordered(chosen, by, down=down)[offset : offset + limit]
+        rows = [job_row(job) for job in page]
+        return {
+            "jobs_rev": now.jobs_rev,
+            "total": len(chosen),
+            "columns": JOB_COLUMNS,
+            "rows": rows,
+        }
+
+    user = session.user if state_of(request).settings.private else ""
+    key = f"jobs:{user}:{show}:{q}:{by}:{down}:{limit}:{offset}"
+    return packed_of(request).reply(request, key, now.jobs_rev, body)
+
+
+@router.get("/form")
+async def form(session: Viewer, state: Here) -> Any:
+    """The form of a job: JobSpec's JSON Schema, the partitions and the shared folders."""
+    spec = state.spec
+    return {
+        "schema": api.JobSpec.model_json_schema(),
+        "can_spec": spec is not None and session.user in {u.name for u in users_of(spec)},
+        "storage": [s.mount for s in spec.storage] if spec else [],
+    }
+
+
+@router.post("/preview")
+async def preview(wanted: dict[str, Any], session: Changer, state: Here) -> Any:
+    """The batch script that a filled form stands for; nothing is submitted."""
+    job = _job_spec(wanted, session)
+    return {"script": api.job_script(_spec(state), job)}
+
+
+@router.post("/spec")
+async def submit_spec(
+    request: Request, wanted: dict[str, Any], session: Changer, state: Here
+) -> Any:
+    """Submit a filled form: the way of ``corral run``, as the session's user."""
+    job = _job_spec(wanted, session)
+    handle = await _audited(state, session, "submit", job.title, api.submit(_spec(state), job))
+    poller_of(request, session).nudge()
+    return {"id": handle.id}
+
+
+@router.post("")
+async def submit(request: Request, wanted: Script, session: Changer, state: Here) -> Any:
+    """Submit a script with the user's own token."""
+    options: dict[str, Any] = {}
+    if wanted.nodes > 1:
+        options |= {"minimum_nodes": wanted.nodes, "maximum_nodes": wanted.nodes}
+    if wanted.gpus_per_node:
+        options["tres_per_node"] = f"gres/gpu:{wanted.gpus_per_node}"
+    if wanted.minutes:
+        number = await state.rest.version(session.login)
+        options |= write.limit_body(wanted.minutes, number)
+    submission = write.Submission(
+        script=wanted.script,
+        name=wanted.name,
+        workdir=wanted.workdir,
+        partition=wanted.partition,
+        stdout=f"{wanted.workdir.rstrip('/')}/slurm-%j.out",
+        options=options,
+    )
+    sent = state.rest.submit(session.login, submission)
+    number = await _audited(state, session, "submit", wanted.name, sent)
+    poller_of(request, session).nudge()
+    return {"id": number}
+
+
+@router.get("/{job_id}")
+async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
+    """All that slurmctld tells this user of one job."""
+    found = await _job(state, session, job_id)
+    mine = found.user == session.user
+    return {**asdict(found), "mine": mine, "may": mine or session.operates}
+
+
+@router.get("/{job_id}/script")
+async def script(job_id: JobId, session: Viewer, state: Here) -> Any:
+    """The batch script of one's own job."""
+    found = await _own(state, session, job_id)
+    return {"script": await api.job_text(_spec(state), session.user, found.id)}
+
+
+@router.get(
+    "/{job_id}/log",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {}}}},
+)
+async def log(job_id: JobId, session: Viewer, state: Here) -> StreamingResponse:
+    """What one's own job prints, as it prints it (server-sent events)."""
+    found = await _own(state, session, job_id)
+    if not found.stdout:
+        raise CorralError(Code.NOT_FOUND, f"job {job_id} writes no file", hint="an srun does not")
+    spec = _spec(state)
+
+    async def stream() -> AsyncIterator[bytes]:
+        queue: asyncio.Queue[str | None] = asyncio.Queue(20_000)
+        trouble: list[CorralError] = []
+
+        def on_line(line: str) -> None:
+            if not queue.full():
+                queue.put_nowait(line)
+
+        async def read() -> None:
+            try:
+                await api.job_log(
+                    spec, session.user, found.stdout, found.nodes,
+                    follow=not found.ended, on_line=on_line,
+                )  # fmt: skip
+            except CorralError as error:
+                trouble.append(error)
+            await queue.put(None)
+
+        reading = asyncio.create_task(read())
+        try:
+            async for lines in _batches(queue):
+                yield b"data: " + dumps({"lines": lines}) + b"\n\n"
+            told = {"error": trouble[0].as_dict()} if trouble else {}
+            yield b"event: end\ndata: " + dumps(told) + b"\n\n"
+        finally:
+            reading.cancel()
+
+    return StreamingResponse(stream(), media_type="text/event-stream")
+
+
+async def _batches(queue: asyncio.Queue[str | None]) -> AsyncIterator[list[str]]:
+    """Lines as they come, many at once where they come fast; empty lists keep a quiet one alive."""
+    while True:
+        lines: list[str] = []
+        try:
+            async with asyncio.timeout(15):
+                line = await queue.get()
+        except TimeoutError:
+            yield lines
+            continue
+        while line is not None:
+            lines.append(line)
+            if queue.empty() or len(lines) >= LINES_AT_ONCE:
+                break
+            line = queue.get_nowait()
+        if lines:
+            yield lines
+        if line is None:
+            return
+
+
+@router.post("/{job_id}")
+async def act(
+    request: Request, job_id: JobId, wanted: Action, session: Changer, state: Here
+) -> Any:
+    """Cancel, hold, release or requeue a job, or change its limit; with the user's own token."""
+    if wanted.do == "limit" and wanted.minutes is None:
+        raise CorralError(Code.USAGE, "a limit needs minutes", hint="send minutes")
+    found = await _job(state, session, job_id)
+    if found.user != session.user and not session.operates:
+        state.audit.note(session.user, wanted.do, f"job {job_id}", Code.FORBIDDEN.value)
+        raise CorralError(
+            Code.FORBIDDEN,
+            f"job {job_id} is {found.user}'s: Slurm does not let you {wanted.do} it",
+            hint="ask its owner, or an operator",
+        )
+    await _audited(state, session, wanted.do, f"job {job_id}", _done(state, session, found, wanted))
+    poller_of(request, session).nudge()
+    return {"ok": True}
+
+
+async def _done(state: State, session: Session, found: RestJob, wanted: Action) -> None:
+    number = await state.rest.version(session.login)
+    path, login = f"job/{found.id}", session.login
+    doing = f"{wanted.do} job {found.id}"
+    if wanted.do == "cancel":
+        await state.rest.change(login, "DELETE", path, None, doing)
+    elif wanted.do == "limit":
+        body = write.limit_body(wanted.minutes or 1, number)
+        await state.rest.change(login, "POST", path, body, doing)
+    elif wanted.do == "requeue":
+        await _requeue(state, session, found)
+    else:
+        body = write.hold_body(held=wanted.do == "hold")
+        await state.rest.change(login, "POST", path, body, doing)
+
+
+async def _requeue(state: State, session: Session, found: RestJob) -> None:
+    """Slurmrestd has no requeue before 26.05: by Corral, as the job's owner, where it runs here."""
+    spec = _spec(state)
+    if found.user != session.user:
+        raise CorralError(
+            Code.FORBIDDEN, "only its owner requeues a job here", hint="scontrol requeue ID"
+        )
+    await api.requeue_job(spec, session.user, found.id)
+
+
+async def _job(state: State, session: Session, job_id: int) -> RestJob:
+    found = await state.rest.job(session.login, job_id)
+    if found is None:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"Slurm does not know job {job_id} any more",
+            hint="it keeps ended jobs for MinJobAge; corral jobs --all asks accounting",
+        )
+    return found
+
+
+async def _own(state: State, session: Session, job_id: int) -> RestJob:
+    found = await _job(state, session, job_id)
+    if found.user != session.user:
+        raise CorralError(
+            Code.FORBIDDEN,
+            f"job {job_id} is {found.user}'s",
+            hint="script and output are its owner's alone",
+        )
+    return found
+
+
+def _spec(state: State) -> Any:
+    if state.spec is None:
+        raise CorralError(
+            Code.FORBIDDEN,
+            "this needs Corral itself, which does not run here",
+            hint="on the machine with the cluster file: corral ui FILE",
+        )
+    return state.spec
+
+
+def _job_spec(fields: dict[str, Any], session: Session) -> api.JobSpec:
+    # A script of this server's disk could be anybody's: only what lies on the cluster.
+    script_ = fields.get("script")
+    if not isinstance(script_, str) or not script_.startswith("/"):
+        raise CorralError(
+            Code.USAGE,
+            "the script must be a path on the cluster's shared storage",
+            hint="such as /shared/train.py",
+        )
+    return api.job_spec({**fields, "user": session.user})
+
+
+async def _audited(state: State, session: Session, what: str, subject: str, work: Any) -> Any:
+    try:
+        found = await work
+    except CorralError as error:
+        state.audit.note(session.user, what, subject, error.code.value)
+        raise
+    state.audit.note(session.user, what, subject)
+    return found

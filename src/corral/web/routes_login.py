@@ -1,0 +1,124 @@
+"""Log in by Slurm token or one-time code, log out, who am I."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, Field
+
+from corral.errors import CODES, Code, CorralError
+from corral.web.sessions import login_of
+from corral.web.slurmrest import Login
+from corral.web.state import COOKIE, Changer, Here, State, Viewer
+
+router = APIRouter(prefix="/api", tags=["login"])
+
+
+class TokenLogin(BaseModel):
+    """A token of ``scontrol token``."""
+
+    token: str = Field(max_length=16384, repr=False)
+
+
+class CodeLogin(BaseModel):
+    """The one-time code that ``corral ui`` shows."""
+
+    code: str = Field(max_length=64, repr=False)
+
+
+class Handover(BaseModel):
+    """A token that ``corral ui`` brings through its tunnel, for a one-time code."""
+
+    token: str = Field(max_length=16384, repr=False)
+
+
+@router.post("/login")
+async def log_in(request: Request, wanted: TokenLogin, response: Response, state: Here) -> Any:
+    """Open a session for the user of a token; Slurm itself judges the token."""
+    state.logins.take(_address(request))
+    try:
+        login = login_of(wanted.token)
+        await state.rest.check(login)
+    except CorralError as error:
+        state.audit.note("", "login", _address(request), error.code.value)
+        raise
+    return await _opened(state, request, response, login, owner=False)
+
+
+@router.post("/login/code")
+async def log_in_by_code(
+    request: Request, wanted: CodeLogin, response: Response, state: Here
+) -> Any:
+    """Open the session of who runs ``corral ui``; a code works once, for two minutes."""
+    state.logins.take(_address(request))
+    login = state.sessions.redeem(wanted.code)
+    if login is None:
+        state.audit.note("", "login-code", _address(request), Code.LOGIN_REFUSED.value)
+        raise CorralError(
+            Code.LOGIN_REFUSED,
+            "this code is used up, too old or wrong",
+            hint="run corral ui again for a new one",
+        )
+    await state.rest.check(login)
+    return await _opened(state, request, response, login, owner=state.spec is not None)
+
+
+@router.post("/handover")
+async def hand_over(request: Request, wanted: Handover, state: Here) -> Any:
+    """Take a token that Slurm accepts, give a one-time code: for ``corral ui`` and a service."""
+    state.logins.take(_address(request))
+    login = login_of(wanted.token)
+    await state.rest.check(login)
+    return {"code": state.sessions.code(login)}
+
+
+@router.get("/me")
+async def me(session: Viewer, state: Here) -> Any:
+    """The session, and what this server can do."""
+    return _me(session.as_dict(), state)
+
+
+@router.post("/logout")
+async def log_out(request: Request, session: Changer, response: Response, state: Here) -> Any:
+    """End the session."""
+    state.sessions.close(request.cookies.get(COOKIE, ""))
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    state.audit.note(session.user, "logout")
+    return {"ok": True}
+
+
+async def _opened(
+    state: State, request: Request, response: Response, login: Login, *, owner: bool
+) -> Any:
+    role = await state.rest.role(login)
+    state.sessions.close(request.cookies.get(COOKIE, ""))
+    key, session = state.sessions.open(login, role, owner=owner)
+    response.set_cookie(
+        COOKIE,
+        key,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https" or bool(state.settings.names),
+        path="/",
+    )
+    state.audit.note(login.user, "login", _address(request))
+    return _me(session.as_dict(), state)
+
+
+def _me(session: dict[str, Any], state: State) -> dict[str, Any]:
+    return {
+        **session,
+        "cluster": state.settings.cluster,
+        "corral": state.spec is not None,
+        "storage": [s.mount for s in state.spec.storage] if state.spec else [],
+    }
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else "?"
+
+
+def status_of(code: Code) -> int:
+    """The HTTP status of an error code."""
+    return CODES[code].http

@@ -1,0 +1,45 @@
+"""What the page's server is told when it starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Settings(BaseModel):
+    """How one server serves one cluster.
+
+    ``python -m corral.web`` reads them as one JSON object on standard input, so that the token in
+    ``handover`` stands in no argument list and no file.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cluster: str = Field(description="Name of the cluster.")
+    rest: str = Field(description="Where slurmrestd answers: http://127.0.0.1:6820.")
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    port: int = Field(default=0, ge=0, le=65535, description="Port; 0 takes a free one.")
+    names: tuple[str, ...] = Field(
+        default=(), description="Host names under which a reverse proxy serves the page."
+    )
+    spec: dict[str, Any] | None = Field(
+        default=None,
+        description="The cluster file, where Corral itself runs here; without it the page has no "
+        "plan, doctor, proof and log.",
+    )
+    source: str = Field(default="", description="Path of the cluster file, for the editor.")
+    handover: tuple[str, str] | None = Field(
+        default=None, description="User and token of who started it; a one-time code opens it."
+    )
+    private: bool = Field(
+        default=False, description="Slurm hides users' jobs from each other (PrivateData)."
+    )
+    session_s: float = Field(default=8 * 3600, gt=0, description="Longest session in seconds.")
+    idle_s: float = Field(default=3600, gt=0, description="A session unused for so long ends.")
+    poll_s: Annotated[float, Field(gt=0)] = Field(
+        default=1.0, description="Shortest poll interval."
+    )
+    audit: Path | None = Field(default=None, description="File of the audit log; None: stderr.")
+    max_viewers: int = Field(default=1000, ge=1, description="Live views at once.")

@@ -1,0 +1,277 @@
+"""The client of slurmrestd: picks the API version by asking, speaks as the token's user."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import httpx
+
+from corral.errors import Code, CorralError
+from corral.slurm.rest import read, write
+from corral.slurm.rest.adapters import NEWEST, OLDEST
+from corral.slurm.rest.loose import Record
+from corral.slurm.rest.model import USER, RestJob, RestNode, RestPartition, Told
+from corral.slurm.rest.stream import RecordStream
+
+T = TypeVar("T")
+TIMEOUT: Final = 20.0
+OK, UNCHANGED, MISSING, UNAUTHORIZED, FORBIDDEN, NO_AUTH = 200, 304, 404, 401, 403, 511
+_DENIED: Final = ("permission denied", "invalid user id", "operation not permitted", "access/perm")
+_BAD_TOKEN: Final = ("authentication", "unspecified error")
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who asks: a user's name and token. The token shows in no repr."""
+
+    user: str
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back: the HTTP status, the JSON body, and what it says of itself."""
+
+    status: int
+    body: Any
+    told: Told
+
+
+class SlurmRest:
+    """One slurmrestd.
+
+    Args:
+        address: ``http://127.0.0.1:6820``, or ``unix:/path`` of a socket that leads there.
+        transport: httpx's, for tests; None: the network.
+    """
+
+    def __init__(self, address: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        kind, _, path = address.partition(":")
+        if kind == "unix" and transport is None:
+            transport = httpx.AsyncHTTPTransport(uds=path)
+        self._http = httpx.AsyncClient(
+            base_url="http://localhost" if kind == "unix" else address,
+            timeout=TIMEOUT,
+            transport=transport,
+            trust_env=False,  # a proxy of the environment would get every token
+            limits=httpx.Limits(max_connections=16),
+        )
+        self._version: int | None = None
+        self.release = ""
+        self.calls = 0
+
+    async def close(self) -> None:
+        """End the connections."""
+        await self._http.aclose()
+
+    async def version(self, login: Login) -> int:
+        """The newest API version that both sides speak: 42 for v0.0.42.
+
+        slurmrestd says 404 to a version that it does not have, and 200 to any ping of one it has.
+
+        Raises:
+            CorralError: UNREACHABLE; NOT_FOUND, it is too old or too new.
+        """
+        if self._version is None:
+            for number in range(NEWEST, OLDEST - 1, -1):
+                answer = await self._ask("GET", f"/slurm/v0.0.{number}/ping", login)
+                if answer.status == OK:
+                    self._version, self.release = number, answer.told.release
+                    return number
+                if answer.status != MISSING:
+                    raise refused(answer, "asking slurmrestd for its version")
+            raise CorralError(
+                Code.NOT_FOUND,
+                f"slurmrestd speaks no API version from v0.0.{OLDEST} to v0.0.{NEWEST}",
+                hint="Corral reads Slurm 22.05 to 26.05",
+            )
+        return self._version
+
+    def forget(self) -> None:
+        """Ask for the version anew: Slurm was upgraded, perhaps."""
+        self._version = None
+
+    async def check(self, login: Login) -> None:
+        """Let Slurm judge a token: ping answers whatever the token is, partitions do not.
+
+        Raises:
+            CorralError: LOGIN_REFUSED; UNREACHABLE.
+        """
+        answer = await self._call("GET", "partitions", login)
+        if answer.status not in (OK, UNCHANGED):
+            raise refused(answer, "logging in")
+
+    async def role(self, login: Login) -> str:
+        """The user's role out of slurmdbd; user where there is none to ask."""
+        number = await self.version(login)
+        answer = await self._ask("GET", f"/slurmdb/v0.0.{number}/user/{login.user}", login)
+        return read.role_of(answer.body, login.user) if answer.status == OK else USER
+
+    async def nodes(self, login: Login, since: int = 0) -> tuple[tuple[RestNode, ...] | None, int]:
+        """All nodes and when they last changed; None when nothing did since then."""
+        return await self._list(login, "nodes", since, read.node)
+
+    async def jobs(self, login: Login, since: int = 0) -> tuple[tuple[RestJob, ...] | None, int]:
+        """All jobs slurmctld knows and when they last changed; None: nothing did."""
+        return await self._list(login, "jobs", since, read.job)
+
+    async def partitions(self, login: Login) -> tuple[RestPartition, ...]:
+        """All partitions."""
+        found, _ = await self._list(login, "partitions", 0, read.partition)
+        return found or ()
+
+    async def job(self, login: Login, job_id: int) -> RestJob | None:
+        """One job; None when slurmctld has forgotten it."""
+        answer = await self._call("GET", f"job/{job_id}", login)
+        if answer.status == OK:
+            found = read.jobs_of(answer.body, await self.version(login))
+            exact = [job for job in found if job.id == job_id]
+            return (exact or [*found, None])[0]
+        # 22.05 says 500 where later ones say 404.
+        if answer.status == MISSING or any("job id" in e.lower() for e in answer.told.errors):
+            return None
+        raise refused(answer, f"asking for job {job_id}")
+
+    async def states(self, login: Login) -> dict[str, str]:
+        """State of each job by its label; slurmctld answers it from a small table (24.05)."""
+        answer = await self._call("GET", "jobs/state/", login)
+        if answer.status != OK:
+            raise refused(answer, "asking for the jobs' states")
+        return read.states_of(answer.body)
+
+    async def submit(self, login: Login, wanted: write.Submission) -> int:
+        """Hand in a batch job; gives its number.
+
+        Raises:
+            CorralError: SLURM_REFUSED, UNREACHABLE.
+        """
+        body = write.submit_body(wanted, await self.version(login))
+        answer = await self._call("POST", "job/submit", login, body)
+        return read.submitted(answer.body)
+
+    async def change(self, login: Login, method: str, path: str, body: Any, doing: str) -> None:
+        """Do something to one job or node, as the user.
+
+        Raises:
+            CorralError: SLURM_REFUSED, with Slurm's own words; UNREACHABLE.
+        """
+        answer = await self._call(method, path, login, body)
+        if answer.status != OK or answer.told.errors:
+            raise refused(answer, doing)
+
+    async def _list(
+        self, login: Login, key: str, since: int, reader: Callable[[Record, int], T]
+    ) -> tuple[tuple[T, ...] | None, int]:
+        number = await self.version(login)
+        params = {"update_time": str(since)} if since else {}
+        stream, found = RecordStream(key), list[T]()
+        async with self._streamed(f"/slurm/v0.0.{number}/{key}", login, params) as reply:
+            if reply.status_code == UNCHANGED:
+                return None, since
+            async for data in reply.aiter_bytes(1 << 16):
+                for record in stream.feed(data):
+                    try:
+                        found.append(reader(record, number))
+                    except CorralError:
+                        continue  # one record that cannot be read does not hide the others
+        if reply.status_code != OK:
+            raise refused(_answer(reply.status_code, stream), f"asking for {key}")
+        told = read.told(stream.rest())
+        if told.errors and not found:
+            raise refused(Answer(reply.status_code, None, told), f"asking for {key}")
+        # 24.11 answers 200, no jobs and last_update 0 when no job changed since.
+        if since and not found and told.last_update == 0:
+            return None, since
+        return tuple(found), told.last_update or 0
+
+    def _streamed(self, path: str, login: Login, params: dict[str, str]) -> Any:
+        self.calls += 1
+        return _Reached(self._http.stream("GET", path, params=params, headers=_headers(login)))
+
+    async def _call(self, method: str, path: str, login: Login, body: Any = None) -> Answer:
+        number = await self.version(login)
+        return await self._ask(method, f"/slurm/v0.0.{number}/{path}", login, body)
+
+    async def _ask(self, method: str, path: str, login: Login, body: Any = None) -> Answer:
+        self.calls += 1
+        try:
+            reply = await self._http.request(method, path, headers=_headers(login), json=body)
+        except httpx.HTTPError as error:
+            raise unreachable(error) from error
+        try:
+            found: Any = reply.json()
+        except ValueError:
+            found = None
+        return Answer(reply.status_code, found, read.told(found))
+
+
+class _Reached:
+    """httpx's stream whose failures are ours."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aenter__(self) -> Any:
+        try:
+            return await self._stream.__aenter__()
+        except httpx.HTTPError as error:
+            raise unreachable(error) from error
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        await self._stream.__aexit__(kind, error, trace)
+        if isinstance(error, httpx.HTTPError):
+            raise unreachable(error) from error
+
+
+def _headers(login: Login) -> dict[str, str]:
+    return {"X-SLURM-USER-NAME": login.user, "X-SLURM-USER-TOKEN": login.token}
+
+
+def _answer(status: int, stream: RecordStream) -> Answer:
+    try:
+        body = stream.rest()
+    except CorralError:
+        body = {}
+    return Answer(status, body, read.told(body))
+
+
+def unreachable(error: httpx.HTTPError) -> CorralError:
+    """Slurmrestd did not answer."""
+    slow = isinstance(error, httpx.TimeoutException)
+    return CorralError(
+        Code.TIMED_OUT if slow else Code.UNREACHABLE,
+        "slurmrestd does not answer" + (f" within {TIMEOUT:g} s" if slow else ""),
+        tail=str(error)[:200],
+        hint="on the controller: systemctl status slurmrestd",
+    )
+
+
+def refused(answer: Answer, doing: str) -> CorralError:
+    """What an answer that is none of success says."""
+    said = "; ".join(answer.told.errors)
+    lower = said.lower()
+    if answer.status in (UNAUTHORIZED, NO_AUTH) or any(w in lower for w in _BAD_TOKEN):
+        return CorralError(
+            Code.LOGIN_REFUSED,
+            "Slurm does not take this token: it is wrong, or it has expired",
+            hint="make a new one on the controller: scontrol token lifespan=28800",
+        )
+    if answer.status == FORBIDDEN or any(word in lower for word in _DENIED):
+        return CorralError(
+            Code.SLURM_REFUSED,
+            f"Slurm does not let you do this: {said or 'permission denied'}",
+            hint="it needs the owner of the job, or an operator",
+        )
+    return CorralError(
+        Code.SLURM_REFUSED,
+        f"{doing}: {said or f'slurmrestd answered {answer.status}'}",
+        hint="" if said else "on the controller: journalctl -u slurmrestd",
+    )
+
+
+def dumps(value: object) -> bytes:
+    """Compact JSON."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

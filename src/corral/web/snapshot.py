@@ -1,0 +1,120 @@
+"""The last known state of the cluster, and what changed since the one before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from corral.slurm.rest.model import RestJob, RestNode, RestPartition
+
+MAX_TOLD: Final = 200
+"""Changed jobs that one event carries; with more, a viewer asks for the page it looks at."""
+NODE_COLUMNS: Final = (
+    "name", "state", "usable", "reason", "reason_user", "reason_at", "cpus", "cpus_used", "load",
+    "memory", "memory_used", "memory_free", "gpus", "gpus_used", "gres", "partitions", "features",
+    "address", "version", "boot_at", "watts",
+)  # fmt: skip
+JOB_COLUMNS: Final = (
+    "id", "label", "name", "user", "state", "reason", "why", "account", "partition", "qos",
+    "priority", "nodes", "node_count", "cpus", "gpus", "memory", "submit_at", "start_at", "end_at",
+    "limit", "exit_status", "exit_signal", "held",
+)  # fmt: skip
+
+
+def node_row(node: RestNode) -> list[Any]:
+    """A node as one row of ``NODE_COLUMNS``: names once and not 10,000 times."""
+    return [getattr(node, name) for name in NODE_COLUMNS]
+
+
+def job_row(job: RestJob) -> list[Any]:
+    """A job as one row of ``JOB_COLUMNS``."""
+    return [getattr(job, name) for name in JOB_COLUMNS]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What Slurm said last.
+
+    Attributes:
+        rev: grows with each change; nodes_rev and jobs_rev with each of theirs.
+        seen_at: unix seconds of the last answer; 0: none came yet.
+        trouble: why newer answers do not come, "" while they do.
+        release: Slurm's version.
+    """
+
+    rev: int = 0
+    nodes_rev: int = 0
+    jobs_rev: int = 0
+    seen_at: float = 0.0
+    trouble: str = ""
+    release: str = ""
+    nodes: Mapping[str, RestNode] = field(default_factory=lambda: MappingProxyType({}))
+    jobs: Mapping[int, RestJob] = field(default_factory=lambda: MappingProxyType({}))
+    partitions: tuple[RestPartition, ...] = ()
+
+    def head(self) -> dict[str, Any]:
+        """What every event says: revisions, age, counts."""
+        return {
+            "rev": self.rev,
+            "nodes_rev": self.nodes_rev,
+            "jobs_rev": self.jobs_rev,
+            "seen_at": self.seen_at,
+            "trouble": self.trouble,
+            "release": self.release,
+            "counts": counts(self),
+        }
+
+    def with_nodes(self, found: Iterable[RestNode]) -> Snapshot:
+        """The same with other nodes; itself where they are the same."""
+        nodes = {node.name: node for node in found}
+        if nodes == self.nodes:
+            return self
+        return replace(self, rev=self.rev + 1, nodes_rev=self.nodes_rev + 1, nodes=nodes)
+
+    def with_jobs(self, found: Iterable[RestJob]) -> Snapshot:
+        """The same with other jobs; itself where they are the same."""
+        jobs = {job.id: job for job in found}
+        if jobs == self.jobs:
+            return self
+        return replace(self, rev=self.rev + 1, jobs_rev=self.jobs_rev + 1, jobs=jobs)
+
+    def with_partitions(self, found: tuple[RestPartition, ...]) -> Snapshot:
+        """The same with other partitions."""
+        if found == self.partitions:
+            return self
+        return replace(self, rev=self.rev + 1, partitions=found)
+
+
+def counts(now: Snapshot) -> dict[str, Any]:
+    """The figures at the top of the page."""
+    nodes = now.nodes.values()
+    return {
+        "nodes": len(now.nodes),
+        "usable": sum(node.usable for node in nodes),
+        "gpus": sum(node.gpus for node in nodes),
+        "gpus_used": sum(node.gpus_used for node in nodes),
+        "cpus": sum(node.cpus for node in nodes),
+        "cpus_used": sum(node.cpus_used for node in nodes),
+        "jobs": dict(Counter(job.state for job in now.jobs.values())),
+        "partitions": [asdict(partition) for partition in now.partitions],
+    }
+
+
+def delta(before: Snapshot, now: Snapshot) -> dict[str, Any]:
+    """What makes ``now`` of a viewer's ``before``; jobs only when they are few."""
+    told = now.head()
+    if before.nodes_rev != now.nodes_rev:
+        told["nodes"] = [
+            node_row(n) for name, n in now.nodes.items() if before.nodes.get(name) != n
+        ]
+        told["nodes_gone"] = [name for name in before.nodes if name not in now.nodes]
+    if before.jobs_rev != now.jobs_rev:
+        changed = [job for number, job in now.jobs.items() if before.jobs.get(number) != job]
+        gone = [number for number in before.jobs if number not in now.jobs]
+        if len(changed) + len(gone) <= MAX_TOLD:
+            told["jobs"] = [job_row(job) for job in changed]
+            told["jobs_gone"] = gone
+    return told

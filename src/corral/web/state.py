@@ -1,0 +1,112 @@
+"""What the routes of one server share, and who a request comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Final, cast
+
+from fastapi import Depends, Request
+
+from corral.errors import Code, CorralError
+from corral.spec.models import ClusterSpec
+from corral.web.audit import Audit
+from corral.web.background import Background
+from corral.web.poller import Poller, Pollers
+from corral.web.sessions import RateLimit, Session, Sessions
+from corral.web.settings import Settings
+from corral.web.slurmrest import SlurmRest
+
+COOKIE: Final = "corral_session"
+CSRF: Final = "x-csrf-token"
+
+
+@dataclass(slots=True)
+class State:
+    """One server: its settings, its sessions, its pollers.
+
+    Attributes:
+        spec: the cluster, where Corral itself runs here.
+        background: applies and looks that go on while pages come and go.
+        logins, actions, reads: how often somebody may try, change and look.
+    """
+
+    settings: Settings
+    rest: SlurmRest
+    sessions: Sessions
+    pollers: Pollers
+    audit: Audit
+    background: Background
+    spec: ClusterSpec | None = None
+    logins: RateLimit = field(default_factory=lambda: RateLimit(10, 60))
+    actions: RateLimit = field(default_factory=lambda: RateLimit(120, 60))
+    reads: RateLimit = field(default_factory=lambda: RateLimit(1200, 60))
+
+
+def state_of(request: Request) -> State:
+    """The server's state."""
+    return cast("State", request.app.state.corral)
+
+
+def session_of(request: Request) -> Session:
+    """The session of a request that only looks.
+
+    Raises:
+        CorralError: LOGIN_REFUSED, nobody is logged in; TOO_MANY.
+    """
+    state = state_of(request)
+    session = state.sessions.find(request.cookies.get(COOKIE, ""))
+    if session is None:
+        raise CorralError(
+            Code.LOGIN_REFUSED, "nobody is logged in here", hint="log in, or run corral ui again"
+        )
+    state.reads.take(session.csrf)
+    return session
+
+
+def changing(request: Request) -> Session:
+    """The session of a request that changes something: it must carry the session's own token.
+
+    Raises:
+        CorralError: LOGIN_REFUSED, FORBIDDEN, TOO_MANY.
+    """
+    session = session_of(request)
+    if request.headers.get(CSRF, "") != session.csrf:
+        raise CorralError(
+            Code.FORBIDDEN, "this request does not come from the page", hint="load the page anew"
+        )
+    state_of(request).actions.take(session.csrf)
+    return session
+
+
+def owner_of(request: Request) -> tuple[Session, ClusterSpec]:
+    """The session and cluster of a request that needs Corral itself.
+
+    Raises:
+        CorralError: FORBIDDEN, Corral does not run here, or another one opened it.
+    """
+    session = session_of(request)
+    spec = state_of(request).spec
+    if spec is None:
+        raise CorralError(
+            Code.FORBIDDEN,
+            "this needs Corral itself, which does not run here",
+            hint="on the machine with the cluster file: corral ui FILE",
+        )
+    if not session.owner:
+        raise CorralError(
+            Code.FORBIDDEN,
+            "this is for who runs Corral here",
+            hint="open the page with the code that corral ui shows",
+        )
+    return session, spec
+
+
+def poller_of(request: Request, session: Session) -> Poller:
+    """The poller whose view this session may have."""
+    return state_of(request).pollers.of(session.user)
+
+
+Viewer = Annotated[Session, Depends(session_of)]
+Changer = Annotated[Session, Depends(changing)]
+Owner = Annotated[tuple[Session, ClusterSpec], Depends(owner_of)]
+Here = Annotated[State, Depends(state_of)]

@@ -1,0 +1,204 @@
+// The cluster at a glance: figures, nodes as cards, or as a heat map where there are many.
+import { ask, badge, bar, call, clock, complain, el, fill, gib, many, nodeKind, since, toast, whole } from "./dom.js";
+import { live, loadNodes, now } from "./live.js";
+import { nodeTest } from "./filter.js";
+
+const CARDS = 60;
+const GROUPS = ["partition", "state", "feature", "none"];
+const KINDS = [["good", "idle"], ["mix", "mixed"], ["busy", "allocated"], ["warn", "drained"], ["bad", "down"], ["off", "other"]];
+const past = { at: [], gpus: [], running: [] };
+let filter = "", grouping = "partition";
+
+const colour = (kind) => getComputedStyle(document.documentElement).getPropertyValue(`--${kind}`).trim();
+
+function tiles(head) {
+  const c = head.counts, jobs = c.jobs;
+  const running = (jobs.RUNNING || 0) + (jobs.COMPLETING || 0), waiting = (jobs.PENDING || 0) + (jobs.CONFIGURING || 0);
+  const tile = (value, of, words, share) => el("div", { class: "tile" }, el("b", {}, whole(value), of !== undefined && el("small", { text: ` / ${whole(of)}` })), el("span", { text: words }), share && bar(value, of));
+  return [
+    tile(c.usable, c.nodes, "nodes take jobs", true),
+    c.gpus ? tile(c.gpus_used, c.gpus, "GPUs in use", true) : tile(c.cpus_used, c.cpus, "CPUs in use", true),
+    c.gpus ? tile(c.cpus_used, c.cpus, "CPUs in use", true) : null,
+    tile(running, undefined, waiting === 1 ? "jobs run, 1 waits" : `jobs run, ${whole(waiting)} wait`),
+  ];
+}
+
+function remember(head) {
+  const at = Math.floor(Date.now() / 1000);
+  if (past.at.at(-1) === at) return;
+  past.at.push(at); past.gpus.push(head.counts.gpus ? head.counts.gpus_used : head.counts.cpus_used); past.running.push(head.counts.jobs.RUNNING || 0);
+  for (const list of Object.values(past)) if (list.length > 3600) list.shift();
+}
+live.addEventListener("head", () => now.head && remember(now.head));
+
+function groupsOf(node) {
+  if (grouping === "partition") return node.partitions.length ? node.partitions : ["no partition"];
+  if (grouping === "state") return [node.state.toLowerCase()];
+  if (grouping === "feature") return node.features.length ? node.features : ["no feature"];
+  return [""];
+}
+
+function card(node) {
+  const kind = nodeKind(node.state);
+  const shown = Math.min(node.gpus, 16);
+  return el("button", { class: `node ${kind}`, type: "button", onclick: () => { location.hash = `node/${node.name}`; } },
+    el("span", { class: "row between" }, el("b", { text: node.name }), badge(node.state.split("+").join(" "), kind)),
+    shown ? el("span", { class: "gpus", role: "img", "aria-label": `${node.gpus_used} of ${many(node.gpus, "GPU")} in use` }, Array.from({ length: shown }, (_, i) => el("i", { class: i < node.gpus_used ? "used" : "" }))) : null,
+    el("small", { text: `CPU ${node.cpus_used}/${node.cpus} · load ${node.load === null ? "-" : node.load.toFixed(1)} · ${node.memory_used ? gib(node.memory_used) : 0} of ${gib(node.memory)}` }),
+    node.reason ? el("span", { class: "reason", text: node.reason }) : null);
+}
+
+// A square per node; which one is under the pointer is arithmetic, so that 10,000 cost no elements.
+function heat(nodes, label) {
+  const canvas = el("canvas", { class: "heat", role: "img", tabIndex: 0, "aria-label": `${label}: ${many(nodes.length, "node")}; use the filter to find one` });
+  const tip = el("div", { class: "dim mono", text: " " });
+  let side = 14, across = 1;
+  const draw = () => {
+    const width = canvas.clientWidth || 900;
+    side = nodes.length > 4000 ? 9 : nodes.length > 1000 ? 12 : 16;
+    across = Math.max(1, Math.floor(width / side));
+    const tall = Math.ceil(nodes.length / across) * side, scale = devicePixelRatio || 1;
+    canvas.width = width * scale; canvas.height = tall * scale; canvas.style.height = `${tall}px`;
+    const pen = canvas.getContext("2d");
+    pen.scale(scale, scale);
+    const colours = Object.fromEntries(KINDS.map(([kind]) => [kind, colour(kind)]));
+    nodes.forEach((node, i) => {
+      pen.fillStyle = colours[nodeKind(node.state)];
+      pen.globalAlpha = node.gpus ? 0.45 + 0.55 * (node.gpus_used / node.gpus) : 0.9;
+      pen.fillRect((i % across) * side, Math.floor(i / across) * side, side - 2, side - 2);
+    });
+  };
+  const under = (event) => {
+    const box = canvas.getBoundingClientRect();
+    const x = Math.floor((event.clientX - box.left) / side), y = Math.floor((event.clientY - box.top) / side);
+    return x < across ? nodes[y * across + x] : undefined;
+  };
+  canvas.addEventListener("mousemove", (event) => { const node = under(event); tip.textContent = node ? `${node.name}  ${node.state}  GPUs ${node.gpus_used}/${node.gpus}  CPUs ${node.cpus_used}/${node.cpus}  ${node.reason}` : " "; });
+  canvas.addEventListener("click", (event) => { const node = under(event); if (node) location.hash = `node/${node.name}`; });
+  requestAnimationFrame(draw);
+  return [canvas, tip];
+}
+
+function table(nodes) {
+  return el("div", { class: "scroll" }, el("table", {},
+    el("thead", {}, el("tr", {}, ["node", "state", "reason"].map((h) => el("th", { text: h })), ["GPUs", "CPUs", "memory", "load"].map((h) => el("th", { class: "num", text: h })))),
+    el("tbody", {}, nodes.map((n) => el("tr", { tabIndex: 0, onclick: () => { location.hash = `node/${n.name}`; }, onkeydown: (e) => { if (e.key === "Enter") location.hash = `node/${n.name}`; } },
+      el("td", { text: n.name }), el("td", {}, badge(n.state.split("+").join(" "), nodeKind(n.state))), el("td", { class: "cut", title: n.reason, text: n.reason }),
+      el("td", { class: "num", text: `${n.gpus_used}/${n.gpus}` }), el("td", { class: "num", text: `${n.cpus_used}/${n.cpus}` }), el("td", { class: "num", text: `${n.memory_used ? gib(n.memory_used) : 0} / ${gib(n.memory)}` }), el("td", { class: "num", text: n.load === null ? "-" : n.load.toFixed(1) }))))));
+}
+
+export async function clusterPage(main, me) {
+  const top = el("div", { class: "tiles" });
+  const search = el("input", { type: "search", value: filter, placeholder: "filter: state=drain partition=main gpus>0 node[0-9]", "aria-label": "Filter nodes", oninput: () => { filter = search.value; draw(); } });
+  const by = el("select", { "aria-label": "Group nodes by", onchange: () => { grouping = by.value; draw(); } }, GROUPS.map((g) => el("option", { value: g, text: g === "none" ? "no groups" : `by ${g}`, selected: g === grouping })));
+  by.style.width = "auto";
+  const trouble = el("span", { class: "reason" });
+  const body = el("div", { class: "row" });
+  body.style.display = "grid";
+  const verdict = el("div");
+  const plot = el("div", { class: "plot" });
+  const history = el("div", { class: "card", hidden: true }, el("h2", { text: "Since this page was opened" }), plot);
+  main.append(top, verdict, el("div", { class: "card" },
+    el("div", { class: "row between" }, el("h2", { text: "Nodes" }), el("div", { class: "legend" }, KINDS.map(([kind, word]) => el("span", {}, el("i", { class: `dot-${kind}` }), word)))),
+    el("div", { class: "row" }, search, by, trouble), el("br"), body), history);
+  const showTop = () => now.head && fill(top, tiles(now.head));
+  let wait = 0;
+  const draw = () => {
+    wait = 0;
+    const { test, wrong } = nodeTest(filter);
+    trouble.textContent = wrong;
+    const groups = new Map();
+    let count = 0;
+    for (const node of now.nodes.values()) {
+      if (!test(node)) continue;
+      count += 1;
+      for (const name of groupsOf(node)) {
+        if (!groups.has(name)) groups.set(name, []);
+        groups.get(name).push(node);
+      }
+    }
+    if (!count) return fill(body, el("p", { class: "dim", text: now.loaded ? "No node matches." : "Asking Slurm…" }));
+    const order = (a, b) => a.name.localeCompare(b.name, "en", { numeric: true });
+    fill(body, [...groups].sort(([a], [b]) => a.localeCompare(b)).map(([name, nodes]) => {
+      nodes.sort(order);
+      const used = nodes.reduce((sum, n) => sum + n.gpus_used, 0), all = nodes.reduce((sum, n) => sum + n.gpus, 0);
+      return el("section", {}, name && el("h3", {}, name, el("span", { class: "dim", text: `  ${many(nodes.length, "node")}${all ? `, ${whole(used)} of ${whole(all)} GPUs in use` : ""}` })),
+        nodes.length <= CARDS ? el("div", { class: "nodes" }, nodes.map(card)) : heat(nodes, name || "all"),
+        nodes.length > CARDS && count <= 300 && filter ? table(nodes) : null);
+    }));
+  };
+  const later = () => { if (!wait) wait = setTimeout(draw, 250); };
+  const stops = [["head", showTop], ["nodes", later]].map(([name, does]) => { live.addEventListener(name, does); return () => live.removeEventListener(name, does); });
+  document.addEventListener("theme", later);
+  showTop();
+  if (!now.loaded) await loadNodes().catch(complain);
+  draw();
+  if (me.owner && me.corral) call("corral/proof").then(({ proof }) => fill(verdict, proofLine(proof)), () => {});
+  const chart = await timeline(plot, history);
+  return () => { stops.forEach((s) => s()); document.removeEventListener("theme", later); clearTimeout(wait); chart(); };
+}
+
+function proofLine(proof) {
+  if (!proof) return el("div", { class: "card row" }, badge("not proven", "warn"), el("span", { text: "Nobody has proven this cluster from here yet." }), el("a", { href: "#proof", text: "Prove it" }));
+  const failed = proof.results.filter((r) => r.verdict === "fail").length;
+  return el("div", { class: "card row" }, badge(failed ? "proof failed" : "proven", failed ? "bad" : "good"),
+    el("span", { text: `${many(proof.results.length, "check")} ${since(proof.at)}${failed ? `, ${failed} failed` : ""}` }), el("a", { href: "#proof", text: "Evidence" }));
+}
+
+async function timeline(target, box) {
+  let plot = null;
+  const make = async () => {
+    if (past.at.length < 3 || plot) return;
+    const uPlot = await plotter();
+    if (!target.isConnected || plot) return;
+    box.hidden = false;
+    const axis = { stroke: () => colour("dim"), grid: { stroke: () => colour("line") }, ticks: { stroke: () => colour("line") } };
+    plot = new uPlot({ width: target.clientWidth || 800, height: 150, scales: { y: { range: (u, low, high) => [0, Math.max(4, high * 1.1)] } }, axes: [axis, axis],
+      series: [{}, { label: now.head?.counts.gpus ? "GPUs in use" : "CPUs in use", stroke: () => colour("accent"), width: 2 }, { label: "jobs running", stroke: () => colour("busy"), width: 2 }] }, [past.at, past.gpus, past.running], target);
+  };
+  const more = () => (plot ? plot.setData([past.at, past.gpus, past.running]) : make());
+  const resize = () => plot && plot.setSize({ width: target.clientWidth, height: 150 });
+  live.addEventListener("head", more);
+  addEventListener("resize", resize);
+  await make();
+  return () => { live.removeEventListener("head", more); removeEventListener("resize", resize); if (plot) plot.destroy(); };
+}
+
+let loading = null;
+export function plotter() {
+  loading ||= new Promise((resolve, reject) => {
+    document.head.append(el("link", { rel: "stylesheet", href: "vendor/uPlot.min.css" }),
+      el("script", { src: "vendor/uPlot.iife.min.js", onload: () => resolve(window.uPlot), onerror: reject }));
+  });
+  return loading;
+}
+
+export async function nodePage(main, me, name) {
+  const box = el("div", { class: "card" });
+  main.append(el("p", {}, el("a", { href: "#cluster", text: "← all nodes" })), box);
+  const operates = me.role !== "user";
+  const act = async (body) => {
+    try { await call(`nodes/${name}`, body); toast(body.do === "drain" ? `${name} takes no new jobs` : `${name} takes jobs again`); } catch (error) { complain(error); }
+  };
+  const drain = async () => { const told = await ask(`Drain ${name}`, [{ name: "reason", label: "Reason, for the next who looks" }], { confirm: "Drain", text: "Running jobs go on to their end." }); if (told) await act({ do: "drain", reason: told.reason }); };
+  const draw = () => {
+    const n = now.nodes.get(name);
+    if (!n) return fill(box, el("h2", { text: now.loaded ? `Slurm knows no node ${name}` : "Asking Slurm…" }));
+    const fact = (word, value) => [el("dt", { text: word }), el("dd", {}, value)];
+    fill(box, el("div", { class: "row between" }, el("h1", {}, `${n.name} `, badge(n.state.split("+").join(" "), nodeKind(n.state))),
+      el("div", { class: "row" }, operates && (n.state.includes("DRAIN") || n.state.startsWith("DOWN") ? el("button", { class: "main", text: "Resume", onclick: () => act({ do: "resume" }) }) : el("button", { class: "danger", text: "Drain", onclick: drain })))),
+      el("br"), el("dl", { class: "facts" },
+        n.reason && fact("why it takes no jobs", el("span", { class: "reason", text: `${n.reason} (${n.reason_user || "?"}, ${clock(n.reason_at)})` })),
+        n.gpus ? fact("GPUs", el("span", {}, bar(n.gpus_used, n.gpus, true), `${n.gpus_used} of ${n.gpus} in use (${n.gres})`)) : null,
+        fact("CPUs", el("span", {}, bar(n.cpus_used, n.cpus, true), `${n.cpus_used} of ${n.cpus} in use, load ${n.load === null ? "-" : n.load.toFixed(2)}`)),
+        fact("memory", el("span", {}, bar(n.memory_used, n.memory, true), `${n.memory_used ? gib(n.memory_used) : "nothing"} of ${gib(n.memory)} given to jobs, ${gib(n.memory_free)} free on the machine`)),
+        n.watts ? fact("power", `${n.watts} W`) : null,
+        fact("partitions", n.partitions.join(", ") || "-"), fact("features", n.features.join(", ") || "-"),
+        fact("address", n.address), fact("slurmd", n.version || "-"), fact("booted", `${clock(n.boot_at)} (${since(n.boot_at)})`)),
+      el("br"), el("a", { href: `#jobs/running/${encodeURIComponent(`nodes=${n.name}`)}`, text: "Jobs on this node" }));
+  };
+  live.addEventListener("nodes", draw);
+  if (!now.loaded) await loadNodes().catch(complain);
+  draw();
+  return () => live.removeEventListener("nodes", draw);
+}

@@ -1,0 +1,50 @@
+// Proof, doctor and history: what Corral itself knows of the cluster.
+import { badge, call, clock, el, fill, many, since } from "./dom.js";
+import { follow, problem, underWay } from "./work.js";
+
+const KIND = { pass: "good", warn: "warn", fail: "bad", skip: "off" };
+
+export async function proofPage(main) {
+  const body = el("div"), progress = el("div");
+  const button = el("button", { class: "main", text: "Prove it now", onclick: () => run(true) });
+  main.append(el("div", { class: "card" }, el("div", { class: "row between" }, el("h2", { text: "Proof" }), button), el("p", { class: "dim", text: "Each check keeps the command it ran and what that printed." }), progress, body));
+  async function run(begin) {
+    button.disabled = true;
+    try { if (begin) await call("corral/prove", {}); const told = await follow(progress); draw(told.result); } catch (error) { fill(progress, problem(error)); }
+    button.disabled = false;
+  }
+  function draw(proof) {
+    if (!proof) return fill(body, el("p", { class: "dim", text: "This cluster was not proven from here yet." }));
+    const groups = Map.groupBy ? Map.groupBy(proof.results, (r) => r.group) : proof.results.reduce((m, r) => m.set(r.group, [...(m.get(r.group) || []), r]), new Map());
+    fill(body, el("p", { class: "row" }, badge(proof.good ? "proven" : "not good", proof.good ? "good" : "bad"), `${many(proof.results.length, "check")}, ${clock(proof.at)} (${since(proof.at)})`),
+      [...groups].map(([group, results]) => el("section", {}, el("h3", { text: group }), results.map(result))));
+  }
+  const result = (r) => el("details", {}, el("summary", {}, badge(r.verdict, KIND[r.verdict] || "off"), ` ${r.title || r.check}: `, el("span", { class: "dim", text: r.summary })),
+    (r.evidence || []).map((e) => el("div", {}, el("p", { class: "dim", text: e.node ? `on ${e.node}` : "" }), e.command && el("pre", { text: `$ ${e.command}` }), e.output && el("pre", { text: e.output }),
+      e.figures && Object.keys(e.figures).length ? el("dl", { class: "facts" }, Object.entries(e.figures).map(([k, v]) => [el("dt", { text: k }), el("dd", { text: String(v) })])) : null)));
+  draw((await call("corral/proof")).proof);
+  if (await underWay("prove")) run(false);
+}
+
+export async function doctorPage(main) {
+  const body = el("div"), progress = el("div");
+  const button = el("button", { class: "main", text: "Look again", onclick: () => run(true) });
+  main.append(el("div", { class: "card" }, el("div", { class: "row between" }, el("h2", { text: "Doctor" }), button), el("p", { class: "dim", text: "Every machine is asked in one round trip; nothing is changed." }), progress, body));
+  async function run(begin) {
+    button.disabled = true;
+    fill(body);
+    try { if (begin) await call("corral/doctor", {}); const told = await follow(progress); fill(progress); draw(told.result); } catch (error) { fill(progress, problem(error)); }
+    button.disabled = false;
+  }
+  const draw = (report) => fill(body, report.healthy ? el("p", { class: "row" }, badge("healthy", "good"), "Nothing known is wrong with this cluster.") : report.findings.map((f) => el("article", { class: "finding" },
+    el("h3", { text: f.title || f.name }), el("p", { class: "row" }, el("span", { class: "dim", text: f.nodes.join(", ") }), el("span", { text: f.detail })),
+    f.cause && el("p", {}, el("b", { text: "Cause: " }), f.cause), f.fix && el("p", {}, el("b", { text: "Fix: " }), f.fix), f.evidence.length ? el("details", {}, el("summary", { text: "Evidence" }), el("pre", { text: f.evidence.join("\n") })) : null)));
+  run(!(await underWay("doctor")));
+}
+
+export async function historyPage(main) {
+  const { records } = await call("corral/history");
+  const rows = records.map((r) => el("tr", {}, el("td", { class: "nowrap", text: clock(r.at) }), el("td", {}, badge(r.what.replace("-", " "), r.what.endsWith("failed") ? "bad" : r.what === "proof" || r.what === "plan" ? "busy" : "off")), el("td", { text: r.node || "" }), el("td", { text: r.text })));
+  main.append(el("div", { class: "card" }, el("h2", { text: "History" }), el("p", { class: "dim", text: "The journal of this machine, newest first." }),
+    rows.length ? el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ["when", "what", "node", ""].map((h) => el("th", { text: h })))), el("tbody", {}, rows))) : el("p", { class: "dim", text: "Nothing was done from here yet." })));
+}

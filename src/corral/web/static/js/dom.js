@@ -1,0 +1,131 @@
+// Elements are made by hand: text always goes in as text, so that a job's name is never markup.
+
+export function el(tag, props = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [key, value] of Object.entries(props)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (key === "class") made.className = value;
+    else if (key === "text") made.textContent = value;
+    else if (key in made && key !== "list" && key !== "form") made[key] = value;
+    else made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...children.flat().filter((c) => c !== null && c !== undefined && c !== false));
+  return made;
+}
+
+export function fill(target, ...children) {
+  target.replaceChildren(...children.flat().filter((c) => c !== null && c !== undefined && c !== false));
+  return target;
+}
+
+let csrf = "";
+export const setCsrf = (text) => { csrf = text; };
+
+export class Refused extends Error {
+  constructor(status, error) {
+    super(error.message || `the server answered ${status}`);
+    this.status = status;
+    this.code = error.code || "";
+    this.hint = error.hint || "";
+    this.tail = error.tail || "";
+    this.node = error.node || "";
+  }
+}
+
+export async function call(path, body, method) {
+  const options = { method: method || (body === undefined ? "GET" : "POST"), headers: {}, credentials: "same-origin" };
+  if (options.method !== "GET") {
+    options.headers["Content-Type"] = "application/json";
+    options.headers["X-CSRF-Token"] = csrf;
+    options.body = JSON.stringify(body ?? {});
+  }
+  let reply;
+  try {
+    reply = await fetch(`api/${path}`, options);
+  } catch {
+    throw new Refused(0, { message: "the page's server does not answer", hint: "is corral ui still running?" });
+  }
+  const data = await reply.json().catch(() => ({}));
+  if (reply.ok) return data;
+  const refused = new Refused(reply.status, data.error || {});
+  if (reply.status === 401 && !path.startsWith("login")) document.dispatchEvent(new Event("loggedout"));
+  throw refused;
+}
+
+export function toast(text, { bad = false, hint = "" } = {}) {
+  const shown = el("div", { class: `toast${bad ? " bad" : ""}` }, text, hint && el("small", { text: hint }));
+  document.getElementById("toasts").append(shown);
+  setTimeout(() => shown.remove(), bad ? 9000 : 4000);
+}
+
+export const complain = (error) => toast(error.message, { bad: true, hint: error.hint || error.tail });
+
+// Asks in a dialog; gives the form's values, or null.
+export function ask(title, fields, { confirm = "OK", danger = false, text = "" } = {}) {
+  return new Promise((resolve) => {
+    const inputs = fields.map((f) => el(f.area ? "textarea" : "input", { name: f.name, type: f.type || "text", value: f.value || "", required: f.required !== false, maxLength: f.max || 200, min: f.min, placeholder: f.placeholder || "", autocomplete: "off" }));
+    const box = el("dialog", { "aria-label": title, onclose: () => { box.remove(); resolve(box.returnValue === "yes" ? Object.fromEntries(inputs.map((i) => [i.name, i.value])) : null); } },
+      el("form", { method: "dialog" }, el("h2", { text: title }), text && el("p", { text }),
+        fields.map((f, i) => el("label", {}, f.label, inputs[i])),
+        el("div", { class: "row" },
+          el("button", { type: "button", text: "Back", onclick: () => box.close("no") }),
+          el("button", { type: "submit", value: "yes", class: danger ? "danger" : "main", text: confirm }))));
+    document.body.append(box);
+    box.showModal();
+    (inputs[0] || box.querySelector("button[type=submit]")).focus();
+  });
+}
+
+export function since(at, now = Date.now() / 1000) {
+  return at ? `${span(Math.max(0, now - at))} ago` : "-";
+}
+
+export function span(seconds) {
+  if (seconds === null || seconds === undefined) return "-";
+  const s = Math.floor(seconds);
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+}
+
+export function clock(at) {
+  if (!at) return "-";
+  const when = new Date(at * 1000);
+  const pad = (n) => String(n).padStart(2, "0");
+  return `${when.getFullYear()}-${pad(when.getMonth() + 1)}-${pad(when.getDate())} ${pad(when.getHours())}:${pad(when.getMinutes())}:${pad(when.getSeconds())}`;
+}
+
+export function gib(mib) {
+  if (!mib) return "-";
+  return mib >= 1048576 ? `${(mib / 1048576).toFixed(1)} TiB` : mib >= 1024 ? `${(mib / 1024).toFixed(mib < 10240 ? 1 : 0)} GiB` : `${mib} MiB`;
+}
+
+export const whole = (n) => Number(n || 0).toLocaleString("en");
+export const many = (n, word) => `${whole(n)} ${word}${n === 1 ? "" : "s"}`;
+
+export function bar(used, total, small = false) {
+  const share = total ? Math.min(100, (100 * used) / total) : 0;
+  const fill_ = el("i");
+  fill_.style.width = `${share}%`;
+  return el("span", { class: `bar${small ? " small" : ""}`, "aria-hidden": "true" }, fill_);
+}
+
+const JOB_KIND = { RUNNING: "busy", COMPLETED: "good", COMPLETING: "busy", PENDING: "warn", CONFIGURING: "warn", SUSPENDED: "mix", CANCELLED: "off" };
+export const jobKind = (state) => JOB_KIND[state] || (state.startsWith("REQUEUE") ? "warn" : "bad");
+
+export function nodeKind(state) {
+  const [base, ...flags] = state.split("+");
+  if (base === "DOWN" || base === "ERROR" || flags.some((f) => f.startsWith("NOT_RESP") || f.startsWith("INVALID") || f === "FAIL")) return "bad";
+  if (flags.includes("DRAIN") || flags.some((f) => f.startsWith("MAINT") || f.startsWith("REBOOT"))) return "warn";
+  if (base === "ALLOCATED") return "busy";
+  if (base === "MIXED") return "mix";
+  if (base === "IDLE" && !flags.some((f) => f.startsWith("POWER"))) return "good";
+  return "off";
+}
+
+export const badge = (text, kind) => el("span", { class: `state ${kind}`, text: text.toLowerCase().replaceAll("_", " ") });
+
+// Rows of named columns become objects.
+export const rows = (columns, list) => list.map((row) => Object.fromEntries(columns.map((name, i) => [name, row[i]])));

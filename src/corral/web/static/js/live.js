@@ -1,0 +1,55 @@
+// One stream of changes for the whole page; pages listen to it.
+import { call, rows } from "./dom.js";
+
+export const live = new EventTarget();
+export const now = { head: null, nodes: new Map(), nodeColumns: [], jobColumns: [], skew: 0, ok: false, loaded: false };
+let source = null;
+
+const tell = (name, detail) => live.dispatchEvent(new CustomEvent(name, { detail }));
+
+export async function loadNodes() {
+  const data = await call("nodes");
+  now.nodeColumns = data.columns;
+  now.nodes = new Map(rows(data.columns, data.rows).map((node) => [node.name, node]));
+  now.loaded = true;
+  tell("nodes");
+}
+
+function took(data) {
+  if (data.at) now.skew = data.at - Date.now() / 1000;
+  if (data.columns) now.jobColumns = data.columns;
+  if (data.rev === undefined) {
+    if (now.head) now.head.seen_at = data.seen_at;
+    return tell("age");
+  }
+  const before = now.head;
+  now.head = data;
+  if (data.nodes && now.loaded) {
+    for (const node of rows(now.nodeColumns, data.nodes)) now.nodes.set(node.name, node);
+    for (const name of data.nodes_gone) now.nodes.delete(name);
+    tell("nodes");
+  } else if (!now.loaded || data.again || (before && before.nodes_rev !== data.nodes_rev)) {
+    loadNodes().catch(() => {});
+  }
+  if (!before || before.jobs_rev !== data.jobs_rev) tell("jobs", data.jobs ? rows(now.jobColumns, data.jobs) : null);
+  tell("head");
+}
+
+export function start() {
+  stop();
+  source = new EventSource("api/events");
+  source.onopen = () => { now.ok = true; tell("age"); };
+  source.onmessage = (event) => took(JSON.parse(event.data));
+  source.onerror = () => {
+    now.ok = false;
+    tell("age");
+    if (source && source.readyState === EventSource.CLOSED) setTimeout(() => call("me").then(start, () => {}), 2000);
+  };
+  source.addEventListener("logout", () => document.dispatchEvent(new Event("loggedout")));
+}
+
+export function stop() {
+  if (source) source.close();
+  source = null;
+  now.ok = false;
+}
