@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Sequence
 
+from corral.api.history import keep_proof
 from corral.apply.journal import Journal
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
@@ -25,7 +26,7 @@ from corral.spec.nodes import nodes_of, users_of
 
 
 async def prove(spec: ClusterSpec, emit: Emit = ignore, *, only: Sequence[str] = ()) -> Proof:
-    """Run the checks of a cluster that is up; the proof also goes to the cluster's journal.
+    """Run the checks of a cluster that is up; the proof is kept in the cluster's history.
 
     Args:
         spec: the cluster.
@@ -51,6 +52,7 @@ async def prove(spec: ClusterSpec, emit: Emit = ignore, *, only: Sequence[str] =
         emit(Event(Kind.PHASE_DONE, "prove", seconds=time.monotonic() - begin))
     journal = Journal(cluster_dir(spec.name) / "journal.jsonl", secrets.token_hex(4))
     journal.write("proof", {"proof": proof.as_dict()})
+    keep_proof(proof, partial=bool(only))
     return proof
 
 

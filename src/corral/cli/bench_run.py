@@ -12,7 +12,7 @@ from corral import api
 from corral.api.batch import JobHandle
 from corral.api.benching import Benched, Wanted
 from corral.cli.benchview import STYLES, transport_view, view
-from corral.cli.options import CLUSTER, JSON, TARGET, examples
+from corral.cli.options import CLUSTER, HTML, JSON, TARGET, examples
 from corral.cli.text import binary, clean, table
 from corral.cli.ui import InterruptedByUserError, Ui
 from corral.cli.which import cluster
@@ -23,7 +23,7 @@ from corral.prove.fabric.verdict import Outcome
 RUN_EPILOG: Final = examples(
     "corral bench run",
     "corral bench run lab --collectives all_reduce --largest 64M",
-    "corral bench run dgx --hardware dgx-h100 --largest 8G",
+    "corral bench run dgx --hardware dgx-h100 --largest 8G --html bench.html",
     "corral bench history lab",
 )
 HISTORY_EPILOG: Final = examples("corral bench history", "corral bench history lab --json")
@@ -81,6 +81,7 @@ def bench_run(  # noqa: PLR0917 - typer makes options of arguments
     partition: PARTITION = "",
     time_: LIMIT = "30m",
     nccl_tests: NCCL_TESTS = "",
+    html: HTML = None,
     as_json: JSON = False,
 ) -> int:
     """Measure a cluster's collectives through Slurm, and judge them.
@@ -125,6 +126,9 @@ def bench_run(  # noqa: PLR0917 - typer makes options of arguments
         ) from error
     ui.json(found.as_dict())
     _show(ui, found)
+    if html is not None:
+        api.write_page(html, api.bench_page(spec.name, found))
+        ui.note(f"report: {html}")
     return Exit.GOOD if found.benchmark.good else Exit.NOT_GOOD
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -46,6 +47,16 @@ NODES = Annotated[
 NODES_OPTION = Annotated[
     str,
     typer.Option("--nodes", "-n", metavar="NODES", help="Left out: all.", show_default=False),
+]
+HTML = Annotated[
+    Path | None,
+    typer.Option(
+        "--html",
+        metavar="FILE",
+        dir_okay=False,
+        help="Write the report as one HTML page too: plots, evidence, no scripts, nothing loaded.",
+        show_default=False,
+    ),
 ]
 YES = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from corral import api
-from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, examples, verb_app
+from corral.cli.compareview import compare_view
+from corral.cli.options import CLUSTER, HTML, JSON, REHEARSE, TARGET, examples, verb_app
 from corral.cli.proofview import proof_view
+from corral.cli.text import clean, table
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
-from corral.errors import Exit
+from corral.errors import Code, CorralError, Exit
+from corral.prove.model import Verdict
+from corral.spec.models import ClusterSpec
 
 app = verb_app()
 
@@ -20,7 +27,11 @@ app = verb_app()
     epilog=examples(
         "corral prove",
         "corral prove lab.yaml --verbose",
+        "corral prove lab.yaml --html proof.html",
         "corral prove -c lab --only isolation --only smoke.clocks",
+        "corral prove --history",
+        "corral prove --compare previous last",
+        "corral prove --compare 2026-11-01 2026-11-21 --html change.html",
     )
 )
 def prove(
@@ -38,20 +49,96 @@ def prove(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show the evidence of every check.")
     ] = False,
+    html: HTML = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="List earlier proofs instead of making one.")
+    ] = False,
+    compared: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--compare",
+            metavar="A B",
+            help="Compare two earlier proofs instead of making one: ids of --history or their "
+            "beginnings, dates, last, previous.",
+            show_default=False,
+        ),
+    ] = None,
     rehearse: REHEARSE = False,
     as_json: JSON = False,
 ) -> int:
     """Check with evidence that the cluster works.
 
     Runs real jobs for about half a minute and leaves nothing behind. Each check that fails says
-    what was seen, the likely cause and what to do. Exit status 1 when a check failed.
+    what was seen, the likely cause and what to do. Exit status 1 when a check failed, or, with
+    --compare, when something got worse. Each proof is kept: see --history.
     """
     ui = Ui(as_json=as_json)
+    _together(only, history=history, compared=compared, html=html)
     spec = cluster(ui, target, wanted, rehearse=rehearse)
+    if history:
+        return _history(ui, spec)
+    if compared:
+        return _compare(ui, spec, compared, html)
     proof = ui.run(
         lambda emit: api.prove(spec, emit, only=tuple(only or ())),
         state="the cluster is as it was; nothing is proven",
     )
     ui.json(proof.as_dict())
     ui.show(*proof_view(proof, verbose=verbose))
+    if html is not None:
+        since = api.since_last(spec.name, proof, partial=bool(only))
+        written(ui, html, api.proof_page(proof, since))
     return Exit.GOOD if proof.good else Exit.NOT_GOOD
+
+
+def written(ui: Ui, path: Path, page: str) -> None:
+    """Write a page and say where it is."""
+    api.write_page(path, page)
+    ui.note(f"report: {path}")
+
+
+def _together(
+    only: list[str] | None,
+    *,
+    history: bool,
+    compared: tuple[str, str] | None,
+    html: Path | None,
+) -> None:
+    if sum((bool(only), history, bool(compared))) > 1 or (history and html):
+        raise CorralError(
+            Code.USAGE,
+            "--only, --history and --compare do not go together, nor --history and --html",
+            hint="--html goes with a proof, with --only and with --compare",
+        )
+
+
+def _history(ui: Ui, spec: ClusterSpec) -> int:
+    kept = api.proofs(spec.name)
+    ui.json({"history": [one.as_dict() for one in kept]})
+    rows = [
+        (
+            one.id,
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(one.proof.at)),
+            one.by + (" (some checks)" if one.partial else ""),
+            Text("proven", "green") if one.proof.good else Text("NOT proven", "bold red"),
+            str(len(one.proof.results)),
+            clean(", ".join(r.check for r in one.proof.results if r.verdict is Verdict.FAIL)),
+        )
+        for one in kept
+    ]
+    if rows:
+        ui.show(table(("id", "date", "by", "verdict", "checks", "failed"), rows, right="checks"))
+    else:
+        ui.note("no proof was kept yet: corral prove")
+    return Exit.GOOD
+
+
+def _compare(ui: Ui, spec: ClusterSpec, words: tuple[str, str], html: Path | None) -> int:
+    kept = api.proofs(spec.name)
+    changes = api.compare_proofs(spec.name, *words)
+    ui.json(changes.as_dict())
+    ui.show(*compare_view(changes))
+    if html is not None:
+        newer = max((api.chosen_proof(kept, word) for word in words), key=lambda k: k.proof.at)
+        written(ui, html, api.proof_page(newer.proof, changes))
+    return Exit.NOT_GOOD if changes.worse else Exit.GOOD

@@ -1,0 +1,159 @@
+"""Use cases of a cluster's history: proofs that were kept, and two of them compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from corral.apply.journal import Journal, read_journal
+from corral.errors import Code, CorralError
+from corral.hosts.state_dir import cluster_dir
+from corral.prove.compare import Comparison, compare
+from corral.prove.model import Proof, Verdict
+
+FILE: Final = "proofs.jsonl"
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}([T ]?\d{2}(:?\d{2}(:?\d{2})?)?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One proof of the history: its id (``20261121-030000``, UTC) and what was run.
+
+    Attributes:
+        id: stable; its beginning is enough where no other one begins so.
+        proof: the proof.
+        by: ``prove`` when a person ran it, ``schedule`` when the cluster did.
+        partial: it was asked to run some of the checks only.
+    """
+
+    id: str
+    proof: Proof
+    by: str = "prove"
+    partial: bool = False
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON-ready fields, without the evidence."""
+        counts = {verdict.value: self.proof.count(verdict) for verdict in Verdict}
+        return {
+            "id": self.id,
+            "at": self.proof.at,
+            "by": self.by,
+            "partial": self.partial,
+            "good": self.proof.good,
+            "checks": len(self.proof.results),
+            **counts,
+            "failed": [r.check for r in self.proof.results if r.verdict is Verdict.FAIL],
+        }
+
+
+def keep_proof(proof: Proof, by: str = "prove", *, partial: bool = False) -> str:
+    """Add a proof to its cluster's history; one that stands there already is not added again.
+
+    Returns:
+        Its id.
+    """
+    path = _path(proof.cluster, create=True)
+    name = f"{datetime.fromtimestamp(proof.at, UTC):%Y%m%d-%H%M%S}"
+    taken = {str(record.get("id")) for record in read_journal(path)}
+    if by == "schedule" and name in taken:
+        return name
+    number = 2
+    wanted = name
+    while wanted in taken:
+        wanted, number = f"{name}-{number}", number + 1
+    Journal(path, by).write("proof", {"id": wanted, "partial": partial, "proof": proof.as_dict()})
+    return wanted
+
+
+def proofs(name: str) -> tuple[Kept, ...]:
+    """All proofs of a cluster that were kept, oldest first; lines that cannot be read are left out.
+
+    Raises:
+        CorralError: USAGE, no cluster can be called so.
+    """
+    found: list[Kept] = []
+    for record in read_journal(_path(name)):
+        kept = _kept(record)
+        if kept is not None:
+            found.append(kept)
+    return tuple(sorted(found, key=lambda one: (one.proof.at, one.id)))
+
+
+def compare_proofs(name: str, one: str, other: str) -> Comparison:
+    """Compare two proofs of a cluster.
+
+    Args:
+        name: the cluster.
+        one: an id or its beginning, a date (``2026-11-21``: the last one of that day), ``last``
+            or ``previous``.
+        other: the same.
+
+    Raises:
+        CorralError: NOT_FOUND, there is no such proof; USAGE, both are the same one.
+    """
+    history = proofs(name)
+    first, second = chosen_proof(history, one), chosen_proof(history, other)
+    if first.id == second.id:
+        raise CorralError(
+            Code.USAGE,
+            f"{one} and {other} are the same proof, {first.id}",
+            hint="corral prove --history lists all of them",
+        )
+    return compare_kept(first, second)
+
+
+def compare_kept(one: Kept, other: Kept) -> Comparison:
+    """Compare two proofs of the history."""
+    return compare(one.proof, other.proof, common=one.partial or other.partial)
+
+
+def since_last(name: str, proof: Proof, *, partial: bool) -> Comparison | None:
+    """What changed since the proof before this one; None where there is none to compare with."""
+    earlier = [k for k in proofs(name) if k.proof.at < proof.at and (partial or not k.partial)]
+    if not earlier:
+        return None
+    return compare(earlier[-1].proof, proof, common=partial or earlier[-1].partial)
+
+
+def chosen_proof(history: Sequence[Kept], word: str) -> Kept:
+    """The proof that a word names.
+
+    Raises:
+        CorralError: NOT_FOUND, none, or more than one begins so.
+    """
+    if not history:
+        raise CorralError(
+            Code.NOT_FOUND, "no proof of this cluster was kept", hint="run corral prove first"
+        )
+    by_place = {"last": -1, "previous": -2}
+    if word in by_place and len(history) >= -by_place[word]:
+        return history[by_place[word]]
+    exact = [one for one in history if one.id == word]
+    digits = re.sub(r"[-:T ]", "", word)
+    begins = [one for one in history if digits and one.id.replace("-", "").startswith(digits)]
+    if exact or (begins and _DATE.fullmatch(word)):
+        return (exact or begins)[-1]
+    if len(begins) == 1:
+        return begins[0]
+    many = f"{len(begins)} proofs begin with {word!r}" if begins else f"no proof is called {word!r}"
+    raise CorralError(
+        Code.NOT_FOUND,
+        many,
+        hint=f"an id such as {history[-1].id}, a date, last or previous; corral prove --history",
+    )
+
+
+def _path(name: str, *, create: bool = False) -> Path:
+    return cluster_dir(name, create=create) / FILE
+
+
+def _kept(record: Any) -> Kept | None:
+    try:
+        proof = Proof.from_dict(record["proof"])
+        return Kept(str(record["id"]), proof, str(record["run"]), bool(record["partial"]))
+    except (CorralError, KeyError, TypeError):
+        return None
