@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     from corral.api.converge import down as down
     from corral.api.converge import plan as plan
     from corral.api.converge import up as up
+    from corral.api.data import DataSet as DataSet
+    from corral.api.data import Fed as Fed
+    from corral.api.data import bench_data as bench_data
+    from corral.api.data import shard_data as shard_data
     from corral.api.discovering import Way as Way
     from corral.api.discovering import discover as discover
     from corral.api.doctoring import doctor as doctor
@@ -86,6 +90,11 @@ if TYPE_CHECKING:
     from corral.api.mending import explain_drained as explain_drained
     from corral.api.mending import explain_pending as explain_pending
     from corral.api.mending import mend as mend
+    from corral.api.meshing import MeshStatus as MeshStatus
+    from corral.api.meshing import apply_mesh_policy as apply_mesh_policy
+    from corral.api.meshing import mesh_policy as mesh_policy
+    from corral.api.meshing import mesh_status as mesh_status
+    from corral.api.meshing import rotate_mesh as rotate_mesh
     from corral.api.nodes import Outcome as Outcome
     from corral.api.nodes import drain as drain
     from corral.api.nodes import execute as execute
@@ -144,6 +153,7 @@ _HOMES: Final = MappingProxyType(
             *("Correction", "Machine", "Opinion", "adopt", "lint_existing"),
             *("machine_from_file", "write_corrections"),
         ),
+        "data": ("DataSet", "Fed", "bench_data", "shard_data"),
         "doctoring": ("doctor", "doctor_log"),
         "discovering": ("Way", "discover"),
         "exporting": ("Exported", "export_gcluster"),
@@ -157,6 +167,9 @@ _HOMES: Final = MappingProxyType(
         "keys": ("forget_host_keys", "install_keys"),
         "measuring": ("bench_gpu", "bench_network"),
         "storing": ("bench_storage",),
+        "meshing": (
+            *("MeshStatus", "apply_mesh_policy", "mesh_policy", "mesh_status", "rotate_mesh"),
+        ),
         "mending": ("Mended", "explain_drained", "explain_pending", "mend"),
         "nodes": ("Outcome", "drain", "execute", "resume", "ssh_argv"),
         "profiling": ("Recordings", "job_profile", "keep_profile"),

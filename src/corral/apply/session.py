@@ -9,13 +9,13 @@ from typing import Self
 
 from corral.apply.giving_back import give_back, require_all
 from corral.apply.guess import guessed, remember
-from corral.apply.mesh import minter, programs_of
+from corral.apply.mesh import gone_from_file, minter, programs_of, take_out
 from corral.apply.observe import Sight, read_facts, see
 from corral.apply.package_index import read_missing
 from corral.apply.slurm_source import slurm_debs
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
-from corral.hosts.facts import Facts
+from corral.hosts.facts import FACTS, Facts, parse_facts
 from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import OpenSSH, control_dir
 from corral.hosts.quote import sh
@@ -138,6 +138,15 @@ class Session:
         """Facts of all nodes: read where they run, predicted where they do not exist yet."""
         read = await read_facts(self.fleet)
         return {n: read.get(n) or p.predict(n) for n, p in self._providers.items()}
+
+    async def known_facts(self) -> dict[str, Facts | None]:
+        """Facts of all declared nodes; None of one that does not answer."""
+        answers = await self.fleet.all(FACTS, timeout=60) if self.fleet.nodes else {}
+        found: dict[str, Facts | None] = dict.fromkeys(self._providers)
+        for node, answer in answers.items():
+            if not isinstance(answer, CorralError) and answer.ok:
+                found[node] = parse_facts(node, answer.stdout)
+        return found
 
     def addresses(self) -> dict[str, str]:
         """The address of each node on the control network, there or not."""
@@ -273,6 +282,7 @@ class Session:
         done = {r.node for r in returns if r.clean}
         left = tuple(m for m in parse_members(roster.stdout) if m.node not in done)
         check(await self.fleet.run(self.controller, forget(left)), "writing the list")
+        await gone_from_file(self.spec, emit)
         require_all(returns)
 
     async def destroy(self, emit: Emit) -> tuple[str, ...]:
@@ -285,7 +295,7 @@ class Session:
         gone: list[str] = []
         for provider in dict.fromkeys(self._providers.values()):
             gone += await provider.destroy(emit)
-        return tuple(gone)
+        return (*gone, *await take_out(self.spec, (), emit))
 
     async def leftovers(self) -> list[str]:
         """What still carries the cluster's label."""

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from corral import api
+from corral.cli.mesh_keys import rotate_mesh
 from corral.cli.options import FILE, JSON, REHEARSE, YES, examples, verb_app
 from corral.cli.ui import Ui
 from corral.cli.which import from_file
@@ -27,7 +28,8 @@ def rotate(
             "--which",
             metavar="KEY",
             help="auth: the key that nodes know each other by (slurm.jwks or munge.key); munge: "
-            "the same, only where it is munge's; jwt: the key of tokens; all.",
+            "the same, only where it is munge's; jwt: the key of tokens; mesh: the nodes' keys in "
+            "the tailnet; all: all but mesh.",
         ),
     ] = "auth",
     yes: YES = False,
@@ -41,11 +43,13 @@ def rotate(
     all tokens made before end. Interrupted, the same command goes on where it was.
     """
     ui = Ui(as_json=as_json)
+    if which == "mesh":
+        return rotate_mesh(ui, from_file(ui, file, rehearse=rehearse), yes=yes)
     try:
         wanted = api.Which(which)
     except ValueError as error:
         raise CorralError(
-            Code.USAGE, f"--which {which}: no such key", hint="auth, munge, jwt or all"
+            Code.USAGE, f"--which {which}: no such key", hint="auth, munge, jwt, mesh or all"
         ) from error
     spec = from_file(ui, file, rehearse=rehearse)
     if not yes:

@@ -65,6 +65,7 @@ VERBS: Final = MappingProxyType(
         "jobs": Verb("jobs", _JOBS, "List jobs."),
         "logs": Verb("logs", _JOBS, "Show what a job printed."),
         "profile": Verb("profile", _JOBS, "Show where the time of a profiled job went."),
+        "data": Verb("data", _JOBS, "Make data sets, and see whether storage feeds the GPUs."),
         "cancel": Verb("cancel", _JOBS, "Cancel jobs."),
         "status": Verb("status", _NODES, "Show nodes, services and the queue, and what is wrong."),
         "doctor": Verb("doctor", _NODES, "Say what is broken, why, and what to do."),
@@ -75,6 +76,7 @@ VERBS: Final = MappingProxyType(
         "resume": Verb("resume", _NODES, "Let drained nodes take jobs again."),
         "keys": Verb("keys", _NODES, "Set up, forget and replace the keys of a cluster."),
         "export": Verb("export", _CLUSTER, "Write a cluster for other people's tools."),
+        "mesh": Verb("mesh", _NODES, "Show a cluster's tailnet, its links and its policy."),
         "image": Verb("image", _NODES, "List, build and remove node images."),
     }
 )

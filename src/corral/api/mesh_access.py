@@ -1,0 +1,64 @@
+"""The part of a tailnet's access policy that a cluster needs. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from corral.errors import Code, CorralError
+
+OWNER = "autogroup:admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What must stand in the policy.
+
+    Attributes:
+        tag: ``tag:NAME``; who may give it stands under ``tagOwners``.
+        rule: an entry of ``acls``: machines with the tag reach each other by all ports, which
+            Slurm, srun, NCCL and gloo choose as they please (F18).
+    """
+
+    tag: str
+    rule: Mapping[str, Any]
+
+    @property
+    def text(self) -> str:
+        """The part as JSON, to be put into a policy by hand."""
+        part = {"tagOwners": {self.tag: [OWNER]}, "acls": [dict(self.rule)]}
+        return json.dumps(part, indent=2)
+
+
+def needed(tag: str) -> Wanted:
+    """The part that a cluster with this tag needs."""
+    return Wanted(tag, {"action": "accept", "src": [tag], "dst": [f"{tag}:*"]})
+
+
+def merged(policy: str, wanted: Wanted) -> str | None:
+    """The policy with what it lacks; None when it lacks nothing.
+
+    Raises:
+        CorralError: NOT_GOOD, it is no plain JSON: comments would be lost.
+    """
+    try:
+        found: Any = json.loads(policy)
+    except ValueError as error:
+        raise CorralError(
+            Code.NOT_GOOD,
+            "the policy has comments or trailing commas, which would be lost",
+            tail=wanted.text,
+            hint="add this part by hand",
+        ) from error
+    if not isinstance(found, dict):
+        raise CorralError(Code.NOT_GOOD, "the policy is no JSON object", hint="look at it there")
+    fields = cast("dict[str, Any]", found)
+    owners = cast("dict[str, Any]", fields.get("tagOwners") or {})
+    rules = cast("list[Any]", fields.get("acls") or [])
+    if wanted.tag in owners and dict(wanted.rule) in rules:
+        return None
+    fields["tagOwners"] = {**owners, wanted.tag: owners.get(wanted.tag, [OWNER])}
+    fields["acls"] = rules if dict(wanted.rule) in rules else [*rules, dict(wanted.rule)]
+    return json.dumps(fields, indent=2)

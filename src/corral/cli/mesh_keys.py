@@ -1,0 +1,37 @@
+"""``corral keys rotate --which mesh``: new node keys in the tailnet."""
+
+from __future__ import annotations
+
+from corral import api
+from corral.cli.ui import Ui
+from corral.errors import Code, CorralError, Exit
+from corral.spec.models import ClusterSpec
+
+
+def rotate_mesh(ui: Ui, spec: ClusterSpec, *, yes: bool) -> int:
+    """Ask, give each node a new key, and say which have one.
+
+    Raises:
+        CorralError: USAGE, nobody can be asked.
+    """
+    if not yes:
+        ui.show(
+            "* each node that Corral brought into the tailnet gets a new node key, one after the "
+            "other; addresses, connections and jobs stay"
+        )
+        if not ui.interactive:
+            raise CorralError(
+                Code.USAGE,
+                "nobody can be asked here, and --yes was not given",
+                hint="run it with --yes to do it without asking; nothing was changed",
+            )
+        if not ui.ask("Do it?"):
+            ui.json({"rotated": []})
+            return Exit.NOT_GOOD
+    done = ui.run(
+        lambda emit: api.rotate_mesh(spec, emit),
+        state="some nodes have a new key, others the old one; both are good",
+    )
+    ui.json({"rotated": list(done)})
+    ui.show(f"new node keys: {', '.join(done) or 'none, no node was brought in by Corral'}")
+    return Exit.GOOD

@@ -1,0 +1,159 @@
+"""One link of a mesh measured: which way it takes, its latency and its throughput. Pure.
+
+Perl does it, since every Debian and Ubuntu has it: a small server on one node, a client on the
+other. Bytes go one way, from client to server.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from corral.hosts.quote import Script, sh
+
+SECONDS: Final = 2
+ROUNDS: Final = 15
+GRADIENT_BYTES: Final = 124_000_000 * 4
+"""Gradients of a model of 124 million parameters (GPT-2 small) in fp32."""
+PAYS_S: Final = 0.5
+"""An exchange of gradients that is no longer than a training iteration of that model may take."""
+NEARLY_S: Final = 10 * PAYS_S
+"""Ten iterations' gradients added up before each exchange still hide it."""
+
+Path = Literal["direct", "relayed", "local", "unknown"]
+
+_SERVER: Final = r"""
+use IO::Socket::INET; $| = 1; $SIG{ALRM} = sub { exit 1 }; alarm 40;
+my $s = IO::Socket::INET->new(LocalAddr => "0.0.0.0", Listen => 1, ReuseAddr => 1) or die "$!\n";
+print "port ", $s->sockport, "\n";
+my $c = $s->accept or die; my ($n, $d) = (0, "");
+for (1 .. $ARGV[0]) { sysread($c, $d, 1) or exit 1; syswrite($c, $d) }
+while (my $r = sysread($c, $d, 1 << 18)) { $n += $r }
+print "bytes $n\n";
+"""
+_CLIENT: Final = r"""
+use IO::Socket::INET; use Time::HiRes "time"; use Socket "TCP_NODELAY", "IPPROTO_TCP";
+$SIG{ALRM} = sub { exit 1 }; alarm 35;
+my ($host, $port, $rounds, $seconds) = @ARGV; my ($d, @t);
+my $c = IO::Socket::INET->new(PeerAddr => $host, PeerPort => $port, Timeout => 15) or die "$!\n";
+setsockopt($c, IPPROTO_TCP, TCP_NODELAY, 1);
+for (1 .. $rounds) {
+  my $t = time; syswrite($c, "x") or die; sysread($c, $d, 1) or die; push @t, time - $t }
+@t = sort { $a <=> $b } @t; printf "rtt %.6f\n", $t[@t / 2];
+my ($n, $b, $e) = (0, "x" x (1 << 17), time + $seconds); my $t = time;
+while (time < $e) { my $w = syswrite($c, $b) or last; $n += $w }
+shutdown($c, 1); my $end = sysread($c, $d, 1); printf "sent %d %.6f\n", $n, time - $t;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One link between two nodes.
+
+    Attributes:
+        source: the node that sent.
+        target: the node that received.
+        path: direct (UDP between the two), relayed (over a DERP server), or unknown.
+        via: the address or the relay that it goes over.
+        rtt_ms: median of small exchanges over TCP, in milliseconds; 0 when it failed.
+        mbps: payload in Mb/s, from source to target; 0 when it failed.
+        mtu: of the interface, in bytes; 0 where there is none.
+        problem: why it could not be measured, "" when it was.
+    """
+
+    source: str
+    target: str
+    path: Path
+    via: str
+    rtt_ms: float
+    mbps: float
+    mtu: int
+    problem: str = ""
+
+    @property
+    def exchange_s(self) -> float:
+        """Seconds that two nodes need to add up the gradients of GPT-2 small over it; 0: never."""
+        return GRADIENT_BYTES * 8 / (self.mbps * 1e6) if self.mbps else 0.0
+
+    @property
+    def verdict(self) -> str:
+        """Whether training over it can pay, in words."""
+        if not self.mbps:
+            return "no: it could not be measured"
+        if self.mtu == 0:
+            return "no: TCP only, jobs of one node"
+        if self.path == "relayed":
+            return "no: relayed, so slow today and slower when others use the relay"
+        if self.exchange_s <= PAYS_S:
+            return "yes"
+        if self.exchange_s <= NEARLY_S:
+            return "perhaps: with gradients added up over several iterations"
+        return "no: jobs of one node"
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready fields."""
+        return {
+            "source": self.source,
+            "target": self.target,
+            "path": self.path,
+            "via": self.via,
+            "rtt_ms": self.rtt_ms,
+            "mbps": self.mbps,
+            "mtu": self.mtu,
+            "exchange_s": round(self.exchange_s, 3),
+            "verdict": self.verdict,
+            "problem": self.problem,
+        }
+
+
+def path_script(address: str) -> Script:
+    """Which way goes to an address in the tailnet, and the MTU of the interface."""
+    return sh(
+        "timeout 20 tailscale ping -c 6 {address} 2>&1 | tail -n 3; "
+        'for d in tailscale0; do [ ! -r /sys/class/net/$d/mtu ] || echo "mtu '
+        '$(cat /sys/class/net/$d/mtu)"; done',
+        address=address,
+    )
+
+
+def server_script() -> Script:
+    """Waits for one client; its first line is its port."""
+    return sh("exec perl -e {program} {rounds}", program=_SERVER, rounds=ROUNDS)
+
+
+def client_script(address: str, port: int) -> Script:
+    """Asks the server, then sends for some seconds."""
+    return sh(
+        "exec perl -e {program} {address} {port} {rounds} {seconds}",
+        program=_CLIENT,
+        address=address,
+        port=port,
+        rounds=ROUNDS,
+        seconds=SECONDS,
+    )
+
+
+def parse_path(text: str) -> tuple[Path, str, int]:
+    """Path, what it goes over, MTU."""
+    found = re.findall(r"^pong from .* via (\S+) in", text, re.MULTILINE)
+    mtu = re.search(r"^mtu (\d+)$", text, re.MULTILINE)
+    size = int(mtu[1]) if mtu else 0
+    if not found:
+        return "unknown", "", size
+    via = found[-1]
+    relay = re.fullmatch(r"(?:DERP|peer-relay)\((.*)\)", via)
+    return ("relayed", relay[1], size) if relay else ("direct", via, size)
+
+
+def parse_figures(client: str) -> tuple[float, float]:
+    """(RTT in ms, Mb/s) of what the client printed.
+
+    Raises:
+        ValueError: it printed something else.
+    """
+    rtt = re.search(r"^rtt ([0-9.]+)$", client, re.MULTILINE)
+    sent = re.search(r"^sent (\d+) ([0-9.]+)$", client, re.MULTILINE)
+    if not rtt or not sent or not float(sent[2]):
+        raise ValueError("the client did not come to its end")
+    return float(rtt[1]) * 1e3, int(sent[1]) * 8 / float(sent[2]) / 1e6
