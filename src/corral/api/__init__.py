@@ -90,6 +90,8 @@ if TYPE_CHECKING:
     from corral.api.mending import explain_drained as explain_drained
     from corral.api.mending import explain_pending as explain_pending
     from corral.api.mending import mend as mend
+    from corral.api.mesh_sync import Copied as Copied
+    from corral.api.mesh_sync import sync_data as sync_data
     from corral.api.meshing import MeshStatus as MeshStatus
     from corral.api.meshing import apply_mesh_policy as apply_mesh_policy
     from corral.api.meshing import mesh_policy as mesh_policy
@@ -119,6 +121,7 @@ if TYPE_CHECKING:
     from corral.api.rotating import rotate_keys as rotate_keys
     from corral.api.rotating import rotation_of as rotation_of
     from corral.api.rotating import rotation_phase as rotation_phase
+    from corral.api.scaling import bench_scaling as bench_scaling
     from corral.api.serving import Page as Page
     from corral.api.serving import serve_page as serve_page
     from corral.api.spending import Cost as Cost
@@ -166,7 +169,9 @@ _HOMES: Final = MappingProxyType(
         "imaging": ("build_image", "images", "remove_images"),
         "keys": ("forget_host_keys", "install_keys"),
         "measuring": ("bench_gpu", "bench_network"),
+        "scaling": ("bench_scaling",),
         "storing": ("bench_storage",),
+        "mesh_sync": ("Copied", "sync_data"),
         "meshing": (
             *("MeshStatus", "apply_mesh_policy", "mesh_policy", "mesh_status", "rotate_mesh"),
         ),

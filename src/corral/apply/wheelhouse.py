@@ -43,7 +43,15 @@ async def fetch_wheels(plan: Plan, emit: Emit) -> None:
     Raises:
         CorralError: MISSING_TOOL, no pip; NOT_FOUND, the index does not have them.
     """
-    wanted = wheels_in(plan)
+    await fetch(wheels_in(plan), emit)
+
+
+async def fetch(wanted: Sequence[Wheel], emit: Emit) -> None:
+    """Fetch those of these wheels, all for one Python, that this machine does not have yet.
+
+    Raises:
+        CorralError: MISSING_TOOL, no pip; NOT_FOUND, the index does not have them.
+    """
     missing = [w for w in wanted if not await asyncio.to_thread(_good, cached(w.place), w.sha256)]
     if not missing:
         return

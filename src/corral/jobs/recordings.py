@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import csv
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -143,7 +142,7 @@ def parse_stats(text: str) -> tuple[Row, ...]:
     """
     rows: list[Row] = []
     head: list[str] = []
-    for cells in csv.reader(io.StringIO(text)):
+    for cells in csv.reader(text.splitlines()):
         if cells and cells[0] == "Time (%)":
             head = cells
         elif not cells:

@@ -222,10 +222,9 @@ def own_files(job: JobSpec, text: Script) -> dict[str, bytes]:
         "job.sh": text.encode(),
         "job.json": json.dumps(about, indent=1).encode(),
         "lib/corral/__init__.py": b'"""What `corral run` sends along with a job."""\n',
-        "lib/corral/checkpoint.py": resources.files("corral")
-        .joinpath("checkpoint.py")
-        .read_bytes(),
     }
+    for name in ("checkpoint.py", "shards.py"):
+        files[f"lib/corral/{name}"] = resources.files("corral").joinpath(name).read_bytes()
     if job.sweep:
         files["points"] = point_lines(job.sweep)
     return files

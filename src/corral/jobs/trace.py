@@ -25,6 +25,8 @@ TOP: Final = 8
 _GPU: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 _TALK: Final = ("gloo:", "nccl:", "mpi:", "ucc:", "xccl:")
 _NO_WORK: Final = ("autograd::", "torch::autograd::", "c10d::", "record_param_comms", *_TALK)
+# What JSON of another shape, and broken gzip, fall over.
+_BAD: Final = (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError, zlib.error)
 
 Spans = tuple[tuple[float, float], ...]
 """Begin and end in microseconds: sorted, apart from each other."""
@@ -119,7 +121,7 @@ def read_trace(data: bytes, rank: int) -> RankTrace:
     try:
         found: Any = json.loads(_unpacked(data))
         events = [e for e in map(_event, found["traceEvents"]) if e is not None]
-    except (ValueError, KeyError, TypeError, OSError, EOFError, zlib.error) as error:
+    except _BAD as error:
         raise _broken(rank, str(error) or type(error).__name__) from error
     if not events:
         raise _broken(rank, "it holds no events")

@@ -54,7 +54,11 @@ def wheels_of(program: str, facts: Facts) -> tuple[Wheel, ...]:
 @cache
 def locked(program: str) -> Mapping[str, tuple[Wheel, ...]]:
     """A program's lock: wheels by Python's version."""
-    text = (resources.files("corral.roles") / "data" / f"{program}.lock").read_text()
+    return parse_lock((resources.files("corral.roles") / "data" / f"{program}.lock").read_text())
+
+
+def parse_lock(text: str) -> Mapping[str, tuple[Wheel, ...]]:
+    """Wheels by Python's version, of the text of a lock."""
     found: dict[str, list[Wheel]] = {}
     wheels: list[Wheel] = []
     for line in text.splitlines():

@@ -1,0 +1,273 @@
+"""Data sets on shared storage: shards written there, and how fast nodes read them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import resources
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, cast
+
+from corral import shards
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind
+from corral.hosts.fleet import Fleet
+from corral.hosts.quote import Script, join, sh
+from corral.hosts.transport import Result, check
+from corral.jobs.roof import roof_script, user_folder
+from corral.jobs.watching import as_user
+
+DATA: Final = "data"
+WRITE_S: Final = 6 * 3600.0
+_MARK: Final = "@@corral"
+
+_KEPT: Final = """\
+cd {folder} 2>/dev/null || exit 0
+for about in .*.tar.json; do
+  [ -s "$about" ] || continue
+  tar=${{about#.}}; tar=${{tar%.json}}
+  [ -e "$tar" ] && echo "{mark} $(stat -c %s "$tar") $(tr -d '\\n' < "$about")"
+done
+exit 0"""
+
+# The size comes first, so that a connection that breaks leaves no shard under its name.
+_PUT: Final = """\
+umask 022
+mkdir -p {folder} && cd {folder} && head -c {size} > {part} &&
+  echo {sum} | sha256sum -c --quiet - && printf %s {about} > {side}.new &&
+  mv -f {part} {name} && mv -f {side}.new {side}"""
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """A data set as it lies on shared storage.
+
+    Attributes:
+        folder: where.
+        shards: how many tar files.
+        samples: in all of them.
+        bytes: of all of them.
+        new: shards that were written now; the others were there.
+    """
+
+    folder: str
+    shards: int
+    samples: int
+    bytes: int
+    new: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready fields."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How fast one node read: bytes and samples in so many seconds."""
+
+    node: str
+    bytes: int
+    samples: int
+    seconds: float
+
+    @property
+    def megabytes_per_second(self) -> float:
+        """MB (1e6 bytes) a second."""
+        return self.bytes / 1e6 / self.seconds
+
+    @property
+    def samples_per_second(self) -> float:
+        """Samples a second."""
+        return self.samples / self.seconds
+
+
+def place_of(mount: str, user: str, name: str) -> str:
+    """Where a user's data set of that name lies: MOUNT/corral/data/USER/NAME."""
+    return f"{user_folder(mount, DATA, user)}/{name}"
+
+
+async def shard_there(
+    fleet: Fleet, controller: str, user: str, *, mount: str, folder: str, name: str,
+    size: int, labels: bool, emit: Emit,
+) -> DataSet:  # fmt: skip
+    """Make shards of a folder on shared storage: the controller reads and writes it.
+
+    Raises:
+        CorralError: COMMAND_FAILED, it cannot be read or written.
+    """
+    out = place_of(mount, user, name)
+    words = ["write", folder, out, "--size", str(size), *(["--labels"] if labels else [])]
+    script = join([roof_script(mount, DATA, user), as_user(user, sh("python3 - {w}", w=words))])
+    entries: list[Mapping[str, Any]] = []
+    total = 0
+
+    def line(text: str) -> None:
+        nonlocal total
+        found = _json(text)
+        if "shards" in found:
+            total = int(found["shards"])
+        elif "file" in found:
+            entries.append(found)
+            emit(_told(found["file"], len(entries), total, new=bool(found.get("new"))))
+
+    result = await fleet.run(controller, script, stdin=program(), timeout=WRITE_S, on_line=line)
+    check(result, f"making shards of {folder}", hint="can the job user read it, and write there?")
+    return _data_set(out, entries, sum(bool(e.get("new")) for e in entries))
+
+
+async def shard_here(
+    fleet: Fleet, controller: str, user: str, *, mount: str, folder: Path, name: str,
+    size: int, labels: bool, emit: Emit,
+) -> DataSet:  # fmt: skip
+    """Make shards of a folder of this machine, and send those that are not there yet.
+
+    Raises:
+        CorralError: USAGE, no samples in it; NOT_GOOD, it changed meanwhile; COMMAND_FAILED.
+    """
+    try:
+        samples = await asyncio.to_thread(shards.samples_of, folder, labels=labels)
+    except shards.ShardError as error:
+        raise CorralError(
+            Code.USAGE, str(error), hint="a sample is the files of one name: 0001.png, 0001.cls"
+        ) from error
+    plan = shards.planned(samples, name, size)
+    out = place_of(mount, user, name)
+    listed = await fleet.run(
+        controller,
+        join(
+            [
+                roof_script(mount, DATA, user),
+                as_user(user, sh(_KEPT, folder=out, mark=Script(_MARK))),
+            ]
+        ),
+    )
+    there = kept_entries(check(listed, f"looking at {out}").stdout)
+    entries: list[Mapping[str, Any]] = []
+    new = 0
+    for number, shard in enumerate(plan, 1):
+        entry = there.get(shard.plan)
+        fresh = entry is None or entry["file"] != shard.name
+        if entry is None or fresh:
+            entry = await _send(fleet, controller, user, out, shard)
+            new += 1
+        entries.append(entry)
+        emit(_told(shard.name, number, len(plan), new=fresh))
+    index = shards.index_of(name, entries)
+    put = sh("cd {f} && cat > .{i}.new && mv -f .{i}.new {i}", f=out, i=Script(shards.INDEX))
+    check(await fleet.run(controller, as_user(user, put), stdin=index), "writing the index")
+    return _data_set(out, entries, new)
+
+
+def kept_entries(text: str) -> dict[str, dict[str, Any]]:
+    """Shards that are there whole, by the digest of their plan, from what the node listed."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in text.splitlines():
+        if not line.startswith(f"{_MARK} "):
+            continue
+        size, _, about = line.removeprefix(f"{_MARK} ").partition(" ")
+        entry = _json(about)
+        if size.isdecimal() and entry.get("bytes") == int(size) and "plan" in entry:
+            found[str(entry["plan"])] = entry
+    return found
+
+
+async def rates(
+    fleet: Fleet, nodes: Sequence[str], user: str, *, folder: str, seconds: float
+) -> tuple[Rate, ...]:
+    """How fast nodes read a data set, all of them at once, each its own share.
+
+    Raises:
+        CorralError: NOT_FOUND, no data set there; COMMAND_FAILED: of the first node that failed.
+    """
+
+    async def one(index: int, node: str) -> Rate:
+        words = ["read", folder, "--seconds", f"{seconds:g}", "--share", str(index)]
+        words += ["--of", str(len(nodes))]
+        script = as_user(user, sh("python3 - {w}", w=words))
+        result = await fleet.run(node, script, stdin=program(), timeout=seconds + 120)
+        return _rate(node, folder, result)
+
+    return tuple(await asyncio.gather(*(one(i, node) for i, node in enumerate(nodes))))
+
+
+def program() -> bytes:
+    """The program that nodes run: ``corral.shards``, which needs nothing of Corral."""
+    return resources.files("corral").joinpath("shards.py").read_bytes()
+
+
+def _rate(node: str, folder: str, result: Result) -> Rate:
+    if "FileNotFoundError" in result.stderr:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"{folder} holds no data set that the job user can read",
+            node=node,
+            tail=result.tail,
+            hint="make one with: corral data shard FOLDER",
+        )
+    found = _json(check(result, f"reading {folder}").stdout.strip().rpartition("\n")[2])
+    try:
+        return Rate(node, int(found["bytes"]), int(found["samples"]), float(found["seconds"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorralError(
+            Code.PARSE_FAILED, "the reader gave no figures", node=node, tail=result.tail
+        ) from error
+
+
+async def _send(
+    fleet: Fleet, controller: str, user: str, folder: str, shard: shards.Shard
+) -> Mapping[str, Any]:
+    try:
+        data = await asyncio.to_thread(_packed, shard)
+    except (shards.ShardError, OSError) as error:
+        raise CorralError(
+            Code.NOT_GOOD, str(error), hint="run it again when nobody writes there"
+        ) from error
+    digest = hashlib.sha256(data).hexdigest()
+    entry = shards.entry_of(shard, len(data), digest)
+    part = f".{shard.name}.part"
+    script = sh(
+        _PUT,
+        folder=folder,
+        size=len(data),
+        part=part,
+        sum=f"{digest}  {part}",
+        about=json.dumps(entry),
+        side=f".{shard.name}.json",
+        name=shard.name,
+    )
+    sent = await fleet.run(controller, as_user(user, script), stdin=data, timeout=WRITE_S)
+    check(sent, f"writing {folder}/{shard.name}", hint="is there room on the shared storage?")
+    return entry
+
+
+def _packed(shard: shards.Shard) -> bytes:
+    out = io.BytesIO()
+    shards.pack(shard, out)
+    return out.getvalue()
+
+
+def _data_set(folder: str, entries: Sequence[Mapping[str, Any]], new: int) -> DataSet:
+    return DataSet(
+        folder,
+        len(entries),
+        sum(int(e["samples"]) for e in entries),
+        sum(int(e["bytes"]) for e in entries),
+        new,
+    )
+
+
+def _told(name: str, number: int, total: int, *, new: bool) -> Event:
+    words = f"{PurePosixPath(name).name} {'written' if new else 'is there'} ({number} of {total})"
+    return Event(Kind.NOTE, "data", message=words)
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        found: Any = json.loads(text)
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

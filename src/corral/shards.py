@@ -1,0 +1,399 @@
+"""A data set as WebDataset shards: tar files with an index, written once and read in a row.
+
+    from corral.shards import Shards
+
+    data = Shards("/shared/data/digits", cache="/local/cache")   # cache: a node's own fast disk
+    for sample in data.epoch(0):                                  # this rank's share, shuffled
+        image, label = sample["png"], int(sample["cls"])          # bytes, by ending
+
+A sample is the files that share a name up to the first dot, as WebDataset has it; that library
+reads the shards too. ``index.json`` has each shard's samples, bytes and SHA-256. Nothing but the
+standard library: `corral run` sends this file along with each job, and `corral data` runs it on the
+cluster (``python3 shards.py write FOLDER OUT``, ``python3 shards.py read FOLDER``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import io
+import json
+import os
+import random
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+INDEX: Final = "index.json"
+SIZE: Final = 128 << 20
+"""Bytes of a shard, about: large enough to be read at full speed, small enough to be shared out."""
+
+_PIECE: Final = 1 << 22
+
+
+class ShardError(Exception):
+    """The folder holds no samples, or a shard is not what the index says."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sample: its key, and its files by ending, with their size and time of change."""
+
+    key: str
+    files: tuple[tuple[str, Path, int, int], ...]
+    label: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of it in a tar file: each file has a header and is filled up to 512 bytes."""
+        return sum(512 + -(-size // 512) * 512 for _, _, size, _ in self.files)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One tar file to be: its name and samples."""
+
+    name: str
+    samples: tuple[Sample, ...]
+
+    @property
+    def plan(self) -> str:
+        """Digest of what it is made from; another one means that it must be written anew."""
+        text = json.dumps(
+            [(s.key, s.label, [(e, size, at) for e, _, size, at in s.files]) for s in self.samples]
+        )
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def samples_of(folder: Path, *, labels: bool = False) -> list[Sample]:
+    """All samples below a folder, by key; hidden files and links are left out.
+
+    Args:
+        folder: where the files are.
+        labels: the first folder of each sample's path is its class: ``cls`` holds its number.
+
+    Raises:
+        ShardError: there are none.
+    """
+    found: dict[str, list[tuple[str, Path, int, int]]] = {}
+    for base, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            path = Path(base, name)
+            stem, dot, ending = name.partition(".")
+            if not stem or not dot or path.is_symlink() or not path.is_file():
+                continue
+            about = path.stat()
+            key = path.relative_to(folder).with_name(stem).as_posix()
+            found.setdefault(key, []).append((ending, path, about.st_size, about.st_mtime_ns))
+    if not found:
+        raise ShardError(f"{folder} holds no files with an ending such as 000001.png")
+    classes = sorted({key.partition("/")[0] for key in found if "/" in key})
+    numbers = {name: number for number, name in enumerate(classes)} if labels else {}
+    if labels and not numbers:
+        raise ShardError(f"{folder} has no folders to take classes from")
+    return [Sample(k, tuple(f), numbers.get(k.partition("/")[0])) for k, f in sorted(found.items())]
+
+
+def planned(
+    samples: Iterable[Sample], name: str, size: int = SIZE, seed: int | None = 0
+) -> list[Shard]:
+    """Samples shared out to shards, the same way each time.
+
+    Args:
+        samples: all of them.
+        name: beginning of each shard's name.
+        size: bytes of each shard, about.
+        seed: of the order; None: as they come. Readers shuffle within a few shards only, so what is
+            in one shard should be mixed already.
+    """
+    order = list(samples)
+    if seed is not None:
+        random.Random(seed).shuffle(order)  # noqa: S311  # no secret
+    groups: list[list[Sample]] = [[]]
+    filled = 0
+    for sample in order:
+        if groups[-1] and filled + sample.size > size:
+            groups.append([])
+            filled = 0
+        groups[-1].append(sample)
+        filled += sample.size
+    return [Shard(f"{name}-{i:06d}.tar", tuple(group)) for i, group in enumerate(groups)]
+
+
+def pack(shard: Shard, out: Any) -> None:
+    """Write a shard's tar file; the same samples give the same bytes, whoever writes them.
+
+    Raises:
+        ShardError: a file changed while it was read.
+    """
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for sample in shard.samples:
+            for ending, path, size, _ in sample.files:
+                with path.open("rb") as stream:
+                    if os.fstat(stream.fileno()).st_size != size:
+                        raise ShardError(f"{path} changed while it was read")
+                    tar.addfile(_member(f"{sample.key}.{ending}", size), stream)
+            if sample.label is not None:
+                text = str(sample.label).encode()
+                tar.addfile(_member(f"{sample.key}.cls", len(text)), io.BytesIO(text))
+
+
+def index_of(name: str, entries: Sequence[Mapping[str, Any]]) -> bytes:
+    """The index of a whole data set."""
+    found = {
+        "format": "webdataset",
+        "name": name,
+        "samples": sum(entry["samples"] for entry in entries),
+        "bytes": sum(entry["bytes"] for entry in entries),
+        "shards": list(entries),
+    }
+    return f"{json.dumps(found, indent=1)}\n".encode()
+
+
+def kept(folder: Path, shard: Shard) -> dict[str, Any] | None:
+    """What the folder knows of a shard that is there whole, made from the same files."""
+    try:
+        entry = json.loads((folder / f".{shard.name}.json").read_text())
+        there = (folder / shard.name).stat().st_size == entry["bytes"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return entry if there and entry.get("plan") == shard.plan else None
+
+
+def write(
+    shards: Sequence[Shard],
+    folder: Path,
+    name: str,
+    tell: Callable[[Mapping[str, Any]], None] = lambda _: None,
+) -> None:
+    """Write all shards and the index; what is there already is left, so it can be cut and go on.
+
+    A shard has its name only when it is whole and on the disk; the index comes last.
+
+    Args:
+        shards: what to write.
+        folder: where to.
+        name: of the data set.
+        tell: called with each shard's entry.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    entries: list[dict[str, Any]] = []
+    for shard in shards:
+        entry = kept(folder, shard)
+        new = entry is None
+        if entry is None:
+            part = folder / f".{shard.name}.part"
+            with part.open("w+b") as out:
+                pack(shard, out)
+                out.flush()
+                os.fsync(out.fileno())
+                out.seek(0)
+                digest = hashlib.file_digest(out, "sha256").hexdigest()
+            entry = entry_of(shard, part.stat().st_size, digest)
+            part.replace(folder / shard.name)
+            _put(folder / f".{shard.name}.json", json.dumps(entry).encode())
+        entries.append(entry)
+        tell({**entry, "new": new})
+    _put(folder / INDEX, index_of(name, entries))
+
+
+def entry_of(shard: Shard, size: int, digest: str) -> dict[str, Any]:
+    """What the index has of one shard."""
+    return {
+        "file": shard.name,
+        "samples": len(shard.samples),
+        "bytes": size,
+        "sha256": digest,
+        "plan": shard.plan,
+    }
+
+
+class Shards:
+    """A data set of shards as one rank reads it.
+
+    Args:
+        folder: where ``index.json`` lies.
+        cache: a folder on this node's own disk, to which each shard is copied at its first use,
+            and checked; None: $CORRAL_DATA_CACHE, and without that, read in place.
+        rank: which share; None: $RANK.
+        world: of how many; None: $WORLD_SIZE.
+
+    Raises:
+        OSError, ValueError: there is no index, or it is broken.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        cache: str | os.PathLike[str] | None = None,
+        rank: int | None = None,
+        world: int | None = None,
+    ) -> None:
+        self.folder = Path(folder)
+        chosen = cache or os.environ.get("CORRAL_DATA_CACHE")
+        self.cache = Path(chosen) if chosen else None
+        self.rank = int(os.environ.get("RANK", "0")) if rank is None else rank
+        self.world = int(os.environ.get("WORLD_SIZE", "1")) if world is None else world
+        self.index: dict[str, Any] = json.loads((self.folder / INDEX).read_text())
+
+    def mine(self, epoch: int) -> list[dict[str, Any]]:
+        """This rank's shards of an epoch; over all ranks each one comes once."""
+        order = list(self.index["shards"])
+        random.Random(epoch).shuffle(order)  # noqa: S311  # no secret
+        return order[self.rank :: self.world]
+
+    def epoch(self, epoch: int, *, shuffle: int = 1000) -> Iterator[dict[str, bytes]]:
+        """This rank's samples: files by ending, and the key as ``__key__``.
+
+        Args:
+            epoch: another order each.
+            shuffle: samples that are held to be mixed; 0: in the shards' order.
+        """
+        mixed = random.Random(f"{epoch} {self.rank}")  # noqa: S311  # no secret
+        held: list[dict[str, bytes]] = []
+        for entry in self.mine(epoch):
+            for sample in read(self.place(entry)):
+                held.append(sample)
+                if len(held) > shuffle:
+                    place = mixed.randrange(len(held))
+                    held[place], held[-1] = held[-1], held[place]
+                    yield held.pop()
+        mixed.shuffle(held)
+        yield from held
+
+    def place(self, entry: Mapping[str, Any]) -> Path:
+        """Where a shard is to be read: in place, or in the cache, copied there by one rank.
+
+        Raises:
+            ShardError: what was copied is not what the index says.
+        """
+        source = self.folder / entry["file"]
+        if self.cache is None:
+            return source
+        self.cache.mkdir(parents=True, exist_ok=True)
+        copy = self.cache / f"{entry['sha256'][:24]}.tar"
+        with (self.cache / f".{copy.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not copy.exists():
+                part = copy.with_suffix(".part")
+                with source.open("rb") as stream, part.open("wb") as out:
+                    digest = hashlib.sha256()
+                    while piece := stream.read(_PIECE):
+                        digest.update(piece)
+                        out.write(piece)
+                if digest.hexdigest() != entry["sha256"]:
+                    part.unlink()
+                    raise ShardError(f"{source} is not what its index says: write it anew")
+                part.replace(copy)
+        return copy
+
+
+def read(path: Path) -> Iterator[dict[str, bytes]]:
+    """The samples of one shard, one after the other."""
+    sample: dict[str, bytes] = {}
+    with tarfile.open(path, "r|") as tar:
+        for member in tar:
+            stream = tar.extractfile(member)
+            if stream is None:
+                continue
+            folder, _, name = member.name.rpartition("/")
+            stem, _, ending = name.partition(".")
+            key = f"{folder}/{stem}" if folder else stem
+            if sample and sample["__key__"] != key.encode():
+                yield sample
+                sample = {}
+            sample["__key__"] = key.encode()
+            sample[ending] = stream.read()
+    if sample:
+        yield sample
+
+
+def feed(folder: Path, seconds: float, *, share: int, of: int) -> dict[str, float]:
+    """How fast this node reads its share of the shards: bytes, samples, seconds.
+
+    What the node still has in memory of them is dropped first, file by file, else a second run
+    would measure the memory.
+    """
+    data = Shards(folder, rank=share, world=of)
+    data.cache = None
+    began = time.monotonic()
+    total, samples, epoch = 0, 0, 0
+    while time.monotonic() - began < seconds:
+        shards = data.mine(epoch) or list(data.index["shards"])
+        for entry in shards:
+            path = data.folder / entry["file"]
+            _forget(path)
+            for sample in read(path):
+                samples += 1
+                total += sum(map(len, sample.values()))
+                if time.monotonic() - began >= seconds:
+                    break
+            if time.monotonic() - began >= seconds:
+                break
+        epoch += 1
+    return {"bytes": total, "samples": samples, "seconds": time.monotonic() - began}
+
+
+def _forget(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(handle)
+
+
+def _member(name: str, size: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size, 0o644
+    return member
+
+
+def _put(path: Path, data: bytes) -> None:
+    part = path.with_name(f"{path.name}.new")
+    with part.open("wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+    part.replace(path)
+
+
+def main(words: Sequence[str]) -> int:
+    """``write FOLDER OUT`` and ``read FOLDER``, as `corral data` runs them; JSON lines."""
+    parser = argparse.ArgumentParser()
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    writing = verbs.add_parser("write")
+    writing.add_argument("folder", type=Path)
+    writing.add_argument("out", type=Path)
+    writing.add_argument("--size", type=int, default=SIZE)
+    writing.add_argument("--labels", action="store_true")
+    reading = verbs.add_parser("read")
+    reading.add_argument("folder", type=Path)
+    reading.add_argument("--seconds", type=float, default=10)
+    reading.add_argument("--share", type=int, default=0)
+    reading.add_argument("--of", type=int, default=1)
+    wanted = parser.parse_args(words)
+    try:
+        if wanted.verb == "read":
+            share = feed(wanted.folder, wanted.seconds, share=wanted.share, of=wanted.of)
+            print(json.dumps(share), flush=True)
+            return 0
+        shards = planned(
+            samples_of(wanted.folder, labels=wanted.labels), wanted.out.name, wanted.size
+        )
+        print(json.dumps({"shards": len(shards)}), flush=True)
+        write(shards, wanted.out, wanted.out.name, lambda e: print(json.dumps(e), flush=True))
+    except (ShardError, OSError, ValueError, KeyError) as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.exit(main(sys.argv[1:]))
