@@ -86,12 +86,24 @@ class OpenApi:
             if name not in known:
                 yield f"no query parameter {name}"
                 continue
-            schema = self._resolved(known[name].get("schema", {}))
-            if "enum" in schema and value not in schema["enum"]:
-                yield f"query {name}={value} is none of {schema['enum']}"
+            schema = known[name].get("schema", {})
+            for text in self._against(schema, self._typed(schema, value)):
+                yield f"query {name}: {text}"
         for name, one in known.items():
             if one.get("required") and name not in request.query:
                 yield f"query parameter {name} is missing"
+
+    def _typed(self, schema: Mapping[str, Any], value: str) -> Any:
+        """A query's text as what its schema speaks of."""
+        kind = self._resolved(schema).get("type", "string")
+        if kind == "array":
+            return value.split(",")
+        if kind in ("integer", "number", "boolean"):
+            try:
+                return json.loads(value)
+            except ValueError:
+                return value
+        return value
 
     def _resolved(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
         while "$ref" in node:

@@ -1,0 +1,56 @@
+"""The contract objects: each kind of lie about the document is noticed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from corral.testing.clouds import Answer, Request
+from corral.testing.clouds.contract import OpenApi
+from tests.clouds.common import OPENAPI
+
+LAMBDA = OpenApi.load(OPENAPI / "lambda.json")
+RUNPOD = OpenApi.load(OPENAPI / "runpod-v2.json")
+POD: dict[str, Any] = {"name": "n", "image": "i", "gpu": {"id": "x", "count": 1}}
+
+
+@pytest.mark.parametrize(
+    ("request_", "word"),
+    [
+        (Request("GET", "/api/v1/nothing"), "has no GET"),
+        (Request("POST", "/api/v1/instance-operations/launch", body={}), "region_name"),
+        (Request("POST", "/api/v1/instance-operations/launch"), "body is missing"),
+        (Request("GET", "/api/v1/regions", {"limit": "1"}), "no query parameter"),
+        (Request("GET", "/api/v1/regions", body={"a": 1}), "takes no body"),
+    ],
+)
+def test_requests(request_: Request, word: str) -> None:
+    assert any(word in text for text in LAMBDA.request(request_))
+
+
+def test_unknown_fields_and_values() -> None:
+    def said(body: dict[str, Any], **query: str) -> list[str]:
+        return RUNPOD.request(Request("POST", "/v2/pods", query, body=body))
+
+    assert said(POD) == []
+    assert said({**POD, "entrypoint": ["x"]})  # newer clients send it; this document has it not
+    assert said({**POD, "disk": 0})
+    assert said({k: v for k, v in POD.items() if k != "image"})
+    wrong = Request("GET", "/v2/catalog/gpus", {"product": "BOAT"})
+    assert any("BOAT" in text for text in RUNPOD.request(wrong))
+    assert any("product" in t for t in RUNPOD.request(Request("GET", "/v2/catalog/gpus")))
+
+
+@pytest.mark.parametrize(
+    ("answer", "good"),
+    [
+        (Answer(200, {"data": []}), True),
+        (Answer(200, {"data": [{"id": "x"}]}), False),
+        (Answer(200, []), False),
+        (Answer(418, {}), False),
+        (Answer(401, {"error": {"code": "made/up", "message": "m", "suggestion": "s"}}), False),
+    ],
+)
+def test_answers(answer: Answer, good: bool) -> None:
+    assert (LAMBDA.answer(Request("GET", "/api/v1/instances"), answer) == []) is good
