@@ -60,12 +60,20 @@ def _slurmd(site: Site, *, upgraded: bool = False) -> Service:
 
 def _upgraded(site: Site, defaults: File, index: int, nodes: tuple[str, ...]) -> StageWanted:
     run_jobs = tuple(n.name for n in site.compute if n.name in nodes)
-    wanted = slurm_packages.batch(site, nodes)
+    wanted = (
+        *slurm_packages.batch(site, nodes),
+        *containers.plugin(site, _but_controller(site, nodes)),
+    )
     if run_jobs:
         wanted = (*wanted, Wanted(run_jobs, (defaults, _slurmd(site, upgraded=True))))
     title = f"Slurm {site.debs.version if site.debs else ''} on {fold(nodes)}; its jobs go on"
     gates = slurm_packages.runs_gate(site, run_jobs)
     return StageWanted(f"upgrade-{index + 1}", title, wanted, gates)
+
+
+def _but_controller(site: Site, nodes: tuple[str, ...]) -> tuple[str, ...]:
+    """Without the controller, whose Slurm came in a stage of its own."""
+    return tuple(n for n in nodes if n != site.controller)
 
 
 def _defaults(site: Site, files: dict[str, str]) -> str:

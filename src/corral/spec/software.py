@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from corral.spec.containers import Pyxis
 from corral.spec.kinds import Cuda, DebSource, Driver, Model, Sha256, about
 
 
@@ -43,6 +44,14 @@ class Software(Model):
 
     nvidia: Nvidia | None = about(
         "reboot", "NVIDIA driver; left out: the machines keep the one they have.", default=None
+    )
+    containers: Literal["none", "pyxis"] = about(
+        "restart",
+        "pyxis: jobs may run in containers (srun --container-image), by Enroot and without root.",
+        default="none",
+    )
+    pyxis: Pyxis | None = about(
+        "restart", "Where Enroot and Pyxis come from (containers: pyxis).", default=None
     )
     desktop: Literal["none", "gnome", "cinnamon"] = about(
         "none",

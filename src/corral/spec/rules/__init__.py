@@ -11,6 +11,7 @@ from corral.spec.findings import Level
 from corral.spec.models import ClusterSpec
 from corral.spec.rules import (
     clouds,
+    containers,
     drivers,
     gcp,
     health,
@@ -29,6 +30,7 @@ __all__ = ["RULES", "Judged", "Problem", "Rule", "View", "judge", "view_of"]
 RULES: Final = (
     *clouds.RULES,
     *drivers.RULES,
+    *containers.RULES,
     *gcp.RULES,
     *machines.RULES,
     *queues.RULES,

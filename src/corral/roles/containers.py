@@ -1,0 +1,110 @@
+"""Containers in jobs: Enroot on every machine, Pyxis as a plugin of its Slurm. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from corral.roles import slurm_packages
+from corral.roles.site import Site
+from corral.slurm.packages import Family
+from corral.spec.containers import Pyxis
+from corral.state.artifacts import Artifact
+from corral.state.base import Resource, StageWanted, Wanted
+from corral.state.enroot import PLUGIN, EnrootPackages, PyxisPlugin, UserNamespaces
+from corral.state.files import Directory, File
+from corral.state.gone import Gone
+from corral.state.packages import Packages
+
+ENROOT_CONF: Final = "/etc/enroot/enroot.conf.d/50-corral.conf"
+CGROUP_HOOK: Final = "/etc/enroot/hooks.d/10-cgroups.sh"
+NEEDS: Final = ("curl", "gawk", "jq", "parallel", "squashfs-tools", "zstd")
+
+_CONF: Final = """\
+# Written by Corral. Each user's folders are made by /etc/slurm/prolog.d/50-all-enroot-dirs.
+ENROOT_RUNTIME_PATH /run/enroot/user-$(id -u)
+ENROOT_CACHE_PATH {local}/cache/user-$(id -u)
+ENROOT_DATA_PATH {local}/data/user-$(id -u)
+ENROOT_TEMP_PATH {local}/tmp/user-$(id -u)
+ENROOT_ROOTFS_WRITABLE yes
+ENROOT_MOUNT_HOME yes
+ENROOT_RESTRICT_DEV yes
+"""
+
+# Not optional: Slurm would then run a job's command outside of the container that could not be
+# made, on the machine itself (24.11.5 with Pyxis 0.24.0, seen).
+PLUGSTACK: Final = f"""\
+# Written by Corral.
+required {PLUGIN}
+"""
+
+
+def declared(site: Site) -> Pyxis | None:
+    """What the file asks for."""
+    return site.spec.software.pyxis if site.spec.software.containers == "pyxis" else None
+
+
+def stages(site: Site) -> tuple[StageWanted, ...]:
+    """Enroot and Pyxis on all machines, before slurmd starts with the plugin."""
+    pyxis = declared(site)
+    if pyxis is None:
+        return ()
+    debs = tuple(_artifact(a.file, a.sha256) for a in pyxis.enroot)
+    late = slurm_packages.old(site)
+    now = tuple(n for n in site.names if n not in late or n == site.controller)
+    resources: tuple[Resource, ...] = (
+        Packages("enroot-needs", NEEDS),
+        *debs,
+        EnrootPackages(tuple(d.path for d in debs), tuple(d.id for d in debs)),
+        UserNamespaces(),
+        Directory(pyxis.local),
+        File(ENROOT_CONF, _CONF.format(local=pyxis.local)),
+        _source(pyxis),
+    )
+    wanted = (Wanted(site.names, resources), *_nested(site), *plugin(site, now))
+    return (StageWanted("containers", "Enroot and Pyxis on all machines", wanted),)
+
+
+def _nested(site: Site) -> tuple[Wanted, ...]:
+    """Without the hook that mounts a job's cgroups, on machines that are containers themselves.
+
+    Their cgroup v1 hierarchies are mounted twice in one place, and the hook takes the wrong one
+    ("enroot-mount: failed to mount: /sys/fs/cgroup/systemd", enroot 4.1.2, seen).
+    """
+    nodes = tuple(
+        n for n in site.names if not site.traits[n].own_clock and site.facts[n].cgroup != "v2"
+    )
+    return (Wanted(nodes, (Gone(CGROUP_HOOK),)),) if nodes else ()
+
+
+def plugin(site: Site, nodes: tuple[str, ...]) -> tuple[Wanted, ...]:
+    """The plugin on machines that have the Slurm they are to have.
+
+    A plugin that was compiled for another release keeps slurmd from starting and every job from
+    running (F22), so machines whose Slurm is upgraded get it in the same stage.
+    """
+    pyxis = declared(site)
+    if pyxis is None or not nodes:
+        return ()
+    source = _source(pyxis)
+    smd = site.debs is not None and site.debs.family is Family.SCHEDMD
+    headers = "slurm-smd-dev" if smd else "libslurm-dev"
+    watches = (source.id, "packages:slurm")
+    return (Wanted(nodes, (PyxisPlugin(source.path, source.sha256, headers, watches),)),)
+
+
+def slurmd_inputs(site: Site) -> tuple[str, ...]:
+    """What slurmd reads of it at its start."""
+    return (PLUGIN,) if declared(site) else ()
+
+
+def plugstack(site: Site) -> str:
+    """The text of plugstack.conf, "" for none of Corral's."""
+    return PLUGSTACK if declared(site) else ""
+
+
+def _source(pyxis: Pyxis) -> Artifact:
+    return _artifact(pyxis.source.file, pyxis.source.sha256)
+
+
+def _artifact(place: str, sha256: str) -> Artifact:
+    return Artifact(place, sha256, place.rpartition("/")[2])

@@ -1,0 +1,44 @@
+"""Rules about containers in jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from corral.spec.findings import Level
+from corral.spec.rules.view import Problem, Rule, View
+
+
+def source(view: View) -> Iterator[Problem]:
+    """Pyxis without files, or files without Pyxis."""
+    software = view.spec.software
+    if software.containers == "pyxis" and software.pyxis is None:
+        hint = "add pyxis: with enroot and source, each with file and sha256"
+        message = "where Enroot and Pyxis come from is not said"
+        yield Problem(("software", "containers"), message, hint)
+    if software.containers == "none" and software.pyxis is not None:
+        hint = "write containers: pyxis, or leave it out"
+        yield Problem(("software", "pyxis"), "it says nothing without containers: pyxis", hint)
+
+
+def files(view: View) -> Iterator[Problem]:
+    """Files that are none of what they should be."""
+    pyxis = view.spec.software.pyxis
+    if pyxis is None:
+        return
+    for i, one in enumerate(pyxis.enroot):
+        if not one.file.endswith(".deb"):
+            hint = "the release's enroot_VERSION_amd64.deb"
+            at = ("software", "pyxis", "enroot", i, "file")
+            yield Problem(at, "this is no .deb package", hint)
+    if not pyxis.source.file.endswith((".tar.gz", ".tgz", ".tar.xz", ".tar")):
+        at = ("software", "pyxis", "source", "file")
+        yield Problem(at, "this is no source archive", "the release's .tar.gz")
+
+
+RULES: Final = (
+    Rule("containers-source", Level.ERROR, "containers: pyxis without pyxis, or the reverse.",
+         ("software.containers", "software.pyxis"), source),
+    Rule("containers-files", Level.ERROR, "Files for Enroot and Pyxis that are of another kind.",
+         ("software.pyxis",), files),
+)  # fmt: skip

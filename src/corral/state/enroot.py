@@ -1,0 +1,203 @@
+"""Enroot's packages, the kernel's consent to user namespaces, and the Pyxis plugin. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from corral.hosts.quote import Script, sh
+from corral.state.base import Change, Context, Impact, Seen
+
+SYSCTL: Final = "/etc/sysctl.d/60-corral-enroot.conf"
+PLUGIN: Final = "/usr/local/lib/slurm/spank_pyxis.so"
+STAMP: Final = "/usr/local/lib/slurm/spank_pyxis.made-from"
+BUILD_PACKAGES: Final = ("gcc", "make", "libc6-dev")
+
+_APT: Final = sh(
+    "export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1; get() {{ apt-get install -y -q "
+    "--no-install-recommends -o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-confold "
+    # Slim images leave headers out of every package (dpkg.cfg's path-exclude).
+    '-o Dpkg::Options::=--path-include=/usr/include/\\* "$@"; '
+    '}}; try() {{ get "$@" || {{ apt-get update -q -o DPkg::Lock::Timeout=300 && get "$@"; }}; }}'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EnrootPackages:
+    """Enroot, from files that are on the node already.
+
+    Attributes:
+        files: paths of the .deb files.
+        sources: ids of the resources that bring them.
+    """
+
+    files: tuple[str, ...]
+    sources: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        """``packages:enroot``."""
+        return "packages:enroot"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """The files."""
+        return self.sources
+
+    def probe(self) -> Script:
+        """``name version`` of each file, and of what is installed under these names."""
+        return sh(
+            'for f in {files}; do [ -e "$f" ] || continue; '
+            "echo wanted $(dpkg-deb -f \"$f\" Package Version | sed 's/.*: //'); done; "
+            "dpkg-query -W -f '${{db:Status-Status}} ${{Package}} ${{Version}}\\n' enroot "
+            "enroot+caps 2>/dev/null || :",
+            files=self.files,
+        )
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Install them with what they need of the distribution; also over another version."""
+        lines = [line.split(maxsplit=1) for line in seen.text.splitlines()]
+        wanted = {rest for word, rest in lines if word == "wanted"}
+        found = {rest for word, rest in lines if word == "installed"}
+        late = any(s in context.changed for s in self.sources)
+        if not late and len(wanted) == len(self.files) and wanted <= found:
+            return None
+        return Change(
+            self.id,
+            "install Enroot" if not found else f"replace {', '.join(sorted(found))}",
+            "\n".join(sorted(found)),
+            " ".join(f.rpartition("/")[2] for f in self.files),
+            sh(
+                "{apt}; try --allow-downgrades {files} >&2 && {{ "
+                # AppArmor before 4.0 cannot read the profile, and says so at each boot (F42).
+                "apparmor_parser -QT /etc/apparmor.d/enroot 2>/dev/null || "
+                "{{ [ -e /etc/apparmor.d/enroot ] && mkdir -p /etc/apparmor.d/disable && "
+                "ln -sf /etc/apparmor.d/enroot /etc/apparmor.d/disable/enroot; }} || :; }}",
+                apt=_APT,
+                files=self.files,
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UserNamespaces:
+    """People may make user namespaces, which is how Enroot needs no root."""
+
+    @property
+    def id(self) -> str:
+        """``file:`` of its sysctl settings."""
+        return f"file:{SYSCTL}"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """Enroot's packages, which bring an AppArmor profile where one is needed."""
+        return ("packages:enroot",)
+
+    def probe(self) -> Script:
+        """``yes``, or which settings forbid it."""
+        return sh(
+            "if runuser -u nobody -- unshare -Ur true 2>/dev/null; then echo yes; else "
+            "for k in user/max_user_namespaces kernel/unprivileged_userns_clone "
+            "kernel/apparmor_restrict_unprivileged_userns; do "
+            '[ ! -e /proc/sys/$k ] || echo "$k $(cat /proc/sys/$k)"; done; fi'
+        )
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Set what forbids it."""
+        if seen.text == "yes":
+            return None
+        values = dict(line.split() for line in seen.text.splitlines() if line.count(" ") == 1)
+        text = "# Written by Corral: Enroot needs user namespaces (its requirements.md).\n"
+        for key, bad, good in (
+            ("user/max_user_namespaces", ("0", "1"), "65536"),
+            ("kernel/unprivileged_userns_clone", ("0",), "1"),
+            # Only where the package's AppArmor profile is not what allows it (built from source).
+            ("kernel/apparmor_restrict_unprivileged_userns", ("1",), "0"),
+        ):
+            if values.get(key) in bad:
+                text += f"{key.replace('/', '.', 1)} = {good}\n"
+        return Change(
+            self.id,
+            "let people make user namespaces",
+            seen.text,
+            text,
+            sh("printf %s {text} > {path} && sysctl -q -p {path}", text=text, path=SYSCTL),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PyxisPlugin:
+    """The plugin, compiled against the Slurm that is on the machine.
+
+    Attributes:
+        source: path of the source archive on the node.
+        sha256: its digest.
+        headers: package with Slurm's headers.
+        sources: ids of the resources that bring source and Slurm.
+    """
+
+    source: str
+    sha256: str
+    headers: str
+    sources: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        """``file:`` of the plugin."""
+        return f"file:{PLUGIN}"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """What it is made from."""
+        return self.sources
+
+    def _made_from(self) -> Script:
+        # Slurm refuses a plugin of any other maintenance release (F22).
+        return sh('{digest}" $(sinfo -V)"', digest=self.sha256[:16])
+
+    def probe(self) -> Script:
+        """``current``, or what it was made from."""
+        return sh(
+            '[ -s {so} ] && [ "$(cat {stamp} 2>/dev/null)" = {now} ] && echo current || '
+            '{{ [ -s {so} ] && echo "made from $(cat {stamp} 2>/dev/null)" || echo absent; }}',
+            so=PLUGIN,
+            stamp=STAMP,
+            now=self._made_from(),
+        )
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Compile it; jobs that run keep the old one open."""
+        late = any(s in context.changed for s in self.sources)
+        if seen.text == "current" and not late:
+            return None
+        before = "" if seen.text == "absent" else seen.text
+        return Change(
+            self.id,
+            "compile Pyxis against this machine's Slurm" + (" anew" if before else ""),
+            before,
+            self.sha256[:16],
+            sh(
+                "{apt}; v=$(dpkg-query -W -f '${{Version}}' {like}) && "
+                '{{ try {tools} {headers}="$v" || try {tools} {headers}; }} >&2 && '
+                "t=$(mktemp -d) && trap 'rm -rf \"$t\"' EXIT && "
+                'tar -xf {source} -C "$t" --strip-components=1 && make -s -C "$t" >&2 && '
+                'mkdir -p {folder} && install -m 644 "$t/spank_pyxis.so" {so}.new && '
+                "mv -f {so}.new {so} && printf '%s\\n' {now} > {stamp}",
+                apt=_APT,
+                like=self._like,
+                tools=BUILD_PACKAGES,
+                headers=self.headers,
+                source=self.source,
+                folder=PLUGIN.rpartition("/")[0],
+                so=PLUGIN,
+                now=self._made_from(),
+                stamp=STAMP,
+            ),
+            Impact.NONE,
+            keeps=(f"file:{STAMP}",),
+        )
+
+    @property
+    def _like(self) -> str:
+        """The package whose version the headers must have."""
+        return "slurm-smd" if self.headers == "slurm-smd-dev" else "slurm-client"

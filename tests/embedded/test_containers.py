@@ -1,0 +1,124 @@
+"""Enroot and Pyxis for real: containers over all nodes, from an image made on a node.
+
+CORRAL_TEST_ENROOT names a folder with Enroot's .deb files, CORRAL_TEST_PYXIS the source archive of
+Pyxis: neither is in a distribution's archive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.embedded.conftest import Live, named
+
+from corral import api
+from corral.hosts.quote import Script, sh
+from corral.hosts.transport import Result
+from corral.prove.context import as_user
+from corral.spec.containers import Artifact, Pyxis
+from corral.spec.models import ClusterSpec
+from corral.spec.software import Software
+
+IMAGE = "/shared/corral-test.sqsh"
+
+MAKE = sh(
+    "set -e; d=$(mktemp -d); cd $d; trap 'rm -rf $d' EXIT; mkdir -p i/bin i/etc i/proc i/sys i/dev "
+    "i/tmp i/run i/usr i/var i/root; "
+    "{{ apt-get download -q busybox-static || {{ apt-get update -q && "
+    "apt-get download -q busybox-static; }}; }} >/dev/null; dpkg-deb -x busybox-static_*.deb b; "
+    "cp $(find b -path '*bin/busybox' -type f) i/bin/busybox; "
+    "for a in sh cat grep hostname id ls env; do ln -s busybox i/bin/$a; done; "
+    "echo ID=corral-test-image > i/etc/os-release; echo root:x:0:0::/root:/bin/sh > i/etc/passwd; "
+    "echo root:x:0: > i/etc/group; mksquashfs i {image} -noappend -quiet -all-root >/dev/null; "
+    "chmod 644 {image}",
+    image=IMAGE,
+)
+
+
+def artifact(path: Path) -> Artifact:
+    return Artifact(file=str(path), sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def software() -> Software:
+    folder, source = (os.environ.get(f"CORRAL_TEST_{n}", "") for n in ("ENROOT", "PYXIS"))
+    if not folder or not source:
+        pytest.skip("CORRAL_TEST_ENROOT and CORRAL_TEST_PYXIS name no files")
+    debs = tuple(artifact(p) for p in sorted(Path(folder).glob("*.deb")))
+    return Software(containers="pyxis", pyxis=Pyxis(enroot=debs, source=artifact(Path(source))))
+
+
+@pytest.fixture(scope="module")
+def lab(request: pytest.FixtureRequest) -> Live:
+    """A cluster of this file's own; CORRAL_TEST_CLUSTER=NAME leaves one of that name standing."""
+    standing = os.environ.get("CORRAL_TEST_CLUSTER", "")
+    spec = named(standing or f"pyxis-{os.getpid()}", software=software())
+    if standing:
+        asyncio.run(api.up(spec))
+        live = Live(spec, {})
+    else:
+        bring_up: Callable[[ClusterSpec], Live] = request.getfixturevalue("fresh_cluster")
+        live = bring_up(spec)
+    made = live.run(live.controller, MAKE, timeout=300)
+    assert made.ok, made.tail
+    return live
+
+
+def srun(lab: Live, *words: str) -> Result:
+    script = sh("srun -Q -p main --mem=100M -t 5 {words}", words=words)
+    return lab.run(lab.controller, as_user("corral", script), timeout=300)
+
+
+def test_a_container_runs_on_every_node_as_the_user(lab: Live) -> None:
+    said = "grep ID= /etc/os-release; hostname; id -u; ls -d /shared 2>/dev/null || echo fenced"
+    done = srun(lab, "-N3", "-n3", "-l", f"--container-image={IMAGE}", "sh", "-c", said)
+    assert done.ok, done.tail
+    by_rank: dict[str, list[str]] = {}
+    for line in done.stdout.splitlines():
+        rank, _, text = line.partition(": ")
+        by_rank.setdefault(rank, []).append(text)
+    hosts = {lines.pop(1) for lines in by_rank.values()}
+    assert hosts == {"node0", "node1", "node2"}
+    assert set(map(tuple, by_rank.values())) == {("ID=corral-test-image", "2000", "fenced")}
+
+
+def test_what_is_mounted_is_there_and_gpus_stay_slurms(lab: Live) -> None:
+    done = srun(
+        lab, "-N1", "--gres=gpu:1", f"--container-image={IMAGE}",
+        "--container-mounts=/shared:/shared", "sh", "-c", "ls /shared; env",
+    )  # fmt: skip
+    assert done.ok, done.tail
+    assert IMAGE.rpartition("/")[2] in done.stdout
+    assert "CUDA_VISIBLE_DEVICES=0" in done.stdout.splitlines()
+
+
+def test_a_job_never_runs_outside_a_container_that_cannot_be_made(lab: Live) -> None:
+    done = srun(lab, "-N1", "--container-image=/shared/none.sqsh", "echo", "outside")
+    assert not done.ok
+    assert "outside" not in done.stdout
+
+
+def test_folders_are_the_users_and_containers_go_with_the_last_job(lab: Live) -> None:
+    look: Script = sh(
+        "i=0; while pgrep -f '^slurmstepd|/etc/slurm/epilog.sh' >/dev/null; do i=$((i + 1)); "
+        "[ $i -lt 600 ] || exit 1; sleep 0.1; done; "
+        "stat -c '%a %U' /var/lib/enroot/cache/user-2000; ls /var/lib/enroot/data"
+    )
+    done = lab.run("node1", look, timeout=120)
+    assert done.ok, done.tail
+    assert done.stdout.split() == ["700", "corral"]
+
+
+def test_the_plan_is_empty_and_another_slurm_makes_the_plugin_anew(lab: Live) -> None:
+    assert asyncio.run(api.plan(lab.spec)).empty
+    stamp = "/usr/local/lib/slurm/spank_pyxis.made-from"
+    lab.run("node2", sh("echo 0 slurm 23.11.1 > {stamp}", stamp=stamp))
+    plan = asyncio.run(api.plan(lab.spec))
+    changes = [(n, c.change.summary) for s in plan.stages for c in s.changes for n in c.nodes]
+    assert ("node2", "compile Pyxis against this machine's Slurm anew") in changes
+    asyncio.run(api.up(lab.spec))
+    assert "slurm" in lab.run("node2", sh("cat {stamp}", stamp=stamp)).stdout
+    assert srun(lab, "-w", "node2", f"--container-image={IMAGE}", "id").ok

@@ -1,0 +1,133 @@
+"""Enroot and Pyxis: what machines get, and when the plugin is compiled anew."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from corral.hosts.quote import Script
+from corral.plan.make import resources_of
+from corral.roles import containers
+from corral.roles.cluster import wanted
+from corral.roles.site import Site
+from corral.roles.slurm_conf import cluster_conf
+from corral.slurm.conf.cluster import render
+from corral.spec.containers import Artifact as Declared
+from corral.spec.containers import Pyxis
+from corral.spec.software import Software
+from corral.state.artifacts import Artifact
+from corral.state.base import HERE, Change, Context, Seen
+from corral.state.enroot import PLUGIN, EnrootPackages, PyxisPlugin, UserNamespaces
+from corral.state.files import File
+from corral.state.parts import Parts
+from corral.state.service import Service
+from tests.unit.roles.test_cluster import laptop, listing, site
+from tests.unit.state.shell import diff, run
+
+SUM = hashlib.sha256(b"").hexdigest()
+PYXIS = Pyxis(
+    enroot=(Declared(file="/srv/enroot_4.1.2-1_amd64.deb", sha256=SUM),),
+    source=Declared(file="https://mirror.example/pyxis-0.24.0.tar.gz", sha256=SUM),
+    local="/raid/enroot",
+)
+
+
+def clustered(*, own_clock: bool = True, **facts: object) -> Site:
+    software = Software(containers="pyxis", pyxis=PYXIS)
+    return site(laptop(software=software), own_clock=own_clock, cgroup="v2", **facts)
+
+
+def test_golden(golden: Callable[[str, str], None]) -> None:
+    golden("roles/containers.txt", listing(wanted(clustered())))
+
+
+def test_nothing_without_being_asked() -> None:
+    plain = site(laptop())
+    assert containers.stages(plain) == ()
+    assert "plugstack.conf" not in render(cluster_conf(plain))
+
+
+def test_every_machine_has_plugin_and_folders_on_its_own_disk() -> None:
+    one = clustered()
+    for held in resources_of(wanted(one)).values():
+        texts = {r.path: r.content for r in held if isinstance(r, File)}
+        assert "/raid/enroot/data/user-$(id -u)" in texts[containers.ENROOT_CONF]
+        parts = {n: t for r in held if isinstance(r, Parts) for n, t in r.files}
+        assert "local=/raid/enroot\n" in parts["50-all-enroot-dirs"]
+        assert any(isinstance(r, PyxisPlugin) for r in held)
+        slurmd = next(r for r in held if isinstance(r, Service) and r.unit == "slurmd")
+        assert PLUGIN in slurmd.inputs
+    # Optional would run a job outside of its container when that cannot be made.
+    assert f"required {PLUGIN}" in render(cluster_conf(one))["plugstack.conf"]
+
+
+def test_the_cgroup_hook_goes_in_containers_only() -> None:
+    def hooked(one: Site) -> bool:
+        return any(r.id == f"file:{containers.CGROUP_HOOK}" for s in containers.stages(one)
+                   for w in s.wanted for r in w.resources)  # fmt: skip
+
+    assert not hooked(clustered())
+    nested = site(laptop(software=Software(containers="pyxis", pyxis=PYXIS)))
+    assert hooked(nested)
+
+
+PLUG = PyxisPlugin("/s.tar.gz", SUM, "libslurm-dev", ("file:/s.tar.gz", "packages:slurm"))
+
+
+@pytest.mark.parametrize(
+    ("seen", "changed", "said"),
+    [
+        ("current", "", None),
+        ("absent", "", "compile Pyxis against this machine's Slurm"),
+        ("made from abc slurm 24.05.1", "", "compile Pyxis against this machine's Slurm anew"),
+        ("current", "packages:slurm", "compile Pyxis against this machine's Slurm anew"),
+    ],
+)
+def test_the_plugin_is_made_when_slurm_or_source_moved(
+    seen: str, changed: str, said: str | None
+) -> None:
+    context = Context("here")
+    if changed:
+        context.changed[changed] = Change(changed, "", "", "", Script(":"))
+    found = PLUG.diff(Seen(0, seen), context)
+    assert (found.summary if found else None) == said
+
+
+def test_user_namespaces_are_opened_where_the_kernel_closes_them() -> None:
+    assert UserNamespaces().diff(Seen(0, "yes"), Context("here")) is None
+    seen = "user/max_user_namespaces 0\nkernel/apparmor_restrict_unprivileged_userns 1"
+    change = UserNamespaces().diff(Seen(0, seen), Context("here"))
+    assert change is not None
+    assert "user.max_user_namespaces = 65536" in change.after
+    assert "kernel.apparmor_restrict_unprivileged_userns = 0" in change.after
+    assert "unprivileged_userns_clone" not in change.after
+
+
+def test_enroot_is_installed_when_another_one_is_there() -> None:
+    one = EnrootPackages(("/f/enroot.deb",), ("file:/f/enroot.deb",))
+    same = "wanted enroot 4.1.2-1\ninstalled enroot 4.1.2-1"
+    assert one.diff(Seen(0, same), Context("here")) is None
+    change = one.diff(Seen(0, same.replace("installed enroot 4.1.2", "installed enroot 3.4.0")),
+                      Context("here"))  # fmt: skip
+    assert change is not None
+    assert change.summary == "replace enroot 3.4.0-1"
+
+
+def test_a_file_comes_by_stdin_and_another_one_is_refused(
+    hostile_tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("corral.state.artifacts.FOLDER", str(hostile_tmp_path / "files"))
+    data = b"package\0bytes\n"
+    one = Artifact(f"{hostile_tmp_path}/x.deb", hashlib.sha256(data).hexdigest(), "x.deb")
+    change = diff(one)
+    assert change is not None
+    assert [(s.node, s.path) for s in change.secrets] == [(HERE, one.place)]
+    with pytest.raises(AssertionError, match="another file"):
+        run(change, b"3\nbad")
+    assert not Path(f"{one.path}.new").exists()
+    run(change, b"%d\n%s" % (len(data), data))
+    assert Path(one.path).read_bytes() == data
+    assert diff(one) is None
