@@ -170,8 +170,6 @@ async def measure(
         on_line(line.text)
 
     outcome = await batch.run(spec, job, emit, on_line=take, on_submit=on_submit)
-    if not isinstance(outcome, batch.JobOutcome):
-        raise usage("a measurement is one job and no array")
     if not outcome.good:
         failed = outcome.failed
         raise CorralError(

@@ -19,6 +19,8 @@ from corral.prove.measure.remark import Remark, graver_first, told
 
 SIBLINGS: Final = (0.95, 0.90)
 """GPUs of one node differ by 5 % in good health (ml-engineering); 5 % is SuperBench's line."""
+OF_OWN: Final = (0.90, 0.80)
+"""Of what the same program measured on a healthy one; libraries and rooms differ."""
 OF_SEEN: Final = (0.75, 0.60)
 """Of the best anybody saw, which was the best of many shapes."""
 OF_PEAK: Final = (0.55, 0.40)
@@ -219,21 +221,25 @@ def _slowed(card: _Card) -> Iterator[Remark]:
 def _against_model(card: _Card) -> Iterator[Remark]:
     if card.model is None:
         return
-    for kind in _KINDS:
-        found = rates(card.gpu).get(kind)
-        peak = card.model.peak(kind)
+    for what in (*_KINDS, "memory"):
+        found = rates(card.gpu).get(what)
+        peak = card.model.peak(what)
         if found is None or not peak:
             continue
-        seen = card.model.seen.get(kind)
-        reference, rule = (seen, OF_SEEN) if seen else (peak, OF_PEAK)
-        words = f"seen on {card.model.title}" if seen else f"peak of {card.model.title}"
-        yield from _rated(card, f"{kind} product", found, "TFLOP/s", (reference, rule, words))
+        unit = "GB/s" if what == "memory" else "TFLOP/s"
+        yield from _rated(card, what, found, unit, _reference(card.model, what, peak))
         if found > peak * _OVER:
-            text = f"{card.about}: {found:.4g} TFLOP/s of {kind} is more than a {card.model.title}"
+            text = f"{card.about}: {what} {found:.4g} {unit} is more than a {card.model.title}"
             yield Remark(Outcome.WARN, card.about, f"{text} can do: it is another model")
-    words = f"peak of {card.model.title}"
-    memory = rates(card.gpu)["memory"]
-    yield from _rated(card, "memory", memory, "GB/s", (card.model.memory, OF_MEMORY, words))
+
+
+def _reference(model: GpuModel, what: str, peak: float) -> tuple[float, tuple[float, float], str]:
+    if what in model.own:
+        return model.own[what], OF_OWN, f"measured on a healthy {model.title}"
+    if what in model.seen:
+        return model.seen[what], OF_SEEN, f"{model.title}, {model.seen_source}"
+    rule = OF_MEMORY if what == "memory" else OF_PEAK
+    return peak, rule, f"peak of {model.title}"
 
 
 def _rated(

@@ -27,7 +27,9 @@ class GpuModel:
         single: peak of float32 in TFLOP/s.
         memory: peak of its memory in GB/s.
         source: where the peaks are from.
-        seen: type to TFLOP/s that a healthy one was seen to reach, where somebody published it.
+        own: type to TFLOP/s, and ``memory`` to GB/s, that Corral's own program measured on a
+            healthy one (docs/measurements/).
+        seen: type to TFLOP/s that somebody else published for a healthy one.
         seen_source: who.
     """
 
@@ -38,16 +40,18 @@ class GpuModel:
     single: float
     memory: float
     source: str = _ML
+    own: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     seen: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     seen_source: str = ""
 
     def peak(self, kind: str) -> float:
-        """TFLOP/s that cannot be passed; 0: not known."""
+        """TFLOP/s, GB/s of ``memory``, that cannot be passed; 0: not known."""
         return {
             "bfloat16": self.half,
             "float16": self.half,
             "tf32": self.tf32,
             "float32": self.single,
+            "memory": self.memory,
         }.get(kind, 0.0)
 
 
@@ -56,7 +60,21 @@ _MAMF: Final = "ml-engineering, best of many shapes (MAMF)"
 # The first that fits: the narrower names stand first.
 MODELS: Final = (
     GpuModel("B200", r"B200", 2250, 1125, 80, 8000),
-    GpuModel("H200 SXM", r"H200(?! NVL)", 989, 494.5, 67, 4800),
+    GpuModel(
+        "H200 SXM",
+        r"H200(?! NVL)",
+        989,
+        494.5,
+        67,
+        4800,
+        own={
+            "bfloat16": 679,
+            "float16": 651,
+            "tf32": 345,
+            "float32": 51.3,
+            "memory": 4296,
+        },
+    ),
     GpuModel("H100 PCIe", r"H100 PCIe", 756, 378, 51, 2000),
     GpuModel(
         "H100 SXM",

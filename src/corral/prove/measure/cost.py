@@ -1,0 +1,225 @@
+"""What training over several nodes costs: time by latency, bandwidth and overlap. Pure.
+
+A ring of n ranks sends S bytes in 2(n-1) turns of S/n bytes each (Patarasuk and Yuan, 2009): the
+time is ``2(n-1) x alpha + 2(n-1)/n x S x beta`` for each message. Of that, what runs beside the
+backward pass is hidden; what meets at each step waits for its slowest rank as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+LINE: Final = 0.95
+"""Share of a line's rate that large all_reduces over TCP reach (containers, tbf at 1 and 2.5 Gb/s:
+0.96; Ethernet frames of 1500 bytes carry 0.949)."""
+
+
+FULL: Final = 0.8
+"""Of its line's rate: from there on the line is the limit, and not the nodes."""
+_TURNS: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One all_reduce: ranks, bytes, seconds."""
+
+    ranks: int
+    size: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The cost model of one cluster.
+
+    Attributes:
+        alpha: seconds of one message from rank to rank.
+        beta: seconds for each byte that a rank sends.
+        overlap: share of the backward pass under which traffic is hidden, 0 to 1.
+        extra: seconds of a step that neither computing nor traffic explains.
+    """
+
+    alpha: float
+    beta: float
+    overlap: float = 0.0
+    extra: float = 0.0
+
+    def reduce(self, ranks: int, size: float, messages: int = 1) -> float:
+        """Seconds of an all_reduce of ``size`` bytes in all, in so many messages."""
+        turns = 2 * (ranks - 1)
+        return messages * turns * self.alpha + turns / ranks * size * self.beta
+
+    def on_link(self, gbps: float, now: float = 0.0) -> Cost:
+        """The same nodes on a link of another rate, never faster than the nodes themselves.
+
+        Args:
+            gbps: the other rate.
+            now: the rate of the link they have, 0 when it is not known. Where the link is what
+                limits them, nobody knows how fast they are: then a faster link counts in full.
+        """
+        full = 8e-9 / (gbps * LINE)
+        limited = bool(now) and self.beta <= 8e-9 / (now * LINE) / FULL
+        return replace(self, beta=full if limited else max(self.beta, full))
+
+    @property
+    def busbw(self) -> float:
+        """GB/s of large messages."""
+        return 1e-9 / self.beta if self.beta else 0.0
+
+
+def fitted(timed: Sequence[Timed]) -> Cost:
+    """Alpha and beta by the least sum of relative errors; neither below 0.
+
+    Relative, for else the largest size alone would decide; the sum and not the squares, for one
+    measurement that was disturbed must not decide either (iteratively reweighted least squares).
+    """
+    rows = [
+        (2 * (t.ranks - 1) / t.seconds, 2 * (t.ranks - 1) / t.ranks * t.size / t.seconds)
+        for t in timed
+        if t.seconds > 0
+    ]
+    weights, found = [1.0] * len(rows), (0.0, 0.0)
+    for _ in range(_TURNS):
+        found = _solved(rows, weights)
+        errors = [abs(1 - found[0] * x - found[1] * y) for x, y in rows]
+        weights = [1 / max(error, 1e-3) for error in errors]
+    return Cost(*found)
+
+
+def _solved(rows: Sequence[tuple[float, float]], weights: Sequence[float]) -> tuple[float, float]:
+    """Weighted least squares of ``1 = a x + b y``, a and b from 0 on."""
+    both = list(zip(rows, weights, strict=True))
+    xx = sum(w * x * x for (x, _), w in both)
+    xy = sum(w * x * y for (x, y), w in both)
+    yy = sum(w * y * y for (_, y), w in both)
+    xs = sum(w * x for (x, _), w in both)
+    ys = sum(w * y for (_, y), w in both)
+    determinant = xx * yy - xy * xy
+    if not xx or not yy:
+        return 0.0, 0.0
+    if determinant <= xx * yy * 1e-12:
+        return 0.0, ys / yy
+    a, b = (xs * yy - ys * xy) / determinant, (ys * xx - xs * xy) / determinant
+    if a < 0:
+        return 0.0, ys / yy
+    return (xs / xx, 0.0) if b < 0 else (a, b)
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """What a step takes without any traffic, in seconds.
+
+    Attributes:
+        forward: of one micro-batch.
+        backward: of one micro-batch.
+        update: of the optimizer.
+        alone: of all three, on one rank.
+        slowest: of all three, on the slowest rank of each cycle.
+    """
+
+    forward: float
+    backward: float
+    update: float
+    alone: float
+    slowest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to train.
+
+    Attributes:
+        name: as the program calls it.
+        cycle: micro-batches between two meetings of the ranks.
+        share: of the gradients' bytes, what travels at a meeting.
+        hidden: the backward pass can hide traffic.
+        words: what it is.
+        price: what it changes besides the speed.
+    """
+
+    name: str
+    cycle: int
+    share: float
+    hidden: bool
+    words: str
+    price: str
+
+
+WAYS: Final = {
+    way.name: way
+    for way in (
+        Way("ddp", 1, 1.0, True, "plain DistributedDataParallel", ""),
+        Way(
+            "accumulate",
+            4,
+            1.0,
+            True,
+            "gradient accumulation over 4 micro-batches",
+            "the same mathematics with a batch four times as large",
+        ),
+        Way("bf16", 1, 0.5, True, "gradients sent as bfloat16", "rounding of the gradients"),
+        Way(
+            "powersgd",
+            1,
+            0.0,
+            False,
+            "PowerSGD of rank 4",
+            "approximate gradients; the error is fed back",
+        ),
+        Way(
+            "local_sgd",
+            8,
+            1.0,
+            False,
+            "local SGD, weights averaged every 8 steps",
+            "ranks drift apart between meetings: watch the loss",
+        ),
+        Way(
+            "diloco",
+            16,
+            1.0,
+            False,
+            "DiLoCo with 16 inner steps",
+            "an outer optimizer to tune; in practice 100 to 500 inner steps",
+        ),
+    )
+}
+
+
+def predicted(cost: Cost, compute: Compute, way: Way, ranks: int, size: float) -> float:
+    """Seconds of one micro-batch in a way of training.
+
+    Args:
+        cost: the network.
+        compute: the step without traffic, with as many ranks at work.
+        way: the way.
+        ranks: how many.
+        size: bytes of the gradients, or of what PowerSGD sends of them.
+    """
+    if ranks < 2:  # noqa: PLR2004
+        return compute.alone
+    traffic = cost.reduce(ranks, size * (way.share or 1.0))
+    if not way.hidden:
+        return compute.slowest + (cost.extra + traffic) / way.cycle
+    visible = max(0.0, traffic - cost.overlap * compute.backward) + cost.extra
+    # Updates happen once in a cycle, and so does the meeting.
+    apart = (compute.slowest - compute.update) + compute.update / way.cycle
+    return apart + visible / way.cycle
+
+
+def with_overlap(cost: Cost, compute: Compute, ranks: int, size: float, seconds: float) -> Cost:
+    """The cost model completed by one measured DDP step.
+
+    Args:
+        cost: as fitted to all_reduces.
+        compute: the step without traffic.
+        ranks: how many took part.
+        size: bytes of the gradients.
+        seconds: of a DDP step.
+    """
+    traffic, visible = cost.reduce(ranks, size), seconds - compute.slowest
+    if visible >= traffic or not compute.backward:
+        return replace(cost, overlap=0.0, extra=max(0.0, visible - traffic))
+    return replace(cost, overlap=min(1.0, (traffic - visible) / compute.backward), extra=0.0)
