@@ -8,8 +8,16 @@ import typer
 from rich.text import Text
 
 from corral import api
-from corral.cli.bench_nodes import NETWORK_EPILOG, bench_network
+from corral.cli.bench_nodes import (
+    GPU_EPILOG,
+    NETWORK_EPILOG,
+    STORAGE_EPILOG,
+    bench_gpu,
+    bench_network,
+    bench_storage,
+)
 from corral.cli.bench_run import HISTORY_EPILOG, RUN_EPILOG, bench_history, bench_run
+from corral.cli.bench_scaling import SCALING_EPILOG, bench_scaling
 from corral.cli.benchview import transport_view, view
 from corral.cli.options import JSON, examples, verb_app
 from corral.cli.pasted import pasted
@@ -70,6 +78,9 @@ def bench() -> None:
 
 app.command("run", epilog=RUN_EPILOG)(bench_run)
 app.command("network", epilog=NETWORK_EPILOG)(bench_network)
+app.command("storage", epilog=STORAGE_EPILOG)(bench_storage)
+app.command("gpu", epilog=GPU_EPILOG)(bench_gpu)
+app.command("scaling", epilog=SCALING_EPILOG)(bench_scaling)
 app.command("history", epilog=HISTORY_EPILOG)(bench_history)
 
 
