@@ -157,7 +157,7 @@ def test_hostile_names_arguments_and_values(cluster: Live, hostile_tmp_path: Pat
     file = script(hostile_tmp_path, text, "-rf $(touch x) 'a\n.py")
     ran = run(cluster, script=file, args=args, env=env)
     assert ran.outcome.good, ran.lines
-    assert json.loads(ran.texts(0)[0]) == [args, env["NOTE"], ran.job.folder]
+    assert json.loads(ran.texts(0)[0]) == [args, env["NOTE"], f"{ran.job.folder}/code"]
 
 
 def test_a_rank_that_dies_ends_the_job_with_its_error_first(cluster: Live, tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from corral.api.history import chosen_proof as chosen_proof
     from corral.api.history import compare_kept as compare_kept
     from corral.api.history import compare_proofs as compare_proofs
+    from corral.api.history import fetch_rounds as fetch_rounds
     from corral.api.history import proofs as proofs
     from corral.api.history import since_last as since_last
     from corral.api.imaging import build_image as build_image
@@ -163,7 +164,8 @@ _HOMES: Final = MappingProxyType(
         "files": ("lint", "load", "rehearsal", "schema", "starting_file"),
         "health": ("ClusterHealth", "node_health"),
         "history": (
-            *("Kept", "chosen_proof", "compare_kept", "compare_proofs", "proofs", "since_last"),
+            *("Kept", "chosen_proof", "compare_kept", "compare_proofs", "fetch_rounds"),
+            *("proofs", "since_last"),
         ),
         "reporting": ("bench_page", "proof_page", "write_page"),
         "imaging": ("build_image", "images", "remove_images"),

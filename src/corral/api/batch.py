@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from corral.api.nodes import login
+from corral.api.nodes import ssh_argv
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
@@ -20,7 +20,6 @@ from corral.jobs.model import JobHandle, JobSpec, parse_job
 from corral.jobs.points import parse_sweep
 from corral.jobs.reading import Live, RankLine
 from corral.jobs.reading import Outcome as JobOutcome
-from corral.providers import providers_of
 from corral.slurm.states.jobs import JobInfo
 from corral.spec.models import ClusterSpec
 
@@ -219,11 +218,10 @@ async def shell_argv(spec: ClusterSpec, fields: Mapping[str, Any]) -> list[str]:
         session.require_running()
         script = await explaining.shell(session.fleet, session.controller, spec, job)
         controller = session.controller
-    provider = next(p for p in providers_of(spec) if any(n.name == controller for n in p.nodes))
-    target = provider.ssh_target(controller)
-    command = script if target.user == "root" else sh("exec sudo -- sh -c {s}", s=str(script))
-    argv = login(target, controller, [str(command)])
-    return [argv[0], "-t", *argv[1:]]
+    argv = await ssh_argv(spec, controller)
+    root = argv[argv.index("-l") + 1] == "root"
+    command = script if root else sh("exec sudo -- sh -c {script}", script=str(script))
+    return [argv[0], "-t", *argv[1:], str(command)]
 
 
 async def handle_of(session: Session, ref: JobRef) -> JobHandle:

@@ -35,10 +35,11 @@ _NO_TOOL: Final = 7
 _FAILED: Final = 8
 
 # The marker is written last: an environment without it was cut off and is made anew. venv without
-# pip: Debian splits ensurepip off into python3-venv, and pip comes along from this machine where
-# the node has none.
+# pip: Debian splits ensurepip off into python3-venv. Where the node has no pip (or one before 22.3,
+# which knows no --python), this machine's own comes along.
 _FIND: Final = """\
 umask 022
+cd {base} || exit 1
 tag=$(python3 -c 'import sys, platform; print("py%d.%d-%s" % (*sys.version_info[:2],
   platform.machine()))' 2>/dev/null) || exit {no_tool}
 env={base}/{digest}-$tag
@@ -48,23 +49,34 @@ ready() {{
 ready
 """
 
+# pip before 23.1.2 (Debian 12 has 23.0.1) names pkgutil.ImpImporter, which Python 3.12 has removed;
+# any class does for what it is used for.
+_RUNNER: Final = """\
+import pkgutil, runpy, sys
+sys.path.insert(0, sys.argv.pop(1))
+if not hasattr(pkgutil, "ImpImporter"):
+    pkgutil.ImpImporter = type("ImpImporter", (), {})
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+"""
+
 _BUILD: Final = """\
 {find}
 exec 9>"$env.lock"
 flock 9
 ready
-rm -rf "$env"
+rm -rf "$env" "$env.pip"
 {exports}
-head -c {size} > "$env.pip" && head -c {length} > "$env.txt" || exit 1
+head -c {size} > "$env.zip" && head -c {length} > "$env.txt" || exit 1
 python3 -m venv --without-pip "$env" || exit {no_tool}
-if [ -s "$env.pip" ]; then
-  set -- "$env/bin/python3" "$env.pip/pip"
-else
+if python3 -m pip --python "$env/bin/python3" --version >/dev/null 2>&1; then
   set -- python3 -m pip --python "$env/bin/python3"
+else
+  python3 -m zipfile -e "$env.zip" "$env.pip" || exit {no_tool}
+  set -- "$env/bin/python3" -c {runner} "$env.pip"
 fi
 "$@" install --no-input --disable-pip-version-check --no-warn-script-location --progress-bar off \\
-  -r "$env.txt" 2>&1 || {{ rm -rf "$env" "$env.pip"; exit {failed}; }}
-rm -f "$env.pip"
+  -r "$env.txt" 2>&1 || {{ rm -rf "$env" "$env.zip" "$env.pip"; exit {failed}; }}
+rm -rf "$env.zip" "$env.pip"
 mv "$env.txt" "$env/requirements.txt"
 : > "$env/.complete"
 ready"""
@@ -167,6 +179,7 @@ async def ensure(
             exports=join([sh("export {k}={v}", k=k, v=v) for k, v in sorted(settings.items())]),
             size=len(pip),
             length=len(text),
+            runner=_RUNNER,
             no_tool=_NO_TOOL,
             failed=_FAILED,
         )

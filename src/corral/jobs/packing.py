@@ -8,7 +8,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -209,7 +209,12 @@ def _walk(root: Path, out: GitIgnoreSpec) -> Iterator[Path]:
 
 
 def _alone(script: Path) -> Parcel:
-    return Parcel(None, (_packed(script, script.parent),), script.name)
+    return Parcel(None, (_program(script, script.parent),), script.name)
+
+
+def _program(script: Path, root: Path) -> Packed:
+    """The script can be run there, whatever its mode is here."""
+    return replace(_packed(script, root), executable=True)
 
 
 def _parcel(root: Path, files: Iterable[Path], script: Path, here: Path) -> Parcel:
@@ -229,7 +234,7 @@ def _parcel(root: Path, files: Iterable[Path], script: Path, here: Path) -> Parc
             raise _too_much(root, found)
         one = _link(path, root) if stat.S_ISLNK(about.st_mode) else None
         if one is None and path.is_file():
-            one = _packed(path, root)
+            one = _program(path, root) if path == script else _packed(path, root)
         if one is not None:
             packed.append(one)
         elif path.is_symlink():
