@@ -221,7 +221,7 @@ def _node(site: Site, mesh: Mesh, node: str) -> tuple[Resource, ...]:
         )
     else:
         resources = (Packages("mesh", ("tailscale",)),)
-    return (*resources, *_daemon(site, mesh, node))
+    return (*resources, Packages("mesh-data", ("rsync",)), *_daemon(site, mesh, node))
 
 
 def _daemon(site: Site, mesh: Mesh, node: str) -> tuple[Resource, ...]:
