@@ -18,6 +18,7 @@ from typing import Final
 from corral.errors import CorralError
 from corral.hosts import process
 from corral.hosts.quote import NOTHING, Script, sh
+from corral.jobs.limits import user_of
 from corral.jobs.model import JobSpec
 from corral.roles.mlflow import uri
 from corral.spec.digest import digest
@@ -109,7 +110,7 @@ def tracking_of(job: JobSpec, spec: ClusterSpec, git: Mapping[str, str] | None =
     tags = {
         "mlflow.source.name": job.script,
         "mlflow.source.type": "JOB",
-        "mlflow.user": job.user or "",
+        "mlflow.user": user_of(job, spec),
         "corral.cluster": spec.name,
         "corral.spec_digest": digest(spec),
         **(git or {}),

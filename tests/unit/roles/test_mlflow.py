@@ -1,0 +1,123 @@
+"""The tracking server: what the controller holds, from which wheels, and what jobs get."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from corral.errors import Code, CorralError
+from corral.roles import mlflow
+from corral.roles.wheels import PYTHONS, locked, wheels_of
+from corral.spec.models import Storage
+from corral.spec.services import Services
+from corral.state.base import Context, Impact, Resource, Seen
+from corral.state.files import Directory, File
+from corral.state.pyenv import PythonEnv, Wheel
+
+from .test_cluster import FACTS, laptop, site
+
+ON = Services(mlflow=True)
+
+
+def held(storage: tuple[Storage, ...] = (), **facts: object) -> dict[str, list[Resource]]:
+    spec = laptop(services=ON, **({"storage": storage} if storage else {}))
+    (stage,) = mlflow.stages(site(spec, **facts))
+    found: dict[str, list[Resource]] = {}
+    for wanted in stage.wanted:
+        for node in wanted.nodes:
+            found.setdefault(node, []).extend(wanted.resources)
+    return found
+
+
+def one(resources: list[Resource], kind: type[Resource], part: str = "") -> Resource:
+    (found,) = [r for r in resources if isinstance(r, kind) and part in r.id]
+    return found
+
+
+def test_unit_and_folders() -> None:
+    found = held()
+    assert set(found) == {"node0"}
+    unit = one(found["node0"], File)
+    assert isinstance(unit, File)
+    assert "--host 10.0.0.10 --port 5000" in unit.content
+    assert "--artifacts-destination /shared/corral/mlflow" in unit.content
+    assert "User=corral-mlflow" in unit.content
+    assert "%" not in unit.content, "a place that was not filled in"
+    folders = {r.path: (r.owner, r.mode) for r in found["node0"] if isinstance(r, Directory)}
+    assert set(folders.values()) == {("corral-mlflow:corral-mlflow", "700")}
+    assert set(folders) == {"/var/lib/corral-mlflow", "/shared/corral/mlflow"}
+
+
+def test_the_folder_of_artifacts_is_made_where_root_is_root() -> None:
+    """Root of an NFS client is nobody on the server (root_squash)."""
+    nfs = Storage(mount="/data", kind="nfs", server="node2", path="/srv/x")
+    found = held((nfs,))
+    assert set(found) == {"node0", "node2"}
+    assert one(found["node2"], Directory).id == "directory:/data/corral/mlflow"
+    assert {r.id for r in found["node2"]} >= {"user:corral-mlflow"}
+    assert "directory:/data/corral/mlflow" not in {r.id for r in found["node0"]}
+
+
+def test_without_shared_storage_artifacts_stay_on_the_controller() -> None:
+    spec = laptop(services=ON, storage=())
+    assert mlflow.artifacts_of(spec) == "/var/lib/corral-mlflow/artifacts"
+
+
+def test_not_declared_it_is_stopped_and_nothing_else() -> None:
+    (stage,) = mlflow.stages(site(laptop()))
+    assert [r.id for w in stage.wanted for r in w.resources] == ["stopped:corral-mlflow"]
+
+
+def test_what_jobs_get() -> None:
+    assert mlflow.uri(laptop()) == ""
+    assert mlflow.uri(laptop(services=ON, controller="node2")) == "http://node2:5000"
+    other = Services(mlflow_uri="https://mlflow.example.org")
+    assert mlflow.uri(laptop(services=other)) == "https://mlflow.example.org"
+
+
+@pytest.mark.parametrize("system", list(PYTHONS))
+def test_each_system_has_a_whole_lock_of_its_python(system: tuple[str, str]) -> None:
+    python = PYTHONS[system].replace(".", "")
+    wheels = locked("mlflow")[PYTHONS[system]]
+    names = [w.requirement.partition("==")[0] for w in wheels]
+    assert Counter(names).most_common(1)[0][1] == 1, "a package twice"
+    assert {"mlflow", "mlflow_skinny", "pip", "sqlalchemy", "uvicorn"} <= set(names)
+    for wheel in wheels:
+        assert re.fullmatch(r"[0-9a-f]{64}", wheel.sha256)
+        assert re.fullmatch(r"[A-Za-z0-9_.]+-[0-9][A-Za-z0-9_.!+]*-.*\.whl", wheel.file)
+        tag = re.search(r"-cp(3\d+)-(cp3\d+|abi3)-", wheel.file)
+        assert tag is None or tag[1] == python or tag[2] == "abi3", wheel.file
+        assert "x86_64" in wheel.file or wheel.file.endswith("-none-any.whl"), wheel.file
+    versions = {next(w.requirement for w in each if w.file.startswith("mlflow-"))
+                for each in locked("mlflow").values()}  # fmt: skip
+    assert len(versions) == 1, "one MLflow, whatever the Python"
+
+
+def test_a_system_without_lock_is_refused() -> None:
+    with pytest.raises(CorralError) as caught:
+        held(os_id="rocky", os_version="9")
+    assert caught.value.code is Code.NOT_GOOD
+    assert "mlflow_uri" in caught.value.hint
+    assert wheels_of("mlflow", FACTS) == locked("mlflow")["3.13"]
+
+
+WHEELS = (Wheel("a_b-1.0-py3-none-any.whl", "a" * 64), Wheel("pip-26-py3-none-any.whl", "b" * 64))
+
+
+def test_an_environment_is_made_once_and_again_when_its_wheels_are_others() -> None:
+    env = PythonEnv("/opt/corral/x", "X 1.0", WHEELS)
+    assert env.diff(Seen(0, env.digest), Context("n")) is None
+    fresh = env.diff(Seen(0, ""), Context("n"))
+    other = env.diff(Seen(0, "0" * 64), Context("n"))
+    assert fresh is not None
+    assert other is not None
+    assert (fresh.impact, other.impact) == (Impact.NONE, Impact.RESTART)
+    assert [ref.path for ref in fresh.secrets] == [
+        f"wheels/{'a' * 64}/a_b-1.0-py3-none-any.whl",
+        f"wheels/{'b' * 64}/pip-26-py3-none-any.whl",
+    ]
+    assert f"{'a' * 64}  a_b-1.0-py3-none-any.whl" in fresh.script
+    assert WHEELS[0].requirement == "a_b==1.0"
+    assert env.digest != PythonEnv("/opt/corral/x", "X 1.0", WHEELS[:1]).digest

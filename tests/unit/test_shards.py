@@ -1,0 +1,160 @@
+"""Shards: samples and labels, the same bytes each time, cut short and gone on, read and shared."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tarfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from corral import shards
+from corral.jobs.datasets import kept_entries
+from corral.shards import ShardError, Shards, planned, samples_of, write
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    folder = tmp_path / "images"
+    for kind in ("cat", "dog"):
+        (folder / kind).mkdir(parents=True)
+        for i in range(10):
+            (folder / kind / f"{i:02d}.png").write_bytes(f"{kind} {i}".encode() * 100)
+            (folder / kind / f"{i:02d}.box.json").write_text("[]")
+    (folder / ".hidden").mkdir()
+    (folder / ".hidden" / "1.png").write_text("x")
+    (folder / "README").write_text("no ending")
+    (folder / "cat" / "link.png").symlink_to("/etc/passwd")
+    return folder
+
+
+def test_a_sample_is_what_shares_a_name_up_to_the_first_dot(images: Path) -> None:
+    found = samples_of(images, labels=True)
+    assert len(found) == 20
+    assert (found[0].key, found[0].label) == ("cat/00", 0)
+    assert sorted(ending for ending, *_ in found[0].files) == ["box.json", "png"]
+    assert found[-1].label == 1
+
+
+def test_nothing_to_shard(tmp_path: Path) -> None:
+    with pytest.raises(ShardError):
+        samples_of(tmp_path)
+    (tmp_path / "1.png").write_text("x")
+    with pytest.raises(ShardError, match="no folders"):
+        samples_of(tmp_path, labels=True)
+
+
+def test_written_and_read_again(images: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    plan = planned(samples_of(images, labels=True), "images", size=8192)
+    write(plan, out, "images")
+    assert len(plan) > 3
+    index = json.loads((out / "index.json").read_text())
+    assert index["samples"] == 20
+    for entry in index["shards"]:
+        data = (out / entry["file"]).read_bytes()
+        assert entry["bytes"] == len(data)
+        assert entry["sha256"] == hashlib.sha256(data).hexdigest()
+    assert not list(out.glob(".*.part"))
+    with tarfile.open(out / index["shards"][0]["file"]) as tar:
+        assert all((m.mtime, m.uid, m.mode) == (0, 0, 0o644) for m in tar)
+    found = {s["__key__"].decode(): s for s in Shards(out, rank=0, world=1).epoch(0)}
+    assert found["dog/03"]["png"] == b"dog 3" * 100
+    assert found["dog/03"]["cls"] == b"1"
+    assert found["dog/03"]["box.json"] == b"[]"
+    assert len(found) == 20
+
+
+def test_the_same_folder_gives_the_same_bytes(images: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write(planned(samples_of(images), "x", size=8192), tmp_path / name, "x")
+    both = [sorted((tmp_path / n).glob("*.tar")) for n in ("a", "b")]
+    assert [f.read_bytes() for f in both[0]] == [f.read_bytes() for f in both[1]]
+
+
+def test_cut_short_it_goes_on_and_what_changed_is_written_anew(
+    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, plan = tmp_path / "out", planned(samples_of(images), "x", size=8192)
+    real, done = shards.pack, []
+
+    def cut(shard: shards.Shard, stream: object) -> None:
+        real(shard, stream)
+        done.append(shard.name)
+        if len(done) == 2:
+            raise OSError("No space left on device")
+
+    monkeypatch.setattr(shards, "pack", cut)
+    with pytest.raises(OSError, match="No space"):
+        write(plan, out, "x")
+    assert [f.name for f in out.glob("x-*.tar")] == ["x-000000.tar"]
+    assert not (out / "index.json").exists()
+    monkeypatch.setattr(shards, "pack", real)
+    told: list[bool] = []
+    write(plan, out, "x", lambda entry: told.append(entry["new"]))
+    assert told == [False, *[True] * (len(plan) - 1)]
+    (images / "cat" / "00.png").write_bytes(b"other")
+    told.clear()
+    write(planned(samples_of(images), "x", size=8192), out, "x", lambda e: told.append(e["new"]))
+    assert any(told)
+    (out / "x-000001.tar").write_bytes(b"cut")
+    told.clear()
+    write(planned(samples_of(images), "x", size=8192), out, "x", lambda e: told.append(e["new"]))
+    assert told.count(True) == 1
+
+
+def test_ranks_share_the_shards_and_each_epoch_is_another_order(
+    images: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    write(planned(samples_of(images), "x", size=4096), out, "x")
+    read = Counter(
+        sample["__key__"]
+        for rank in range(3)
+        for sample in Shards(out, rank=rank, world=3).epoch(1)
+    )
+    assert len(read) == 20
+    assert set(read.values()) == {1}
+    one = Shards(out, rank=0, world=1)
+    orders = [[s["__key__"] for s in one.epoch(e)] for e in (0, 0, 1)]
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_a_cache_copies_once_and_refuses_what_the_index_does_not_say(
+    images: Path, tmp_path: Path
+) -> None:
+    out, cache = tmp_path / "out", tmp_path / "nvme"
+    write(planned(samples_of(images), "x"), out, "x")
+    data = Shards(out, cache=cache, rank=0, world=1)
+    assert len(list(data.epoch(0))) == 20
+    (shard,) = out.glob("*.tar")
+    whole = shard.read_bytes()
+    shard.write_bytes(b"gone")
+    assert len(list(data.epoch(1))) == 20, "from the cache"
+    for copy in cache.glob("*.tar"):
+        copy.unlink()
+    with pytest.raises(ShardError, match="not what its index says"):
+        list(data.epoch(0))
+    assert not list(cache.glob("*.part"))
+    shard.write_bytes(whole)
+    assert len(list(data.epoch(0))) == 20
+
+
+def test_how_fast_is_measured_of_each_share(images: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write(planned(samples_of(images), "x", size=4096), out, "x")
+    found = shards.feed(out, 0.05, share=1, of=2)
+    assert found["samples"] > 0
+    assert found["bytes"] > found["samples"]
+    assert found["seconds"] >= 0.05
+
+
+def test_a_shard_counts_as_there_only_with_its_whole_size() -> None:
+    entry = {"file": "x.tar", "bytes": 10, "plan": "p"}
+    text = (
+        f"motd\n@@corral 10 {json.dumps(entry)}\n@@corral 9 {json.dumps(entry | {'plan': 'q'})}\n"
+    )
+    assert list(kept_entries(text)) == ["p"]
+    assert kept_entries("@@corral x {}\n@@corral 5 [1]\n@@corral 5\n") == {}

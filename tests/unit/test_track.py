@@ -1,0 +1,200 @@
+"""The tracking client: what it asks MLflow's REST API, and what it samples of a node."""
+
+from __future__ import annotations
+
+import io
+import json
+import urllib.error
+from email.message import Message
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral import track
+
+STAT = "cpu  {user} 0 0 {idle} 0 0 0 0 0 0\ncpu0 1 2 3\n"
+MEMINFO = "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  250 kB\nHugePages_Total:  0\n"
+NET = "a\nb\n    lo: 9 0 0 0 0 0 0 0 9 0\n  eth0: {rx} 0 0 0 0 0 0 0 {tx} 0 0 0 0 0 0 0\n"
+
+
+class Server:
+    """MLflow's REST API as far as jobs use it, with the limits of its documentation."""
+
+    def __init__(self) -> None:
+        self.experiments: dict[str, str] = {}
+        self.runs: dict[str, dict[str, Any]] = {}
+        self.headers: list[dict[str, str]] = []
+
+    def __call__(self, request: Any, timeout: float) -> io.BytesIO:
+        self.headers.append(dict(request.header_items()))
+        path = request.full_url.partition("/api/2.0/mlflow/")[2]
+        body = json.loads(request.data) if request.data else {}
+        return io.BytesIO(json.dumps(self.answer(path, body)).encode())
+
+    def answer(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        match path.partition("?")[0]:
+            case "experiments/get-by-name":
+                name = path.partition("=")[2]
+                if name not in self.experiments:
+                    raise refused(404, "RESOURCE_DOES_NOT_EXIST")
+                return {"experiment": {"experiment_id": self.experiments[name]}}
+            case "experiments/create":
+                number = self.experiments[body["name"]] = str(len(self.experiments) + 1)
+                return {"experiment_id": number}
+            case "runs/create":
+                run = f"r{len(self.runs)}"
+                self.runs[run] = {**body, "status": "RUNNING", "tags": {}, "params": {}, "log": []}
+                return {"run": {"info": {"run_id": run}}}
+            case "runs/update":
+                self.runs[body["run_id"]].update(status=body["status"])
+            case "runs/log-batch":
+                assert all(len(body.get(kind, [])) <= 100 for kind in ("params", "tags"))
+                run = self.runs[body["run_id"]]
+                for kind in ("params", "tags"):
+                    run[kind] |= {entry["key"]: entry["value"] for entry in body.get(kind, [])}
+                run["log"] += body.get("metrics", [])
+            case other:
+                raise AssertionError(other)
+        return {}
+
+
+def refused(status: int, word: str) -> urllib.error.HTTPError:
+    body = io.BytesIO(json.dumps({"error_code": word}).encode())
+    return urllib.error.HTTPError("http://m", status, word, Message(), body)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    found = Server()
+    monkeypatch.setattr(track.urllib.request, "urlopen", found)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://node0:5000/")
+    for name in ("MLFLOW_RUN_ID", "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "digits")
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    monkeypatch.setenv("SLURM_JOB_NAME", "train")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "node[0-2]")
+    return found
+
+
+def test_a_requeued_job_goes_on_with_its_run(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = {"tags": {"corral.cluster": "lab"}, "params": {"corral.nodes": "3"}}
+    (tmp_path / "track.json").write_text(json.dumps(about))
+    first = track.begin(tmp_path)
+    track.end_run("KILLED")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    assert track.begin(tmp_path) == first
+    run = server.runs[first]
+    assert len(server.runs) == 1
+    assert run["status"] == "RUNNING"
+    assert run["run_name"] == "train-12"
+    assert run["tags"]["corral.nodes"] == "node[0-2]"
+    assert run["tags"]["corral.cluster"] == "lab"
+    assert run["tags"]["corral.restarts"] == "1"
+    assert run["params"] == {"corral.nodes": "3"}
+
+
+def test_parts_of_an_array_have_runs_of_their_own(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "track.json").write_text('{"tags": {"a": "b"}}')
+    for number in ("0", "1"):
+        folder = tmp_path / f"task-{number}"
+        folder.mkdir()
+        monkeypatch.setenv("SLURM_ARRAY_TASK_ID", number)
+        track.begin(folder)
+    assert [r["tags"]["corral.array_task_id"] for r in server.runs.values()] == ["0", "1"]
+    assert all(r["tags"]["a"] == "b" for r in server.runs.values())
+
+
+def test_an_experiment_that_another_job_makes_meanwhile(server: Server, tmp_path: Path) -> None:
+    real, tries = server.answer, iter([True, False])
+
+    def racing(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        if path == "experiments/create" and next(tries):
+            real(path, body)
+            raise refused(400, "RESOURCE_ALREADY_EXISTS")
+        return real(path, body)
+
+    server.answer = racing  # type: ignore[method-assign]
+    track.begin(tmp_path)
+    assert server.experiments == {"digits": "1"}
+
+
+def test_more_than_a_request_may_hold_is_cut(server: Server, tmp_path: Path) -> None:
+    run = track.begin(tmp_path)
+    track.log_params({f"p{i}": "x" * 9000 for i in range(250)})
+    assert len(server.runs[run]["params"]) == 250
+    assert max(map(len, server.runs[run]["params"].values())) == 6000
+
+
+def test_token_and_password_go_as_headers_only(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "me")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "secret")
+    track.begin(tmp_path)
+    assert server.headers[-1]["Authorization"] == "Basic bWU6c2VjcmV0"
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "t")
+    track.end_run()
+    assert server.headers[-1]["Authorization"] == "Bearer t"
+
+
+@pytest.mark.parametrize("uri", ["", "file:///etc", "sqlite:///x.db", "databricks"])
+def test_only_http_is_opened(server: Server, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setenv("MLFLOW_RUN_ID", "r0")
+    with pytest.raises(track.TrackingError):
+        track.log_metric("loss", 1.0)
+    assert server.headers == []
+
+
+def test_a_server_that_is_away_is_one_line_and_status_1(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def away(request: object, timeout: float) -> None:
+        raise urllib.error.URLError("Connection refused")
+
+    monkeypatch.setattr(track.urllib.request, "urlopen", away)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://node0:5000")
+    assert track.main(["begin", str(tmp_path)]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("corral: not tracked: ")
+    assert len(said.err.splitlines()) == 1
+
+
+def proc(folder: Path, *, user: int, idle: int, rx: int, tx: int) -> Path:
+    (folder / "net").mkdir(exist_ok=True)
+    (folder / "stat").write_text(STAT.format(user=user, idle=idle))
+    (folder / "meminfo").write_text(MEMINFO)
+    (folder / "net" / "dev").write_text(NET.format(rx=rx, tx=tx))
+    return folder
+
+
+def test_samples_are_differences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    sampler = track.Sampler(proc(tmp_path, user=100, idle=100, rx=0, tx=0))
+    proc(tmp_path, user=175, idle=125, rx=2_000_000, tx=1_000_000)
+    found = sampler.sample()
+    assert found == {
+        "cpu_utilization_percentage": 75.0,
+        "system_memory_usage_megabytes": 0.768,
+        "system_memory_usage_percentage": 75.0,
+        "network_receive_megabytes": 2.0,
+        "network_transmit_megabytes": 1.0,
+    }
+    assert sampler.sample()["network_receive_megabytes"] == 0
+
+
+def test_gpus_as_nvidia_smi_prints_them() -> None:
+    found = track.gpu_sample("0, 97, 1000, 32607, 310.52\n1, [N/A], 0, 32607, [N/A]\n")
+    assert found == {
+        "gpu_0_utilization_percentage": 97.0,
+        "gpu_0_memory_usage_megabytes": 1048.576,
+        "gpu_0_power_usage_watts": 310.52,
+        "gpu_1_memory_usage_megabytes": 0.0,
+    }
