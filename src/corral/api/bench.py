@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from corral.errors import Code, CorralError
@@ -26,6 +26,7 @@ class Known:
         nodes: how many took part; 0: as the log lists them.
         collective: what was measured, where the log does not say.
         algorithm: what NCCL was forced to, None when nothing was.
+        usual: GB/s that this cluster's own collectives reached before.
         fabric: infiniband, roce, ethernet, efa, tcpx or tcpxo: what NCCL should have used.
     """
 
@@ -36,6 +37,7 @@ class Known:
     collective: Collective | None = None
     algorithm: Algorithm | None = None
     fabric: str = ""
+    usual: Mapping[Collective, float] = dataclasses.field(default_factory=dict[Collective, float])
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,4 +123,7 @@ def _reference(collective: Collective | None, known: Known, nodes: int) -> Refer
     if known.busbw:
         return Reference(known.busbw, bound, "as given")
     seen = reference(hardware, collective, several) if hardware else None
-    return Reference(seen.busbw, bound, seen.source) if seen else None
+    if seen:
+        return Reference(seen.busbw, bound, seen.source)
+    before = known.usual.get(collective, 0.0)
+    return Reference(before, bound, "earlier measurements of this cluster") if before else None

@@ -5,26 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import PurePosixPath
+from statistics import median
 from typing import Any, Final
 
 from corral.api import batch
 from corral.api.bench import Benchmark, Known, judged
 from corral.apply.journal import Journal, read_journal
+from corral.apply.session import Session
+from corral.doctor.model import Diagnosis, Source
+from corral.doctor.reading import read as likely
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
+from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
 from corral.jobs.limits import partition_of
 from corral.jobs.model import JobHandle, JobSpec
 from corral.prove.fabric.declared import expected
 from corral.prove.fabric.limits import Topology
+from corral.prove.fabric.model import Collective
 from corral.prove.fabric.pairs import Pair, Slow, slow
 from corral.prove.fabric.program import MEASURES, PROGRAM, Progress, progress_of, read_program
-from corral.prove.fabric.reading import read
+from corral.prove.fabric.reading import Reading, read
+from corral.prove.fabric.verdict import Outcome
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.nodes import expand
 
 OnRow = Callable[[Progress], None]
 HISTORY: Final = "bench.jsonl"
+ENOUGH: Final = 3
+"""Earlier measurements that make a reference."""
 _PAIR_GPU: Final = 256 << 20
 _PAIR_CPU: Final = 8 << 20
 
@@ -58,12 +67,13 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Benched:
-    """A measurement through Slurm: the verdicts, each pair of nodes, what is slow."""
+    """A measurement through Slurm: verdicts, each pair of nodes, what is slow, likely causes."""
 
     job: int
     nodes: str
     benchmark: Benchmark
     pairs: tuple[Pair, ...] = ()
+    causes: tuple[Diagnosis, ...] = ()
 
     @property
     def slow(self) -> Slow:
@@ -77,6 +87,7 @@ class Benched:
             "nodes": self.nodes,
             **self.benchmark.as_dict(),
             "pairs": [asdict(pair) for pair in self.pairs],
+            "causes": [cause.as_dict() for cause in self.causes],
             "slow_nodes": list(self.slow.nodes),
             "slow_links": [[pair.one, pair.other] for pair in self.slow.links],
         }
@@ -106,6 +117,8 @@ async def run_bench(
             it gave no table; and what ``run`` raises.
     """
     job, gpus = bench_job(spec, wanted)
+    if wanted.nccl_tests and job.nodes > 1:
+        job = await _with_mpi(spec, job)
     given = given_or_declared(spec, known, nodes=job.nodes, gpus=gpus)
     lines: list[str] = []
 
@@ -121,10 +134,12 @@ async def run_bench(
     if not outcome.good:
         raise _failed(outcome, lines)
     if wanted.nccl_tests:
-        reading, pairs = read("\n".join(lines)), ()
+        reading, pairs = _one_table(read("\n".join(lines)), job.nodes), ()
     else:
         reading, pairs = read_program(lines)
-    found = Benched(outcome.id, outcome.nodes, judged(reading, given), pairs)
+    verdicts = judged(reading, given)
+    causes = () if verdicts.good else likely("\n".join(lines), Source.JOB)
+    found = Benched(outcome.id, outcome.nodes, verdicts, pairs, causes)
     _keep(spec.name, wanted, found)
     return found
 
@@ -148,7 +163,6 @@ def bench_job(spec: ClusterSpec, wanted: Wanted) -> tuple[JobSpec, int]:
         raise _usage("a collective needs two ranks: this is one node with one GPU at most", "")
     fields: dict[str, Any] = {
         "name": "corral-bench",
-        "folder": "none",
         "folder": "none",
         "nodes": nodes,
         "gpus_per_node": gpus,
@@ -174,7 +188,7 @@ def bench_job(spec: ClusterSpec, wanted: Wanted) -> tuple[JobSpec, int]:
 def given_or_declared(spec: ClusterSpec, known: Known | None, *, nodes: int, gpus: int) -> Known:
     """What to compare with: what was given, and for the rest what the file declares."""
     found = known or Known()
-    found = replace(found, nodes=found.nodes or nodes)
+    found = replace(found, nodes=found.nodes or nodes, usual=usual_of(spec, nodes))
     data = spec.network.data
     if data is None or nodes < 2:  # noqa: PLR2004 - within a node the network carries nothing
         return found
@@ -196,6 +210,22 @@ def bench_history(name: str) -> tuple[Mapping[str, Any], ...]:
     )
 
 
+def usual_of(spec: ClusterSpec, nodes: int) -> dict[Collective, float]:
+    """GB/s that each collective reached on so many nodes before: medians of what did not fail.
+
+    Empty where too little was measured, and for embedded nodes, whose links are this machine's
+    memory and whoever else uses it.
+    """
+    if all(group.provider == "embedded" for group in spec.groups):
+        return {}
+    found: dict[Collective, list[float]] = {}
+    for record in bench_history(spec.name):
+        for one in record["tables"]:
+            if one["nodes"] == nodes and one["outcome"] != Outcome.FAIL and one["collective"]:
+                found.setdefault(Collective(one["collective"]), []).append(one["busbw_gb_s"])
+    return {name: median(rates) for name, rates in found.items() if len(rates) >= ENOUGH}
+
+
 def _groups(spec: ClusterSpec, wanted: Wanted) -> list[NodeGroup]:
     # The job itself is refused with the names there are when the partition is unknown.
     probe = batch.job_spec({"script": "x", "partition": wanted.partition or None})
@@ -209,33 +239,67 @@ def _gpus(spec: ClusterSpec, group: NodeGroup) -> int:
 
 
 def _nccl_tests(wanted: Wanted, nodes: int, gpus: int) -> dict[str, Any]:
-    if nodes > 1:
-        raise _usage(
-            "nccl-tests over several nodes needs an MPI that Corral does not start",
-            "leave out --nccl-tests, or give --nodes 1",
-        )
     if len(wanted.collectives) != 1:
         raise _usage("nccl-tests measures one collective at a time", "--collectives all_reduce")
     name = {"all_to_all": "alltoall"}.get(wanted.collectives[0], wanted.collectives[0])
     kinds = {"float32": "float", "float16": "half", "bfloat16": "bfloat16"}
+    # One node: one process with all its GPUs, which needs no MPI. Several: one for each GPU.
+    threads, ranks = (max(1, gpus), 1) if nodes == 1 else (1, max(1, gpus))
     return {
-        "script": str(PurePosixPath(wanted.nccl_tests) / f"{name}_perf"),
+        "script": str(PROGRAM.with_name("exec.sh")),
         "args": (
+            str(PurePosixPath(wanted.nccl_tests) / f"{name}_perf"),
             *("-b", str(wanted.smallest), "-e", str(wanted.largest), "-f", "2"),
-            *("-g", str(max(1, gpus)), "-d", kinds[wanted.type]),
+            *("-g", str(threads), "-d", kinds[wanted.type]),
         ),
-        "ranks_per_node": 1,
+        "ranks_per_node": ranks,
     }
+
+
+async def _with_mpi(spec: ClusterSpec, job: JobSpec) -> JobSpec:
+    """The job with Slurm as the starter of its MPI.
+
+    Raises:
+        CorralError: USAGE, Slurm was built without PMIx and PMI2.
+    """
+    async with await Session.open(spec) as session:
+        session.require_running()
+        told = await session.fleet.run(session.controller, sh("srun --mpi=list 2>&1"), timeout=30)
+    words = told.stdout.replace(",", " ").split()
+    mpi = next((kind for kind in ("pmix", "pmi2") if kind in words), "")
+    if not mpi:
+        raise _usage(
+            "this Slurm starts no MPI: it has neither pmix nor pmi2",
+            "leave out --nccl-tests: Corral's own benchmark needs no MPI",
+        )
+    # srun reads it as --mpi (srun(1), INPUT ENVIRONMENT VARIABLES). A JobSpec of a user may hold no
+    # SLURM_* of its own, so it is added behind the check.
+    return job.model_copy(update={"env": {**job.env, "SLURM_MPI_TYPE": mpi}})
+
+
+def _one_table(found: Reading, nodes: int) -> Reading:
+    if nodes > 1 and len(found.tables) > 1:
+        raise CorralError(
+            Code.COMMAND_FAILED,
+            f"nccl-tests printed {len(found.tables)} tables: each process measured by itself",
+            hint="build it with MPI=1, against an MPI that speaks Slurm's PMIx or PMI2",
+        )
+    return found
 
 
 def _failed(outcome: batch.JobOutcome, lines: list[str]) -> CorralError:
     failed = outcome.failed
+    causes = likely("\n".join(lines), Source.JOB)
+    hint = f"corral logs {outcome.id} has all of it; its nodes need python3 with PyTorch"
+    if causes:
+        first = causes[0].failure
+        hint = f"{first.id} {first.title}: {first.fix}; corral logs {outcome.id} has all of it"
     return CorralError(
         Code.COMMAND_FAILED,
         f"the benchmark's job {outcome.id} ended as {outcome.state.value}",
         node=failed.node if failed else "",
         tail=failed.tail if failed and failed.tail else "\n".join(lines[-20:]),
-        hint=f"corral logs {outcome.id} has all of it; its nodes need python3 with PyTorch",
+        hint=hint,
     )
 
 

@@ -10,11 +10,14 @@ from typing import Any, Final
 
 from corral.api import batch
 from corral.apply.journal import Journal, read_journal
+from corral.doctor.catalog import CATALOG
+from corral.doctor.model import Failure
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.state_dir import cluster_dir
 from corral.jobs.limits import partition_of
 from corral.jobs.model import JobHandle
+from corral.prove.fabric.verdict import Outcome
 from corral.prove.measure.gpu import judge_gpus, peer_matrix, read_gpus
 from corral.prove.measure.network import Due, judge_links, matrix_of, read_links
 from corral.prove.measure.remark import Measured, Remark
@@ -170,6 +173,8 @@ async def measure(
         on_line(line.text)
 
     outcome = await batch.run(spec, job, emit, on_line=take, on_submit=on_submit)
+    if not isinstance(outcome, batch.JobOutcome):
+        raise usage("a measurement is one job and no array")
     if not outcome.good:
         failed = outcome.failed
         raise CorralError(
@@ -187,6 +192,13 @@ def keep(spec: ClusterSpec, found: Measured, due: Mapping[str, Any]) -> Measured
     journal = Journal(cluster_dir(spec.name) / HISTORY, f"job-{found.job}")
     journal.write(found.kind, {"due": dict(due), **found.as_dict()})
     return found
+
+
+def causes_of(found: Measured) -> tuple[Failure, ...]:
+    """What the failure catalogue says of all that went wrong, each once."""
+    bad = (Outcome.FAIL, Outcome.WARN)
+    ids = dict.fromkeys(r.failure for r in found.remarks if r.failure and r.outcome in bad)
+    return tuple(CATALOG[one] for one in ids)
 
 
 def measured_before(name: str, kind: str) -> tuple[Mapping[str, Any], ...]:

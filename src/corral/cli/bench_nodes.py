@@ -11,7 +11,7 @@ from rich.text import Text
 
 from corral import api
 from corral.api.batch import JobHandle
-from corral.api.measuring import Where
+from corral.api.measuring import Where, causes_of
 from corral.cli.bench_run import bytes_of
 from corral.cli.benchview import STYLES
 from corral.cli.options import CLUSTER, JSON, TARGET, examples
@@ -177,6 +177,8 @@ def show(ui: Ui, work: Work, view: Callable[[Measured], list[RenderableType]]) -
         ) from error
     ui.json(found.as_dict())
     ui.show(*view(found), *remarks(found))
+    for cause in causes_of(found):
+        ui.show(Text(f"likely: {cause.id} {clean(cause.title)}: {clean(cause.fix)}", "dim"))
     return Exit.GOOD if found.good else Exit.NOT_GOOD
 
 

@@ -24,6 +24,7 @@ RUN_EPILOG: Final = examples(
     "corral bench run",
     "corral bench run lab --collectives all_reduce --largest 64M",
     "corral bench run dgx --hardware dgx-h100 --largest 8G --html bench.html",
+    "corral bench run dgx --nccl-tests /opt/nccl-tests/build --collectives all_reduce",
     "corral bench history lab",
 )
 HISTORY_EPILOG: Final = examples("corral bench history", "corral bench history lab --json")
@@ -62,7 +63,7 @@ NCCL_TESTS = Annotated[
     typer.Option(
         metavar="FOLDER",
         help="Run nccl-tests' programs out of this folder of the nodes instead of Corral's own "
-        "benchmark (one node).",
+        "benchmark; over several nodes by Slurm's PMIx or PMI2.",
         show_default=False,
     ),
 ]
@@ -189,3 +190,6 @@ def _show(ui: Ui, found: Benched) -> None:
     if any(v.outcome in (Outcome.WARN, Outcome.FAIL) for _, v in found.benchmark.tables):
         for sentence in found.slow.sentences:
             ui.show(Text(f"slow: {clean(sentence)}", "bold red"))
+    for cause in found.causes:
+        known = cause.failure
+        ui.show(Text(f"likely: {known.id} {clean(known.title)}: {clean(known.fix)}", "yellow"))
