@@ -6,6 +6,7 @@ off from inside goes on to cost money until it is terminated.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -108,6 +109,8 @@ class LambdaCloud:
     ) -> None:
         self._place = PLACES[self.name]
         self.caller = Caller(Manner(self._place, ROWS, _words), url, key, pacer, transport)
+        self._registered: dict[str, str] = {}
+        self._one = asyncio.Lock()
 
     async def check(self) -> None:
         """One list of regions: free, and refused with a bad key."""
@@ -129,7 +132,10 @@ class LambdaCloud:
 
     async def launch(self, wanted: Wanted) -> str:
         """Launch one; the key is registered with the account first."""
-        key = await self._key(wanted)
+        async with self._one:
+            # Of many launches at once only the first asks: a call a second is all there is.
+            key = self._registered.get(wanted.public_key) or await self._key(wanted)
+            self._registered[wanted.public_key] = key
         body: dict[str, Any] = {
             "region_name": wanted.offer.region,
             "instance_type_name": wanted.offer.type,
@@ -145,7 +151,7 @@ class LambdaCloud:
         if wanted.image:
             body["image"] = {"family": wanted.image}
         path = "/api/v1/instance-operations/launch"
-        data = await self._data("POST", path, body, again=False, limits=("calls", "launch"))
+        data = await self._data("POST", path, body, again=False, limits=("launch", "calls"))
         with understood(self._place, "a launch"):
             return str(data["instance_ids"][0])
 

@@ -112,6 +112,9 @@ class Paperspace:
     ) -> None:
         self._place = PLACES[self.name]
         self.caller = Caller(Manner(self._place, ROWS, _words), url, key, pacer, transport)
+        self._templates: list[dict[str, Any]] = []
+        self._scripts: dict[str, str] = {}
+        self._one = asyncio.Lock()
 
     async def check(self) -> None:
         """Ask for the account's standing.
@@ -162,7 +165,7 @@ class Paperspace:
             "startOnCreate": True,
             # Its default is true: a password of the machine would travel by e-mail.
             "emailPassword": False,
-            "startupScriptId": await self._script(wanted),
+            "startupScriptId": await self._startup(wanted),
         }
         if wanted.dead_man_h:
             body |= {
@@ -171,7 +174,7 @@ class Paperspace:
                 "autoShutdownForce": True,
             }
         data = await self.caller.call(
-            "POST", "/machines", body=body, again=False, limits=("calls", "launch")
+            "POST", "/machines", body=body, again=False, limits=("launch", "calls")
         )
         with understood(self._place, "a new machine"):
             return str(data["data"]["id"])
@@ -224,9 +227,10 @@ class Paperspace:
     async def _template(self, wanted: Wanted) -> str:
         """Id of the template; ids in documents are hints, so it is looked up by its name."""
         family = wanted.image or TEMPLATE
-        templates = await self._all("/os-templates")
+        async with self._one:
+            self._templates = self._templates or await self._all("/os-templates")
         with understood(self._place, "templates"):
-            for one in templates:
+            for one in self._templates:
                 types = {str(t["machineTypeLabel"]) for t in one["availableMachineTypes"]}
                 names = {str(one[k]) for k in ("id", "name", "operatingSystemLabel")}
                 if wanted.offer.type in types and family in names:
@@ -237,6 +241,13 @@ class Paperspace:
             hint="name one in the group's cloud.image",
             reason=Reason.REQUEST,
         )
+
+    async def _startup(self, wanted: Wanted) -> str:
+        async with self._one:
+            # Of many launches at once only the first asks.
+            if wanted.boot not in self._scripts:
+                self._scripts[wanted.boot] = await self._script(wanted)
+            return self._scripts[wanted.boot]
 
     async def _script(self, wanted: Wanted) -> str:
         """Id of the startup script with this text, made when there is none.

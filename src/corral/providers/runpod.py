@@ -129,7 +129,7 @@ class RunPod:
         if wanted.volumes:
             body["mounts"] = {"network": [{"volumeId": wanted.volumes[0], "path": "/workspace"}]}
         data = await self.caller.call(
-            "POST", "/v2/pods", body=body, again=False, limits=("calls", "launch")
+            "POST", "/v2/pods", body=body, again=False, limits=("launch", "calls")
         )
         return self._id(data)
 
@@ -150,7 +150,7 @@ class RunPod:
             **_container(wanted),
         }
         data = await self.caller.call(
-            "POST", "/v2/clusters", body=body, again=False, limits=("calls", "launch")
+            "POST", "/v2/clusters", body=body, again=False, limits=("launch", "calls")
         )
         return self._id(data)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from corral.testing.clouds import Answer, Request
+from corral.testing.clouds import Answer, Request, RunPodSim
 from corral.testing.clouds.contract import OpenApi
 from tests.clouds.common import OPENAPI
 
@@ -39,7 +39,14 @@ def test_unknown_fields_and_values() -> None:
     assert said({k: v for k, v in POD.items() if k != "image"})
     wrong = Request("GET", "/v2/catalog/gpus", {"product": "BOAT"})
     assert any("BOAT" in text for text in RUNPOD.request(wrong))
-    assert any("product" in t for t in RUNPOD.request(Request("GET", "/v2/catalog/gpus")))
+
+
+def test_availability_needs_its_product() -> None:
+    """A rule of the document's prose, which no schema holds."""
+    sim = RunPodSim()
+    who = {"authorization": f"Bearer {sim.key}"}
+    ask = Request("GET", "/v2/catalog/gpus", {"include": "AVAILABILITY"}, who)
+    assert sim.handle(ask).status == 400
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from corral.hosts.quote import Script, join, sh
 
-ALIVE = "/var/lib/corral/alive"
 
-
-def boot_script(node: str, public_key: str, user: str) -> Script:
-    """Let the cluster's key in for the account that Corral logs in with, and name the machine.
+def boot_script(public_key: str, user: str) -> Script:
+    """Let the cluster's key in for the account that Corral logs in with.
 
     Plain POSIX sh behind ``#!``: cloud-init, Paperspace's startup scripts and a pod's shell all run
-    it. It holds no secret: clouds show user data to whoever holds the account.
+    it. The same for all nodes, so that Paperspace holds one startup script for the cluster. No
+    secret is in it: clouds show user data to whoever holds the account.
     """
     return join(
         [
@@ -26,10 +25,6 @@ def boot_script(node: str, public_key: str, user: str) -> Script:
                 'chown -R "$(stat -c %u:%g "$h")" "$h/.ssh"',
                 user=user,
                 key=public_key,
-            ),
-            sh(
-                "install -d -m 755 /var/lib/corral && printf '%s\\n' {n} > /var/lib/corral/node",
-                n=node,
             ),
         ]
     )

@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-FAR_S: Final = 900.0
-"""A turn further away than this is a file from another clock: it is not believed."""
+FAR_S: Final = 6 * 3600.0
+"""A turn further away than this is a file from another clock: it is not believed. (Two hundred
+launches at Lambda take 40 minutes of turns.)"""
 
 
 class Pacer:

@@ -213,7 +213,7 @@ class CloudProvider:
                 label,
                 offer,
                 public,
-                str(boot_script(label.node, public, LOGIN[offer.provider])),
+                str(boot_script(public, LOGIN[offer.provider])),
                 seconds(budget.dead_man if budget else DEFAULT_DEAD_MAN) // 3600,
                 (cloud.image or "") if cloud and offer.provider == group.provider else "",
                 cloud.disk_gib if cloud else 100,

@@ -46,7 +46,7 @@ class RunPodSim(Sim):
         self._routes: tuple[tuple[str, Callable[[Request, str], Answer]], ...] = (
             ("GET /v2/account/ssh-keys", lambda r, i: Answer(200, {"keys": self.keys})),
             ("PUT /v2/account/ssh-keys", lambda r, i: self._set_keys(r.body)),
-            ("GET /v2/catalog/gpus", lambda r, i: Answer(200, {"gpus": self._gpus()})),
+            ("GET /v2/catalog/gpus", lambda r, i: Answer(200, {"gpus": self._gpus(r)})),
             ("GET /v2/pods", lambda r, i: Answer(200, {"pods": self._pods(r)})),
             ("POST /v2/pods", lambda r, i: Answer(201, self._shown(self._create(r.body)))),
             ("GET /v2/pods/([^/]+)", lambda r, i: Answer(200, self._shown(self._one(i)))),
@@ -87,7 +87,9 @@ class RunPodSim(Sim):
         self.keys = list(body["keys"])
         return Answer(200, {"keys": self.keys})
 
-    def _gpus(self) -> list[dict[str, Any]]:
+    def _gpus(self, request: Request) -> list[dict[str, Any]]:
+        if ("include" in request.query) != ("product" in request.query):
+            raise Refused(400, "Bad Request", "include and product come together")
         return [
             {
                 "id": kind,
