@@ -28,6 +28,7 @@ import os
 import pickle
 import signal
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -37,6 +38,9 @@ from typing import Any, Final, NoReturn
 
 AGAIN: Final = 75
 """Exit status that asks to be started again: EX_TEMPFAIL of sysexits.h."""
+
+WAIT_S: Final = 60
+"""Seconds the other ranks wait for rank 0's end, where there is no process group."""
 
 _DIGITS: Final = 12
 _PIECE: Final = 1 << 20
@@ -144,9 +148,13 @@ class Checkpoints:
         """End this rank with the status that has the job started again."""
         if self.rank == 0:
             print("corral: saved; leaves to be started again", file=sys.stderr, flush=True)
+        # Slurm ends all ranks when one of them leaves, and rank 0 may still be writing: the others
+        # wait for it together, or until its end is theirs.
         distributed = _distributed()
         if distributed is not None:
-            distributed.barrier()  # rank 0 may still be writing
+            distributed.barrier()
+        elif self.rank != 0:
+            time.sleep(WAIT_S)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(AGAIN)  # not sys.exit(): threads of a process group may keep the process

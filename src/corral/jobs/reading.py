@@ -230,7 +230,8 @@ class Reader:
 
     def _failure_found(self, state: JobState) -> RankFailure | None:
         # A cancelled or timed out job was ended from outside: none of its ranks is to blame.
-        if self._failed is None or state in (JobState.CANCELLED, JobState.TIMEOUT):
+        past = (JobState.CANCELLED, JobState.TIMEOUT, JobState.COMPLETED)
+        if self._failed is None or state in past:
             return None
         rank, node, how = self._failed
         return RankFailure(rank, node, how, "\n".join(self._tails.get(rank, ())))
@@ -239,6 +240,8 @@ class Reader:
         found = parse_queue(rest, self.mark)
         if found:
             self._info = found[0]
+            if found[0].state.waiting:
+                self._failed = None  # it starts again: what failed before is past
             self.on_state(found[0])
 
 

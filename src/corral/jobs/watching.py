@@ -49,6 +49,7 @@ function squeue(   line, got, part, key) {
     return
   }
   state = part[at[1]]
+  if (state == "PENDING") first = ""  # starts again: who failed before is past
   key = state "|" part[at[2]] "|" part[at[3]] "|" part[at[4]]
   if (key != told) print "s " got
   told = key

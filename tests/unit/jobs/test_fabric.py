@@ -1,0 +1,157 @@
+"""The environment on a fabric: the real shell text over a made sysfs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from corral.hosts.quote import join, sh
+from corral.jobs.fabric import YOURS, Setting, explain_script, parse_settings, settings
+
+IP = """#!/bin/sh
+case "$*" in "-o addr show to 10.0.0.5") echo "2: eth7    inet 10.0.0.5/24" ;; esac
+"""
+
+
+class Machine:
+    """A sysfs of RDMA devices."""
+
+    def __init__(self, folder: Path) -> None:
+        self.sys = folder / "sys"
+        self.bin = folder / "bin"
+        self.bin.mkdir()
+        (self.bin / "ip").write_text(IP)
+        (self.bin / "ip").chmod(0o755)
+        self.tcpxo = folder / "tcpxo"
+
+    def port(
+        self, name: str, *, layer: str = "InfiniBand", rate: str = "400 Gb/sec (4X NDR)",
+        state: str = "4: ACTIVE", gids: dict[int, str] | None = None,
+    ) -> None:  # fmt: skip
+        port = self.sys / "class/infiniband" / name / "ports/1"
+        (port / "gid_attrs/types").mkdir(parents=True)
+        (port / "gids").mkdir()
+        (port / "state").write_text(f"{state}\n")
+        (port / "link_layer").write_text(f"{layer}\n")
+        (port / "rate").write_text(f"{rate}\n")
+        for index, gid in (gids or {}).items():
+            kind, _, address = gid.partition("/")
+            (port / f"gid_attrs/types/{index}").write_text(f"{kind}\n")
+            (port / f"gids/{index}").write_text(f"{address}\n")
+
+    def found(self, fabric: str = "", *, interface: str = "", **env: str) -> dict[str, Setting]:
+        told = settings(
+            interface=interface, fabric=fabric, threads=4, sys=str(self.sys),
+            tcpxo=str(self.tcpxo), tell=True,
+        )  # fmt: skip
+        ran = subprocess.run(
+            ["/bin/sh", "-c", explain_script("10.0.0.5", env, told)],
+            env={"PATH": f"{self.bin}:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert ran.stderr == ""
+        return {s.name: s for s in parse_settings({"node0": ran.stdout})}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_a_plain_lan(machine: Machine) -> None:
+    found = machine.found()
+    assert found["GLOO_SOCKET_IFNAME"].value == "eth7"
+    assert found["NCCL_SOCKET_IFNAME"] == Setting(
+        "NCCL_SOCKET_IFNAME", "=eth7", "holds the address of the first node", "node0"
+    )
+    assert "NCCL_IB_HCA" not in found
+
+
+def test_the_declared_interface(machine: Machine) -> None:
+    assert machine.found(interface="bond0")["GLOO_SOCKET_IFNAME"].value == "bond0"
+
+
+def test_values_of_the_user_win_and_are_named(machine: Machine) -> None:
+    found = machine.found(NCCL_SOCKET_IFNAME="it's mine", OMP_NUM_THREADS="")
+    assert found["NCCL_SOCKET_IFNAME"].value == "it's mine"
+    assert found["NCCL_SOCKET_IFNAME"].reason == YOURS
+    assert (found["OMP_NUM_THREADS"].value, found["OMP_NUM_THREADS"].reason) == ("", YOURS)
+
+
+def test_the_fastest_active_ports_of_the_kind(machine: Machine) -> None:
+    """A DGX: compute ports at 400 Gb/s, one for storage at 200, one down, one in Ethernet mode."""
+    machine.port("mlx5_0")
+    machine.port("mlx5_1", rate="200 Gb/sec (4X HDR)")
+    machine.port("mlx5_2", state="1: DOWN")
+    machine.port("mlx5_3", layer="Ethernet")
+    machine.port("mlx5_4")
+    found = machine.found("infiniband")["NCCL_IB_HCA"]
+    assert found.value == "=mlx5_0:1,mlx5_4:1"
+    assert "400 Gb/s" in found.reason
+    assert machine.found("")["NCCL_IB_HCA"].value == found.value
+    assert "NCCL_IB_HCA" not in machine.found("ethernet")
+
+
+V2 = "RoCE v2/0000:0000:0000:0000:0000:ffff:0a00:0005"
+V1 = "IB/RoCE v1/0000:0000:0000:0000:0000:ffff:0a00:0005"
+SIX = "RoCE v2/fe80:0000:0000:0000:0000:0000:0000:0001"
+
+
+def test_roce_takes_the_index_that_all_ports_share(machine: Machine) -> None:
+    for name in ("rdma0", "rdma1"):
+        machine.port(name, layer="Ethernet", gids={0: SIX, 2: V1, 3: V2})
+    found = machine.found("roce")
+    assert found["NCCL_IB_HCA"].value == "=rdma0:1,rdma1:1"
+    assert found["NCCL_IB_GID_INDEX"].value == "3"
+    machine.port("rdma2", layer="Ethernet", gids={5: V2})
+    assert "NCCL_IB_GID_INDEX" not in machine.found("roce")
+
+
+def test_the_profile_of_a3_mega(machine: Machine) -> None:
+    machine.tcpxo.mkdir()
+    (machine.tcpxo / "nccl-env-profile.sh").write_text(
+        "export NCCL_PROTO=Simple,LL128 NCCL_BUFFSIZE=8388608 PATH=/evil NCCL_SOCKET_IFNAME=eth0\n"
+        'export LD_LIBRARY_PATH="$NCCL_LIB_DIR"\n'
+    )
+    found = machine.found(NCCL_BUFFSIZE="1")
+    assert found["NCCL_PROTO"].value == "Simple,LL128"
+    assert found["LD_LIBRARY_PATH"].value == str(machine.tcpxo)
+    assert found["NCCL_BUFFSIZE"].reason == YOURS
+    assert found["NCCL_SOCKET_IFNAME"].value == "=eth7"
+    assert "PATH" not in found
+
+
+def test_nodes_that_agree_stand_together() -> None:
+    line = "@@given\t{}\t{}\twhy\n"
+    told = {
+        f"node{n}": line.format("MTU of eth0", 9000 if n == 2 else 1500) + line.format("A", n // 9)
+        for n in range(3)
+    }
+    assert [(s.name, s.value, s.nodes) for s in parse_settings(told)] == [
+        ("MTU of eth0", "1500", "node[0-1]"),
+        ("MTU of eth0", "9000", "node2"),
+        ("A", "0", "node[0-2]"),
+    ]
+
+
+def test_a_rank_gets_what_explain_tells(machine: Machine) -> None:
+    machine.port("mlx5_0")
+    quiet = settings(
+        interface="", fabric="infiniband", threads=4, sys=str(machine.sys), tcpxo="/nonexistent"
+    )
+    text = join([sh("export MASTER_ADDR=10.0.0.5 OMP_NUM_THREADS=9"), quiet, sh("env")])
+    ran = subprocess.run(
+        ["/bin/sh", "-c", text],
+        env={"PATH": f"{machine.bin}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    env = dict(line.split("=", 1) for line in ran.stdout.splitlines())
+    assert (env["NCCL_IB_HCA"], env["OMP_NUM_THREADS"]) == ("=mlx5_0:1", "9")
+    assert "@@given" not in ran.stdout
