@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.roles import health, machine, prolog, slurm_packages
+from corral.roles import fabric, health, machine, prolog, proof, slurm_packages
 from corral.roles.one_run import in_one_run
 from corral.roles.site import Site
 from corral.state.accounts import UserAccount
@@ -31,6 +31,7 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
     wanted.append(Wanted((site.controller,), _controller(site)))
     wanted.append(Wanted(compute, (*slurm_packages.compute(site), _spool())))
     wanted += prolog.wanted(site)
+    wanted += fabric.wanted(site)
     wanted += health.wanted(site)
     wanted += slurm_packages.at_once(site)
     wanted += machine.wanted(site)

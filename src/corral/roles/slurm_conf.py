@@ -7,7 +7,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
 from corral.hosts.traits import Traits
-from corral.roles import containers, mesh, people, prolog
+from corral.roles import containers, fabric, mesh, people, prolog, proof
 from corral.roles.site import Site
 from corral.slurm.conf.cluster import ClusterConf, NodeConf, PartitionConf
 from corral.slurm.duration import max_time
@@ -66,6 +66,8 @@ def cluster_conf(site: Site) -> ClusterConf:
         health=HEALTH_PROGRAM if seconds_of(spec.health.every) else "",
         health_seconds=seconds_of(spec.health.every),
         links="mesh" if mesh.mesh_of(spec) else "lan",
+        switches=fabric.topology(site),
+        blocks=fabric.blocks(site),
         islands=mesh.islands(site),
         bridged=mesh.bridged(site),
         apart=any(not site.facts[node.name].systemd for node in site.compute),

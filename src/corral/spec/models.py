@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from corral.spec.cloud import Budget, Cloud
+from corral.spec.cloud import Budget, Cloud, Elastic
+from corral.spec.fabric import Topology
 from corral.spec.gcp import Gcp
 from corral.spec.health import Health
 from corral.spec.kinds import (
@@ -197,6 +198,9 @@ class Storage(Model):
     """A folder that all nodes share."""
 
     mount: AbsolutePath = about("drain", "Where every node sees it.")
+    topology: Topology | None = about(
+        "restart", "Switches, for the placing of jobs; left out: all nodes are near.", default=None
+    )
     kind: Literal["provider", "nfs", "existing"] = about(
         "drain",
         "provider: the provider shares it (embedded); nfs: Corral serves and mounts it; "

@@ -11,6 +11,7 @@ from corral.spec import rules, texts
 from corral.spec.findings import Level
 
 from .cases import GONE, LAB, LAPTOP, changed, found, load_dict
+from .cases_iron import IRON
 
 Case = tuple[str, dict[str, Any], dict[str, Any], str]
 VENDOR = {"source": "vendor", "vendor_repo": "/srv/cuda-keyring.deb"}
@@ -26,6 +27,7 @@ def NVIDIA(**fields: str) -> dict[str, Any]:  # noqa: N802  # reads as the other
 
 
 FIRES: list[Case] = [
+    *IRON,
     (
         "mlflow-twice",
         LAB,

@@ -11,8 +11,8 @@ from typing import Final
 
 from corral.slurm.conf.checks import refuse_broken
 from corral.slurm.conf.hostlist import fold_in_order
-from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf
-from corral.slurm.conf.writer import Writer
+from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf, PowerConf
+from corral.slurm.conf.writer import HEADER, Writer
 from corral.slurm.version import Feature, has
 
 __all__ = ["MARIADB_CONF", "ClusterConf", "NodeConf", "PartitionConf", "render"]
@@ -54,6 +54,8 @@ def render(conf: ClusterConf) -> dict[str, str]:
     }
     if conf.islands:
         files["topology.conf"] = _topology(conf)
+    elif conf.switches:
+        files["topology.conf"] = HEADER + conf.switches
     if conf.plugstack:
         files["plugstack.conf"] = conf.plugstack
     if conf.accounting_host:
@@ -136,8 +138,8 @@ def _links(write: Writer, conf: ClusterConf) -> None:
         write.key("TCPTimeout", "15")
         write.key("BatchStartTimeout", "60")
         write.key("TreeWidth", "65533")
-    if conf.islands:
-        write.key("TopologyPlugin", "topology/tree")
+    if conf.islands or conf.switches:
+        write.key("TopologyPlugin", "topology/block" if conf.blocks else "topology/tree")
     if conf.apart:
         write.key("DebugFlags", "NO_CONF_HASH")
     write.key("ReturnToService", "2")

@@ -140,6 +140,8 @@ class ClusterConf:
     limits: bool = False
     shares: bool = False
     preempt: bool = False
+        switches: the network's switches, "" for none: text of topology.conf without its header.
+        blocks: they are blocks (topology/block), not a tree.
     prolog: str = ""
     epilog: str = ""
     prolog_minutes: int = 5
@@ -150,3 +152,5 @@ class ClusterConf:
     islands: tuple[tuple[str, tuple[str, ...]], ...] = ()
     bridged: tuple[str, ...] = ()
     apart: bool = False
+    switches: str = ""
+    blocks: bool = False

@@ -39,7 +39,7 @@ def _dbd(name: str, value: str, reason: str, impact: ImpactWord = "restart") -> 
 OTHER: Final = (
     _topology(
         "SwitchName",
-        "an island of network.mesh",
+        "an island of network.mesh, or a switch of network.topology",
         "Jobs only span nodes on switches that are connected: so a job of several nodes stays on "
         "one island.",
     ),

@@ -365,7 +365,7 @@ SLURM: Final = (
     ),
     _key(
         "TopologyPlugin",
-        "topology/tree, with islands of network.mesh",
+        "topology/tree, with islands of network.mesh or network.topology; or topology/block",
         "Jobs of several nodes stay where the data network is: topology.conf says where.",
         "restart",
     ),

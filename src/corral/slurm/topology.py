@@ -1,0 +1,285 @@
+"""What hangs on what: a fabric as ``ibnetdiscover`` prints it, and Slurm's topology of it. Pure.
+
+Slurm's tree wants each node on one leaf switch (topology.conf(5)). On rail-optimised fabrics each
+of a node's adapters hangs on another leaf, so nodes that share all their leaves count as one; and
+what connects through the same higher switches is one branch, however many spines there are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.slurm.conf.hostlist import fold_in_order
+
+_HEAD: Final = re.compile(r'^(Switch|Ca|Rt)\s+\d+\s+"([^"]+)"\s*#\s*"([^"]*)"')
+_LINK: Final = re.compile(
+    r'^\[(\d+)\](?:\([0-9a-fA-F]+\))?\s+"([^"]+)"\[(\d+)\](?:\([0-9a-fA-F]+\))?.*?(?:(\d+x\w+))?\s*$'
+)
+_SPEEDS: Final = {"SDR": 2.5, "DDR": 5, "QDR": 10, "FDR10": 10, "FDR": 14, "EDR": 25, "HDR": 50,
+                  "NDR": 100, "XDR": 200}  # fmt: skip
+"""Gb/s of one lane by its name (iblinkinfo(8))."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One port of a switch or adapter, and what is at its other end.
+
+    Attributes:
+        port: its number.
+        peer: id of the other end.
+        gbps: rate in Gb/s, 0 where it was not printed.
+    """
+
+    port: int
+    peer: str
+    gbps: float
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A switch or an adapter.
+
+    Attributes:
+        id: as the tool names it, such as S-0c42a1...
+        name: its description: ``MF0;leaf01:MQM8700/U1``, ``dgx01 mlx5_0``.
+        links: its ports that are connected.
+    """
+
+    id: str
+    name: str
+    links: tuple[Link, ...]
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """What one subnet manager sees.
+
+    Attributes:
+        switches: by id.
+        adapters: by id.
+    """
+
+    switches: Mapping[str, Device]
+    adapters: Mapping[str, Device]
+
+    @property
+    def nodes(self) -> dict[str, list[Device]]:
+        """Adapters by the host that they say they are in."""
+        found: dict[str, list[Device]] = defaultdict(list)
+        for adapter in self.adapters.values():
+            words = adapter.name.split()
+            if words and words[0] != "Mellanox" and "aggregation" not in adapter.name.lower():
+                found[words[0].partition(".")[0].lower()].append(adapter)
+        return dict(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """One line of a tree: a leaf with nodes, or a branch with switches."""
+
+    name: str
+    nodes: tuple[str, ...] = ()
+    switches: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Reading:
+    kind: str = ""
+    id: str = ""
+    name: str = ""
+    links: list[Link] = field(default_factory=list[Link])
+
+
+def parse(text: str) -> Fabric:
+    """Read what ``ibnetdiscover`` printed.
+
+    Raises:
+        CorralError: PARSE_FAILED, no switch stands in it.
+    """
+    switches: dict[str, Device] = {}
+    adapters: dict[str, Device] = {}
+    now = _Reading()
+    for line in [*text.splitlines(), 'Ca 1 "end" # "end"']:
+        head = _HEAD.match(line)
+        if head:
+            if now.id:
+                made = Device(now.id, now.name, tuple(now.links))
+                (switches if now.kind == "Switch" else adapters)[now.id] = made
+            now = _Reading(head[1], head[2], head[3])
+        elif now.id and (link := _LINK.match(line)):
+            now.links.append(Link(int(link[1]), link[2], _gbps(line)))
+    if not switches:
+        raise CorralError(
+            Code.PARSE_FAILED,
+            "no switch is in this text",
+            tail=text[:400],
+            hint="give the output of: ibnetdiscover (as root, on a node of the fabric)",
+        )
+    return Fabric(switches, adapters)
+
+
+def tree(fabric: Fabric, nodes: Sequence[str]) -> tuple[Switch, ...]:
+    """The tree over these nodes, leaves first, one root.
+
+    Args:
+        fabric: as read.
+        nodes: the cluster's nodes; others of the fabric are left out.
+
+    Raises:
+        CorralError: NOT_GOOD, a node is not on the fabric.
+    """
+    level = _levels(fabric)
+    leaves = _leaves(fabric, nodes)
+    found = [
+        Switch(f"leaf{i + 1}", tuple(sorted(leaves[key], key=nodes.index)))
+        for i, key in enumerate(sorted(leaves, key=lambda k: nodes.index(leaves[k][0])))
+    ]
+    of = {n: s for s in found for n in s.nodes}
+    parts = {s.name: _switches_of(fabric, s.nodes) for s in found}
+    top = list(dict.fromkeys(of[n] for n in nodes))
+    for height in range(2, max(level.values(), default=1) + 1):
+        if len(top) == 1:
+            break
+        groups = _joined(fabric, top, parts, {s for s, at in level.items() if at <= height})
+        above: list[Switch] = []
+        for group in groups:
+            if len(group) == 1:
+                above.append(group[0])
+                continue
+            branch = Switch(f"spine{height - 1}-{len(above) + 1}",
+                            switches=tuple(s.name for s in group))  # fmt: skip
+            parts[branch.name] = set().union(*(parts[s.name] for s in group))
+            found.append(branch)
+            above.append(branch)
+        top = above
+    if len(top) > 1:
+        # Parts that nothing connects: a tree has one root, and Slurm would put no job over both.
+        found.append(Switch("apart", switches=tuple(s.name for s in top)))
+    return tuple(found)
+
+
+def blocks(switches: Iterable[Switch]) -> tuple[Switch, ...]:
+    """The leaves of a tree as blocks: nodes that a job of that size should have together."""
+    return tuple(s for s in switches if s.nodes)
+
+
+def render_tree(switches: Iterable[Switch]) -> str:
+    """topology.conf for topology/tree."""
+    lines = [
+        f"SwitchName={s.name} " + (f"Nodes={fold_in_order(s.nodes)}" if s.nodes
+                                   else f"Switches={','.join(s.switches)}")
+        for s in switches
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def render_blocks(found: Sequence[Switch], sizes: Sequence[int] = ()) -> str:
+    """topology.conf for topology/block (Slurm 23.11 and later).
+
+    Args:
+        found: blocks.
+        sizes: BlockSizes; left out: the smallest block, which every block can give.
+    """
+    least = min((len(b.nodes) for b in found), default=1)
+    lines = [f"BlockName={b.name} Nodes={fold_in_order(b.nodes)}" for b in found]
+    return "\n".join([*lines, f"BlockSizes={','.join(map(str, sizes or (least,)))}"]) + "\n"
+
+
+def complaints(fabric: Fabric, nodes: Sequence[str]) -> tuple[str, ...]:
+    """What is odd about the adapters and links of these nodes, one sentence each."""
+    known = fabric.nodes
+    found = [f"{n} is not on the fabric" for n in nodes if n not in known]
+    here = {n: known[n] for n in nodes if n in known}
+    counts = defaultdict[int, list[str]](list)
+    for node, adapters in here.items():
+        counts[sum(len(a.links) for a in adapters)].append(node)
+    usual = max(counts, key=lambda c: len(counts[c]), default=0)
+    for count, who in sorted(counts.items()):
+        if count != usual:
+            found.append(f"{fold_in_order(who)}: {count} links to the fabric, others have {usual}")
+    rates = [link.gbps for a in here.values() for one in a for link in one.links if link.gbps]
+    best = max(rates, default=0)
+    for node, adapters in here.items():
+        for adapter in adapters:
+            slow = [link.gbps for link in adapter.links if 0 < link.gbps < best]
+            found += [
+                f"{node}: {adapter.name} runs at {g:g} Gb/s, others at {best:g}" for g in slow
+            ]
+    return tuple(found)
+
+
+def _gbps(line: str) -> float:
+    rate = re.search(r"\b(\d+)x([A-Z]{3}(?:10)?)\s*$", line)
+    return int(rate[1]) * _SPEEDS.get(rate[2], 0) if rate else 0
+
+
+def _leaves(fabric: Fabric, nodes: Sequence[str]) -> dict[frozenset[str], list[str]]:
+    """Nodes by the switches that their adapters hang on."""
+    known = fabric.nodes
+    found: dict[frozenset[str], list[str]] = defaultdict(list)
+    for node in nodes:
+        adapters = known.get(node)
+        if adapters is None:
+            raise CorralError(
+                Code.NOT_GOOD,
+                "it is not on the fabric",
+                node=node,
+                hint="its adapters' description should begin with its host name "
+                "(/sys/class/infiniband/*/node_desc; rdma-ndd sets it)",
+            )
+        found[frozenset(x.peer for a in adapters for x in a.links if x.peer in fabric.switches)
+              ].append(node)  # fmt: skip
+    return found
+
+
+def _switches_of(fabric: Fabric, nodes: Iterable[str]) -> set[str]:
+    return {switch for leaves in _leaves(fabric, tuple(nodes)) for switch in leaves}
+
+
+def _levels(fabric: Fabric) -> dict[str, int]:
+    """How far each switch is from an adapter: 1 for those with adapters on them."""
+    level: dict[str, int] = {}
+    edge = {
+        s for s, d in fabric.switches.items() if any(x.peer in fabric.adapters for x in d.links)
+    }
+    # A spine may have a management adapter (SHARP's aggregation node): no leaf for that.
+    hosts = {a.id for adapters in fabric.nodes.values() for a in adapters}
+    edge = {s for s in edge if any(x.peer in hosts for x in fabric.switches[s].links)}
+    at = 1
+    while edge:
+        level.update(dict.fromkeys(edge, at))
+        near = {x.peer for s in edge for x in fabric.switches[s].links}
+        edge = {s for s in near if s in fabric.switches and s not in level}
+        at += 1
+    return level
+
+
+def _joined(
+    fabric: Fabric, tops: Sequence[Switch], parts: Mapping[str, set[str]], allowed: set[str]
+) -> list[list[Switch]]:
+    """Groups of branches that reach each other over the allowed switches."""
+    root: dict[str, str] = {}
+
+    def find(one: str) -> str:
+        while root.setdefault(one, one) != one:
+            root[one] = root[root[one]]
+            one = root[one]
+        return one
+
+    for switch in allowed:
+        for link in fabric.switches[switch].links:
+            if link.peer in allowed:
+                root[find(switch)] = find(link.peer)
+    for members in parts.values():
+        first, *rest = sorted(members) or [""]
+        for one in rest:
+            root[find(one)] = find(first)
+    groups: dict[str, list[Switch]] = defaultdict(list)
+    for top in tops:
+        groups[find(min(parts[top.name], default=""))].append(top)
+    return list(groups.values())

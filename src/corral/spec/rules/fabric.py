@@ -1,0 +1,79 @@
+"""Rules about switches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ClusterShell.NodeSet import (  # pyright: ignore[reportMissingTypeStubs]
+    NodeSetParseError,
+)
+
+from corral.spec.findings import Level
+from corral.spec.hostlist import expand
+from corral.spec.rules.view import Problem, Rule, View, repeated, some
+
+AT: Final = ("network", "topology", "switches")
+
+
+def switches(view: View) -> Iterator[Problem]:
+    """Switches that hang on none, or on several."""
+    topology = view.spec.network.topology
+    if topology is None:
+        return
+    names = [s.name for s in topology.switches]
+    for name in repeated(names):
+        yield Problem(AT, f"two switches are called {name}", "name them apart")
+    below = [child for s in topology.switches for child in s.switches]
+    for i, switch in enumerate(topology.switches):
+        if bool(switch.nodes) == bool(switch.switches):
+            message = f"{switch.name} has " + ("both" if switch.nodes else "neither") + " of them"
+            yield Problem((*AT, i), message, "nodes or switches, one of the two")
+        for child in switch.switches:
+            if child not in names or child == switch.name:
+                yield Problem((*AT, i, "switches"), f"no switch is called {child}",
+                              f"there are: {some(names)}")  # fmt: skip
+    for child in repeated(below):
+        yield Problem(AT, f"{child} is below two switches", "leave it below one")
+    roots = [name for name in names if name not in below]
+    if topology.plugin == "tree" and len(roots) > 1:
+        hint = "a switch above them; without one, no job can use nodes of both"
+        yield Problem(AT, f"{some(roots)} have no switch above them", hint)
+
+
+def nodes(view: View) -> Iterator[Problem]:
+    """Each compute node on one switch."""
+    topology = view.spec.network.topology
+    if topology is None or not view.complete:
+        return
+    held: list[str] = []
+    for i, switch in enumerate(topology.switches):
+        try:
+            found = expand(switch.nodes) if switch.nodes else []
+        except NodeSetParseError as error:
+            yield Problem((*AT, i, "nodes"), f"the hostlist is broken: {error}", "node[0-2]")
+            return
+        unknown = [n for n in found if n not in view.names]
+        if unknown:
+            hint = "its nodes are those of the groups"
+            yield Problem((*AT, i, "nodes"), f"no node is called {some(unknown)}", hint)
+        held += found
+    for name in repeated(held):
+        yield Problem(AT, f"{name} is on two switches", "leave it on one")
+    used = {group for part in view.spec.partitions for group in part.groups}
+    missing = [
+        n for n, g in view.names.items()
+        if n not in held and (not used or g.group.name in used)
+    ]  # fmt: skip
+    if missing:
+        hint = "Slurm gives them to no job of several nodes"
+        yield Problem(AT, f"{some(missing)} are on no switch", hint)
+
+
+_READS: Final = ("network.topology",)
+
+RULES: Final = (
+    Rule("topology-switches", Level.ERROR, "Switches that are no tree.", _READS, switches),
+    Rule("topology-nodes", Level.ERROR, "Nodes on two switches, on none, or unknown ones.",
+         _READS, nodes, ("groups.nodes", "partitions.groups")),
+)  # fmt: skip

@@ -1,0 +1,78 @@
+"""Switches of the file in Slurm's words, and the module for RDMA."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.errors import CorralError
+from corral.plan.make import resources_of
+from corral.roles.cluster import wanted
+from corral.roles.slurm_conf import cluster_conf
+from corral.slurm.conf.cluster import render
+from corral.spec.fabric import Switch, Topology
+from corral.spec.models import DataNetwork, Network
+from corral.state.base import Context, Seen
+from corral.state.module import Module
+from tests.unit.roles.test_cluster import apart, laptop, site
+
+SWITCHES = (
+    Switch(name="leaf1", nodes="node[0-1]"),
+    Switch(name="leaf2", nodes="node2"),
+    Switch(name="top", switches=("leaf1", "leaf2")),
+)
+
+
+def files(plugin: str, version: str = "24.11.5") -> dict[str, str]:
+    switches = SWITCHES if plugin == "tree" else SWITCHES[:2]
+    topology = Topology(plugin=plugin, switches=switches)  # type: ignore[arg-type]
+    one = site(laptop(network=Network(topology=topology)), slurm=version)
+    return render(cluster_conf(one))
+
+
+def test_a_tree() -> None:
+    found = files("tree")
+    assert found["topology.conf"].splitlines()[-3:] == [
+        "SwitchName=leaf1 Nodes=node[0-1]",
+        "SwitchName=leaf2 Nodes=node2",
+        "SwitchName=top Switches=leaf1,leaf2",
+    ]
+    assert "TopologyPlugin=topology/tree" in found["slurm.conf"]
+
+
+def test_blocks() -> None:
+    found = files("block")
+    assert found["topology.conf"].splitlines()[-2:] == [
+        "BlockName=leaf2 Nodes=node2",
+        "BlockSizes=1",
+    ]
+    assert "TopologyPlugin=topology/block" in found["slurm.conf"]
+
+
+def test_blocks_need_a_slurm_that_has_them() -> None:
+    with pytest.raises(CorralError, match="no topology/block"):
+        files("block", "23.2.7")
+
+
+def test_no_switches_no_file() -> None:
+    found = render(cluster_conf(site(laptop())))
+    assert "topology.conf" not in found
+    assert "TopologyPlugin" not in found["slurm.conf"]
+
+
+@pytest.mark.parametrize(("fabric", "there"), [("infiniband", True), ("roce", True),
+                                               ("ethernet", False)])  # fmt: skip
+def test_gpus_with_rdma_get_the_module(fabric: str, there: bool) -> None:
+    data = DataNetwork(fabric=fabric)  # type: ignore[arg-type]
+    one = site(apart().model_copy(update={"network": Network(data=data)}), own_clock=True)
+    held = resources_of(wanted(one))
+    assert any(isinstance(r, Module) for r in held["a0"]) is there
+    assert not any(isinstance(r, Module) for r in held["b0"]), "no GPUs"
+
+
+@pytest.mark.parametrize(("seen", "summary"), [
+    ("none", None), ("loaded kept", None), ("out once", "load nvidia-peermem, also at each boot"),
+    ("out kept", "load nvidia-peermem, also at each boot"),
+])  # fmt: skip
+def test_a_module_is_loaded_where_the_kernel_has_it(seen: str, summary: str | None) -> None:
+    change = Module("nvidia-peermem").diff(Seen(0, seen), Context("here"))
+    assert (change.summary if change else None) == summary

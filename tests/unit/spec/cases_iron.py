@@ -1,0 +1,120 @@
+"""What the rules of Google Cloud, containers and switches fire on."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .cases import GONE, LAB
+
+SUM: Final = "0" * 64
+MEGA: Final[dict[str, Any]] = {
+    "corral": "v1",
+    "name": "mega",
+    "groups": [
+        {"name": "controller", "provider": "gcp", "nodes": "mega-controller"},
+        {
+            "name": "a3mega",
+            "provider": "gcp",
+            "machine": "a3-megagpu-8g",
+            "nodes": "mega-a3mega-[0-1]",
+            "gpu": {"type": "h100", "count": 8},
+        },
+    ],
+    "controller": "mega-controller",
+    "partitions": [{"name": "a3mega", "groups": ["a3mega"], "default": True}],
+    "gcp": {
+        "project": "my-project",
+        "zone": "us-central1-c",
+        "state_bucket": "my-state",
+        "reservation": "mine",
+        "storage": [{"mount": "/home", "kind": "lustre", "size_gib": 36000}],
+    },
+}
+PYXIS: Final = {
+    "enroot": [{"file": "/srv/enroot_4.1.2-1_amd64.deb", "sha256": SUM}],
+    "source": {"file": "/srv/pyxis.tar.gz", "sha256": SUM},
+}
+NODES: Final = "node[0-2],cpu0"
+
+
+def switches(*given: dict[str, Any]) -> dict[str, Any]:
+    return {"network.topology": {"switches": list(given)}}
+
+
+IRON: Final[list[tuple[str, dict[str, Any], dict[str, Any], str]]] = [
+    ("gcp-groups", MEGA, {"gcp": GONE}, "groups[0].provider"),
+    ("gcp-groups", LAB, {"gcp": {**MEGA["gcp"]}}, "gcp"),
+    (
+        "gcp-groups",
+        MEGA,
+        {"groups.2": {"name": "b", "provider": "ssh", "nodes": "b0", "addresses": "10.0.0.9"},
+         "partitions.0.groups": ["a3mega", "b"]},
+        "groups[2].provider",
+    ),
+    ("gcp-controller", MEGA, {"controller": GONE}, "controller"),
+    ("gcp-controller", MEGA, {"groups.0.nodes": "boss"}, "groups[0].nodes"),
+    ("gcp-controller", MEGA, {"partitions.0.groups": ["a3mega", "controller"]}, "partitions"),
+    ("gcp-machine", MEGA, {"groups.1.gpu.count": 4}, "groups[1].gpu"),
+    ("gcp-machine", MEGA, {"groups.1.gpu": GONE}, "groups[1].gpu"),
+    ("gcp-zone", MEGA, {"gcp.zone": "us-central1-f"}, "gcp.zone"),
+    ("gcp-provisioning", MEGA, {"gcp.provisioning": "flex-start"}, "gcp.reservation"),
+    ("gcp-provisioning", MEGA, {"gcp.reservation": GONE}, "gcp.provisioning"),
+    (
+        "gcp-provisioning",
+        MEGA,
+        {"gcp.provisioning": "flex-start", "gcp.reservation": GONE, "gcp.toolkit": "v1.39.0",
+         "gcp.storage": []},
+        "gcp.provisioning",
+    ),
+    (
+        "gcp-names",
+        MEGA,
+        {"name": "a-name-that-is-too-long", "controller": "a-name-that-is-too-long-controller",
+         "groups.0.nodes": "a-name-that-is-too-long-controller",
+         "groups.1.nodes": "a-name-that-is-too-long-a3mega-[0-1]"},
+        "name",
+    ),
+    ("gcp-names", MEGA, {"groups.1.nodes": "node[0-1]"}, "groups[1].nodes"),
+    ("gcp-names", MEGA, {"groups.1.name": "a3-mega", "partitions.0.groups": ["a3-mega"]},
+     "groups[1].name"),
+    ("gcp-storage", MEGA, {"gcp.storage.0.size_gib": 9000}, "gcp.storage[0].size_gib"),
+    ("gcp-storage", MEGA, {"gcp.storage.0.size_gib": 36001}, "gcp.storage[0].size_gib"),
+    ("gcp-storage", MEGA, {"gcp.toolkit": "v1.39.0"}, "gcp.storage[0].kind"),
+    ("gcp-storage", MEGA, {"gcp.storage.0": {"mount": "/d", "kind": "exascaler"}},
+     "gcp.storage[0].kind"),
+    ("gcp-storage", MEGA, {"gcp.storage.0": {"mount": "/d", "kind": "filestore", "size_gib": 100}},
+     "gcp.storage[0].size_gib"),
+    ("gcp-storage", MEGA, {"gcp.storage.1": {"mount": "/d", "kind": "lustre"}},
+     "gcp.storage[1].kind"),
+    ("containers-source", LAB, {"software": {"containers": "pyxis"}}, "software.containers"),
+    ("containers-source", LAB, {"software": {"pyxis": PYXIS}}, "software.pyxis"),
+    (
+        "containers-files",
+        LAB,
+        {"software": {"containers": "pyxis", "pyxis": {
+            **PYXIS, "enroot": [{"file": "/srv/enroot.rpm", "sha256": SUM}]}}},
+        "software.pyxis.enroot[0].file",
+    ),
+    (
+        "containers-files",
+        LAB,
+        {"software": {"containers": "pyxis", "pyxis": {
+            **PYXIS, "source": {"file": "/srv/pyxis.deb", "sha256": SUM}}}},
+        "software.pyxis.source.file",
+    ),
+    ("topology-switches", LAB, switches({"name": "a", "nodes": NODES}, {"name": "a", "nodes": NODES},
+                                        {"name": "t", "switches": ["a"]}),
+     "network.topology.switches"),
+    ("topology-switches", LAB, switches({"name": "a", "nodes": NODES, "switches": ["b"]}),
+     "network.topology.switches[0]"),
+    ("topology-switches", LAB, switches({"name": "a", "nodes": NODES},
+                                        {"name": "t", "switches": ["a", "b"]}),
+     "network.topology.switches[1].switches"),
+    ("topology-switches", LAB, switches({"name": "a", "nodes": "node[0-2]"},
+                                        {"name": "b", "nodes": "cpu0"}),
+     "network.topology.switches"),
+    ("topology-nodes", LAB, switches({"name": "a", "nodes": "node[0-2]"}),
+     "network.topology.switches"),
+    ("topology-nodes", LAB, switches({"name": "a", "nodes": f"{NODES},elsewhere"}),
+     "network.topology.switches[0].nodes"),
+]  # fmt: skip
