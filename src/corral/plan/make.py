@@ -110,15 +110,15 @@ class _Differ:
 
     def stage(self, stage: StageWanted) -> Stage:
         found: dict[tuple[int, int, int], NodeChange] = {}
-        nodes_of: dict[int, list[str]] = {}
+        nodes_of: dict[tuple[int, int, int], list[str]] = {}
         for w, wanted in enumerate(stage.wanted):
             for node in wanted.nodes:
                 for r, change in self._node(node, wanted.resources):
-                    nodes_of.setdefault(id(change), []).append(node)
+                    nodes_of.setdefault((w, r, id(change)), []).append(node)
                     found[w, r, id(change)] = NodeChange((), change)
         # Ordered by place in the wanted state: so each node gets its changes in its own order.
-        ordered = [found[key] for key in sorted(found, key=lambda k: k[:2])]
-        changes = tuple(NodeChange(tuple(nodes_of[id(c.change)]), c.change) for c in ordered)
+        ordered = sorted(found, key=lambda k: k[:2])
+        changes = tuple(NodeChange(tuple(nodes_of[k]), found[k].change) for k in ordered)
         return Stage(stage.name, stage.title, changes, _gates(stage, changes), stage.roll)
 
     def _node(self, node: str, resources: Sequence[Resource]) -> list[tuple[int, Change]]:

@@ -163,3 +163,13 @@ def test_a_damaged_plan_is_refused(data: dict[str, object]) -> None:
 def test_alike_nodes_share_their_resources() -> None:
     many = resources_of([stage(Wanted(("n0", "n1"), (A, B))), stage(Wanted(("n1", "n0"), (C,)))])
     assert many["n0"] is many["n1"]
+
+
+def test_a_resource_that_two_parts_of_a_stage_share_changes_each_node_once() -> None:
+    shared = File("/etc/x", "new\n")
+    stage = StageWanted("s", "", (Wanted(("a",), (shared,)), Wanted(("b",), (shared,))))
+    absent = {"file:/etc/x": Seen(0, "absent")}
+    made = make_plan(
+        cluster="c", spec_digest="d", stages=(stage,), observed={"a": absent, "b": absent}
+    )
+    assert [entry.nodes for entry in made.stages[0].changes] == [("a",), ("b",)]
