@@ -1,0 +1,179 @@
+"""The examples on a real cluster: they learn, resume, run side by side, and are profiled."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from corral.errors import Code, CorralError
+from corral.hosts.fleet import Fleet
+from corral.hosts.quote import sh
+from corral.jobs import control
+from corral.jobs.model import JobHandle, parse_job
+from corral.jobs.reading import Outcome, RankLine
+from corral.jobs.recordings import Recordings, recordings
+from corral.jobs.submit import submit
+from corral.jobs.trace import length
+
+if TYPE_CHECKING:
+    from tests.embedded.conftest import Live
+
+HERE = Path(__file__).parent
+EXAMPLES = HERE.parents[1] / "examples"
+GPT = EXAMPLES / "train_gpt" / "train.py"
+SMALL = ("--width", "48", "--layers", "2", "--context", "64", "--batch", "8", "--lr", "4e-3")
+NSYS = "/usr/local/cuda/bin/nsys"
+
+
+def run(live: Live, **fields: Any) -> tuple[JobHandle, Outcome, list[str]]:
+    lines: list[RankLine] = []
+
+    async def work(fleet: Fleet) -> tuple[JobHandle, Outcome]:
+        job = await submit(fleet, live.controller, live.spec, parse_job(fields))
+        return job, await control.follow(fleet, job, on_line=lines.append)
+
+    job, outcome = live.with_fleet(work)
+    return job, outcome, [line.text for line in lines]
+
+
+def result(lines: list[str]) -> dict[str, Any]:
+    return json.loads(next(li for li in lines if li.startswith("RESULT ")).removeprefix("RESULT "))
+
+
+@pytest.mark.parametrize("compress", ["none", pytest.param("powersgd", marks=pytest.mark.slow)])
+def test_a_gpt_learns_real_text_over_two_nodes(cluster: Live, compress: str) -> None:
+    args = [*SMALL, "--steps", "40", "--compress", compress]
+    _, outcome, lines = run(cluster, script=str(GPT), folder=str(GPT.parent), nodes=2, args=args)
+    assert outcome.good, lines[-20:]
+    found = result(lines)
+    assert found["world_size"] == 2
+    assert found["test_loss"] < found["guess_loss"] < found["first_loss"]
+    assert found["first_loss"] - found["test_loss"] > 2
+    assert found["tokens_per_second"] > 0
+
+
+def test_a_gpt_that_learns_nothing_fails(cluster: Live) -> None:
+    args = [*SMALL, "--steps", "3", "--lr", "0"]
+    _, outcome, lines = run(cluster, script=str(GPT), folder=str(GPT.parent), args=args)
+    assert not outcome.good
+    assert any("needs no model" in line for line in lines)
+
+
+def test_a_gpt_cut_by_a_signal_ends_as_an_undisturbed_one(cluster: Live) -> None:
+    """SIGUSR1 in the middle: a checkpoint, status 75; started again it goes on to the same bits."""
+    script = sh(
+        """\
+cd {place} && export OMP_NUM_THREADS=1 PYTHONUNBUFFERED=1 PYTHONPATH=/shared/test-gpt
+start() {{ python3 train.py {args} --steps 16 --report-every 1 --folder "$1"; }}
+start {place}/whole > whole.log  # status 1: so few steps teach nothing, and the test is another
+start {place}/cut > cut.log 2>&1 &
+pid=$!
+i=0; until grep -q '^step 4/' cut.log; do i=$((i + 1)); [ $i -lt 1200 ] || exit 2; sleep 0.1; done
+kill -USR1 $(pgrep -P $pid python3 || echo $pid)
+wait $pid; echo "status $?"
+grep -q '^RESULT' cut.log && exit 3
+start {place}/cut > again.log
+grep '^resumed' again.log
+grep -h '^RESULT' whole.log again.log""",
+        place="/shared/test-gpt/code",
+        args=SMALL,
+    )
+    files = {f"code/{p.name}": p.read_bytes() for p in GPT.parent.glob("*.py")}
+    package = HERE.parents[1] / "src" / "corral"
+    files |= {
+        "corral/__init__.py": b"",
+        "corral/checkpoint.py": (package / "checkpoint.py").read_bytes(),
+    }
+    for name, data in files.items():
+        put = sh("f=/shared/test-gpt/{name}; mkdir -p $(dirname $f); cat > $f", name=name)
+        assert cluster.run("node0", put, stdin=data).ok
+    try:
+        done = cluster.run("node0", script, timeout=400)
+    finally:
+        cluster.run("node0", sh("rm -rf /shared/test-gpt"))
+    assert done.ok, (done.status, done.tail)
+    status, resumed, *results = done.stdout.splitlines()
+    assert status == "status 75"
+    assert resumed.startswith("resumed at step ")
+    whole, again = (json.loads(line.removeprefix("RESULT ")) for line in results)
+    assert whole["weights"] == again["weights"]
+    assert whole["test_loss"] == again["test_loss"]
+
+
+def test_a_sweep_runs_three_single_gpu_jobs_at_once(cluster: Live, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.json"  # JSON is YAML
+    file.write_text(cluster.spec.model_dump_json(exclude_unset=True))
+    command = [sys.executable, str(EXAMPLES / "sweep.py"), "--cluster", str(tmp_path / "c.yaml")]
+    file.rename(tmp_path / "c.yaml")
+    done = subprocess.run([*command, "--epochs", "2"], capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1].removeprefix("RESULT "))["jobs"] == 3
+    ids = [part.split()[0] for part in done.stdout.splitlines()[0].partition(": ")[2].split(", ")]
+    ask = sh("sacct -nXP --jobs={ids} --format=Start,End,AllocTRES", ids=",".join(ids))
+    rows = [line.split("|") for line in cluster.run("node0", ask).stdout.splitlines()]
+    assert len(rows) == 3
+    assert max(start for start, *_ in rows) < min(end for _, end, _ in rows), "not at once"
+    assert all("gres/gpu=1" in tres.split(",") for *_, tres in rows)
+
+
+def recorded(live: Live, job: JobHandle) -> Recordings:
+    return live.with_fleet(lambda fleet: recordings(fleet, job))
+
+
+def test_an_unchanged_script_is_profiled_by_torch(cluster: Live) -> None:
+    """train_digits.py ends by os._exit(), which is the hard case."""
+    job, outcome, lines = run(
+        cluster, script=str(EXAMPLES / "train_digits.py"), folder="none", nodes=2, profile="torch",
+        args=["--epochs", "1", "--min-accuracy", "0"], env={"CORRAL_PROFILE_STEPS": "2"},
+    )  # fmt: skip
+    assert outcome.good, lines[-20:]
+    found = recorded(cluster, job)
+    assert [(trace.rank, trace.steps) for trace in found.traces] == [(0, 2), (1, 2)]
+    for trace in found.traces:
+        assert 0 < length(trace.compute) < trace.wall
+        assert length(trace.communication) > 0
+    assert found.picture().startswith("<svg")
+
+
+def test_a_script_without_optimizer_says_why_there_is_no_profile(
+    cluster: Live, tmp_path: Path
+) -> None:
+    (tmp_path / "none.py").write_text("print('nothing')\n")
+    script = str(tmp_path / "none.py")
+    job, outcome, lines = run(cluster, script=script, folder="none", profile="torch")
+    assert outcome.good
+    assert any("0 optimizer steps" in line for line in lines)
+    with pytest.raises(CorralError) as caught:
+        recorded(cluster, job)
+    assert caught.value.code is Code.NOT_FOUND
+
+
+def test_nsys_is_refused_where_it_is_not_and_collected_where_it_is(
+    cluster: Live, tmp_path: Path
+) -> None:
+    (tmp_path / "hello.py").write_text("import os; print('rank', os.environ['RANK'])\n")
+    wanted = {"script": str(tmp_path / "hello.py"), "folder": "none", "nodes": 2, "profile": "nsys"}
+    _, outcome, lines = run(cluster, **wanted)
+    assert not outcome.good
+    assert any("Nsight Systems is not installed on node" in line for line in lines)
+    nodes = ("node0", "node1", "node2")
+    try:
+        for node in nodes:
+            put = sh("mkdir -p $(dirname {f}) && cat > {f} && chmod 755 {f}", f=NSYS)
+            assert cluster.run(node, put, stdin=(HERE / "fake_nsys.sh").read_bytes()).ok
+        job, outcome, lines = run(cluster, **wanted)
+    finally:
+        for node in nodes:
+            cluster.run(node, sh("rm -rf /usr/local/cuda"))
+    assert outcome.good, lines
+    assert {"rank 0", "rank 1"} <= set(lines)
+    found = recorded(cluster, job)
+    assert {"rank-0.nsys-rep", "rank-1.nsys-rep"} <= found.files.keys()
+    assert [(rank, rows[0].milliseconds) for rank, rows in found.kernels.items()] == [
+        (0, 5.0), (1, 5.0),
+    ]  # fmt: skip

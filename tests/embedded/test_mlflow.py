@@ -1,0 +1,208 @@
+"""MLflow's server for real: made, used by jobs, killed, kept, and stopped again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from corral import api
+from corral.errors import CorralError
+from corral.hosts.fleet import Fleet
+from corral.hosts.quote import sh
+from corral.jobs import control
+from corral.jobs.model import parse_job
+from corral.jobs.submit import submit
+from corral.jobs.watching import as_user
+from corral.roles.mlflow import PORT, PROGRAM, UNIT
+from corral.spec.digest import digest
+from corral.spec.services import Services
+
+from .conftest import Live
+
+if TYPE_CHECKING:
+    from corral.jobs.model import JobHandle
+    from corral.jobs.reading import Outcome
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = """\
+import os, sys
+from corral import track
+track.start_run()
+track.log_params({"lr": 0.5})
+for step in range(3):
+    track.log_metrics({"loss": 3.0 - step}, step=step)
+print("run", os.environ["MLFLOW_RUN_ID"])
+sys.exit(int(sys.argv[1]))
+"""
+ASK = """\
+import sys, urllib.request as u
+data = sys.argv[3].encode() if len(sys.argv) > 3 else None
+request = u.Request(sys.argv[1] + sys.argv[2], data, {"Content-Type": "application/json"})
+print(u.urlopen(request, timeout=30).read().decode())
+"""
+ARTIFACT = """\
+import mlflow, sys
+mlflow.set_tracking_uri(sys.argv[1])
+with mlflow.start_run(run_id=sys.argv[2]):
+    mlflow.log_text("weights", "model.txt")
+print(mlflow.artifacts.load_text(f"runs:/{sys.argv[2]}/model.txt"))
+"""
+
+
+@pytest.fixture(scope="module")
+def tracked(cluster: Live) -> Iterator[Live]:
+    """The shared cluster with a tracking server; without it again at the end."""
+    spec = cluster.spec.model_copy(update={"services": Services(mlflow=True)})
+    try:
+        asyncio.run(api.up(spec))
+    except CorralError as error:
+        if error.command == "pip download":
+            pytest.skip(f"no package index: {error}")
+        raise
+    yield Live(spec, cluster.facts)
+    asyncio.run(api.up(cluster.spec))
+    asked = cluster.run("node0", sh("systemctl is-enabled {u}; systemctl is-active {u}", u=UNIT))
+    assert asked.stdout.split() == ["disabled", "inactive"]
+
+
+def ask(live: Live, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    words = [f"http://node0:{PORT}", path, *([json.dumps(body)] if body is not None else [])]
+    # From another node: jobs do so.
+    done = live.run("node1", sh("python3 -c {p} {w}", p=ASK, w=words))
+    assert done.ok, done.tail
+    return json.loads(done.stdout)
+
+
+def run(live: Live, script: Path, *args: str) -> tuple[JobHandle, Outcome]:
+    async def work(fleet: Fleet) -> tuple[JobHandle, Outcome]:
+        wanted = parse_job(
+            {"script": str(script), "folder": "none", "nodes": 2, "args": args, "name": "tracked"}
+        )
+        job = await submit(fleet, live.controller, live.spec, wanted)
+        return job, await control.follow(fleet, job, on_line=lambda _: None)
+
+    return live.with_fleet(work)
+
+
+def runs(live: Live) -> list[dict[str, Any]]:
+    name = "/api/2.0/mlflow/experiments/get-by-name?experiment_name=tracked"
+    experiment = ask(live, name)["experiment"]["experiment_id"]
+    body = {"experiment_ids": [experiment], "order_by": ["start_time DESC"]}
+    return ask(live, "/api/2.0/mlflow/runs/search", body)["runs"]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    file = tmp_path / "tracked.py"
+    file.write_text(SCRIPT)
+    return file
+
+
+def test_the_second_apply_is_empty(tracked: Live) -> None:
+    assert asyncio.run(api.plan(tracked.spec)).empty
+
+
+def test_a_job_has_a_run_with_what_is_needed_to_repeat_it(tracked: Live, script: Path) -> None:
+    job, outcome = run(tracked, script, "0")
+    assert outcome.good
+    found = runs(tracked)[0]
+    assert found["info"]["status"] == "FINISHED"
+    tags = {tag["key"]: tag["value"] for tag in found["data"]["tags"]}
+    assert tags["corral.job_id"] == str(job.id)
+    assert tags["corral.nodes"] == "node[0-1]"
+    assert tags["corral.cluster"] == tracked.spec.name
+    assert tags["corral.spec_digest"] == digest(tracked.spec)
+    assert tags["mlflow.user"] == "corral"
+    params = {p["key"]: p["value"] for p in found["data"]["params"]}
+    assert params["lr"] == "0.5"
+    assert params["corral.nodes"] == "2"
+    metrics = {m["key"]: m["value"] for m in found["data"]["metrics"]}
+    assert metrics["loss"] == 1.0
+
+
+def test_a_job_that_fails_has_a_failed_run(tracked: Live, script: Path) -> None:
+    _, outcome = run(tracked, script, "3")
+    assert not outcome.good
+    assert runs(tracked)[0]["info"]["status"] == "FAILED"
+
+
+def test_artifacts_of_a_user_go_through_the_server_to_shared_storage(
+    tracked: Live, script: Path
+) -> None:
+    run(tracked, script, "0")
+    run_id = runs(tracked)[0]["info"]["run_id"]
+    uri = f"http://node0:{PORT}"
+    words = [f"{PROGRAM}/bin/python", "-W", "ignore", "-c", ARTIFACT, uri, run_id]
+    done = tracked.run("node0", as_user("corral", sh("HOME=/tmp {w}", w=words)), timeout=180)
+    assert done.ok, done.tail
+    assert "weights" in done.stdout.splitlines()
+    place = sh("find /shared/corral/mlflow -path {p} -name model.txt", p=f"*{run_id}*")
+    assert tracked.run("node0", place).stdout.strip().endswith("/artifacts/model.txt")
+    peek = as_user("corral", sh("ls /shared/corral/mlflow"))
+    assert not tracked.run("node0", peek).ok, "others read artifacts past the server"
+
+
+def test_a_killed_server_comes_back_with_what_it_knew(tracked: Live) -> None:
+    before = ask(tracked, "/api/2.0/mlflow/experiments/search?max_results=100")
+    kill = sh(
+        "p=$(systemctl show -P MainPID {u}) && kill -9 $p && "
+        "i=0; until q=$(systemctl show -P MainPID {u}); [ $q != $p ] && [ $q != 0 ] && "
+        "python3 -c {ask} http://node0:{port} /health 2>/dev/null; do i=$((i + 1)); "
+        "[ $i -lt 600 ] || exit 1; sleep 0.3; done; systemctl show -P NRestarts {u}",
+        u=UNIT,
+        ask=ASK,
+        port=PORT,
+    )
+    done = tracked.run("node0", kill, timeout=300)
+    assert done.ok, done.tail
+    assert int(done.stdout.split()[-1]) >= 1
+    assert ask(tracked, "/api/2.0/mlflow/experiments/search?max_results=100") == before
+
+
+def test_a_server_that_is_away_does_not_stop_jobs(tracked: Live, script: Path) -> None:
+    plain = script.with_name("plain.py")
+    plain.write_text("print('done')\n")
+    tracked.run("node0", sh("systemctl stop {u}", u=UNIT))
+    try:
+        _, outcome = run(tracked, plain)
+    finally:
+        assert asyncio.run(api.up(tracked.spec))
+    assert outcome.good
+
+
+def test_it_listens_on_the_cluster_network_only_as_its_own_user(tracked: Live) -> None:
+    done = tracked.run("node0", sh("ss -ltnH {f} | awk '{{print $4}}'", f=f"sport = :{PORT}"))
+    address = tracked.facts["node0"].address
+    assert done.stdout.split() == [f"{address}:{PORT}"]
+    who = tracked.run("node0", sh("ps -o user:32= -p $(systemctl show -P MainPID {u})", u=UNIT))
+    assert who.stdout.strip() == UNIT
+    # A name that is not its own: what a page in a browser would come by (DNS rebinding).
+    text = (
+        "import http.client as h, sys; c = h.HTTPConnection(sys.argv[1], int(sys.argv[2])); "
+        "c.request('GET', '/api/2.0/mlflow/experiments/search?max_results=1', "
+        "headers={'Host': 'evil.test'}); print(c.getresponse().status)"
+    )
+    answer = tracked.run("node1", sh("python3 -c {t} {a} {p}", t=text, a=address, p=PORT))
+    assert answer.stdout.strip() == "403", answer.tail
+
+
+def test_a_server_that_is_there_already_is_used(tracked: Live, script: Path) -> None:
+    name = f"elsewhere-{secrets.token_hex(3)}"
+    services = Services(mlflow_uri=f"http://node0:{PORT}")
+    other = Live(tracked.spec.model_copy(update={"services": services}), tracked.facts)
+
+    async def work(fleet: Fleet) -> Outcome:
+        wanted = parse_job({"script": str(script), "folder": "none", "args": ["0"], "name": name})
+        job = await submit(fleet, other.controller, other.spec, wanted)
+        return await control.follow(fleet, job, on_line=lambda _: None)
+
+    assert other.with_fleet(work).good
+    found = ask(tracked, f"/api/2.0/mlflow/experiments/get-by-name?experiment_name={name}")
+    assert found["experiment"]["name"] == name
