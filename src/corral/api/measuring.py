@@ -21,7 +21,7 @@ from corral.prove.fabric.verdict import Outcome
 from corral.prove.measure.gpu import judge_gpus, peer_matrix, read_gpus
 from corral.prove.measure.network import Due, judge_links, matrix_of, read_links
 from corral.prove.measure.remark import Measured, Remark
-from corral.spec.models import ClusterSpec, NodeGroup
+from corral.spec.models import ClusterSpec, DataNetwork, NodeGroup
 from corral.spec.nodes import expand
 
 HISTORY: Final = "bench.jsonl"
@@ -212,10 +212,14 @@ def measured_before(name: str, kind: str) -> tuple[Mapping[str, Any], ...]:
 
 def _network_due(spec: ClusterSpec, at: Where) -> Due:
     data = spec.network.data
-    due = Due() if data is None else Due(data.interface or "", data.gbps or 0.0, data.fabric)
+    due = Due() if data is None else _declared(data)
     # The share of containers' one machine is nobody's rate: it is never a reference.
     rented = any(group.provider != "embedded" for group in groups_at(spec, at))
     return replace(due, usual=_usual(spec.name)) if rented and not due.gbps else due
+
+
+def _declared(data: DataNetwork) -> Due:
+    return Due(data.interface or "", data.gbps or 0.0, data.fabric, data.mtu or 0)
 
 
 def _usual(name: str) -> float:

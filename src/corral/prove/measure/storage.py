@@ -174,10 +174,12 @@ def _words(shares: Sequence[Share], mount: str, found: Sequence[Remark]) -> Rema
     words += f", makes {one['create']:.4g} files a second"
     if many:
         words += f"; all at once write {many['write']:.4g} MB/s and read {many['read']:.4g}"
-    cached = max(s.cached for s in shares if s.mount == mount)
-    if cached > _CACHED:
-        words += f"; {cached:.0%} of a file stood in memory before it was read: reads look faster"
-    elif cached < 0:
+    known = [s.cached for s in shares if s.mount == mount]
+    if max(known) > _CACHED:
+        words += (
+            f"; {max(known):.0%} of a file stood in memory before it was read: reads look faster"
+        )
+    elif min(known) < 0:
         words += "; whether memory helped reading cannot be told here"
     bad = any(r.about == mount or mount in r.text for r in found)
     outcome = Outcome.UNKNOWN if bad else Outcome.PASS

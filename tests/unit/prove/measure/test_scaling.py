@@ -1,0 +1,155 @@
+"""The cost model against what three nodes really did on shaped links, and its answer in words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corral.errors import CorralError
+from corral.prove.fabric.verdict import Outcome
+from corral.prove.measure.cost import WAYS, Compute, Cost, Timed, fitted, predicted, with_overlap
+from corral.prove.measure.scaling import Scaling, answer, curve, guesses, on_link, read_scaling
+
+RECORDED = Path(__file__).parents[3] / "recorded" / "scaling"
+EXACT = 0.15
+
+
+def recorded(name: str) -> Scaling:
+    return read_scaling((RECORDED / f"{name}.txt").read_text().splitlines())
+
+
+@settings(max_examples=30)
+@given(st.floats(1e-6, 1e-3), st.floats(1e-11, 1e-8))
+def test_the_fit_finds_what_made_the_times(alpha: float, beta: float) -> None:
+    cost = Cost(alpha, beta)
+    sizes = [1 << n for n in (12, 16, 20, 24)]
+    found = fitted([Timed(n, s, cost.reduce(n, s)) for n in (2, 4) for s in sizes])
+    for size in sizes:
+        assert found.reduce(8, size) == pytest.approx(cost.reduce(8, size), rel=0.01)
+
+
+def test_one_disturbed_measurement_does_not_decide() -> None:
+    cost = Cost(50e-6, 8e-9)
+    times = [Timed(2, 1 << n, cost.reduce(2, 1 << n)) for n in (16, 18, 20, 22, 24)]
+    times[0] = Timed(2, 1 << 16, times[0].seconds * 20)
+    assert fitted(times).reduce(3, 1 << 24) == pytest.approx(cost.reduce(3, 1 << 24), rel=0.05)
+
+
+def test_the_fit_of_nothing_is_nothing() -> None:
+    assert fitted([]) == Cost(0.0, 0.0)
+
+
+@pytest.mark.parametrize("link", ["10gbit", "2.5gbit", "1gbit"])
+def test_three_nodes_are_foretold_from_two(link: str) -> None:
+    """Fitted to two nodes: DDP over three, which it has not seen, on each shaped link."""
+    seen = recorded(link)
+    three = {g.way: g.error for g in guesses(seen) if g.ranks == 3}
+    assert set(three) == {"ddp", "accumulate", "local_sgd"}
+    assert all(abs(error) <= EXACT for error in three.values()), three
+
+
+@pytest.mark.parametrize(("link", "gbps"), [("1gbit", 1.0), ("2.5gbit", 2.5)])
+def test_other_links_are_foretold_from_one(link: str, gbps: float) -> None:
+    """Fitted to two nodes at 10 Gb/s: two and three nodes at 1 and 2.5 Gb/s."""
+    cost, seen = recorded("10gbit").cost.on_link(gbps, 10), recorded(link)
+    for one in seen.trained:
+        if one.ranks > 1:
+            way = WAYS[one.way]
+            found = predicted(cost, one.compute, way, one.ranks, seen.bytes_of(one.way))
+            assert found == pytest.approx(one.seconds, rel=EXACT), (one.way, one.ranks)
+
+
+def test_a_wrong_model_does_not_foretell() -> None:
+    """The check above can fail: half the bandwidth gives other times."""
+    seen = recorded("1gbit")
+    one = seen.of("ddp", 3)
+    assert one is not None
+    wrong = Cost(seen.cost.alpha, seen.cost.beta * 3)
+    found = predicted(wrong, one.compute, WAYS["ddp"], 3, seen.size)
+    assert abs(found / one.seconds - 1) > EXACT
+
+
+def test_overlap_hides_traffic_and_extra_explains_the_rest() -> None:
+    compute = Compute(0.1, 0.2, 0.01, 0.31, 0.31)
+    cost = Cost(0.0, 1e-8)
+    hidden = with_overlap(cost, compute, 2, 10**7, 0.36)
+    assert (hidden.overlap, hidden.extra) == (pytest.approx(0.25), 0.0)
+    assert predicted(hidden, compute, WAYS["ddp"], 2, 10**7) == pytest.approx(0.36)
+    late = with_overlap(cost, compute, 2, 10**7, 0.5)
+    assert (late.overlap, late.extra) == (0.0, pytest.approx(0.09))
+
+
+def test_a_faster_link_is_no_faster_than_the_nodes() -> None:
+    nodes = Cost(0.0, 1e-9)  # 1 GB/s
+    assert nodes.on_link(100).beta == 1e-9
+    assert nodes.on_link(1).beta > 8e-9
+    limited = Cost(0.0, 8e-9 / 0.95)
+    assert limited.on_link(10, now=1).beta < 1e-9
+
+
+def lines(two: float, three: float, sgd: float) -> list[str]:
+    compute = {"forward": 0.3, "backward": 0.6, "update": 0.1, "alone": 1.0, "slowest": 1.0}
+    model = {
+        "parameters": 124_000_000,
+        "bytes": 496_000_000,
+        "tensors": 148,
+        "batch": 8,
+        "length": 512,
+        "beside": 1,
+        "device": "cpu",
+        "small_bytes": 4_000_000,
+    }
+    told = [f"@@corral-model {json.dumps(model)}"]
+    for ranks, seconds, way in (
+        (1, 1.0, "ddp"),
+        (2, two, "ddp"),
+        (3, three, "ddp"),
+        (3, sgd, "local_sgd"),
+    ):
+        one = {"way": way, "ranks": ranks, "seconds": seconds, "loss": 3.0, "spread": 0.1}
+        told.append(f"@@corral-train {json.dumps(one | compute)}")
+    for size in (1 << 20, 1 << 24):
+        told.append(
+            f"@@corral-reduce {json.dumps({'ranks': 2, 'bytes': size, 'seconds': size * 9e-9})}"
+        )
+    return told
+
+
+def test_the_answer_is_words() -> None:
+    remarks = answer(read_scaling(lines(5.0, 6.5, 1.6)))
+    assert remarks[0].outcome is Outcome.WARN
+    assert "2 nodes, a model of 124 million parameters" in remarks[0].text
+    assert "several nodes do not pay" in remarks[0].text
+    assert "80% of a step waits for the network" in remarks[0].text
+    best = next(r for r in remarks if "local SGD" in r.text)
+    assert "1.88 times as fast as one node (+306% on plain DDP)" in best.text
+    good = answer(read_scaling(lines(1.1, 1.1, 1.0)))
+    assert [r.outcome for r in good[:2]] == [Outcome.PASS, Outcome.PASS]
+    assert "it pays" in good[0].text
+
+
+def test_other_links_are_put_into_words_and_drawn() -> None:
+    seen = read_scaling(lines(5.0, 6.5, 1.6))
+    text = answer(seen, links=(10.0,), now=1.0)[-1].text
+    assert "on a link of 10 Gb/s 3 nodes would be" in text
+    assert on_link(seen, 10, "ddp", 3, now=1.0) > on_link(seen, 1, "ddp", 3, now=1.0)
+    plot = curve(seen)
+    assert plot is not None
+    assert [line.name for line in plot.series] == ["ddp", "local_sgd", "as many as nodes"]
+
+
+def test_one_node_gives_no_answer() -> None:
+    one = [line for line in lines(1, 1, 1) if '"ranks": 1' in line or "model" in line]
+    assert answer(read_scaling(one))[0].outcome is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "told", [[], ["@@corral-model {}"], ["@@corral-train {", ""], ["@@corral-model 1"]]
+)
+def test_a_spoiled_answer_is_an_error(told: list[str]) -> None:
+    with pytest.raises(CorralError):
+        read_scaling(told)
