@@ -173,6 +173,14 @@ class DataNetwork(Model):
         "none", "Kind of fabric.", default="ethernet"
     )
     gbps: float | None = about("none", "Line rate in Gb/s.", default=None, gt=0, le=10000)
+    mtu: int | None = about(
+        "none",
+        "MTU that its interfaces and the way between them should carry; corral bench network "
+        "checks it, Corral does not set it.",
+        default=None,
+        ge=576,
+        le=65535,
+    )
 
 
 class Network(Model):
