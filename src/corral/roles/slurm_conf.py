@@ -7,7 +7,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
 from corral.hosts.traits import Traits
-from corral.roles import containers, fabric, mesh, people, prolog, proof
+from corral.roles import containers, fabric, mesh, people, power, prolog, proof
 from corral.roles.site import Site
 from corral.slurm.conf.cluster import ClusterConf, NodeConf, PartitionConf
 from corral.slurm.duration import max_time
@@ -46,30 +46,35 @@ def cluster_conf(site: Site) -> ClusterConf:
         rest=spec.slurm.rest,
         cgroup=one.cgroup,
         systemd=one.systemd,
-        nodes=tuple(_node(site, node) for node in site.compute),
+        nodes=(
+            *(_node(site, node) for node in site.compute if not node.group.elastic),
+            *power.nodes(spec),
+        ),
         partitions=tuple(
             PartitionConf(
                 p.name,
-                tuple(n.name for n in site.compute if n.group.name in p.groups),
+                power.names(site, p.groups),
                 p.default,
                 max_time(p.max_time),
             )
             for p in partitions_of(spec)
-        ),
+        )
+        + proof.partition(site),
         limits=people.limits_declared(site),
         shares=people.shares_declared(site),
         preempt=any(qos.preempts for qos in spec.qos),
         prolog=prolog.PROLOG if scripts else "",
         epilog=prolog.EPILOG if scripts else "",
         prolog_minutes=scripts.minutes if scripts else 0,
+        switches=fabric.topology(site),
+        blocks=fabric.blocks(site),
         plugstack=containers.plugstack(site),
         health=HEALTH_PROGRAM if seconds_of(spec.health.every) else "",
         health_seconds=seconds_of(spec.health.every),
         links="mesh" if mesh.mesh_of(spec) else "lan",
-        switches=fabric.topology(site),
-        blocks=fabric.blocks(site),
         islands=mesh.islands(site),
         bridged=mesh.bridged(site),
+        power=power.power(spec),
         apart=any(not site.facts[node.name].systemd for node in site.compute),
         swap_limit=all(
             f.swap_limit for f in (site.facts[n.name] for n in site.compute) if f.systemd

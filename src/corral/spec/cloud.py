@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from corral.spec import texts
-from corral.spec.kinds import Model, about
+from corral.spec.kinds import HostName, Model, about
 
 OfferType = Annotated[str, Field(pattern=texts.OFFER_TYPE.pattern)]
 Region = Annotated[str, Field(pattern=texts.REGION.pattern)]
@@ -70,6 +70,28 @@ class Cloud(Model):
     )
     prefer: Literal["order", "price"] = about(
         "none", "Try sources in the order given, or the cheapest first.", default="order"
+    )
+
+
+class Elastic(Model):
+    """Nodes of a rented group come when jobs wait for them and go when they are idle.
+
+    ``nodes`` of the group are the most there can be. They stand in slurm.conf as CLOUD nodes with
+    the size given here, whatever machine comes; so it must not be more than the offer has.
+    """
+
+    min: int = about("none", "Nodes that stay, also when no job needs them.", default=0, ge=0)
+    idle: Duration = about("reload", "A node without a job goes after this time.", default="10m")
+    boot: Duration = about(
+        "reload", "A node that has not come after this time is given up.", default="30m"
+    )
+    replace: int = about(
+        "none", "How often a node that fails its check is replaced.", default=2, ge=0, le=10
+    )
+    cpus: int = about("restart", "CPUs of each node, as corral offers shows them.", ge=1, le=1024)
+    memory_gib: int = about("restart", "Memory of each node in GiB.", ge=1, le=65536)
+    present: tuple[HostName, ...] = about(
+        "none", "Nodes that are rented now: filled in by Corral, not for a file.", default=()
     )
 
 

@@ -30,6 +30,7 @@ from corral.spec.kinds import (
 from corral.spec.mesh import Mesh
 from corral.spec.people import Access, Account, Qos, User
 from corral.spec.prolog import Prolog
+from corral.spec.proof import ScheduledProof
 from corral.spec.services import Services
 from corral.spec.software import Software
 
@@ -94,6 +95,9 @@ class NodeGroup(Model):
     )
     cloud: Cloud | None = about(
         "recreate", "What is rented (provider lambda, runpod or paperspace).", default=None
+    )
+    elastic: Elastic | None = about(
+        "restart", "Nodes that come and go with the jobs; left out: they stay.", default=None
     )
     features: tuple[Feature, ...] = about("reload", "More Slurm features.", default=())
     ssh: Ssh = about("none", "How to log in (provider ssh).", default=Ssh())
@@ -194,6 +198,9 @@ class Network(Model):
     )
     mesh: Mesh | None = about("drain", "The tailnet (control: tailscale).", default=None)
     data: DataNetwork | None = about("none", "Network between GPUs.", default=None)
+    topology: Topology | None = about(
+        "restart", "Switches, for the placing of jobs; left out: all nodes are near.", default=None
+    )
     firewall: Literal["open", "leave"] = about(
         "none",
         "Where a firewall is on: open the cluster's ports for its own nodes, or leave it as it is. "
@@ -206,9 +213,6 @@ class Storage(Model):
     """A folder that all nodes share."""
 
     mount: AbsolutePath = about("drain", "Where every node sees it.")
-    topology: Topology | None = about(
-        "restart", "Switches, for the placing of jobs; left out: all nodes are near.", default=None
-    )
     kind: Literal["provider", "nfs", "existing"] = about(
         "drain",
         "provider: the provider shares it (embedded); nfs: Corral serves and mounts it; "
@@ -257,6 +261,9 @@ class ClusterSpec(Model):
     )
     budget: Budget | None = about(
         "none", "What rented machines may cost; nothing is launched past it.", default=None
+    )
+    proof: ScheduledProof = about(
+        "restart", "What the cluster measures of itself on idle nodes.", default=ScheduledProof()
     )
     health: Health = about("reload", "What each node looks at by itself.", default=Health())
     services: Services = about(

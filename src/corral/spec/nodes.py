@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ClusterShell.NodeSet import NodeSet  # pyright: ignore[reportMissingTypeStubs]
@@ -14,12 +15,15 @@ __all__ = [
     "JOB_USER",
     "Node",
     "controller_of",
+    "declared_of",
+    "elastic_of",
     "expand",
     "fold",
     "guarded_of",
     "nodes_of",
     "partitions_of",
     "users_of",
+    "with_present",
 ]
 
 JOB_USER = User(name="corral", uid=2000)
@@ -48,13 +52,44 @@ def fold(names: list[str] | tuple[str, ...]) -> str:
 
 
 def nodes_of(spec: ClusterSpec) -> tuple[Node, ...]:
-    """All nodes, in the file's order."""
+    """All nodes, in the file's order; of elastic groups those that are rented now."""
+    return tuple(
+        node
+        for node in declared_of(spec)
+        if node.group.elastic is None or node.name in node.group.elastic.present
+    )
+
+
+def declared_of(spec: ClusterSpec) -> tuple[Node, ...]:
+    """All nodes, in the file's order, also those that come only when a job needs them."""
     found: list[Node] = []
     for group in spec.groups:
         names = expand(group.nodes)
         addresses = expand(group.addresses) if group.addresses else [""] * len(names)
         found += [Node(n, group, i, addresses[i]) for i, n in enumerate(names)]
     return tuple(found)
+
+
+def elastic_of(spec: ClusterSpec) -> tuple[Node, ...]:
+    """Nodes that come and go, there or not."""
+    return tuple(node for node in declared_of(spec) if node.group.elastic is not None)
+
+
+def with_present(spec: ClusterSpec, names: Collection[str]) -> ClusterSpec:
+    """The same cluster, with these of its elastic nodes rented."""
+    groups = tuple(
+        group.model_copy(
+            update={
+                "elastic": group.elastic.model_copy(
+                    update={"present": tuple(n for n in expand(group.nodes) if n in names)}
+                )
+            }
+        )
+        if group.elastic
+        else group
+        for group in spec.groups
+    )
+    return spec.model_copy(update={"groups": groups})
 
 
 def controller_of(spec: ClusterSpec) -> str:

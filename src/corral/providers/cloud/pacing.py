@@ -53,6 +53,9 @@ class Pacer:
             if pause > 0:
                 waited += pause
                 await asyncio.sleep(pause)
+        for limit in limits[:-1]:
+            # The call goes now, later than its turn: the next one must keep its distance from now.
+            self.hold(limit, self._gaps.get(limit, 0.0))
         return waited
 
     def hold(self, limit: str, seconds: float) -> None:

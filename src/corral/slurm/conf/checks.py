@@ -70,7 +70,7 @@ def _nodes(conf: ClusterConf) -> Iterator[str]:
         yield from _node(node)
     for kind, values in (
         ("name", [node.name for node in conf.nodes]),
-        ("address and port", [f"{node.address} {node.port}" for node in conf.nodes]),
+        ("address and port", [f"{n.address} {n.port}" for n in conf.nodes if not n.cloud]),
     ):
         for value, times in Counter(values).items():
             if times > 1:
@@ -80,7 +80,7 @@ def _nodes(conf: ClusterConf) -> Iterator[str]:
 def _node(node: NodeConf) -> Iterator[str]:
     if not _NAME.fullmatch(node.name) or node.name.lower() in _NODE_WORDS:
         yield f"{node.name!r} cannot be a node name in Slurm"
-    if not _ADDRESS.fullmatch(node.address):
+    if not node.cloud and not _ADDRESS.fullmatch(node.address):
         yield f"{node.name}: {node.address!r} is not an address"
     if not 0 < node.port <= _MAX_PORT:
         yield f"{node.name}: port {node.port} does not exist"

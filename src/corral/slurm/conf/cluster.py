@@ -15,7 +15,7 @@ from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf, PowerC
 from corral.slurm.conf.writer import HEADER, Writer
 from corral.slurm.version import Feature, has
 
-__all__ = ["MARIADB_CONF", "ClusterConf", "NodeConf", "PartitionConf", "render"]
+__all__ = ["MARIADB_CONF", "ClusterConf", "NodeConf", "PartitionConf", "PowerConf", "render"]
 
 STATE_DIR: Final = "/var/spool/slurmctld"
 SPOOL_DIR: Final = "/var/spool/slurmd"
@@ -110,6 +110,10 @@ def _slurm(conf: ClusterConf) -> str:
         write.key("GresTypes", "gpu")
     write.key("MpiDefault", "none")
     write.key("PropagateResourceLimitsExcept", "MEMLOCK")
+    if any(partition.gives_way for partition in conf.partitions) and not conf.preempt:
+        write.section("Jobs that give way")
+        write.key("PreemptType", "preempt/partition_prio")
+        write.key("PreemptMode", "CANCEL")
     _programs(write, conf)
     _links(write, conf)
     if conf.accounting_host:
@@ -120,6 +124,8 @@ def _slurm(conf: ClusterConf) -> str:
         write.key("AccountingStorageTRES", "gres/gpu")
     if conf.accounting_host:
         _shares(write, conf)
+    if conf.power:
+        _power(write, conf.power)
     write.section("Nodes")
     _nodes(write, conf)
     write.section("Partitions")
@@ -160,6 +166,21 @@ def _programs(write: Writer, conf: ClusterConf) -> None:
         write.key("HealthCheckNodeState", "ANY,CYCLE")
 
 
+def _power(write: Writer, power: PowerConf) -> None:
+    """Cloud nodes: Slurm says which must come and go; ``corral elastic`` reads that and acts."""
+    write.section("Nodes that come and go")
+    write.key("ResumeProgram", "/bin/true")
+    write.key("SuspendProgram", "/bin/true")
+    write.key("SuspendTime", str(power.idle))
+    write.key("SuspendTimeout", str(power.end))
+    write.key("ResumeTimeout", str(power.boot))
+    stay = [fold_in_order(power.stay)] if power.stay else []
+    stay += [f"{fold_in_order(names)}:{count}" for names, count in power.keep if count]
+    if stay:
+        write.key("SuspendExcNodes", ",".join(stay))
+    write.key("PrivateData", "cloud")
+
+
 def _shares(write: Writer, conf: ClusterConf) -> None:
     """Limits, fair share and preemption, where accounts or QOS declare them."""
     if conf.limits:
@@ -187,7 +208,11 @@ def _nodes(write: Writer, conf: ClusterConf) -> None:
     for model, nodes in _alike(conf.nodes):
         pairs = [
             ("NodeName", fold_in_order(node.name for node in nodes)),
-            ("NodeAddr", fold_in_order(node.address for node in nodes)),
+            *(
+                [("State", "CLOUD")]
+                if model.cloud
+                else [("NodeAddr", fold_in_order(node.address for node in nodes))]
+            ),
             ("Port", str(model.port)),
             ("CPUs", str(model.cpus)),
             ("Sockets", str(model.sockets)),
@@ -212,8 +237,19 @@ def _partitions(write: Writer, conf: ClusterConf) -> None:
                 ("Default", "YES" if partition.default else "NO"),
                 ("MaxTime", partition.max_time),
                 ("DefMemPerCPU", str(max(1, min(share[name] for name in partition.nodes)))),
+                *(_gives_way(partition) if partition.gives_way else ()),
             ]
         )
+
+
+def _gives_way(partition: PartitionConf) -> list[tuple[str, str]]:
+    return [
+        ("PriorityTier", "0"),
+        ("PreemptMode", "CANCEL"),
+        ("OverSubscribe", "EXCLUSIVE"),
+        ("AllowGroups", partition.gives_way),
+        ("Hidden", "YES"),
+    ]
 
 
 def _gres(conf: ClusterConf) -> str:

@@ -43,6 +43,7 @@ class NodeConf:
         port: slurmd's port.
         gpu_detect: files: gres.conf names the device files; nvidia: slurmd finds them
             (AutoDetect=nvidia, Slurm >= 24.11 with gpu_nvidia.so, NVIDIA driver on the node).
+        cloud: it comes when a job needs it; until then it has no address.
     """
 
     name: str
@@ -58,6 +59,7 @@ class NodeConf:
     features: tuple[str, ...] = ()
     port: int = 6818
     gpu_detect: Literal["files", "nvidia"] = "files"
+    cloud: bool = False
 
     @property
     def real_memory(self) -> int:
@@ -82,12 +84,35 @@ class PartitionConf:
         default: jobs that name no partition go here.
         max_time: longest job in Slurm's grammar: INFINITE or ``D-HH:MM:SS``
             (``corral.slurm.duration.max_time`` makes it from the cluster file's).
+        gives_way: the one group whose users may use it: its jobs come last, have their nodes to
+            themselves and end at once when any other partition's job needs the node; "" for a
+            partition like any other.
     """
 
     name: str
     nodes: tuple[str, ...]
     default: bool
     max_time: str
+    gives_way: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PowerConf:
+    """When cloud nodes come and go, in seconds.
+
+    Attributes:
+        idle: a node without a job goes after this time.
+        boot: a node that has not come after this time is given up.
+        end: how long one may take to go.
+        stay: names of nodes that never go.
+        keep: (names, how many of them stay).
+    """
+
+    idle: int
+    boot: int
+    end: int
+    stay: tuple[str, ...]
+    keep: tuple[tuple[tuple[str, ...], int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +140,8 @@ class ClusterConf:
         prolog: script that slurmd runs before each job, "" for none.
         epilog: script that it runs after each job, "" for none.
         prolog_minutes: how long either may take.
+        switches: the network's switches, "" for none: text of topology.conf without its header.
+        blocks: they are blocks (topology/block), not a tree.
         plugstack: text of plugstack.conf, "" for the one that is there.
         health: program that slurmd runs on each node now and then, "" for none.
         health_seconds: how often.
@@ -123,6 +150,7 @@ class ClusterConf:
             use any nodes.
         apart: some nodes have files of their own, which differ on purpose.
         bridged: names of islands that one job may use together all the same.
+        power: when cloud nodes come and go, None without such nodes.
     """
 
     name: str
@@ -140,11 +168,11 @@ class ClusterConf:
     limits: bool = False
     shares: bool = False
     preempt: bool = False
-        switches: the network's switches, "" for none: text of topology.conf without its header.
-        blocks: they are blocks (topology/block), not a tree.
     prolog: str = ""
     epilog: str = ""
     prolog_minutes: int = 5
+    switches: str = ""
+    blocks: bool = False
     plugstack: str = ""
     health: str = ""
     health_seconds: int = 300
@@ -152,5 +180,4 @@ class ClusterConf:
     islands: tuple[tuple[str, tuple[str, ...]], ...] = ()
     bridged: tuple[str, ...] = ()
     apart: bool = False
-    switches: str = ""
-    blocks: bool = False
+    power: PowerConf | None = None

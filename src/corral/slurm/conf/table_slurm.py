@@ -280,13 +280,13 @@ SLURM: Final = (
     ),
     _key(
         "PreemptType",
-        "preempt/qos, when a QOS preempts another",
-        "Which jobs give way follows from the QOS.",
+        "preempt/qos, when a QOS preempts another; preempt/partition_prio with proof.every",
+        "Which jobs give way follows from the QOS, or from the partition's tier.",
         "restart",
     ),
     _key(
         "PreemptMode",
-        "REQUEUE, with PreemptType",
+        "REQUEUE with preempt/qos, CANCEL with preempt/partition_prio",
         "A job that gives way starts again later; suspended ones would keep their GPU's memory.",
         "restart",
     ),
@@ -433,4 +433,23 @@ SLURM: Final = (
         "Without it a job that says no --mem takes all memory of its node, and the next job waits "
         "while GPUs stand idle.",
     ),
+    _partition(
+        "PriorityTier",
+        "0, partition corral-proof",
+        "Below all others, which have 1: scheduled proofs start last and are preempted by any job.",
+    ),
+    _partition(
+        "PreemptMode",
+        "CANCEL, partition corral-proof",
+        "A measurement that was cut is worth nothing; the next round makes another one.",
+    ),
+    _partition(
+        "OverSubscribe",
+        "EXCLUSIVE, partition corral-proof",
+        "A measurement beside somebody's job would disturb both.",
+    ),
+    _partition(
+        "AllowGroups", "corral-proof, partition corral-proof", "It is no place for users' jobs."
+    ),
+    _partition("Hidden", "YES, partition corral-proof", "sinfo shows users what they can use."),
 )
