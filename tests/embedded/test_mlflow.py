@@ -6,6 +6,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +24,9 @@ from corral.roles.mlflow import PORT, PROGRAM, UNIT
 from corral.spec.digest import digest
 from corral.spec.services import Services
 
-from .conftest import Live
-
 if TYPE_CHECKING:
+    from tests.embedded.conftest import Live
+
     from corral.jobs.model import JobHandle
     from corral.jobs.reading import Outcome
 
@@ -66,7 +67,7 @@ def tracked(cluster: Live) -> Iterator[Live]:
         if error.command == "pip download":
             pytest.skip(f"no package index: {error}")
         raise
-    yield Live(spec, cluster.facts)
+    yield replace(cluster, spec=spec)
     asyncio.run(api.up(cluster.spec))
     asked = cluster.run("node0", sh("systemctl is-enabled {u}; systemctl is-active {u}", u=UNIT))
     assert asked.stdout.split() == ["disabled", "inactive"]
@@ -133,6 +134,29 @@ def test_a_job_that_fails_has_a_failed_run(tracked: Live, script: Path) -> None:
     assert runs(tracked)[0]["info"]["status"] == "FAILED"
 
 
+def test_a_job_that_is_cancelled_has_a_killed_run(tracked: Live, script: Path) -> None:
+    script.write_text("from corral import track; track.start_run(); import time; time.sleep(300)")
+
+    async def work(fleet: Fleet) -> Outcome:
+        wanted = parse_job({"script": str(script), "folder": "none", "name": "tracked"})
+        job = await submit(fleet, tracked.controller, tracked.spec, wanted)
+        begun = sh(
+            "i=0; until [ -s {f}/mlflow-run ] && [ -e {f}/rank-0.log ]; do i=$((i + 1)); "
+            "[ $i -lt 600 ] || exit 1; sleep 0.2; done",
+            f=job.folder,
+        )
+        assert (await fleet.run(job.controller, begun, timeout=150)).ok
+        await control.cancel(fleet, job)
+        return await control.wait(fleet, job, timeout=120)
+
+    assert not tracked.with_fleet(work).good
+    told = "KILLED"
+    for _ in range(60):  # the batch shell tells it when its ranks have ended
+        if runs(tracked)[0]["info"]["status"] == told:
+            break
+    assert runs(tracked)[0]["info"]["status"] == told
+
+
 def test_artifacts_of_a_user_go_through_the_server_to_shared_storage(
     tracked: Live, script: Path
 ) -> None:
@@ -196,7 +220,7 @@ def test_it_listens_on_the_cluster_network_only_as_its_own_user(tracked: Live) -
 def test_a_server_that_is_there_already_is_used(tracked: Live, script: Path) -> None:
     name = f"elsewhere-{secrets.token_hex(3)}"
     services = Services(mlflow_uri=f"http://node0:{PORT}")
-    other = Live(tracked.spec.model_copy(update={"services": services}), tracked.facts)
+    other = replace(tracked, spec=tracked.spec.model_copy(update={"services": services}))
 
     async def work(fleet: Fleet) -> Outcome:
         wanted = parse_job({"script": str(script), "folder": "none", "args": ["0"], "name": name})

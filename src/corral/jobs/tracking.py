@@ -27,15 +27,17 @@ from corral.spec.models import ClusterSpec
 GIT_S: Final = 10.0
 FILE: Final = "track.json"
 
-# trap TERM: scancel and the time limit end the batch shell by it, with KillWait (30 s) to go.
+# trap TERM: scancel, preemption and the time limit send it to this shell too, with KillWait (30 s)
+# to go. It goes on, so that ranks that save something then have that time.
 _BEGIN: Final = """\
 [ -n "${{MLFLOW_TRACKING_URI+set}}" ] || MLFLOW_TRACKING_URI={uri}
 [ -n "${{MLFLOW_EXPERIMENT_NAME+set}}" ] || MLFLOW_EXPERIMENT_NAME={experiment}
 export MLFLOW_TRACKING_URI MLFLOW_EXPERIMENT_NAME
 if [ -n "$MLFLOW_TRACKING_URI" ] && MLFLOW_RUN_ID=$(python3 -m corral.track begin "$folder"); then
   export MLFLOW_RUN_ID
-  tracked() {{ python3 -m corral.track end "$1"; }}
-  trap 'tracked 143; exit 143' TERM
+  killed=""
+  tracked() {{ python3 -m corral.track end "${{killed:-$1}}"; }}
+  trap 'killed=143; tracked 143' TERM
 else
   unset MLFLOW_RUN_ID
   tracked() {{ :; }}

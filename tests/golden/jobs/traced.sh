@@ -1,0 +1,1 @@
+"$job/lib/traced.py"

@@ -1,0 +1,159 @@
+"""Batch scripts of jobs that are tracked or profiled, run for real against fakes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from corral.errors import CorralError
+from corral.jobs import profiling
+from corral.jobs.model import JobSpec, parse_job
+from corral.jobs.script import Place, batch_script
+from corral.jobs.tracking import UNTRACKED, Tracking, tracking_of
+from corral.spec.digest import digest
+from corral.spec.models import ClusterSpec
+from corral.spec.services import Services
+
+from .test_script import Machine
+
+PLACE = Place("/shared/j", "/shared/j/code/train.py", "main")
+TRACKING = Tracking("http://node0:5000", "it's $HOME", {"a": "b"}, {"nodes": "2"})
+JOBS = {
+    "tracked": (JobSpec(script="train.py", nodes=2), replace(PLACE, tracking=TRACKING)),
+    "traced": (JobSpec(script="train.py", nodes=2, profile="torch"), PLACE),
+    "nsys": (JobSpec(script="train.py", nodes=2, profile="nsys"), PLACE),
+}
+PYTHON = """#!/bin/sh
+case "$*" in
+  "-m corral.track begin "*) [ -z "$AWAY" ] || { echo away >&2; exit 1; }; echo run1 ;;
+  "-m corral.track "*) echo "$3 $4 in $MLFLOW_RUN_ID" >> "$CALLS" ;;
+  *) exit 96 ;;
+esac
+"""
+PROGRAM = """#!/bin/sh
+[ "$RANK" = 0 ] && echo "run ${MLFLOW_RUN_ID-none} at $MLFLOW_TRACKING_URI in \
+$MLFLOW_EXPERIMENT_NAME" >> "$CALLS"
+exit ${STATUS-0}
+"""
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_golden(name: str, golden: Callable[[str, str], None]) -> None:
+    job, place = JOBS[name]
+    own = [
+        *(getattr(place.tracking, part) for part in ("begin", "sample", "end")),
+        profiling.words(job.profile, python=True, torchrun=False),
+        profiling.rank_setup(job.profile),
+        profiling.after(job.profile),
+    ]
+    golden(f"jobs/{name}.sh", "\n".join(filter(None, own)) + "\n")
+    text = batch_script(job, place)
+    assert all(part in text for part in own)
+    for shell in ("dash", "bash"):
+        subprocess.run([shell, "-n"], input=text, text=True, check=True, capture_output=True)
+
+
+def test_a_job_that_is_neither_has_not_a_word_of_it() -> None:
+    text = batch_script(JobSpec(script="train.py"), PLACE)
+    assert "mlflow" not in text.lower()
+    assert "nsys" not in text
+    assert UNTRACKED.files == {}
+
+
+@pytest.fixture
+def tracked(tmp_path: Path) -> Callable[..., tuple[int, list[str]]]:
+    machine = Machine(tmp_path)
+    (machine.bin / "python3").write_text(PYTHON)
+    (machine.bin / "python3").chmod(0o755)
+    program = tmp_path / "program"
+    program.write_text(PROGRAM)
+    program.chmod(0o755)
+    calls = tmp_path / "calls"
+
+    def run(**env: str) -> tuple[int, list[str]]:
+        calls.write_text("")
+        place = Place(str(machine.work), str(program), "main", tracking=TRACKING)
+        text = batch_script(JobSpec(script=str(program), nodes=1), place)
+        with (machine.work / "batch.log").open("w") as log:
+            done = subprocess.run(
+                ["/bin/sh", "-c", text],
+                env={
+                    "PATH": f"{machine.bin}:{os.environ['PATH']}",
+                    "ADDRESS": "10.0.0.5",
+                    "SLURM_JOB_ID": "7",
+                    "SLURM_JOB_NODELIST": "node[0-9]",
+                    "SLURM_JOB_NUM_NODES": "1",
+                    "CALLS": str(calls),
+                    **env,
+                },
+                stdout=log,
+                stderr=log,
+                check=False,
+                timeout=30,
+            )
+        lines = [line for line in calls.read_text().splitlines() if not line.startswith("sample")]
+        return done.returncode, lines
+
+    return run
+
+
+Run = Callable[..., tuple[int, list[str]]]
+
+
+def test_the_run_is_there_before_the_rank_and_ends_with_its_status(tracked: Run) -> None:
+    assert tracked() == (0, ["run run1 at http://node0:5000 in it's $HOME", "end 0 in run1"])
+    status, lines = tracked(STATUS="3")
+    assert status == 3
+    assert lines[-1] == "end 3 in run1"
+
+
+def test_a_server_that_is_away_changes_nothing_else(tracked: Run) -> None:
+    assert tracked(AWAY="1") == (0, ["run none at http://node0:5000 in it's $HOME"])
+
+
+def test_what_the_user_says_wins_and_nothing_switches_it_off(tracked: Run) -> None:
+    named = {"MLFLOW_TRACKING_URI": "http://mine", "MLFLOW_EXPERIMENT_NAME": "other"}
+    assert tracked(**named)[1][0] == "run run1 at http://mine in other"
+    assert tracked(MLFLOW_TRACKING_URI="") == (0, ["run none at  in it's $HOME"])
+
+
+def test_what_a_run_carries() -> None:
+    spec = ClusterSpec.model_validate(
+        {
+            "corral": "v1",
+            "name": "lab",
+            "groups": [{"name": "a", "provider": "embedded", "nodes": "n[0-1]"}],
+            "services": {"mlflow": True},
+        }
+    )
+    job = JobSpec(script="train.py", nodes=2, args=("--lr", "1"))
+    found = tracking_of(job, spec, {"mlflow.source.git.commit": "c0ffee"})
+    assert (found.uri, found.experiment) == ("http://n0:5000", "train")
+    assert found.tags["corral.spec_digest"] == digest(spec)
+    assert found.tags["mlflow.source.git.commit"] == "c0ffee"
+    assert found.tags["mlflow.user"] == "corral"
+    assert found.params["corral.args"] == "--lr 1"
+    assert set(found.files) == {"track.json", "lib/corral/track.py"}
+    plain = spec.model_copy(update={"services": Services()})
+    assert tracking_of(job, plain) is UNTRACKED
+
+
+def test_torch_records_python_scripts_only() -> None:
+    with pytest.raises(CorralError, match="nsys records any program"):
+        parse_job({"script": "run.sh", "profile": "torch"})
+    with pytest.raises(CorralError):
+        parse_job({"script": "train.py", "profile": "gdb"})
+    assert b"register_optimizer_step_post_hook" in profiling.files("torch")["lib/traced.py"]
+
+
+def test_torchrun_runs_the_recorder_and_nsys_names_reports_by_node() -> None:
+    job = JobSpec(script="train.py", nodes=2, gpus_per_node=2, launcher="torchrun")
+    text = batch_script(job.model_copy(update={"profile": "torch"}), PLACE)
+    assert 'rank "$job/lib/traced.py" /shared/j/code/train.py' in text
+    text = batch_script(job.model_copy(update={"profile": "nsys"}), PLACE)
+    assert "rank-%q{SLURM_PROCID}" in text
