@@ -50,6 +50,7 @@ class Screen:
         self._use = ""
         self._bars: dict[int, str] = {}
         self._count: tuple[str, int, int] | None = None
+        self._count_at = 0.0
         self._counted_at: dict[str, tuple[float, int]] = {}
         self._after_failure = 0
 
@@ -111,6 +112,8 @@ class Screen:
             )
             return
         self._after_failure += line.echo
+        if line.rank is not None and "\r" in line.text:
+            self._bars.pop(line.rank, None)  # that bar has ended
         self._counted(line)
         console = self._ui.out
         console.print(self._text(line, console), soft_wrap=True)
@@ -136,20 +139,20 @@ class Screen:
             self._use = live.text
 
     def _counted(self, line: RankLine) -> None:
-        self._bars.pop(-1 if line.rank is None else line.rank, None) if not line.text else None
         found = _COUNTED.search(line.text)
         if found is None or not 0 < int(found[3]) < 10**12 or int(found[2]) > int(found[3]):
             return
         what, done, total = found[1].lower(), int(found[2]), int(found[3])
         self._counted_at.setdefault(what, (self._clock(), done))
-        self._count = (what, done, total)
+        self._count, self._count_at = (what, done, total), self._clock()
 
     def picture(self) -> Text:
         """The rows at the bottom."""
         rows: list[Text] = []
         if self._bars:
             rank = min(self._bars)
-            rows.append(Text.assemble((f"{rank}: ", COLOURS[0]), one_line(self._bars[rank])))
+            name = (f"{rank}: ", COLOURS[rank % len(COLOURS)]) if self._several else ""
+            rows.append(Text.assemble(name, one_line(self._bars[rank])))
         if self._count is not None:
             rows.append(self._progress(*self._count))
         rest = [part for part in (self._state, self._use) if part]
@@ -165,9 +168,10 @@ class Screen:
             f"{what} {done}/{total} ", ("━" * full, "green"), ("━" * (WIDTH - full), "dim")
         )
         since, first = self._counted_at[what]
-        elapsed = self._clock() - since
+        elapsed = self._count_at - since
         if done > first and elapsed > 1:
-            text.append(f" {duration(elapsed / (done - first) * (total - done))} left", "dim")
+            left = elapsed / (done - first) * (total - done) - (self._clock() - self._count_at)
+            text.append(f" {duration(max(0.0, left))} left", "dim")
         return text
 
     def buried(self, outcome: JobOutcome) -> bool:

@@ -7,6 +7,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final
 
 from corral.errors import Code, CorralError
@@ -285,7 +286,8 @@ def _state_events(job: JobHandle, emit: Emit) -> Callable[[JobInfo], None]:
         nonlocal said
         words = describe(info)
         if words != said:  # the expected start of a waiting job changes all the time
-            emit(Event(Kind.JOB, job.ref, node=info.node_list, message=words))
+            text = f"{words}{_expected(info)}"
+            emit(Event(Kind.JOB, job.ref, node=info.node_list, message=text))
         said = words
 
     return tell
@@ -298,3 +300,12 @@ def describe(info: JobInfo) -> str:
         return f"waits: {why}" if why else "waits"
     where = f" on {info.node_list}" if info.node_list else ""
     return f"{info.state.value.lower().replace('_', ' ')}{where}"
+
+
+def _expected(info: JobInfo) -> str:
+    """When a waiting job should start, as Slurm sees it now; "" while it does not know."""
+    if not info.state.waiting or info.started is None:
+        return ""
+    when = datetime.fromtimestamp(info.started).astimezone()
+    soon = when.date() == datetime.now(UTC).astimezone().date()
+    return f"; expected to start at {when:%H:%M:%S}" if soon else f"; expected to start {when:%c}"

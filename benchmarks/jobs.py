@@ -1,0 +1,270 @@
+"""Jobs on a real embedded cluster: what a submission, a follower, a sweep and a resend cost.
+
+    .venv/bin/python -m benchmarks.jobs CLUSTER [--only first,overhead,files,follow,sweep]
+
+CLUSTER stands already (`corral up` of examples/laptop.yaml under a name of your own).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.machine import machine
+from corral import api
+from corral.api.cluster import Cluster
+from corral.hosts.quote import Script, sh
+from corral.spec.models import ClusterSpec
+
+CORRAL = Path(sys.executable).with_name("corral")
+Row = tuple[str, str]
+
+
+def on(spec: ClusterSpec, script: Script) -> str:
+    """What a script prints on the controller, as root.
+
+    Raises:
+        SystemExit: it failed.
+    """
+    found = asyncio.run(api.execute(spec, ["sh", "-c", str(script)], "node0"))[0]
+    if not found.ok:
+        raise SystemExit(found.stderr or str(found.error))
+    return found.stdout
+
+
+def timed(work: Callable[[], object], times: int) -> list[float]:
+    found: list[float] = []
+    for _ in range(times):
+        begin = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - begin)
+    return found
+
+
+def spread(seconds: list[float]) -> str:
+    """Median, and least and most."""
+    least, most = min(seconds), max(seconds)
+    return f"{statistics.median(seconds):.2f} s ({least:.2f} to {most:.2f})"
+
+
+def first(spec: ClusterSpec, folder: Path) -> list[Row]:
+    """From the start of the process to the first rank's first line, on an idle cluster."""
+    script = folder / "hello.sh"
+    script.write_text("#!/bin/sh\necho hello\nsleep 0.5\n")
+
+    def once() -> None:
+        argv = [CORRAL, "run", str(script), "-c", spec.name, "--nodes", "3", "-G", "1"]
+        with subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as job:
+            if "hello" not in next(iter(job.stdout or ()), ""):
+                raise SystemExit("no first line")
+            once.at = time.perf_counter()  # type: ignore[attr-defined]
+            job.communicate()
+
+    found: list[float] = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        once()
+        found.append(once.at - begin)  # type: ignore[attr-defined]
+    return [("start of `corral run` to the first line, 3 nodes", spread(found))]
+
+
+TRAIN = """\
+import os, time
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+x = torch.ones(1 << 18)
+dist.all_reduce(x)
+begin = time.perf_counter()
+for _ in range(60):
+    dist.all_reduce(x)
+    (torch.randn(256, 256) @ torch.randn(256, 256)).sum()
+if dist.get_rank() == 0:
+    print("LOOP %.4f" % (time.perf_counter() - begin), flush=True)
+os._exit(0)
+"""
+
+BARE = """\
+cd {folder} && exec setpriv --reuid=corral --regid=corral --init-groups --reset-env sh -c {inner}"""
+
+INNER = """\
+export MASTER_ADDR=$(scontrol -o show node node0 | sed -n 's/.* NodeAddr=\\([^ ]*\\) .*/\\1/p')
+export MASTER_PORT=29777 OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=eth0 USE_LIBUV=0
+srun -N 2 --ntasks-per-node=1 --gres=gpu:1 --input=none \\
+  sh -c 'RANK=$SLURM_PROCID WORLD_SIZE=2 exec python3 train.py'"""
+
+
+def overhead(spec: ClusterSpec, folder: Path) -> list[Row]:
+    """The same two ranks by `corral run` and by a bare srun on the controller: loop and whole."""
+    script = folder / "train.py"
+    script.write_text(TRAIN)
+    place = "/shared/corral-bench"
+    on(
+        spec,
+        sh("mkdir -p {p} && printf %s {t} > {p}/train.py && chmod -R a+rX {p}", p=place, t=TRAIN),
+    )
+    opened = Cluster(spec)
+    loops: dict[str, list[float]] = {"corral": [], "bare": []}
+    whole: dict[str, list[float]] = {"corral": [], "bare": []}
+    bare = sh(BARE, folder=place, inner=str(sh(INNER)))
+    for _ in range(3):
+        lines: list[str] = []
+        begin = time.perf_counter()
+        outcome = opened.run(
+            str(script),
+            nodes=2,
+            gpus_per_node=1,
+            folder="none",
+            on_line=lambda line, to=lines: to.append(line.text),
+        )
+        whole["corral"].append(time.perf_counter() - begin)
+        if not outcome.good:
+            raise SystemExit("\n".join(lines))
+        loops["corral"].append(_loop("\n".join(lines)))
+        begin = time.perf_counter()
+        said = on(spec, bare)
+        whole["bare"].append(time.perf_counter() - begin)
+        loops["bare"].append(_loop(said))
+    on(spec, sh("rm -rf {p}", p=place))
+    return [
+        ("60 iterations of 2 ranks by corral run", spread(loops["corral"])),
+        ("the same by bare srun", spread(loops["bare"])),
+        ("whole job by corral run (submit to end)", spread(whole["corral"])),
+        ("whole job by bare srun (from here, over ssh)", spread(whole["bare"])),
+    ]
+
+
+def _loop(text: str) -> float:
+    found = re.search(r"LOOP ([0-9.]+)", text)
+    if found is None:
+        raise SystemExit(text)
+    return float(found[1])
+
+
+def files(spec: ClusterSpec, folder: Path) -> list[Row]:
+    """A project of 10,000 files of about 1 kB: all new, none new, one new."""
+    root = folder / "project"
+    for n in range(10_000):
+        file = root / f"d{n % 100}" / f"{n}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{folder} {n} {'x' * 900}\n")
+    (root / ".corralignore").write_text("")
+    script = root / "run.sh"
+    script.write_text("#!/bin/sh\n:\n")
+    opened = Cluster(spec)
+
+    def send() -> None:
+        opened.submit(str(script))
+
+    new = timed(send, 1)
+    same = timed(send, 3)
+    (root / "d0/0.txt").write_text(str(time.time()))
+    one = timed(send, 1)
+    return [
+        ("10,000 new files to sbatch's answer", spread(new)),
+        ("10,000 unchanged files", spread(same)),
+        ("one of 10,000 changed", spread(one)),
+    ]
+
+
+NOISE = """\
+import sys, time
+begin = time.time()
+for n in range(200):
+    sys.stdout.write("".join(f"line {n * 1000 + i} {time.time():.3f}\\n" for i in range(1000)))
+    sys.stdout.flush()
+    time.sleep(max(0.0, begin + (n + 1) * 0.1 - time.time()))
+"""
+
+
+def follow(spec: ClusterSpec, folder: Path) -> list[Row]:
+    """A rank that prints 10,000 lines a second for 20 s: all come, and how late."""
+    script = folder / "noise.py"
+    script.write_text(NOISE)
+    late: list[float] = []
+    count = 0
+
+    def line(found: api.RankLine) -> None:
+        nonlocal count
+        if found.rank == 0:
+            count += 1
+            if count % 1000 == 0:
+                late.append(time.time() - float(found.text.split()[2]))
+
+    outcome = Cluster(spec).run(str(script), folder="none", on_line=line)
+    if not outcome.good or count != 200_000:
+        raise SystemExit(f"{count} of 200,000 lines came")
+    late.sort()
+    return [
+        ("200,000 lines at 10,000 a second: came", f"{count}"),
+        ("how late a line is", f"median {late[len(late) // 2]:.2f} s, most {late[-1]:.2f} s"),
+    ]
+
+
+def calls(spec: ClusterSpec) -> dict[str, int]:
+    """Slurmctld's own count of calls, by kind."""
+    text = on(spec, sh("sdiag"))
+    part = text.partition("Remote Procedure Call statistics by message type")[2]
+    part = part.partition("Remote Procedure Call statistics by user")[0]
+    return {m[1]: int(m[2]) for m in re.finditer(r"(\w+)\s*\(\s*\d+\) count:(\d+)", part)}
+
+
+def sweep(spec: ClusterSpec, folder: Path) -> list[Row]:
+    """1,000 points of one sweep: submission, and all of it to its end."""
+    script = folder / "point.sh"
+    script.write_text('#!/bin/sh\necho "$@"\n')
+    opened = Cluster(spec)
+    before = calls(spec)
+    begin = time.perf_counter()
+    job = opened.submit(
+        str(script), sweep={"n": tuple(map(str, range(1000)))}, folder="none", gpus_per_node=0
+    )
+    submitted = time.perf_counter() - begin
+    at_submit = {k: v - before.get(k, 0) for k, v in calls(spec).items() if v > before.get(k, 0)}
+    outcome = job.wait()
+    ended = time.perf_counter() - begin
+    after = {k: v - before.get(k, 0) for k, v in calls(spec).items() if v > before.get(k, 0)}
+    asked = {k: v for k, v in after.items() if k in ("REQUEST_JOB_INFO_SINGLE", "REQUEST_JOB_INFO")}
+    good = sum(part.good for part in getattr(outcome, "parts", ()))
+    batch = at_submit.get("REQUEST_SUBMIT_BATCH_JOB", 0)
+    return [
+        ("1,000 points submitted in", f"{submitted:.2f} s, {1000 / submitted:.0f} jobs/s"),
+        ("calls of sbatch to slurmctld for them", str(batch)),
+        ("all ended", f"{good} good in {ended:.0f} s"),
+        ("calls of squeue to slurmctld meanwhile", str(sum(asked.values()))),
+    ]
+
+
+PARTS = {"first": first, "overhead": overhead, "files": files, "follow": follow, "sweep": sweep}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cluster")
+    parser.add_argument("--only", default=",".join(PARTS))
+    args = parser.parse_args()
+    spec = api.spec_of(args.cluster)
+    table = Table("what", "measured", title=machine())
+    for name in args.only.split(","):
+        with tempfile.TemporaryDirectory(prefix="corral-jobs-") as folder:
+            for row in PARTS[name](spec, Path(folder)):
+                table.add_row(*row)
+                print(*row, sep=": ", flush=True)
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
