@@ -65,7 +65,10 @@ if TYPE_CHECKING:
     from corral.api.existing import machine_from_file as machine_from_file
     from corral.api.existing import write_corrections as write_corrections
     from corral.api.exporting import Exported as Exported
+    from corral.api.exporting import export_ansible as export_ansible
     from corral.api.exporting import export_gcluster as export_gcluster
+    from corral.api.exporting import fabric_of as fabric_of
+    from corral.api.exporting import read_deepops as read_deepops
     from corral.api.files import lint as lint
     from corral.api.files import load as load
     from corral.api.files import rehearsal as rehearsal
@@ -160,7 +163,9 @@ _HOMES: Final = MappingProxyType(
         "data": ("DataSet", "Fed", "bench_data", "shard_data"),
         "doctoring": ("doctor", "doctor_log"),
         "discovering": ("Way", "discover"),
-        "exporting": ("Exported", "export_gcluster"),
+        "exporting": (
+            *("Exported", "export_ansible", "export_gcluster", "fabric_of", "read_deepops"),
+        ),
         "files": ("lint", "load", "rehearsal", "schema", "starting_file"),
         "health": ("ClusterHealth", "node_health"),
         "history": (

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corral.errors import Code, CorralError
+from corral.providers import deepops
 from corral.providers.blueprint import Deployment, deployment_of
+from corral.slurm import topology
 from corral.spec.models import ClusterSpec
+from corral.spec.nodes import fold, nodes_of, partitions_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,14 @@ class Exported:
         return {"folder": self.folder, "files": list(self.files), "next": list(self.next)}
 
 
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """Switches as text for the cluster file, and what is odd about links of its nodes."""
+
+    text: str
+    odd: tuple[str, ...]
+
+
 def export_gcluster(spec: ClusterSpec, folder: Path, *, overwrite: bool = False) -> Exported:
     """Write the Cluster Toolkit's blueprints and deployment files.
 
@@ -45,6 +56,68 @@ def export_gcluster(spec: ClusterSpec, folder: Path, *, overwrite: bool = False)
     made = deployment_of(spec)
     write(made.files, folder, overwrite=overwrite)
     return Exported(str(folder), tuple(made.files), commands(made))
+
+
+def export_ansible(spec: ClusterSpec, folder: Path, *, overwrite: bool = False) -> Exported:
+    """Write inventory and variables as DeepOps reads them.
+
+    Args:
+        spec: a cluster of machines that are there (provider ssh).
+        folder: where, as DeepOps' folder config/; made when it is not there.
+        overwrite: replace files that are there.
+
+    Raises:
+        CorralError: SPEC_INVALID, another provider; USAGE, a file is there already.
+    """
+    files = deepops.deepops_files(spec)
+    write(files, folder, overwrite=overwrite)
+    run = f"ansible-playbook -i {folder}/{deepops.INVENTORY} playbooks/slurm-cluster.yml"
+    return Exported(str(folder), tuple(files), (run,))
+
+
+def read_deepops(folder: Path) -> tuple[str, tuple[str, ...]]:
+    """A cluster file made from DeepOps' folder config/.
+
+    Returns:
+        its text, and what could not be carried over.
+
+    Raises:
+        CorralError: NOT_FOUND, no inventory with nodes; PARSE_FAILED.
+    """
+    try:
+        paths = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
+        found = {name: paths[name].read_text("utf-8") for name in deepops.names(paths)}
+    except (OSError, UnicodeDecodeError) as error:
+        raise CorralError(
+            Code.NOT_FOUND, f"{folder} cannot be read: {error}", hint="give DeepOps' folder config/"
+        ) from error
+    return deepops.from_deepops(found)
+
+
+def fabric_of(spec: ClusterSpec, listing: str, *, plugin: str = "tree") -> Fabric:
+    """Switches for the cluster file, from what ``ibnetdiscover`` printed.
+
+    Args:
+        spec: the cluster, whose compute nodes are looked for.
+        listing: the tool's output.
+        plugin: tree or block.
+
+    Raises:
+        CorralError: PARSE_FAILED; NOT_GOOD, a node is not on the fabric.
+    """
+    jobs = {g for p in partitions_of(spec) for g in p.groups}
+    nodes = [n.name for n in nodes_of(spec) if n.group.name in jobs]
+    read = topology.parse(listing)
+    switches = topology.tree(read, nodes)
+    if plugin == "block":
+        switches = topology.blocks(switches)
+    lines = ["network:", "  topology:", f"    plugin: {plugin}", "    switches:"]
+    for one in switches:
+        what = (
+            f'nodes: "{fold(one.nodes)}"' if one.nodes else f"switches: [{', '.join(one.switches)}]"
+        )
+        lines.append(f"      - {{name: {one.name}, {what}}}")
+    return Fabric("\n".join(lines) + "\n", topology.complaints(read, nodes))
 
 
 def commands(made: Deployment) -> tuple[str, ...]:

@@ -11,17 +11,27 @@ from corral import api
 from corral.cli.options import FILE, JSON, examples, verb_app
 from corral.cli.ui import Ui
 from corral.cli.which import from_file
-from corral.errors import Exit
+from corral.errors import Code, CorralError, Exit
 
 OUTPUT = Annotated[
     str, typer.Option("--output", "-o", metavar="DIR", help="Folder to write; made when missing.")
 ]
+LISTING = Annotated[
+    str, typer.Option("--from", metavar="LISTING", help="What ibnetdiscover printed, as a file.")
+]
+PLUGIN = Annotated[str, typer.Option("--plugin", metavar="tree|block", help="tree or block.")]
 OVERWRITE = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")]
 
 app = verb_app()
 
 
-@app.callback(epilog=examples("corral export gcluster mega.yaml -o deployment"))
+@app.callback(
+    epilog=examples(
+        "corral export gcluster mega.yaml -o deployment",
+        "corral export ansible dgx.yaml -o config",
+        "corral export topology dgx.yaml --from fabric.txt",
+    )
+)
 def export() -> None:
     """Write a cluster for other people's tools."""
 
@@ -47,3 +57,56 @@ def gcluster(
     ui.show(*(f"{done.folder}/{name}" for name in done.files))
     ui.show(f"next, in {done.folder}:", *(f"  {line}" for line in done.next))
     return Exit.GOOD
+
+
+@app.command(
+    epilog=examples(
+        "corral export ansible dgx.yaml -o config",
+        "corral export ansible dgx.yaml -o config --json",
+    )
+)
+def ansible(file: FILE, output: OUTPUT, overwrite: OVERWRITE = False, as_json: JSON = False) -> int:
+    """Write inventory and variables for NVIDIA's DeepOps.
+
+    For machines that are there (provider ssh). What DeepOps has no words for is left out: accounts,
+    QOS, topology and the scripts around jobs.
+    """
+    ui = Ui(as_json=as_json)
+    spec = from_file(ui, file)
+    done = api.export_ansible(spec, Path(output), overwrite=overwrite)
+    ui.json(done.as_dict())
+    ui.show(*(f"{done.folder}/{name}" for name in done.files))
+    ui.show("next, in DeepOps' own folder:", *(f"  {line}" for line in done.next))
+    return Exit.GOOD
+
+
+@app.command(
+    "topology",
+    epilog=examples(
+        "ibnetdiscover > fabric.txt   # as root, on a node",
+        "corral export topology dgx.yaml --from fabric.txt",
+        "corral export topology dgx.yaml --from fabric.txt --plugin block --json",
+    ),
+)
+def topology_(file: FILE, listing: LISTING, plugin: PLUGIN = "tree", as_json: JSON = False) -> int:
+    """Print the switches of an InfiniBand fabric for the cluster file.
+
+    Nodes that share all their leaf switches are one leaf, so rail-optimised fabrics are read too.
+    Exit status 1 when links of the nodes look odd: missing ones, or slower than the others.
+    """
+    ui = Ui(as_json=as_json)
+    if plugin not in ("tree", "block"):
+        raise CorralError(Code.USAGE, f"--plugin {plugin}", hint="write tree or block")
+    spec = from_file(ui, file)
+    try:
+        text = Path(listing).read_text("utf-8", "replace")
+    except OSError as error:
+        raise CorralError(
+            Code.NOT_FOUND, f"{listing} cannot be read: {error.strerror}", hint="check the name"
+        ) from error
+    found = api.fabric_of(spec, text, plugin=plugin)
+    ui.json({"text": found.text, "odd": list(found.odd)})
+    ui.show(found.text.rstrip("\n"))
+    for line in found.odd:
+        ui.note(f"look at this: {line}", "yellow")
+    return Exit.NOT_GOOD if found.odd else Exit.GOOD

@@ -79,6 +79,15 @@ INSTALL = Annotated[
         "--keys", help="With --from: install a key first; asks for the login password once."
     ),
 ]
+DEEPOPS = Annotated[
+    str,
+    typer.Option(
+        "--from-deepops",
+        metavar="FOLDER",
+        help="Write what DeepOps' folder config/ says: inventory and group_vars.",
+        show_default=False,
+    ),
+]
 FORCE = Annotated[bool, typer.Option("--force", help="Overwrite FILE when it is there.")]
 SCHEMA = Annotated[
     bool, typer.Option("--schema", help="Print the JSON Schema of cluster files, for editors.")
@@ -90,6 +99,7 @@ SCHEMA = Annotated[
         "corral init -o laptop.yaml",
         "corral init lab --name rtx --set nodes='node[0-3]' --set user=admin -o rtx.yaml",
         "corral init --existing /etc/slurm --existing /etc/hosts -o lab.yaml",
+        "corral init --from-deepops deepops/config -o dgx.yaml",
         "corral init --from 192.168.1.10 192.168.1.11 192.168.1.12 --user alice",
         "corral init --from '192.168.1.[10-12]' --keys -o rtx.yaml",
         "corral init --schema > corral.schema.json",
@@ -111,6 +121,7 @@ def init(
     force: FORCE = False,
     schema: SCHEMA = False,
     existing: init_existing.EXISTING = None,
+    deepops: DEEPOPS = "",
     as_json: JSON = False,
 ) -> int:
     """Write a commented cluster file to start from.
@@ -126,6 +137,10 @@ def init(
     kind = kind_option or _one(words)
     if schema:
         text = f"{json.dumps(api.schema(), indent=2)}\n"
+    elif deepops:
+        text, left = api.read_deepops(Path(deepops))
+        for line in left:
+            ui.note(f"not carried over: {line}", "yellow")
     elif existing:
         text, wrong = init_existing.text_of(existing)
         for line in wrong:

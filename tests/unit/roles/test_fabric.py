@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from corral.errors import CorralError
@@ -10,10 +12,11 @@ from corral.roles.cluster import wanted
 from corral.roles.slurm_conf import cluster_conf
 from corral.slurm.conf.cluster import render
 from corral.spec.fabric import Switch, Topology
+from corral.spec.load import load_or_raise
 from corral.spec.models import DataNetwork, Network
 from corral.state.base import Context, Seen
 from corral.state.module import Module
-from tests.unit.roles.test_cluster import apart, laptop, site
+from tests.unit.roles.test_cluster import EXAMPLES, apart, laptop, listing, site
 
 SWITCHES = (
     Switch(name="leaf1", nodes="node[0-1]"),
@@ -50,7 +53,7 @@ def test_blocks() -> None:
 
 def test_blocks_need_a_slurm_that_has_them() -> None:
     with pytest.raises(CorralError, match="no topology/block"):
-        files("block", "23.2.7")
+        files("block", "23.02.7")
 
 
 def test_no_switches_no_file() -> None:
@@ -76,3 +79,11 @@ def test_gpus_with_rdma_get_the_module(fabric: str, there: bool) -> None:
 def test_a_module_is_loaded_where_the_kernel_has_it(seen: str, summary: str | None) -> None:
     change = Module("nvidia-peermem").diff(Seen(0, seen), Context("here"))
     assert (change.summary if change else None) == summary
+
+
+def test_the_dgx_example(golden: Callable[[str, str], None]) -> None:
+    spec = load_or_raise(EXAMPLES / "dgx-infiniband.yaml")
+    one = site(spec, own_clock=True, os_id="ubuntu", os_version="24.04", cgroup="v2",
+               slurm="24.11.5")  # fmt: skip
+    golden("roles/dgx-infiniband.txt", listing(wanted(one)))
+    golden("roles/dgx-infiniband.conf", render(cluster_conf(one))["slurm.conf"])
