@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from corral.api import batch
+from corral.api.history import keep_proof
 from corral.apply.journal import Journal, read_journal
 from corral.doctor.catalog import CATALOG
 from corral.doctor.model import Failure
@@ -21,6 +23,7 @@ from corral.prove.fabric.verdict import Outcome
 from corral.prove.measure.gpu import judge_gpus, peer_matrix, read_gpus
 from corral.prove.measure.network import Due, judge_links, matrix_of, read_links
 from corral.prove.measure.remark import Measured, Remark
+from corral.prove.model import Proof
 from corral.spec.models import ClusterSpec, DataNetwork, NodeGroup
 from corral.spec.nodes import expand
 
@@ -191,7 +194,14 @@ def keep(spec: ClusterSpec, found: Measured, due: Mapping[str, Any]) -> Measured
     """Write a measurement to the cluster's history, and give it back."""
     journal = Journal(cluster_dir(spec.name) / HISTORY, f"job-{found.job}")
     journal.write(found.kind, {"due": dict(due), **found.as_dict()})
+    keep_proof(as_proof(spec, found), "bench", partial=True)
     return found
+
+
+def as_proof(spec: ClusterSpec, found: Measured) -> Proof:
+    """A measurement as a proof of one check: for the cluster's history and for pages."""
+    command = f"corral bench {found.kind} {spec.name}"
+    return Proof(spec.name, time.time(), (found.as_check(command),))
 
 
 def causes_of(found: Measured) -> tuple[Failure, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -11,16 +12,18 @@ from rich.text import Text
 
 from corral import api
 from corral.api.batch import JobHandle
-from corral.api.measuring import Where, causes_of
+from corral.api.measuring import Where, as_proof, causes_of
 from corral.cli.bench_run import bytes_of
 from corral.cli.benchview import STYLES
-from corral.cli.options import CLUSTER, JSON, TARGET, examples
+from corral.cli.options import CLUSTER, HTML, JSON, TARGET, examples
 from corral.cli.text import clean, table
 from corral.cli.ui import InterruptedByUserError, Ui
 from corral.cli.which import cluster
 from corral.errors import Exit
 from corral.events import Emit
-from corral.prove.measure.remark import Measured
+from corral.prove.fabric.verdict import Outcome
+from corral.prove.measure.remark import Measured, Remark
+from corral.spec.models import ClusterSpec
 
 NETWORK_EPILOG: Final = examples(
     "corral bench network",
@@ -60,6 +63,7 @@ def bench_network(  # noqa: PLR0917 - typer makes options of arguments
     seconds: SECONDS = 1.0,
     streams: STREAMS = 4,
     time: LIMIT = "30m",
+    html: HTML = None,
     as_json: JSON = False,
 ) -> int:
     """Measure the network between each two nodes, and name what is wrong.
@@ -77,6 +81,7 @@ def bench_network(  # noqa: PLR0917 - typer makes options of arguments
             spec, where, emit, seconds=seconds, streams=streams, on_submit=submitted
         ),
         _network,
+        (spec, html),
     )
 
 
@@ -89,6 +94,7 @@ def bench_storage(  # noqa: PLR0917 - typer makes options of arguments
     nodes: NODES = 0,
     partition: PARTITION = "",
     time: LIMIT = "30m",
+    html: HTML = None,
     as_json: JSON = False,
 ) -> int:
     """Measure shared folders from each node, and from all at once.
@@ -113,6 +119,7 @@ def bench_storage(  # noqa: PLR0917 - typer makes options of arguments
             on_submit=submitted,
         ),
         _storage,
+        (spec, html),
     )
 
 
@@ -139,6 +146,7 @@ def bench_gpu(  # noqa: PLR0917 - typer makes options of arguments
     partition: PARTITION = "",
     seconds: EACH = 1.0,
     time: LIMIT = "30m",
+    html: HTML = None,
     as_json: JSON = False,
 ) -> int:
     """Measure each GPU, and name what is wrong with it.
@@ -157,14 +165,20 @@ def bench_gpu(  # noqa: PLR0917 - typer makes options of arguments
             spec, where, emit, seconds=seconds, on_submit=submitted
         ),
         lambda _: [],
+        (spec, html),
     )
 
 
 Work = Callable[[Emit, Callable[[JobHandle], None]], Coroutine[Any, Any, Measured]]
 
 
-def show(ui: Ui, work: Work, view: Callable[[Measured], list[RenderableType]]) -> int:
-    """Run a measurement, show its figures and what is said about them."""
+def show(
+    ui: Ui,
+    work: Work,
+    view: Callable[[Measured], list[RenderableType]],
+    page: tuple[ClusterSpec, Path | None],
+) -> int:
+    """Run a measurement, show its figures and what is said about them; write its page if asked."""
     jobs: list[JobHandle] = []
     try:
         found = ui.run(lambda emit: work(emit, jobs.append), lines_only=True)
@@ -179,6 +193,10 @@ def show(ui: Ui, work: Work, view: Callable[[Measured], list[RenderableType]]) -
     ui.show(*view(found), *remarks(found))
     for cause in causes_of(found):
         ui.show(Text(f"likely: {cause.id} {clean(cause.title)}: {clean(cause.fix)}", "dim"))
+    spec, html = page
+    if html is not None:
+        api.write_page(html, api.proof_page(as_proof(spec, found)))
+        ui.note(f"report: {html}")
     return Exit.GOOD if found.good else Exit.NOT_GOOD
 
 
@@ -186,12 +204,17 @@ def remarks(found: Measured) -> list[Text]:
     """What is said, one line each, with the number in the failure catalogue."""
     return [
         Text.assemble(
-            (remark.outcome.value, STYLES[remark.outcome]),
-            f": {clean(remark.text)}",
+            # What is not judged is told, and needs no word before it.
+            *([(remark.outcome.value, STYLES[remark.outcome]), ": "] if _judged(remark) else ()),
+            clean(remark.text),
             (f" ({remark.failure})" if remark.failure else "", "dim"),
         )
         for remark in found.remarks
     ]
+
+
+def _judged(remark: Remark) -> bool:
+    return remark.outcome is not Outcome.UNKNOWN
 
 
 def _network(found: Measured) -> list[RenderableType]:

@@ -12,7 +12,7 @@ from corral import api
 from corral.api.measuring import Where
 from corral.api.scaling import Training
 from corral.cli.bench_nodes import LIMIT, PARTITION, show
-from corral.cli.options import CLUSTER, JSON, TARGET, examples
+from corral.cli.options import CLUSTER, HTML, JSON, TARGET, examples
 from corral.cli.text import clean, table
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
@@ -61,6 +61,7 @@ def bench_scaling(  # noqa: PLR0917 - typer makes options of arguments
     cpus: CPUS = 0,
     partition: PARTITION = "",
     time: LIMIT = "60m",
+    html: HTML = None,
     as_json: JSON = False,
 ) -> int:
     """Train on one node, on two and on all, and say in words whether several pay.
@@ -86,6 +87,7 @@ def bench_scaling(  # noqa: PLR0917 - typer makes options of arguments
         ui,
         lambda emit, submitted: api.bench_scaling(spec, training, where, emit, on_submit=submitted),
         _view,
+        (spec, html),
     )
 
 

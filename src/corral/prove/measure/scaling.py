@@ -199,7 +199,8 @@ def answer(seen: Scaling, links: Sequence[float] = (), now: float = 0.0) -> tupl
     if plain is None or most <= seen.beside or seen.one_node is None:
         text = "one node was measured: give it two for an answer"
         return (Remark(Outcome.UNKNOWN, "", text),)
-    return tuple([*_plain(seen), *_others(seen, plain), *_exact(seen), *_links(seen, links, now)])
+    found = (_plain(seen), _advice(seen, plain), _others(seen, plain), _exact(seen))
+    return tuple([*(r for some in found for r in some), *_links(seen, links, now)])
 
 
 def _nodes(seen: Scaling, ranks: int) -> str:
@@ -233,6 +234,22 @@ def _plain(seen: Scaling) -> Iterator[Remark]:
         else:
             text = f"{head}: {times:.2f} times as fast as one: several nodes do not pay{tail}"
             yield Remark(Outcome.WARN, _nodes(seen, ranks), text)
+
+
+def _advice(seen: Scaling, plain: Trained) -> Iterator[Remark]:
+    base, nodes = seen.speedup(plain), plain.ranks // seen.beside
+    rest = [t for t in seen.trained if t.ranks == plain.ranks and t.way != "ddp"]
+    if base >= WELL * nodes or not rest:
+        return
+    best = max(rest, key=seen.speedup)
+    times = seen.speedup(best)
+    if times >= max(PAYS, base * PAYS):
+        text = f"use {WAYS[best.way].words}: {times:.2f} times as fast as one node here"
+    elif base >= PAYS:
+        text = "no other way is much faster here: a faster network, or more work for each meeting"
+    else:
+        text = "no way makes them pay: give each node jobs of its own, or each step more work"
+    yield Remark(Outcome.UNKNOWN, _nodes(seen, plain.ranks), text)
 
 
 def _others(seen: Scaling, plain: Trained) -> Iterator[Remark]:

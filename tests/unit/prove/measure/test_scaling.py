@@ -125,11 +125,15 @@ def test_the_answer_is_words() -> None:
     assert "2 nodes, a model of 124 million parameters" in remarks[0].text
     assert "several nodes do not pay" in remarks[0].text
     assert "80% of a step waits for the network" in remarks[0].text
-    best = next(r for r in remarks if "local SGD" in r.text)
+    assert "use local SGD" in remarks[2].text
+    best = next(r for r in remarks if r.text.startswith("local SGD"))
     assert "1.88 times as fast as one node (+306% on plain DDP)" in best.text
     good = answer(read_scaling(lines(1.1, 1.1, 1.0)))
     assert [r.outcome for r in good[:2]] == [Outcome.PASS, Outcome.PASS]
     assert "it pays" in good[0].text
+    assert not any(r.text.startswith("use ") for r in good)
+    hopeless = answer(read_scaling(lines(5.0, 6.5, 6.5)))
+    assert "no way makes them pay" in hopeless[2].text
 
 
 def test_other_links_are_put_into_words_and_drawn() -> None:
