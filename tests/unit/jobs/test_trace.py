@@ -18,7 +18,7 @@ from corral.jobs.recordings import parse_sizes, parse_stats
 from corral.jobs.trace import clipped, length, merged, read_trace
 from corral.jobs.tracepicture import picture
 
-RECORDED = Path(__file__).parents[2] / "recorded" / "traces" / "digits-2-ranks-cpu"
+TRACES = Path(__file__).parents[2] / "recorded" / "traces"
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).map(sorted).map(tuple))
 
 
@@ -33,7 +33,7 @@ def mark(number: int, at: float) -> dict[str, Any]:
 
 
 def packed(*events: dict[str, Any]) -> bytes:
-    return gzip.compress(json.dumps({"traceEvents": list(events)}).encode())
+    return gzip.compress(json.dumps({"traceEvents": list(events)}).encode(), mtime=0)
 
 
 def test_times_of_a_gpu() -> None:
@@ -90,7 +90,10 @@ def test_a_recording_without_marks_is_taken_whole() -> None:
 
 def test_recorded_traces_of_two_ranks_over_gloo(golden: Any) -> None:
     """Of PyTorch 2.6: examples/train_digits.py on two nodes of an embedded cluster."""
-    found = [read_trace((RECORDED / f"rank-{r}.json.gz").read_bytes(), r) for r in (0, 1)]
+    found = [
+        read_trace((TRACES / "digits-2-ranks-cpu" / f"rank-{r}.json.gz").read_bytes(), r)
+        for r in (0, 1)
+    ]
     for rank in found:
         assert (rank.gpu, rank.steps) == (False, 2)
         assert length(rank.communication) > 0
@@ -98,6 +101,21 @@ def test_recorded_traces_of_two_ranks_over_gloo(golden: Any) -> None:
         assert parts == pytest.approx(rank.wall)
         assert {"aten::mm", "aten::convolution_backward"} <= {k.name for k in rank.top}
     golden("jobs/digits-trace.json", json.dumps([r.as_dict() for r in found], indent=1) + "\n")
+
+
+def test_recorded_traces_of_two_gpus_over_nccl(golden: Any) -> None:
+    """Of PyTorch 2.11: examples/train_gpt on two H200. Rank 0 waits in NCCL for rank 1."""
+    found = [
+        read_trace((TRACES / "gpt-2-h200-nccl" / f"rank-{r}.json.gz").read_bytes(), r)
+        for r in (0, 1)
+    ]
+    for rank in found:
+        assert (rank.gpu, rank.steps) == (True, 2)
+        assert rank.top[0].name.startswith("ncclDevKernel_AllReduce")
+        parts = length(rank.compute) + length(rank.communication) - rank.overlap + rank.idle
+        assert parts == pytest.approx(rank.wall)
+    assert length(found[0].communication) > 4 * length(found[1].communication)
+    golden("jobs/gpt-trace.json", json.dumps([r.as_dict() for r in found], indent=1) + "\n")
 
 
 @settings(max_examples=60, deadline=None)
@@ -131,7 +149,7 @@ def test_what_is_no_trace_is_refused(data: bytes) -> None:
 def test_a_trace_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracing, "MOST_BYTES", 1 << 20)
     with pytest.raises(CorralError, match="record fewer steps"):
-        read_trace(gzip.compress(b" " * (2 << 20)), 0)
+        read_trace(gzip.compress(b" " * (2 << 20), mtime=0), 0)
 
 
 def test_the_picture_shows_each_rank_and_no_markup_of_others() -> None:
