@@ -108,49 +108,32 @@ def run(
 
     A job file holds the same as the options, with _ for -; options given beside it win.
     """
-    ui = Ui(as_json=as_json)
-    given: dict[str, Any] = {
-        "args": tuple(args) if args else None,
-        "nodes": nodes,
-        "gpus_per_node": gpus_per_node,
-        "gpu_type": gpu_type,
-        "ranks_per_node": ranks_per_node,
-        "cpus_per_rank": cpus_per_rank,
-        "mem": mem,
-        "time": time,
-        "partition": partition,
-        "name": name,
-        "env": variables(env or []),
-        "launcher": launcher,
-        "workdir": workdir,
-        "user": user,
-        "requeue": requeue,
-        "profile": profile,
-        "grace": grace,
-        "checkpoints": checkpoints,
-        "data": tuple(data or ()),
-        "array": array,
-        "sweep": api.parse_sweep(sweep or []),
-        "at_once": at_once,
-        "folder": folder,
-        "in_place": in_place,
-        "environment": environment,
-    }
+    return _carried_out(dict(locals()))
+
+
+def _carried_out(given: dict[str, Any]) -> int:
+    """Do what the options ask for; those that are none of ``JobSpec`` say what with."""
+    script, wanted = given.pop("script"), given.pop("wanted")
+    ui = Ui(as_json=given.pop("as_json"))
+    asked = {name: given.pop(name) for name in ("detach", "dry_run", "explain", "interactive")}
+    given["env"] = variables(given["env"] or [])
+    given["sweep"] = api.parse_sweep(given["sweep"] or [])
+    for several in ("args", "data"):
+        given[several] = tuple(given[several] or ())
     # 0 is a number somebody asked for; "", False and nothing at all are options left out.
-    fields = {key: value for key, value in given.items() if value == 0 or value}
-    fields = {key: value for key, value in fields.items() if value is not False}
+    fields = {k: v for k, v in given.items() if v or str(v) == "0"}
     spec = cluster(ui, wanted)
-    if interactive:
+    if asked["interactive"]:
         return _shell(ui, spec, script, fields)
     job = api.job_spec(_with_script(script, fields))
-    if dry_run:
+    if asked["dry_run"]:
         text = api.job_script(spec, job)
         ui.json({"script": text})
         ui.show(Text(text.rstrip("\n")))
         return Exit.GOOD
-    if explain:
+    if asked["explain"]:
         return _explained(ui, spec, job)
-    if detach:
+    if asked["detach"]:
         return _detached(ui, spec, job)
     return Following(ui, spec, job).to_its_end()
 

@@ -21,6 +21,7 @@ from corral.spec.models import ClusterSpec, NodeGroup, Partition
 from corral.spec.nodes import expand, partitions_of, users_of
 
 _SHOWN: Final = 5
+_LONGEST_GRACE: Final = 65535  # sbatch --signal holds the time in 16 bits
 _GPUS: Final = re.compile(r"(?:^|,)gpu(?::([^:,(]+))?:(\d+)")
 
 
@@ -120,6 +121,8 @@ def against_array(job: JobSpec, most: int | None) -> list[Refusal]:
 
 def _time(job: JobSpec, partition: Partition) -> Iterable[Refusal]:
     longest = duration.seconds(duration.max_time(partition.max_time))
+    if job.requeue and seconds_of(job.grace) > _LONGEST_GRACE:
+        yield Refusal(f"a grace of {job.grace} is longer than Slurm takes", "--grace 18h at most")
     if job.requeue and job.seconds is not None and job.seconds <= seconds_of(job.grace):
         yield Refusal(
             f"{job.time} is no longer than the {job.grace} that ranks get to save and leave",

@@ -179,7 +179,10 @@ async def _git(root: Path) -> list[Path] | None:
 
     git reads all its ignore files by itself: nested ones, the user's own, .git/info/exclude.
     """
-    argv = ["git", "-C", str(root), "ls-files", "-z", "-co", "--exclude-standard", "--deduplicate"]
+    # Since 2.35.2 git refuses a folder of another user (root in a user's checkout). Nothing of the
+    # repository's own configuration may start a program: fsmonitor is the one that ls-files would.
+    argv = ["git", "-c", "safe.directory=*", "-c", "core.fsmonitor=false", "-C", str(root)]
+    argv += ["ls-files", "-z", "-co", "--exclude-standard", "--deduplicate"]
     try:
         ended = await process.run(argv, timeout=60)
     except (CorralError, TimeoutError):

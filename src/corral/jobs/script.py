@@ -80,11 +80,10 @@ def batch_script(job: JobSpec, place: Place) -> Script:
 
 
 def _where(job: JobSpec, place: Place) -> Script:
-    checkpoints = (
-        sh("{path}", path=job.checkpoints)
-        if job.checkpoints
-        else sh('"$folder/{sub}"', sub="checkpoints")
-    )
+    checkpoints = sh('"$folder/{sub}"', sub="checkpoints")
+    if job.checkpoints:
+        part = sh('"/task-$SLURM_ARRAY_TASK_ID"') if job.tasks else NOTHING
+        checkpoints = sh("{path}{part}", path=job.checkpoints, part=part)
     workdir = job.workdir or place.workdir
     return sh(
         _WHERE,

@@ -104,7 +104,8 @@ if [ -r "$profile" ]; then
     NCCL_*|LD_LIBRARY_PATH) give "$name" "$value" 'the GPUDirect-TCPXO profile of this node' ;;
     esac
   done <<END_OF_PROFILE
-$(env -i PATH="$PATH" NCCL_LIB_DIR=/var/lib/tcpxo/lib64 sh -c '. "$1" >/dev/null && env' sh "$profile")
+$(env -i PATH="$PATH" NCCL_LIB_DIR=/var/lib/tcpxo/lib64 sh -c '. "$1" >/dev/null; PATH=$2 env' \
+  sh "$profile" "$PATH")
 END_OF_PROFILE
 fi
 give OMP_NUM_THREADS 1 'CPUs of each rank'

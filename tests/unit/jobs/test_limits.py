@@ -6,10 +6,13 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.jobs.limits import (
+    against_array,
     against_nodes,
     against_spec,
     cpus_per_rank,
+    gpus_left_out,
     memory_share,
+    nearest,
     nodes_for,
     refuse,
 )
@@ -164,3 +167,39 @@ def test_against_slurms_own_view(fields: dict[str, object], reason: str, instead
 def test_a_job_that_fits_the_nodes() -> None:
     job = JobSpec(script="a", cpus_per_rank=16, mem="1000M", gpus_per_node=1)
     assert against_nodes(job, "main", nodes()) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "above", "names", "said"),
+    [
+        ("/shared/imagnet/t", "/shared", ["imagenet", "x"], "did you mean /shared/imagenet?"),
+        ("/shared/x", "/shared", ["b", "a"], "/shared holds a, b"),
+        ("/shared/x", "/shared", [], "/shared is empty"),
+        ("/data/x", "/", ["date"], "did you mean /date?"),
+    ],
+)  # fmt: skip
+def test_the_nearest_path(path: str, above: str, names: list[str], said: str) -> None:
+    assert nearest(path, above, names) == said
+
+
+def test_a_sweep_gets_a_gpu_a_point_where_there_are_any() -> None:
+    sweep = {"lr": ("1", "2")}
+    assert gpus_left_out(JobSpec(script="a", sweep=sweep), SPEC).gpus_per_node == 1
+    assert gpus_left_out(JobSpec(script="a", sweep=sweep, gpus_per_node=0), SPEC).gpus_per_node == 0
+    assert gpus_left_out(JobSpec(script="a"), SPEC).gpus_per_node == 0
+    bare = SPEC.model_copy(update={"groups": SPEC.groups[2:], "partitions": ()})
+    assert gpus_left_out(JobSpec(script="a", sweep=sweep), bare).gpus_per_node == 0
+
+
+def test_an_array_that_slurm_cannot_hold() -> None:
+    job = JobSpec(script="a", array="0-1001")
+    assert "MaxArraySize is 1001" in against_array(job, 1001)[0].reason
+    assert against_array(job, 1002) == against_array(job, None) == []
+    assert against_array(JobSpec(script="a"), 1) == []
+
+
+@pytest.mark.parametrize(("time", "grace"), [("2m", "2m"), ("1m", "2m"), ("2d", "1d")])
+def test_time_to_save_must_fit(time: str, grace: str) -> None:
+    job = JobSpec(script="a", requeue=True, time=time, grace=grace)
+    assert any("grace" in r.reason or "save" in r.reason for r in against_spec(job, SPEC))
+    assert not against_spec(job.model_copy(update={"requeue": False}), SPEC)

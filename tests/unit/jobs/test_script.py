@@ -34,6 +34,26 @@ GOLDEN = {
         JobSpec(script="train.py", nodes=2, gpus_per_node=4, launcher="torchrun", workdir="/data"),
         Place(PLACE.folder, PLACE.program, "main", 2),
     ),
+    "sweep": (
+        JobSpec(
+            script="train.py",
+            args=("--rate={lr}", "it's"),
+            sweep={"lr": ("1e-3", "3e-4"), "seed": ("1", "2")},
+            at_once=3,
+            requeue=True,
+            grace="5m",
+            time="2h",
+            checkpoints="/shared/mine",
+        ),
+        Place(
+            PLACE.folder,
+            PLACE.program,
+            "main",
+            fabric="roce",
+            workdir=f"{PLACE.folder}/code/sub",
+            environment="/shared/corral/envs/corral/x",
+        ),
+    ),
     "binary": (
         JobSpec(script="run.bin", nodes=2, ranks_per_node=2),
         Place("/s/x", "/s/run.bin", "p"),

@@ -1,0 +1,181 @@
+#!/bin/sh
+#SBATCH --job-name=train
+#SBATCH --partition=main
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=1
+#SBATCH --time=02:00:00
+#SBATCH --array=0-3%3
+#SBATCH --output=/shared/corral/jobs/corral/x/task-%a/batch.log
+#SBATCH --open-mode=append
+#SBATCH --requeue
+#SBATCH --signal=B:USR1@300
+
+set -u
+job=/shared/corral/jobs/corral/x
+folder=$job/task-$SLURM_ARRAY_TASK_ID
+[ ! -d "$job/code" ] || [ -d "$folder/code" ] || cp -al "$job/code" "$folder/code" || exit 1
+export CORRAL_JOB_FOLDER="$folder"
+rm -f "$folder/ended"
+end() {
+  echo "$1" > "$folder/ended.new" && mv "$folder/ended.new" "$folder/ended"
+  exit "$1"
+}
+fail() {
+  echo "corral: $1" >&2
+  end 1
+}
+export CORRAL_CHECKPOINTS=/shared/mine"/task-$SLURM_ARRAY_TASK_ID"
+cd "$folder"/code/sub || fail "the folder to run in cannot be entered on $(hostname)"
+
+first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+MASTER_ADDR=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\([^ ]*\) .*/\1/p')
+case $MASTER_ADDR in
+*[!0-9.]*)
+  found=$(getent ahostsv4 "$MASTER_ADDR" | awk '$1 !~ /^127[.]/ { print $1; exit }')
+  MASTER_ADDR=${found:-$MASTER_ADDR} ;;
+esac
+case $MASTER_ADDR in
+"") fail "Slurm knows no address of $first" ;;
+127.*|localhost|::1)
+  [ "$SLURM_JOB_NUM_NODES" = 1 ] ||
+    fail "$first has the address $MASTER_ADDR, which other nodes cannot reach: set its NodeAddr" ;;
+esac
+in_use() {
+  cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v port="$(printf '%04X' "$1")" \
+    '{ n = split($2, a, ":"); if (a[n] == port) found = 1 } END { exit !found }'
+}
+tries=0
+while
+  MASTER_PORT=$((20000 + (SLURM_JOB_ID + tries * 257) % 10000))
+  in_use "$MASTER_PORT"
+do
+  tries=$((tries + 1))
+  [ "$tries" -lt 1000 ] || fail "no free port on $first"
+done
+export MASTER_ADDR MASTER_PORT
+
+export PYTHONPATH="$job/lib${PYTHONPATH:+:$PYTHONPATH}"
+export VIRTUAL_ENV=/shared/corral/envs/corral/x
+export PATH="$VIRTUAL_ENV/bin:$PATH"
+python3 -c '' || fail "the Python environment $VIRTUAL_ENV does not run on $(hostname)"
+point=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$job/points")
+[ -n "$point" ] || fail "$job/points has no point $SLURM_ARRAY_TASK_ID"
+eval "set -- $point"
+
+near=""
+told() {
+  near=1
+  echo "corral: the time limit is near: ranks get SIGUSR1, to save and leave" >&2
+  kill -USR1 "$ranks" 2>/dev/null
+  (sleep 280; scontrol requeue "$SLURM_JOB_ID") >/dev/null 2>&1 &
+}
+newest() { ls "$CORRAL_CHECKPOINTS" 2>/dev/null | grep '[.]sha256$' | sort | tail -n 1; }
+had=$(newest)
+trap told USR1
+
+rank=$(cat <<'END_OF_RANK'
+give() {
+  eval "[ -n \"\${$1+x}\" ]" || export "$1=$2"
+}
+nic='' why='network.data.interface in the cluster file'
+if [ -z "$nic" ]; then
+  why='holds the address of the first node'
+  nic=$(ip -o addr show to "$MASTER_ADDR" 2>/dev/null | awk '{ print $2; exit }')
+fi
+if [ -z "$nic" ]; then
+  why='the way to the first node'
+  nic=$(ip -o route get "$MASTER_ADDR" 2>/dev/null | sed -n 's/.* dev \([^ ]*\).*/\1/p')
+fi
+if [ -n "$nic" ]; then
+  give GLOO_SOCKET_IFNAME "$nic" "$why"
+  give NCCL_SOCKET_IFNAME "=$nic" "$why"
+fi
+fastest=0 ports="" gids=""
+for port in /sys/class/infiniband/*/ports/*; do
+  grep -qs ACTIVE "$port/state" || continue
+  case roce/$(cat "$port/link_layer") in
+  infiniband/InfiniBand|/InfiniBand|roce/Ethernet) ;;
+  *) continue ;;
+  esac
+  rate=$(sed 's/[^0-9].*//' "$port/rate")
+  [ "${rate:-0}" -ge "$fastest" ] || continue
+  [ "$rate" = "$fastest" ] || ports="" gids=""
+  fastest=$rate device=${port%/ports/*}
+  ports="$ports,${device##*/}:${port##*/}"
+  for type in "$port"/gid_attrs/types/*; do
+    case $(cat "$type" 2>/dev/null)/$(cat "$port/gids/${type##*/}" 2>/dev/null) in
+    "RoCE v2"/0000:0000:0000:0000:0000:ffff:*) gids="$gids ${type##*/}"; break ;;
+    esac
+  done
+done
+if [ -n "$ports" ]; then
+  give NCCL_IB_HCA "=${ports#,}" "active ports at $fastest Gb/s, the fastest here"
+  one=$(printf '%s\n' $gids | sort -u)
+  case $one in
+  ""|*[!0-9]*) ;;
+  *) give NCCL_IB_GID_INDEX "$one" 'RoCE v2 over IPv4 on all these ports' ;;
+  esac
+fi
+profile=/var/lib/tcpxo/lib64/nccl-env-profile.sh
+if [ -r "$profile" ]; then
+  while IFS='=' read -r name value; do
+    case $name in
+    *[!A-Z0-9_]*) ;;
+    NCCL_*|LD_LIBRARY_PATH) give "$name" "$value" 'the GPUDirect-TCPXO profile of this node' ;;
+    esac
+  done <<END_OF_PROFILE
+$(env -i PATH="$PATH" NCCL_LIB_DIR=/var/lib/tcpxo/lib64 sh -c '. "$1" >/dev/null; PATH=$2 env' \
+  sh "$profile" "$PATH")
+END_OF_PROFILE
+fi
+give OMP_NUM_THREADS 1 'CPUs of each rank'
+give PYTHONUNBUFFERED 1 'lines show when they are printed'
+# Debian's python3-torch 2.6 is built without libuv; the other store works with every build.
+give USE_LIBUV 0 'works with every build of PyTorch'
+export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" NODE_RANK="$SLURM_NODEID"
+export WORLD_SIZE="${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS}"
+tasks=${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}
+export LOCAL_WORLD_SIZE="${tasks%%[(,]*}"
+exec "$@"
+END_OF_RANK
+)
+lines=$(wc -l < "$folder/batch.log") || lines=0
+srun --kill-on-bad-exit=1 --input=none --distribution=block \
+  --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 \
+  --output="$folder/rank-%t.log" --open-mode=append \
+  sh -c "$rank" rank python3 "$folder"/code/train.py --rate="${1}" 'it'"'"'s' --seed="${2}" &
+ranks=$!
+while wait "$ranks"; status=$?; [ "$status" -gt 128 ] && kill -0 "$ranks" 2>/dev/null; do :; done
+
+if [ "$status" -ne 0 ]; then
+  code=$(tail -n "+$((lines + 1))" "$folder/batch.log" |
+    sed -n '/^srun: error: [^ ]*: tasks* [0-9]/{s/.* exit code //p;q;}')
+  case $code in ""|*[!0-9]*) ;; *) status=$code ;; esac
+fi
+gone() {
+  for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
+    timeout -k 5 40 srun --overlap --nodes=1 --ntasks=1 --nodelist="$node" --input=none \
+      --output=none --error=none --cpus-per-task=1 --gres=none true >/dev/null 2>&1 ||
+      echo "$node" &
+  done
+  wait
+}
+again() {
+  echo "corral: $1: the job starts again" >&2
+  scontrol requeue "$SLURM_JOB_ID" || return
+  sleep 600
+}
+if [ "$status" -ne 0 ]; then
+  if [ -n "$near" ] || [ "$status" -eq 75 ]; then
+    if [ -n "$had" ] && [ "$had" = "$(newest)" ]; then
+      echo "corral: this run saved no checkpoint after $had: starting again would not end" >&2
+    else
+      again "it has more to do"
+    fi
+  else
+    dead=$(gone | sort | tr '\n' ' ')
+    [ -z "$dead" ] || again "no answer from ${dead% }"
+  fi
+fi
+end "$status"
