@@ -53,7 +53,8 @@ def main() -> int:
         )
         for rate in rates
     ]
-    print(f"submitted: {', '.join(f'{job.id} (lr {rate})' for job, rate in zip(jobs, rates))}")
+    known_as = [f"{job.id} (lr {rate})" for job, rate in zip(jobs, rates, strict=True)]
+    print(f"submitted: {', '.join(known_as)}")
     with ThreadPoolExecutor(len(jobs)) as pool:
         outcomes = list(pool.map(lambda job: job.wait(), jobs))
     scores: dict[str, float] = {}

@@ -18,6 +18,7 @@ class Block(nn.Module):
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Rows x length x width in, the same out."""
         rows, length, width = x.shape
         qkv = self.qkv(self.before_attention(x))
         q, k, v = qkv.view(rows, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
@@ -47,6 +48,7 @@ class Gpt(nn.Module):
             nn.init.zeros_(module.bias)
 
     def forward(self, tokens: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        """Rows x length of bytes, and of the bytes behind them."""
         x = self.tokens(tokens) + self.places.weight[: tokens.shape[1]]
         x = self.norm(self.blocks(x))
         logits = x @ self.tokens.weight.T

@@ -30,10 +30,12 @@ class Tracking:
             self.mlflow.log_params({k: str(v) for k, v in (options or {}).items()})
 
     def log(self, metrics: dict[str, float], step: int) -> None:
+        """Numbers of this step."""
         if self.mlflow is not None:
             self.mlflow.log_metrics(metrics, step=step)
 
     def end(self, status: int) -> None:
+        """The training is over."""
         if self.mlflow is not None:
             self.mlflow.end_run("FAILED" if status else "FINISHED")
 

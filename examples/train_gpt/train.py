@@ -78,6 +78,7 @@ class Meter:
     losses: list[float] = field(default_factory=list)
 
     def step(self, tokens: int, loss: float) -> None:
+        """A step is done."""
         self.losses.append(loss)
         self.steps += 1
         if self.steps == self.warm_up:
@@ -87,6 +88,7 @@ class Meter:
 
     @property
     def tokens_per_second(self) -> float:
+        """Of all ranks; 0 while it warms up."""
         spent = time.perf_counter() - self.began
         return self.tokens / spent if self.tokens else 0.0
 

@@ -96,7 +96,7 @@ async def recordings(fleet: Fleet, job: JobHandle) -> Recordings:
         raise CorralError(
             Code.NOT_FOUND,
             f"job {job.ref} has no recordings",
-            hint="run it with --profile torch; the ranks write them after a few optimizer steps",
+            hint="it ran without --profile, or ended before the steps that are recorded",
         )
     fitting = [name for name, size in sorted(sizes.items()) if size <= MOST_BYTES]
     files = {name: await _fetch(fleet, job, f"{folder}/{name}") for name in fitting}
