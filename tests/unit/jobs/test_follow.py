@@ -16,7 +16,7 @@ from corral.hosts.local import Local
 from corral.hosts.quote import Script
 from corral.hosts.transport import OnLine, Result
 from corral.jobs import control
-from corral.jobs.reading import Outcome, RankLine
+from corral.jobs.reading import Live, Outcome, RankLine
 from corral.slurm.states.jobs import JobState
 from tests.unit.jobs.conftest import FakeSlurm
 
@@ -30,6 +30,7 @@ class Watch:
         self.folder = Path(self.job.folder)
         self.lines: list[RankLine] = []
         self.events: list[Event] = []
+        self.bars: list[Live] = []
         self.news = asyncio.Event()
 
     def _line(self, line: RankLine) -> None:
@@ -40,9 +41,15 @@ class Watch:
         self.events.append(event)
         self.news.set()
 
+    def _live(self, live: Live) -> None:
+        self.bars.append(live)
+        self.news.set()
+
     def begin(self) -> asyncio.Task[Outcome]:
         return asyncio.create_task(
-            control.follow(self.fleet, self.job, on_line=self._line, emit=self._event)
+            control.follow(
+                self.fleet, self.job, on_line=self._line, emit=self._event, on_live=self._live
+            )
         )
 
     async def until(self, true: Callable[[], bool]) -> None:
@@ -103,6 +110,51 @@ def test_a_whole_life(slurm: FakeSlurm, any_awk: str) -> None:
         assert said[0].startswith("waits: it is next")
         assert said[1:] == ["running on node[0-1]", "completed on node[0-1]"]
         assert slurm.rejected() == ""
+
+    asyncio.run(live())
+
+
+def test_a_progress_bar_is_seen_while_it_goes_on(slurm: FakeSlurm, any_awk: str) -> None:
+    """A bar has no line feed for hours; when it ends, its line is whole from the last piece on."""
+
+    async def live() -> None:
+        slurm.queue("RUNNING", nodes="node[0-1]")
+        watch = Watch(slurm)
+        task = watch.begin()
+        watch.append("rank-1.log", "begins\n\r 10%|# |\r 20%|##")
+        await watch.until(lambda: bool(watch.bars))
+        assert (watch.bars[-1].rank, watch.bars[-1].text) == (1, " 20%|##")
+        watch.append("rank-1.log", " |\r 30%|## |\r")
+        await watch.until(lambda: watch.bars[-1].text == " 30%|## |")
+        watch.append("rank-1.log", "100%|###|\nafter\n")
+        watch.end("COMPLETED", "0:0")
+        assert (await task).good
+        assert watch.texts == ["begins", "100%|###|", "after"]
+
+    asyncio.run(live())
+
+
+def test_who_failed_before_a_restart_is_past(slurm: FakeSlurm, any_awk: str) -> None:
+    async def live() -> None:
+        slurm.queue("RUNNING", nodes="node[0-1]")
+        watch = Watch(slurm)
+        task = watch.begin()
+        watch.append("rank-1.log", "leaves\n")
+        watch.append("batch.log", "srun: error: node1: task 1: Exited with exit code 75\n")
+        await watch.until(lambda: any("exit code 75" in text for text in watch.texts))
+        slurm.queue("PENDING", reason="BeginTime")
+        await watch.until(lambda: any("start time" in e.message for e in watch.events))
+        slurm.queue("RUNNING", nodes="node[0-1]")
+        await watch.until(lambda: watch.events[-1].message.startswith("running"))
+        watch.append("rank-0.log", "goes on\n")
+        await watch.until(lambda: "goes on" in watch.texts)
+        assert not watch.lines[-1].echo
+        watch.append("rank-0.log", "boom\n")
+        watch.append("batch.log", "srun: error: node0: task 0: Exited with exit code 3\n")
+        watch.end("FAILED", "3:0", "NonZeroExitCode")
+        outcome = await task
+        assert outcome.failed is not None
+        assert (outcome.failed.rank, outcome.failed.tail.splitlines()[-1]) == (0, "boom")
 
     asyncio.run(live())
 
