@@ -7,6 +7,7 @@ from corral.roles import (
     compute,
     containers,
     controller,
+    login,
     logins,
     membership,
     mesh,
@@ -49,6 +50,7 @@ def wanted(site: Site) -> tuple[StageWanted, ...]:
         *compute.stages(site, files),
         *mlflow.stages(site),
         people.access_stage(site),
+        *login.stages(site),
         StageWanted(
             "resume",
             "nodes back that a stopped corral left drained",

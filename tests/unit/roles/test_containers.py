@@ -41,7 +41,7 @@ def clustered(*, own_clock: bool = True, **facts: object) -> Site:
 
 
 def test_golden(golden: Callable[[str, str], None]) -> None:
-    golden("roles/containers.txt", listing(wanted(clustered())))
+    golden("roles/containers.txt", listing(containers.stages(clustered())))
 
 
 def test_nothing_without_being_asked() -> None:
