@@ -223,3 +223,24 @@ def test_a_program_that_is_not_there_is_said(cluster: Live) -> None:
         wanted = Wanted(("all_reduce",), nodes=2, nccl_tests="/opt/nowhere")
         asyncio.run(api.run_bench(cluster.spec, wanted))
     assert "/opt/nowhere/all_reduce_perf is no program" in caught.value.tail
+
+
+def test_a_node_that_reads_slowly_is_named(cluster: Live) -> None:
+    """Its container may read no more than 8 MB/s of the disk (blkio of cgroup v1)."""
+    name = f"corral-{cluster.spec.name}-node2"
+    group = next(
+        line.rpartition(":")[2]
+        for line in Path(f"/proc/{process(cluster, 'node2')}/cgroup").read_text().splitlines()
+        if ":blkio:" in line or line.startswith("0::")
+    )
+    limit = Path(f"/sys/fs/cgroup/blkio{group}/blkio.throttle.read_bps_device")
+    if not limit.exists():
+        pytest.skip("this kernel has no blkio of cgroup v1")
+    disk = host("podman", "exec", name, "stat", "-c", "%Hd:%Ld", "/shared")
+    try:
+        limit.write_text(f"{disk} 8000000")
+        found = asyncio.run(api.bench_storage(cluster.spec, size=16 << 20, files=20))
+    finally:
+        limit.write_text(f"{disk} 0")
+    assert ("node2", "") in bad(found)
+    assert any("node2: read in /shared" in r.text for r in found.remarks)
