@@ -20,7 +20,7 @@ from corral.providers.cloud.model import Capacity, Offer, Told, Volume
 from corral.providers.cloud.simulated import FILE, rehearsal_of
 from corral.spec.cloud import CLOUDS
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import nodes_of
+from corral.spec.nodes import declared_of
 
 START_S: Final = 60.0
 POLL_S: Final = 0.1
@@ -120,7 +120,7 @@ def simulate(spec: ClusterSpec) -> None:
             return
     wanted = {
         "cluster": spec.name,
-        "nodes": len(nodes_of(spec)),
+        "nodes": len(declared_of(spec)),
         "mounts": [s.mount for s in spec.storage if s.kind == "provider"],
         "key": known.get("key") or f"sim-{secrets.token_hex(16)}",
     }

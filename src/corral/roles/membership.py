@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from corral.roles import proof
 from corral.roles.site import Site
-from corral.spec.nodes import partitions_of
+from corral.spec.nodes import elastic_of, partitions_of
 from corral.state.base import Resource, StageWanted, Wanted
 from corral.state.members import WAIT_S, Leaving, Member, NoController, Roster
 
@@ -12,8 +13,9 @@ def stage(site: Site) -> StageWanted:
     """Nodes that leave are drained while slurmctld still knows them."""
     here: list[Resource] = [
         Leaving(
-            tuple(n.name for n in site.compute),
-            tuple(p.name for p in partitions_of(site.spec)),
+            # Nodes that come and go do not leave: they stay in slurm.conf.
+            tuple(dict.fromkeys(n.name for n in (*site.compute, *elastic_of(site.spec)))),
+            (*(p.name for p in partitions_of(site.spec)), *(p.name for p in proof.partition(site))),
             WAIT_S,
         )
     ]

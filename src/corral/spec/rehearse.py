@@ -25,6 +25,7 @@ def rehearse(spec: ClusterSpec) -> ClusterSpec:
     data: dict[str, Any] = spec.model_dump(mode="python")
     data["name"] = _name(spec.name)
     data["network"]["control"] = "provider"
+    data["network"]["mesh"] = None
     if data["network"]["data"]:
         data["network"]["data"]["interface"] = None
     data["groups"] = tuple(_group(group) for group in data["groups"])
@@ -74,6 +75,11 @@ def _machine_notes(spec: ClusterSpec) -> Iterator[str]:
 
 
 def _network_notes(spec: ClusterSpec) -> Iterator[str]:
+    if spec.network.control == "tailscale":
+        yield (
+            "nodes share one network instead of a tailnet: who joins how, links, islands and keys "
+            "are not tried"
+        )
     if any(group.addresses for group in spec.groups):
         yield "addresses come from the embedded network; the declared ones are not tried"
     data = spec.network.data
@@ -100,7 +106,9 @@ def _group(group: dict[str, Any]) -> dict[str, Any]:
         return {**group, "addresses": None}
     if group["provider"] in CLOUDS:
         # The simulated clouds of corral.testing rent containers: all that renting does is tried.
-        return {**group, "addresses": None}
+        size = {"cpus": 1, "memory_gib": 1}  # what a container on any machine has
+        elastic = {**group["elastic"], **size} if group["elastic"] else None
+        return {**group, "addresses": None, "elastic": elastic}
     kept = {name: group[name] for name in ("name", "nodes", "gpu", "features")}
     return {**kept, "provider": "embedded", "image": "auto"}
 

@@ -31,7 +31,7 @@ from corral.providers.cloud.simulated import rehearsal_of
 from corral.providers.cloud.waiting import Watch, until_reachable
 from corral.spec.cloud import CLOUDS, seconds
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import Node, nodes_of
+from corral.spec.nodes import Node, declared_of, nodes_of
 
 KEY: Final = "id_ed25519"
 KNOWN_HOSTS: Final = "known_hosts"
@@ -86,7 +86,8 @@ class CloudProvider:
         apis = self.apis()
         try:
             found = await find(apis, self.cluster, self.ledger)
-            self._sorted = sort(found.instances, self.cluster, list(self._nodes))
+            declared = [n.name for n in declared_of(self._spec)]
+            self._sorted = sort(found.instances, self.cluster, declared)
             missing = [n for n in self.nodes if n.name not in self._sorted.nodes]
             if missing:
                 await self._choose(apis, missing)
@@ -294,7 +295,7 @@ class CloudProvider:
             return Traits()
         gpu = self._nodes[node].group.gpu
         shared = tuple(s.mount for s in self._spec.storage if s.kind == "provider")
-        return predicting.rehearsed(gpu.count if gpu else 0, len(nodes_of(self._spec)), shared)
+        return predicting.rehearsed(gpu.count if gpu else 0, len(declared_of(self._spec)), shared)
 
     async def destroy(self, emit: Emit) -> tuple[str, ...]:
         """End all and prove by listing that nothing is left; safe to repeat.
@@ -315,6 +316,18 @@ class CloudProvider:
             return (await find(apis, self.cluster, self.ledger)).lines()
         finally:
             await _close(apis, given=bool(self._given))
+
+    async def release(self, nodes: Sequence[str]) -> None:
+        """End the machines of these nodes, those that there are."""
+        apis = self.apis()
+        try:
+            found = await find(apis, self.cluster, self.ledger)
+            mine = [i for i in found.instances if i.label and i.label.node in nodes]
+            await end_some(apis, self.ledger, mine)
+        finally:
+            await _close(apis, given=bool(self._given))
+        for node in nodes:
+            self._unpin(node)
 
     def _unpin(self, node: str) -> None:
         """Forget a host key: the next machine of that name has another."""

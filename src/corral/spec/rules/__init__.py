@@ -17,7 +17,9 @@ from corral.spec.rules import (
     gcp,
     health,
     machines,
+    mesh,
     people,
+    proof,
     queues,
     services,
     sharing,
@@ -30,18 +32,19 @@ __all__ = ["RULES", "Judged", "Problem", "Rule", "View", "judge", "view_of"]
 
 RULES: Final = (
     *clouds.RULES,
-    *drivers.RULES,
     *containers.RULES,
     *drivers.RULES,
     *fabric.RULES,
     *gcp.RULES,
     *machines.RULES,
+    *mesh.RULES,
     *queues.RULES,
     *sharing.RULES,
     *people.RULES,
     *software.RULES,
     *services.RULES,
     *health.RULES,
+    *proof.RULES,
 )
 
 

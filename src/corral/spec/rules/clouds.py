@@ -7,11 +7,13 @@ from typing import Final
 
 from corral.spec.cloud import CLOUDS
 from corral.spec.findings import Level
+from corral.spec.nodes import controller_of
 from corral.spec.rules.view import Problem, Rule, View
 
 LABEL_ROOM: Final = 37
 """Characters that cluster and node may have together (``providers.cloud.model.LABEL_ROOM``)."""
 
+_ELASTIC: Final = ("lambda", "paperspace")
 _NO_TIMER: Final = frozenset(("lambda",))
 
 
@@ -79,7 +81,33 @@ def pod_controller(view: View) -> Iterator[Problem]:
         yield Problem(group.at("provider"), message, hint)
 
 
+def elastic_place(view: View) -> Iterator[Problem]:
+    """Elastic groups where nothing can be rented, or that cannot come and go."""
+    for group in view.groups:
+        elastic = group.group.elastic
+        if elastic is None:
+            continue
+        provider = group.group.provider
+        if provider not in _ELASTIC:
+            message = f"nodes of provider {provider} cannot come and go"
+            hint = f"remove elastic, or rent the group at {' or '.join(_ELASTIC)}"
+            yield Problem(group.at("elastic"), message, hint)
+        if elastic.min > len(group.names) and not group.broken:
+            message = f"min is {elastic.min}, and the group has {len(group.names)} nodes"
+            yield Problem(group.at("elastic", "min"), message, "nodes are the most there can be")
+        if elastic.present:
+            message = "which nodes are rented is seen, not declared"
+            yield Problem(group.at("elastic", "present"), message, "remove present")
+        if view.complete and controller_of(view.spec) in group.names:
+            message = f"the controller {controller_of(view.spec)} cannot come and go"
+            hint = "name a node that stays: controller"
+            yield Problem(group.at("elastic"), message, hint)
+
+
 RULES: Final = (
+    Rule("elastic-place", Level.ERROR,
+         "Nodes come and go at clouds that rent machines with systemd; the controller stays.",
+         ("groups.elastic", "groups.provider", "groups.nodes"), elastic_place, ("controller",)),
     Rule("cloud-missing", Level.ERROR, "A rented group must say what is rented.",
          ("groups.cloud", "groups.provider"), cloud_missing),
     Rule("cloud-unused", Level.ERROR,

@@ -31,7 +31,7 @@ def main(folder: Path) -> None:
     for name, make in SIMS.items():
         behind = Containers(name, wanted["cluster"], int(wanted["nodes"]), tuple(wanted["mounts"]))
         sims[name] = make(key=wanted["key"], machines=behind, boot_s=BOOT_S, end_s=2.0)
-        sims[name].rented = {machine.id: machine for machine in behind.known()}
+        sims[name].adopt(behind.known())
     server = CloudServer(sims, (wanted.get("host", "127.0.0.1"), int(wanted.get("port", 0))))
     fresh = file.with_suffix(".new")
     urls = {name: server.url(name) for name in sims}

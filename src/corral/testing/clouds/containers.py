@@ -140,6 +140,14 @@ class Containers:
             [
                 sh('[ "$(cat /etc/hostname)" = {id} ] || exit 4\nset -e', id=rented.id),
                 account if user else sh(":"),
+                # A container's uptime is its host's: slurmctld would wait for ever for a boot that
+                # is later than its request (24.11). -b reports the daemon's start as the boot.
+                sh(
+                    "d=/etc/systemd/system/slurmd.service.d; install -d $d\n"
+                    "printf '[Service]\\nExecStart=\\nExecStart=%s\\n' {run} > $d/00-boot.conf\n"
+                    "systemctl daemon-reload",
+                    run="/usr/sbin/slurmd --systemd -b $SLURMD_OPTIONS",
+                ),
                 sh(
                     "f=/var/lib/cloud-user-data; cat > $f; chmod 700 $f\n"
                     "i=0; until [ -s /etc/ssh/ssh_host_ed25519_key.pub ] || [ $i -ge 300 ]; do "

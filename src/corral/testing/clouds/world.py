@@ -275,6 +275,11 @@ class Sim:
         self._ids += 1
         return f"{prefix}{self._ids:08x}"
 
+    def adopt(self, machines: Sequence[Machine]) -> None:
+        """Take machines over from an earlier life; new ids stay clear of theirs."""
+        self.rented = {machine.id: machine for machine in machines}
+        self._ids = int(time.time()) & 0xFFFFFFF
+
     def listed(self) -> list[Machine]:
         """Machines that lists show now."""
         now = self.now()

@@ -1,0 +1,49 @@
+"""Which elastic nodes are rented now."""
+
+from __future__ import annotations
+
+from corral.providers.cloud.accounts import open_accounts, providers_named
+from corral.providers.cloud.ledger import Ledger
+from corral.providers.cloud.model import State
+from corral.providers.cloud.reaping import find
+from corral.providers.cloud.simulated import rehearsal_of
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import elastic_of, with_present
+
+
+async def rented_nodes(spec: ClusterSpec, *, running: bool = False) -> tuple[str, ...]:
+    """Elastic nodes that have a machine.
+
+    Args:
+        spec: the cluster.
+        running: only those whose machine runs and has an address.
+
+    Raises:
+        CorralError: a cloud cannot be asked.
+    """
+    names = [node.name for node in elastic_of(spec)]
+    if not names:
+        return ()
+    apis = open_accounts(providers_named(spec), rehearsal_of(spec.name))
+    try:
+        found = await find(apis, spec.name, Ledger(spec.name))
+    finally:
+        for api in apis.values():
+            await api.close()
+    there = {
+        one.label.node
+        for one in found.instances
+        if one.label and (not running or (one.state is State.RUNNING and one.address))
+    }
+    return tuple(name for name in names if name in there)
+
+
+async def present(spec: ClusterSpec) -> ClusterSpec:
+    """The cluster with those of its elastic nodes that run, unless it says already which do.
+
+    Raises:
+        CorralError: a cloud cannot be asked.
+    """
+    if not elastic_of(spec) or any(g.elastic and g.elastic.present for g in spec.groups):
+        return spec
+    return with_present(spec, await rented_nodes(spec, running=True))
