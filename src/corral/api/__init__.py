@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from corral.api.discovering import discover as discover
     from corral.api.doctoring import doctor as doctor
     from corral.api.doctoring import doctor_log as doctor_log
+    from corral.api.elastic import drive as drive
     from corral.api.existing import Correction as Correction
     from corral.api.existing import Machine as Machine
     from corral.api.existing import Opinion as Opinion
@@ -151,6 +152,7 @@ _HOMES: Final = MappingProxyType(
         "bench": ("Benchmark", "Known", "read_benchmark"),
         "benching": ("Benched", "Wanted", "bench_history", "run_bench"),
         "clouds": ("Sale", "offers"),
+        "elastic": ("drive",),
         "reaping": ("Reapable", "reap", "survey"),
         "spending": ("Cost", "cost", "cost_of_name", "ledgers"),
         "clusters": ("known_clusters", "looks_like_file", "spec_of"),

@@ -26,6 +26,7 @@ from corral.plan.make import make_plan
 from corral.plan.model import OWED, MachineChange, Plan
 from corral.providers import providers_of
 from corral.providers.base import Action, MachineAction, Provider
+from corral.providers.cloud.presence import present
 from corral.roles import mesh
 from corral.roles.cluster import wanted
 from corral.roles.site import Site
@@ -84,6 +85,7 @@ class Session:
         Raises:
             CorralError: MISSING_TOOL, PROVIDER_FAILED.
         """
+        spec = await present(spec)
         session = cls(spec, providers_of(spec))
         await session.refresh()
         return session

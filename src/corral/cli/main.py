@@ -60,6 +60,7 @@ VERBS: Final = MappingProxyType(
         "down": Verb("down", _CLUSTER, "Remove all that Corral made for a cluster."),
         "offers": Verb("offers", _CLUSTER, "Show what clouds have on sale, and its price."),
         "cost": Verb("cost", _CLUSTER, "Show what rented machines cost, by job and user."),
+        "elastic": Verb("elastic", _CLUSTER, "Rent nodes while jobs wait, end them when idle."),
         "reap": Verb("reap", _CLUSTER, "End rented machines, and prove that nothing is left."),
         "run": Verb("run", _JOBS, "Run a script as a job and follow it to its end."),
         "jobs": Verb("jobs", _JOBS, "List jobs."),
