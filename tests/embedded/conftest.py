@@ -23,6 +23,7 @@ from corral.hosts.facts import Facts
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script
 from corral.hosts.transport import Result
+from corral.spec.health import Health
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of
@@ -71,7 +72,8 @@ def needs() -> str:
 def named(name: str, **changes: object) -> ClusterSpec:
     """examples/laptop.yaml under another name, so that nobody's own cluster is touched."""
     spec = load_or_raise(EXAMPLES / "laptop.yaml")
-    return spec.model_copy(update={"name": name, **changes})
+    # Tests break nodes: their own health check may not come by just then. test_health.py calls it.
+    return spec.model_copy(update={"name": name, "health": Health(every="18h"), **changes})
 
 
 async def _facts(spec: ClusterSpec) -> dict[str, Facts]:

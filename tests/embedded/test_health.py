@@ -258,7 +258,11 @@ def test_looking_changes_nothing(cluster: Live) -> None:
     try:
         done(cluster, fault.do)
         told = done(cluster, LOOK)
+        proof = asyncio.run(api.prove(cluster.spec, only=["health.nodes"]))
+        health = asyncio.run(api.node_health(cluster.spec))
     finally:
         done(cluster, fault.undo)
     assert "fail\thealth.gpus" in told
+    assert (proof.good, "node1: health.gpus" in proof.results[0].summary) == (False, True)
+    assert {line.node for line in health.lines if line.word == "fail"} == {N1}
     assert "DRAIN" not in state(cluster)[0]

@@ -10,12 +10,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from corral.apply.journal import Journal, read_journal
+from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.hosts.state_dir import cluster_dir
+from corral.hosts.transport import check
 from corral.prove.compare import Comparison, compare
 from corral.prove.model import Proof, Verdict
+from corral.prove.scheduled import parse_rounds, rounds_script
+from corral.spec.models import ClusterSpec
 
 FILE: Final = "proofs.jsonl"
+SCHEDULE: Final = "schedule"
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}([T ]?\d{2}(:?\d{2}(:?\d{2})?)?)?")
 
 
@@ -59,7 +64,7 @@ def keep_proof(proof: Proof, by: str = "prove", *, partial: bool = False) -> str
     path = _path(proof.cluster, create=True)
     name = f"{datetime.fromtimestamp(proof.at, UTC):%Y%m%d-%H%M%S}"
     taken = {str(record.get("id")) for record in read_journal(path)}
-    if by == "schedule" and name in taken:
+    if by == SCHEDULE and name in taken:
         return name
     number = 2
     wanted = name
@@ -81,6 +86,26 @@ def proofs(name: str) -> tuple[Kept, ...]:
         if kept is not None:
             found.append(kept)
     return tuple(sorted(found, key=lambda one: (one.proof.at, one.id)))
+
+
+async def fetch_rounds(spec: ClusterSpec) -> int:
+    """Take the rounds that the cluster ran by itself (``proof.every``) into the history.
+
+    Returns:
+        How many are new.
+
+    Raises:
+        CorralError: the controller does not answer.
+    """
+    known = [int(k.proof.at) for k in proofs(spec.name) if k.by == SCHEDULE]
+    async with await Session.open(spec) as session:
+        answer = await session.fleet.run(
+            session.controller, rounds_script(max(known, default=0)), timeout=60.0
+        )
+    found = parse_rounds(spec.name, check(answer, "reading the rounds").stdout)
+    for proof in found:
+        keep_proof(proof, SCHEDULE, partial=True)
+    return len(found)
 
 
 def compare_proofs(name: str, one: str, other: str) -> Comparison:
@@ -113,7 +138,8 @@ def compare_kept(one: Kept, other: Kept) -> Comparison:
 
 def since_last(name: str, proof: Proof, *, partial: bool) -> Comparison | None:
     """What changed since the proof before this one; None where there is none to compare with."""
-    earlier = [k for k in proofs(name) if k.proof.at < proof.at and (partial or not k.partial)]
+    run = [k for k in proofs(name) if k.proof.at < proof.at and k.by != SCHEDULE]
+    earlier = [k for k in run if partial or not k.partial]
     if not earlier:
         return None
     return compare(earlier[-1].proof, proof, common=partial or earlier[-1].partial)
@@ -130,8 +156,9 @@ def chosen_proof(history: Sequence[Kept], word: str) -> Kept:
             Code.NOT_FOUND, "no proof of this cluster was kept", hint="run corral prove first"
         )
     by_place = {"last": -1, "previous": -2}
-    if word in by_place and len(history) >= -by_place[word]:
-        return history[by_place[word]]
+    run = [one for one in history if one.by != SCHEDULE] or history
+    if word in by_place and len(run) >= -by_place[word]:
+        return run[by_place[word]]
     exact = [one for one in history if one.id == word]
     digits = re.sub(r"[-:T ]", "", word)
     begins = [one for one in history if digits and one.id.replace("-", "").startswith(digits)]

@@ -18,6 +18,7 @@ from corral.cli.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Code, CorralError, Exit
 from corral.prove.model import Verdict
+from corral.spec.intervals import seconds_of
 from corral.spec.models import ClusterSpec
 
 app = verb_app()
@@ -113,14 +114,15 @@ def _together(
 
 
 def _history(ui: Ui, spec: ClusterSpec) -> int:
+    _fetch(ui, spec)
     kept = api.proofs(spec.name)
     ui.json({"history": [one.as_dict() for one in kept]})
     rows = [
         (
             one.id,
             time.strftime("%Y-%m-%d %H:%M", time.localtime(one.proof.at)),
-            one.by + (" (some checks)" if one.partial else ""),
-            Text("proven", "green") if one.proof.good else Text("NOT proven", "bold red"),
+            one.by + (" (some checks)" if one.partial and one.by == "prove" else ""),
+            _verdict(one),
             str(len(one.proof.results)),
             clean(", ".join(r.check for r in one.proof.results if r.verdict is Verdict.FAIL)),
         )
@@ -133,7 +135,26 @@ def _history(ui: Ui, spec: ClusterSpec) -> int:
     return Exit.GOOD
 
 
+def _verdict(one: api.Kept) -> Text:
+    if one.proof.good:
+        return Text("proven", "green")
+    if one.proof.count(Verdict.FAIL):
+        return Text("NOT proven", "bold red")
+    return Text("nothing measured", "dim")
+
+
+def _fetch(ui: Ui, spec: ClusterSpec) -> None:
+    """What the cluster ran by itself; what is here is shown also while it does not answer."""
+    if not seconds_of(spec.proof.every):
+        return
+    try:
+        ui.quietly(lambda: api.fetch_rounds(spec))
+    except CorralError as error:
+        ui.note(f"the cluster's own rounds could not be read: {error.message}", "yellow")
+
+
 def _compare(ui: Ui, spec: ClusterSpec, words: tuple[str, str], html: Path | None) -> int:
+    _fetch(ui, spec)
     kept = api.proofs(spec.name)
     changes = api.compare_proofs(spec.name, *words)
     ui.json(changes.as_dict())

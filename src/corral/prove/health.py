@@ -123,7 +123,7 @@ HEALTH_CHECKS: Final = (
         breaks="Whatever the health check looks at: a GPU that is gone, a full disk, a folder that "
         "is not mounted.",
         hint="the summary names node and check; docs/guide/health.md says what each one means and "
-        "what to do",
+        "what to do (F87)",
         measure=_measure,
         applies=_on,
     ),

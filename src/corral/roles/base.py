@@ -33,6 +33,7 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
     wanted += prolog.wanted(site)
     wanted += fabric.wanted(site)
     wanted += health.wanted(site)
+    wanted += proof.users(site)
     wanted += slurm_packages.at_once(site)
     wanted += machine.wanted(site)
     wanted += machine.held(site, wanted)

@@ -15,6 +15,7 @@ from corral.roles import (
     mlflow,
     nvidia,
     people,
+    proof,
     slurm_packages,
     storage,
 )
@@ -49,13 +50,14 @@ def wanted(site: Site) -> tuple[StageWanted, ...]:
         *nvidia.running(site),
         *compute.stages(site, files),
         *mlflow.stages(site),
-        people.access_stage(site),
         *login.stages(site),
+        people.access_stage(site),
         StageWanted(
             "resume",
             "nodes back that a stopped corral left drained",
             (Wanted((site.controller,), (Resumed(),)),),
         ),
+        proof.stage(site),
         *logins.stages(site),
     )
     return mesh_pod.adapted(site, stages, files)

@@ -8,6 +8,7 @@ from typing import Final
 from corral.roles import slurm_packages
 from corral.roles.site import Site
 from corral.slurm.duration import max_time
+from corral.spec.intervals import seconds_of
 from corral.spec.models import Storage
 from corral.spec.nodes import guarded_of
 from corral.spec.people import Limits, User
@@ -23,6 +24,7 @@ from corral.state.slurm_assoc import Account, Limit, Member, Quality
 OWN_ACCOUNT: Final = "corral"
 SUDOERS: Final = "/etc/sudoers.d/corral"
 NORMAL: Final = "normal"
+PROOF: Final = "corral-proof"
 
 
 def stages(site: Site) -> tuple[StageWanted, ...]:
@@ -97,6 +99,10 @@ def accounts(site: Site) -> tuple[SlurmAccounts, ...]:
         found.append(Account(OWN_ACCOUNT))
     by_name = {a.name: a for a in found}
     users = [_member(user, by_name[user.account or OWN_ACCOUNT]) for user in site.users]
+    if seconds_of(spec.proof.every):
+        # Where limits are held to, a user without an account cannot submit.
+        found.append(Account(PROOF))
+        users.append(Member(PROOF, PROOF))
     qos = [
         Quality(
             q.name,

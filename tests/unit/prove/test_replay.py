@@ -39,6 +39,7 @@ SPEC = ClusterSpec.model_validate(
             }
         ],
         "storage": [{"mount": "/shared", "kind": "provider"}],
+        "health": {"every": "off"},
     }
 )
 

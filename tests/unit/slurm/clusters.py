@@ -108,6 +108,15 @@ CLUSTERS = {
         islands=(("home", ("node0", "node1")), ("rent", ("node2",))),
         bridged=("home", "rent"),
     ),
+    "scheduled-proof": replace(
+        LAPTOP,
+        partitions=(
+            *LAPTOP.partitions,
+            PartitionConf(
+                "corral-proof", ("node0", "node1", "node2"), False, "00:10:00", "corral-proof"
+            ),
+        ),
+    ),
     "no-gpu": cluster(nodes(4, PLAIN, "10.1.0"), cgroup="v2"),
     "mixed": cluster(
         _MIXED,

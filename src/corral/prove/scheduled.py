@@ -1,0 +1,102 @@
+"""Rounds of the scheduled proof, as the controller keeps them, read as proofs. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from corral.hosts.quote import Script, sh
+from corral.prove.model import CheckResult, Evidence, Figure, Proof, Verdict
+
+FOLDER: Final = "/var/lib/corral/proof/rounds"
+MOST: Final = 60
+CHECK: Final = "schedule.nodes"
+_ROUND: Final = re.compile(r"round (\d{1,12})")
+_HINT: Final = (
+    "the node is drained and measured again by the next round, behind a reservation; begin with "
+    "corral doctor --health and corral bench"
+)
+
+
+def rounds_script(after: int = 0) -> Script:
+    """Read-only shell that prints all rounds after a moment (unix seconds), oldest first."""
+    return sh(
+        "cd {folder} 2>/dev/null || exit 0; for f in [0-9]*; do "
+        '[ -e "$f" ] && [ "$f" -gt {after} ] 2>/dev/null && cat "$f"; done; true',
+        folder=FOLDER,
+        after=after,
+    )
+
+
+def parse_rounds(cluster: str, text: str) -> tuple[Proof, ...]:
+    """Proofs of the rounds in a text; a round that was cut off is left out."""
+    found: list[Proof] = []
+    lines: list[str] = []
+    begun: int | None = None
+    for line in text.splitlines():
+        begin = _ROUND.fullmatch(line)
+        if begin:
+            begun, lines = int(begin[1]), []
+        elif line.startswith("end ") and begun is not None:
+            found.append(_proof(cluster, begun, lines))
+            begun = None
+        else:
+            lines.append(line)
+    return tuple(found)
+
+
+def _proof(cluster: str, at: int, lines: list[str]) -> Proof:
+    words: dict[str, tuple[str, str]] = {}
+    figures: dict[str, dict[str, Figure]] = {}
+    for kind, node, rest in _parts(lines):
+        if kind == "node":
+            word, _, said = rest.partition(" ")
+            words[node] = word, said
+        elif kind == "figure":
+            name, _, value = rest.partition(" ")
+            number = _number(value)
+            if number is not None:
+                figures.setdefault(node, {})[name] = number
+    evidence = tuple(
+        Evidence(node, "corral-proof-round", f"{word}: {said}", figures.get(node, {}))
+        for node, (word, said) in words.items()
+    )
+    verdict, summary = _judged(words)
+    hint = _HINT if verdict in {Verdict.FAIL, Verdict.WARN} else ""
+    title = "Idle nodes measure as their fellows and their past"
+    result = CheckResult(CHECK, title, "schedule", verdict, summary, hint, evidence)
+    return Proof(cluster, float(at), (result,))
+
+
+def _judged(words: dict[str, tuple[str, str]]) -> tuple[Verdict, str]:
+    by = {word: [n for n, (w, _) in words.items() if w == word] for word, _ in words.values()}
+    bad = [f"{node}: {words[node][1]}" for node in by.get("fail", [])]
+    broken = [f"{node} was not measured: {words[node][1]}" for node in by.get("broken", [])]
+    away = len(by.get("preempted", [])) + len(by.get("busy", []))
+    rest = f"; {away} gave way to jobs" if away else ""
+    if bad:
+        return Verdict.FAIL, "; ".join([*bad, *broken]) + rest
+    if broken:
+        return Verdict.WARN, "; ".join(broken) + rest
+    good = len(by.get("pass", []))
+    if not good:
+        return Verdict.SKIP, "no node was idle" + rest
+    return Verdict.PASS, f"{good} node{'' if good == 1 else 's'} well" + rest
+
+
+def _parts(lines: list[str]) -> Iterator[tuple[str, str, str]]:
+    for line in lines:
+        match line.split(" ", 2):
+            case [kind, node, rest]:
+                yield kind, node, rest
+            case _:
+                continue
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if abs(value) < 1e15 else None  # noqa: PLR2004 - nan and inf are none either

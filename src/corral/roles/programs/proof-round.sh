@@ -1,0 +1,199 @@
+#!/bin/sh
+# Corral's scheduled proof, the part that runs on the controller (corral-proof.timer). POSIX sh.
+#
+# One round: each idle node is measured by a job of the user corral-proof in the partition of the same
+# name (lowest priority tier, preempted by any other job, slurm.conf(5)). A node whose figure is far
+# below its fellows' or its own past, twice, is drained; a node that this program drained is measured
+# again behind a reservation of its own and taken back when it is well.
+#
+#   corral-proof-round         a round now
+# Results: /var/lib/corral/proof/rounds/TIME, which corral prove --history reads.
+# shellcheck disable=SC2015 # A && B || C where B cannot fail
+set -u
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+LC_ALL=C
+export PATH LC_ALL
+conf=${CORRAL_PROOF_CONF:-/etc/corral/proof.conf}
+folder=${CORRAL_PROOF_FOLDER:-/var/lib/corral/proof}
+program=${CORRAL_PROOF_NODE:-/usr/local/lib/corral/proof-node.sh}
+user=corral-proof
+at_once=8
+rounds=60
+
+minutes=10 drains=yes at_most=25 mounts='' mib=128
+: "${TMPDIR:=/tmp}"
+mkdir -p "$folder/rounds" "$folder/testing" || exit 1
+exec 9>"$folder/lock"
+flock -n 9 || { echo 'another round is running'; exit 0; }
+work=$(mktemp -d) || exit 1
+while read -r key value; do
+  case $key in
+    minutes) minutes=$value ;; drain) drains=$value ;; at_most) at_most=$value ;; mib) mib=$value ;;
+    mount) mounts="$mounts $value" ;; node) echo "$value" >>"$work/nodes" ;;
+  esac
+done <"$conf"
+now=$(date +%s)
+: >"$work/round"
+tell() { logger -t corral-proof -- "$*" 2>/dev/null; echo "$*"; }
+
+# put_back NODE: a test behind a reservation ends, or was cut off: drained as before.
+put_back() {
+  timeout 20 scontrol update nodename="$1" state=drain reason="$(cat "$folder/testing/$1")" 2>/dev/null
+  timeout 20 scontrol delete reservationname="corral-proof-$1" 2>/dev/null
+  rm -f "$folder/testing/$1"
+}
+leave() {
+  for one in "$folder"/testing/*; do [ ! -e "$one" ] || put_back "${one##*/}"; done
+  rm -rf "$work"
+}
+trap leave EXIT
+trap 'exit 1' HUP INT TERM
+for one in "$folder"/testing/*; do [ ! -e "$one" ] || put_back "${one##*/}"; done
+
+timeout 20 scontrol ping | grep -q ' is UP' || { tell 'slurmctld does not answer'; exit 1; }
+
+# became NAME: the state that a job ended in.
+became() {
+  tries=0
+  while [ "$tries" -lt 20 ]; do
+    became_state=$(timeout 20 squeue -h -a -u "$user" --name="$1" -t all -o %T | tail -n 1)
+    [ "$became_state" = COMPLETING ] || break
+    sleep 0.5
+    tries=$((tries + 1))
+  done
+  echo "$became_state"
+}
+# measure NODE [OPTION...]: figures into $work/NODE; what came of it into $work/NODE.word.
+measure() {
+  at=$1
+  shift
+  named=corral-proof-$at-$now
+  gpus=$(awk -v n="$at" '$1 == n { print $3 }' "$work/nodes")
+  [ "${gpus:-0}" -eq 0 ] || set -- "$@" "--gres=gpu:$gpus"
+  # shellcheck disable=SC2086 # mounts are words
+  (cd / && timeout $((minutes * 60 + 60)) runuser -u "$user" -- env -i PATH="$PATH" LC_ALL=C \
+    srun --quiet --immediate=20 --partition=corral-proof --nodelist="$at" --nodes=1 --ntasks=1 \
+    --exclusive --cpu-bind=none --mem=0 --time="$minutes" --job-name="$named" --chdir=/ "$@" \
+    sh -s -- "$mib" $mounts) <"$program" >"$work/$at" 2>"$work/$at.err"
+  code=$?
+  if [ "$code" -eq 0 ] && grep -q '^figure ' "$work/$at"; then word=measured
+  # srun says it in many ways, as the job may just have been starting; slurmctld says it in one.
+  elif [ "$(became "$named")" = PREEMPTED ]; then word=preempted
+  elif grep -qiE 'immediate|Unable to allocate|busy' "$work/$at.err"; then word=busy
+  else word=broken
+  fi
+  echo "$word" >"$work/$at.word"
+}
+
+# judge NODE: "" when well, else what is wrong. Fellows are nodes of the same group; 2 of them, or 3
+# earlier rounds of its own, are needed to say anything. GPUs differ by a few percent; disks and
+# processors that others use too, by more.
+judge() {
+  awk -v node="$1" -v nodes="$work/nodes" -v past="$folder/figures" '
+    function median(list, n,  i, j, t) {
+      for (i = 1; i < n; i++) for (j = i + 1; j <= n; j++) if (list[j] < list[i]) { t = list[i]; list[i] = list[j]; list[j] = t }
+      return n % 2 ? list[(n + 1) / 2] : (list[n / 2] + list[n / 2 + 1]) / 2
+    }
+    BEGIN {
+      while ((getline line < nodes) > 0) { split(line, p, " "); group[p[1]] = p[2] }
+      while ((getline line < past) > 0) {
+        split(line, p, " ")
+        if (p[2] == node) own[p[3]] = own[p[3]] " " p[4]; else if (group[p[2]] == group[node]) last[p[3] " " p[2]] = p[4]
+      }
+    }
+    $1 == "figure" { value[$2] = $3 }
+    END {
+      for (f in value) {
+        share = f ~ /^gpu/ ? 0.85 : 0.5
+        n = 0; split("", list)
+        for (k in last) { split(k, p, " "); if (p[1] == f) list[++n] = last[k] + 0 }
+        if (n >= 2 && value[f] + 0 < share * (m = median(list, n))) { print f " is " value[f] ", its fellows have " m; exit }
+        n = split(own[f], list, " "); for (i = 1; i <= n; i++) list[i] += 0
+        if (n > 9) { for (i = 1; i <= 9; i++) list[i] = list[n - 9 + i]; n = 9 }
+        if (n >= 3 && value[f] + 0 < share * (m = median(list, n))) { print f " is " value[f] ", it had " m " before"; exit }
+      }
+    }' "$work/$1"
+}
+remember() { sed -n "s/^figure \\(.*\\)/$now $1 \\1/p" "$work/$1" >>"$folder/figures"; }
+report() { # NODE WORD TEXT
+  echo "node $1 $2 $3" >>"$work/round"
+  [ "$2" = preempted ] || [ "$2" = busy ] || sed -n "s/^figure /figure $1 /p" "$work/$1" >>"$work/round"
+}
+listed() { timeout 20 scontrol show nodes -o >"$work/slurm" 2>/dev/null; }
+ours() { sed -n 's/^NodeName=\([^ ]*\) .*State=[^ ]*DRAIN.* Reason=proof\..*/\1/p' "$work/slurm"; }
+
+# --- idle nodes
+count=0
+# By its own word: --states=idle lists drained nodes that run nothing too (seen with 24.11).
+for node in $(timeout 20 sinfo -h -N -p corral-proof -o '%N %t' | awk '$2 == "idle" { print $1 }' | sort -u); do
+  measure "$node" &
+  count=$((count + 1))
+  [ $((count % at_once)) -ne 0 ] || wait
+done
+wait
+for file in "$work"/*.word; do
+  [ -e "$file" ] || continue
+  node=${file##*/} node=${node%.word}
+  word=$(cat "$file") why=
+  [ "$word" != measured ] || why=$(judge "$node")
+  if [ -n "$why" ]; then
+    # Once is no fault: a backup, a package update, somebody's login.
+    measure "$node"
+    word=$(cat "$file") why=
+    [ "$word" != measured ] || why=$(judge "$node")
+  fi
+  case $word in
+    preempted | busy) report "$node" "$word" 'a job of somebody came first'; continue ;;
+    broken) report "$node" broken "$(tail -n 1 "$work/$node.err" | tr -c '[:print:]\n' ' ' | cut -c1-200)"; continue ;;
+  esac
+  if [ -z "$why" ]; then
+    report "$node" pass well
+    remember "$node"
+    continue
+  fi
+  report "$node" fail "$why"
+  listed || continue
+  total=$(grep -c '^NodeName=' "$work/slurm") most=$((total * at_most / 100))
+  [ "$most" -gt 0 ] || most=1
+  if [ "$drains" != yes ] || [ "$(ours | wc -l)" -ge "$most" ]; then
+    tell "$node is not well, not drained: $why"
+  elif ! grep "^NodeName=$node " "$work/slurm" | grep -q 'State=[^ ]*DRAIN'; then
+    timeout 20 scontrol update nodename="$node" state=drain reason="proof.${why%% *}: $why" &&
+      tell "drained $node: $why"
+  fi
+done
+
+# --- nodes that this program drained: measured again where nobody else can come
+listed && for node in $(ours); do
+  [ ! -e "$work/$node.word" ] || continue # drained in this round
+  sed -n "s/^NodeName=$node .* Reason=\\(proof\\..*\\) \\[[^[]*@.*/\\1/p" "$work/slurm" >"$folder/testing/$node"
+  if timeout 20 scontrol create reservation reservationname="corral-proof-$node" users="$user" nodes="$node" \
+    starttime=now duration=infinite flags=maint,ignore_jobs >/dev/null &&
+    timeout 20 scontrol update nodename="$node" state=undrain; then
+    # slurmctld counts an undrained node as not responding until it has pinged it.
+    tries=0
+    while [ "$tries" -lt 75 ] && scontrol show node "$node" -o | grep -q NOT_RESPONDING; do
+      sleep 0.2
+      tries=$((tries + 1))
+    done
+    measure "$node" "--reservation=corral-proof-$node"
+    word=$(cat "$work/$node.word") why=
+    [ "$word" != measured ] || why=$(judge "$node")
+    if [ "$word" = measured ] && [ -z "$why" ]; then
+      rm -f "$folder/testing/$node"
+      timeout 20 scontrol delete reservationname="corral-proof-$node"
+      report "$node" pass 'well again, undrained'
+      remember "$node"
+      tell "undrained $node: well again"
+      continue
+    fi
+    report "$node" fail "${why:-not measured}"
+  fi
+  put_back "$node"
+done
+
+{ echo "round $now"; cat "$work/round"; echo "end $(date +%s)"; } >"$folder/rounds/.new" &&
+  mv "$folder/rounds/.new" "$folder/rounds/$now"
+find "$folder/rounds" -type f -name '[0-9]*' | sort | head -n -"$rounds" | while read -r old; do rm -f "$old"; done
+[ ! -e "$folder/figures" ] || { tail -n 20000 "$folder/figures" >"$work/figures" && cat "$work/figures" >"$folder/figures"; }
+cat "$folder/rounds/$now"

@@ -1,0 +1,136 @@
+"""The scheduled proof: a timer on the controller, two shell programs, a user and a partition. Pure.
+
+The controller needs no Corral and no Python for it (docs/decisions/0039).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from corral.roles.people import PROOF
+from corral.roles.site import Site
+from corral.slurm.conf.cluster import PartitionConf
+from corral.slurm.duration import clock
+from corral.spec.intervals import seconds_of
+from corral.state.accounts import UserAccount
+from corral.state.base import Resource, StageWanted, Wanted
+from corral.state.files import File
+from corral.state.gone import Gone
+from corral.state.timer import UNITS, Timer
+
+NAME: Final = PROOF
+"""Name of the partition, of the user, of his account and of the systemd units."""
+UID: Final = 64033
+"""The next free number of the range that Debian gives to packages (see ``roles.base``)."""
+ROUND: Final = "/usr/local/sbin/corral-proof-round"
+PROGRAM: Final = "/usr/local/lib/corral/proof-node.sh"
+CONF: Final = "/etc/corral/proof.conf"
+FOLDER: Final = "/var/lib/corral/proof"
+
+_SERVICE: Final = f"""\
+# Written by Corral: one round of the scheduled proof (docs/guide/proof-report.md).
+[Unit]
+Description=Corral's scheduled proof
+After=slurmctld.service
+
+[Service]
+Type=oneshot
+ExecStart={ROUND}
+TimeoutStartSec=12h
+Nice=10
+"""
+_TIMER: Final = """\
+# Written by Corral.
+[Unit]
+Description=Corral's scheduled proof
+
+[Timer]
+OnActiveSec={first}s
+OnUnitActiveSec={every}s
+RandomizedDelaySec={spread}s
+AccuracySec=60s
+
+[Install]
+WantedBy=timers.target
+"""
+
+
+def declared(site: Site) -> bool:
+    """Whether the file asks for a scheduled proof."""
+    return seconds_of(site.spec.proof.every) > 0
+
+
+def users(site: Site) -> tuple[Wanted, ...]:
+    """The user that its jobs run as, on every node: slurmctld looks at the partition's group."""
+    if not declared(site):
+        return ()
+    account = UserAccount(NAME, UID, "/nonexistent", "/usr/sbin/nologin", system=True)
+    return (Wanted(site.names, (account,)),)
+
+
+def stage(site: Site) -> StageWanted:
+    """Programs and timer on the controller, once Slurm runs; or none of them."""
+    files = (ROUND, PROGRAM, CONF, *(f"{UNITS}/{NAME}.{kind}" for kind in ("service", "timer")))
+    if not declared(site):
+        gone = tuple(Gone(path) for path in files)
+        off = Wanted((site.controller,), (Timer(NAME, on=False), *gone))
+        return StageWanted("proof", "no scheduled proof", (off,))
+    every = seconds_of(site.spec.proof.every)
+    # Not at once: the machines have just been changed, and corral up proves them itself.
+    timer = _TIMER.format(first=every // 2, every=every, spread=every // 20)
+    resources_: tuple[Resource, ...] = (
+        File(ROUND, text("proof-round.sh"), mode="755"),
+        File(PROGRAM, node_program()),
+        File(CONF, settings(site)),
+        File(f"{UNITS}/{NAME}.service", _SERVICE),
+        File(f"{UNITS}/{NAME}.timer", timer),
+        Timer(NAME),
+    )
+    title = f"a proof on idle nodes every {site.spec.proof.every}"
+    return StageWanted("proof", title, (Wanted((site.controller,), resources_),))
+
+
+def partition(site: Site) -> tuple[PartitionConf, ...]:
+    """Its partition: below all others, for its user alone, and preempted by any other job."""
+    if not declared(site):
+        return ()
+    names = tuple(node.name for node in site.compute)
+    limit = clock(site.spec.proof.minutes * 60)
+    return (PartitionConf(NAME, names, default=False, max_time=limit, gives_way=NAME),)
+
+
+def settings(site: Site) -> str:
+    """What the round is told."""
+    proof = site.spec.proof
+    lines = [
+        "# Written by Corral from the cluster file; read by corral-proof-round.",
+        f"minutes {proof.minutes}",
+        f"drain {'yes' if proof.drain and _apart(site) else 'no'}",
+        f"at_most {proof.at_most}",
+        *(f"mount {storage.mount}" for storage in site.spec.storage),
+        *(
+            f"node {node.name} {node.group.name} {node.group.gpu.count if node.group.gpu else 0}"
+            for node in site.compute
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _apart(site: Site) -> bool:
+    """Whether nodes are machines of their own: containers of one machine disturb each other."""
+    return any(node.group.provider != "embedded" for node in site.compute)
+
+
+@cache
+def text(name: str) -> str:
+    """A program's text."""
+    return resources.files("corral.roles").joinpath("programs", name).read_text("utf-8")
+
+
+@cache
+def node_program() -> str:
+    """What runs on the nodes, with the program that measures GPUs in it."""
+    gpu = resources.files("corral").joinpath("prove", "programs", "gpu.py").read_text("utf-8")
+    return text("proof-node.sh").replace("@GPU@", gpu)

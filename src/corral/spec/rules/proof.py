@@ -1,0 +1,53 @@
+"""Rules about the scheduled proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from corral.spec.findings import Level
+from corral.spec.intervals import seconds_of
+from corral.spec.rules.view import Problem, Rule, View
+
+SHORTEST: Final = 600
+PARTITION: Final = "corral-proof"
+
+
+def interval(view: View) -> Iterator[Problem]:
+    """Too often."""
+    every = view.spec.proof.every
+    if 0 < seconds_of(every) < SHORTEST:
+        message = f"a proof every {every} would keep nodes busy"
+        yield Problem(("proof", "every"), message, "write 1d, or at least 10m")
+
+
+def preempting(view: View) -> Iterator[Problem]:
+    """QOS that preempt: Slurm has one kind of preemption for the whole cluster."""
+    if not seconds_of(view.spec.proof.every):
+        return
+    if any(qos.preempts for qos in view.spec.qos):
+        message = (
+            "a scheduled proof gives way by partition, and QOS of this file preempt by QOS: Slurm "
+            "has one kind of preemption for the whole cluster"
+        )
+        hint = "leave preempts out, or run corral prove by hand and leave proof.every out"
+        yield Problem(("proof", "every"), message, hint)
+
+
+def name(view: View) -> Iterator[Problem]:
+    """A partition of the name that the proof's own one has."""
+    if not seconds_of(view.spec.proof.every):
+        return
+    for index, partition in enumerate(view.spec.partitions):
+        if partition.name == PARTITION:
+            message = f"{PARTITION} is the partition of the scheduled proof"
+            yield Problem(("partitions", index, "name"), message, "give yours another name")
+
+
+RULES: Final = (
+    Rule("proof-interval", Level.ERROR, "A scheduled proof too often.", ("proof.every",), interval),
+    Rule("proof-preempts", Level.ERROR, "A scheduled proof beside QOS that preempt.",
+         ("proof.every", "qos.preempts"), preempting),
+    Rule("proof-partition", Level.ERROR, "A partition with the name of the proof's own one.",
+         ("proof.every", "partitions.name"), name),
+)  # fmt: skip

@@ -1,0 +1,139 @@
+"""The scheduled proof for real: idle nodes only, preempted at once, bad nodes drained, undrained.
+
+CORRAL_TEST_SCHEDULE=NAME uses a cluster that stands under that name, with ``proof: {every: 1d}``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.embedded.conftest import Live, named
+
+from corral import api
+from corral.hosts.quote import Script, sh
+from corral.prove.model import Verdict
+from corral.spec.models import ClusterSpec
+from corral.spec.proof import ScheduledProof
+
+pytestmark = pytest.mark.slow
+PROOF = ScheduledProof(every="1d", minutes=5)
+ROUND = Script("corral-proof-round")
+FIGURES = "/var/lib/corral/proof/figures"
+
+
+@pytest.fixture(scope="module")
+def proving(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
+    standing = os.environ.get("CORRAL_TEST_SCHEDULE", "")
+    if standing:
+        return Live(named(standing, proof=PROOF), {})
+    return fresh_cluster(named(f"sched-{os.getpid()}", proof=PROOF))
+
+
+@pytest.fixture(autouse=True)
+def settings(proving: Live) -> Iterator[None]:
+    """Small measurements that may drain, and no past; the node's own file comes back."""
+    do(proving, sh("cp /etc/corral/proof.conf /run/proof.conf; rm -f {f};"
+                   " sed -i 's/^drain .*/drain yes/' /etc/corral/proof.conf;"
+                   " echo 'mib 8' >>/etc/corral/proof.conf", f=FIGURES))  # fmt: skip
+    yield
+    do(proving, sh("cp /run/proof.conf /etc/corral/proof.conf; rm -f {f}", f=FIGURES))
+
+
+def do(live: Live, script: Script) -> str:
+    done = live.run(live.controller, script, timeout=240)
+    assert done.ok, done.tail
+    return done.stdout
+
+
+def reason(live: Live, node: str) -> str:
+    text = do(live, sh("scontrol show node {n} -o", n=node))
+    found = re.search(r" State=\S*DRAIN\S* .* Reason=(.*?) \[", text)
+    return found[1] if found else ""
+
+
+def past(live: Live, node: str, value: float) -> None:
+    """Give a node a past in which its processors did so much."""
+    line = f"1 {node} cpu_mb_s {value}\n"
+    do(live, sh("mkdir -p /var/lib/corral/proof; printf %s {t} >{f}", t=line * 4, f=FIGURES))
+
+
+def test_a_round_measures_idle_nodes_and_is_read_back(proving: Live) -> None:
+    script = sh(
+        "runuser -u corral -- sbatch -Q -o /dev/null -D /tmp -w node2 --wrap 'sleep 120' || exit 1;"
+        " i=0; until squeue -h -t R -w node2 -o %i | grep -q .; do i=$((i + 1));"
+        " [ $i -lt 100 ] || exit 1; sleep 0.2; done; {round}",
+        round=ROUND,
+    )
+    try:
+        told = do(proving, script)
+    finally:
+        do(proving, Script("scancel -u corral; true"))
+    assert re.findall(r"^node (\S+) pass", told, re.MULTILINE) == ["node0", "node1"]
+    assert "node2" not in told  # somebody's job runs there
+    assert re.search(r"^figure node0 disk_write_mb_s \d", told, re.MULTILINE)
+    assert asyncio.run(api.fetch_rounds(proving.spec)) >= 1
+    assert asyncio.run(api.fetch_rounds(proving.spec)) == 0
+    last = api.proofs(proving.spec.name)[-1]
+    assert (last.by, last.proof.good) == ("schedule", True)
+    assert {e.node for e in last.proof.results[0].evidence} == {"node0", "node1"}
+
+
+def test_a_users_job_ends_it_at_once(proving: Live) -> None:
+    script = sh(
+        "sed -i 's/^mib .*/mib 100000/' /etc/corral/proof.conf;"
+        " {round} >/run/round.out 2>&1 & r=$!;"
+        " i=0; until [ $(squeue -h -t R -u corral-proof | wc -l) = 3 ]; do i=$((i + 1));"
+        " [ $i -lt 200 ] || exit 1; sleep 0.2; done;"
+        " cd /; timeout 60 runuser -u corral -- srun -N3 --exclusive -p main hostname || exit 1;"
+        " wait $r; cat /run/round.out; echo @@;"
+        " sacct -X -n -P -u corral-proof -S now-5minutes -o state",
+        round=ROUND,
+    )
+    told, _, states = do(proving, script).partition("@@")
+    assert told.startswith(("node0\n", "node1\n", "node2\n"))  # the user's job ran, on all three
+    assert len(re.findall(r"^node node\d preempted", told, re.MULTILINE)) == 3
+    assert states.split().count("PREEMPTED") >= 3
+
+
+def test_nobody_else_may_use_its_partition(proving: Live) -> None:
+    script = sh(
+        "s='sbatch --parsable -o /dev/null -D /tmp -p corral-proof --wrap true';"
+        " j=$(runuser -u corral -- $s); i=0; until squeue -h -a -j $j -o %r | grep group;"
+        " do i=$((i + 1)); [ $i -lt 100 ] || exit 1; sleep 0.2; done; scancel $j"
+    )
+    assert "not in group permitted to use this partition" in do(proving, script)
+
+
+def test_a_bad_node_is_drained_and_taken_back_by_it_alone(proving: Live) -> None:
+    by_hand = sh("scontrol update nodename=node2 state=drain reason='my own'")
+    try:
+        do(proving, by_hand)
+        past(proving, "node1", 1e9)
+        told = do(proving, ROUND)
+        drained = reason(proving, "node1")
+        again = do(
+            proving, ROUND
+        )  # its past is as it was: measured behind a reservation, still bad
+        still = reason(proving, "node1")
+        past(proving, "node1", 0.001)
+        well = do(proving, ROUND)
+        after, mine = reason(proving, "node1"), reason(proving, "node2")
+        left = do(proving, Script("scontrol show reservation; ls /var/lib/corral/proof/testing"))
+    finally:
+        do(proving, Script("scontrol update nodename=node[1-2] state=resume 2>/dev/null; true"))
+    assert "node node1 fail cpu_mb_s is" in told
+    assert drained.startswith("proof.cpu_mb_s: cpu_mb_s is ")
+    assert re.search(r"it had (1e\+09|1000000000) before$", drained)
+    assert "node node1 fail" in again
+    assert still == drained
+    assert "node node1 pass well again, undrained" in well
+    assert (after, mine) == ("", "my own")
+    assert "No reservations" in left
+    assert "node1" not in left
+    asyncio.run(api.fetch_rounds(proving.spec))
+    verdicts = [k.proof.results[0].verdict for k in api.proofs(proving.spec.name)[-3:]]
+    assert verdicts == [Verdict.FAIL, Verdict.FAIL, Verdict.PASS]

@@ -1,0 +1,64 @@
+"""Rounds of the scheduled proof, read back; and what a cluster is given to run them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corral.prove.model import Verdict
+from corral.prove.scheduled import parse_rounds
+
+ROUND = """\
+round 1795307133
+node node0 pass well
+figure node0 cpu_mb_s 450.3
+figure node0 odd nan
+figure node0
+node node1 fail cpu_mb_s is 48, its fellows have 300
+node node2 preempted a job of somebody came first
+end 1795307151
+"""
+
+
+def test_a_round_becomes_a_proof() -> None:
+    (proof,) = parse_rounds("lab", ROUND)
+    (result,) = proof.results
+    assert (proof.cluster, proof.at, proof.good) == ("lab", 1795307133.0, False)
+    assert result.summary == "node1: cpu_mb_s is 48, its fellows have 300; 1 gave way to jobs"
+    assert result.hint
+    assert [(e.node, dict(e.figures)) for e in result.evidence] == [
+        ("node0", {"cpu_mb_s": 450.3}),
+        ("node1", {}),
+        ("node2", {}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict"),
+    [
+        ("node a pass well\nnode b preempted x", Verdict.PASS),
+        ("node a preempted x\nnode b busy x", Verdict.SKIP),
+        ("", Verdict.SKIP),
+        ("node a pass well\nnode b broken no sh", Verdict.WARN),
+        ("node a fail x\nnode b broken y", Verdict.FAIL),
+    ],
+)
+def test_verdicts(lines: str, verdict: Verdict) -> None:
+    (proof,) = parse_rounds("lab", f"round 1\n{lines}\nend 2\n")
+    assert proof.results[0].verdict is verdict
+
+
+def test_a_round_that_was_cut_is_none() -> None:
+    cut = ROUND.replace("end 1795307151\n", "")
+    assert parse_rounds("lab", cut) == ()
+    assert len(parse_rounds("lab", cut + ROUND)) == 1
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.sampled_from(["round 7", "end 9", "node a fail", "figure a b 1e999"]) | st.text())
+)
+def test_any_text_is_read(lines: list[str]) -> None:
+    for proof in parse_rounds("lab", "\n".join(lines)):
+        assert len(proof.results) == 1
