@@ -23,7 +23,10 @@ def main() -> None:
     """Read the settings, listen, say where, serve."""
     settings = Settings.model_validate_json(sys.stdin.readline())
     app = create_app(settings)
-    listening = socket.create_server((settings.host, settings.port), reuse_port=False)
+    try:
+        listening = socket.create_server((settings.host, settings.port), reuse_port=False)
+    except OSError as error:
+        sys.exit(f"corral: cannot listen on {settings.host}:{settings.port}: {error.strerror}")
     code = ""
     if settings.handover is not None:
         code = app.state.corral.sessions.code(Login(*settings.handover))

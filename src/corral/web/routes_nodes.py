@@ -1,4 +1,7 @@
-"""Drain and resume: for operators, with their own token."""
+"""Drain and resume: for Slurm's administrators, with their own token.
+
+slurmctld lets operators change jobs and reservations, but no nodes (validate_super_user, 24.11).
+"""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Session:
 
     @property
     def operates(self) -> bool:
-        """May drain and resume nodes, and touch others' jobs."""
+        """May touch others' jobs."""
         return self.role in (OPERATOR, ADMINISTRATOR)
 
     def as_dict(self) -> dict[str, Any]:

@@ -110,6 +110,7 @@ def job(found: Record, version: int) -> RestJob:
     tres = text(it.get("tres_alloc_str")) or text(it.get("tres_req_str"))
     code = record(it.get("exit_code"))
     limit = number(it.get("time_limit"))
+    held = whole(it.get("priority"), 1) == 0 or reason in _HELD
     return RestJob(
         id=number_,
         label=_label(it, number_),
@@ -117,7 +118,10 @@ def job(found: Record, version: int) -> RestJob:
         user=text(it.get("user_name")) or str(whole(it.get("user_id"))),
         state=state,
         reason=reason,
-        why=explain(reason) if state in WAITING else "",
+        # A job that is held while it waits for something else keeps that reason for a while.
+        why=explain("JobHeldUser" if held and reason not in _HELD else reason)
+        if state in WAITING
+        else "",
         account=text(it.get("account")),
         partition=text(it.get("partition")),
         qos=text(it.get("qos")),
@@ -133,7 +137,7 @@ def job(found: Record, version: int) -> RestJob:
         limit=None if limit is None else int(limit) * 60,
         exit_status=_maybe(code.get("return_code")),
         exit_signal=_signal(code),
-        held=whole(it.get("priority"), 1) == 0 or reason in _HELD,
+        held=held,
         stdout=_path(it, "stdout", number_),
         stderr=_path(it, "stderr", number_),
         workdir=text(it.get("current_working_directory")),

@@ -1,5 +1,5 @@
 // Routes by the part behind #; a page is a function that fills <main> and gives back its cleaning-up.
-import { call, complain, el, fill, setCsrf, since } from "./dom.js";
+import { call, complain, el, fill, setCsrf, span } from "./dom.js";
 import { live, now, start, stop } from "./live.js";
 import { clusterPage, nodePage } from "./cluster.js";
 
@@ -45,11 +45,11 @@ function showLive() {
   const dead = !now.ok || (now.head && now.head.trouble);
   const mark = $("live");
   mark.className = dead ? "dead" : age !== null && age > 45 ? "late" : "on";
-  mark.textContent = dead ? (now.head && now.head.seen_at ? `seen ${since(0, age)}` : "offline") : "live";
+  mark.textContent = dead ? (now.head && now.head.seen_at ? `seen ${span(age)} ago` : "offline") : "live";
   mark.title = age === null ? "" : `Slurm said this ${Math.round(age)} s ago`;
   const trouble = now.head && now.head.trouble;
   $("banner").hidden = !trouble;
-  if (trouble) $("banner").textContent = `Slurm does not answer: ${trouble}. This is the last known state${now.head.seen_at ? `, ${since(0, age)}` : ""}.`;
+  if (trouble) $("banner").textContent = `Slurm does not answer: ${trouble}. This is the last known state${now.head.seen_at ? `, ${span(age)} old` : ""}.`;
 }
 
 function enter(session) {

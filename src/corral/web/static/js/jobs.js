@@ -15,7 +15,7 @@ export function timeCell(job) {
 
 function where(job) {
   if (job.why) return job.why;
-  if (job.state === "FAILED" || job.exit_signal) return `exit status ${job.exit_status ?? "-"}${job.exit_signal ? `, signal ${job.exit_signal}` : ""}${job.nodes ? ` on ${job.nodes}` : ""}`;
+  if (job.state === "FAILED" || (job.exit_signal && job.state !== "CANCELLED")) return `exit status ${job.exit_status ?? "-"}${job.exit_signal ? `, signal ${job.exit_signal}` : ""}${job.nodes ? ` on ${job.nodes}` : ""}`;
   return job.nodes || job.reason || "-";
 }
 

@@ -1,0 +1,244 @@
+"""The page at 10,000 nodes and 50,000 jobs: first view, news to 100 viewers, calls, memory.
+
+    python benchmarks/web.py [--nodes 10000] [--jobs 50000] [--viewers 100]
+
+A process of its own plays slurmrestd: its nodes and jobs are copies of recorded ones (24.11,
+v0.0.42), whole, so that answers are as long as the real ones. The page's server is the real one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+RECORDED = Path(__file__).parents[1] / "tests/recorded/rest/24.11/v0.0.42"
+STATES = ("RUNNING", "PENDING", "PENDING", "COMPLETED")
+
+
+class Slurm:
+    """slurmrestd with many nodes and jobs; ``POST /change`` changes one of each."""
+
+    def __init__(self, nodes: int, jobs: int) -> None:
+        kept = {w: json.loads((RECORDED / f"{w}.json").read_text())["body"] for w in
+                ("nodes", "jobs", "partitions", "ping", "job")}  # fmt: skip
+        self.kept, self.calls = kept, 0
+        self.at = {"nodes": int(time.time()), "jobs": int(time.time())}
+        node = next(n for n in kept["nodes"]["nodes"] if n["name"] == "node0")
+        job = next(j for j in kept["jobs"]["jobs"] if j["job_id"] == 1)
+        wait = next(j for j in kept["jobs"]["jobs"] if j["job_id"] == 5)
+        self.nodes = []
+        for number in range(nodes):
+            one = {
+                **node,
+                "name": f"node{number:05}",
+                "address": f"10.0.{number // 250}.{number % 250}",
+            }
+            one["state"] = (["IDLE"], ["MIXED"], ["ALLOCATED"], ["IDLE", "DRAIN"])[number % 50 % 4]
+            self.nodes.append(json.dumps(one, indent=2))
+        self.jobs, self.states = [], []
+        for number in range(1, jobs + 1):
+            state = STATES[number % 4]
+            one = {**(job if state != "PENDING" else wait), "job_id": number, "job_state": [state],
+                   "user_name": f"user{number % 200}", "name": f"train-{number}"}  # fmt: skip
+            self.jobs.append(json.dumps(one, indent=2))
+            self.states.append(state)
+
+    async def list(self, request: Request) -> Response:
+        """All nodes, jobs or partitions."""
+        self.calls += 1
+        what = request.path_params["what"]
+        if what not in ("nodes", "jobs"):
+            return JSONResponse(self.kept[what])
+        if int(request.query_params.get("update_time", 0)) >= self.at[what]:
+            return Response(status_code=304)
+        meta = {k: v for k, v in self.kept[what].items() if k not in (what, "last_update")}
+        stamp = {"set": True, "infinite": False, "number": self.at[what]}
+        end = json.dumps({"last_update": stamp, **meta})[1:]
+
+        async def body() -> Any:
+            yield f'{{"{what}": ['.encode()
+            rows = self.nodes if what == "nodes" else self.jobs
+            for at in range(0, len(rows), 50):
+                yield (("," if at else "") + ",".join(rows[at : at + 50])).encode()
+            yield f"], {end}".encode()
+
+        return StreamingResponse(body(), media_type="application/json")
+
+    async def state(self, request: Request) -> Response:
+        """State of each job."""
+        self.calls += 1
+        rows = [{"job_id": str(n), "state": [s]} for n, s in enumerate(self.states, 1)]
+        return Response(json.dumps({"jobs": rows, "errors": []}), media_type="application/json")
+
+    async def job(self, request: Request) -> Response:
+        """One job."""
+        self.calls += 1
+        one = json.loads(self.jobs[request.path_params["id"] - 1])
+        return JSONResponse({**self.kept["jobs"], "jobs": [one]})
+
+    async def user(self, request: Request) -> Response:
+        """A user without rights."""
+        return JSONResponse({"users": [{"name": "user1", "administrator_level": ["None"]}]})
+
+    async def change(self, request: Request) -> Response:
+        """Change a node and a job."""
+        node, job = json.loads(self.nodes[7]), json.loads(self.jobs[3])
+        mark = request.query_params["mark"]
+        node["reason"], job["name"] = mark, mark
+        state = "COMPLETED" if self.states[3] != "COMPLETED" else "RUNNING"
+        job["job_state"], self.states[3] = [state], state
+        self.nodes[7], self.jobs[3] = json.dumps(node, indent=2), json.dumps(job, indent=2)
+        self.at = {"nodes": self.at["nodes"] + 1, "jobs": self.at["jobs"] + 1}
+        return Response()
+
+    async def count(self, request: Request) -> Response:
+        """Calls so far."""
+        return JSONResponse(self.calls)
+
+    def app(self) -> Starlette:
+        """The application."""
+        base = "/slurm/v0.0.42"
+        return Starlette(
+            routes=[
+                Route(f"{base}/jobs/state/", self.state), Route(f"{base}/job/{{id:int}}", self.job),
+                Route(f"{base}/{{what}}", self.list), Route("/slurmdb/v0.0.42/user/{n}", self.user),
+                Route("/change", self.change, methods=["POST"]), Route("/count", self.count),
+            ]
+        )  # fmt: skip
+
+
+def token() -> str:
+    claims = {"exp": int(time.time()) + 36000, "sun": "user1"}
+    parts = [base64.urlsafe_b64encode(json.dumps(p).encode()).decode().rstrip("=") for p in
+             ({"alg": "HS256"}, claims)]  # fmt: skip
+    return ".".join([*parts, "c2ln"])
+
+
+def memory(pid: int, what: str) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(what):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+async def view(http: httpx.AsyncClient, mark: str, ready: asyncio.Event, seen: list[float]) -> None:
+    async with http.stream("GET", "/api/events", timeout=120) as reply:
+        async for line in reply.aiter_lines():
+            ready.set()
+            if mark in line:
+                seen.append(time.monotonic())
+                return
+
+
+async def measure(page: str, slurm: str, pid: int, viewers: int) -> dict[str, Any]:
+    limits = httpx.Limits(max_connections=viewers + 20)
+    found: dict[str, Any] = {}
+    async with httpx.AsyncClient(base_url=page, limits=limits, timeout=120) as http:
+        begin = time.monotonic()
+        reply = await http.post("/api/login", json={"token": token()})
+        reply.raise_for_status()
+        await http.get("/api/cluster")
+        found["first look at Slurm, s"] = round(time.monotonic() - begin, 2)
+        begin = time.monotonic()
+        for path in ("/", "/app.css", "/js/app.js", "/js/dom.js", "/js/live.js", "/js/cluster.js",
+                     "/api/me", "/api/cluster", "/api/nodes"):  # fmt: skip
+            (await http.get(path)).raise_for_status()
+        found["first view by HTTP, s"] = round(time.monotonic() - begin, 3)
+        begin = time.monotonic()
+        (await http.get("/api/jobs?show=waiting&q=user=user3")).raise_for_status()
+        found["one page of 50,000 jobs, filtered, s"] = round(time.monotonic() - begin, 3)
+        async with httpx.AsyncClient(base_url=slurm) as control:
+            for many in (1, viewers):
+                ready = [asyncio.Event() for _ in range(many)]
+                seen: list[float] = []
+                mark = f"mark-{many}-"
+                views = [asyncio.create_task(view(http, mark, one, seen)) for one in ready]
+                await asyncio.gather(*(one.wait() for one in ready))
+                await asyncio.sleep(5)
+                before, begin = (await control.get("/count")).json(), time.monotonic()
+                await asyncio.sleep(20)
+                took = time.monotonic() - begin
+                after = (await control.get("/count")).json()
+                found[f"calls a minute, {many} viewers"] = round((after - before) / took * 60, 1)
+                changed = time.monotonic()
+                await control.post(f"/change?mark={mark}")
+                await asyncio.gather(*views)
+                found[f"news seen by all of {many}, s"] = round(max(seen) - changed, 2)
+        cookies = [{"name": c.name, "value": c.value, "url": page} for c in http.cookies.jar]
+        found["in Chromium, s"] = await asyncio.to_thread(in_browser, page, cookies)
+    found["server memory, MiB"] = round(memory(pid, "VmRSS"))
+    found["server memory at most, MiB"] = round(memory(pid, "VmHWM"))
+    return found
+
+
+def in_browser(page: str, cookies: list[dict[str, Any]]) -> float | None:
+    program = shutil.which("chromium")
+    if program is None:
+        return None
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+
+    with sync_playwright() as playwright:
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        browser = playwright.chromium.launch(executable_path=program, args=flags)
+        context = browser.new_context(viewport={"width": 1280, "height": 800})
+        context.add_cookies(cookies)  # type: ignore[arg-type]
+        tab = context.new_page()
+        begin = time.monotonic()
+        tab.goto(page)
+        tab.wait_for_selector("canvas.heat")
+        took = time.monotonic() - begin
+        tab.screenshot(path="/tmp/web-10000.png")
+        browser.close()
+    return round(took, 2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    for name, value in (("nodes", 10000), ("jobs", 50000), ("viewers", 100), ("serve", 0)):
+        parser.add_argument(f"--{name}", type=int, default=value)
+    args = parser.parse_args()
+    if args.serve:
+        uvicorn.run(Slurm(args.nodes, args.jobs).app(), port=args.serve, log_level="error")
+        return
+    port = 26999
+    slurm = f"http://127.0.0.1:{port}"
+    sizes = [f"--nodes={args.nodes}", f"--jobs={args.jobs}"]
+    fake = subprocess.Popen([sys.executable, __file__, f"--serve={port}", *sizes])
+    page = subprocess.Popen([sys.executable, "-m", "corral.web"], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # fmt: skip
+    try:
+        for _ in range(600):
+            try:
+                httpx.get(f"{slurm}/count")
+                break
+            except httpx.HTTPError:
+                time.sleep(0.2)
+        if page.stdin is None or page.stdout is None:
+            sys.exit("no pipes")
+        page.stdin.write(json.dumps({"cluster": "big", "rest": slurm}) + "\n")
+        page.stdin.flush()
+        url = f"http://127.0.0.1:{json.loads(page.stdout.readline())['port']}"
+        for what, figure in asyncio.run(measure(url, slurm, page.pid, args.viewers)).items():
+            print(f"{what:45} {figure}")
+    finally:
+        page.terminate()
+        fake.terminate()
+
+
+if __name__ == "__main__":
+    main()

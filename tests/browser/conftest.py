@@ -1,0 +1,215 @@
+"""A real browser (Debian's Chromium) against ``corral ui`` of a real embedded cluster.
+
+The cluster is the one of tests/embedded; CORRAL_TEST_CLUSTER names a standing one. The screenshots
+of the README and the guide are made anew with CORRAL_TEST_SCREENSHOTS=docs/img.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral.hosts.quote import Script, sh
+from tests.embedded.conftest import EXAMPLES, Live, cluster, fresh_cluster
+
+__all__ = ["cluster", "fresh_cluster"]
+
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync", "--no-first-run", "--disable-dev-shm-usage"),
+)
+OTHER = "kim"
+UID = 2077
+
+
+def run_root(cluster: Live, node: str, script: Script) -> str:
+    """What a script prints on a node. In a thread: Playwright's loop runs in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(cluster.run, node, script).result().stdout
+
+
+@dataclass
+class Served:
+    """``corral ui`` as a process: where it listens, its code, and what its terminal shows."""
+
+    url: str
+    code: str
+    process: subprocess.Popen[str]
+    terminal: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Terminal:
+    """Starts ``corral ui`` and follows its standard error."""
+
+    file: Path
+    running: list[Served] = field(default_factory=list)
+
+    def open(self, *args: str) -> Served:
+        argv = [sys.executable, "-m", "corral", "ui", str(self.file), "--json", *args]
+        process = subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, process.stderr.read() if process.stderr else ""
+        told = json.loads(line)
+        served = Served(told["url"], told["code"], process)
+
+        def follow() -> None:
+            assert process.stderr is not None
+            served.terminal.extend(iter(process.stderr.readline, ""))
+
+        threading.Thread(target=follow, daemon=True).start()
+        self.running.append(served)
+        return served
+
+    def close(self) -> None:
+        for served in self.running:
+            served.process.send_signal(signal.SIGINT)
+            served.process.wait(30)
+
+
+@pytest.fixture(scope="session")
+def people(cluster: Live) -> Iterator[Callable[[str], str]]:
+    """Makes corral an administrator and ``kim`` a user; gives tokens."""
+    add = sh("id {u} >/dev/null 2>&1 || useradd -m -u {i} {u}", u=OTHER, i=UID)
+    for node in cluster.facts:
+        run_root(cluster, node, add)
+    grant = sh(
+        "sacctmgr -i -Q add user {u} account=corral; "
+        "sacctmgr -i -Q modify user corral set adminlevel=administrator; true",
+        u=OTHER,
+    )
+    run_root(cluster, cluster.controller, grant)
+
+    def token(user: str, seconds: int = 900) -> str:
+        ask = sh("scontrol token username={u} lifespan={s}", u=user, s=seconds)
+        return run_root(cluster, cluster.controller, ask).strip()
+
+    yield token
+    revoke = sh(
+        "scancel -u {u}; sacctmgr -i -Q delete user {u}; "
+        "sacctmgr -i -Q modify user corral set adminlevel=none; true",
+        u=OTHER,
+    )
+    run_root(cluster, cluster.controller, revoke)
+    for node in cluster.facts:
+        run_root(cluster, node, sh("userdel -r {u} 2>/dev/null; true", u=OTHER))
+
+
+@pytest.fixture(scope="session")
+def terminal(
+    cluster: Live, people: object, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Terminal]:
+    """Where ``corral ui`` is typed."""
+    file = tmp_path_factory.mktemp("ui") / "laptop.yaml"
+    text = (EXAMPLES / "laptop.yaml").read_text()
+    file.write_text(text.replace("name: laptop", f"name: {cluster.spec.name}", 1))
+    found = Terminal(file)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def served(terminal: Terminal) -> Served:
+    """One page for all tests."""
+    return terminal.open()
+
+
+@pytest.fixture(scope="session")
+def chromium(cluster: Live) -> Iterator[Any]:
+    """The browser."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("chromium is not installed: ./test browser installs it")
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415  # only where it is needed
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Browser:
+    """A tab, with all that went wrong in it."""
+
+    page: Any
+    errors: list[str]
+
+
+@pytest.fixture
+def tab(chromium: Any, served: Served) -> Iterator[Browser]:
+    """A fresh tab without a login; a script error or a blocked resource fails the test."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on(
+        "console",
+        lambda m: errors.append(m.text) if "Content Security Policy" in m.text else None,
+    )
+    page.on(
+        "request",
+        lambda r: None if r.url.startswith(served.url) or r.url.startswith("data:")
+        else errors.append(f"asked for {r.url}"),
+    )  # fmt: skip
+    yield Browser(page, errors)
+    context.close()
+    assert not errors
+
+
+@pytest.fixture(scope="session")
+def state(chromium: Any, served: Served) -> Any:
+    """The cookie of who runs ``corral ui``: its code works once."""
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(f"{served.url}#code={served.code}")
+    page.wait_for_selector(".node")
+    assert "code" not in page.url
+    found = context.storage_state()
+    context.close()
+    return found
+
+
+@pytest.fixture
+def owner(tab: Browser, state: Any, served: Served) -> Browser:
+    """A tab of who runs ``corral ui``."""
+    tab.page.context.add_cookies(state["cookies"])
+    tab.page.goto(served.url)
+    tab.page.wait_for_selector(".node")
+    return tab
+
+
+@pytest.fixture
+def shoot() -> Callable[[Any, str], None]:
+    """Keeps a screenshot where they are wanted."""
+    folder = os.environ.get("CORRAL_TEST_SCREENSHOTS", "")
+
+    def take(page: Any, name: str) -> None:
+        if folder:
+            page.evaluate("document.querySelectorAll('.toast').forEach((t) => t.remove())")
+            page.screenshot(path=str(Path(folder) / f"{name}.png"))
+
+    return take
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of this folder need a cluster."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.embedded)

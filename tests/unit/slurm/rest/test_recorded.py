@@ -1,0 +1,135 @@
+"""Every release's recorded answers read alike: the directory listing is the matrix."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral.errors import Code, CorralError
+from corral.slurm.rest import read
+
+RECORDED = Path(__file__).parents[3] / "recorded" / "rest"
+FOLDERS = sorted(path for path in RECORDED.glob("*/v0.0.*"))
+
+
+def answer(folder: Path, what: str) -> tuple[int, Any]:
+    data = json.loads((folder / f"{what}.json").read_text())
+    return data["status"], data["body"]
+
+
+def version(folder: Path) -> int:
+    return int(folder.name.rpartition(".")[2])
+
+
+@pytest.fixture(params=FOLDERS, ids=lambda path: f"{path.parent.name}-{path.name}")
+def folder(request: pytest.FixtureRequest) -> Path:
+    return request.param
+
+
+def test_what_was_recorded() -> None:
+    releases = {path.parent.name for path in FOLDERS}
+    assert releases >= {"22.05", "24.11", "26.05"}
+    assert {version(path) for path in FOLDERS} >= {38, 40, 41, 42, 43, 44, 45}
+
+
+def test_nodes(folder: Path) -> None:
+    _, body = answer(folder, "nodes")
+    nodes = {node.name: node for node in read.nodes_of(body, version(folder))}
+    assert sorted(nodes) == ["gone", "node0", "node1", "node2"]
+    assert nodes["node0"].state == "MIXED"
+    assert nodes["node0"].usable
+    assert (nodes["node0"].gpus, nodes["node0"].gpus_used) == (2, 2)
+    assert (nodes["node0"].cpus, nodes["node0"].cpus_used) == (4, 2)
+    assert (nodes["node0"].memory, nodes["node0"].memory_used) == (4000, 300)
+    assert nodes["node0"].partitions == ("main", "long")
+    assert nodes["node0"].features == ("fast", "ib")
+    assert nodes["node0"].load is not None
+    assert nodes["node0"].version.startswith(folder.parent.name)
+    assert nodes["node2"].state == "IDLE+DRAIN"
+    assert not nodes["node2"].usable
+    assert nodes["node2"].reason == '<b>fan</b> "broken" & loud'
+    assert nodes["node2"].reason_user == "root"
+    assert nodes["node2"].reason_at
+    assert not nodes["gone"].usable
+
+
+def test_jobs(folder: Path) -> None:
+    _, body = answer(folder, "jobs")
+    jobs = {job.id: job for job in read.jobs_of(body, version(folder))}
+    one, two, three, four, held, array = (jobs[n] for n in range(1, 7))
+    assert (one.user, one.state, one.nodes, one.gpus, one.memory) == (
+        "kim", "RUNNING", "node0", 1, 100,
+    )  # fmt: skip
+    assert one.stdout == "/tmp/one-1.log"
+    assert one.limit == 86400
+    assert two.name == "<script>alert(1)</script>"
+    assert (two.user, two.nodes, two.node_count, two.gpus, two.limit) == (
+        "ada", "node[0-1]", 2, 2, 1800,
+    )  # fmt: skip
+    assert (three.state, three.exit_status, three.ended) == ("FAILED", 3, True)
+    assert (four.state, four.exit_status) == ("COMPLETED", 0)
+    assert held.held
+    assert held.why == "it is held: scontrol release"
+    assert held.comment == "held by hand"
+    assert held.start_at is None
+    assert array.label == "6_[1-30%2]"
+    assert (array.partition, array.limit, array.gpus) == ("long", None, 2)
+    assert array.waiting
+    assert array.why
+
+
+def test_partitions(folder: Path) -> None:
+    _, body = answer(folder, "partitions")
+    found = {p.name: p for p in read.partitions_of(body, version(folder))}
+    assert (found["main"].nodes, found["main"].node_count, found["main"].max_time) == (
+        "node[0-2]", 3, 86400,
+    )  # fmt: skip
+    assert found["long"].max_time is None
+    assert found["main"].state == "UP"
+
+
+def test_release(folder: Path) -> None:
+    _, body = answer(folder, "ping")
+    assert read.told(body).release.startswith(folder.parent.name)
+
+
+def test_submitted_and_cancelled(folder: Path) -> None:
+    status, body = answer(folder, "submit")
+    assert status == 200
+    assert read.submitted(body) > 6
+    status, body = answer(folder, "cancel")
+    assert (status, read.told(body).errors) == (200, ())
+
+
+def test_refused(folder: Path) -> None:
+    _, body = answer(folder, "refused")
+    with pytest.raises(CorralError) as caught:
+        read.submitted(body)
+    assert caught.value.code is Code.SLURM_REFUSED
+    assert "partition" in str(caught.value).lower()
+
+
+def test_errors_are_told(folder: Path) -> None:
+    for what in ("no-job", "bad-token"):
+        status, body = answer(folder, what)
+        assert status >= 400
+        assert read.told(body).errors
+
+
+def test_one_broken_record_hides_no_other(folder: Path) -> None:
+    _, body = answer(folder, "jobs")
+    body["jobs"].insert(0, {"job_id": "x"})
+    body["jobs"].insert(0, 7)
+    assert len(read.jobs_of(body, version(folder))) == len(body["jobs"]) - 2
+
+
+def test_role() -> None:
+    body = {"users": [{"name": "kim", "administrator_level": ["Operator"]}]}
+    assert read.role_of(body, "kim") == "operator"
+    assert read.role_of(body, "ada") == "user"
+    assert read.role_of({"users": "?"}, "kim") == "user"
+    body["users"][0]["administrator_level"] = ["Administrator"]
+    assert read.role_of(body, "kim") == "administrator"

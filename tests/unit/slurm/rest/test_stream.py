@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corral.errors import CorralError
+from corral.slurm.rest.loose import number, whole
+from corral.slurm.rest.stream import RecordStream
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=6,
+)
+RECORDS = st.lists(st.dictionaries(st.text(max_size=5), VALUES, max_size=3), max_size=5)
+
+
+def taken(data: bytes, size: int) -> tuple[list[Any], dict[str, Any]]:
+    stream, found = RecordStream("jobs"), list[Any]()
+    for at in range(0, len(data), size):
+        found += stream.feed(data[at : at + size])
+    return found, stream.rest()
+
+
+@settings(max_examples=60)
+@given(RECORDS, st.integers(1, 40), st.sampled_from([None, 1]), st.booleans())
+def test_any_cut_gives_the_same(
+    records: list[Any], size: int, indent: int | None, plain: bool
+) -> None:
+    whole_ = {"head": {"x": 1}, "jobs": records, "errors": [{"error": "no"}]}
+    data = json.dumps(whole_, indent=indent, ensure_ascii=plain).encode("utf-8", "replace")
+    again = json.loads(data.decode())
+    found, rest = taken(data, size)
+    assert found == again["jobs"]
+    assert rest == {**again, "jobs": []}
+
+
+def test_cut_answer_is_refused() -> None:
+    data = json.dumps({"jobs": [{"a": 1}, {"b": 2}]}).encode()
+    stream = RecordStream("jobs")
+    assert list(stream.feed(data[:-8])) == [{"a": 1}]
+    with pytest.raises(CorralError):
+        stream.rest()
+
+
+def test_other_document_is_refused() -> None:
+    stream = RecordStream("jobs")
+    with pytest.raises(CorralError):
+        list(stream.feed(b"x" * (2 << 20)))
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        (7, 7), ({"set": True, "infinite": False, "number": 7}, 7), (True, None), ("7", None),
+        ({"set": False, "infinite": False, "number": 7}, None), (4294967294, None),
+        ({"set": True, "infinite": True, "number": 0}, None), (-9223372036854772880, None),
+    ],
+)  # fmt: skip
+def test_numbers(value: object, wanted: int | None) -> None:
+    assert number(value) == wanted
+    assert whole(value, 5) == (5 if wanted is None else wanted)
