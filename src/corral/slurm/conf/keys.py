@@ -9,11 +9,12 @@ from typing import Final
 from corral.slurm.conf.hostlist import expand_in_order
 from corral.slurm.conf.key import IMPACTS, ImpactWord, Key
 from corral.slurm.conf.parse import parse
+from corral.slurm.conf.table_lines import LINES
 from corral.slurm.conf.table_other import OTHER
 from corral.slurm.conf.table_power import POWER
 from corral.slurm.conf.table_slurm import SLURM
 
-ALL: Final[tuple[Key, ...]] = (*SLURM, *POWER, *OTHER)
+ALL: Final[tuple[Key, ...]] = (*SLURM, *LINES, *POWER, *OTHER)
 """Every key Corral writes, in the order of the reference page."""
 
 KEYS: Final[Mapping[tuple[str, str, str], Key]] = MappingProxyType({key.id: key for key in ALL})
