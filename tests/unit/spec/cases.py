@@ -58,12 +58,19 @@ GONE = object()
 
 
 def changed(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """A copy with other values: ``{"groups.0.nodes": "a"}``; GONE removes a key."""
+    """A copy with other values: ``{"groups.0.nodes": "a"}``; GONE removes a key.
+
+    What stands above a value and is not there is made, empty.
+    """
     data = copy.deepcopy(base)
     for path, value in changes.items():
         *above, last = [int(part) if part.isdigit() else part for part in path.split(".")]
         parent: Any = data
-        for part in above:
+        for part, below in zip(above, [*above, last][1:], strict=True):
+            if isinstance(parent, dict) and parent.get(part) is None:
+                parent[part] = [] if isinstance(below, int) else {}
+            elif isinstance(parent, list) and part == len(parent):
+                parent.append({})
             parent = parent[part]
         if value is GONE:
             del parent[last]
