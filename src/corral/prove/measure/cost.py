@@ -137,6 +137,7 @@ class Way:
         hidden: the backward pass can hide traffic.
         words: what it is.
         price: what it changes besides the speed.
+        modelled: the model knows all that it does; not so of one that computes much by itself.
     """
 
     name: str
@@ -145,6 +146,7 @@ class Way:
     hidden: bool
     words: str
     price: str
+    modelled: bool = True
 
 
 WAYS: Final = {
@@ -167,6 +169,7 @@ WAYS: Final = {
             False,
             "PowerSGD of rank 4",
             "approximate gradients; the error is fed back",
+            modelled=False,
         ),
         Way(
             "local_sgd",

@@ -172,7 +172,9 @@ def guesses(seen: Scaling) -> tuple[Guess, ...]:
             one.seconds,
         )
         for one in seen.trained
-        if one.ranks > 1 and not (one.way == "ddp" and one.ranks == least)
+        if one.ranks > 1
+        and WAYS[one.way].modelled
+        and not (one.way == "ddp" and one.ranks == least)
     )
 
 
@@ -181,8 +183,10 @@ def on_link(seen: Scaling, gbps: float, way: str, ranks: int, now: float = 0.0) 
     one, base = seen.of(way, ranks), seen.one_node
     if one is None or base is None:
         return 0.0
-    cost = seen.cost.on_link(gbps, now)
-    seconds = predicted(cost, one.compute, WAYS[way], ranks, seen.bytes_of(way))
+    size, way_ = seen.bytes_of(way), WAYS[way]
+    seconds = predicted(seen.cost.on_link(gbps, now), one.compute, way_, ranks, size)
+    # What the way itself computes (PowerSGD, an outer optimizer) stays, whatever the link.
+    seconds += max(0.0, one.seconds - predicted(seen.cost, one.compute, way_, ranks, size))
     return ranks / seconds / (base.ranks / base.seconds)
 
 

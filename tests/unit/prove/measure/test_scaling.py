@@ -52,6 +52,31 @@ def test_three_nodes_are_foretold_from_two(link: str) -> None:
     assert all(abs(error) <= EXACT for error in three.values()), three
 
 
+@pytest.mark.parametrize("way", ["nvlink", "sockets"])
+def test_gpus_are_foretold_too(way: str) -> None:
+    """Two H200, a model as large as GPT-2, over NVLink and over TCP on loopback."""
+    seen = recorded(f"h200x2-{way}")
+    errors = {g.way: g.error for g in guesses(seen)}
+    assert "powersgd" not in errors  # what it computes itself is not in the model
+    assert all(abs(errors[w]) <= EXACT for w in ("accumulate", "bf16", "local_sgd")), errors
+
+
+def test_what_is_to_be_used_depends_on_the_network() -> None:
+    fast = [r.text for r in answer(recorded("h200x2-nvlink"))]
+    slow = [r.text for r in answer(recorded("h200x2-sockets"))]
+    assert "1.45 times as fast as one, 73% of what they could be" in fast[0]
+    assert "0.39 times as fast as one: several nodes do not pay; 77% of a step" in slow[0]
+    assert "use gradient accumulation" in fast[1]
+    assert "use DiLoCo" in slow[1]
+
+
+def test_what_a_way_computes_itself_stays_on_another_link() -> None:
+    seen = recorded("h200x2-nvlink")
+    one = seen.of("powersgd", 2)
+    assert one is not None
+    assert on_link(seen, 100, "powersgd", 2) <= seen.speedup(one)
+
+
 @pytest.mark.parametrize(("link", "gbps"), [("1gbit", 1.0), ("2.5gbit", 2.5)])
 def test_other_links_are_foretold_from_one(link: str, gbps: float) -> None:
     """Fitted to two nodes at 10 Gb/s: two and three nodes at 1 and 2.5 Gb/s."""
