@@ -177,7 +177,8 @@ INTERVAL: Final = Kind(
 
 OFFER_TYPE: Final = Kind(
     "offer",
-    r"^[A-Za-z0-9]([A-Za-z0-9._:/@+ -]{0,126}[A-Za-z0-9])?$",
+    # Single dots only: nothing that is taken for a path climbs out of it.
+    r"^[A-Za-z0-9]+(([.]|[_:/@+ -]{1,3})[A-Za-z0-9]+)*$",
     "a provider's own name of what it rents, as corral offers shows it",
     "gpu_1x_h100_pcie",
 )

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 import re
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Annotated, Any, get_args, get_origin
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from corral.spec import fields, kinds, models, texts
+import corral.spec
+from corral.spec import fields, models, texts
 from corral.spec import load as loading
 from corral.spec.fields import Field
+from corral.spec.texts import Kind
 
 from .cases import LAB, changed, load_dict
 
@@ -36,18 +42,20 @@ SAFE_OF = {
     "jump hosts": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_@.:,-]*"),
     "ssh key": re.compile(r"[A-Za-z0-9][A-Za-z0-9@.-]* [A-Za-z0-9+/=]+( [A-Za-z0-9@._+-]+)?"),
 }
-# Each text type of kinds and the kind it stands for.
-TYPES = {
-    "Name": texts.NAME, "HostList": texts.HOST_LIST, "HostName": texts.HOST_NAME,
-    "Address": texts.ADDRESS, "AbsolutePath": texts.ABSOLUTE_PATH, "ImageName": texts.IMAGE_NAME,
-    "UserName": texts.USER_NAME, "Feature": texts.FEATURE, "GpuType": texts.GPU_TYPE,
-    "VersionRange": texts.VERSION_RANGE, "TimeLimit": texts.TIME_LIMIT,
-    "Interface": texts.INTERFACE, "Driver": texts.DRIVER, "Cuda": texts.CUDA,
-    "DebSource": texts.DEB_SOURCE, "PackagePlace": texts.PACKAGE_PLACE,
-    "Sha256": texts.SHA256, "SshKey": texts.SSH_KEY, "KeyPath": texts.KEY_PATH,
-    "Jump": texts.JUMP, "TrackingUri": texts.TRACKING_URI,
-    "ControlUrl": texts.CONTROL_URL,
-}  # fmt: skip
+
+
+def types() -> Iterator[tuple[str, Any, Kind]]:
+    """Each text type of the models, with the kind whose pattern it has."""
+    kinds = {kind.pattern: kind for kind in texts.KINDS}
+    for module in pkgutil.iter_modules(corral.spec.__path__, "corral.spec."):
+        for name, value in vars(import_module(module.name)).items():
+            for info in get_args(value)[1:] if get_origin(value) is Annotated else ():
+                for rule in getattr(info, "metadata", ()):
+                    if getattr(rule, "pattern", None) in kinds:
+                        yield name, value, kinds[rule.pattern]
+
+
+TYPES = {name: (value, kind) for name, value, kind in types()}
 
 
 def concrete(field: Field) -> str:
@@ -130,17 +138,18 @@ def test_a_good_text_with_something_in_it(field: Field, bad: str, at: int) -> No
 @settings(max_examples=50, deadline=None)
 def test_a_newline_at_the_end_is_refused(name: str, text: str) -> None:
     """Python's ``$`` stands before a last newline too; Rust's, which pydantic uses, does not."""
-    adapter = TypeAdapter[str](getattr(kinds, name))
-    good = TYPES[name].example
+    kind_of, kind = TYPES[name]
+    adapter = TypeAdapter[str](kind_of)
+    good = kind.example
     assert adapter.validate_python(good) == good
-    assert re.match(TYPES[name].pattern, good + "\n"), "the trap, as Python's re falls into it"
+    assert re.match(kind.pattern, good + "\n"), "the trap, as Python's re falls into it"
     for wrong in (good + "\n", good + "\n\n", good + "\n" + text, good + "\r\n"):
         with pytest.raises(ValidationError):
             adapter.validate_python(wrong)
 
 
 def test_all_kinds_are_types() -> None:
-    assert set(TYPES.values()) == set(texts.KINDS)
+    assert {kind for _, kind in TYPES.values()} == set(texts.KINDS)
 
 
 @pytest.mark.parametrize("field", TEXTS, ids=lambda field: field.path)

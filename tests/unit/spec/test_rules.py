@@ -26,7 +26,61 @@ def NVIDIA(**fields: str) -> dict[str, Any]:  # noqa: N802  # reads as the other
     return {"software": {"nvidia": fields}}
 
 
+ISLANDS = "network.mesh.islands"
+MESHED: dict[str, Any] = {"network": {"control": "tailscale", "mesh": {"islands": []}}}
+MESH: list[Case] = [
+    ("mesh-unused", LAB, {"network.mesh": {}}, "network.mesh"),
+    ("mesh-embedded", LAPTOP, {"network": {"control": "tailscale"}}, "network.control"),
+    (
+        "mesh-island-group",
+        LAB,
+        {**MESHED, ISLANDS: [{"name": "home", "groups": ["rtx", "cpus"]}]},
+        "network.mesh.islands[0].groups[1]",
+    ),
+    (
+        "mesh-island-twice",
+        LAB,
+        {**MESHED, ISLANDS: [{"name": "a", "groups": ["rtx"]}, {"name": "b", "groups": ["rtx"]}]},
+        "network.mesh.islands[1].groups",
+    ),
+    (
+        "mesh-island-twice",
+        LAB,
+        {**MESHED, ISLANDS: [{"name": "a", "groups": ["rtx"]}, {"name": "a", "groups": ["cpu"]}]},
+        "network.mesh.islands[1].name",
+    ),
+    ("mesh-nfs", LAB, {"network.control": "tailscale"}, "storage[0].kind"),
+    (
+        "mesh-plain",
+        LAB,
+        {**MESHED, "network.mesh.url": "http://headscale.example.org"},
+        "network.mesh.url",
+    ),
+]
+RENTED: dict[str, object] = {
+    "provider": "lambda",
+    "addresses": None,
+    "cloud": {"type": "gpu_1x_a10"},
+}
+AT: dict[str, object] = {f"groups.0.{k}": v for k, v in RENTED.items()}
+ELASTIC = {"cpus": 1, "memory_gib": 1}
+CLOUD: list[Case] = [
+    ("cloud-missing", LAB, {**AT, "groups.0.cloud": None}, "groups[0]"),
+    ("cloud-unused", LAB, {"groups.0.cloud": {"type": "x"}}, "groups[0].cloud"),
+    ("cloud-unused", LAB, {**AT, "groups.0.addresses": "10.0.0.[1-3]"}, "groups[0].addresses"),
+    ("cloud-name-long", LAB, {**AT, "groups.0.nodes": "n" * 40}, "groups[0].nodes"),
+    ("budget-missing", LAB, AT, "groups[0].provider"),
+    ("dead-man-missing", LAB, {**AT, "budget": {}}, "groups[0].provider"),
+    ("pod-limits", LAB, {**AT, "groups.0.provider": "runpod"}, "groups[0].provider"),
+    (
+        "elastic-place",
+        LAB,
+        {"groups.0.elastic": ELASTIC, "controller": "cpu0"},
+        "groups[0].elastic",
+    ),
+]
 FIRES: list[Case] = [
+    *CLOUD,
     *IRON,
     (
         "mlflow-twice",
@@ -143,6 +197,7 @@ FIRES: list[Case] = [
     ),
     ("slurm-debs-file", LAB, {"slurm.source": {"debs": "/slurmd.deb"}}, "slurm.source.debs"),
     ("rest-without-accounting", LAB, {"slurm.accounting": False}, "slurm.accounting"),
+    *MESH,
     ("network-lan-embedded", LAPTOP, {"network": {"control": "lan"}}, "network.control"),
     ("data-interface-local", LAB, {"network.data.interface": "lo"}, "network.data.interface"),
     ("data-interface-local", LAB, {"network.data.interface": "docker0"}, "network.data.interface"),

@@ -78,6 +78,7 @@ class Containers:
                 work()
             except CorralError as error:
                 self.errors[machine.id] = f"{error} {error.tail}"
+                machine.broken = True
 
         threading.Thread(target=guarded, daemon=True).start()
 
@@ -144,8 +145,7 @@ class Containers:
                 # is later than its request (24.11). -b reports the daemon's start as the boot.
                 sh(
                     "d=/etc/systemd/system/slurmd.service.d; install -d $d\n"
-                    "printf '[Service]\\nExecStart=\\nExecStart=%s\\n' {run} > $d/00-boot.conf\n"
-                    "systemctl daemon-reload",
+                    "printf '[Service]\\nExecStart=\\nExecStart=%s\\n' {run} > $d/00-boot.conf",
                     run="/usr/sbin/slurmd --systemd -b $SLURMD_OPTIONS",
                 ),
                 sh(
