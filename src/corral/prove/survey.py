@@ -12,6 +12,7 @@ from typing import Final
 from corral.errors import CorralError
 from corral.hosts.quote import NOTHING, Script, join, sh
 from corral.prove.context import ProveContext
+from corral.roles import mlflow
 from corral.state.mesh_supervised import UNIT_IS
 
 CONF_FILES: Final = ("slurm.conf", "cgroup.conf", "gres.conf")
@@ -219,6 +220,8 @@ def units_of(ctx: ProveContext, node: str) -> tuple[str, ...]:
             units += ["mariadb", "slurmdbd"]
         if ctx.spec.slurm.rest:
             units.append("slurmrestd")
+        if ctx.spec.services.mlflow:
+            units.append(mlflow.UNIT)
     return tuple(units)
 
 
