@@ -9,7 +9,7 @@ from pydantic import Field
 from corral.spec import texts
 from corral.spec.kinds import HostName, Model, about
 
-OfferType = Annotated[str, Field(pattern=texts.OFFER_TYPE.pattern)]
+OfferType = Annotated[str, Field(pattern=texts.OFFER_TYPE.pattern, max_length=128)]
 Region = Annotated[str, Field(pattern=texts.REGION.pattern)]
 Duration = Annotated[str, Field(pattern=texts.DURATION.pattern)]
 VolumeName = Annotated[str, Field(pattern=texts.VOLUME.pattern)]
