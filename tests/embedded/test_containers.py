@@ -19,7 +19,7 @@ from corral import api
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result
 from corral.prove.context import as_user
-from corral.spec.containers import Artifact, Pyxis
+from corral.spec.containers import EnrootPackage, Pyxis, PyxisSource
 from corral.spec.models import ClusterSpec
 from corral.spec.software import Software
 
@@ -39,16 +39,18 @@ MAKE = sh(
 )
 
 
-def artifact(path: Path) -> Artifact:
-    return Artifact(file=str(path), sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+def artifact(path: Path) -> dict[str, str]:
+    return {"file": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
 def software() -> Software:
     folder, source = (os.environ.get(f"CORRAL_TEST_{n}", "") for n in ("ENROOT", "PYXIS"))
     if not folder or not source:
         pytest.skip("CORRAL_TEST_ENROOT and CORRAL_TEST_PYXIS name no files")
-    debs = tuple(artifact(p) for p in sorted(Path(folder).glob("*.deb")))
-    return Software(containers="pyxis", pyxis=Pyxis(enroot=debs, source=artifact(Path(source))))
+    debs = tuple(EnrootPackage(**artifact(p)) for p in sorted(Path(folder).glob("*.deb")))
+    return Software(
+        containers="pyxis", pyxis=Pyxis(enroot=debs, source=PyxisSource(**artifact(Path(source))))
+    )
 
 
 @pytest.fixture(scope="module")

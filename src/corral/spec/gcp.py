@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
-from pydantic import Field
-
-from corral.spec import texts
-from corral.spec.kinds import AbsolutePath, Model, about
-
-Project = Annotated[str, Field(pattern=texts.GCP_PROJECT.pattern)]
-Zone = Annotated[str, Field(pattern=texts.GCP_ZONE.pattern)]
-Bucket = Annotated[str, Field(pattern=texts.GCP_BUCKET.pattern)]
-Reservation = Annotated[str, Field(pattern=texts.GCP_RESERVATION.pattern)]
+from corral.spec.kinds import (
+    AbsolutePath,
+    GcpBucket,
+    GcpProject,
+    GcpReservation,
+    GcpZone,
+    Model,
+    about,
+)
 
 MACHINE: Final = "a3-megagpu-8g"
-
-ThreeFiles: Final = "v1.39.0"
-"""The release whose form is base, image and cluster apart, and which still has EXAScaler."""
 
 
 class GcpStorage(Model):
@@ -36,17 +33,23 @@ class GcpStorage(Model):
         default=None,
         ge=1,
     )
-    mbps_per_tib: Literal[125, 250, 500, 1000] = about(
-        "recreate", "Throughput tier of Managed Lustre, in MB/s for each TiB.", default=500
+    mbps_per_tib: int = about(
+        "recreate",
+        "Throughput tier of Managed Lustre, in MB/s for each TiB: 125, 250, 500 or 1000.",
+        default=500,
+        ge=125,
+        le=1000,
     )
 
 
 class Gcp(Model):
     """Where and how the toolkit makes the cluster."""
 
-    project: Project = about("recreate", "Id of an existing project.")
-    zone: Zone = about("recreate", "Zone of the machines; it must offer A3 Mega.")
-    state_bucket: Bucket = about("recreate", "Existing Cloud Storage bucket for Terraform's state.")
+    project: GcpProject = about("recreate", "Id of an existing project.")
+    zone: GcpZone = about("recreate", "Zone of the machines; it must offer A3 Mega.")
+    state_bucket: GcpBucket = about(
+        "recreate", "Existing Cloud Storage bucket for Terraform's state."
+    )
     toolkit: Literal["v1.95.0", "v1.39.0"] = about(
         "recreate",
         "Release of the Cluster Toolkit that the blueprint is for: v1.95.0 is one blueprint; "
@@ -56,7 +59,7 @@ class Gcp(Model):
     provisioning: Literal["reservation", "flex-start", "spot"] = about(
         "recreate", "How capacity is had.", default="reservation"
     )
-    reservation: Reservation | None = about(
+    reservation: GcpReservation | None = about(
         "recreate",
         "Name of the reservation, or projects/PROJECT/reservations/NAME for a shared one.",
         default=None,

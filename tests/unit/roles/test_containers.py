@@ -15,8 +15,7 @@ from corral.roles.cluster import wanted
 from corral.roles.site import Site
 from corral.roles.slurm_conf import cluster_conf
 from corral.slurm.conf.cluster import render
-from corral.spec.containers import Artifact as Declared
-from corral.spec.containers import Pyxis
+from corral.spec.containers import EnrootPackage, Pyxis, PyxisSource
 from corral.spec.software import Software
 from corral.state.artifacts import Artifact
 from corral.state.base import HERE, Change, Context, Seen
@@ -29,8 +28,8 @@ from tests.unit.state.shell import diff, run
 
 SUM = hashlib.sha256(b"").hexdigest()
 PYXIS = Pyxis(
-    enroot=(Declared(file="/srv/enroot_4.1.2-1_amd64.deb", sha256=SUM),),
-    source=Declared(file="https://mirror.example/pyxis-0.24.0.tar.gz", sha256=SUM),
+    enroot=(EnrootPackage(file="/srv/enroot_4.1.2-1_amd64.deb", sha256=SUM),),
+    source=PyxisSource(file="https://mirror.example/pyxis-0.24.0.tar.gz", sha256=SUM),
     local="/raid/enroot",
 )
 

@@ -159,8 +159,11 @@ def storage(view: View) -> Iterator[Problem]:
         if one.kind == "exascaler" and gcp.toolkit != "v1.39.0":
             hint = "lustre, or toolkit: v1.39.0 (the module went with v1.78)"
             yield Problem((*at, "kind"), f"toolkit {gcp.toolkit} has no EXAScaler", hint)
-        least = LUSTRE[one.mbps_per_tib]
-        if one.kind == "lustre" and one.size_gib and one.size_gib % least:
+        least = LUSTRE.get(one.mbps_per_tib, 0)
+        if not least:
+            hint = f"one of {', '.join(map(str, sorted(LUSTRE)))}"
+            yield Problem((*at, "mbps_per_tib"), "Managed Lustre has no such tier", hint)
+        elif one.kind == "lustre" and one.size_gib and one.size_gib % least:
             hint = f"a multiple of {least} at {one.mbps_per_tib} MB/s for each TiB"
             small = "too small" if one.size_gib < least else "no size of Managed Lustre"
             yield Problem((*at, "size_gib"), f"{one.size_gib} GiB is {small}", hint)
