@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
-from corral.errors import CODES, Code, CorralError
+from corral.errors import Code, CorralError
 from corral.web.sessions import login_of
 from corral.web.slurmrest import Login
 from corral.web.state import COOKIE, Changer, Here, State, Viewer
@@ -25,12 +25,6 @@ class CodeLogin(BaseModel):
     """The one-time code that ``corral ui`` shows."""
 
     code: str = Field(max_length=64, repr=False)
-
-
-class Handover(BaseModel):
-    """A token that ``corral ui`` brings through its tunnel, for a one-time code."""
-
-    token: str = Field(max_length=16384, repr=False)
 
 
 @router.post("/login")
@@ -62,15 +56,6 @@ async def log_in_by_code(
         )
     await state.rest.check(login)
     return await _opened(state, request, response, login, owner=state.spec is not None)
-
-
-@router.post("/handover")
-async def hand_over(request: Request, wanted: Handover, state: Here) -> Any:
-    """Take a token that Slurm accepts, give a one-time code: for ``corral ui`` and a service."""
-    state.logins.take(_address(request))
-    login = login_of(wanted.token)
-    await state.rest.check(login)
-    return {"code": state.sessions.code(login)}
 
 
 @router.get("/me")
@@ -117,8 +102,3 @@ def _me(session: dict[str, Any], state: State) -> dict[str, Any]:
 
 def _address(request: Request) -> str:
     return request.client.host if request.client else "?"
-
-
-def status_of(code: Code) -> int:
-    """The HTTP status of an error code."""
-    return CODES[code].http

@@ -47,7 +47,7 @@ class FakeRest:
         self.roles[user] = role
         return made
 
-    def __call__(self, request: httpx.Request) -> httpx.Response:  # noqa: PLR0911
+    def __call__(self, request: httpx.Request) -> httpx.Response:  # noqa: C901, PLR0911
         if self.down:
             raise httpx.ConnectError("nobody listens", request=request)
         path = request.url.path

@@ -1,0 +1,57 @@
+"""schemathesis against the page's own OpenAPI, on the real cluster: no input makes it fail."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import httpx
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+
+from tests.browser.conftest import OTHER, Served
+
+# Streams go on for ever; logging out would end the fuzz, and logging in is limited to 10 a minute.
+LEFT_OUT = r"/(events|log|logout|login|handover)$|/login/code$"
+
+
+def test_no_input_makes_the_server_fail(served: Served, people: Callable[[str], str]) -> None:
+    seen: Counter[int] = Counter()
+    with ThreadPoolExecutor(1) as pool:  # Playwright's loop runs in this thread
+        pool.submit(fuzz, served.url.rstrip("/"), people(OTHER), seen).result()
+    assert seen[200]
+    assert seen[422]
+    assert not seen[500], seen
+
+
+def fuzz(url: str, token: str, seen: Counter[int]) -> None:
+    with httpx.Client(base_url=url) as http:
+        reply = http.post("/api/login", json={"token": token})
+        reply.raise_for_status()
+        cookie = f"corral_session={http.cookies['corral_session']}"
+        headers = {"Cookie": cookie, "X-CSRF-Token": reply.json()["csrf"]}
+        schema = schemathesis.openapi.from_dict(http.get("/api/openapi.json").json())
+    operations = [one.ok() for one in schema.exclude(path_regex=LEFT_OUT).get_all_operations()]
+    assert len(operations) > 15
+    for operation in operations:
+        for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
+            _each(operation.as_strategy(generation_mode=mode), url, headers, seen)
+
+
+def _each(cases: Any, url: str, headers: dict[str, str], seen: Counter[int]) -> None:
+    @settings(max_examples=8, deadline=None, database=None,
+              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @given(cases)
+    def one(case: schemathesis.Case) -> None:
+        answer = case.call(base_url=url, headers=headers)
+        seen[answer.status_code] += 1
+        assert answer.status_code != 500, (case.method, case.path, answer.text[:300])
+
+    # What takes no input cannot be given a wrong one.
+    with suppress(Unsatisfiable):
+        one()
