@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -125,12 +126,16 @@ def bench_run(  # noqa: PLR0917 - typer makes options of arguments
         raise InterruptedByUserError(
             f"job {jobs[0].id} goes on; `corral cancel {jobs[0].id}` ends it", again="corral jobs"
         ) from error
+    _told(ui, spec.name, found, html)
+    return Exit.GOOD if found.benchmark.good else Exit.NOT_GOOD
+
+
+def _told(ui: Ui, name: str, found: Benched, html: Path | None) -> None:
     ui.json(found.as_dict())
     _show(ui, found)
     if html is not None:
-        api.write_page(html, api.bench_page(spec.name, found))
+        api.write_page(html, api.bench_page(name, found))
         ui.note(f"report: {html}")
-    return Exit.GOOD if found.benchmark.good else Exit.NOT_GOOD
 
 
 def bench_history(target: TARGET = "", wanted: CLUSTER = "", as_json: JSON = False) -> int:

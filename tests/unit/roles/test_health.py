@@ -213,6 +213,18 @@ def test_what_the_driver_says(node: Node, scene: str) -> None:
     )
 
 
+def test_a_real_machine_is_well(node: Node) -> None:
+    """Two H200 with driver 580.159, recorded on 2026-11-22; a third one that is missing is seen."""
+    node.settings = {"gpus": "2"}
+    node.gpus(**{p.name: p.read_text() for p in (RECORDED / "h200").iterdir()})
+    seen = node.run("--look")
+    wanted = ("gpus", "ecc", "remap", "pcie", "xid", "nvlink")
+    assert {seen[check][0] for check in wanted} == {"ok"}
+    assert seen["nvlink"][1].startswith("18 NVLinks up")
+    node.settings = {"gpus": "3"}
+    assert node.run("--look")["gpus"] == ("fail", "2 of 3 GPUs answer")
+
+
 def test_ports_are_held_to_what_they_once_were(node: Node) -> None:
     node.settings = {"gpus": "0", "fabric": "infiniband"}
     assert node.run("--look")["ib"] == ("fail", "InfiniBand is declared and no port is up")

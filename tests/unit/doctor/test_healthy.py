@@ -1,0 +1,69 @@
+"""No false alarms: a healthy cluster with auth/slurm, recorded soon after its daemons started."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from corral.doctor.examine import examine
+from corral.doctor.look import Told
+from corral.doctor.probes import Scene
+from corral.doctor.reading import read
+
+RECORDED = Path(__file__).parents[2] / "recorded" / "doctor"
+LOGS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "mariadb")
+
+
+def recorded(name: str) -> Scene:
+    data = json.loads((RECORDED / name).read_text())
+    told = {n: Told(n, one["sections"], one["skew"]) for n, one in data["told"].items()}
+    return Scene(
+        data["controller"],
+        tuple(data["compute"]),
+        told,
+        data["addresses"],
+        data["gpus"],
+        data["fabric"],
+        data["auth"],
+    )
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in RECORDED.glob("healthy-*.json")))
+def test_a_healthy_cluster_has_no_finding(name: str) -> None:
+    scene = recorded(name)
+    assert scene.auth == "slurm"
+    assert [f.as_dict() for f in examine(scene).findings] == []
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in RECORDED.glob("healthy-*.json")))
+def test_its_whole_logs_hold_nothing(name: str) -> None:
+    """Pasted as they are, starts of daemons and all."""
+    for told in recorded(name).told.values():
+        for unit in LOGS:
+            text = told.text(f"log{unit}") + told.text(f"file{unit}")
+            assert [d.failure.id for d in read(text)] == [], (told.node, unit)
+
+
+@pytest.mark.parametrize(
+    ("node", "section", "before", "after", "id_"),
+    [
+        ("node1", "units", "slurmd active", "slurmd failed", "F73"),
+        ("node2", "devices", "/dev/nvidia1", "", "F13"),
+    ],
+)
+def test_the_same_recording_broken_is_found(
+    node: str, section: str, before: str, after: str, id_: str
+) -> None:
+    """The recording is one that can fail: otherwise its silence would mean nothing."""
+    scene = recorded("healthy-auth-slurm-24.11.json")
+    told = scene.told[node]
+    text = told.text(section).replace(before, after)
+    assert text != told.text(section)
+    broken = replace(told, sections={**told.sections, section: text})
+    found = [
+        f.failure.id for f in examine(replace(scene, told={**scene.told, node: broken})).findings
+    ]
+    assert found[:1] == [id_]
