@@ -58,7 +58,7 @@ async def take_out(spec: ClusterSpec, stay: Collection[str], emit: Emit) -> tupl
         emit: told what went, and what could not be asked.
 
     Returns:
-        what was taken out, proven by listing again.
+        ``node: did what`` of each that was taken out, proven by listing again.
     """
     mesh = mesh_of(spec)
     if mesh is None:
@@ -76,7 +76,7 @@ async def take_out(spec: ClusterSpec, stay: Collection[str], emit: Emit) -> tupl
     gone = [_node(d) for d in leaving if d.id not in ids]
     if gone:
         emit(Event(Kind.NOTE, "mesh", message=f"{fold(gone)} left the tailnet"))
-    return tuple(f"{name}: left the tailnet" for name in gone)
+    return tuple(f"{name}: did left the tailnet" for name in gone)
 
 
 async def gone_from_file(spec: ClusterSpec, emit: Emit) -> tuple[str, ...]:

@@ -66,6 +66,18 @@ class Answer:
     etag: str
 
 
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """No redirect is followed: it would carry the key to another place."""
+
+    def redirect_request(  # noqa: PLR0917  # urllib's own signature
+        self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any
+    ) -> None:
+        """Refuse."""
+
+
+_OPENER: Final = urllib.request.build_opener(_Stay)
+
+
 class Http:
     """JSON over HTTP, one request at a time, in a thread."""
 
@@ -117,7 +129,7 @@ class Http:
             request.add_header(name, value)
         what = f"{method} {self._base}{path.partition('?')[0]}"
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
+            with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
                 text = answer.read(ANSWER_MAX).decode("utf-8", "replace")
                 return Answer(_fields(text), text, answer.headers.get("ETag", ""))
         except urllib.error.HTTPError as error:

@@ -18,7 +18,7 @@ from corral.roles.site import Site
 from corral.spec.mesh import TAILSCALE, Mesh
 from corral.spec.models import ClusterSpec
 from corral.state.base import Impact, Resource, StageWanted, Wanted
-from corral.state.files import File
+from corral.state.files import Directory, File
 from corral.state.mesh import STATE, MeshMember, MeshProgram
 from corral.state.mesh_supervised import Supervised, Supervisor
 from corral.state.packages import Packages
@@ -221,7 +221,8 @@ def _node(site: Site, mesh: Mesh, node: str) -> tuple[Resource, ...]:
         )
     else:
         resources = (Packages("mesh", ("tailscale",)),)
-    return (*resources, Packages("mesh-data", ("rsync",)), *_daemon(site, mesh, node))
+    folder = Directory(STATE.rpartition("/")[0], mode="700")
+    return (*resources, Packages("mesh-data", ("rsync",)), folder, *_daemon(site, mesh, node))
 
 
 def _daemon(site: Site, mesh: Mesh, node: str) -> tuple[Resource, ...]:

@@ -18,6 +18,7 @@ from typing import Final
 
 from corral.hosts.quote import Script, join, sh
 from corral.state.ledger import FUNCTIONS
+from corral.state.mesh_supervised import STOP
 
 MARK: Final = "@@corral-undo"
 
@@ -347,7 +348,7 @@ def undo(*, purge: bool) -> Script:
         purge="yes" if purge else "no",
     )
     begin = Script("rm -f $L/failed; corral_packages_close")
-    parts = (_COMMON, begin, _STOP, _DATABASE, _FILES, _PACKAGES, _REST)
+    parts = (_COMMON, begin, STOP, _STOP, _DATABASE, _FILES, _PACKAGES, _REST)
     return join([head, FUNCTIONS, *parts])
 
 

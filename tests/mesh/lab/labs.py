@@ -88,13 +88,13 @@ class LabNode:
         """Run shell in it, past sshd."""
         return _podman("exec", self.container, "/bin/sh", "-c", script, check=check)
 
-    def ssh(self, script: str, *, check: bool = True) -> str | None:
+    def ssh(self, script: str, *, check: bool = True, timeout: float = 120) -> str | None:
         """Run shell in it by ssh."""
         argv = ["ssh", "-F", "none", "-i", str(self.lab.key), "-o", "BatchMode=yes",
                 "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
                 "-o", "LogLevel=ERROR", "-o", "ConnectTimeout=2",
                 f"root@{self.address}", script]  # fmt: skip
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout)
         if check and done.returncode:
             raise RuntimeError(f"{self.name}: {script}: {done.stdout}{done.stderr}")
         return done.stdout.strip() if done.returncode == 0 else None

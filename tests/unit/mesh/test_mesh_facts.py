@@ -1,0 +1,175 @@
+"""What a machine tells of the mesh, taken apart; texts as seen with tailscale 1.102.5."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corral.api.meshing import watched
+from corral.hosts.facts import Facts
+from corral.hosts.mesh_api import Device
+from corral.hosts.mesh_facts import MESH, MeshFacts, mesh
+from corral.hosts.mesh_links import Link, parse_figures, parse_path
+from corral.spec.mesh import Mesh
+
+JOINED = """\
+tun
+caps 000001ffffffffff
+joined yes
+Version 1.102.5
+TUN true
+BackendState Running
+ID 1
+address 100.64.0.1
+tag tag:corral-lab
+server https://headscale.example.org"""
+URL = "https://headscale.example.org"
+
+
+def facts(**changes: object) -> Facts:
+    found = mesh({"container": "", "mesh": JOINED})
+    return Facts("node1", "debian", "13", "6.12", 2, 1, 2, 1, 4096, "v2", True, "10.0.0.1",
+                 mesh=dataclasses.replace(found, **changes))  # type: ignore[arg-type]  # fmt: skip
+
+
+def test_a_member() -> None:
+    found = mesh({"container": "", "mesh": JOINED})
+    assert found.member
+    assert found.way == "tun"
+    assert (found.address, found.tags, found.expires) == ("100.64.0.1", ("tag:corral-lab",), "")
+    assert (found.udp, found.joined, found.server) == ("yes", True, URL)
+
+
+def test_a_container_without_rights() -> None:
+    around = "yes\nuserns\nlimit 3221225472"
+    found = mesh({"container": around, "mesh": "caps 00000000800405fb"})
+    assert (found.container, found.userns, found.limit_mib) == (True, True, 3072)
+    assert (found.tun, found.net_admin, found.way) == (False, False, "userspace")
+    assert not found.member
+
+
+def test_no_limit_is_no_limit() -> None:
+    assert mesh({"container": "yes\nlimit max"}).limit_mib == 0
+    assert mesh({"container": "yes\nlimit 9223372036854771712"}).limit_mib == 0
+
+
+def test_facts_of_an_older_corral_have_none() -> None:
+    assert mesh({}) == MeshFacts()
+    fields = facts().as_dict()
+    assert Facts.from_dict(json.loads(json.dumps(fields))) == facts()
+    del fields["mesh"]
+    assert Facts.from_dict(fields).mesh == MeshFacts()
+
+
+def test_gos_zero_time_is_never() -> None:
+    assert mesh({"mesh": "KeyExpiry 0001-01-01T00:00:00Z"}).expires == ""
+    assert mesh({"mesh": "KeyExpiry 2027-01-01T00:00:00Z"}).expires == "2027-01-01T00:00:00Z"
+
+
+@given(st.text(max_size=60))
+@settings(max_examples=60, deadline=None)
+def test_no_text_breaks_it(text: str) -> None:
+    try:
+        mesh({"container": text, "mesh": text})
+    except ValueError:
+        assert "caps" in text
+
+
+STATUS = {
+    "Version": "1.102.5-t1",
+    "TUN": True,
+    "BackendState": "Running",
+    "TailscaleIPs": ["100.64.0.7", "fd7a:115c:a1e0::1"],
+    "Self": {
+        "ID": "n1CNTRL",
+        "HostName": "node0",
+        "Tags": ["tag:corral-x"],
+        "KeyExpiry": "2027-05-01T00:00:00Z",
+        "Addrs": ["198.18.1.10:41641"],
+    },
+    "Health": ["some words that change"],
+    "Peer": {"nodekey:1": {"TailscaleIPs": ["100.64.0.9"], "KeyExpiry": "2020-01-01T00:00:00Z"}},
+}
+
+
+@pytest.mark.parametrize("indent", ["  ", "\t"])
+def test_the_shell_picks_what_stays_the_same(tmp_path: Path, indent: str) -> None:
+    (tmp_path / "status").write_text(json.dumps(STATUS, indent=indent))
+    (tmp_path / "prefs").write_text(json.dumps({"ControlURL": URL}, indent=indent))
+    fake = tmp_path / "tailscale"
+    fake.write_text(f'#!/bin/sh\ncase $1 in status) cat {tmp_path}/status;; debug) cat '
+                    f'{tmp_path}/prefs;; esac\n')  # fmt: skip
+    fake.chmod(0o755)
+    told = subprocess.run(["sh", "-c", MESH], capture_output=True, text=True,
+                          env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True).stdout  # fmt: skip
+    section = told.split("@@ mesh\n")[1]
+    assert "words" not in section
+    found = mesh({"container": "", "mesh": section})
+    assert (found.address, found.id, found.server) == ("100.64.0.7", "n1CNTRL", URL)
+    assert (found.expires, found.tags) == ("2027-05-01T00:00:00Z", ("tag:corral-x",))
+    assert found.member
+
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+DEVICE = Device("1", "node1", "100.64.0.1", ("tag:corral-lab",), True, "", "", expired=False)
+
+
+def problem(seen: Facts | None, device: Device | None = DEVICE, *, asked: bool = True) -> str:
+    return watched(Mesh(url=URL), "node1", seen, device, NOW, asked=asked).problem
+
+
+def test_what_is_watched() -> None:
+    assert problem(facts()) == ""
+    assert problem(None) == "does not answer"
+    assert "expired or it was taken out" in problem(facts(state="NeedsLogin"))
+    assert "not in the tailnet" in problem(facts(state="", joined=False))
+    assert "not in the tailnet" in problem(facts(server="https://another.example.org"))
+    assert problem(facts(), dataclasses.replace(DEVICE, expired=True)) == "its node key has expired"
+    assert "does not know it" in problem(facts(), None)
+    assert problem(facts(), None, asked=False) == ""
+    assert problem(facts(joined=False), None) == "", (
+        "its owner brought it in: it has no tag of ours"
+    )
+
+
+@pytest.mark.parametrize(("days", "found"), [(13, True), (15, False), (-1, True)])
+def test_a_node_key_that_expires_soon(days: int, found: bool) -> None:
+    expires = (NOW + timedelta(days=days)).isoformat()
+    assert bool(problem(facts(expires=expires))) is found
+
+
+def test_paths() -> None:
+    direct = "pong from b (100.64.0.2) via DERP(fra) in 90ms\n" \
+             "pong from b (100.64.0.2) via 198.51.100.7:41641 in 1ms\nmtu 1280"  # fmt: skip
+    assert parse_path(direct) == ("direct", "198.51.100.7:41641", 1280)
+    assert parse_path("pong from b (100.64.0.2) via DERP(lab) in 2ms\n") == ("relayed", "lab", 0)
+    assert parse_path("no reply")[0] == "unknown"
+
+
+def test_figures() -> None:
+    rtt, mbps = parse_figures("rtt 0.012000\nsent 25000000 2.000000\n")
+    assert (rtt, mbps) == (12.0, 100.0)
+    with pytest.raises(ValueError, match="end"):
+        parse_figures("rtt 0.1\n")
+
+
+@pytest.mark.parametrize(
+    ("link", "verdict"),
+    [
+        (Link("a", "b", "direct", "x", 0.1, 9400, 1280), "yes"),
+        (Link("a", "b", "direct", "x", 0.1, 2000, 1280), "perhaps"),
+        (Link("a", "b", "direct", "x", 20, 300, 1280), "no: jobs of one node"),
+        (Link("a", "b", "relayed", "fra", 20, 9400, 1280), "no: relayed"),
+        (Link("a", "b", "direct", "x", 0.1, 9400, 0), "no: TCP only"),
+        (Link("a", "b", "unknown", "", 0, 0, 1280, "closed"), "no: it could not"),
+    ],
+)
+def test_verdicts(link: Link, verdict: str) -> None:
+    assert link.verdict.startswith(verdict)
