@@ -106,6 +106,29 @@ async def pack(script: Path, folder: str | None = None, *, here: Path | None = N
     return await asyncio.to_thread(_parcel, root, files, script, here)
 
 
+def outline(script: Path, folder: str | None = None, *, here: Path | None = None) -> Parcel:
+    """Where ``pack`` would put the script and which folder the job would run in; reads no files.
+
+    Raises:
+        CorralError: as ``pack``.
+    """
+    script, here = _absolute(script), here or Path.cwd()
+    if folder == _NONE:
+        return Parcel(None, (), script.name)
+    root = _given(script, folder) if folder else _project(script)
+    if root is None and not _private(script.parent):
+        root = script.parent
+    if root is None:
+        return Parcel(None, (), script.name)
+    return Parcel(root, (), str(script.relative_to(root)), _inside(root, here))
+
+
+def _inside(root: Path, here: Path) -> str:
+    """The current folder as a part of the root; "" outside of it, and for the root itself."""
+    found = str(here.relative_to(root)) if here.is_relative_to(root) else "."
+    return "" if found == "." else found
+
+
 def _given(script: Path, folder: str) -> Path:
     root = _absolute(Path(folder))
     if not root.is_dir():
@@ -242,9 +265,8 @@ def _parcel(root: Path, files: Iterable[Path], script: Path, here: Path) -> Parc
             packed.append(one)
         elif path.is_symlink():
             notes.append(f"{path.relative_to(root)} leads out of the folder: left out")
-    inside = str(here.relative_to(root)) if here.is_relative_to(root) else "."
     lock = next((root / name for name in LOCKS if (root / name).is_file()), None)
-    return Parcel(root, tuple(packed), program, "" if inside == "." else inside, lock, tuple(notes))
+    return Parcel(root, tuple(packed), program, _inside(root, here), lock, tuple(notes))
 
 
 def _too_much(root: Path, files: Iterable[Path]) -> CorralError:

@@ -32,7 +32,7 @@ from corral.jobs.limits import (
 )
 from corral.jobs.looking import MARK, Look, look
 from corral.jobs.model import JobHandle, JobSpec
-from corral.jobs.packing import Parcel, pack
+from corral.jobs.packing import Parcel, outline, pack
 from corral.jobs.points import point_lines
 from corral.jobs.roof import JOBS, roof_script, user_folder
 from corral.jobs.script import Place, batch_script
@@ -103,7 +103,9 @@ def dry_run(job: JobSpec, spec: ClusterSpec) -> Script:
     job = gpus_left_out(job, spec)
     refuse(against_spec(job, spec))
     path = Path(job.script)
-    sent = None if _shared(job, spec) else Parcel(None, (), path.name)
+    sent = None
+    if not _shared(job, spec):
+        sent = outline(path, job.folder) if path.is_file() else Parcel(None, (), path.name)
     going = _Going(job, user_of(job, spec), spec.storage[0].mount, "JOB", sent)
     return batch_script(job, _place(going, spec, ()))
 

@@ -12,7 +12,7 @@ import pytest
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, sh
 from corral.jobs import packing
-from corral.jobs.packing import Parcel, pack
+from corral.jobs.packing import Parcel, outline, pack
 from corral.jobs.sending import archive, ask_script, asked, missing, unpack_script
 
 MARK = sh("@@mark")
@@ -42,6 +42,18 @@ def test_corralignore_decides_alone(hostile_tmp_path: Path) -> None:
     assert parcel.root == root
     assert names(parcel) == {"src/train.py", "out/keep.txt", ".gitignore", ".corralignore"}
     assert (parcel.program, parcel.inside) == ("src/train.py", "src")
+
+
+@pytest.mark.parametrize("folder", [None, "none", ".."])
+def test_the_outline_is_that_of_the_parcel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str | None
+) -> None:
+    """A dry run shows the paths that the job would have."""
+    tree(tmp_path, "p/pyproject.toml", "p/src/train.py")
+    monkeypatch.chdir(tmp_path / "p")
+    for script in (Path("src/train.py"), tmp_path / "p/src/train.py"):
+        real, drawn = packed(script, folder), outline(script, folder)
+        assert (drawn.root, drawn.program, drawn.inside) == (real.root, real.program, real.inside)
 
 
 def test_git_decides_where_there_is_a_repository(hostile_tmp_path: Path) -> None:
