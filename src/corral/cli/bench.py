@@ -73,7 +73,7 @@ FABRIC = Annotated[
     )
 )
 def bench() -> None:
-    """Measure collectives, network, storage and GPUs, or read measurements."""
+    """Measure how fast it is, or read measurements."""
 
 
 app.command("run", epilog=RUN_EPILOG)(bench_run)

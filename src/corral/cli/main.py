@@ -56,7 +56,7 @@ VERBS: Final = MappingProxyType(
         "up": Verb("up", _CLUSTER, "Make the cluster what the file declares, and prove it."),
         "apply": Verb("apply", _CLUSTER, "Do exactly what a plan says, and no more."),
         "prove": Verb("prove", _CLUSTER, "Check with evidence that the cluster works."),
-        "bench": Verb("bench", _CLUSTER, "Measure collectives, or read measurements."),
+        "bench": Verb("bench", _CLUSTER, "Measure how fast it is, or read measurements."),
         "down": Verb("down", _CLUSTER, "Remove all that Corral made for a cluster."),
         "offers": Verb("offers", _CLUSTER, "Show what clouds have on sale, and its price."),
         "cost": Verb("cost", _CLUSTER, "Show what rented machines cost, by job and user."),
