@@ -105,7 +105,8 @@ def test_a_job_never_runs_outside_a_container_that_cannot_be_made(lab: Live) -> 
 
 def test_folders_are_the_users_and_containers_go_with_the_last_job(lab: Live) -> None:
     look: Script = sh(
-        "i=0; while pgrep -f '^slurmstepd|/etc/slurm/epilog.sh' >/dev/null; do i=$((i + 1)); "
+        "i=0; while ls /run/corral/jobs/*.* 2>/dev/null | grep -qv since || "
+        "pgrep -f '^slurmstepd|/etc/slurm/epilog.sh' >/dev/null; do i=$((i + 1)); "
         "[ $i -lt 600 ] || exit 1; sleep 0.1; done; "
         "stat -c '%a %U' /var/lib/enroot/cache/user-2000; ls /var/lib/enroot/data"
     )

@@ -56,7 +56,9 @@ def calm(lab: Live) -> None:
     on_node(
         lab,
         sh(
-            "i=0; while pgrep -f '^slurmstepd|/etc/slurm/epilog.sh' >/dev/null; do i=$((i + 1)); "
+            # The runner's note of a job goes when its epilog begins.
+            "i=0; while ls /run/corral/jobs/*.* 2>/dev/null | grep -qv since || "
+            "pgrep -f '^slurmstepd|/etc/slurm/epilog.sh' >/dev/null; do i=$((i + 1)); "
             "[ $i -lt 600 ] || exit 1; sleep 0.1; done"
         ),
     )
