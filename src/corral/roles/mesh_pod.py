@@ -160,7 +160,7 @@ def _slurmd(site: Site, node: str, old: Service, files: dict[str, str]) -> tuple
 
 
 def _relay(site: Site) -> tuple[Resource, ...]:
-    text = package_files("corral.roles").joinpath("mesh_relay.py").read_text()
+    text = package_files("corral.roles").joinpath("parts/mesh_relay.py").read_text()
     target = site.addresses[site.controller]
     command = f"/usr/bin/python3 {RELAY} {SOCKS} {target} 6817 6819 {SRUN_PORTS}"
     return (File(RELAY, text), Supervised("corral-mesh-relay", command, (RELAY,), 30))
