@@ -19,7 +19,7 @@ LOGS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "mariadb")
 
 def recorded(name: str) -> Scene:
     data = json.loads((RECORDED / name).read_text())
-    told = {n: Told(n, one["sections"], one["skew"]) for n, one in data["told"].items()}
+    told = {n: Told(n, sections) for n, sections in data["told"].items()}
     return Scene(
         data["controller"],
         tuple(data["compute"]),
