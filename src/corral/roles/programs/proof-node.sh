@@ -1,3 +1,4 @@
+#!/bin/sh
 # Corral's scheduled proof, the part that runs on a node: sent by srun to `sh -s`, as corral-proof.
 # Prints "figure NAME VALUE" lines; needs nothing but the system's own tools, uses PyTorch if there.
 LC_ALL=C
