@@ -39,6 +39,9 @@ def podman(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakePodm
     """A podman in memory, a state folder of its own, an sshd that answers at once."""
     monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path / "state"))
     fake = FakePodman()
+    limit = tmp_path / "max_user_instances"
+    limit.write_text("128")
+    monkeypatch.setattr(machine, "WATCHES", limit)
 
     async def greets(address: str) -> bool:
         return bool(address)

@@ -20,6 +20,22 @@ V2 = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"
 IDENTITY = "ab" * 32
 
 
+@pytest.fixture
+def limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The kernel's file of inotify instances, as Linux starts."""
+    file = tmp_path / "max_user_instances"
+    file.write_text("128\n")
+    monkeypatch.setattr(machine, "WATCHES", file)
+    return file
+
+
+def test_inotify_is_raised_for_many_nodes_and_never_lowered(limit: Path) -> None:
+    assert "from 128 to 1536" in machine.let_watch(64)
+    assert limit.read_text() == "1536"
+    assert machine.let_watch(3) == ""
+    assert limit.read_text() == "1536"
+
+
 @pytest.mark.parametrize(
     ("mounts", "mode"), [(V1, "v1"), (V1 + V2, "hybrid"), (V2, "v2"), ("proc /proc proc\n", "v2")]
 )

@@ -17,6 +17,8 @@ from corral.hosts.readings import CgroupMode
 
 Network = ipaddress.IPv4Network
 
+NODE_WATCHES: Final = 16
+OTHERS_WATCHES: Final = 512
 NOFILE_MAX: Final = 524288
 NPROC_MAX: Final = 32768
 SHARED_PART: Final = 0.75
@@ -76,6 +78,38 @@ def limits(nofile_hard: int, nproc_hard: int, pid_max: int) -> dict[str, int]:
         "nofile": _bounded(nofile_hard, NOFILE_MAX),
         "nproc": min(_bounded(nproc_hard, NPROC_MAX), pid_max),
     }
+
+
+WATCHES: Final = Path("/proc/sys/fs/inotify/max_user_instances")
+
+
+def watches(nodes: int, now: int) -> int:
+    """The limit of inotify instances that so many nodes need; never less than it is now.
+
+    They are counted for each user, so for all containers of root together. The systemd of a node
+    takes about six, and Linux starts at 128: from the 21st node on, systemd ends with status 255 at
+    its start and says nothing (seen). Others of this machine's nodes and programs count as well.
+    """
+    return max(now, OTHERS_WATCHES + NODE_WATCHES * nodes)
+
+
+def let_watch(nodes: int) -> str:
+    """Raise this kernel's limit for ``nodes`` more of them; a sentence about it, or "".
+
+    It holds until the next boot, and is not taken back: it costs nothing while it is unused.
+    """
+    now = int(WATCHES.read_text())
+    wanted = watches(nodes, now)
+    if wanted == now:
+        return ""
+    try:
+        WATCHES.write_text(str(wanted))
+    except OSError as error:
+        return (
+            f"fs.inotify.max_user_instances is {now} and cannot be raised to {wanted}: {error}; "
+            "from about 20 nodes on, some will not start"
+        )
+    return f"fs.inotify.max_user_instances raised from {now} to {wanted} until the next boot"
 
 
 def _bounded(hard: int, most: int) -> int:

@@ -115,6 +115,8 @@ class EmbeddedProvider:
         if any(a.action in makes for a in actions):
             await self.prepare(emit)
         await self._common()
+        if note := machine.let_watch(len(self.nodes)):
+            emit(Event(Kind.NOTE, "machines", message=note))
         gate = asyncio.Semaphore(AT_ONCE)
         live = [a for a in actions if a.action is not Action.REMOVE]
         ends = await asyncio.gather(
