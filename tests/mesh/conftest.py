@@ -85,6 +85,10 @@ class Mesh:
     def pod(self) -> LabNode:
         return self.lab.nodes[2]
 
+    def at(self, node: str) -> str:
+        """A node's address in the tailnet: who joins first gets the first."""
+        return (self.desk.ssh(f"getent ahostsv4 {node}") or "").split()[0]
+
     def job(self, script: str, *, check: bool = True, timeout: float = 120) -> str | None:
         """Run shell as the job user on the controller."""
         text = script.replace("'", "'\\''")

@@ -104,7 +104,7 @@ def test_a_job_of_several_nodes_stays_within_an_island(mesh: Mesh) -> None:
 
 def test_links_have_a_verdict(mesh: Mesh) -> None:
     # The first packets go over the relay, until a hole is punched.
-    mesh.desk.ssh("tailscale ping -c 20 100.64.0.2; true")
+    mesh.desk.ssh(f"tailscale ping -c 20 {mesh.at('node1')}; true")
     seen = status(mesh.spec(), links=True)
     assert seen.good, seen
     links = {(link.source, link.target): link for link in seen.links}
@@ -139,7 +139,7 @@ def test_data_goes_to_nodes_without_shared_storage(mesh: Mesh) -> None:
 
 def test_training_runs_across_islands_where_the_file_says_so(mesh: Mesh) -> None:
     mesh.up(jobs="across-islands")
-    told = mesh.job(DDP.format(first="100.64.0.1"), timeout=400) or ""
+    told = mesh.job(DDP.format(first=mesh.at("node0")), timeout=400) or ""
     assert "rank 0 of 2 on node0" in told
     assert "rank 1 of 2 on node1" in told
     assert re.search(r"accuracy", told)
@@ -150,13 +150,13 @@ def test_training_survives_a_relay_and_the_verdict_names_it(mesh: Mesh) -> None:
     networks.cut(0, "udp", "dport", "!=", "3478")
     try:
         mesh.desk.ssh("tailscale debug rebind; true")
-        ask = "tailscale ping -c 1 100.64.0.2; true"
+        ask = f"tailscale ping -c 1 {mesh.at('node1')}; true"
         until(lambda: "via DERP(lab)" in (mesh.desk.ssh(ask) or ""), 90, "the pair is relayed")
         links = {(x.source, x.target): x for x in status(mesh.spec(), links=True).links}
         link = links["node0", "node1"]
         assert (link.path, link.via) == ("relayed", "lab")
         assert link.verdict.startswith("no: relayed")
-        told = mesh.job(DDP.format(first="100.64.0.1"), timeout=400) or ""
+        told = mesh.job(DDP.format(first=mesh.at("node0")), timeout=400) or ""
         assert "rank 1 of 2 on node1" in told
     finally:
         networks.mend(0)
@@ -195,7 +195,7 @@ def test_a_key_that_expires_is_found_and_mended(mesh: Mesh) -> None:
 
 def test_a_node_that_is_cut_off_comes_back(mesh: Mesh) -> None:
     networks = mesh.lab.networks
-    ask = "timeout 5 tailscale ping -c 1 --timeout 2s 100.64.0.2"
+    ask = f"timeout 5 tailscale ping -c 1 --timeout 2s {mesh.at('node1')}"
     networks.cut(1)
     try:
         until(lambda: "pong" not in (mesh.desk.ssh(f"{ask}; true") or ""), 60, "node1 is gone")
@@ -217,7 +217,7 @@ def test_the_policy_gets_what_it_lacks_and_keeps_what_it_has(mesh: Mesh) -> None
     other = {"action": "accept", "src": ["100.64.0.99"], "dst": ["100.64.0.98:22"]}
     file.write_text(json.dumps({"acls": [other]}))
     mesh.lab.control.do("policy", "set", "-f", str(file))
-    ask = "timeout 4 bash -c ': </dev/tcp/100.64.0.2/6818'"
+    ask = f"timeout 4 bash -c ': </dev/tcp/{mesh.at('node1')}/6818'"
     until(lambda: mesh.desk.ssh(ask, check=False) is None, 60, "the policy shuts node1 off")
     changed, said = asyncio.run(api.apply_mesh_policy(spec))
     assert changed, said
