@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from corral.api.meshing import mesh_status
 from corral.apply.session import Session
 from corral.errors import CorralError
 from corral.hosts.quote import NOTHING, Script, join, sh
 from corral.hosts.transport import Result
 from corral.prove.context import ProveContext
 from corral.prove.survey import sections, units_of
+from corral.roles.mesh import mesh_of
 from corral.slurm.states.nodes import NodeInfo, parse_nodes
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, users_of
@@ -102,7 +104,16 @@ async def status(spec: ClusterSpec) -> Status:
         name: sections(answer.stdout) if isinstance(answer, Result) else answer
         for name, answer in answers.items()
     }
-    return judge(spec, session.controller, told, absent)
+    found = judge(spec, session.controller, told, absent)
+    return replace(found, troubles=(*found.troubles, *await _mesh_troubles(spec)))
+
+
+async def _mesh_troubles(spec: ClusterSpec) -> list[Trouble]:
+    """Nodes that are out of the tailnet, or soon will be."""
+    if mesh_of(spec) is None:
+        return []
+    seen = await mesh_status(spec, links=False)
+    return [Trouble(f"{n.node} in the tailnet", n.problem, n.hint) for n in seen.nodes if n.problem]
 
 
 def judge(
