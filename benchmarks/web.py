@@ -218,9 +218,15 @@ def main() -> None:
     port = 26999
     slurm = f"http://127.0.0.1:{port}"
     sizes = [f"--nodes={args.nodes}", f"--jobs={args.jobs}"]
-    fake = subprocess.Popen([sys.executable, __file__, f"--serve={port}", *sizes])
-    page = subprocess.Popen([sys.executable, "-m", "corral.web"], stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # fmt: skip
+    argv = [sys.executable, __file__, f"--serve={port}", *sizes]
+    fake = subprocess.Popen(argv)
+    page = subprocess.Popen(
+        [sys.executable, "-m", "corral.web"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     try:
         for _ in range(600):
             try:

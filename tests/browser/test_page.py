@@ -57,6 +57,7 @@ def test_submit_watch_cancel(owner: Browser, served: Served, shoot: Shoot) -> No
     assert page.locator("h1").inner_text().startswith(EVIL)
     assert page.locator("h1 img").count() == 0
     page.wait_for_selector("pre:not(.log) >> text=seq 1 300")
+    shoot(page, "ui-job")
     go(owner, served, "jobs/running")
     row = page.locator(f"tr[data-job='{job}']")
     assert row.locator("td").nth(1).inner_text() == EVIL
@@ -136,8 +137,8 @@ def test_doctor_finds_what_is_broken(
             cluster,
             cluster.controller,
             sh(
-                "i=0; until sinfo -h -n node1 -o %T | grep -q '^idle$'; do i=$((i+1)); "
-                "[ $i -lt 60 ] || break; scontrol update nodename=node1 state=resume 2>/dev/null; "
+                "i=0; until sinfo -h -n node1 -o %T | grep -qE '^(idle|mixed|allocated)$'; do i=$((i+1)); "
+                "[ $i -lt 40 ] || break; scontrol update nodename=node1 state=resume 2>/dev/null; "
                 "sleep 1; done"
             ),
         )
@@ -270,7 +271,8 @@ add corral -J pretrain -N 3 --gres=gpu:2 --mem=900; sleep 3""",
     run_root(cluster, cluster.controller, script)
     yield
     undo = sh(
-        "scancel -u corral,{kim}; scontrol update nodename=node2 state=resume; true", kim=OTHER
+        "scancel -u corral; scancel -u {kim}; scontrol update nodename=node2 state=resume; true",
+        kim=OTHER,
     )
     run_root(cluster, cluster.controller, undo)
 

@@ -13,17 +13,26 @@ from corral.spec.models import ClusterSpec
 from corral.spec.nodes import expand
 
 FOLLOW_S: Final = 12 * 3600.0
+_MOST: Final = 256
+"""Logs of ranks that are followed at once."""
 _START: Final = 200_000  # bytes of a log's end that are shown at once
-# Beside batch.log lie the ranks' logs of a job that Corral submitted. A file that is not there yet
-# is waited for (--retry); tail -F follows what a requeue writes anew.
+# Beside batch.log lie the ranks' logs of a job that Corral submitted; job.json says how many there
+# will be. tail -F waits for those that are not there yet, and follows what a requeue writes anew.
 _FOLLOW: Final = """\
-f={path}
-case $f in */batch.log) set -- "$f" "${{f%/*}}"/rank-*.log ;; *) set -- "$f" ;; esac
+f={path} n=0 i=0
+set -- "$f"
+case $f in */batch.log)
+  n=$(sed -n 's/.*"logs": *\\([0-9][0-9]*\\).*/\\1/p' "${{f%/*}}/job.json" 2>/dev/null |
+    head -n 1) ;;
+esac
+while [ "$i" -lt "${{n:-0}}" ] && [ "$i" -lt {most} ]; do
+  rank=${{f%/*}}/rank-$i.log i=$((i + 1))
+  if [ -n {follow} ] || [ -r "$rank" ]; then set -- "$@" "$rank"; fi
+done
 i=0
-while [ ! -r "$1" ] && [ $i -lt 30 ]; do i=$((i + 1)); sleep 0.5; done
-case $f in */batch.log) set -- "$f" "${{f%/*}}"/rank-*.log; [ -e "$2" ] || set -- "$f" ;; esac
-[ -r "$1" ] || {{ echo "corral: there is no $f on $(hostname) that its owner can read"; exit 4; }}
-exec timeout {limit} tail -c {start} -q {flag} -- "$@\""""
+while [ ! -r "$f" ] && [ $i -lt 30 ]; do i=$((i + 1)); sleep 0.5; done
+[ -r "$f" ] || {{ echo "corral: there is no $f on $(hostname) that its owner can read"; exit 4; }}
+exec timeout {limit} tail -c {start} -q {flag} -- "$@" 2>/dev/null"""
 
 
 async def job_log(
@@ -72,6 +81,8 @@ def _follow(path: str, *, follow: bool) -> Script:
         start=_START,
         limit=int(FOLLOW_S),
         flag=sh("-F") if follow else sh(""),
+        follow="yes" if follow else "",
+        most=_MOST,
     )
 
 

@@ -26,7 +26,7 @@ def taken(data: bytes, size: int) -> tuple[list[Any], dict[str, Any]]:
     return found, stream.rest()
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(RECORDS, st.integers(1, 40), st.sampled_from([None, 1]), st.booleans())
 def test_any_cut_gives_the_same(
     records: list[Any], size: int, indent: int | None, plain: bool

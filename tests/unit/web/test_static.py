@@ -1,0 +1,57 @@
+"""The front end: small, calls nobody, makes no markup of texts, can be read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from corral.web import app as app_module
+
+STATIC = Path(app_module.__file__).parent / "static"
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2.2, relative luminance and contrast ratio."""
+
+    def light(colour: str) -> float:
+        short = colour.lstrip("#")
+        full = "".join(c * 2 for c in short) if len(short) == 3 else short
+        parts = [int(full[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+        red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4
+                            for p in parts)  # fmt: skip
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    high, low = sorted((light(one), light(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", [":root", ':root[data-theme="dark"]'])
+def test_colours_can_be_read(theme: str) -> None:
+    css = (STATIC / "app.css").read_text()
+    block = css.split(f"{theme} {{", 1)[1].split("}", 1)[0]
+    colours = dict(re.findall(r"--([\w-]+): (#\w{3,6})", block))
+    kinds = ("good", "busy", "mix", "warn", "bad", "off")
+    pairs = [(kind, f"{kind}-bg") for kind in kinds]
+    pairs += [(text, ground) for text in ("text", "dim", "accent", "warn", "bad", "good")
+              for ground in ("bg", "card")]  # fmt: skip
+    pairs += [("accent-text", "accent"), ("text", "code"), ("text", "hover"), ("dim", "code")]
+    found = {pair: contrast(colours[pair[0]], colours[pair[1]]) for pair in pairs}
+    assert not {pair: ratio for pair, ratio in found.items() if ratio < 4.5}
+    for kind in kinds:  # the heat map's squares and the cards' edges
+        assert contrast(colours[kind], colours["card"]) >= 3
+
+
+def test_front_end_is_small_and_calls_nobody() -> None:
+    files = [path for path in STATIC.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 500_000
+    for path in files:
+        if path.parent.name == "vendor":
+            continue
+        text = path.read_text()
+        found = re.findall(r"https?://[^\s\"'`)]+", text)
+        assert set(found) <= {"http://www.w3.org/2000/svg"}, path
+        for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
+            assert word not in text, (path, word)
+        assert not re.search(r"<script(?![^>]*src=)|style=\"|onclick=\"", text), path
