@@ -137,7 +137,7 @@ def test_doctor_finds_what_is_broken(
             cluster,
             cluster.controller,
             sh(
-                "i=0; until sinfo -h -n node1 -o %T | grep -qE '^(idle|mixed|allocated)$'; do i=$((i+1)); "
+                "i=0; until sinfo -h -n node1 -o %T | grep -qE '^(idle|mix|alloc)'; do i=$((i+1)); "
                 "[ $i -lt 40 ] || break; scontrol update nodename=node1 state=resume 2>/dev/null; "
                 "sleep 1; done"
             ),
