@@ -18,23 +18,30 @@ class Wanted:
 
     Attributes:
         tag: ``tag:NAME``; who may give it stands under ``tagOwners``.
+        owners: who that is.
         rule: an entry of ``acls``: machines with the tag reach each other by all ports, which
             Slurm, srun, NCCL and gloo choose as they please (F18).
     """
 
     tag: str
     rule: Mapping[str, Any]
+    owners: tuple[str, ...] = (OWNER,)
 
     @property
     def text(self) -> str:
         """The part as JSON, to be put into a policy by hand."""
-        part = {"tagOwners": {self.tag: [OWNER]}, "acls": [dict(self.rule)]}
+        part = {"tagOwners": {self.tag: list(self.owners)}, "acls": [dict(self.rule)]}
         return json.dumps(part, indent=2)
 
 
-def needed(tag: str) -> Wanted:
-    """The part that a cluster with this tag needs."""
-    return Wanted(tag, {"action": "accept", "src": [tag], "dst": [f"{tag}:*"]})
+def needed(tag: str, *, tailscale: bool = True) -> Wanted:
+    """The part that a cluster with this tag needs.
+
+    headscale knows no ``autogroup:admin`` (0.29.3: "invalid owner format"); a key made by its API
+    carries the tag whoever owns it.
+    """
+    rule = {"action": "accept", "src": [tag], "dst": [f"{tag}:*"]}
+    return Wanted(tag, rule, (OWNER,) if tailscale else ())
 
 
 def merged(policy: str, wanted: Wanted) -> str | None:
@@ -59,6 +66,6 @@ def merged(policy: str, wanted: Wanted) -> str | None:
     rules = cast("list[Any]", fields.get("acls") or [])
     if wanted.tag in owners and dict(wanted.rule) in rules:
         return None
-    fields["tagOwners"] = {**owners, wanted.tag: owners.get(wanted.tag, [OWNER])}
+    fields["tagOwners"] = {**owners, wanted.tag: owners.get(wanted.tag, list(wanted.owners))}
     fields["acls"] = rules if dict(wanted.rule) in rules else [*rules, dict(wanted.rule)]
     return json.dumps(fields, indent=2)

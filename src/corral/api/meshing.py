@@ -26,7 +26,7 @@ from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.transport import check
 from corral.plan.model import NodeChange, Plan, Stage
-from corral.roles.mesh import member, member_of, mesh_of, tag_of, way_words
+from corral.roles.mesh import login_of, member, member_of, mesh_of, tag_of, way_words
 from corral.roles.site import Site
 from corral.spec.digest import digest
 from corral.spec.mesh import Mesh
@@ -277,8 +277,11 @@ async def mesh_policy(spec: ClusterSpec) -> Wanted:
     Raises:
         CorralError: USAGE, the cluster has no mesh.
     """
-    _mesh(spec)
-    return needed(tag_of(spec))
+    return _needed(spec, _mesh(spec))
+
+
+def _needed(spec: ClusterSpec, mesh: Mesh) -> Wanted:
+    return needed(tag_of(spec), tailscale=not login_of(mesh))
 
 
 async def apply_mesh_policy(spec: ClusterSpec) -> tuple[bool, str]:
@@ -299,12 +302,12 @@ async def apply_mesh_policy(spec: ClusterSpec) -> tuple[bool, str]:
             "the control server has no policy: all its machines reach each other. One that names "
             "the cluster alone would shut out all others, so write it yourself"
         )
-    text = merged(before.text, needed(tag_of(spec)))
+    text = merged(before.text, _needed(spec, mesh))
     if text is None:
         return False, "the policy says all that the cluster needs"
     await server.set_policy(Policy(text, before.etag))
     after = await server.policy()
-    if after is None or merged(after.text, needed(tag_of(spec))) is not None:
+    if after is None or merged(after.text, _needed(spec, mesh)) is not None:
         raise CorralError(
             Code.PROVIDER_FAILED,
             "the control server took the policy, and does not show it",
