@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from corral.api.cluster import Cluster as Cluster
     from corral.api.cluster import open as open  # read as corral.open
     from corral.api.clusters import known_clusters as known_clusters
-    from corral.api.handle import Job as Job
     from corral.api.files import lint as lint
+    from corral.api.handle import Job as Job
     from corral.errors import CorralError as CorralError
     from corral.events import Event as Event
     from corral.jobs.model import JobSpec as JobSpec

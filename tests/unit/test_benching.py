@@ -61,7 +61,7 @@ def test_two_nodes_are_one_pair_and_not_measured_again() -> None:
         (Wanted(collectives=("all_reduse",)), "all_reduse"),
         (Wanted(smallest=2, largest=1), "lies above"),
         (Wanted(nodes=1), "two ranks"),
-        (Wanted(nccl_tests="/opt/nccl-tests/build"), "MPI"),
+        (Wanted(nccl_tests="/opt/nccl-tests/build"), "one collective at a time"),
     ],
 )
 def test_what_cannot_be_measured(wanted: Wanted, says: str) -> None:
@@ -73,9 +73,10 @@ def test_what_cannot_be_measured(wanted: Wanted, says: str) -> None:
 def test_nccl_tests_on_one_node() -> None:
     wanted = Wanted(("all_to_all",), nodes=1, largest=GIB, type="float16", nccl_tests="/opt/b")
     job, _ = bench_job(spec(gpus=8), wanted)
-    assert job.script == "/opt/b/alltoall_perf"
+    assert job.script.endswith("/exec.sh")
     assert job.ranks_on_node == 1
     assert job.args == (
+        "/opt/b/alltoall_perf",
         *("-b", "1048576", "-e", "1073741824", "-f", "2"),
         *("-g", "8", "-d", "half"),
     )

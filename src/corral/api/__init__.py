@@ -77,13 +77,6 @@ if TYPE_CHECKING:
     from corral.api.files import starting_file as starting_file
     from corral.api.health import ClusterHealth as ClusterHealth
     from corral.api.health import node_health as node_health
-    from corral.api.history import Kept as Kept
-    from corral.api.history import chosen_proof as chosen_proof
-    from corral.api.history import compare_kept as compare_kept
-    from corral.api.history import compare_proofs as compare_proofs
-    from corral.api.history import fetch_rounds as fetch_rounds
-    from corral.api.history import proofs as proofs
-    from corral.api.history import since_last as since_last
     from corral.api.imaging import build_image as build_image
     from corral.api.imaging import images as images
     from corral.api.imaging import remove_images as remove_images
@@ -109,6 +102,13 @@ if TYPE_CHECKING:
     from corral.api.nodes import ssh_argv as ssh_argv
     from corral.api.overview import Status as Status
     from corral.api.overview import status as status
+    from corral.api.past_proofs import Kept as Kept
+    from corral.api.past_proofs import chosen_proof as chosen_proof
+    from corral.api.past_proofs import compare_kept as compare_kept
+    from corral.api.past_proofs import compare_proofs as compare_proofs
+    from corral.api.past_proofs import fetch_rounds as fetch_rounds
+    from corral.api.past_proofs import proofs as proofs
+    from corral.api.past_proofs import since_last as since_last
     from corral.api.profiling import Recordings as Recordings
     from corral.api.profiling import job_profile as job_profile
     from corral.api.profiling import keep_profile as keep_profile
@@ -170,7 +170,7 @@ _HOMES: Final = MappingProxyType(
         ),
         "files": ("lint", "load", "rehearsal", "schema", "starting_file"),
         "health": ("ClusterHealth", "node_health"),
-        "history": (
+        "past_proofs": (
             *("Kept", "chosen_proof", "compare_kept", "compare_proofs", "fetch_rounds"),
             *("proofs", "since_last"),
         ),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from corral.api import batch
-from corral.api.history import keep_proof
+from corral.api.past_proofs import keep_proof
 from corral.apply.journal import Journal, read_journal
 from corral.doctor.catalog import CATALOG
 from corral.doctor.model import Failure

@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Sequence
 
-from corral.api.history import keep_proof
+from corral.api.past_proofs import keep_proof
 from corral.apply.journal import Journal
 from corral.apply.session import Session
 from corral.errors import Code, CorralError

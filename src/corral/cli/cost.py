@@ -19,7 +19,7 @@ SHOWN = 15
 
 @app.command(epilog=examples("corral cost", "corral cost -c lab --json | jq .now"))
 def cost(target: TARGET = "", wanted: CLUSTER = "", as_json: JSON = False) -> int:
-    """Show what a cluster's rented machines cost now and have cost.
+    """Show what rented machines cost, by job and user.
 
     Counted by Corral from the moment before each launch until it saw the end: never less than the
     provider's bill. A job pays the part of a node that it was given; what no job had is a line of

@@ -33,7 +33,7 @@ USER = Annotated[
     epilog=examples("corral data shard images --labels", "corral data bench images --per-gpu 800")
 )
 def data() -> None:
-    """Make data sets on shared storage, and see whether it feeds the GPUs."""
+    """Make data sets, and see whether storage feeds the GPUs."""
 
 
 @app.command(

@@ -20,7 +20,7 @@ ONCE = Annotated[bool, typer.Option("--once", help="Stop when there is nothing t
 def elastic(
     target: TARGET = "", wanted: CLUSTER = "", once: ONCE = False, as_json: JSON = False
 ) -> int:
-    """Drive a cluster's elastic groups; runs until it is ended.
+    """Rent nodes while jobs wait, end them when idle.
 
     Slurm marks nodes that a job waits for; this rents them at the first offer that can be had,
     checks them, sets them up, and ends those that Slurm powers down. It keeps nothing: ended and

@@ -12,4 +12,4 @@ app.add_typer(mesh_policy.app)
 
 @app.callback(epilog=examples("corral mesh status rented.yaml", "corral mesh policy rented.yaml"))
 def mesh() -> None:
-    """Show a cluster's tailnet, its links and the access policy it needs."""
+    """Show a cluster's tailnet, its links and its policy."""

@@ -47,7 +47,7 @@ def offers(
     wanted: SIMULATED = "",
     as_json: JSON = False,
 ) -> int:
-    """Show what clouds have on sale, the cheapest first.
+    """Show what clouds have on sale, and its price.
 
     Asks every cloud of which there is a key: LAMBDA_API_KEY, RUNPOD_API_KEY, PAPERSPACE_API_KEY,
     or a file or keyring entry (see the guide, Clouds). Capacity is what the cloud says; a launch

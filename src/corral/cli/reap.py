@@ -30,7 +30,7 @@ DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Show what would be end
 def reap(
     names: NAMES = None, yes: YES = False, dry_run: DRY_RUN = False, as_json: JSON = False
 ) -> int:
-    """End rented machines by their names, also without a cluster file or folder.
+    """End rented machines, and prove that nothing is left.
 
     Looks at every cloud of which there is a key for instances that carry a cluster's label or stand
     in the ledger of this machine, ends them, and lists again until nothing is left. Machines that

@@ -49,7 +49,7 @@ KEPT_AS: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(("slurm-accounts", "backup", "members"), ""),
         # What they touch stands in their changes' ``keeps``, or undo knows it by name.
         **dict.fromkeys(("ports", "exports", "parts", "sshd-adopt", "logins", "holds"), ""),
-        **dict.fromkeys(("former-mounts", "former-people"), ""),
+        **dict.fromkeys(("former-mounts", "former-people", "mesh", "supervised", "timer"), ""),
         # They leave nothing behind.
         **dict.fromkeys(("leaving", "no-controller", "resume", "reboot", "clock", "existing"), ""),
     }

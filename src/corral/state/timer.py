@@ -57,4 +57,7 @@ class Timer:
             "systemctl daemon-reload && systemctl -q enable {unit} && systemctl restart {unit}",
             unit=unit,
         )
-        return Change(self.id, f"start {unit}", seen.text, "enabled active", script, Impact.NONE)
+        keeps = (f"file:{UNITS}/timers.target.wants/{unit}",)
+        return Change(
+            self.id, f"start {unit}", seen.text, "enabled active", script, Impact.NONE, keeps=keeps
+        )

@@ -80,6 +80,8 @@ say would "remove $L"
 
 _STOP: Final = Script(
     r"""
+for t in /etc/systemd/system/corral-*.timer; do
+  [ ! -e "$t" ] || systemctl stop "${t##*/}" || exit 1; done
 # Slurm's daemons first. A unit that ran before Corral came runs on until the end.
 for u in slurmrestd slurmd slurmctld slurmdbd; do
   if [ -e $B/units/$u ] && systemctl -q is-active $u; then

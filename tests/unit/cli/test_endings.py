@@ -168,9 +168,12 @@ def test_help_describes_and_shows_an_example(verb: str, corral: Run) -> None:
     assert VERBS[verb].summary.rstrip(".") in summary.rstrip(".;").replace(";", ";"), summary
 
 
-@pytest.mark.parametrize("verb", [v for v in VERBS if v not in ("bench", "image", "keys")])
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_takes_json(verb: str, corral: Run) -> None:
-    assert "--json" in corral(verb, "--help").stdout
+    """Or each of its sub-commands."""
+    below = getattr(load_verb(verb), "commands", {})
+    for words in [[verb, name] for name in below] or [[verb]]:
+        assert "--json" in corral(*words, "--help").stdout, words
 
 
 def test_help_and_version(corral: Run, golden: Golden) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from corral.slurm.conf.cluster import ClusterConf, NodeConf, PartitionConf
+from corral.slurm.conf.model import PowerConf
 from corral.slurm.version import SlurmVersion
 
 
@@ -116,6 +117,11 @@ CLUSTERS = {
                 "corral-proof", ("node0", "node1", "node2"), False, "00:10:00", "corral-proof"
             ),
         ),
+    ),
+    "elastic": replace(
+        LAPTOP,
+        nodes=(LAPTOP.nodes[0], *(replace(n, cloud=True, address="") for n in LAPTOP.nodes[1:])),
+        power=PowerConf(600, 900, 120, ("node0",), ((("node1", "node2"), 1),)),
     ),
     "no-gpu": cluster(nodes(4, PLAIN, "10.1.0"), cgroup="v2"),
     "mixed": cluster(
