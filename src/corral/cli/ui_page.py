@@ -44,8 +44,8 @@ def ui(  # noqa: PLR0917  # typer calls it by name
     """Show and run the cluster in a browser.
 
     Serves the page on this machine's loopback until Ctrl-C, and reaches the controller by ssh. A
-    one-time code, shown here, logs you in as a Slurm user; what you may do there, Slurm decides. Plans are applied
-    from the page only with another code, which this terminal shows too.
+    one-time code, shown here, logs you in as a Slurm user; what you may do there, Slurm decides.
+    Plans are applied from the page only with another code, which this terminal shows too.
     """
     screen = Ui(as_json=as_json)
     spec = cluster(screen, target, wanted)

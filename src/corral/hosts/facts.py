@@ -112,7 +112,7 @@ def parse_facts(node: str, text: str) -> Facts:
     """
     try:
         return _facts(node, readings.sections(text))
-    except (ValueError, KeyError, IndexError) as error:
+    except (ValueError, KeyError, IndexError, OverflowError) as error:
         raise _nonsense(node, text, error) from error
 
 
@@ -126,7 +126,7 @@ def parse_clock(node: str, text: str) -> int:
     """
     try:
         return int(readings.sections(text)["time"])
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, OverflowError) as error:
         raise _nonsense(node, text, error) from error
 
 
