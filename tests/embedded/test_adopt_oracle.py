@@ -10,6 +10,7 @@ from tests.unit.slurm.adopt.files import GOOD, SEED, existing
 
 from corral.api.existing import lint_existing, machine_from_file, write_corrections
 from corral.slurm.adopt.judge import judge
+from corral.slurm.conf.model import real_memory
 from corral.slurm.version import SlurmVersion
 
 __all__ = ["image", "version"]
@@ -74,7 +75,12 @@ def test_the_seed_corrected(image: str, version: SlurmVersion, tmp_path: Path) -
     for word in ("fatal", "arse error", "arsing error", "nrecognized", "defunct", "Ignoring"):
         assert word not in answer["log"], answer["log"]
     node = answer["show node node0"]
-    for text in ("NodeAddr=192.168.1.10", "CPUTot=24", "RealMemory=124636", "Gres=gpu:rtx5090:1"):
+    for text in (
+        "NodeAddr=192.168.1.10",
+        "CPUTot=24",
+        f"RealMemory={real_memory(128491)}",
+        "Gres=gpu:rtx5090:1",
+    ):
         assert text in node
     now = settings(answer["show config"])
     assert now["ClusterName"] == "cluster"
