@@ -142,7 +142,7 @@ class Watch(threading.Thread):
         """The median of each number, and all reasons that were given for a lower clock."""
         self.end.set()
         self.join(35)
-        found = {"samples": len(self.seen)}
+        found: dict = {"samples": len(self.seen)}
         for name in ("sm_mhz", "memory_mhz", "watts", "celsius", "pcie_gen", "pcie_width"):
             values = [s[name] for s in self.seen if isinstance(s.get(name), (int, float))]
             found[name] = statistics.median(values) if values else None
