@@ -8,10 +8,15 @@ from pathlib import Path
 
 import pytest
 import pytest_socket
+from hypothesis import settings
 
 TESTS = Path(__file__).parent
 REPO = TESTS.parent
 CANARY = "corral-canary"
+
+# Half of hypothesis's own number: the unit tests together stay under a minute.
+settings.register_profile("corral", max_examples=50)
+settings.load_profile("corral")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

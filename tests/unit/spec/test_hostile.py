@@ -107,7 +107,7 @@ def test_hostile_texts(field: Field) -> None:
         judge(field, text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.sampled_from(TEXTS), st.text(max_size=20))
 def test_any_text(field: Field, text: str) -> None:
     """Through the whole of loading, too: refused with an error at the field."""
@@ -118,7 +118,7 @@ def test_any_text(field: Field, text: str) -> None:
     assert loaded.spec is None or where not in wrong
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.sampled_from(TEXTS),
     st.sampled_from(

@@ -65,7 +65,7 @@ PART = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(PART, min_size=1, max_size=6).map("".join))
 def test_the_same_names_as_clustershell(hostlist: str) -> None:
     # NodeSet 1.10.1 takes "[]0" for "0" and "[-0]" for "0", which no user means.

@@ -229,7 +229,7 @@ BLANKS = ["\n", "\n  ", "|\n", "\t", "\0", "\ud800", "\u2028"]
 WORDS = st.sampled_from([*(piece.replace("_", " ") for piece in PIECES.split()), *BLANKS])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.one_of(st.text(), st.lists(WORDS, max_size=40).map("".join)))
 @example('a: "\\UFFFFFFFF"')
 @example("%YAML 9.9\n---\na")
@@ -243,7 +243,7 @@ def test_no_text_raises(text: str) -> None:
         assert str(finding).isprintable()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.one_of(st.binary(), st.binary().map(lambda tail: GOOD.encode() + tail)))
 def test_no_bytes_raise(data: bytes) -> None:
     loaded = load_bytes(data, "x.yaml")
@@ -265,7 +265,7 @@ PLACES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.dictionaries(st.sampled_from(PLACES), JSON, min_size=1, max_size=3))
 def test_no_value_anywhere_raises(values: dict[tuple[str | int, ...], object]) -> None:
     """Values of any type in any place: found as errors, and the rest is still judged."""

@@ -43,7 +43,7 @@ def test_lines_are_cut_and_joined_without_loss(text: str) -> None:
     assert all(text.startswith(line, at) for at, line in pieces)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.dictionaries(st.sampled_from(NAMES), TEXTS, max_size=4), st.sampled_from(["", "24.11"]))
 def test_any_text_is_judged_and_corrected(files: dict[str, str], version: str) -> None:
     release = SlurmVersion.parse(version) if version else None
