@@ -107,6 +107,12 @@ EDITS: Final[Mapping[str, Edit]] = {
         f"qos.per_user.{name}": add("qos", {"name": "night", "per_user": {name: 1}})
         for name in LIMITS
     },
+    "network.data.mtu": put("network", "data", "mtu", value=1500),
+    "health.every": put("health", "every", value="17h"),
+    "health.drain": put("health", "drain", value=False),
+    "health.at_most": put("health", "at_most", value=20),
+    "health.skip": put("health", "skip", value=["health.disk"]),
+    "slurm.prolog.minutes": put("slurm", "prolog", "minutes", value=3),
     "software.hold": put("software", "hold", value=False),
     "software.at_once": put("software", "at_once", value=2),
     "software.drain_minutes": put("software", "drain_minutes", value=5),
@@ -117,6 +123,11 @@ _MADE: Final = "makes the machines anew: tests/embedded/test_provider.py"
 _NFS: Final = "needs a kernel with NFS: tests/machines"
 _GPU: Final = "needs a GPU or its package source: golden plans"
 _ALONE: Final = "has a test of its own"
+
+_RENT: Final = "needs rented groups: tests/clouds"
+_GCP: Final = "written into blueprints only: tests/unit/providers/test_blueprint.py"
+_MESH: Final = "needs a tailnet: tests/mesh"
+_PYXIS: Final = "needs Enroot and Pyxis: tests/embedded/test_containers.py"
 
 NOT_HERE: Final[Mapping[str, str]] = {
     "corral": "has one value",
@@ -148,5 +159,45 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "software.desktop": "installs a desktop: tests/machines",
     "software.sleep": "no containers sleep: tests/machines",
     "software.reboot": "containers do not reboot: tests/machines",
+    **{f"budget.{n}": _RENT for n in ("dead_man", "per_hour", "total", "unguarded")},
+    **{
+        f"groups.cloud.{n}": _RENT
+        for n in ("count", "disk_gib", "image", "prefer", "price_at_most", "regions", "type")
+    },
+    "groups.cloud.volumes": _RENT,
+    **{f"groups.cloud.fallback.{n}": _RENT for n in ("count", "provider", "regions", "type")},
+    **{
+        f"groups.elastic.{n}": _RENT
+        for n in ("boot", "cpus", "idle", "memory_gib", "min", "present", "replace")
+    },
+    "groups.machine": _GCP,
+    **{
+        f"gcp.{n}": _GCP
+        for n in ("project", "provisioning", "public_addresses", "reservation", "state_bucket")
+    },
+    **{f"gcp.storage.{n}": _GCP for n in ("kind", "mbps_per_tib", "mount", "size_gib")},
+    **{f"gcp.{n}": _GCP for n in ("toolkit", "zone")},
+    **{
+        f"network.mesh.{n}": _MESH
+        for n in ("islands.groups", "islands.name", "jobs", "key_minutes", "programs", "tag", "url")
+    },
+    "network.topology.plugin": "has golden files, and was put on a cluster by hand",
+    **{
+        f"network.topology.switches.{n}": "has golden files, and was put on a cluster by hand"
+        for n in ("name", "nodes", "switches")
+    },
+    **{
+        f"proof.{n}": f"{_ALONE}: test_schedule.py"
+        for n in ("at_most", "drain", "every", "minutes")
+    },
+    "services.mlflow": f"{_ALONE}: test_mlflow.py",
+    "services.mlflow_uri": f"{_ALONE}: test_mlflow.py",
+    **{f"slurm.prolog.{n}": "acts on GPUs and caches" for n in ("clocks", "drop_caches", "gpus")},
+    "slurm.prolog.leftovers": f"{_ALONE}: test_prolog.py",
+    "software.containers": _PYXIS,
+    **{
+        f"software.pyxis.{n}": _PYXIS
+        for n in ("enroot.file", "enroot.sha256", "local", "source.file", "source.sha256")
+    },
 }
 """Fields that this table does not put a cluster through, and where they are or why not."""
