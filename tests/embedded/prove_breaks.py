@@ -169,6 +169,7 @@ BREAKS = (
         {"node2": wrapper("/usr/local/bin/date", 'exec /usr/bin/date -d "+60 seconds" "$@"')},
         {"node2": sh("rm -f /usr/local/bin/date")},
         "node2 is at least",
+        frozenset({"health.nodes"}),
     ),
     Break(
         "smoke.config",
