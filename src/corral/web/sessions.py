@@ -174,7 +174,12 @@ def login_of(token: str) -> Login:
 def expiry(token: str) -> float | None:
     """When a token ends, unix seconds; None where it does not say."""
     ends = _claims(token).get("exp")
-    return float(ends) if isinstance(ends, (int, float)) and not isinstance(ends, bool) else None
+    if isinstance(ends, bool) or not isinstance(ends, (int, float)):
+        return None
+    try:
+        return float(ends)
+    except OverflowError:  # a number that no clock has; Slurm judges the token
+        return None
 
 
 def _claims(token: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from corral.web import app as app_module
-from corral.web.sessions import login_of
+from corral.web.sessions import expiry, login_of
 from tests.unit.web.fake import FakeRest, Page, token
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -310,3 +310,8 @@ def test_version_is_picked_by_asking(release: str, api: int) -> None:
             assert (await page.get("jobs/999999")).status_code == 404
 
     run(work())
+
+
+@pytest.mark.parametrize("exp", [10**400, -(10**400), True, "soon", None])
+def test_an_expiry_that_no_clock_has_is_none(exp: object) -> None:
+    assert expiry(token(exp=exp)) is None
