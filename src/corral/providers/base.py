@@ -13,7 +13,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import ClassVar, Protocol
 
-from corral.errors import Code, CorralError
+from corral.errors import Code, CorralError, NodesFailedError
 from corral.events import Emit
 from corral.hosts.facts import Facts
 from corral.hosts.target import SshTarget
@@ -162,3 +162,28 @@ class Provider(Protocol):
     async def leftovers(self) -> list[str]:
         """Everything that still carries the cluster's label."""
         ...
+
+
+def raise_failed(ends: Sequence[BaseException | None]) -> None:
+    """Raise what bringing up several machines ended with, if any of them failed.
+
+    Raises:
+        CorralError: that of the one machine; NodesFailedError for several. What is no error of ours
+            is raised as it is, before all others.
+    """
+    failed = tuple(e for e in ends if isinstance(e, CorralError))
+    for other in ends:
+        if other is not None and not isinstance(other, CorralError):
+            raise other
+    if len(failed) == 1:
+        raise failed[0]
+    if failed:
+        first = failed[0]
+        raise NodesFailedError(
+            first.code,
+            f"{len(failed)} nodes did not come up; the first: {first}",
+            command=first.command,
+            tail=first.tail,
+            hint=first.hint,
+            errors=failed,
+        )

@@ -11,14 +11,21 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
-from corral.errors import Code, CorralError, NodesFailedError
+from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.facts import Facts
 from corral.hosts.sshkeys import make_key
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.target import SshTarget
 from corral.hosts.traits import Traits
-from corral.providers.base import Action, Machine, MachineAction, Memory, Observed
+from corral.providers.base import (
+    Action,
+    Machine,
+    MachineAction,
+    Memory,
+    Observed,
+    raise_failed,
+)
 from corral.providers.cloud import predicting
 from corral.providers.cloud.accounts import open_accounts, providers_named
 from corral.providers.cloud.booting import boot_script
@@ -189,7 +196,7 @@ class CloudProvider:
             )
         finally:
             await _close(apis, given=bool(self._given))
-        _raise(ends)
+        raise_failed(ends)
 
     async def _end_first(
         self, apis: Mapping[str, CloudApi], actions: Sequence[MachineAction]
@@ -344,22 +351,3 @@ def _line(one: Instance, what: str) -> str:
 async def _close(apis: Mapping[str, CloudApi], *, given: bool) -> None:
     for api in () if given else apis.values():
         await api.close()
-
-
-def _raise(ends: Sequence[BaseException | None]) -> None:
-    failed = tuple(e for e in ends if isinstance(e, CorralError))
-    for other in ends:
-        if other is not None and not isinstance(other, CorralError):
-            raise other
-    if len(failed) == 1:
-        raise failed[0]
-    if failed:
-        first = failed[0]
-        raise NodesFailedError(
-            first.code,
-            f"{len(failed)} rented nodes did not come up; the first: {first}",
-            command=first.command,
-            tail=first.tail,
-            hint=first.hint,
-            errors=failed,
-        )

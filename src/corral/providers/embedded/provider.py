@@ -8,12 +8,20 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import ClassVar, Final
 
-from corral.errors import Code, CorralError, NodesFailedError
+from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.facts import Facts
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.target import SshTarget
-from corral.providers.base import Action, Machine, MachineAction, Memory, Observed, Traits
+from corral.providers.base import (
+    Action,
+    Machine,
+    MachineAction,
+    Memory,
+    Observed,
+    Traits,
+    raise_failed,
+)
 from corral.providers.embedded import cni, containers, layout, machine, removal, seeing
 from corral.providers.embedded.access import Access
 from corral.providers.embedded.image import Images
@@ -122,7 +130,7 @@ class EmbeddedProvider:
         ends = await asyncio.gather(
             *(self._bring_up(a, access, key, emit, gate) for a in live), return_exceptions=True
         )
-        _raise(ends)
+        raise_failed(ends)
 
     async def _common(self) -> None:
         """The network and the volumes; each is labelled from birth."""
@@ -312,22 +320,3 @@ async def _greets(address: str) -> bool:
                 writer.close()
     except (OSError, TimeoutError):
         return False
-
-
-def _raise(ends: Sequence[BaseException | None]) -> None:
-    failed = tuple(e for e in ends if isinstance(e, CorralError))
-    for other in ends:
-        if other is not None and not isinstance(other, CorralError):
-            raise other
-    if len(failed) == 1:
-        raise failed[0]
-    if failed:
-        first = failed[0]
-        raise NodesFailedError(
-            first.code,
-            f"{len(failed)} nodes did not come up; the first: {first}",
-            command=first.command,
-            tail=first.tail,
-            hint=first.hint,
-            errors=failed,
-        )
