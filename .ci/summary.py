@@ -1,7 +1,7 @@
 """Adds up what ``./test`` ran: lint results and each suite's junit file, skips with their reasons.
 
 The last line is ``N passed, N failed, N skipped``: CI reads it. A suite without a complete junit
-file (killed, or broken before it began) counts as failed.
+file (killed, or broken before it began), or one that was interrupted, counts as failed.
 """
 
 from __future__ import annotations
@@ -15,10 +15,17 @@ from xml.etree import ElementTree as ET  # only files that pytest has just writt
 from rich.console import Console
 from rich.table import Table
 
+ENDED = {"0", "1", "5"}
+"""pytest's statuses of a suite that came to its end: all good, some failed, no tests."""
 
-def suite_counts(junit: Path, reasons: Counter[tuple[str, str]]) -> Counter[str]:
-    """Count one suite's cases; ``reasons`` collects (suite, why) of those skipped."""
-    counts: Counter[str] = Counter()
+
+def suite_counts(junit: Path, reasons: Counter[tuple[str, str]], status: str = "0") -> Counter[str]:
+    """Count one suite's cases; ``reasons`` collects (suite, why) of those skipped.
+
+    pytest writes a junit file without a word of it when an interrupt ends it: the exit status of
+    the suite says so, and counts as one failed.
+    """
+    counts: Counter[str] = Counter(failed=int(status not in ENDED))
     try:
         cases = list(ET.parse(junit).getroot().iter("testcase"))  # noqa: S314
     except ET.ParseError:
@@ -45,7 +52,8 @@ def main(out: Path) -> int:
     for line in (out / "lint").read_text().splitlines():
         rows["lint"]["passed" if line.endswith("\t0") else "failed"] += 1
     by_age = sorted(out.glob("*.xml"), key=lambda x: x.stat().st_mtime)  # as they ran
-    rows |= {x.stem: suite_counts(x, reasons) for x in by_age}
+    statuses = dict(line.split("\t") for line in (out / "suites").read_text().splitlines())
+    rows |= {x.stem: suite_counts(x, reasons, statuses.get(x.stem, "none")) for x in by_age}
     for suite, counts in rows.items():
         total += counts
         table.add_row(suite, *(str(counts[k]) for k in ("passed", "failed", "skipped")))

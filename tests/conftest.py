@@ -14,6 +14,17 @@ TESTS = Path(__file__).parent
 REPO = TESTS.parent
 CANARY = "corral-canary"
 
+HANGS = {
+    "unit": 120,
+    "clouds": 600,
+    "embedded": 900,
+    "browser": 900,
+    "mesh": 1800,
+    "machines": 3600,
+}
+"""Seconds for one test with the fixtures it makes, by suite: only what hangs takes so long."""
+HANGS_SLOW = 5400
+
 # Half of hypothesis's own number: the unit tests together stay under a minute.
 settings.register_profile("corral", max_examples=50)
 settings.load_profile("corral")
@@ -32,7 +43,14 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out slow tests: CORRAL_TEST_SLOW=1 runs all of them, 2/5 the second fifth."""
+    """Leave out slow tests: CORRAL_TEST_SLOW=1 runs all of them, 2/5 the second fifth.
+
+    A test that hangs fails by itself, with its traceback, instead of taking the suite along.
+    """
+    for item in items:
+        seconds = HANGS[item.path.relative_to(TESTS).parts[0]]
+        limit = HANGS_SLOW if item.get_closest_marker("slow") else seconds
+        item.add_marker(pytest.mark.timeout(limit, method="signal"))
     wanted = os.environ.get("CORRAL_TEST_SLOW", "")
     part, _, parts = wanted.partition("/")
     slow = [item for item in items if item.get_closest_marker("slow")]

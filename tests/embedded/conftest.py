@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from corral.apply.session import Session
 from corral.errors import CorralError
 from corral.hosts.facts import Facts
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import Script
+from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result
 from corral.spec.health import Health
 from corral.spec.load import load_or_raise
@@ -30,6 +31,15 @@ from corral.spec.nodes import controller_of
 
 T = TypeVar("T")
 EXAMPLES = Path(__file__).parents[2] / "examples"
+SHARED = pytest.StashKey["Live"]()
+UNWELL = sh(
+    "squeue --noheader --format='job %i %j: %T, %r'; "
+    "sinfo --noheader --Node --format='%N %T: %E' | sort -u | grep -v ' idle: '; true"
+)
+MEND = sh(
+    "scancel --state=PENDING --state=RUNNING --quiet; "
+    "scontrol update nodename=ALL state=RESUME 2>/dev/null; true"
+)
 
 
 @dataclass(frozen=True)
@@ -105,13 +115,31 @@ def fresh_cluster() -> Iterator[Callable[[ClusterSpec], Live]]:
 
 
 @pytest.fixture(scope="session")
-def cluster(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
+def cluster(fresh_cluster: Callable[[ClusterSpec], Live], pytestconfig: pytest.Config) -> Live:
     """The one cluster that all embedded tests share; a test that breaks it mends it."""
     standing = os.environ.get("CORRAL_TEST_CLUSTER", "")
     if standing:
         spec = named(standing)
-        return Live(spec, asyncio.run(_facts(spec)))
-    return fresh_cluster(named(f"test-{os.getpid()}"))
+        live = Live(spec, asyncio.run(_facts(spec)))
+    else:
+        live = fresh_cluster(named(f"test-{os.getpid()}"))
+    pytestconfig.stash[SHARED] = live
+    return live
+
+
+@pytest.fixture(scope="module", autouse=True)
+def left_well(pytestconfig: pytest.Config) -> Iterator[None]:
+    """The file that leaves a job or a drained node is the one that fails, not a later one."""
+    yield
+    live = pytestconfig.stash.get(SHARED, None)
+    if live is None:
+        return
+    until = time.monotonic() + 90
+    while text := live.run(live.controller, UNWELL).stdout:
+        if time.monotonic() > until:
+            live.run(live.controller, MEND)
+            pytest.fail(f"the tests of this file leave the shared cluster unwell:\n{text}")
+        time.sleep(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
