@@ -24,6 +24,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--cluster", default=os.environ.get("CORRAL_CLUSTER", ""))
     parser.add_argument("--rates", default="1e-3,3e-3,1e-2")
     parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--script", default=str(SCRIPT), help="what each job runs")
     parser.add_argument("--gpus", type=int, default=1, help="GPUs of each job")
     return parser.parse_args()
 
@@ -45,7 +46,7 @@ def main() -> int:
     # All are submitted before any is waited for: Slurm runs as many at once as there are GPUs.
     jobs = [
         cluster.submit(
-            str(SCRIPT),
+            options.script,
             name=f"sweep-{rate}",
             folder="none",
             gpus_per_node=options.gpus,
