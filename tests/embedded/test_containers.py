@@ -16,6 +16,8 @@ import pytest
 from tests.embedded.conftest import Live, named
 
 from corral import api
+from corral.api.batch import RankLine
+from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result
 from corral.prove.context import as_user
@@ -125,3 +127,45 @@ def test_the_plan_is_empty_and_another_slurm_makes_the_plugin_anew(lab: Live) ->
     asyncio.run(api.up(lab.spec))
     assert "slurm" in lab.run("node2", sh("cat {stamp}", stamp=stamp)).stdout
     assert srun(lab, "-w", "node2", f"--container-image={IMAGE}", "id").ok
+
+
+SHOW = """\
+cat /etc/os-release
+echo "rank $RANK of $WORLD_SIZE on $(hostname) in $(pwd)"
+echo "note=$NOTE nic=$GLOO_SOCKET_IFNAME port=$MASTER_PORT gpu=$CUDA_VISIBLE_DEVICES"
+ls /mnt
+"""
+
+
+def test_corral_run_puts_ranks_into_a_container(lab: Live, tmp_path: Path) -> None:
+    """The rendezvous and the fabric's environment come along, and the user's values win."""
+    (tmp_path / "show.sh").write_text(f"#!/bin/sh\n{SHOW}")
+    lines: list[RankLine] = []
+    job = api.job_spec(
+        {
+            "script": str(tmp_path / "show.sh"), "folder": "none", "nodes": 2, "gpus_per_node": 1,
+            "container": IMAGE, "mounts": ["/etc/ssh:/mnt:ro"], "env": {"NOTE": "it's $HOME"},
+        }
+    )  # fmt: skip
+    outcome = asyncio.run(api.run(lab.spec, job, on_line=lines.append))
+    assert outcome.good, lines
+    for rank in (0, 1):
+        said = [line.text for line in lines if line.rank == rank]
+        assert "ID=corral-test-image" in said
+        assert any(text.startswith(f"rank {rank} of 2 on node{rank} in /shared/") for text in said)
+        facts = next(text for text in said if text.startswith("note="))
+        assert facts.startswith("note=it's $HOME nic=eth0 port=2")
+        assert facts.rpartition("gpu=")[2] in {"0", "1"}
+        assert "sshd_config" in said
+    both = {text.split("port=")[1][:5] for text in (line.text for line in lines) if "port=" in text}
+    assert len(both) == 1, "ranks have two rendezvous"
+
+
+def test_an_image_that_is_not_there_is_refused_before_submission(lab: Live, tmp_path: Path) -> None:
+    (tmp_path / "show.sh").write_text("#!/bin/sh\n:\n")
+    near = IMAGE.replace("corral-test", "coral-test")
+    job = api.job_spec({"script": str(tmp_path / "show.sh"), "folder": "none", "container": near})
+    with pytest.raises(CorralError) as caught:
+        asyncio.run(api.submit(lab.spec, job))
+    assert caught.value.code is Code.USAGE
+    assert IMAGE in caught.value.hint

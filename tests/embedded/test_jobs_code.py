@@ -243,6 +243,18 @@ def test_an_environment_for_each_lock(cluster: Live, tmp_path: Path) -> None:
     assert "--environment none" in caught.value.hint
 
 
+def test_a_container_is_refused_where_there_is_no_pyxis(cluster: Live) -> None:
+    job = api.job_spec({"script": __file__, "folder": "none", "container": "ubuntu:24.04"})
+    has = cluster.run(cluster.controller, sh("srun --help | grep -e --container-image"))
+    if has.ok:
+        pytest.skip("this cluster has Pyxis")
+    with pytest.raises(CorralError) as caught:
+        asyncio.run(api.submit(cluster.spec, job))
+    assert caught.value.code is Code.USAGE
+    assert "needs Pyxis" in caught.value.message
+    assert "requirements.txt" in caught.value.hint
+
+
 def test_the_command_line_of_a_shell(cluster: Live) -> None:
     """The shell runs for real, with a terminal of Python's own in the place of a person's."""
     argv = asyncio.run(api.shell_argv(cluster.spec, {"gpus_per_node": 1, "time": "5m"}))

@@ -187,6 +187,24 @@ ENVIRONMENT = Annotated[
         show_default=False,
     ),
 ]
+CONTAINER = Annotated[
+    str,
+    typer.Option(
+        "--container",
+        metavar="IMAGE",
+        help="Run the ranks in this image, by Pyxis: a .sqsh file on shared storage, or "
+        "[REGISTRY/]NAME[:TAG].",
+        show_default=False,
+    ),
+]
+MOUNT = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mount",
+        metavar="SRC:DST[:ro]",
+        help="More of the nodes in the container; shared storage is in its place anyway.",
+    ),
+]
 EXPLAIN = Annotated[
     bool,
     typer.Option(

@@ -15,6 +15,7 @@ from corral.cli.joboptions import (
     ARRAY,
     AT_ONCE,
     CHECKPOINTS,
+    CONTAINER,
     CPUS_PER_RANK,
     DATA,
     DETACH,
@@ -30,6 +31,7 @@ from corral.cli.joboptions import (
     INTERACTIVE,
     LAUNCHER,
     MEM,
+    MOUNT,
     NAME,
     NODES,
     PARTITION,
@@ -59,6 +61,7 @@ app = verb_app()
         "corral run train.py -N 2 -G 4 --time 2h --requeue --env LR=0.1 -- --epochs 10",
         "corral run train.py --sweep lr=1e-3,3e-4 --sweep seed=0..4",
         "corral run job.yaml --nodes 2",
+        "corral run train.py -N 2 -G 8 --container /shared/pytorch.sqsh --mount /raid:/raid",
         "corral run train.py --nodes 3 --explain",
         "corral run --interactive --gpus-per-node 1 --time 2h",
     )
@@ -91,6 +94,8 @@ def run(
     folder: FOLDER = "",
     in_place: IN_PLACE = False,
     environment: ENVIRONMENT = "",
+    container: CONTAINER = "",
+    mount: MOUNT = None,
     detach: DETACH = False,
     dry_run: DRY_RUN = False,
     explain: EXPLAIN = False,
@@ -118,7 +123,8 @@ def _carried_out(given: dict[str, Any]) -> int:
     asked = {name: given.pop(name) for name in ("detach", "dry_run", "explain", "interactive")}
     given["env"] = variables(given["env"] or [])
     given["sweep"] = api.parse_sweep(given["sweep"] or [])
-    for several in ("args", "data"):
+    given["mounts"] = given.pop("mount")
+    for several in ("args", "data", "mounts"):
         given[several] = tuple(given[several] or ())
     # 0 is a number somebody asked for; "", False and nothing at all are options left out.
     fields = {k: v for k, v in given.items() if v or str(v) == "0"}

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script
-from corral.jobs.fabric import Setting, explain_script, parse_settings, settings
+from corral.jobs.containers import mounts_of
+from corral.jobs.fabric import Setting, declared, explain_script, parse_settings, settings
 from corral.jobs.interactive import shell_script
 from corral.jobs.limits import (
     against_nodes,
@@ -51,11 +52,12 @@ async def explain(
     """
     job = gpus_left_out(job, spec)
     nodes = await _fitting(fleet, controller, spec, job)
-    data = spec.network.data
+    interface, fabric = declared(spec, partition_of(job, spec))
     told = settings(
-        interface=(data.interface or "") if data else "",
-        fabric=data.fabric if data else "",
+        interface=interface,
+        fabric=fabric,
         threads=cpus_per_rank(job, nodes),
+        several=job.nodes > 1,
         tell=True,
     )
     names = [node.name for node in nodes if node.name in fleet.nodes][:MOST_NODES]
@@ -94,6 +96,7 @@ async def shell(fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec) 
         partition=_partition(job, spec),
         cpus_per_rank=cpus_per_rank(job, nodes),
         mem=memory_share(job, nodes),
+        mounts=mounts_of(job, [s.mount for s in spec.storage]),
     )
     return as_user(user_of(job, spec), shell_script(job, place))
 

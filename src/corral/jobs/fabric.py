@@ -11,14 +11,28 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, join, sh
+from corral.roles.tcpxo import environment
+from corral.spec.gcp import MACHINE
+from corral.spec.models import ClusterSpec, Partition
 from corral.spec.nodes import fold
 
+TCPXO: Final = "tcpxo"
 YOURS: Final = "yours, by --env or the job file"
 _MARK: Final = "@@given"
 
 _GIVE: Final = """\
 give() {{
   eval "[ -n \\"\\${{$1+x}}\\" ]" || export "$1=$2"
+}}"""
+
+# For a rank in a container, which reads it there.
+_WRITE: Final = """\
+to=$CORRAL_JOB_FOLDER/node-$SLURM_NODEID.env
+: > "$to" || exit 1
+give() {{
+  eval "[ -n \\"\\${{$1+x}}\\" ]" && return
+  export "$1=$2"
+  printf "export %s='%s'\\n" "$1" "$(printf %s "$2" | sed "s/'/'\\\\\\\\''/g")" >> "$to"
 }}"""
 
 _TELL: Final = """\
@@ -35,6 +49,21 @@ give() {{
 # RDMA: active ports of the declared kind at the highest rate, so that a slower port for storage or
 # management never limits a collective (NCCL splits a message over all it may use).
 # RoCE v2 over IPv4: the index has to be the same on all ports, or NCCL is left to find it.
+# A3 Mega as the cluster file has it: the plugin's environment comes first, and a node without it
+# ends the job, which would else run over TCP sockets at a tenth of the speed.
+_A3: Final = """\
+told=$(env -i PATH="$PATH" sh -c {environment} 2>&1) || {absent}
+while IFS='=' read -r name value; do
+  case $name in
+  *[!A-Z0-9_]*) ;;
+  NCCL_*|GLOO_SOCKET_IFNAME|LD_LIBRARY_PATH) give "$name" "$value" {why} ;;
+  esac
+done <<END_OF_TOLD
+$told
+END_OF_TOLD"""
+_FAILS: Final = """{{ printf '%s\\n' "$told" >&2; exit 1; }}"""
+_SAYS: Final = """{{ printf '{mark}\\tGPUDirect-TCPXO\\tnot there\\t%s\\n' "$told"; told=""; }}"""
+
 _FABRIC: Final = """\
 nic={interface} why='network.data.interface in the cluster file'
 if [ -z "$nic" ]; then
@@ -76,7 +105,7 @@ if [ -n "$ports" ]; then
   esac
 fi
 profile={tcpxo}/nccl-env-profile.sh
-if [ -r "$profile" ]; then
+if [ {fabric} != {declared} ] && [ -r "$profile" ]; then
   while IFS='=' read -r name value; do
     case $name in
     *[!A-Z0-9_]*) ;;
@@ -100,30 +129,46 @@ def settings(
     threads: int,
     sys: str = "/sys",
     tcpxo: str = "/var/lib/tcpxo/lib64",
+    several: bool = True,
     tell: bool = False,
+    write: bool = False,
 ) -> Script:
     """Shell that sets the environment of a rank; MASTER_ADDR must be set before.
 
     Args:
         interface: the declared data network's interface, "" for none.
-        fabric: the declared kind: infiniband, roce, ethernet, or "" where none is declared.
+        fabric: the declared kind: infiniband, roce, ethernet, tcpxo, or "" where none is declared.
         threads: CPUs of a rank.
         sys: where sysfs is.
         tcpxo: where GPUDirect-TCPXO's installer puts its libraries and profile on A3 Mega.
+        several: the job has more than one node; one alone needs no TCPXO.
         tell: say each value and its reason in a line for ``parse_settings``.
+        write: write the values into the job's folder, for ranks in a container.
     """
+    give = sh(_WRITE) if write else sh(_GIVE)
     return join(
         [
-            sh(_TELL, yours=YOURS, mark=sh(_MARK)) if tell else sh(_GIVE),
+            sh(_TELL, yours=YOURS, mark=sh(_MARK)) if tell else give,
+            *([_a3(tcpxo, tell=tell)] if fabric == TCPXO and several else []),
             sh(
                 _FABRIC,
                 interface=interface,
                 fabric=fabric,
+                declared=TCPXO,
                 threads=threads,
                 sys=sys,
                 tcpxo=tcpxo,
             ),
         ]
+    )
+
+
+def _a3(folder: str, *, tell: bool) -> Script:
+    return sh(
+        _A3,
+        environment=str(join([environment(folder), sh("env")])),
+        absent=sh(_SAYS, mark=sh(_MARK)) if tell else sh(_FAILS),
+        why="GPUDirect-TCPXO on A3 Mega: the node's profile and its NICs",
     )
 
 
@@ -139,6 +184,18 @@ def explain_script(first: str, env: Mapping[str, str], told: Script) -> Script:
     """What a node says of its environment for a job whose first node has the address ``first``."""
     exports = [sh("export {name}={value}", name=k, value=v) for k, v in sorted(env.items())]
     return sh(_EXPLAIN, first=first, env=join(exports), settings=told, mark=sh(_MARK))
+
+
+def declared(spec: ClusterSpec, partition: Partition | None) -> tuple[str, str]:
+    """Interface and kind of the data network as the cluster file has them; "" for what it has not.
+
+    Nodes of type A3 Mega are on ``tcpxo`` whatever else is declared.
+    """
+    data = spec.network.data
+    groups = partition.groups if partition else ()
+    if any(group.machine == MACHINE for group in spec.groups if group.name in groups):
+        return "", TCPXO
+    return ((data.interface or ""), data.fabric) if data else ("", "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from corral.hosts.quote import Script, join, sh
+from corral.jobs import containers
 from corral.jobs.model import JobSpec
 from corral.jobs.script import Place
 from corral.slurm.duration import clock
+
+# An image may have another shell than the user's.
+_INSIDE: Final = "sh -c 'command -v bash >/dev/null && exec bash; exec sh'"
 
 
 def shell_script(job: JobSpec, place: Place) -> Script:
@@ -33,9 +39,11 @@ def shell_script(job: JobSpec, place: Place) -> Script:
     inner = sh(
         "cd\n{env}\nexec salloc --quiet {words} "
         "srun --pty --nodes=1 --ntasks=1 --cpus-per-task={cpus} --overlap --mem-per-cpu=0 "
-        '"${{SHELL:-/bin/bash}}" -l',
+        "{container}{shell}",
         env=join(exports),
         words=words,
         cpus=place.cpus_per_rank * job.ranks_on_node,
+        container=join([containers.words(job, place.mounts), sh(" ")], ""),
+        shell=sh(_INSIDE) if job.container else sh('"${{SHELL:-/bin/bash}}" -l'),
     )
     return inner

@@ -119,6 +119,23 @@ def against_array(job: JobSpec, most: int | None) -> list[Refusal]:
     ]
 
 
+def against_image(job: JobSpec, spec: ClusterSpec) -> list[Refusal]:
+    """What the cluster file rules out for a job in a container."""
+    if job.container is None or spec.software.containers == "pyxis":
+        return []
+    return [without_pyxis(job)]
+
+
+def without_pyxis(job: JobSpec) -> Refusal:
+    """Why a job in a container cannot be had, and what can."""
+    return Refusal(
+        f"image {job.container} needs Pyxis, which this cluster has not",
+        "leave out --container: a uv.lock or pinned requirements.txt becomes an environment on "
+        "shared storage; or declare software: {containers: pyxis} and corral apply "
+        "(docs/guide/containers.md)",
+    )
+
+
 def _time(job: JobSpec, partition: Partition) -> Iterable[Refusal]:
     longest = duration.seconds(duration.max_time(partition.max_time))
     if job.requeue and seconds_of(job.grace) > _LONGEST_GRACE:

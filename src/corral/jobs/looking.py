@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Final
 
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import NOTHING, Script, join, sh
 from corral.hosts.transport import check
-from corral.jobs.limits import Refusal, nearest, refuse
+from corral.jobs.limits import Refusal, nearest, refuse, without_pyxis
 from corral.jobs.model import JobSpec
 from corral.jobs.packing import Parcel
 from corral.jobs.roof import JOBS, user_folder
@@ -25,10 +26,14 @@ id -u {user} >/dev/null 2>&1 || {{ echo "{mark} no-user"; exit 0; }}
 [ -d {mount} ] || {{ echo "{mark} no-storage"; exit 0; }}
 ({asked})
 {array}
+{container}
 {nodes}"""
 
 _SIZE: Final = """\
 scontrol show config 2>/dev/null | sed -n 's/^MaxArraySize *= */{mark} array-size /p'"""
+
+_PYXIS: Final = """\
+srun --help 2>/dev/null | grep -q -e --container-image || echo {mark} no-pyxis"""
 
 # As the job's user: what root can read says nothing. A folder must be entered, too.
 _PATHS: Final = """\
@@ -84,7 +89,7 @@ async def look(
     Raises:
         CorralError: USAGE, something the job names is not there; COMMAND_FAILED, Slurm is silent.
     """
-    needed = _needed(job, sent=parcel is not None or not script)
+    needed = _needed(job, mount, sent=parcel is not None or not script)
     mark = sh(MARK)
     inner = [sh(_PATHS, paths=list(needed), mark=mark)] if needed else []
     if parcel is not None:
@@ -96,13 +101,20 @@ async def look(
         mark=mark,
         asked=as_user(user, join(inner)) if inner else sh(":"),
         array=_array(job, mark),
+        container=sh(_PYXIS, mark=mark) if job.container else NOTHING,
         nodes=sh("{words}", words=SHOW_NODES),
     )
     stdin = asked(parcel) if parcel is not None else b""
     result = await fleet.run(controller, asking, stdin=stdin, timeout=120)
     lines = result.stdout.splitlines()
     marks = tuple(line.removeprefix(f"{MARK} ") for line in lines if line.startswith(f"{MARK} "))
-    refuse([*_missing(marks, user, controller, mount), *_unread(marks, user, needed)])
+    refuse(
+        [
+            *_missing(marks, user, controller, mount),
+            *([without_pyxis(job)] if "no-pyxis" in marks else []),
+            *_unread(marks, user, needed),
+        ]
+    )
     check(result, "asking Slurm for its nodes", hint="is slurmctld up? corral status says so")
     rest = "\n".join(line for line in lines if not line.startswith(f"{MARK} "))
     return Look(parse_nodes(rest), marks)
@@ -112,13 +124,19 @@ def _array(job: JobSpec, mark: Script) -> Script:
     return sh(_SIZE, mark=mark) if job.tasks else NOTHING
 
 
-def _needed(job: JobSpec, *, sent: bool) -> dict[str, str]:
+def _needed(job: JobSpec, mount: str, *, sent: bool) -> dict[str, str]:
     """Paths that must be there, and what each is to the job."""
     paths = {path: "data" for path in job.data}
     if job.workdir:
         paths[job.workdir] = "folder to run in"
     if not sent:
         paths[job.script] = "script"
+    # Elsewhere it may be a folder of each node's own, which the controller need not have.
+    if job.container and PurePosixPath(job.container).is_relative_to(mount):
+        paths[job.container] = "image"
+    for source in (each.partition(":")[0] for each in job.mounts):
+        if PurePosixPath(source).is_relative_to(mount):
+            paths[source] = "folder to mount"
     return paths
 
 

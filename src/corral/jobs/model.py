@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from corral.errors import Code, CorralError
+from corral.jobs.containers import image_of, mount_of
 from corral.jobs.points import ArrayIndices, Sweep, indices, points
 from corral.jobs.profiling import Profiler
 from corral.slurm import duration
@@ -40,6 +41,8 @@ def _env(pairs: dict[str, str]) -> dict[str, str]:
 
 
 Text = Annotated[str, Field(max_length=65536), AfterValidator(_no_nul)]
+Image = Annotated[str, Field(max_length=1024), AfterValidator(image_of)]
+Mount = Annotated[str, Field(max_length=4096), AfterValidator(mount_of)]
 EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,254}$")]
 JobName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+=:@-]{0,63}$")]
 Memory = Annotated[str, Field(pattern=r"^[1-9]\d{0,8}[MGT]$")]
@@ -127,6 +130,16 @@ class JobSpec(Model):
         description="uv.lock or requirements.txt with pins, or none; left out: the one in the "
         "folder that goes along.",
     )
+    container: Image | None = Field(
+        default=None,
+        description="Image the ranks run in, by Pyxis: a .sqsh file on shared storage, or "
+        "[REGISTRY/]NAME[:TAG].",
+    )
+    mounts: tuple[Mount, ...] = Field(
+        default=(),
+        description="More of the nodes in the container: SRC:DST or SRC:DST:ro. Shared storage is "
+        "in its place anyway.",
+    )
     profile: Profiler = Field(
         default="none",
         description="Record each rank: torch (a few steps, by PyTorch's profiler; needs a Python "
@@ -139,6 +152,16 @@ class JobSpec(Model):
             raise ValueError("array and sweep are two ways to say the same: give one")
         if self.at_once is not None and not self.tasks:
             raise ValueError("at_once is for an array or a sweep")
+        return self
+
+    @model_validator(mode="after")
+    def _container_or_environment(self) -> JobSpec:
+        if self.mounts and self.container is None:
+            raise ValueError("mounts are for a container: name its image, or leave them out")
+        if self.container and self.environment not in (None, "none"):
+            raise ValueError(
+                "an image brings its own Python: give a container or an environment, not both"
+            )
         return self
 
     @model_validator(mode="after")

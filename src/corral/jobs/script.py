@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import NOTHING, Script, join, sh
-from corral.jobs import fabric, keeping, profiling
+from corral.jobs import containers, fabric, keeping, profiling
 from corral.jobs.model import JobSpec, seconds_of
 from corral.jobs.points import point_arguments
 from corral.jobs.tracking import UNTRACKED, Tracking
@@ -37,6 +37,7 @@ class Place:
         workdir: the folder to run in, "" for the job's own.
         environment: a Python environment on shared storage, "" for the nodes' own Python.
         tracking: where the job's run is tracked.
+        mounts: what of the nodes is seen in the job's container.
     """
 
     folder: str
@@ -49,6 +50,7 @@ class Place:
     workdir: str = ""
     environment: str = ""
     tracking: Tracking = UNTRACKED
+    mounts: tuple[str, ...] = ()
 
 
 def batch_script(job: JobSpec, place: Place) -> Script:
@@ -66,6 +68,7 @@ def batch_script(job: JobSpec, place: Place) -> Script:
             *([_waiting(job)] if job.requeue else []),
             sh(
                 _LAUNCH,
+                before=containers.before(job, _settings(job, place, write=True)),
                 setup=_rank_setup(job, place),
                 srun=_srun(job, place),
                 command=_command(job, place),
@@ -157,11 +160,19 @@ def _tasks(job: JobSpec, place: Place) -> tuple[int, int]:
     return job.ranks_on_node, place.cpus_per_rank
 
 
+def _settings(job: JobSpec, place: Place, *, write: bool = False) -> Script:
+    return fabric.settings(
+        interface=place.interface,
+        fabric=place.fabric,
+        threads=place.cpus_per_rank,
+        several=job.nodes > 1,
+        write=write,
+    )
+
+
 def _rank_setup(job: JobSpec, place: Place) -> Script:
     launcher = sh(_TORCHRUN, ranks=job.ranks_on_node) if job.torchrun else sh(_SRUN)
-    told = fabric.settings(
-        interface=place.interface, fabric=place.fabric, threads=place.cpus_per_rank
-    )
+    told = containers.rank_setup(job.env, place.folder) if job.container else _settings(job, place)
     first = join([profiling.rank_setup(job.profile), place.tracking.sample], "")
     return sh(_RANK, settings=told, first=first, launcher=launcher)
 
@@ -173,11 +184,12 @@ def _srun(job: JobSpec, place: Place) -> Script:
     return sh(
         "srun --kill-on-bad-exit=1 --input=none --distribution=block \\\n"
         "  --nodes={nodes} --ntasks={total} --ntasks-per-node={tasks} --cpus-per-task={cpus} \\\n"
-        '  --output="$folder/rank-%t.log" --open-mode=append',
+        '  --output="$folder/rank-%t.log" --open-mode=append{container}',
         nodes=job.nodes,
         total=job.nodes * tasks,
         tasks=tasks,
         cpus=cpus,
+        container=containers.words(job, place.mounts),
     )
 
 
@@ -278,7 +290,7 @@ export MASTER_ADDR MASTER_PORT
 # srun ends with the highest status of all ranks, which is that of a rank it ended itself (143); the
 # job's own is the one of the rank that failed first.
 _LAUNCH: Final = """\
-rank=$(cat <<'END_OF_RANK'
+{before}rank=$(cat <<'END_OF_RANK'
 {setup}
 END_OF_RANK
 )

@@ -18,8 +18,11 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import NOTHING, Script, join, sh
 from corral.hosts.transport import Result, check
 from corral.jobs import environment, profiling
+from corral.jobs.containers import mounts_of
+from corral.jobs.fabric import TCPXO, declared
 from corral.jobs.limits import (
     against_array,
+    against_image,
     against_nodes,
     against_spec,
     cpus_per_rank,
@@ -39,10 +42,14 @@ from corral.jobs.script import Place, batch_script
 from corral.jobs.sending import Archive, archive, missing, unpack_script
 from corral.jobs.tracking import Tracking, git_tags, tracking_of
 from corral.jobs.watching import as_user
+from corral.roles import tcpxo
 from corral.slurm.states.nodes import NodeInfo
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import partitions_of
 
+_APERTURE: Final = tcpxo.OVERRIDES["NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY"]
+# Enroot's own /dev has few devices where ENROOT_RESTRICT_DEV is set, as Corral sets it.
+_A3: Final = (*tcpxo.MOUNTS, f"{_APERTURE}:{_APERTURE}")
 SEND_S: Final = 1800.0
 _REFUSED: Final = 3
 
@@ -101,7 +108,7 @@ def dry_run(job: JobSpec, spec: ClusterSpec) -> Script:
         CorralError: USAGE, the job cannot run as asked.
     """
     job = gpus_left_out(job, spec)
-    refuse(against_spec(job, spec))
+    refuse([*against_spec(job, spec), *against_image(job, spec)])
     path = Path(job.script)
     sent = None
     if not _shared(job, spec):
@@ -203,7 +210,7 @@ def _near(path: Path) -> str:
 
 async def _requirements(going: _Going) -> bytes | None:
     wanted = going.job.environment
-    if wanted == "none":
+    if wanted == "none" or going.job.container:
         return None
     if wanted is not None:
         return await environment.requirements(Path(wanted))
@@ -303,14 +310,17 @@ def _partition(job: JobSpec, spec: ClusterSpec) -> str:
 
 
 def _place(going: _Going, spec: ClusterSpec, nodes: tuple[NodeInfo, ...]) -> Place:
-    data, job = spec.network.data, going.job
+    job = going.job
+    interface, fabric = declared(spec, partition_of(job, spec))
+    shared = [storage.mount for storage in spec.storage]
     return Place(
         folder=going.folder,
         program=going.program,
         partition=_partition(job, spec),
         cpus_per_rank=cpus_per_rank(job, nodes),
         mem=memory_share(job, nodes),
-        interface=(data.interface or "") if data else "",
-        fabric=data.fabric if data else "",
+        interface=interface,
+        fabric=fabric,
         workdir=going.workdir,
+        mounts=mounts_of(job, shared, _A3 if fabric == TCPXO else ()),
     )

@@ -115,7 +115,7 @@ if [ -n "$ports" ]; then
   esac
 fi
 profile=/var/lib/tcpxo/lib64/nccl-env-profile.sh
-if [ -r "$profile" ]; then
+if [ '' != tcpxo ] && [ -r "$profile" ]; then
   while IFS='=' read -r name value; do
     case $name in
     *[!A-Z0-9_]*) ;;

@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 from corral.hosts.quote import join, sh
-from corral.jobs.fabric import YOURS, Setting, explain_script, parse_settings, settings
+from corral.jobs.fabric import (
+    YOURS,
+    Setting,
+    declared,
+    explain_script,
+    parse_settings,
+    settings,
+)
+from corral.roles.tcpxo import FOLDER, mistakes
+from corral.spec.load import load_or_raise
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 IP = """#!/bin/sh
 case "$*" in "-o addr show to 10.0.0.5") echo "2: eth7    inet 10.0.0.5/24" ;; esac
@@ -124,6 +135,72 @@ def test_the_profile_of_a3_mega(machine: Machine) -> None:
     assert found["NCCL_BUFFSIZE"].reason == YOURS
     assert found["NCCL_SOCKET_IFNAME"].value == "=eth7"
     assert "PATH" not in found
+
+
+# As GPUDirect-TCPXO's installer writes it, shortened.
+PROFILE = """\
+echo "sets NCCL up"
+export NCCL_FASTRAK_IFNAME=eth1,eth2 NCCL_BUFFSIZE=8388608 CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7
+"""
+
+
+def a3(machine: Machine, *, tell: bool, several: bool = True) -> str:
+    """The environment of a declared A3 Mega, its device folder in the machine's."""
+    told = settings(
+        interface="", fabric="tcpxo", threads=4, sys=str(machine.sys), tcpxo=str(machine.tcpxo),
+        several=several, tell=tell,
+    )  # fmt: skip
+    return str(told).replace("/dev/aperture_devices", f"{machine.tcpxo}/aperture")
+
+
+def ranks(machine: Machine, text: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", "-c", f"{text}\nenv"],
+        env={"PATH": f"{machine.bin}:{os.environ['PATH']}", "MASTER_ADDR": "10.0.0.5", **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a3_mega_gets_the_plugins_environment_and_the_users_values_win(machine: Machine) -> None:
+    (machine.tcpxo / "aperture" / "0000:04:00.0").mkdir(parents=True)
+    (machine.tcpxo / "nccl-env-profile.sh").write_text(PROFILE)
+    mine = {"NCCL_BUFFSIZE": "1", "CUDA_VISIBLE_DEVICES": "3"}
+    ran = ranks(machine, a3(machine, tell=False), **mine)
+    assert ran.returncode == 0, ran.stderr
+    env = dict(line.split("=", 1) for line in ran.stdout.splitlines() if "=" in line)
+    assert not mistakes({**env, "NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY": "/dev/aperture_devices",
+                         "LD_LIBRARY_PATH": f"{FOLDER}:{env['LD_LIBRARY_PATH']}"})  # fmt: skip
+    assert env["NCCL_SOCKET_IFNAME"] == env["GLOO_SOCKET_IFNAME"] == "enp0s12"
+    assert (env["NCCL_BUFFSIZE"], env["CUDA_VISIBLE_DEVICES"]) == ("1", "3")
+    told = ranks(machine, a3(machine, tell=True), **mine).stdout
+    found = {s.name: s for s in parse_settings({"node0": told})}
+    assert found["NCCL_BUFFSIZE"].reason == YOURS
+    assert "A3 Mega" in found["NCCL_FASTRAK_IFNAME"].reason
+    assert "PATH" not in found
+
+
+def test_a3_mega_without_its_plugin_ends_the_rank_and_explain_says_why(machine: Machine) -> None:
+    ran = ranks(machine, a3(machine, tell=False))
+    assert ran.returncode == 1
+    assert "the TCPXO prolog did not run" in ran.stderr
+    told = ranks(machine, a3(machine, tell=True)).stdout
+    found = {s.name: s for s in parse_settings({"node0": told})}
+    assert found["GPUDirect-TCPXO"].value == "not there"
+    assert "prolog did not run" in found["GPUDirect-TCPXO"].reason
+    assert found["GLOO_SOCKET_IFNAME"].value == "eth7"
+
+
+def test_one_a3_mega_alone_needs_no_plugin(machine: Machine) -> None:
+    assert ranks(machine, a3(machine, tell=False, several=False)).returncode == 0
+
+
+def test_the_fabric_of_an_a3_mega_is_known_by_its_machine() -> None:
+    spec = load_or_raise(EXAMPLES / "a3mega.yaml")
+    assert declared(spec, spec.partitions[0]) == ("", "tcpxo")
+    laptop = load_or_raise(EXAMPLES / "laptop.yaml")
+    assert declared(laptop, laptop.partitions[0]) == ("", "")
 
 
 def test_nodes_that_agree_stand_together() -> None:

@@ -54,6 +54,25 @@ GOLDEN = {
             environment="/shared/corral/envs/corral/x",
         ),
     ),
+    "container": (
+        JobSpec(
+            script="train.py",
+            nodes=2,
+            gpus_per_node=8,
+            container="docker://nvcr.io/nvidia/pytorch:26.04-py3",
+            mounts=("/raid:/raid:ro",),
+            env={"NOTE": "it's mine"},
+        ),
+        Place(
+            PLACE.folder,
+            PLACE.program,
+            "main",
+            16,
+            fabric="tcpxo",
+            workdir=f"{PLACE.folder}/code",
+            mounts=("/shared:/shared", "/raid:/raid:ro"),
+        ),
+    ),
     "binary": (
         JobSpec(script="run.bin", nodes=2, ranks_per_node=2),
         Place("/s/x", "/s/run.bin", "p"),
@@ -61,6 +80,7 @@ GOLDEN = {
 }
 SRUN = """#!/bin/sh
 # Starts each rank here, one after the other, as slurmstepd would.
+out=/dev/stdout
 for word; do
   case $word in --ntasks=*) tasks=${word#--ntasks=} ;; --output=*) out=${word#--output=} ;; esac
 done
@@ -260,3 +280,27 @@ def test_directives_hold_no_blanks() -> None:
         ]
         assert lines
         assert all(line.count(" ") == 1 and not set(line) & set("'\"\\") for line in lines)
+
+
+def test_a_rank_in_a_container_gets_what_its_node_wrote(machine: Machine, tmp_path: Path) -> None:
+    """The image's own values are there first, as Pyxis leaves them: Corral's and the user's win."""
+    program = tmp_path / "show.sh"
+    program.write_text("#!/bin/sh\nenv\n")
+    program.chmod(0o755)
+    job = JobSpec(
+        script=str(program),
+        nodes=2,
+        container="ubuntu",
+        env={"NOTE": "it's $HOME", "USE_LIBUV": "1"},
+    )
+    done = machine.run(job, str(program))
+    assert done.returncode == 0, machine.log("batch")
+    for rank in ("0", "1"):
+        env = dict(li.split("=", 1) for li in machine.log(f"rank-{rank}").splitlines() if "=" in li)
+        assert env["GLOO_SOCKET_IFNAME"] == "eth7"
+        assert (env["NOTE"], env["USE_LIBUV"]) == ("it's $HOME", "1")
+        assert env["OMP_NUM_THREADS"] == "3"
+        assert env["PYTHONPATH"].startswith(f"{machine.work}/lib")
+        written = (machine.work / f"node-{rank}.env").read_text()
+        assert "export NCCL_SOCKET_IFNAME='=eth7'" in written
+        assert "USE_LIBUV" not in written

@@ -1,0 +1,191 @@
+#!/bin/sh
+#SBATCH --job-name=train
+#SBATCH --partition=main
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=8
+#SBATCH --cpus-per-task=16
+#SBATCH --gres=gpu:8
+#SBATCH --output=/shared/corral/jobs/corral/x/batch.log
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+
+set -u
+job=/shared/corral/jobs/corral/x
+folder=$job
+export CORRAL_JOB_FOLDER="$folder"
+rm -f "$folder/ended"
+end() {
+  echo "$1" > "$folder/ended.new" && mv "$folder/ended.new" "$folder/ended"
+  exit "$1"
+}
+fail() {
+  echo "corral: $1" >&2
+  end 1
+}
+export CORRAL_CHECKPOINTS="$folder/checkpoints"
+cd /shared/corral/jobs/corral/x/code || fail "the folder to run in cannot be entered on $(hostname)"
+
+first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+MASTER_ADDR=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\([^ ]*\) .*/\1/p')
+case $MASTER_ADDR in
+*[!0-9.]*)
+  found=$(getent ahostsv4 "$MASTER_ADDR" | awk '$1 !~ /^127[.]/ { print $1; exit }')
+  MASTER_ADDR=${found:-$MASTER_ADDR} ;;
+esac
+case $MASTER_ADDR in
+"") fail "Slurm knows no address of $first" ;;
+127.*|localhost|::1)
+  [ "$SLURM_JOB_NUM_NODES" = 1 ] ||
+    fail "$first has the address $MASTER_ADDR, which other nodes cannot reach: set its NodeAddr" ;;
+esac
+in_use() {
+  cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v port="$(printf '%04X' "$1")" \
+    '{ n = split($2, a, ":"); if (a[n] == port) found = 1 } END { exit !found }'
+}
+tries=0
+while
+  MASTER_PORT=$((20000 + (SLURM_JOB_ID + tries * 257) % 10000))
+  in_use "$MASTER_PORT"
+do
+  tries=$((tries + 1))
+  [ "$tries" -lt 1000 ] || fail "no free port on $first"
+done
+export MASTER_ADDR MASTER_PORT
+
+export NOTE='it'"'"'s mine'
+export PYTHONPATH="$job/lib${PYTHONPATH:+:$PYTHONPATH}"
+
+if command -v nvidia-container-cli >/dev/null 2>&1; then
+  export NVIDIA_VISIBLE_DEVICES="${NVIDIA_VISIBLE_DEVICES-all}"
+  export NVIDIA_DRIVER_CAPABILITIES="${NVIDIA_DRIVER_CAPABILITIES-compute,utility}"
+fi
+node=$(cat <<'END_OF_NODE'
+to=$CORRAL_JOB_FOLDER/node-$SLURM_NODEID.env
+: > "$to" || exit 1
+give() {
+  eval "[ -n \"\${$1+x}\" ]" && return
+  export "$1=$2"
+  printf "export %s='%s'\n" "$1" "$(printf %s "$2" | sed "s/'/'\\\\''/g")" >> "$to"
+}
+told=$(env -i PATH="$PATH" sh -c 'if [ ! -r /var/lib/tcpxo/lib64/nccl-env-profile.sh ]; then
+  echo "corral: no /var/lib/tcpxo/lib64/nccl-env-profile.sh on $(uname -n): the TCPXO prolog did not run" >&2
+  exit 1
+fi
+if [ -z "$(ls -A /dev/aperture_devices 2>/dev/null)" ]; then
+  echo "corral: /dev/aperture_devices is empty on $(uname -n): no aperture devices" >&2
+  exit 1
+fi
+corral_devices=${CUDA_VISIBLE_DEVICES-unset}
+NCCL_LIB_DIR=/var/lib/tcpxo/lib64
+export NCCL_LIB_DIR
+. /var/lib/tcpxo/lib64/nccl-env-profile.sh
+if [ "$corral_devices" = unset ]; then unset CUDA_VISIBLE_DEVICES
+else export "CUDA_VISIBLE_DEVICES=$corral_devices"; fi
+export NCCL_FASTRAK_CTRL_DEV=enp0s12
+export NCCL_FASTRAK_IFNAME=enp6s0,enp7s0,enp13s0,enp14s0,enp134s0,enp135s0,enp141s0,enp142s0
+export NCCL_SOCKET_IFNAME=enp0s12
+export NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY=/dev/aperture_devices
+export GLOO_SOCKET_IFNAME=enp0s12
+export NCCL_NVLSTREE_MAX_CHUNKSIZE=131072
+export "LD_LIBRARY_PATH=/var/lib/tcpxo/lib64:/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+env' 2>&1) || { printf '%s\n' "$told" >&2; exit 1; }
+while IFS='=' read -r name value; do
+  case $name in
+  *[!A-Z0-9_]*) ;;
+  NCCL_*|GLOO_SOCKET_IFNAME|LD_LIBRARY_PATH) give "$name" "$value" 'GPUDirect-TCPXO on A3 Mega: the node'"'"'s profile and its NICs' ;;
+  esac
+done <<END_OF_TOLD
+$told
+END_OF_TOLD
+nic='' why='network.data.interface in the cluster file'
+if [ -z "$nic" ]; then
+  why='holds the address of the first node'
+  nic=$(ip -o addr show to "$MASTER_ADDR" 2>/dev/null | awk '{ print $2; exit }')
+fi
+if [ -z "$nic" ]; then
+  why='the way to the first node'
+  nic=$(ip -o route get "$MASTER_ADDR" 2>/dev/null | sed -n 's/.* dev \([^ ]*\).*/\1/p')
+fi
+if [ -n "$nic" ]; then
+  give GLOO_SOCKET_IFNAME "$nic" "$why"
+  give NCCL_SOCKET_IFNAME "=$nic" "$why"
+fi
+fastest=0 ports="" gids=""
+for port in /sys/class/infiniband/*/ports/*; do
+  grep -qs ACTIVE "$port/state" || continue
+  case tcpxo/$(cat "$port/link_layer") in
+  infiniband/InfiniBand|/InfiniBand|roce/Ethernet) ;;
+  *) continue ;;
+  esac
+  rate=$(sed 's/[^0-9].*//' "$port/rate")
+  [ "${rate:-0}" -ge "$fastest" ] || continue
+  [ "$rate" = "$fastest" ] || ports="" gids=""
+  fastest=$rate device=${port%/ports/*}
+  ports="$ports,${device##*/}:${port##*/}"
+  for type in "$port"/gid_attrs/types/*; do
+    case $(cat "$type" 2>/dev/null)/$(cat "$port/gids/${type##*/}" 2>/dev/null) in
+    "RoCE v2"/0000:0000:0000:0000:0000:ffff:*) gids="$gids ${type##*/}"; break ;;
+    esac
+  done
+done
+if [ -n "$ports" ]; then
+  give NCCL_IB_HCA "=${ports#,}" "active ports at $fastest Gb/s, the fastest here"
+  one=$(printf '%s\n' $gids | sort -u)
+  case $one in
+  ""|*[!0-9]*) ;;
+  *) give NCCL_IB_GID_INDEX "$one" 'RoCE v2 over IPv4 on all these ports' ;;
+  esac
+fi
+profile=/var/lib/tcpxo/lib64/nccl-env-profile.sh
+if [ tcpxo != tcpxo ] && [ -r "$profile" ]; then
+  while IFS='=' read -r name value; do
+    case $name in
+    *[!A-Z0-9_]*) ;;
+    NCCL_*|LD_LIBRARY_PATH) give "$name" "$value" 'the GPUDirect-TCPXO profile of this node' ;;
+    esac
+  done <<END_OF_PROFILE
+$(env -i PATH="$PATH" NCCL_LIB_DIR=/var/lib/tcpxo/lib64 sh -c '. "$1" >/dev/null; PATH=$2 env' \
+  sh "$profile" "$PATH")
+END_OF_PROFILE
+fi
+give OMP_NUM_THREADS 16 'CPUs of each rank'
+give PYTHONUNBUFFERED 1 'lines show when they are printed'
+# Debian's python3-torch 2.6 is built without libuv; the other store works with every build.
+give USE_LIBUV 0 'works with every build of PyTorch'
+END_OF_NODE
+)
+srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=1 --gres=none \
+  --input=none --kill-on-bad-exit=1 sh -c "$node" ||
+  fail "the fabric's environment could not be read on all nodes"
+rank=$(cat <<'END_OF_RANK'
+library=${LD_LIBRARY_PATH-}
+. "$CORRAL_JOB_FOLDER/node-$SLURM_NODEID.env" || exit 1
+[ "$library" = "${LD_LIBRARY_PATH-}" ] || LD_LIBRARY_PATH=$LD_LIBRARY_PATH${library:+:$library}
+export NOTE='it'"'"'s mine'
+export PYTHONPATH=/shared/corral/jobs/corral/x/lib"${PYTHONPATH:+:$PYTHONPATH}"
+[ -w "${HOME:-/}" ] || export HOME="$CORRAL_JOB_FOLDER"
+
+export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" NODE_RANK="$SLURM_NODEID"
+export WORLD_SIZE="${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS}"
+tasks=${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}
+export LOCAL_WORLD_SIZE="${tasks%%[(,]*}"
+exec "$@"
+END_OF_RANK
+)
+lines=$(wc -l < "$folder/batch.log") || lines=0
+srun --kill-on-bad-exit=1 --input=none --distribution=block \
+  --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=16 \
+  --output="$folder/rank-%t.log" --open-mode=append \
+  --container-image='nvcr.io#nvidia/pytorch:26.04-py3' \
+  --container-workdir="$PWD" \
+  --container-mounts=/shared:/shared,/raid:/raid:ro \
+  --container-env=NVIDIA_VISIBLE_DEVICES,NVIDIA_DRIVER_CAPABILITIES \
+  sh -c "$rank" rank python3 /shared/corral/jobs/corral/x/code/train.py
+status=$?
+
+if [ "$status" -ne 0 ]; then
+  code=$(tail -n "+$((lines + 1))" "$folder/batch.log" |
+    sed -n '/^srun: error: [^ ]*: tasks* [0-9]/{s/.* exit code //p;q;}')
+  case $code in ""|*[!0-9]*) ;; *) status=$code ;; esac
+fi
+end "$status"
