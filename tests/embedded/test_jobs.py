@@ -16,6 +16,7 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
 from corral.jobs import control
 from corral.jobs.model import JobHandle, parse_job
+from corral.jobs.reading import Live as Live_
 from corral.jobs.reading import Outcome, RankLine
 from corral.jobs.submit import submit
 from corral.slurm.states.jobs import JobState
@@ -270,3 +271,52 @@ def test_refused_before_submission(cluster: Live, tmp_path: Path) -> None:
         run(cluster, script="/shared/nothing-here.py")
     assert "no script" in caught.value.message
     assert cluster.with_fleet(queue) == before
+
+
+# Its answer has the form of nvidia-smi 580's to csv,noheader,nounits; one GPU idles.
+SMI = """\
+#!/bin/sh
+case "$*" in
+"--query-gpu=utilization.gpu,memory.used,memory.total --format=csv,noheader,nounits") ;;
+*) exit 97 ;;
+esac
+echo "97, 20480, 81559"
+[ "$(uname -n)" = node0 ] || echo "2, 1024, 81559"
+"""
+
+
+@pytest.mark.slow
+def test_what_gpus_do_is_told_while_a_job_is_followed(cluster: Live, tmp_path: Path) -> None:
+    script = tmp_path / "wait.sh"
+    script.write_text("#!/bin/sh\necho begins\ntouch wait\nwhile [ -e wait ]; do sleep 0.2; done\n")
+    told: list[str] = []
+
+    async def work(fleet: Fleet, words: str) -> None:
+        fields = {"script": str(script), "folder": "none", "nodes": 2, "gpus_per_node": 1}
+        job = await submit(fleet, cluster.controller, cluster.spec, parse_job(fields))
+        seen = asyncio.Event()
+        told.clear()
+
+        def live(now: Live_) -> None:
+            told.append(now.text)
+            if words in now.text:
+                seen.set()
+
+        following = asyncio.create_task(
+            control.follow(fleet, job, on_line=lambda _: None, on_live=live)
+        )
+        await asyncio.wait_for(seen.wait(), 180)
+        await control.cancel(fleet, job)
+        await following
+
+    cluster.with_fleet(lambda fleet: work(fleet, "GPU use unknown: no nvidia-smi"))
+    nodes = ("node0", "node1", "node2")
+    try:
+        for node in nodes:
+            put = sh("cat > {f} && chmod 755 {f}", f="/usr/local/bin/nvidia-smi")
+            assert cluster.run(node, put, stdin=SMI.encode()).ok
+        cluster.with_fleet(lambda fleet: work(fleet, "GPU 1: 2 %)"))
+    finally:
+        for node in nodes:
+            cluster.run(node, sh("rm -f /usr/local/bin/nvidia-smi"))
+    assert "GPUs 65 % busy (least node1 GPU 1: 2 %), GPU memory at most 20.0 of 80 GiB" in told[-1]

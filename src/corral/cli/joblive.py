@@ -135,8 +135,10 @@ class Screen:
         if live.kind == "bar":
             self._bars[live.rank] = live.text
             self._counted(RankLine(live.rank, live.text))
-        else:
-            self._use = live.text
+            return
+        self._use = live.text
+        if self._ui.as_json:
+            self._ui.json({"event": "use", "text": live.text})
 
     def _counted(self, line: RankLine) -> None:
         found = _COUNTED.search(line.text)

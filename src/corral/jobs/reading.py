@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from corral.errors import Code, CorralError
+from corral.jobs import sampling
 from corral.jobs.model import JobHandle
 from corral.jobs.using import in_words
 from corral.jobs.watching import BATCH
@@ -138,6 +139,9 @@ class Reader:
     offsets: dict[int, int] = field(default_factory=dict[int, int])
     _info: JobInfo | None = None
     _past: JobInfo | None = None
+    _used: str = ""
+    _said: str = ""
+    _gpus: dict[str, str] = field(default_factory=dict[str, str])
     _shown: dict[str, str] = field(default_factory=dict[str, str])
     _failed: tuple[int, str, str] | None = None
     _tails: dict[int, deque[str]] = field(default_factory=dict[int, deque[str]])
@@ -160,7 +164,7 @@ class Reader:
                 self._state(rest)
             case "w":
                 self.on_note(f"slurmctld does not answer: {rest}" if rest else "no answer")
-            case "r" | "u":
+            case "r" | "u" | "g":
                 self._live(kind, rest)
             case "c":
                 self._shown = fields_of(rest)
@@ -214,7 +218,14 @@ class Reader:
         log, _, text = rest.partition(" ")
         if kind == "r":
             self.on_live(Live("bar", text, int(log)))
+            return
+        if kind == "g":
+            self._gpus[log] = text
         elif words := in_words(rest):
+            self._used = words
+        words = ", ".join(w for w in (self._used, sampling.in_words(self._gpus)) if w)
+        if words != self._said:
+            self._said = words
             self.on_live(Live("use", words))
 
     def _line(self, log: int, text: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import NOTHING, Script, join, sh
-from corral.jobs import containers, fabric, keeping, profiling
+from corral.jobs import containers, fabric, keeping, profiling, sampling
 from corral.jobs.model import JobSpec, seconds_of
 from corral.jobs.points import point_arguments
 from corral.jobs.tracking import UNTRACKED, Tracking
@@ -173,7 +173,9 @@ def _settings(job: JobSpec, place: Place, *, write: bool = False) -> Script:
 def _rank_setup(job: JobSpec, place: Place) -> Script:
     launcher = sh(_TORCHRUN, ranks=job.ranks_on_node) if job.torchrun else sh(_SRUN)
     told = containers.rank_setup(job.env, place.folder) if job.container else _settings(job, place)
-    first = join([profiling.rank_setup(job.profile), place.tracking.sample], "")
+    first = join(
+        [profiling.rank_setup(job.profile), place.tracking.sample, sampling.sample(job)], ""
+    )
     return sh(_RANK, settings=told, first=first, launcher=launcher)
 
 

@@ -18,8 +18,11 @@ _ENOUGH: Final = 10.0
 def in_words(line: str) -> str:
     """``1.2 GiB of memory, CPU time 3 m, GPUs 87 %``; "" for a line of another kind.
 
-    The batch step and the external step (``12.batch``, ``12.extern``) run no ranks.
+    The batch step and the external step (``12.batch``, ``12.extern``) run no ranks. ``-`` stands
+    for no line at all: Slurm gathers nothing (JobAcctGatherType), or the nodes do not answer.
     """
+    if line == "-":
+        return "memory and CPU time unknown: sstat says nothing"
     parts = line.split("|")
     if len(parts) != len(FIELDS) or not parts[0].rpartition(".")[2].isdecimal():
         return ""

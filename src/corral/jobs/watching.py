@@ -6,7 +6,9 @@ one to two seconds. It says everything in lines:
     s ...                              the job's line of squeue, when it changed
     o LOG TEXT                         a line of a rank's log
     r LOG TEXT                         a piece between carriage returns: a progress bar
-    u TEXT                             what sstat says of the job's use, every ten seconds
+    u TEXT                             what sstat says of the job's use, every ten seconds; - for
+                                       nothing at all
+    g NODE TEXT                        what nvidia-smi says there, as often
     b TEXT                             a line of the batch script's own log
     p LOG OFFSET                       how far that log was read (b: the batch log)
     f LOGS NODES HOW                   who failed first (as srun says it: 1-2), before the lines of
@@ -79,9 +81,14 @@ function bar(log_, line,   part, n) {
   print "r " log_ " " (part[n] == "" ? part[n - 1] : part[n])
   return length(line) - length(part[n])
 }
-function use(   line) {
-  while ((sstat | getline line) > 0) print "u " line
+function use(   line, cmd, rows) {
+  while ((sstat | getline line) > 0) { print "u " line; rows++ }
   close(sstat)
+  if (!rows) print "u -"
+  if (folder == "") return
+  cmd = "cat gpus-[0-9]* 2>/dev/null; : > followed"
+  while ((cmd | getline line) > 0) print "g " line
+  close(cmd)
 }
 function look(nap,   cmd, line, part, log_) {
   cmd = "sleep " nap
@@ -138,7 +145,7 @@ BEGIN {
     fflush()
     # After the batch script's end only slurmctld's word is missing: it comes within a moment.
     # The first log says that the job runs: asked once then, and not before the usual time again.
-    if (seen && !ran) { ran = 1; squeue() }
+    if (seen && !ran) { ran = 1; squeue(); if (!quiet) system(": > followed") }
     else if (asked >= (ended ? 0.2 : state == "PENDING" ? 1 : 2)) squeue()
     if (state == "PENDING") ended = 0
   }
@@ -216,9 +223,11 @@ def as_user(user: str, script: Script) -> Script:
     """The same script as ``user`` with a clean environment, from root; its stdin goes along.
 
     Everything a job's folder holds is that user's work: root never writes or reads there, so that a
-    link planted in it leads nowhere that the user could not go anyway.
+    link planted in it leads nowhere that the user could not go anyway. A process that is that user
+    already (the page's helper on the controller) stays it: only root may set groups.
     """
     return sh(
+        '[ "$(id -u)" != "$(id -u {user})" ] || exec sh -c {script}; '
         'exec setpriv --reuid="$(id -u {user})" --regid="$(id -g {user})" --init-groups '
         "--reset-env sh -c {script}",
         user=user,

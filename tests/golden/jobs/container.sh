@@ -165,6 +165,23 @@ export NOTE='it'"'"'s mine'
 export PYTHONPATH=/shared/corral/jobs/corral/x/lib"${PYTHONPATH:+:$PYTHONPATH}"
 [ -w "${HOME:-/}" ] || export HOME="$CORRAL_JOB_FOLDER"
 
+if [ "$SLURM_LOCALID" = 0 ]; then
+  (
+    use=$CORRAL_JOB_FOLDER/gpus-$SLURM_NODEID
+    while kill -0 "$$" 2>/dev/null; do
+      if [ -n "$(find "$CORRAL_JOB_FOLDER/followed" -newermt '-60 seconds' 2>/dev/null)" ]; then
+        if command -v nvidia-smi >/dev/null 2>&1; then
+          timeout 20 nvidia-smi --query-gpu=utilization.gpu,memory.used,memory.total --format=csv,noheader,nounits 2>/dev/null
+        else
+          echo absent
+        fi | tr '\n' ';' | sed "s|^|$(uname -n) |" > "$use.new"
+        echo >> "$use.new"
+        mv "$use.new" "$use"
+      fi
+      sleep 10
+    done </dev/null >/dev/null 2>&1 &
+  )
+fi
 export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" NODE_RANK="$SLURM_NODEID"
 export WORLD_SIZE="${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS}"
 tasks=${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}

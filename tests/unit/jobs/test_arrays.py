@@ -155,6 +155,7 @@ def test_every_state_that_goes_on_is_watched() -> None:
         ("12.batch|1|00:00:01|1M|mem=2M", ""),
         ("12.extern|1|00:00:01|1M|mem=2M", ""),
         ("slurm_load_job_step error", ""),
+        ("-", "memory and CPU time unknown: sstat says nothing"),
         ("", ""),
     ],
 )  # fmt: skip
