@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from corral import api
+from corral.apply.mesh import udp_of
+from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.prove.model import Verdict
 from corral.spec.models import ClusterSpec
@@ -44,6 +46,21 @@ def test_a_first_plan_says_how_each_node_joins_and_nothing_else(mesh: Mesh) -> N
     assert "by an interface of its own (TUN)" in told
     assert "in user space by TCP only, without /dev/net/tun and CAP_NET_ADMIN" in told
     assert "a key for this machine alone, good once, for 10 minutes" in told
+
+
+def test_udp_is_asked_for_before_a_node_joins(mesh: Mesh) -> None:
+    assert "no UDP goes out of it" not in mesh.told()
+
+    async def asked() -> dict[str, str]:
+        async with await Session.open(mesh.spec()) as session:
+            return await udp_of(session.spec, session.fleet, {})
+
+    assert asyncio.run(asked()) == {"node0": "yes", "node1": "yes", "node2": "yes"}
+    mesh.lab.networks.cut(1, "udp", "dport", "3478")
+    try:
+        assert asyncio.run(asked()) == {"node0": "yes", "node1": "no", "node2": "no"}
+    finally:
+        mesh.lab.networks.mend(1)
 
 
 def test_there_is_no_way_but_the_mesh(mesh: Mesh) -> None:

@@ -20,7 +20,7 @@ from corral.providers.cloud.model import Capacity, Offer, Told, Volume
 from corral.providers.cloud.simulated import FILE, rehearsal_of
 from corral.spec.cloud import CLOUDS
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import declared_of
+from corral.spec.nodes import declared_of, has_guard
 
 START_S: Final = 60.0
 POLL_S: Final = 0.1
@@ -117,11 +117,17 @@ def simulate(spec: ClusterSpec) -> None:
     if file.exists():
         known = json.loads(file.read_text())
         if _alive(int(known.get("pid", 0))):
+            if has_guard(spec) and not known.get("guard"):
+                fresh = file.with_suffix(".new")
+                fresh.touch(mode=0o600)
+                fresh.write_text(json.dumps({**known, "guard": True}))
+                fresh.replace(file)
             return
     wanted = {
         "cluster": spec.name,
         "nodes": len(declared_of(spec)),
         "mounts": [s.mount for s in spec.storage if s.kind == "provider"],
+        "guard": has_guard(spec),
         "key": known.get("key") or f"sim-{secrets.token_hex(16)}",
     }
     file.touch(mode=0o600)

@@ -21,6 +21,7 @@ from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.transport import Result
 from corral.roles.mesh import addresses as mesh_addresses
+from corral.roles.mesh import mesh_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of
 
@@ -122,7 +123,8 @@ def _asks(session: Session, spec: ClusterSpec) -> dict[str, Ask]:
                 units.append("slurmrestd")
         # A folder that a server shows at its own place is no mount there.
         mounts = tuple(s.mount for s in spec.storage if (name, s.mount) != (s.server, s.path))
-        found[name] = Ask(names, tuple(units), mounts, controller=name == lead)
+        mesh = mesh_of(spec) is not None
+        found[name] = Ask(names, tuple(units), mounts, controller=name == lead, mesh=mesh)
     return found
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from corral.errors import CorralError
 from corral.events import Emit, Event, Kind
-from corral.hosts.fleet import Mint
+from corral.hosts import mesh_udp
+from corral.hosts.facts import Facts
+from corral.hosts.fleet import Fleet, Mint
 from corral.hosts.mesh_api import Device, tailnet
 from corral.hosts.mesh_programs import Program, read_programs
-from corral.roles.mesh import mesh_of, tag_of
+from corral.roles.mesh import host_of, login_of, member, mesh_of, tag_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import fold, nodes_of
 
@@ -35,6 +37,25 @@ def programs_of(spec: ClusterSpec) -> tuple[Program, ...]:
     """
     mesh = mesh_of(spec)
     return read_programs(mesh.programs) if mesh and mesh.programs else ()
+
+
+async def udp_of(spec: ClusterSpec, fleet: Fleet, facts: Mapping[str, Facts]) -> dict[str, str]:
+    """Whether UDP goes out of those nodes that are not in the tailnet yet: yes, no or "".
+
+    Args:
+        spec: the cluster.
+        fleet: its machines.
+        facts: what is known of them; a node without any counts as outside.
+    """
+    mesh = mesh_of(spec)
+    out = [n for n in fleet.nodes if mesh and not (n in facts and member(mesh, facts[n].mesh))]
+    if mesh is None or not out:
+        return {}
+    host = host_of(login_of(mesh)) or mesh_udp.TAILSCALE
+    answers = await fleet.all(mesh_udp.udp_script(host), out, timeout=30)
+    return {
+        n: mesh_udp.udp_of(a.stdout) for n, a in answers.items() if not isinstance(a, CorralError)
+    }
 
 
 async def devices_of(spec: ClusterSpec) -> tuple[Device, ...]:

@@ -17,8 +17,10 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
 from corral.hosts.transport import check
 from corral.plan.model import Plan, Stage
+from corral.providers.cloud.guarding import key_bytes
 from corral.spec.nodes import fold
 from corral.state.base import HERE, NOTHING, Change, Gate, Roll, SecretRef
+from corral.state.guard_key import KEYS
 from corral.state.mesh import MINT
 
 STAGE_TIMEOUT = 1800.0
@@ -147,6 +149,8 @@ async def _secrets(changes: Sequence[Change], fleet: Fleet) -> bytes:
     for ref in (ref for change in changes for ref in change.secrets):
         if ref.node == MINT and fleet.mint is not None:
             data = await fleet.mint(ref.path)
+        elif ref.node == KEYS:
+            data = key_bytes(fleet.cluster, ref.path)
         else:
             data = await (_own_file(ref) if ref.node == HERE else _secret(ref, fleet))
         parts.append(b"%d\n%b" % (len(data), data))

@@ -59,6 +59,7 @@ VERBS: Final = MappingProxyType(
         "bench": Verb("bench", _CLUSTER, "Measure how fast it is, or read measurements."),
         "down": Verb("down", _CLUSTER, "Remove all that Corral made for a cluster."),
         "offers": Verb("offers", _CLUSTER, "Show what clouds have on sale, and its price."),
+        "cloud": Verb("cloud", _CLUSTER, "Show and extend what belongs to a whole cloud account."),
         "cost": Verb("cost", _CLUSTER, "Show what rented machines cost, by job and user."),
         "elastic": Verb("elastic", _CLUSTER, "Rent nodes while jobs wait, end them when idle."),
         "reap": Verb("reap", _CLUSTER, "End rented machines, and prove that nothing is left."),

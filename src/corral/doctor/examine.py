@@ -9,6 +9,7 @@ from corral.doctor.health import read_reason
 from corral.doctor.model import Diagnosis, Layer, Report, Source
 from corral.doctor.probes import PROBES, Scene, found
 from corral.doctor.reading import read, report
+from corral.doctor.tailnet import tailnet
 from corral.slurm.states.nodes import NodeInfo
 
 _LOGS: Final = {
@@ -40,7 +41,7 @@ def examine(scene: Scene) -> Report:
 
 def causes(scene: Scene) -> list[Diagnosis]:
     """What the machines themselves show, without what Slurm says of its nodes."""
-    findings = [one for probe in PROBES for one in probe(scene)]
+    findings = [one for probe in (*PROBES, tailnet) for one in probe(scene)]
     return [*findings, *_machines(scene)]
 
 

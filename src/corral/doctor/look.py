@@ -43,12 +43,14 @@ class Ask:
         units: systemd units that belong there.
         mounts: shared folders that belong there.
         controller: ask Slurm as well.
+        mesh: ask tailscaled as well.
     """
 
     names: tuple[str, ...]
     units: tuple[str, ...]
     mounts: tuple[str, ...] = ()
     controller: bool = False
+    mesh: bool = False
 
 
 @dataclass(frozen=True)
@@ -169,6 +171,16 @@ def script(ask: Ask) -> Script:
     ]
     if ask.controller:
         parts.append(_CONTROLLER)
+    if ask.mesh:
+        # The others are asked about of the controller only: one thousand peers are a megabyte.
+        peers = "true" if ask.controller else "false"
+        parts.append(
+            sh(
+                "echo @@tailnet; timeout 10 tailscale status --json --peers={p} 2>/dev/null "
+                "| head -c 4000000; echo",
+                p=peers,
+            )
+        )
     return join([*parts, sh("true")])
 
 

@@ -13,22 +13,24 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from corral.apply.session import Session
-from corral.elastic.checking import fault_of
-from corral.elastic.marks import READ, decide, states
+from corral.elastic.marks import READ, READ_JOBS, decide, jobs_of, states, together
+from corral.elastic.renting import proven
+from corral.elastic.spent import wind_down
 from corral.errors import CorralError
 from corral.events import Emit, Event, Kind
-from corral.hosts.fleet import Fleet
-from corral.hosts.openssh import OpenSSH, control_dir
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
-from corral.providers.base import Action, MachineAction
 from corral.providers.cloud.presence import rented_nodes
 from corral.providers.cloud.provider import CloudProvider
+from corral.spec.cloud import CLOUDS, seconds
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import elastic_of, expand, fold, with_present
+from corral.spec.nodes import declared_of, expand, fold, with_present
 
 HOLD_S: Final = 120.0
 """A node that could not be had stays down this long, before it is asked for again."""
+
+LOST_TURNS: Final = 3
+"""Lists that must not show a machine before its node counts as lost: one may be stale."""
 
 Converge = Callable[[ClusterSpec], Awaitable[None]]
 
@@ -48,6 +50,8 @@ class Driver:
     emit: Emit
     joined: set[str] = field(default_factory=set[str])
     failed: dict[str, float] = field(default_factory=dict[str, float])
+    missed: dict[str, int] = field(default_factory=dict[str, int])
+    since: float | None = None
 
     async def turn(self) -> bool:
         """Look once and do what is marked; True when anything was done.
@@ -64,8 +68,11 @@ class Driver:
                 for g in self.spec.groups
                 if g.elastic
             }
+            if await self._spent(session, rented):
+                return False
             self.joined &= {n for n, words in seen.items() if "POWERING_UP" in words}
             marks = decide(seen, rented, self.joined, groups)
+            await self._lost(session, marks.lost)
             if marks.go:
                 await self._go(marks.go)
             await self._give_up(session, marks.failed, rented)
@@ -73,7 +80,7 @@ class Driver:
                 await self._mark(session, marks.wake, "POWER_UP")
             if marks.come:
                 await self._come(session, marks.come, rented)
-        return bool(marks.come or marks.go or marks.wake)
+        return bool(marks.come or marks.go or marks.wake or self.missed)
 
     async def _asked(self, session: Session, script: Script) -> str:
         answer = await session.fleet.run(session.controller, script, timeout=60)
@@ -114,54 +121,74 @@ class Driver:
                 del self.failed[node]
 
     async def _come(self, session: Session, nodes: Sequence[str], rented: Sequence[str]) -> None:
-        """Rent, check and set up nodes; all of them, or none of what a job waits for."""
+        """Rent, check and set up nodes: for each job all that it waits for, or none."""
+        waiting = jobs_of(await self._asked(session, READ_JOBS))
+        groups = together(nodes, waiting.values())
         self._say(f"{fold(list(nodes))}: a job waits")
         spec = with_present(self.spec, {*rented, *nodes})
-        provider = CloudProvider(spec)
-        try:
-            addresses = await self._proven(provider, nodes)
-        except CorralError as error:
-            self._say(f"{fold(list(nodes))}: {error}")
-            await self._end(nodes)
-            await self._mark(session, nodes, "DOWN", f"corral: {error.message}"[:120])
+        ends = await asyncio.gather(*(self._group(session, spec, group) for group in groups))
+        came = {node: address for found in ends for node, address in found.items()}
+        if not came:
             return
-        for node, address in addresses.items():
+        for node, address in came.items():
             script = sh(
                 "timeout 20 scontrol update nodename={n} nodeaddr={a} nodehostname={n}",
                 n=node,
                 a=address,
             )
             await self._asked(session, script)
-        await self.converge(spec)
-        self.joined |= set(nodes)
-        self._say(f"{fold(list(nodes))}: set up")
+        await self.converge(with_present(self.spec, {*rented, *came}))
+        self.joined |= set(came)
+        self._say(f"{fold(list(came))}: set up")
 
-    async def _proven(self, provider: CloudProvider, nodes: Sequence[str]) -> dict[str, str]:
-        """Rent until each node has passed its check, or has failed it too often."""
-        left = {n.name: n.group.elastic.replace for n in elastic_of(self.spec) if n.group.elastic}
-        while True:
-            observed = await provider.observe()
-            actions = [a for a in provider.plan(observed) if a.node in nodes]
-            await provider.apply(actions, self.emit)
-            observed = await provider.observe()
-            bad = await self._bad(provider, nodes)
-            if not bad:
-                return {n: observed.machines[n].address for n in nodes}
-            for node, why in bad.items():
-                left[node] -= 1
-                self._say(f"{node}: failed its check: {why}")
-                if left[node] < 0:
-                    raise why
-            again = [MachineAction(n, Action.RECREATE, "failed its check") for n in bad]
-            await provider.apply(again, self.emit)
+    async def _group(
+        self, session: Session, spec: ClusterSpec, nodes: Sequence[str]
+    ) -> dict[str, str]:
+        """The addresses of what one job waits for; nothing, and nothing rented, when one fails."""
+        try:
+            return await proven(spec, nodes, self.emit, self._say)
+        except CorralError as error:
+            self._say(f"{fold(list(nodes))}: {error}")
+            await self._end(nodes)
+            await self._mark(session, nodes, "DOWN", f"corral: {error.message}"[:120])
+            return {}
 
-    async def _bad(self, provider: CloudProvider, nodes: Sequence[str]) -> dict[str, CorralError]:
-        fleet = Fleet(
-            {n: OpenSSH(n, provider.ssh_target(n), control_dir=control_dir()) for n in nodes}
-        )
-        gpus = {n.name: n.group.gpu.count if n.group.gpu else 0 for n in elastic_of(self.spec)}
-        found = await asyncio.gather(*(fault_of(fleet, n, gpus[n]) for n in nodes))
-        return {n: why for n, why in zip(nodes, found, strict=True) if why is not None}
+    async def _lost(self, session: Session, nodes: Sequence[str]) -> None:
+        """Machines that the cloud took back: their jobs are requeued now, not after a time-out."""
+        self.missed = {n: self.missed.get(n, 0) + 1 for n in nodes}
+        gone = [n for n, turns in self.missed.items() if turns >= LOST_TURNS]
+        if gone:
+            self._say(f"{fold(gone)}: the cloud has taken its machine back; its jobs are requeued")
+            await self._mark(session, gone, "DOWN", "corral: the cloud took the machine back")
+            await self._mark(session, gone, "POWER_DOWN_FORCE")
+            for node in gone:
+                del self.missed[node]
+
+    async def _spent(self, session: Session, rented: Sequence[str]) -> bool:
+        """End all that is rented once budget.total is spent; True while it is."""
+        budget = self.spec.budget
+        now = CloudProvider(self.spec).spend()
+        if budget is None or budget.total is None or now.total < budget.total:
+            self.since = None
+            return False
+        nodes = [
+            n.name
+            for n in declared_of(self.spec)
+            if n.group.provider in CLOUDS and (n.group.elastic is None or n.name in rented)
+        ]
+        if not now.per_hour or not nodes:
+            return True
+        grace, clock = seconds(budget.grace), time.monotonic()
+        if self.since is None:
+            self.since = clock
+            text = f"{now.total:.2f} $ of {budget.total:.2f} $ are spent"
+            self._say(f"{text}: {fold(nodes)} ends in {budget.grace}, sooner without jobs")
+        left = int(self.since + grace - clock)
+        jobs = await self._asked(session, wind_down(fold(nodes), max(left, 1)))
+        if left <= 0 or jobs.split()[-1:] == ["0"]:
+            self._say(f"{fold(nodes)}: the budget is spent, ended")
+            await self._end(nodes)
+        return True
 
     def _say(self, text: str) -> None:
         self.emit(Event(Kind.NOTE, "elastic", message=text))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, sh
+from corral.spec.hostlist import expand
 
 READ: Final[Script] = sh("timeout 20 scontrol --oneliner show nodes")
+READ_JOBS: Final[Script] = sh("timeout 20 squeue -h -t CF,R -o '%A %N'")
 _STATE: Final = re.compile(r"^NodeName=(\S+) .*? State=(\S+)", re.MULTILINE)
 _GONE: Final = frozenset(("POWERED_DOWN", "POWERING_DOWN"))
 
@@ -23,17 +25,37 @@ class Marks:
         go: these are powered down, and their machines are still rented.
         failed: these did not come in time, or were given up.
         wake: these are to be powered up, so that ``min`` nodes stay.
+        lost: Slurm counts on these, and no cloud lists a machine of theirs.
     """
 
     come: tuple[str, ...] = ()
     go: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     wake: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
 
 
 def states(text: str) -> dict[str, frozenset[str]]:
     """The words of each node's state, from what ``READ`` printed."""
     return {name: frozenset(state.split("+")) for name, state in _STATE.findall(text)}
+
+
+def jobs_of(text: str) -> dict[str, tuple[str, ...]]:
+    """The nodes of each job, from what ``READ_JOBS`` printed."""
+    rows = (line.split() for line in text.splitlines())
+    return {row[0]: tuple(expand(row[1])) for row in rows if len(row) == 2}  # noqa: PLR2004
+
+
+def together(nodes: Collection[str], jobs: Iterable[Collection[str]]) -> list[tuple[str, ...]]:
+    """Nodes in groups that come as a whole or not at all: those that one job waits for."""
+    groups: list[set[str]] = [{node} for node in nodes]
+    for job in jobs:
+        mine = [g for g in groups if g & set(job)]
+        rest = [g for g in groups if not g & set(job)]
+        groups = [*rest, set[str]().union(*mine)] if mine else rest
+    order = {node: place for place, node in enumerate(nodes)}
+    found = [tuple(sorted(group, key=order.__getitem__)) for group in groups]
+    return sorted(found, key=lambda group: order[group[0]])
 
 
 def decide(
@@ -65,4 +87,9 @@ def decide(
         tuple(n for n in elastic if words[n] & _GONE and n in rented),
         tuple(n for n in elastic if "DOWN" in words[n] and not words[n] & _GONE),
         tuple(wake),
+        tuple(
+            n
+            for n in elastic
+            if n in seen and n not in rented and not words[n] & (_GONE | {"POWERING_UP", "DOWN"})
+        ),
     )

@@ -38,6 +38,8 @@ GAPS: Final = MappingProxyType({"calls": 1.0, "launch": 12.0})
 
 USER: Final = "ubuntu"
 TAG: Final = "corral-cluster"
+LAUNCHED: Final = "corral-launched"
+"""Tag with the time of the launch, Unix seconds: no answer of Lambda tells it."""
 
 ROWS: Final = (
     Row(0, "instance-operations/launch/insufficient-capacity", Reason.CAPACITY,
@@ -142,7 +144,7 @@ class LambdaCloud:
             "ssh_key_names": [key],
             "name": wanted.label.name,
             "hostname": wanted.label.node[:63],
-            "tags": [{"key": TAG, "value": wanted.label.cluster}],
+            "tags": _tags(wanted),
         }
         if wanted.boot:
             body["user_data"] = wanted.boot
@@ -207,17 +209,14 @@ class LambdaCloud:
         """File systems; their size is what is used."""
         data = await self._data("GET", "/api/v1/file-systems")
         with understood(self._place, "file systems"):
-            return tuple(
-                Volume(
-                    self.name,
-                    str(v["id"]),
-                    str(v["name"]),
-                    str(v["region"]["name"]),
-                    v["bytes_used"] / 2**30 if "bytes_used" in v else None,
-                    str(v["mount_point"]),
-                )
-                for v in records(data)
-            )
+            return tuple(_volume(v) for v in records(data))
+
+    async def make_volume(self, name: str, region: str, gib: int) -> Volume:
+        """Make a file system; it grows by itself, so ``gib`` is not asked for."""
+        body = {"name": name, "region": region}
+        data = await self._data("POST", "/api/v1/filesystems", body, again=False)
+        with understood(self._place, "a new file system"):
+            return _volume(data)
 
     async def firewall_rules(self) -> tuple[dict[str, Any], ...]:
         """The inbound rules of the whole account."""
@@ -279,6 +278,31 @@ class LambdaCloud:
             return answer["data"]
 
 
+def _volume(data: Mapping[str, Any]) -> Volume:
+    return Volume(
+        "lambda",
+        str(data["id"]),
+        str(data["name"]),
+        str(data["region"]["name"]),
+        data["bytes_used"] / 2**30 if "bytes_used" in data else None,
+        str(data["mount_point"]),
+    )
+
+
+def _tags(wanted: Wanted) -> list[dict[str, str]]:
+    tags = {TAG: wanted.label.cluster}
+    if wanted.launched:
+        tags[LAUNCHED] = f"{wanted.launched:.0f}"
+    return [{"key": key, "value": value} for key, value in tags.items()]
+
+
+def _launched(data: Mapping[str, Any]) -> float | None:
+    for tag in records(data.get("tags") or []):
+        if tag.get("key") == LAUNCHED and str(tag.get("value", "")).isdecimal():
+            return float(tag["value"])
+    return None
+
+
 def _digest(blob: Sequence[str]) -> str:
     return hashlib.sha256(" ".join(blob).encode()).hexdigest()[:12]
 
@@ -317,5 +341,6 @@ def _instance(data: Mapping[str, Any]) -> Instance:
         type=str(data["instance_type"]["name"]),
         region=str(data["region"]["name"]),
         price=int(data["instance_type"]["price_cents_per_hour"]) / 100,
+        created=_launched(data),
         detail=status,
     )

@@ -19,8 +19,9 @@ def stage(site: Site) -> StageWanted:
             WAIT_S,
         )
     ]
+    # Where Corral logs in: an address in the mesh is no way for a machine that is not in it.
     members = tuple(
-        Member(n.name, site.addresses[n.name], n.group.ssh.port, n.group.ssh.user)
+        Member(n.name, n.address or n.name, n.group.ssh.port, n.group.ssh.user)
         for n in site.nodes
         if n.group.provider == "ssh"
     )

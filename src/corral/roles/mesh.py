@@ -118,13 +118,20 @@ def userspace(site: Site, node: str) -> bool:
     return mesh_of(site.spec) is not None and site.facts[node].mesh.way == "userspace"
 
 
-def way_words(facts: MeshFacts) -> str:
-    """How a machine takes part, and why so."""
+def way_words(facts: MeshFacts, udp: str = "") -> str:
+    """How a machine takes part, and why so.
+
+    Args:
+        facts: what it can do.
+        udp: whether a relay answered it by UDP, as far as it was asked: yes, no or "".
+    """
+    relayed = "; no UDP goes out of it, so its links are relayed" if udp == "no" else ""
     if facts.way == "tun":
-        return "by an interface of its own (TUN)"
+        return f"by an interface of its own (TUN){relayed}"
     lacks = [w for w, there in (("/dev/net/tun", facts.tun), ("CAP_NET_ADMIN", facts.net_admin))
              if not there]  # fmt: skip
-    return f"in user space by TCP only, without {' and '.join(lacks) or 'an interface'}"
+    without = " and ".join(lacks) or "an interface"
+    return f"in user space by TCP only, without {without}{relayed}"
 
 
 def _island_of(site: Site) -> dict[str, str]:
@@ -201,7 +208,7 @@ def member_of(site: Site, node: str) -> MeshMember:
         mesh.url,
         login_of(mesh),
         tag_of(site.spec),
-        way_words(site.facts[node].mesh),
+        way_words(site.facts[node].mesh, site.udp.get(node, "")),
         mesh.key_minutes,
     )
 

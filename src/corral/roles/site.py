@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -16,6 +16,7 @@ from corral.slurm.version import Feature, SlurmVersion, has
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, controller_of, nodes_of, partitions_of, users_of
 from corral.spec.people import User
+from corral.state.guard_key import Watched
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Site:
         addresses: address of each node on the control network.
         debs: Slurm's packages where they do not come from the distribution.
         programs: the mesh client's programs where they come from this machine.
+        watched: clouds that the controller's guard asks.
+        udp: whether UDP goes out, ``yes`` or ``no``, of nodes that are about to join the mesh.
     """
 
     spec: ClusterSpec
@@ -37,6 +40,8 @@ class Site:
     addresses: Mapping[str, str]
     debs: DebSet | None = None
     programs: tuple[Program, ...] = ()
+    watched: tuple[Watched, ...] = ()
+    udp: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from corral.spec import texts
-from corral.spec.kinds import HostName, Model, about
+from corral.spec.kinds import HostName, Interval, Model, about
 
 OfferType = Annotated[str, Field(pattern=texts.OFFER_TYPE.pattern, max_length=128)]
 Region = Annotated[str, Field(pattern=texts.REGION.pattern)]
@@ -109,6 +109,17 @@ class Budget(Model):
         "Rented machines end themselves after this time, where the provider allows it (runpod, "
         "paperspace); 0h: never.",
         default="24h",
+    )
+    guard: Interval = about(
+        "none",
+        "How often a timer on the controller looks at what is rented, ends what nobody needs, and "
+        "all of it once total is spent; it needs the API keys there (mode 600).",
+        default="off",
+    )
+    grace: Duration = about(
+        "none",
+        "Once total is spent: how long jobs have to save what they have before their nodes end.",
+        default="10m",
     )
     unguarded: tuple[CloudWord, ...] = about(
         "none",

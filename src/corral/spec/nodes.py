@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ClusterShell.NodeSet import NodeSet  # pyright: ignore[reportMissingTypeStubs]
 
+from corral.spec.cloud import CLOUDS
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
 from corral.spec.people import User
@@ -20,6 +21,7 @@ __all__ = [
     "expand",
     "fold",
     "guarded_of",
+    "has_guard",
     "nodes_of",
     "partitions_of",
     "users_of",
@@ -73,6 +75,12 @@ def declared_of(spec: ClusterSpec) -> tuple[Node, ...]:
 def elastic_of(spec: ClusterSpec) -> tuple[Node, ...]:
     """Nodes that come and go, there or not."""
     return tuple(node for node in declared_of(spec) if node.group.elastic is not None)
+
+
+def has_guard(spec: ClusterSpec) -> bool:
+    """Whether a guard on the controller watches what the cluster rents."""
+    rents = any(group.provider in CLOUDS for group in spec.groups)
+    return rents and spec.budget is not None and spec.budget.guard != "off"
 
 
 def with_present(spec: ClusterSpec, names: Collection[str]) -> ClusterSpec:

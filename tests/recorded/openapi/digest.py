@@ -18,7 +18,7 @@ PATHS = {
         "/api/v1/instance-types", "/api/v1/regions", "/api/v1/instances", "/api/v1/instances/{id}",
         "/api/v1/instance-operations/launch", "/api/v1/instance-operations/terminate",
         "/api/v1/ssh-keys", "/api/v1/ssh-keys/{id}", "/api/v1/file-systems",
-        "/api/v1/firewall-rules",
+        "/api/v1/filesystems", "/api/v1/firewall-rules",
     ),
     "runpod-v2": (
         "/v2/account/ssh-keys", "/v2/catalog/gpus", "/v2/pods", "/v2/pods/{id}",

@@ -101,6 +101,19 @@ FAILURES: Final = (
         symptoms=(r"node key (?:has )?expired", r"key ?expiry.*(?:expired|in the past)"),
     ),
     Failure(
+        "F100",
+        "mesh-node-away",
+        "a node is away from the mesh",
+        "its tailscaled does not run, or no way leads from it to the control server",
+        "look at its network and journalctl -u tailscaled; corral mesh status measures the links",
+        "seen on headscale 0.29.3",
+        Layer.NETWORK,
+        symptoms=(
+            r"not connected to tailscale; is tailscaled running",
+            r"failed to connect to local tailscale",
+        ),
+    ),
+    Failure(
         "F37",
         "duplicate-subnets",
         "two interfaces stand in one subnet",

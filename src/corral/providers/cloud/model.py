@@ -165,6 +165,7 @@ class Wanted:
         image: image or template, "" for the cloud's own choice.
         disk_gib: size of its disk, where the cloud asks for one.
         volumes: file systems of the account to attach.
+        launched: Unix seconds; kept in a tag where the cloud does not tell it. 0: not kept.
     """
 
     label: Label
@@ -175,6 +176,7 @@ class Wanted:
     image: str = ""
     disk_gib: int = 100
     volumes: tuple[str, ...] = ()
+    launched: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

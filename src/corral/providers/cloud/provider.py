@@ -226,6 +226,7 @@ class CloudProvider:
                 (cloud.image or "") if cloud and offer.provider == group.provider else "",
                 cloud.disk_gib if cloud else 100,
                 cloud.volumes if cloud and offer.provider == group.provider else (),
+                self.ledger.now(),
             )
 
         def may(offer: Offer) -> None:

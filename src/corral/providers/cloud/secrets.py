@@ -94,14 +94,21 @@ def key_of(
     provider: str,
     environ: Mapping[str, str] = os.environ,
     keyring: Callable[[str], str] | None = None,
+    file: Path | None = None,
 ) -> str:
     """The API key: environment, else file, else keyring.
+
+    Args:
+        provider: the cloud.
+        environ: the environment.
+        keyring: asks the keyring.
+        file: another file than the usual one.
 
     Raises:
         CorralError: NOT_FOUND, there is none; USAGE, it is no key, or others can read its file.
     """
     place = PLACES[provider]
-    file = key_file(provider)
+    file = file or key_file(provider)
     key = environ.get(place.variable, "").strip() or _from_file(file)
     key = key or (keyring or _from_keyring)(provider)
     if not key:

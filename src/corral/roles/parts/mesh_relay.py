@@ -10,6 +10,7 @@ Usage: corral-mesh-relay SOCKS_PORT TARGET PORT|FIRST-LAST ...
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
 import resource
 import sys
@@ -19,6 +20,8 @@ HOST = "127.0.0.1"
 WAIT_S = 30.0
 CHUNK = 1 << 16
 SPARE = 256
+DAEMONS = 32768
+"""Below are the ports of Slurm's daemons, above those of srun."""
 
 
 class Relay:
@@ -84,9 +87,19 @@ async def main(argv: Sequence[str]) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     relay = Relay(int(argv[0]), argv[1])
     wanted = ports(argv[2:])
+    open_, taken = 0, list[int]()
     for port in wanted[: max(most - SPARE, 1)]:
-        await asyncio.start_server(relay.serve, HOST, port)
-    print(f"relays {min(len(wanted), most - SPARE)} ports to {argv[1]}", flush=True)
+        try:
+            await asyncio.start_server(relay.serve, HOST, port)
+            open_ += 1
+        except OSError as error:
+            # tailscaled in user space takes one port of its own choice from 32768 on (1.102.5): one
+            # of srun's in ten pods. The daemons' own ports must be there.
+            if port < DAEMONS or error.errno != errno.EADDRINUSE:
+                raise
+            taken.append(port)
+    told = f", not {taken}: taken by others" if taken else ""
+    print(f"relays {open_} ports to {argv[1]}{told}", flush=True)
     await asyncio.Event().wait()
 
 

@@ -6,6 +6,7 @@ until that file is gone: `corral down` removes the cluster's folder.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from corral.testing.clouds import SIMS
-from corral.testing.clouds.containers import Containers
+from corral.testing.clouds.containers import Containers, gateway
+from corral.testing.clouds.orders import carry_out
 from corral.testing.clouds.server import CloudServer
 from corral.testing.clouds.world import Sim
 
@@ -39,9 +41,26 @@ def main(folder: Path) -> None:
     fresh.write_text(json.dumps({**wanted, "pid": os.getpid(), "urls": urls}))
     fresh.replace(file)
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    inner: CloudServer | None = None
     while file.exists():
+        carry_out(sims, folder)
+        inner = inner or _inner(file, sims, server.server_address[1])
         time.sleep(LOOK_S)
     server.shutdown()
+
+
+def _inner(file: Path, sims: dict[str, Sim], port: int) -> CloudServer | None:
+    """The same clouds for the guard on the controller, which is inside the cluster's network."""
+    try:
+        wanted: dict[str, Any] = json.loads(file.read_text())
+        host = asyncio.run(gateway(wanted["cluster"])) if wanted.get("guard") else ""
+        if not host:
+            return None
+        server = CloudServer(sims, (host, port))
+    except (OSError, ValueError):
+        return None  # the folder goes, or the network has no interface yet
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
 
 
 if __name__ == "__main__":

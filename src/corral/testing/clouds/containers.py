@@ -100,7 +100,7 @@ class Containers:
                 address=rented.address,
                 image=image,
                 memory_mib=self.memory,
-                gpus=rented.gpus,
+                gpus=0 if rented.more.get("lame") else rented.gpus,
                 mounts=self.mounts,
                 made_from="",
                 limits=machine.host_limits(),
@@ -185,6 +185,16 @@ class Containers:
         name = layout.container(self.cluster, rented.id)
         asyncio.run(podman.ended("kill", "--signal", "KILL", name))
         asyncio.run(podman.ended("rm", "--force", "--ignore", name, timeout=120.0))
+
+
+async def gateway(cluster: str) -> str:
+    """The address at which the cluster's nodes reach this machine, "" while there is no network."""
+    podman = Podman(machine.host_runtime())
+    name = layout.network(cluster)
+    if (await podman.ended("network", "exists", name)).status != 0:
+        return ""
+    text = await podman.text("network", "inspect", name)
+    return str(ipaddress.IPv4Network(_subnet(json.loads(text)))[1])
 
 
 def _subnet(data: Any) -> str:

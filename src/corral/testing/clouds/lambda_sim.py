@@ -57,6 +57,7 @@ class LambdaSim(Sim):
             ("POST /api/v1/ssh-keys", lambda r, i: self._add_key(r.body)),
             ("DELETE /api/v1/ssh-keys/([^/]+)", lambda r, i: self._drop_key(i)),
             ("GET /api/v1/file-systems", lambda r, i: self.file_systems),
+            ("POST /api/v1/filesystems", lambda r, i: self._add_system(r.body)),
             ("GET /api/v1/firewall-rules", lambda r, i: self.rules),
             ("PUT /api/v1/firewall-rules", lambda r, i: self._set_rules(r.body)),
         )
@@ -146,6 +147,25 @@ class LambdaSim(Sim):
         if self.ssh_keys.pop(identity, None) is None:
             raise Refused(404, "global/not-found", "no such ssh key")
         return {}
+
+    def _add_system(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        name, region = body["name"], body["region"]
+        if region not in REGIONS or not re.fullmatch(r"[a-zA-Z]+[0-9a-zA-Z-]*", name):
+            raise Refused(400, "global/invalid-parameters", f"{name} {region}")
+        if any(s["name"] == name for s in self.file_systems):
+            raise Refused(400, "global/duplicate", "a filesystem of that name exists")
+        made = {
+            "id": self.identity("fs"),
+            "name": name,
+            "mount_point": f"/lambda/nfs/{name}",
+            "created": "2026-11-01T00:00:00+00:00",
+            "created_by": {"id": "u1", "email": "me@example.org", "status": "active"},
+            "is_in_use": False,
+            "region": _region(region),
+            "bytes_used": 0,
+        }
+        self.file_systems.append(made)
+        return made
 
     def _set_rules(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
         self.rules = list(body["data"])

@@ -43,6 +43,7 @@ class RunPodSim(Sim):
         super().__init__(**options)
         self.keys: list[str] = ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIG somebody-else"]
         self.clusters: dict[str, dict[str, Any]] = {}
+        self.network_volumes: list[dict[str, Any]] = []
         self._routes: tuple[tuple[str, Callable[[Request, str], Answer]], ...] = (
             ("GET /v2/account/ssh-keys", lambda r, i: Answer(200, {"keys": self.keys})),
             ("PUT /v2/account/ssh-keys", lambda r, i: self._set_keys(r.body)),
@@ -55,7 +56,11 @@ class RunPodSim(Sim):
             ("GET /v2/clusters", lambda r, i: Answer(200, {"clusters": self._clusters()})),
             ("POST /v2/clusters", lambda r, i: Answer(201, self._create_cluster(r.body))),
             ("DELETE /v2/clusters/([^/]+)", lambda r, i: self._delete_cluster(i)),
-            ("GET /v2/network-volumes", lambda r, i: Answer(200, {"networkVolumes": []})),
+            (
+                "GET /v2/network-volumes",
+                lambda r, i: Answer(200, {"networkVolumes": self.network_volumes}),
+            ),
+            ("POST /v2/network-volumes", lambda r, i: Answer(201, self._add_volume(r.body))),
         )
 
     def limit_of(self, request: Request) -> Sequence[str]:
@@ -86,6 +91,13 @@ class RunPodSim(Sim):
     def _set_keys(self, body: Mapping[str, Any]) -> Answer:
         self.keys = list(body["keys"])
         return Answer(200, {"keys": self.keys})
+
+    def _add_volume(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        if body["dataCenter"] not in CENTERS:
+            raise Refused(422, "Unprocessable Entity", f"dataCenter {body['dataCenter']}")
+        kept = {k: body[k] for k in ("name", "size", "dataCenter", "type")}
+        self.network_volumes.append({"id": self.identity("vol"), **kept})
+        return self.network_volumes[-1]
 
     def _gpus(self, request: Request) -> list[dict[str, Any]]:
         if ("include" in request.query) != ("product" in request.query):

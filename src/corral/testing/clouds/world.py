@@ -150,6 +150,7 @@ class Sim:
         self.calls: list[Call] = []
         self.violations: list[str] = []
         self.breaking: set[str] = set()
+        self.lame: dict[str, int] = {}
         self._next: dict[str, float] = {}
         self._ids = 0
         self._lock = threading.RLock()
@@ -244,6 +245,9 @@ class Sim:
         """
         machine.shown = max(machine.created, self._slow_until)
         machine.broken = machine.type in self.breaking
+        if self.lame.get(machine.type, 0) > 0:
+            self.lame[machine.type] -= 1
+            machine.more["lame"] = True
         key = (machine.type, machine.region)
         if key in self.capacity:
             self.capacity[key] -= 1

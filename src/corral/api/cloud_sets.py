@@ -1,0 +1,192 @@
+"""Use cases: what belongs to a whole account, firewall rules, ssh keys and file systems.
+
+Rules and keys can only be replaced as a whole set, so each change reads, merges, asks, writes and
+reads again (``providers.cloud.whole_sets``); no entry is ever dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from typing import Any, Final, cast
+
+from corral.errors import Code, CorralError
+from corral.providers.cloud.accounts import open_account
+from corral.providers.cloud.model import CloudApi, Volume
+from corral.providers.cloud.simulated import rehearsal_of
+from corral.providers.cloud.whole_sets import change
+from corral.providers.lambda_cloud import LambdaCloud
+from corral.providers.runpod import RunPod
+
+Confirm = Callable[[Sequence[str], Sequence[str]], bool]
+"""Asked with the set before and after, one line each."""
+
+_RULE: Final = re.compile(r"(tcp|udp):(\d{1,5})(?:-(\d{1,5}))?:(\S+)|(icmp):(\S+)")
+_KEY: Final = re.compile(r"(ssh-(ed25519|rsa)|ecdsa-sha2-\S+|sk-\S+) [A-Za-z0-9+/=]{20,}( [^\n]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A whole set and what became of it.
+
+    Attributes:
+        entries: the set now, one line each.
+        added: it was changed.
+        agreed: False when the question was answered with no.
+    """
+
+    entries: tuple[str, ...]
+    added: bool
+    agreed: bool = True
+
+
+def rule_of(text: str) -> dict[str, Any]:
+    """A firewall rule from ``tcp:22:203.0.113.0/24``, ``udp:1-9:0.0.0.0/0`` or ``icmp:0.0.0.0/0``.
+
+    Raises:
+        CorralError: USAGE.
+    """
+    match = _RULE.fullmatch(text)
+    try:
+        if match is None:
+            raise ValueError(text)
+        source = str(IPv4Network(match[4] or match[6]))
+        if match[5]:
+            return {"protocol": "icmp", "source_network": source, "description": "corral"}
+        first, last = int(match[2]), int(match[3] or match[2])
+        if not 1 <= first <= last <= 65535:  # noqa: PLR2004
+            raise ValueError(text)
+    except ValueError as error:
+        raise CorralError(
+            Code.USAGE,
+            f"{text} is no firewall rule",
+            hint="PROTOCOL:PORT[-PORT]:NETWORK, such as tcp:22:203.0.113.0/24; icmp:0.0.0.0/0",
+        ) from error
+    return {
+        "protocol": match[1],
+        "port_range": [first, last],
+        "source_network": source,
+        "description": "corral",
+    }
+
+
+def rule_line(rule: dict[str, Any]) -> str:
+    """A rule as people write it."""
+    ports = rule.get("port_range")
+    middle = f":{ports[0]}-{ports[1]}" if ports and ports[0] != ports[1] else ""
+    middle = middle or (f":{ports[0]}" if ports else "")
+    told = f"  ({rule['description']})" if rule.get("description") else ""
+    return f"{rule['protocol']}{middle}:{rule.get('source_network', '')}{told}"
+
+
+async def firewall(allow: Sequence[str], confirm: Confirm, cluster: str = "") -> Changed:
+    """Show Lambda's inbound rules of the whole account, and add to them.
+
+    Args:
+        allow: rules to add (``rule_of``); none: only show.
+        confirm: asked before anything is written.
+        cluster: ask the simulated cloud of this rehearsed cluster.
+
+    Raises:
+        CorralError: USAGE; STALE_PLAN, somebody changed them meanwhile; what the cloud says.
+    """
+    added = [rule_of(text) for text in allow]
+    api = cast("LambdaCloud", _open("lambda", cluster))
+    try:
+        before = await api.firewall_rules()
+
+        def asked(old: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> bool:
+            return confirm([rule_line(r) for r in old], [rule_line(r) for r in new])
+
+        agreed = await change(
+            api.firewall_rules, api.set_firewall_rules, added, asked, same=_same_rule
+        )
+        after = await api.firewall_rules()
+        return Changed(tuple(map(rule_line, after)), len(after) > len(before), agreed)
+    finally:
+        await api.close()
+
+
+def _same_rule(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whatever its description says."""
+    return all(one.get(k) == other.get(k) for k in ("protocol", "port_range", "source_network"))
+
+
+async def account_keys(add: Sequence[str], confirm: Confirm, cluster: str = "") -> Changed:
+    """Show RunPod's ssh keys of the whole account, and add to them.
+
+    Args:
+        add: public keys, one line each; none: only show.
+        confirm: asked before anything is written.
+        cluster: ask the simulated cloud of this rehearsed cluster.
+
+    Raises:
+        CorralError: as ``firewall``.
+    """
+    for key in add:
+        if not _KEY.fullmatch(key.strip()):
+            raise CorralError(
+                Code.USAGE, "what is to be added is no public ssh key",
+                hint="a line such as: ssh-ed25519 AAAA... you@desk",
+            )  # fmt: skip
+    api = cast("RunPod", _open("runpod", cluster))
+    try:
+        before = await api.ssh_keys()
+        wanted = [key.strip() for key in add]
+        agreed = await change(api.ssh_keys, api.set_ssh_keys, wanted, confirm, same=_same_key)
+        after = await api.ssh_keys()
+        return Changed(after, len(after) > len(before), agreed)
+    finally:
+        await api.close()
+
+
+def _same_key(one: str, other: str) -> bool:
+    """By type and blob: comments differ."""
+    return one.split()[:2] == other.split()[:2]
+
+
+async def make_volume(
+    provider: str, name: str, region: str, gib: int = 100, cluster: str = ""
+) -> tuple[Volume, bool]:
+    """A file system of the account, made unless there is one of that name in that region.
+
+    Args:
+        provider: lambda (no size) or runpod.
+        name: its name.
+        region: Lambda's region or RunPod's data center.
+        gib: its size, where the cloud asks.
+        cluster: ask the simulated cloud of this rehearsed cluster.
+
+    Returns:
+        it, and whether it was made now.
+
+    Raises:
+        CorralError: USAGE, the cloud makes none; what the cloud says.
+    """
+    api = _open(provider, cluster)
+    try:
+        if not isinstance(api, LambdaCloud | RunPod):
+            raise CorralError(
+                Code.USAGE, f"corral makes no file systems at {provider}",
+                hint="Paperspace's shared drives are SMB shares in a private network: make one on "
+                "its page",
+            )  # fmt: skip
+        for one in await api.volumes():
+            if (one.name, one.region) == (name, region):
+                return one, False
+        try:
+            return await api.make_volume(name, region, gib), True
+        except CorralError as error:
+            if getattr(error, "unsure", False):
+                for one in await api.volumes():
+                    if (one.name, one.region) == (name, region):
+                        return one, True
+            raise
+    finally:
+        await api.close()
+
+
+def _open(provider: str, cluster: str) -> CloudApi:
+    return open_account(provider, rehearsal_of(cluster) if cluster else None)

@@ -1,0 +1,80 @@
+"""Renting what one job waits for: every machine proven before it may take work, or none kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from corral.elastic.checking import fault_of
+from corral.errors import CorralError
+from corral.events import Emit
+from corral.hosts.fleet import Fleet
+from corral.hosts.openssh import OpenSSH, control_dir
+from corral.providers.base import Action, MachineAction
+from corral.providers.cloud.provider import CloudProvider
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import elastic_of
+
+
+async def proven(
+    spec: ClusterSpec, nodes: Sequence[str], emit: Emit, say: Callable[[str], None]
+) -> dict[str, str]:
+    """Rent until each node has passed its check, or one has failed it too often.
+
+    A machine that the cloud itself calls broken, and one that fails the check, is ended and another
+    one rented, ``elastic.replace`` times for each node.
+
+    Returns:
+        the nodes' addresses.
+
+    Raises:
+        CorralError: no offer can be had, the budget does not allow it, or a node failed too often.
+            What was rented meanwhile stays: the caller ends it.
+    """
+    provider = CloudProvider(spec)
+    left = {n.name: n.group.elastic.replace for n in elastic_of(spec) if n.group.elastic}
+    again: list[MachineAction] = []
+    while True:
+        observed = await provider.observe()
+        planned = [a for a in provider.plan(observed) if a.node in nodes]
+        again = [a for a in again if a.node not in {p.node for p in planned}]
+        bad = await _launched(provider, [*planned, *again], nodes, emit)
+        if not bad:
+            observed = await provider.observe()
+            bad = await _bad(provider, spec, nodes)
+        if not bad:
+            return {n: observed.machines[n].address for n in nodes}
+        for node, why in bad.items():
+            left[node] -= 1
+            say(f"{node}: failed its check: {why.message}")
+            if left[node] < 0:
+                raise why
+        again = [MachineAction(n, Action.RECREATE, "failed its check") for n in bad]
+
+
+async def _launched(
+    provider: CloudProvider, actions: Sequence[MachineAction], nodes: Sequence[str], emit: Emit
+) -> Mapping[str, CorralError]:
+    """Launch; gives the nodes whose machines the cloud calls broken."""
+    try:
+        await provider.apply(actions, emit)
+    except CorralError as error:
+        observed = await provider.observe()
+        broken = [
+            a.node
+            for a in provider.plan(observed)
+            if a.action is Action.RECREATE and a.node in nodes
+        ]
+        if not broken:
+            raise
+        return dict.fromkeys(broken, error)
+    return {}
+
+
+async def _bad(
+    provider: CloudProvider, spec: ClusterSpec, nodes: Sequence[str]
+) -> dict[str, CorralError]:
+    fleet = Fleet({n: OpenSSH(n, provider.ssh_target(n), control_dir=control_dir()) for n in nodes})
+    gpus = {n.name: n.group.gpu.count if n.group.gpu else 0 for n in elastic_of(spec)}
+    found = await asyncio.gather(*(fault_of(fleet, n, gpus[n]) for n in nodes))
+    return {n: why for n, why in zip(nodes, found, strict=True) if why is not None}

@@ -1,0 +1,98 @@
+"""The guard on the controller: ends what is rented and not needed, or not paid for any more. Pure.
+
+The controller needs no Corral for it, but python3 (docs/decisions/0080).
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from corral.roles.site import Site
+from corral.spec.cloud import CLOUDS, Budget, seconds
+from corral.spec.intervals import seconds_of
+from corral.spec.nodes import declared_of, has_guard
+from corral.state.base import Resource, StageWanted, Wanted
+from corral.state.files import File
+from corral.state.gone import Gone
+from corral.state.guard_key import GuardKey
+from corral.state.packages import Packages
+from corral.state.timer import UNITS, Timer
+
+NAME: Final = "corral-guard"
+PROGRAM: Final = "/usr/local/lib/corral/guard.py"
+CONF: Final = "/etc/corral/guard.json"
+KEYS: Final = "/etc/corral/guard"
+
+_SERVICE: Final = f"""\
+# Written by Corral: one round of the guard (docs/guide/cost.md).
+[Unit]
+Description=Corral's guard over rented machines
+After=network-online.target
+
+[Service]
+Type=oneshot
+ExecStart=/usr/bin/python3 {PROGRAM}
+TimeoutStartSec=15min
+NoNewPrivileges=yes
+ProtectHome=yes
+"""
+_TIMER: Final = """\
+# Written by Corral.
+[Unit]
+Description=Corral's guard over rented machines
+
+[Timer]
+OnActiveSec={every}s
+OnUnitInactiveSec={every}s
+AccuracySec=5s
+
+[Install]
+WantedBy=timers.target
+"""
+
+
+def stage(site: Site) -> StageWanted:
+    """Program, keys and timer on the controller; or none of them."""
+    budget = site.spec.budget
+    if not has_guard(site.spec) or budget is None:
+        gone = (
+            *(PROGRAM, CONF, *(f"{KEYS}/{cloud}.key" for cloud in CLOUDS)),
+            *(f"{UNITS}/{NAME}.{kind}" for kind in ("service", "timer")),
+        )
+        off = (Timer(NAME, on=False), *map(Gone, gone))
+        return StageWanted("guard", "no guard", (Wanted((site.controller,), off),))
+    keys = tuple(GuardKey(w.cloud, f"{KEYS}/{w.cloud}.key", w.digest) for w in site.watched)
+    wanted: tuple[Resource, ...] = (
+        Packages("guard", ("python3",)),
+        File(PROGRAM, program()),
+        *keys,
+        File(CONF, settings(site, budget), mode="600"),
+        File(f"{UNITS}/{NAME}.service", _SERVICE),
+        File(f"{UNITS}/{NAME}.timer", _TIMER.format(every=seconds_of(budget.guard))),
+        Timer(NAME),
+    )
+    title = f"a guard over what is rented, every {budget.guard}"
+    return StageWanted("guard", title, (Wanted((site.controller,), wanted),))
+
+
+def settings(site: Site, budget: Budget) -> str:
+    """What the guard is told; no secret."""
+    rented = [n for n in declared_of(site.spec) if n.group.provider in CLOUDS]
+    told = {
+        "cluster": site.spec.name,
+        "nodes": [n.name for n in rented],
+        "elastic": [n.name for n in rented if n.group.elastic],
+        "total": budget.total,
+        "grace": seconds(budget.grace),
+        "clouds": {w.cloud: w.url for w in site.watched},
+    }
+    return json.dumps(told, indent=1) + "\n"
+
+
+@cache
+def program() -> str:
+    """The guard's text."""
+    return resources.files("corral.roles").joinpath("parts", "guard.py").read_text("utf-8")

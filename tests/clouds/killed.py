@@ -1,0 +1,51 @@
+"""What a process of its own does with a cloud over HTTP; it is killed from outside."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from corral.errors import CorralError
+from corral.events import ignore
+from corral.providers.cloud import launching, reaping
+from corral.providers.cloud.launching import Launcher, sort
+from corral.providers.cloud.ledger import Ledger
+from corral.providers.cloud.pacing import Pacer
+from corral.providers.cloud.reaping import end_all, end_some, find
+from tests.clouds.common import SECRET, TAKEN, WAYS, wanted
+
+NODES = ("gpu0", "gpu1")
+
+
+def work(name: str, url: str, folder: Path, verb: str) -> None:
+    """``up`` or ``down`` of a cluster of two nodes, without the waiting; status 1 when it fails."""
+    for module, word in ((launching, "LOOK_S"), (reaping, "ROUND_S"), (reaping, "PROOF_S")):
+        setattr(module, word, 0.05)
+    reaping.SETTLED_S = 0.2  # type: ignore[misc]
+    try:
+        asyncio.run({"up": up, "down": down}[verb](name, url, folder))
+    except CorralError as error:
+        raise SystemExit(f"{error} {error.tail}") from error
+
+
+async def up(name: str, url: str, folder: Path) -> None:
+    """As ``World.up``."""
+    api = WAYS[name][0](url, SECRET, Pacer(folder / "pace", SECRET, {}))
+    ledger = Ledger("lab", folder)
+    kind, region = TAKEN[name]
+    offer = next(
+        o for o in await api.offers() if (o.type, o.region) == (kind, region) and o.gpus <= 1
+    )
+    found = await find({name: api}, "lab", ledger)
+    now = sort(found.instances, "lab", NODES)
+    await end_some({name: api}, ledger, now.surplus)
+    launcher = Launcher({name: api}, ledger, "lab", wanted, ignore, lambda _: None)
+    for node in NODES:
+        if node not in now.nodes:
+            await launcher.launch(node, [offer])
+
+
+async def down(name: str, url: str, folder: Path) -> None:
+    """As ``World.down``."""
+    api = WAYS[name][0](url, SECRET, Pacer(folder / "pace", SECRET, {}))
+    await end_all({name: api}, "lab", Ledger("lab", folder), ignore)

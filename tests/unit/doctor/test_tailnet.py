@@ -1,0 +1,63 @@
+"""The doctor on a mesh: what tailscale status of 1.102.5 says, shortened."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from corral.doctor.look import Ask, Told, script
+from corral.doctor.probes import Scene
+from corral.doctor.tailnet import tailnet
+
+ADDRESSES = {"node0": "100.64.0.1", "node1": "100.64.0.2"}
+PEER = {"HostName": "node1", "TailscaleIPs": ["100.64.0.2"], "Online": True, "Active": True,
+        "CurAddr": "198.18.1.11:41641", "Relay": "lab"}  # fmt: skip
+
+
+def scene(peer: dict[str, Any] | None = None, **own: Any) -> Scene:
+    status = {
+        "BackendState": "Running",
+        "Self": {"Online": True},
+        "Peer": {"k": PEER | (peer or {})},
+    }
+    mine = {"BackendState": own.pop("state", "Running"), "Self": {"Online": True} | own}
+    told = {
+        node: Told(node, {"clock": "1795320000.5 \n", "tailnet": json.dumps(text)})
+        for node, text in (("node0", status), ("node1", mine))
+    }
+    return Scene("node0", ("node0", "node1"), told, ADDRESSES)
+
+
+def ids(of: Scene) -> list[tuple[str, tuple[str, ...]]]:
+    return [(d.failure.id, d.nodes) for d in tailnet(of)]
+
+
+def test_nothing_on_a_healthy_mesh_or_without_one() -> None:
+    assert ids(scene(KeyExpiry="0001-01-01T00:00:00Z")) == []
+    assert ids(scene(KeyExpiry="2027-06-01T00:00:00Z")) == []
+    assert ids(Scene("node0", ("node0",), {"node0": Told("node0")}, ADDRESSES)) == []
+    assert "tailnet" not in str(script(Ask(("node0",), ())))
+
+
+@pytest.mark.parametrize(
+    ("of", "finding"),
+    [
+        (scene(state="NeedsLogin"), ("F34", ("node1",))),
+        (scene(KeyExpiry="2026-11-23T00:00:00Z"), ("F34", ("node1",))),
+        (scene({"Expired": True}), ("F34", ("node1",))),
+        (scene(state="Stopped"), ("F100", ("node1",))),
+        (scene(Online=False), ("F100", ("node1",))),
+        (scene({"Online": False, "CurAddr": ""}), ("F100", ("node1",))),
+        (scene({"CurAddr": ""}), ("F33", ("node0", "node1"))),
+    ],
+)
+def test_what_is_ill(of: Scene, finding: tuple[str, tuple[str, ...]]) -> None:
+    assert ids(of) == [finding]
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", '{"Peer": 3}', '{"Peer": {"a": null}}', "{"])
+def test_an_answer_that_makes_no_sense_is_a_client_that_does_not_run(text: str) -> None:
+    told = {"node0": Told("node0", {"tailnet": text})}
+    assert ids(Scene("node0", ("node0",), told, ADDRESSES)) == [("F100", ("node0",))]
