@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -59,6 +60,18 @@ class Bare:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def settle(self) -> None:
+        """Wait until it has booted."""
+        self.root("until [ -S /run/systemd/private ]; do sleep 0.1; done")
+        self.root("systemctl is-system-running --wait || :", timeout=120)
+
+    def reboot(self) -> None:
+        """Power off and on at once; the disk stays."""
+        for words in (("kill",), ("start",)):
+            argv = [*self.base, *words, self.name]
+            subprocess.run(argv, check=True, capture_output=True, timeout=120)
+        self.settle()
+
     def spec(self, user: str, **ssh: object) -> ClusterSpec:
         group = {
             "name": "a",
@@ -74,6 +87,14 @@ class Bare:
 
     def node(self, user: str, control: Path) -> OpenSSH:
         return OpenSSH(NODE, self.target(user), control)
+
+    def answers(self) -> bool:
+        """Whether sshd is there: it says its name first."""
+        try:
+            with socket.create_connection((self.address, 22), 3) as connection:
+                return connection.recv(4) == b"SSH-"
+        except OSError:
+            return False
 
     def takes_passwords(self) -> bool:
         """A login with nothing is told what sshd takes."""
@@ -105,34 +126,50 @@ class Somebody:
 
 
 @contextmanager
-def bare() -> Iterator[Bare]:
-    """A fresh one, and a state folder of its own; both removed at the end."""
-    image = asyncio.run(api.build_image("auto", lambda event: None))
-    base = ("podman", *machine.host_runtime())
-    name = f"corral-reach-{os.getpid()}"
-    argv = [*base, "run", "--detach", "--name", name, "--hostname", "bare", "--systemd=always"]
-    argv += ["--privileged", "--pids-limit=-1"]
-    for kind, value in machine.host_limits().items():
-        argv += ["--ulimit", f"{kind}={value}:{value}"]
-    start = json.dumps(["/bin/sh", "-c", "ssh-keygen -A >/dev/null; exec /sbin/init"])
+def own_state() -> Iterator[Path]:
+    """A state folder that is not the user's own."""
     before = os.environ.get("CORRAL_STATE_DIR")
     with tempfile.TemporaryDirectory(prefix="cr") as state:
         os.environ["CORRAL_STATE_DIR"] = state
         try:
-            subprocess.run([*argv, "--entrypoint", start, image], check=True, capture_output=True)
-            show = [*base, "inspect", "--format", "{{.NetworkSettings.IPAddress}}", name]
-            said = subprocess.run(show, check=True, capture_output=True, text=True)
-            one = Bare(name, said.stdout.strip(), base)
-            one.root("until [ -S /run/systemd/private ]; do sleep 0.1; done")
-            one.root("systemctl is-system-running --wait || :", timeout=120)
-            one.root(SETUP, PASSWORD)
-            yield one
+            yield Path(state)
         finally:
-            subprocess.run([*base, "rm", "-f", "-t", "0", name], capture_output=True)
             if before is None:
                 del os.environ["CORRAL_STATE_DIR"]
             else:
                 os.environ["CORRAL_STATE_DIR"] = before
+
+
+@contextmanager
+def container(hostname: str, *networks: str) -> Iterator[Bare]:
+    """A fresh machine, reached at its address in the last of the networks; removed at the end."""
+    image = asyncio.run(api.build_image("auto", lambda event: None))
+    base = ("podman", *machine.host_runtime())
+    name = f"corral-{hostname}-{os.getpid()}"
+    argv = [*base, "run", "--detach", "--name", name, "--hostname", hostname, "--systemd=always"]
+    argv += ["--privileged", "--pids-limit=-1", *(f"--network={n}" for n in networks)]
+    for kind, value in machine.host_limits().items():
+        argv += ["--ulimit", f"{kind}={value}:{value}"]
+    start = json.dumps(["/bin/sh", "-c", "ssh-keygen -A >/dev/null; exec /sbin/init"])
+    try:
+        subprocess.run([*argv, "--entrypoint", start, image], check=True, capture_output=True)
+        show = [*base, "inspect", "--format", "{{json .NetworkSettings.Networks}}", name]
+        said = subprocess.run(show, check=True, capture_output=True, text=True)
+        found = json.loads(said.stdout)
+        address = found[networks[-1] if networks else "podman"]["IPAddress"]
+        one = Bare(name, address, base)
+        one.settle()
+        one.root(SETUP, PASSWORD)
+        yield one
+    finally:
+        subprocess.run([*base, "rm", "-f", "-t", "0", name], capture_output=True)
+
+
+@contextmanager
+def bare() -> Iterator[Bare]:
+    """A fresh one, and a state folder of its own; both removed at the end."""
+    with own_state(), container("bare") as one:
+        yield one
 
 
 def forget_state() -> None:

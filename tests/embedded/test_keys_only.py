@@ -125,6 +125,21 @@ def test_corral_killed_or_cut_off_between_the_two(with_passwords: Bare, control:
     asyncio.run(fleet.close())
 
 
+@pytest.mark.slow
+def test_a_reboot_within_the_trial(with_passwords: Bare, control: Path) -> None:
+    """The power goes before anybody confirms; the machine undoes it after it is back."""
+    there = with_passwords
+    fleet = fleet_of(there, control)
+    plan = plan_of(there, fleet, 20)
+    (entry,) = plan.stages[0].changes
+    asyncio.run(fleet.run(NODE, entry.change.script))
+    asyncio.run(fleet.close())
+    there.reboot()
+    asyncio.run(until(there.answers, "sshd answers"))
+    assert not there.takes_passwords(), "the change was on the disk: this boot began with it"
+    back(there)
+
+
 def test_the_default_trial_is_over_within_a_minute(with_passwords: Bare, control: Path) -> None:
     there = with_passwords
     fleet = fleet_of(there, control)

@@ -12,12 +12,13 @@ from pathlib import Path
 from ClusterShell.NodeSet import NodeSetParseError  # pyright: ignore[reportMissingTypeStubs]
 
 from corral.api.drafting import Draft, Reached, draft
+from corral.api.keys import open_ways
 from corral.apply.observe import raise_all
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts import keysetup, pins
 from corral.hosts.discovery import SCRIPT, Found, parse
-from corral.hosts.openssh import OpenSSH, control_dir
+from corral.hosts.openssh import Hops, OpenSSH, control_dir
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import check
@@ -75,7 +76,14 @@ async def discover(
     cluster_dir(name, create=False)  # refuses what can be no cluster's name
     folder = keysetup.keys_dir(name)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    gate = asyncio.Semaphore(AT_ONCE)
+    gate, hops = asyncio.Semaphore(AT_ONCE), Hops(control_dir())
+    if way.install_key:
+        first = await _target(wanted[0], way, folder)
+
+        def through() -> tuple[SshTarget, ...]:
+            return (replace(first, via=keysetup.jump_way(way.jump, folder)),)
+
+        await open_ways(name, through, emit)
     emit(Event(Kind.PHASE_STARTED, "init", message="asking the machines", total=len(wanted)))
     begin = time.monotonic()
 
@@ -83,7 +91,7 @@ async def discover(
         async with gate:
             emit(Event(Kind.NODE_STARTED, "init", at))
             try:
-                found = await _ask(at, await _target(at, way, folder), name, way)
+                found = await _ask(at, await _target(at, way, folder), name, way, hops)
             except CorralError as error:
                 emit(Event(Kind.NODE_FAILED, "init", at, str(error)))
                 return error
@@ -123,14 +131,14 @@ async def _target(at: str, way: Way, folder: Path) -> SshTarget:
         known_hosts=folder / keysetup.KNOWN_HOSTS,
         user_config=True,
         first_sight=True,
-        options=("-o", f"ProxyJump={way.jump}") if way.jump else (),
+        via=keysetup.jump_way(way.jump, folder),
     )
     if way.user:
         return target
     return replace(target, user=(await pins.settings(target, any_user=True)).get("user", "root"))
 
 
-async def _ask(at: str, target: SshTarget, name: str, way: Way) -> tuple[Found, float]:
+async def _ask(at: str, target: SshTarget, name: str, way: Way, hops: Hops) -> tuple[Found, float]:
     if way.install_key:
         folder = keysetup.keys_dir(name)
         key = keysetup.key_file(folder, target)
@@ -139,7 +147,7 @@ async def _ask(at: str, target: SshTarget, name: str, way: Way) -> tuple[Found, 
         if done.error is not None:
             raise done.error
         target = replace(target, key=key)
-    node = OpenSSH(at, target, control_dir())
+    node = OpenSSH(at, target, control_dir(), hops=hops)
     try:
         before = time.time()
         result = check(await node.run(SCRIPT, timeout=ASK_S), "asking it what it is")

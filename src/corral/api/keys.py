@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from corral.api.nodes import chosen
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts import keysetup, pins
+from corral.hosts.jump import along
 from corral.hosts.keysetup import Installed
-from corral.hosts.openssh import OpenSSH, control_dir
+from corral.hosts.openssh import Hops, OpenSSH, control_dir
+from corral.hosts.person import JUMP
 from corral.hosts.sshkeys import known_fingerprints
 from corral.hosts.target import SshTarget
 from corral.providers import providers_of
@@ -36,6 +40,8 @@ async def install_keys(
         CorralError: USAGE, no node of the file is reached by ssh; NOT_FOUND.
     """
     folder = keysetup.keys_dir(spec.name)
+    _targets(spec, nodes)
+    await open_ways(spec.name, lambda: _targets(spec, nodes).values(), emit)
     targets = _targets(spec, nodes)
     gate = asyncio.Semaphore(AT_ONCE)
     begin = time.monotonic()
@@ -60,8 +66,53 @@ async def install_keys(
     return tuple(done)
 
 
+async def open_ways(name: str, targets: Callable[[], Iterable[SshTarget]], emit: Emit) -> None:
+    """Have all jump hosts open; where no key of the user's logs in, the cluster's is put there.
+
+    Args:
+        name: the cluster's name.
+        targets: what is reached; asked again after each jump host, since a proven key changes them.
+        emit: told of each jump host that got a key.
+
+    Raises:
+        CorralError: a jump host cannot be reached, or takes no key and no password.
+    """
+    folder = keysetup.keys_dir(name)
+    done: set[str] = set()
+    while True:
+        hops = [hop for target in targets() for hop in along(target) if hop.alias not in done]
+        if not hops:
+            return
+        await _open_way(name, folder, hops[0], emit)
+        done.add(hops[0].alias)
+
+
+async def _open_way(name: str, folder: Path, hop: SshTarget, emit: Emit) -> None:
+    connection = Hops(control_dir()).of(hop)
+    try:
+        if connection is not None:
+            await connection.ready()
+    except CorralError as error:
+        if "may not log in" not in error.message:
+            raise
+        user = hop.user or (await pins.settings(hop, any_user=True)).get("user", "root")
+        key = folder / keysetup.KEY
+        public = keysetup.public_key(key, f"corral-{name}")
+        put = await keysetup.install(hop.alias, replace(hop, user=user), key, public, kind=JUMP)
+        if put.error is not None:
+            put.error.node = ""
+            put.error.message = f"jump host {hop.address}: {put.error.message}"
+            raise put.error from error
+        keysetup.note_proven(folder, frozenset({hop.alias}))
+        emit(Event(Kind.NOTE, "keys", message=f"jump host {hop.address}: {put.how}"))
+
+
 async def forget_host_keys(spec: ClusterSpec, nodes: str) -> dict[str, list[str]]:
     """Forget the pinned host keys of nodes; the next connection sees them for the first time.
+
+    Args:
+        spec: the cluster.
+        nodes: a hostlist, or the address of a jump host as the file has it.
 
     Returns:
         fingerprints that were pinned, by node.
@@ -70,11 +121,14 @@ async def forget_host_keys(spec: ClusterSpec, nodes: str) -> dict[str, list[str]
         CorralError: NOT_FOUND, USAGE.
     """
     gone: dict[str, list[str]] = {}
-    for node, target in _targets(spec, nodes).items():
-        file = target.known_hosts or Path()
-        gone[node] = list(known_fingerprints(node, "\n".join(target.pinned(node))))
-        await OpenSSH(node, target, control_dir()).close()
-        pins.unpin(file, node)
+    targets = _targets(spec, "")
+    hops = {hop.address: hop for target in targets.values() for hop in along(target)}
+    jump = hops.get(nodes) if nodes not in targets else None
+    for node, target in ({nodes: jump} if jump else _targets(spec, nodes)).items():
+        name = jump.alias if jump else node
+        gone[node] = list(known_fingerprints(name, "\n".join(target.pinned(name))))
+        await OpenSSH(name, target, control_dir()).close()
+        pins.unpin(target.known_hosts or Path(), name)
     return gone
 
 

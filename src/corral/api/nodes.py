@@ -11,6 +11,7 @@ from ClusterShell.NodeSet import NodeSetParseError  # pyright: ignore[reportMiss
 
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
+from corral.hosts.openssh import control_dir
 from corral.hosts.quote import NOTHING, Script, sh
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import Result, check
@@ -161,21 +162,19 @@ def login(target: SshTarget, node: str, command: Sequence[str]) -> list[str]:
             shell itself.
     """
     argv = ["ssh"]
-    if target.known_hosts is not None:
-        trust = {
-            "UserKnownHostsFile": f'"{target.known_hosts}"',
-            "GlobalKnownHostsFile": "none",
-            "HostKeyAlias": node,
-            "StrictHostKeyChecking": "yes",
-            "CheckHostIP": "no",
-            "UpdateHostKeys": "no",
-        }
-        argv += ["-F", "none", *(part for k, v in trust.items() for part in ("-o", f"{k}={v}"))]
+    if not target.reads_config:
+        argv += ["-F", "none"]
+    settings = target.trust(node) if target.known_hosts is not None else {}
+    if target.via is not None:
+        settings["ProxyCommand"] = target.via.forwarding(control_dir())
     if target.key is not None:
-        argv += ["-i", str(target.key), "-o", "IdentitiesOnly=yes", "-o", "IdentityAgent=none"]
+        argv += ["-i", str(target.key)]
+        settings["IdentitiesOnly"] = "yes"
+        settings |= {"IdentityAgent": "none"} if target.only_key else {}
     argv += target.options
+    argv += [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
     # As target.arguments does: port 22 is said only where no config of the user's says another.
-    if target.known_hosts is not None or target.port != SSH_PORT:
+    if not target.reads_config or target.port != SSH_PORT:
         argv += ["-p", str(target.port)]
     argv += ["-l", target.user, "--", target.address]
     return [*argv, *command]

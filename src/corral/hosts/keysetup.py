@@ -17,7 +17,9 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts import pins, process
-from corral.hosts.person import LOGIN, person
+from corral.hosts.jump import way
+from corral.hosts.openssh import control_dir
+from corral.hosts.person import FILES, JUMP, LOGIN, person
 from corral.hosts.quote import Script, sh
 from corral.hosts.sshfail import SSH_FAILED, failure
 from corral.hosts.sshkeys import fingerprint, known_fingerprints, make_key
@@ -78,6 +80,19 @@ def proven(folder: Path) -> frozenset[str]:
     return frozenset()
 
 
+def jump_way(text: str, folder: Path) -> SshTarget | None:
+    """The jump hosts that a cluster file names, with the cluster's key where that is proven."""
+    known = proven(folder)
+
+    def keyed(hop: SshTarget | None) -> SshTarget | None:
+        if hop is None:
+            return None
+        key = folder / KEY if hop.alias in known else None
+        return replace(hop, key=key, via=keyed(hop.via))
+
+    return keyed(way(text, folder / KNOWN_HOSTS))
+
+
 def note_proven(folder: Path, nodes: frozenset[str]) -> None:
     """Remember nodes on which the key has been proven."""
     pins.pin(folder / PROVEN, "".join(f"{node}\n" for node in sorted(nodes)))
@@ -100,7 +115,9 @@ def public_key(path: Path, comment: str) -> str:
     return make_key(path, comment)
 
 
-async def install(node: str, target: SshTarget, key: Path, public: str) -> Installed:
+async def install(
+    node: str, target: SshTarget, key: Path, public: str, *, kind: str = LOGIN
+) -> Installed:
     """Have a key in a machine's authorized_keys, and prove it.
 
     Args:
@@ -108,11 +125,12 @@ async def install(node: str, target: SshTarget, key: Path, public: str) -> Insta
         target: how it is reached.
         key: the private key file.
         public: its public half, one line.
+        kind: whose password is asked for: LOGIN of the nodes, JUMP of a jump host.
     """
     login = f"{target.user}@{target.address}"
     pinned = await _first_sight(node, target)
     try:
-        how = await _put(node, replace(target, key=key), public)
+        how = await _put(node, replace(target, key=key), public, kind)
         if pinned:
             _tell(node, target, pinned)
         if not await _proves(node, replace(target, key=key), public):
@@ -159,7 +177,7 @@ def _tell(node: str, target: SshTarget, whose: str) -> None:
     person().tell(node, f"host key {', '.join(prints)} pinned, {whose}")
 
 
-async def _put(node: str, target: SshTarget, public: str) -> str:
+async def _put(node: str, target: SshTarget, public: str, kind: str) -> str:
     """Install by any key that opens the machine already, else by a password.
 
     One connection tries this key and then the user's own: sshd of OpenSSH 9.8 and later keeps
@@ -173,12 +191,12 @@ async def _put(node: str, target: SshTarget, public: str) -> str:
     except CorralError as error:
         if error.code is not Code.UNREACHABLE or "may not log in" not in error.message:
             raise
-        words = f"password of {target.user} on the nodes"
-        password = await person().password(LOGIN, words)
+        where = target.address if kind == JUMP else "the nodes"
+        password = await person().password(kind, f"password of {target.user} on {where}")
         if password is None:
             error.hint = (
                 "no key of yours logs in there: run this on a terminal, which asks for the "
-                "password, or name a file with it in CORRAL_LOGIN_PASSWORD_FILE"
+                f"password, or name a file with it in {FILES[kind]}"
             )
             raise
         result = await _by_password(node, target, authorize(public), password)
@@ -271,7 +289,7 @@ async def _login(
     own = replace(target, options=(*options, *target.options))
     try:
         ended = await process.run(
-            [*own.arguments(node, None, opens=False), target.unprivileged],
+            [*own.arguments(node, None, opens=False, hops=control_dir()), target.unprivileged],
             stdin=frame.payload,
             timeout=LOGIN_S,
             env=env,

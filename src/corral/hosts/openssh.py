@@ -11,36 +11,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import secrets
-import socket
-import stat
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts import pins, process
+from corral.hosts.control import SUFFIX, answers, control_dir, control_path
+from corral.hosts.jump import Hop
 from corral.hosts.person import SUDO, person
 from corral.hosts.quote import Script
 from corral.hosts.sshfail import SSH_FAILED, by_hand, failure
 from corral.hosts.sshkeys import known_fingerprints
 from corral.hosts.sudo import said_by_sudo, wants_password
-from corral.hosts.target import MAX_CONTROL_PATH, SshTarget
+from corral.hosts.target import SshTarget
 from corral.hosts.transport import Frame, Lines, OnLine, Result
 
-__all__ = ["OpenSSH", "SshTarget"]
+__all__ = ["Hops", "OpenSSH", "SshTarget", "answers", "control_dir", "control_path"]
 
 # sshd takes MaxSessions 10 per connection by default; two are left for ssh by hand.
 SESSIONS: Final = 8
 CLOSE_S: Final = 5.0
 RETRY_S: Final = 0.2
 RESTART_S: Final = 5.0
-# A connection that is being opened has this many characters more in its socket's name.
-SUFFIX: Final = 6
 # ssh gives up by itself after ConnectTimeout; authentication may hang for longer than that.
 LOGIN_S: Final = 20.0
+# All that ssh says when a jump host's shared connection refuses to lead on (OpenSSH 9.2).
+_NO_WORD: Final = "kex_exchange_identification: Connection closed"
 
 
 class _InheritedError(Exception):
@@ -60,10 +58,17 @@ class OpenSSH:
         control_dir: folder for control sockets; made when missing, must be this user's alone. When
             its path is too long for a socket, a short folder of this user's is used instead.
         shared: False for a login of its own with each script.
+        hops: connections to jump hosts that others have too; each is opened once.
     """
 
     def __init__(
-        self, node: str, target: SshTarget, control_dir: Path, *, shared: bool = True
+        self,
+        node: str,
+        target: SshTarget,
+        control_dir: Path,
+        *,
+        shared: bool = True,
+        hops: Hops | None = None,
     ) -> None:
         self._node = node
         self._target = target
@@ -73,6 +78,7 @@ class OpenSSH:
         self._password = b""  # the line for sudo, once the node has asked for it
         self._opening = asyncio.Lock()
         self._sessions = asyncio.Semaphore(SESSIONS)
+        self._hop = (hops or Hops(self._control.parent)).of(target.via)
 
     @property
     def node(self) -> str:
@@ -119,7 +125,7 @@ class OpenSSH:
         alone = ("-o", "PreferredAuthentications=publickey")
         target = replace(self._target, options=(*alone, *self._target.options))
         node = OpenSSH(self._node, target, self._control.parent, shared=False)
-        node._password = self._password
+        node._password, node._hop = self._password, self._hop
         end = asyncio.get_running_loop().time() + RESTART_S
         while True:
             try:
@@ -201,16 +207,30 @@ class OpenSSH:
                     raise
             await asyncio.sleep(RETRY_S)
 
+    async def renew(self) -> bool:
+        """Give up a connection that another process opened and nothing has come through here.
+
+        Returns:
+            False when there was none, and the connection is as good as it can be.
+        """
+        if self._trusted:
+            return False
+        await self._abandon()
+        return True
+
+    def trust(self) -> None:
+        """Something has come through the connection."""
+        self._trusted = True
+
     async def close(self) -> None:
-        """End the shared connection; the next run opens a new one."""
+        """End the shared connection; the next run opens a new one. Those to jump hosts stay."""
         if self._control.exists():
             await self._tell("exit")
         self._control.unlink(missing_ok=True)
 
     def _ssh(self) -> list[str]:
-        if not self._shared:
-            return self._target.arguments(self._node, None, opens=False)
-        return self._target.arguments(self._node, self._control, opens=False)
+        control = self._control if self._shared else None
+        return self._target.arguments(self._node, control, opens=False, hops=self._control.parent)
 
     async def _open(self) -> bool:
         """Have the shared connection up; only one caller of this process at a time starts it.
@@ -223,27 +243,40 @@ class OpenSSH:
         """
         async with self._opening:
             if not self._shared:
+                if self._hop is not None:
+                    await self._hop.ready()
                 return False
             if answers(self._control):
                 return not self._trusted
-            seen = await self._first_sight()
-            self._control.unlink(missing_ok=True)
-            limit = self._target.connect_timeout + LOGIN_S
-            mine = self._control.with_name(f"{self._control.name}{secrets.token_hex(SUFFIX // 2)}")
-            argv = self._target.arguments(self._node, mine, opens=True)
-            try:
-                # -f: ssh goes to the background once it is logged in, so its end says "up".
-                ended = await process.run(["ssh", "-N", "-f", *argv[1:]], timeout=limit)
-            except TimeoutError as error:
-                raise self._late(limit, began=False) from error
-            if ended.status != 0:
-                raise self._unpinned(self._failure(ended), seen)
-            self._tell_of_pin(seen)
-            # The socket's name is made of the pinned key, which there is only now.
-            self._control = self._control.with_name(self._target.control_name(self._node))
-            mine.replace(self._control)
+            if self._hop is None:
+                await self._log_in()
+            else:
+                await self._hop.through(self._log_in)
             self._trusted = True
             return False
+
+    async def _log_in(self) -> None:
+        seen = await self._first_sight()
+        self._control.unlink(missing_ok=True)
+        hops = self._control.parent
+        limit = self._target.connect_timeout + LOGIN_S
+        mine = self._control.with_name(f"{self._control.name}{secrets.token_hex(SUFFIX // 2)}")
+        argv = self._target.arguments(self._node, mine, opens=True, hops=hops)
+        try:
+            # -f: ssh goes to the background once it is logged in, so its end says "up".
+            ended = await process.run(["ssh", "-N", "-f", *argv[1:]], timeout=limit)
+            if ended.status != 0 and _NO_WORD in ended.err:
+                # A login of its own at the jump host is told why, a shared one only that.
+                alone = self._target.arguments(self._node, None, opens=False)
+                ended = await process.run([*alone, "false"], timeout=limit)
+        except TimeoutError as error:
+            raise self._late(limit, began=False) from error
+        if ended.status != 0:
+            raise self._unpinned(self._failure(ended), seen)
+        self._tell_of_pin(seen)
+        # The socket's name is made of the pinned key, which there is only now.
+        self._control = self._control.with_name(self._target.control_name(self._node))
+        mine.replace(self._control)
 
     async def _first_sight(self) -> str | None:
         """Pin what the user's own known_hosts has for a node that is not pinned yet.
@@ -314,47 +347,20 @@ class OpenSSH:
         return failure(self._node, self._target, status, text, known)
 
 
-def control_dir() -> Path:
-    """Where the control sockets of all clusters go."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
-    return Path(runtime) / f"corral-ssh-{os.getuid()}"
+class Hops:
+    """The connections to jump hosts of one set of nodes: one to each, whoever asks first.
 
-
-def answers(control: Path) -> bool:
-    """True when a process listens at a control socket (a killed one leaves the file behind)."""
-    if not control.exists():
-        return False
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(str(control))
-        except OSError:
-            return False
-    return True
-
-
-def control_path(folder: Path, name: str) -> Path:
-    """Where a control socket goes: a folder of this user's alone, made when missing.
-
-    Raises:
-        CorralError: USAGE, the folder belongs to somebody else or others may enter it.
+    Args:
+        control_dir: folder for control sockets.
     """
-    path = folder.absolute() / name
-    if len(os.fsencode(path)) + SUFFIX > MAX_CONTROL_PATH:
-        runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
-        path = runtime.absolute() / f"corral-ssh-{os.getuid()}" / name
-    if len(os.fsencode(path)) + SUFFIX > MAX_CONTROL_PATH:
-        raise CorralError(
-            Code.USAGE,
-            f"{path.parent} is too long a path for ssh's control sockets",
-            hint="set XDG_RUNTIME_DIR or TMPDIR to a shorter folder",
-        )
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = path.parent.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise CorralError(
-            Code.USAGE,
-            f"{path.parent} is not a folder of yours alone",
-            hint=f"chmod 700 {path.parent}, or remove it",
-        )
-    return path
+
+    def __init__(self, control_dir: Path) -> None:
+        self._folder = control_dir
+        self._made: dict[SshTarget, Hop] = {}
+
+    def of(self, target: SshTarget | None) -> Hop | None:
+        """The connection to a jump host; None for none."""
+        if target is not None and target not in self._made:
+            connection = OpenSSH(target.alias, target, self._folder, hops=self)
+            self._made[target] = Hop(target, connection)
+        return self._made[target] if target else None

@@ -22,9 +22,11 @@ Tell = Callable[[str, str], None]
 
 SUDO: Final = "sudo"
 LOGIN: Final = "login"
+JUMP: Final = "jump host"
 FILES: Final = {
     SUDO: "CORRAL_SUDO_PASSWORD_FILE",
     LOGIN: "CORRAL_LOGIN_PASSWORD_FILE",
+    JUMP: "CORRAL_JUMP_PASSWORD_FILE",
 }
 """Environment variables that name a file, or /dev/fd/N, whose first line is the password. Not the
 password itself: children, core dumps and CI logs get to see an environment."""
@@ -57,7 +59,7 @@ class Person:
     asking: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
 
     async def password(self, kind: str, words: str) -> str | None:
-        """The password of a kind (``SUDO``, ``LOGIN``): from its file, else asked for once.
+        """The password of a kind, such as ``SUDO``: from its file, else asked for once.
 
         Raises:
             CorralError: USAGE, the file cannot be read, or the password cannot be sent.

@@ -28,7 +28,7 @@ async def settings(target: SshTarget, *, any_user: bool = False) -> dict[str, st
     Of keywords that stand several times the first counts. ``any_user``: the config says which user.
     """
     port = ["-p", str(target.port)] if target.port != SSH_PORT else []
-    user = [] if any_user else ["-l", target.user]
+    user = [] if any_user or not target.user else ["-l", target.user]
     argv = ["ssh", "-G", *target.options, *port, *user, "--", target.address]
     ended = await process.run(argv, timeout=LOOK_S)
     found: dict[str, str] = {}

@@ -8,7 +8,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts.sshkeys import known_fingerprints
-from corral.hosts.target import SshTarget
+from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import TAIL_LINES
 
 SSH_FAILED: Final = 255  # ssh's own exit status; a remote command can end with it as well
@@ -83,8 +83,14 @@ _CAUSES: Final = (
     _cause(
         r"Host key verification failed",
         "the node's host key was refused, or that of a jump host you never logged in to",
-        "log in to the jump host once by hand; compare the node's key with its own, then run: "
-        "corral keys forget NODE",
+        "log in to the jump host once by hand, or name it in ssh.jump; compare the node's key with "
+        "its own, then run: corral keys forget NODE",
+    ),
+    _cause(
+        r"administratively prohibited",
+        "its jump host does not forward to {address} port {port}",
+        "on the jump host, in sshd_config: AllowTcpForwarding yes (or local), and no PermitOpen "
+        "that leaves this address out",
     ),
     _cause(
         r"Permission denied \(|Too many authentication failures",
@@ -205,4 +211,12 @@ def by_hand(target: SshTarget) -> str:
     """The connection as a person would type it."""
     key = f" -i {target.key}" if target.key else ""
     port = f" -p {target.port}" if target.port else ""
-    return f"ssh{port}{key} {target.user}@{target.address}"
+    jump = f" -J {','.join(_way(target.via))}" if target.via else ""
+    return f"ssh{port}{key}{jump} {target.user}{'@' if target.user else ''}{target.address}"
+
+
+def _way(hop: SshTarget | None) -> list[str]:
+    if hop is None:
+        return []
+    port = "" if hop.port == SSH_PORT else f":{hop.port}"
+    return [*_way(hop.via), f"{hop.user}{'@' if hop.user else ''}{hop.address}{port}"]

@@ -49,14 +49,15 @@ class SshTarget:
     Args:
         address: IP address or name; where the user's ssh config is read also a Host of it.
         port: TCP port; 22 leaves it to the user's ssh config, where that is read.
-        user: the account; any other than root uses sudo.
+        user: the account; any other than root uses sudo. "" leaves it to ssh, for a jump host.
         key: private key file; None leaves the choice to ssh.
         known_hosts: the cluster's own known_hosts file.
         user_config: read the user's ssh config too, and use the user's agent (docs/decisions/0014).
         first_sight: take and pin the key of a node that has none in ``known_hosts`` yet.
         only_key: use ``key`` and no agent.
-        options: more arguments for ssh, as ``("-o", "ProxyJump=gate")``; they win over Corral's.
+        options: more arguments for ssh, as ``("-o", "Ciphers=x")``; they win over Corral's.
         connect_timeout: seconds for TCP and key exchange.
+        via: the jump host to go through (docs/decisions/0085); its own ``via`` is the one before.
     """
 
     address: str
@@ -69,6 +70,7 @@ class SshTarget:
     only_key: bool = True
     options: tuple[str, ...] = ()
     connect_timeout: int = 10
+    via: SshTarget | None = None
 
     def __post_init__(self) -> None:
         """Refuse what ssh would take for an option, a URI or another user.
@@ -80,7 +82,7 @@ class SshTarget:
             ("address", self.address, _ADDRESS),
             ("user", self.user, _USER),
         ):
-            if not pattern.fullmatch(value):
+            if not pattern.fullmatch(value) and (what, value) != ("user", ""):
                 raise CorralError(
                     Code.USAGE,
                     f"{value!r} is no {what} for ssh",
@@ -113,8 +115,17 @@ class SshTarget:
         So the next command finds the connection of the last one (it stays for PERSIST_S). A node
         that shows another host key is another node.
         """
-        text = "\0".join((node, repr(self), *self.pinned(node)))
+        text = "\0".join((node, repr(self), *self.pinned(node), *self._pinned_before()))
         return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+    @property
+    def alias(self) -> str:
+        """The name of a jump host in ``known_hosts``: none that a node can have."""
+        port = "" if self.port == SSH_PORT else f"-{self.port}"
+        return f"_jump.{self.address.replace(':', '.')}{port}"
+
+    def _pinned_before(self) -> tuple[str, ...]:
+        return (self.via.control_name(self.via.alias),) if self.via else ()
 
     def pinned(self, node: str) -> tuple[str, ...]:
         """The lines of ``known_hosts`` that pin keys of a node."""
@@ -123,13 +134,16 @@ class SshTarget:
         lines = self.known_hosts.read_text(errors="replace").splitlines()
         return tuple(line for line in lines if line.partition(" ")[0] == node)
 
-    def arguments(self, node: str, control: Path | None, *, opens: bool) -> list[str]:
+    def arguments(
+        self, node: str, control: Path | None, *, opens: bool, hops: Path | None = None
+    ) -> list[str]:
         """``ssh`` and all its options up to the address.
 
         Args:
             node: the node's name, under which its key stands in ``known_hosts``.
             control: path of the control socket; None for a connection that shares nothing.
             opens: True for the call that opens the shared connection, False for those that use it.
+            hops: folder with the shared connections to jump hosts; None: a login of its own there.
 
         Raises:
             CorralError: USAGE, a path that ssh's option syntax cannot express.
@@ -144,6 +158,8 @@ class SshTarget:
             settings |= {"IdentityFile": option_path(self.key), "IdentitiesOnly": "yes"}
             if self.only_key:
                 settings["IdentityAgent"] = "none"
+        if self.via is not None:
+            settings["ProxyCommand"] = self.via.forwarding(hops)
         argv = ["ssh", "-T"]
         if not self.reads_config:
             argv += ["-F", "none"]
@@ -152,7 +168,20 @@ class SshTarget:
             argv += ["-p", str(self.port)]
         for name, value in settings.items():
             argv += ["-o", f"{name}={value}"]
-        return [*argv, "-l", self.user, "--", self.address]
+        argv += ["-l", self.user] if self.user else []
+        return [*argv, "--", self.address]
+
+    def forwarding(self, hops: Path | None) -> str:
+        """This jump host as a value of ProxyCommand; ssh fills in where the connection goes.
+
+        ssh's own ProxyJump takes no options for the way: neither a pinned key, nor one connection
+        for all nodes (sshd begins to drop logins at ten unfinished ones, MaxStartups).
+        """
+        control = hops / self.control_name(self.alias) if hops else None
+        words = self.arguments(self.alias, control, opens=False, hops=hops)
+        # ssh expands % in the value once; what is meant for the command's own ssh is doubled.
+        rest = (shlex.quote(word.replace("%", "%%")) for word in words[1:])
+        return " ".join(("ssh", "-W", "'[%h]:%p'", *rest))
 
     def trust(self, node: str) -> dict[str, str]:
         """Settings of ssh about host keys."""

@@ -22,6 +22,7 @@ from corral.providers.embedded import archive, building
 
 WORK: Final = Path("/var/tmp")  # noqa: S108  # disk; mkdtemp makes private folders in it
 LOCK: Final = Path("/run/corral-slurm-build.lock")
+WORK_PREFIX: Final = "corral-slurm-build-"
 BUILD_S: Final = 7200.0
 RECIPE: Final = "1"
 """Grows when the same tarball gives other packages."""
@@ -85,7 +86,8 @@ async def built(
         if place.is_dir():
             return place
         proxies = await archive.host_proxies()
-        with building.bench(WORK, lock, proxies) as at:
+        building.sweep(WORK, WORK_PREFIX)
+        with building.bench(WORK, lock, proxies, WORK_PREFIX) as at:
             text = f"building Slurm's packages from {tarball.name} for {suite}: some ten minutes"
             emit(Event(Kind.NOTE, "packages", message=text))
             await _build(tarball, suite, components, at, emit)

@@ -10,7 +10,7 @@ from typing import ClassVar
 from corral.errors import Code, CorralError
 from corral.events import Emit
 from corral.hosts.facts import Facts
-from corral.hosts.keysetup import KEY, KNOWN_HOSTS, keys_dir, proven
+from corral.hosts.keysetup import KEY, KNOWN_HOSTS, jump_way, keys_dir, proven
 from corral.hosts.target import SshTarget
 from corral.providers.base import Machine, MachineAction, Observed, Traits
 from corral.spec.models import ClusterSpec
@@ -84,7 +84,7 @@ class SshProvider:
             known_hosts=folder / KNOWN_HOSTS,
             user_config=True,
             first_sight=True,
-            options=("-o", f"ProxyJump={ssh.jump}") if ssh.jump else (),
+            via=jump_way(ssh.jump or "", folder),
         )
         if ssh.key:
             return replace(target, key=Path(ssh.key).expanduser(), only_key=False)

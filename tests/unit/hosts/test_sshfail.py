@@ -76,6 +76,8 @@ def test_a_changed_host_key_shows_both_fingerprints() -> None:
          "CORRAL_SUDO_PASSWORD_FILE"),
         ("sudo: Account or password is expired, reset your password and try again",
          "locked or expired", "chage -l ubuntu"),
+        ("channel 0: open failed: administratively prohibited: open failed",
+         "jump host does not forward to 192.0.2.7 port 2222", "AllowTcpForwarding"),
         ("sh: 1: exec: sudo: not found", "sudo is not installed", "root"),
         ("This account is currently not available.", "may not log in", "usermod -s /bin/sh ubuntu"),
         ("Load key \"/k/id\": error in libcrypto", "cannot read the private key", "private key"),

@@ -82,7 +82,7 @@ def test_paths_that_ssh_cannot_be_given(path: str) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [("address", text) for text in ("", "-oProxyCommand=x", "a b", "a@b", "a;b", "a\n", "ssh://a")]
-    + [("user", text) for text in ("", "-x", "a b", "$(id)", "a;b", "a\n")],
+    + [("user", text) for text in ("-x", "a b", "$(id)", "a;b", "a\n")],
 )
 def test_addresses_and_users_that_ssh_reads_otherwise(field: str, value: str) -> None:
     with pytest.raises(CorralError) as caught:

@@ -118,14 +118,20 @@ def _taken(fd: int) -> bool:
     return True
 
 
-def sweep(folder: Path) -> None:
-    """Remove work folders of builds that were killed; only under the lock."""
-    for old in folder.glob(f"{WORK_PREFIX}*"):
+def sweep(folder: Path, prefix: str = WORK_PREFIX) -> None:
+    """Remove work folders of builds that were killed; only under the lock of this prefix.
+
+    Another kind of build has another lock, so it has another prefix too: taking away the folder of
+    one that runs unmounts its tmpfs and ends it (seen).
+    """
+    for old in folder.glob(f"{prefix}*"):
         shutil.rmtree(old, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def bench(folder: Path, lock: int, proxies: Mapping[str, str]) -> Generator[Bench]:
+def bench(
+    folder: Path, lock: int, proxies: Mapping[str, str], prefix: str = WORK_PREFIX
+) -> Generator[Bench]:
     """A work folder below ``folder``, until the end.
 
     Raises:
@@ -133,7 +139,7 @@ def bench(folder: Path, lock: int, proxies: Mapping[str, str]) -> Generator[Benc
     """
     for program in ("mmdebstrap", "unshare", "setpriv"):
         require(program)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=WORK_PREFIX) as name:
+    with tempfile.TemporaryDirectory(dir=folder, prefix=prefix) as name:
         work = Path(name)
         work.chmod(0o755)  # apt's sandbox user must get through
         (work / "tmp").mkdir(mode=0o755)
