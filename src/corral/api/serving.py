@@ -25,6 +25,7 @@ from corral.hosts.openssh import control_dir
 from corral.hosts.quote import sh
 from corral.hosts.transport import check
 from corral.providers import providers_of
+from corral.roles.metrics import PROMETHEUS
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, users_of
 
@@ -71,11 +72,15 @@ async def serve_page(
     _require(spec)
     name = user or users_of(spec)[0].name
     socket = control_dir() / f"rest-{secrets.token_hex(4)}"
-    token = await _token(spec, name, int(hours * 3600))
+    token = await token_of(spec, name, int(hours * 3600))
     private = await _private(spec)
+    figures = control_dir() / f"prom-{secrets.token_hex(4)}"
+    ways = [(str(socket), f"127.0.0.1:{REST_PORT}")]
+    if spec.services.metrics:
+        ways.append((str(figures), f"127.0.0.1:{PROMETHEUS}"))
     try:
         async with (
-            await Child.start(await _tunnel(spec, socket), quiet=True) as tunnel,
+            await Child.start(await tunnel_to(spec, *ways), quiet=True) as tunnel,
             await Child.start([sys.executable, "-m", "corral.web"]) as server,
         ):
             await _until(tunnel, socket)
@@ -87,6 +92,7 @@ async def serve_page(
                 "source": source,
                 "handover": [name, token],
                 "private": private,
+                "prometheus": f"unix:{figures}" if spec.services.metrics else "",
             }
             await server.tell(json.dumps(settings).encode() + b"\n")
             told = json.loads(await server.line(UP_S) or "{}")
@@ -100,6 +106,7 @@ async def serve_page(
             yield page, lambda: _ended(tunnel, server)
     finally:
         socket.unlink(missing_ok=True)
+        figures.unlink(missing_ok=True)
 
 
 def _require(spec: ClusterSpec) -> None:
@@ -118,7 +125,12 @@ def _require(spec: ClusterSpec) -> None:
         )
 
 
-async def _token(spec: ClusterSpec, user: str, seconds: int) -> str:
+async def token_of(spec: ClusterSpec, user: str, seconds: int) -> str:
+    """A Slurm token of a user, made on the controller.
+
+    Raises:
+        CorralError: USAGE, root has none; SLURM_REFUSED; NOT_FOUND, the cluster is not up.
+    """
     if user in ("root", "slurm"):
         raise CorralError(
             Code.USAGE,
@@ -150,10 +162,15 @@ async def _private(spec: ClusterSpec) -> bool:
     script = sh("timeout 20 scontrol show config | sed -n 's/^PrivateData *= *//p'")
     async with await Session.open(spec) as session:
         result = await session.fleet.run(session.controller, script, timeout=60)
-    return check(result, "asking for PrivateData").stdout.strip() not in ("", "none")
+    return check(result, "asking for PrivateData").stdout.strip() not in ("", "none", "cloud")
 
 
-async def _tunnel(spec: ClusterSpec, socket: Path) -> list[str]:
+async def tunnel_to(spec: ClusterSpec, *ways: tuple[str, str]) -> list[str]:
+    """The command that forwards to the controller: each from a socket or address here to one there.
+
+    Raises:
+        CorralError: UNREACHABLE.
+    """
     name = controller_of(spec)
     provider = next(p for p in providers_of(spec) if any(n.name == name for n in p.nodes))
     await provider.observe()
@@ -163,7 +180,7 @@ async def _tunnel(spec: ClusterSpec, socket: Path) -> list[str]:
         *("-N", "-T", "-o", "ExitOnForwardFailure=yes", "-o", "BatchMode=yes"),
         *("-o", "StreamLocalBindUnlink=yes", "-o", "StreamLocalBindMask=0177"),
         *("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4"),
-        *("-L", f"{socket}:127.0.0.1:{REST_PORT}"),
+        *(word for near, far in ways for word in ("-L", f"{near}:{far}")),
     )
     return [*argv[:at], *options, *argv[at:]]
 

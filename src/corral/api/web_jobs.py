@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from corral.apply.session import Session
+from corral.api.here import reached
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, sh
+from corral.hosts.transport import check
+from corral.jobs import submit as submission
+from corral.jobs.model import JobHandle, JobSpec
+from corral.jobs.roof import JOBS, roof_script
 from corral.jobs.watching import as_user
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import expand
@@ -43,6 +47,7 @@ async def job_log(
     *,
     follow: bool,
     on_line: Callable[[str], None],
+    here: bool = False,
 ) -> None:
     """A job's output file as it grows; cancel this coroutine to stop.
 
@@ -53,18 +58,16 @@ async def job_log(
         nodes: hostlist of the job's nodes: its output lies on the first of them, or is shared.
         follow: go on until cancelled.
         on_line: called with each line.
+        here: this process is on the controller and runs as that user.
 
     Raises:
         CorralError: NOT_FOUND, no such file; UNREACHABLE.
     """
-    async with await Session.open(spec) as session:
-        session.require_running()
+    async with reached(spec, here=here) as (fleet, controller):
         first = next(iter(expand(nodes)), "") if nodes else ""
-        node = first if first in session.fleet.nodes else session.controller
+        node = first if first in fleet.nodes else controller
         script = as_user(user, _follow(path, follow=follow))
-        result = await session.fleet.run(
-            node, script, timeout=FOLLOW_S if follow else 60, on_line=on_line
-        )
+        result = await fleet.run(node, script, timeout=FOLLOW_S if follow else 60, on_line=on_line)
     if result.status == 4:  # noqa: PLR2004  # see _FOLLOW
         raise CorralError(
             Code.NOT_FOUND,
@@ -86,16 +89,15 @@ def _follow(path: str, *, follow: bool) -> Script:
     )
 
 
-async def job_text(spec: ClusterSpec, user: str, job_id: int) -> str:
+async def job_text(spec: ClusterSpec, user: str, job_id: int, *, here: bool = False) -> str:
     """The batch script of a job, as Slurm keeps it until the job is forgotten.
 
     Raises:
         CorralError: NOT_FOUND, Slurm does not give it to this user.
     """
-    async with await Session.open(spec) as session:
-        session.require_running()
+    async with reached(spec, here=here) as (fleet, controller):
         script = as_user(user, sh("scontrol write batch_script {id} -", id=job_id))
-        result = await session.fleet.run(session.controller, script, timeout=30)
+        result = await fleet.run(controller, script, timeout=30)
     if not result.ok:
         raise CorralError(
             Code.NOT_FOUND,
@@ -106,16 +108,15 @@ async def job_text(spec: ClusterSpec, user: str, job_id: int) -> str:
     return result.stdout
 
 
-async def requeue_job(spec: ClusterSpec, user: str, job_id: int) -> None:
+async def requeue_job(spec: ClusterSpec, user: str, job_id: int, *, here: bool = False) -> None:
     """Put a job back in the queue, as its owner: slurmrestd has no such request.
 
     Raises:
         CorralError: SLURM_REFUSED.
     """
-    async with await Session.open(spec) as session:
-        session.require_running()
+    async with reached(spec, here=here) as (fleet, controller):
         script = as_user(user, sh("scontrol requeue {id}", id=job_id))
-        result = await session.fleet.run(session.controller, script, timeout=30)
+        result = await fleet.run(controller, script, timeout=30)
     if not result.ok:
         raise CorralError(
             Code.SLURM_REFUSED,
@@ -123,3 +124,26 @@ async def requeue_job(spec: ClusterSpec, user: str, job_id: int) -> None:
             tail=result.tail,
             hint="it was submitted with --no-requeue, or has not begun",
         )
+
+
+async def submit_here(spec: ClusterSpec, job: JobSpec) -> JobHandle:
+    """Hand in a job from a process on the controller that runs as the job's user.
+
+    Raises:
+        CorralError: USAGE or NOT_FOUND, it cannot run as asked; SLURM_REFUSED.
+    """
+    async with reached(spec, here=True) as (fleet, controller):
+        return await submission.submit(fleet, controller, spec, job)
+
+
+async def make_room(spec: ClusterSpec, user: str) -> None:
+    """As root on the controller: the user's own folder for jobs on the shared storage.
+
+    Raises:
+        CorralError: COMMAND_FAILED, somebody planted something in its place.
+    """
+    if not spec.storage:
+        return
+    async with reached(spec, here=True) as (fleet, controller):
+        made = await fleet.run(controller, roof_script(spec.storage[0].mount, JOBS, user))
+        check(made, f"making the jobs' folder of {user}")

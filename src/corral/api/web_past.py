@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from io import StringIO
 from typing import Any, Final
 
 from ruamel.yaml import YAML
 
+from corral.api.benching import bench_history
+from corral.api.past_proofs import proofs
+from corral.api.reporting import proof_page
+from corral.api.spending import judge
 from corral.apply.journal import read_journal
 from corral.events import Kind
 from corral.hosts.state_dir import cluster_dir
+from corral.prove.figures import chart_from
+from corral.prove.model import CheckResult, Evidence, Proof, Verdict
+from corral.providers.cloud.choosing import Spend
+from corral.providers.cloud.ledger import Ledger
 from corral.spec.findings import Finding
 from corral.spec.load import load_text
 from corral.spec.models import ClusterSpec
 
+_VERDICTS: Final = {"pass": Verdict.PASS, "warn": Verdict.WARN, "fail": Verdict.FAIL}
 _TOLD: Final = frozenset(
     kind.value
     for kind in (Kind.STAGE_DONE, Kind.STAGE_FAILED, Kind.CHANGE_DONE, Kind.NODE_FAILED, Kind.NOTE)
@@ -45,6 +55,84 @@ def last_proof(cluster: str) -> dict[str, Any] | None:
         if record.get("kind") == "proof":
             found = record.get("proof")
     return found
+
+
+def reports(cluster: str) -> tuple[dict[str, Any], ...]:
+    """What can be shown as a page, newest first: proofs and measurements that were kept.
+
+    Returns:
+        For each its id, when (unix seconds), what, whether it is good, and how many plots it has.
+    """
+    found = [
+        {
+            "id": kept.id,
+            "at": kept.proof.at,
+            "what": "proof" if kept.by == "prove" else _measured(kept.proof, kept.by),
+            "good": kept.proof.good,
+            "plots": sum(len(e.charts) for r in kept.proof.results for e in r.evidence),
+        }
+        for kept in proofs(cluster)
+    ]
+    found += [
+        {
+            "id": f"bench-{record['job']}",
+            "at": record["at"],
+            "what": "collectives",
+            "good": all(one["outcome"] != "fail" for one in record["tables"]),
+            "plots": len(record["charts"]),
+        }
+        for record in bench_history(cluster)
+        if isinstance(record.get("charts"), list)
+    ]
+    return tuple(sorted(found, key=lambda one: -float(one["at"])))
+
+
+def _measured(proof: Proof, by: str) -> str:
+    return proof.results[0].title.lower() if by == "bench" and proof.results else by
+
+
+def report_page(cluster: str, name: str) -> str:
+    """One of ``reports`` as its page, with its plots; "" for one that there is not."""
+    for kept in proofs(cluster):
+        if kept.id == name:
+            return proof_page(kept.proof)
+    for record in bench_history(cluster):
+        if name == f"bench-{record.get('job')}" and isinstance(record.get("charts"), list):
+            return proof_page(_as_proof(cluster, record))
+    return ""
+
+
+def _as_proof(cluster: str, record: Mapping[str, Any]) -> Proof:
+    """A measurement of collectives as a proof: a check for each, all plots with the first."""
+    charts = tuple(chart_from(chart) for chart in record["charts"])
+    results: list[CheckResult] = []
+    for index, one in enumerate(record["tables"]):
+        words = [f"{one['busbw_gb_s']:.4g} GB/s", *one["reasons"]]
+        output = "\n".join(str(reason) for reason in one["reasons"])
+        seen = Evidence(
+            "", f"job {record['job']} on {record['nodes']}", output,
+            charts=charts if not index else (),
+        )  # fmt: skip
+        verdict = _VERDICTS.get(str(one["outcome"]), Verdict.SKIP)
+        name = str(one["collective"] or "collective")
+        results.append(
+            CheckResult(
+                f"collectives.{name}",
+                name,
+                "collectives",
+                verdict,
+                "; ".join(words),
+                evidence=(seen,),
+            )
+        )
+    return Proof(cluster, float(record["at"]), tuple(results))
+
+
+def spend_now(cluster: str) -> Spend:
+    """What a cluster's rented machines cost an hour, and have cost."""
+    ledger = Ledger(cluster)
+    rentals = tuple(ledger.rentals().values())
+    return judge(cluster, rentals, (), {}, ledger.now(), limits=(None, None), silent="").now
 
 
 def history(cluster: str, limit: int = 500) -> tuple[dict[str, Any], ...]:

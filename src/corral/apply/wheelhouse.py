@@ -22,6 +22,7 @@ from corral.events import Emit, Event, Kind
 from corral.hosts import process
 from corral.hosts.state_dir import state_dir
 from corral.plan.model import Plan
+from corral.roles.own_wheel import own_wheel
 from corral.state.base import HERE
 from corral.state.pyenv import WHEELS, Wheel
 
@@ -53,6 +54,7 @@ async def fetch(wanted: Sequence[Wheel], emit: Emit) -> None:
         CorralError: MISSING_TOOL, no pip; NOT_FOUND, the index does not have them.
     """
     missing = [w for w in wanted if not await asyncio.to_thread(_good, cached(w.place), w.sha256)]
+    missing = [w for w in missing if not await asyncio.to_thread(_own, w)]
     if not missing:
         return
     emit(Event(Kind.NOTE, "packages", message=f"pip fetches {len(missing)} wheels"))
@@ -153,6 +155,29 @@ def _keep(wheels: Sequence[Wheel], folder: Path) -> None:
         place = cached(wheel.place)
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file.replace(place)
+
+
+def _own(wheel: Wheel) -> bool:
+    """Put Corral's own wheel where the plan looks for it.
+
+    Raises:
+        CorralError: STALE_PLAN, the plan was made by another Corral.
+    """
+    if not wheel.file.startswith("corral-"):
+        return False
+    made, data = own_wheel()
+    if made != wheel:
+        raise CorralError(
+            Code.STALE_PLAN,
+            "the plan brings another Corral to the controller than the one that applies it",
+            hint="plan again",
+        )
+    place = cached(wheel.place)
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = place.with_suffix(".new")
+    new.write_bytes(data)
+    new.replace(place)
+    return True
 
 
 def _good(path: Path, digest: str) -> bool:

@@ -16,13 +16,21 @@ from corral import api
 from corral.api.serving import Page
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
 from corral.cli.ui import Ui
+from corral.cli.ui_tracking import show_tracking
 from corral.cli.which import cluster
 from corral.errors import Code, CorralError, Exit
 
 app = verb_app()
 
 
-@app.command(epilog=examples("corral ui", "corral ui lab.yaml --user kim", "corral ui -c lab -b"))
+@app.command(
+    epilog=examples(
+        "corral ui",
+        "corral ui lab.yaml --user kim",
+        "corral ui -c lab -b",
+        "corral ui --controller",
+    )
+)
 def ui(  # noqa: PLR0917  # typer calls it by name
     target: TARGET = "",
     wanted: CLUSTER = "",
@@ -39,21 +47,37 @@ def ui(  # noqa: PLR0917  # typer calls it by name
     browser: Annotated[
         bool, typer.Option("--browser", "-b", help="Open it in this machine's browser.")
     ] = False,
+    controller: Annotated[
+        bool,
+        typer.Option(
+            "--controller", help="Open the page that runs there as a service (services: ui)."
+        ),
+    ] = False,
+    mlflow: Annotated[
+        bool,
+        typer.Option("--mlflow", help="Open MLflow's pages in its place (services: mlflow)."),
+    ] = False,
     as_json: JSON = False,
 ) -> int:
     """Show and run the cluster in a browser.
 
     Serves the page on this machine's loopback until Ctrl-C, and reaches the controller by ssh. A
     one-time code, shown here, logs you in as a Slurm user; what you may do there, Slurm decides.
+    With --controller the page is the controller's own, and this only makes the tunnel to it.
     Plans are applied from the page only with another code, which this terminal shows too.
     """
     screen = Ui(as_json=as_json)
     spec = cluster(screen, target, wanted)
+    if mlflow:
+        return show_tracking(screen, spec, port=port, browser=browser)
     named = target or wanted
     source = str(Path(named).resolve()) if named and api.looks_like_file(named) else ""
 
     async def serving() -> str:
-        page = api.serve_page(spec, user=user, source=source, port=port, hours=hours)
+        if controller:
+            page = api.reach_page(spec, user=user, port=port, hours=hours)
+        else:
+            page = api.serve_page(spec, user=user, source=source, port=port, hours=hours)
         async with page as (served, ended):
             _tell(screen, served, browser=browser)
             return await ended()

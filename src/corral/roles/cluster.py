@@ -7,13 +7,17 @@ from corral.roles import (
     compute,
     containers,
     controller,
+    guard,
     login,
     logins,
     membership,
     mesh,
     mesh_pod,
+    metrics,
     mlflow,
     nvidia,
+    own_code,
+    page,
     people,
     proof,
     slurm_packages,
@@ -22,6 +26,7 @@ from corral.roles import (
 from corral.roles.site import Site
 from corral.roles.slurm_conf import cluster_conf
 from corral.slurm.conf.cluster import render
+from corral.spec.gcp_made import made_by_toolkit
 from corral.state.base import StageWanted, Wanted
 from corral.state.resumed import Resumed
 
@@ -32,6 +37,8 @@ def wanted(site: Site) -> tuple[StageWanted, ...]:
     Raises:
         CorralError: the machines cannot hold what the file declares.
     """
+    if made_by_toolkit(site.spec):
+        return ()  # slurm-gcp sets its machines up, and would undo what others change
     slurm_packages.check(site)
     if mesh.outside(site.spec, site.facts):
         return mesh.stages(site)
@@ -50,6 +57,9 @@ def wanted(site: Site) -> tuple[StageWanted, ...]:
         *nvidia.running(site),
         *compute.stages(site, files),
         *mlflow.stages(site),
+        *own_code.stages(site),
+        *page.stages(site),
+        *metrics.stages(site),
         *login.stages(site),
         people.access_stage(site),
         StageWanted(
@@ -58,6 +68,7 @@ def wanted(site: Site) -> tuple[StageWanted, ...]:
             (Wanted((site.controller,), (Resumed(),)),),
         ),
         proof.stage(site),
+        guard.stage(site),
         *logins.stages(site),
     )
     return mesh_pod.adapted(site, stages, files)

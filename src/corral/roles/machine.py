@@ -111,8 +111,9 @@ def wanted(site: Site) -> tuple[Wanted, ...]:
         CorralError: NOT_GOOD, a firewall is on that Corral cannot open.
     """
     nodes = tuple(n.name for n in real(site))
+    walled = tuple(n for n in site.names if n not in nodes and site.facts[n].firewall)
     if not nodes:
-        return _limits(site)
+        return (*_limits(site), *_firewalls(site, walled))
     cloud = tuple(n for n in nodes if site.facts[n].cloud_init)
     found = [Wanted(nodes, _quiet(site))]
     if cloud:
@@ -121,7 +122,7 @@ def wanted(site: Site) -> tuple[Wanted, ...]:
         found.append(Wanted((site.controller,), (*_clock(site, serves=True), *_desktop(site))))
         others = tuple(n for n in nodes if n != site.controller)
         found.append(Wanted(others, _clock(site, serves=False)))
-    found += [*_limits(site), *_firewalls(site, nodes)]
+    found += [*_limits(site), *_firewalls(site, (*nodes, *walled))]
     return tuple(w for w in found if w.nodes and w.resources)
 
 
@@ -229,6 +230,8 @@ def _ports(site: Site, node: str) -> Ports:
             tcp.append(SLURMDBD)
         if site.spec.services.mlflow:
             tcp.append((mlflow.PORT, mlflow.PORT))
+    if site.spec.services.metrics:
+        tcp += [(port, port) for port in (9100, 9400)]  # node exporter, DCGM exporter
     if any(n.name == node for n in site.compute):
         tcp.append(SLURMD)
     if any(s.kind == "nfs" and s.server == node for s in site.spec.storage):

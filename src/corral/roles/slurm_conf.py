@@ -11,6 +11,7 @@ from corral.roles import containers, fabric, mesh, people, power, prolog, proof
 from corral.roles.site import Site
 from corral.slurm.conf.cluster import ClusterConf, NodeConf, PartitionConf
 from corral.slurm.duration import max_time
+from corral.slurm.version import Feature, has
 from corral.spec.intervals import seconds_of
 from corral.spec.models import Gpu
 from corral.spec.nodes import Node, partitions_of
@@ -75,6 +76,10 @@ def cluster_conf(site: Site) -> ClusterConf:
         islands=mesh.islands(site),
         bridged=mesh.bridged(site),
         power=power.power(spec),
+        # The endpoint is off while PrivateData is set (metrics.html), as it is with elastic nodes.
+        metrics=spec.services.metrics
+        and has(site.version, Feature.METRICS)
+        and power.power(spec) is None,
         apart=any(not site.facts[node.name].systemd for node in site.compute),
         swap_limit=all(
             f.swap_limit for f in (site.facts[n.name] for n in site.compute) if f.systemd

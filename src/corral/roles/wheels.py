@@ -27,6 +27,10 @@ PYTHONS: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
 )
 """The python3 that each release of a system has (packages python3-defaults)."""
 
+_ELSE: Final[Mapping[str, str]] = MappingProxyType(
+    {"mlflow": "else run the server yourself: services: {mlflow_uri: ...}"}
+)
+
 
 def wheels_of(program: str, facts: Facts) -> tuple[Wheel, ...]:
     """The wheels of a program for a machine's Python.
@@ -41,12 +45,14 @@ def wheels_of(program: str, facts: Facts) -> tuple[Wheel, ...]:
     python = PYTHONS.get((facts.os_id, facts.os_version), "")
     found = locked(program).get(python, ())
     if not found:
-        known = ", ".join(f"{name} {release}" for name, release in PYTHONS)
+        known = ", ".join(
+            f"{name} {release}" for (name, release), p in PYTHONS.items() if p in locked(program)
+        )
         raise CorralError(
             Code.NOT_GOOD,
             f"no wheels of {program} are known for {facts.os_id} {facts.os_version}",
             node=facts.node,
-            hint=f"known are {known}; else run the server yourself: services: {{mlflow_uri: ...}}",
+            hint=f"known are {known}; {_ELSE.get(program, 'it needs Python 3.11 or newer')}",
         )
     return found
 

@@ -1,7 +1,7 @@
 """``python -m corral.web``: the server of one cluster; settings as JSON on standard input.
 
-It prints one JSON line once it listens: ``{"port": 8765, "code": "..."}``. It ends when standard
-input closes with ``"attached": true`` (so that it never outlives ``corral ui``), or by a signal.
+It prints one JSON line once it listens: ``{"port": 8765, "code": "..."}``. With a login handed over
+it ends when standard input closes (so that it never outlives ``corral ui``), else by a signal.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import json
 import socket
 import sys
 from contextlib import suppress
+from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 
 from corral.web.app import create_app
 from corral.web.settings import Settings
@@ -23,37 +25,59 @@ def main() -> None:
     """Read the settings, listen, say where, serve."""
     settings = Settings.model_validate_json(sys.stdin.readline())
     app = create_app(settings)
-    try:
-        listening = socket.create_server((settings.host, settings.port), reuse_port=False)
-    except OSError as error:
-        sys.exit(f"corral: cannot listen on {settings.host}:{settings.port}: {error.strerror}")
+    listening = _listen(settings.host, settings.port)
     code = ""
     if settings.handover is not None:
         code = app.state.corral.sessions.code(Login(*settings.handover))
-    config = uvicorn.Config(
+    servers = [(uvicorn.Server(_config(app, settings)), listening)]
+    if settings.outside:
+        outside = _config(app, settings, lifespan="off", **_tls(settings))
+        servers.append((uvicorn.Server(outside), _listen(settings.outside, settings.port)))
+    sys.stdout.write(f"{json.dumps({'port': listening.getsockname()[1], 'code': code})}\n")
+    sys.stdout.flush()
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_serve(servers, attached=settings.handover is not None))
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), reuse_port=False)
+    except OSError as error:
+        sys.exit(f"corral: cannot listen on {host}:{port}: {error.strerror}")
+
+
+def _tls(settings: Settings) -> dict[str, Any]:
+    if settings.certificate:
+        return {"ssl_certfile": settings.certificate, "ssl_keyfile": settings.key}
+    if not settings.plain:
+        sys.exit("corral: no certificate, and no mesh that encrypts: see services: {page: ...}")
+    return {}
+
+
+def _config(app: FastAPI, settings: Settings, **more: Any) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
         log_level="warning",
         access_log=False,  # who looked at what is nobody's business; what was done is audited
         server_header=False,
+        # Only a declared reverse proxy may say who somebody is: limits go by address.
+        proxy_headers=bool(settings.names),
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=32768,
         limit_concurrency=2 * settings.max_viewers,
+        **more,
     )
-    server = uvicorn.Server(config)
-    sys.stdout.write(f"{json.dumps({'port': listening.getsockname()[1], 'code': code})}\n")
-    sys.stdout.flush()
-    with suppress(KeyboardInterrupt):
-        asyncio.run(_serve(server, listening, attached=settings.handover is not None))
 
 
-async def _serve(server: uvicorn.Server, listening: socket.socket, *, attached: bool) -> None:
-    serving = asyncio.create_task(server.serve([listening]))
-    waits = [serving]
+async def _serve(servers: list[tuple[uvicorn.Server, socket.socket]], *, attached: bool) -> None:
+    serving = [asyncio.create_task(server.serve([bound])) for server, bound in servers]
+    waits = [*serving]
     if attached:
         waits.append(asyncio.create_task(_input_ended()))
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    server.should_exit = True
-    await serving
+    for server, _ in servers:
+        server.should_exit = True
+    await asyncio.gather(*serving)
 
 
 async def _input_ended() -> None:

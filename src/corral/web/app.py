@@ -17,10 +17,20 @@ from starlette.types import Scope
 
 from corral.errors import CODES, Code, CorralError
 from corral.spec.models import ClusterSpec
-from corral.web import routes_corral, routes_jobs, routes_login, routes_nodes, routes_view
+from corral.web import (
+    figures,
+    routes_corral,
+    routes_jobs,
+    routes_login,
+    routes_nodes,
+    routes_report,
+    routes_view,
+)
 from corral.web.audit import Audit
 from corral.web.background import Background
+from corral.web.figures import Figures, Prometheus
 from corral.web.guard import Guard
+from corral.web.own import ByHelper, BySsh, Own
 from corral.web.poller import Poller, Pollers
 from corral.web.sessions import Sessions
 from corral.web.settings import Settings
@@ -38,6 +48,7 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         transport: httpx's to slurmrestd, for tests; None: the network.
     """
     rest = SlurmRest(settings.rest, transport)
+    spec = ClusterSpec.model_validate(settings.spec) if settings.spec else None
     sessions = Sessions(settings.session_s, settings.idle_s)
 
     def poller(user: str) -> Poller:
@@ -55,7 +66,9 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         pollers=Pollers(poller, private=settings.private),
         audit=Audit(settings.audit),
         background=Background(),
-        spec=ClusterSpec.model_validate(settings.spec) if settings.spec else None,
+        spec=spec,
+        own=_own(settings, spec),
+        figures=_figures(settings, spec),
     )
 
     @asynccontextmanager
@@ -63,6 +76,8 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         yield
         await state.pollers.close()
         await rest.close()
+        if state.figures is not None:
+            await state.figures.close()
 
     app = FastAPI(
         title="Corral",
@@ -76,11 +91,30 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
     app.state.corral = state
     app.state.pending = None
     _errors(app)
-    for room in (routes_login, routes_view, routes_jobs, routes_nodes, routes_corral):
+    for room in (
+        routes_login,
+        routes_view,
+        routes_jobs,
+        routes_nodes,
+        routes_corral,
+        routes_report,
+    ):
         app.include_router(room.router)
     app.mount("/", _Static(directory=STATIC, html=True), name="static")
     app.add_middleware(Guard, names=settings.names)
     return app
+
+
+def _own(settings: Settings, spec: ClusterSpec | None) -> Own | None:
+    if settings.as_user:
+        return ByHelper(settings.as_user)
+    return BySsh(spec) if spec is not None and not settings.service else None
+
+
+def _figures(settings: Settings, spec: ClusterSpec | None) -> Figures | None:
+    if settings.prometheus:
+        return Prometheus(settings.prometheus)
+    return figures.BySsh(spec) if spec is not None and not settings.service else None
 
 
 class _Static(StaticFiles):

@@ -101,8 +101,8 @@ async def plan(request: Request, wanted: Text, owner: Owner, session: Changer, s
 
     async def work(emit: Emit) -> Any:
         found = await api.plan(spec, emit)
-        _keep(request, spec, found, state)
-        return _plan_dict(found)
+        keep_plan(request, spec, found, state)
+        return plan_dict(found)
 
     return {"id": state.background.start("plan", work)}
 
@@ -130,7 +130,11 @@ async def doctor(owner: Owner, session: Changer, state: Here) -> Any:
 
     async def work(emit: Emit) -> Any:
         found = await api.doctor(owner[1])
-        return {"healthy": found.healthy, "findings": [f.as_dict() for f in found.findings]}
+        return {
+            "healthy": found.healthy,
+            "mends": api.mends(found),
+            "findings": [f.as_dict() for f in found.findings],
+        }
 
     return {"id": state.background.start("doctor", work)}
 
@@ -185,7 +189,7 @@ async def work_events(owner: Owner, state: Here) -> StreamingResponse:
     return StreamingResponse(stream(), media_type="text/event-stream")
 
 
-def _plan_dict(found: Plan) -> dict[str, Any]:
+def plan_dict(found: Plan) -> dict[str, Any]:
     """What a person reads of a plan; without the shell, which only apply needs."""
     whole = found.as_dict()
     for stage in whole["stages"]:
@@ -196,7 +200,8 @@ def _plan_dict(found: Plan) -> dict[str, Any]:
     return {"empty": found.empty, "impact": found.impact.word, **whole}
 
 
-def _keep(request: Request, spec: ClusterSpec, found: Plan, state: State) -> None:
+def keep_plan(request: Request, spec: ClusterSpec, found: Plan, state: State) -> None:
+    """Let a plan wait for its code, which only the terminal shows."""
     if found.empty:
         request.app.state.pending = None
         return

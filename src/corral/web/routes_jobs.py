@@ -20,13 +20,15 @@ from corral import api
 from corral.errors import Code, CorralError
 from corral.slurm.rest import write
 from corral.slurm.rest.model import RestJob
+from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
+from corral.web.own import Own
 from corral.web.routes_view import packed_of
 from corral.web.search import ORDERS, SHOWN, ordered, parse
 from corral.web.sessions import Session
 from corral.web.slurmrest import dumps
 from corral.web.snapshot import JOB_COLUMNS, job_row
-from corral.web.state import Changer, Here, State, Viewer, poller_of, state_of
+from corral.web.state import Changer, Here, State, Viewer, here_of, poller_of, state_of
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 JobId = Annotated[int, Path(ge=1, le=0x7FFFFFFF)]
@@ -96,7 +98,9 @@ async def form(session: Viewer, state: Here) -> Any:
     spec = state.spec
     return {
         "schema": api.JobSpec.model_json_schema(),
-        "can_spec": spec is not None and session.user in {u.name for u in users_of(spec)},
+        "can_spec": spec is not None
+        and state.own is not None
+        and session.user in {u.name for u in users_of(spec)},
         "storage": [s.mount for s in spec.storage] if spec else [],
     }
 
@@ -114,9 +118,11 @@ async def submit_spec(
 ) -> Any:
     """Submit a filled form: the way of ``corral run``, as the session's user."""
     job = _job_spec(wanted, session)
-    handle = await _audited(state, session, "submit", job.title, api.submit(_spec(state), job))
+    _spec(state)
+    sent = _own_way(state).submit(session.login, job)
+    number = await _audited(state, session, "submit", job.title, sent)
     poller_of(request, session).nudge()
-    return {"id": handle.id}
+    return {"id": number}
 
 
 @router.post("")
@@ -152,11 +158,46 @@ async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
     return {**asdict(found), "mine": mine, "may": mine or session.operates}
 
 
+@router.get("/{job_id}/figures")
+async def job_figures(job_id: JobId, session: Viewer, state: Here) -> Any:
+    """What a job of one's own uses over time; operators see everybody's."""
+    found = await _job(state, session, job_id)
+    if found.user != session.user and not session.operates:
+        raise CorralError(
+            Code.FORBIDDEN, f"job {job_id} is {found.user}'s", hint="ask its owner, or an operator"
+        )
+    if state.figures is None:
+        return {"from": "", "curves": []}
+    return await state.figures.job(found)
+
+
+@router.get("/{job_id}/extras")
+async def extras(job_id: JobId, session: Viewer, state: Here) -> Any:
+    """Environment, tracked run and recordings of one's own job."""
+    found = await _own(state, session, job_id)
+    return (await _own_way(state).extras(session.login, found)).as_dict()
+
+
+@router.get("/{job_id}/profile.svg")
+async def profile(job_id: JobId, session: Viewer, state: Here) -> Response:
+    """Where the time of one's own profiled job went, as a picture."""
+    found = await _own(state, session, job_id)
+    spec = here_of(state)
+    if spec is None:
+        raise _elsewhere()
+    drawn = (await api.job_profile(spec, str(found.id))).picture()
+    if not drawn:
+        raise CorralError(
+            Code.NOT_FOUND, f"no picture of job {job_id}", hint="corral profile says what there is"
+        )
+    return Response(drawn, media_type="image/svg+xml")
+
+
 @router.get("/{job_id}/script")
 async def script(job_id: JobId, session: Viewer, state: Here) -> Any:
     """The batch script of one's own job."""
     found = await _own(state, session, job_id)
-    return {"script": await api.job_text(_spec(state), session.user, found.id)}
+    return {"script": await _own_way(state).script(session.login, found.id)}
 
 
 @router.get(
@@ -169,7 +210,7 @@ async def log(job_id: JobId, session: Viewer, state: Here) -> StreamingResponse:
     found = await _own(state, session, job_id)
     if not found.stdout:
         raise CorralError(Code.NOT_FOUND, f"job {job_id} writes no file", hint="an srun does not")
-    spec = _spec(state)
+    way = _own_way(state)
 
     async def stream() -> AsyncIterator[bytes]:
         queue: asyncio.Queue[str | None] = asyncio.Queue(20_000)
@@ -181,10 +222,7 @@ async def log(job_id: JobId, session: Viewer, state: Here) -> StreamingResponse:
 
         async def read() -> None:
             try:
-                await api.job_log(
-                    spec, session.user, found.stdout, found.nodes,
-                    follow=not found.ended, on_line=on_line,
-                )  # fmt: skip
+                await way.log(session.login, found, on_line)
             except CorralError as error:
                 trouble.append(error)
             await queue.put(None)
@@ -260,12 +298,12 @@ async def _done(state: State, session: Session, found: RestJob, wanted: Action) 
 
 async def _requeue(state: State, session: Session, found: RestJob) -> None:
     """Slurmrestd has no requeue before 26.05: by Corral, as the job's owner, where it runs here."""
-    spec = _spec(state)
+    way = _own_way(state)
     if found.user != session.user:
         raise CorralError(
             Code.FORBIDDEN, "only its owner requeues a job here", hint="scontrol requeue ID"
         )
-    await api.requeue_job(spec, session.user, found.id)
+    await way.requeue(session.login, found.id)
 
 
 async def _job(state: State, session: Session, job_id: int) -> RestJob:
@@ -290,14 +328,24 @@ async def _own(state: State, session: Session, job_id: int) -> RestJob:
     return found
 
 
-def _spec(state: State) -> Any:
+def _own_way(state: State) -> Own:
+    if state.own is None:
+        raise _elsewhere()
+    return state.own
+
+
+def _spec(state: State) -> ClusterSpec:
     if state.spec is None:
-        raise CorralError(
-            Code.FORBIDDEN,
-            "this needs Corral itself, which does not run here",
-            hint="on the machine with the cluster file: corral ui FILE",
-        )
+        raise _elsewhere()
     return state.spec
+
+
+def _elsewhere() -> CorralError:
+    return CorralError(
+        Code.FORBIDDEN,
+        "this needs Corral itself, which does not run here",
+        hint="on the machine with the cluster file: corral ui FILE",
+    )
 
 
 def _job_spec(fields: dict[str, Any], session: Session) -> api.JobSpec:

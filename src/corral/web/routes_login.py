@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from corral.errors import Code, CorralError
 from corral.web.sessions import login_of
 from corral.web.slurmrest import Login
-from corral.web.state import COOKIE, Changer, Here, State, Viewer
+from corral.web.state import COOKIE, Changer, Here, State, Viewer, here_of
 
 router = APIRouter(prefix="/api", tags=["login"])
 
@@ -55,7 +55,21 @@ async def log_in_by_code(
             hint="run corral ui again for a new one",
         )
     await state.rest.check(login)
-    return await _opened(state, request, response, login, owner=state.spec is not None)
+    return await _opened(state, request, response, login, owner=here_of(state) is not None)
+
+
+@router.post("/login/handover")
+async def hand_over(request: Request, wanted: TokenLogin, state: Here) -> Any:
+    """A one-time code for a token's user: ``corral ui --controller`` shows that, not the token."""
+    state.logins.take(_address(request))
+    try:
+        login = login_of(wanted.token)
+        await state.rest.check(login)
+    except CorralError as error:
+        state.audit.note("", "handover", _address(request), error.code.value)
+        raise
+    state.audit.note(login.user, "handover", _address(request))
+    return {"code": state.sessions.code(login), "user": login.user}
 
 
 @router.get("/me")
@@ -84,7 +98,7 @@ async def _opened(
         key,
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https" or bool(state.settings.names),
+        secure=_secure(request, state),
         path="/",
     )
     state.audit.note(login.user, "login", _address(request))
@@ -95,9 +109,19 @@ def _me(session: dict[str, Any], state: State) -> dict[str, Any]:
     return {
         **session,
         "cluster": state.settings.cluster,
-        "corral": state.spec is not None,
+        "corral": here_of(state) is not None,
+        "mine": state.spec is not None,
+        "figures": state.figures is not None,
         "storage": [s.mount for s in state.spec.storage] if state.spec else [],
     }
+
+
+def _secure(request: Request, state: State) -> bool:
+    """Whether the browser came by TLS, here or at a reverse proxy; a tunnel's loopback does not."""
+    if request.url.scheme == "https":
+        return True
+    host = request.headers.get("host", "").lower()
+    return host in state.settings.names and not state.settings.plain
 
 
 def _address(request: Request) -> str:

@@ -77,6 +77,14 @@ def _nodes(now: Snapshot) -> dict[str, Any]:
     }
 
 
+@router.get("/figures")
+async def figures(session: Viewer, state: Here) -> dict[str, Any]:
+    """Temperature, power and GPU use of each node, where the cluster has metrics."""
+    if state.figures is None:
+        return {"nodes": {}}
+    return {"nodes": await state.figures.nodes()}
+
+
 @router.get(
     "/events",
     response_class=StreamingResponse,

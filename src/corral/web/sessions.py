@@ -124,9 +124,17 @@ class Sessions:
         return [s.login for s in sorted(found, key=lambda s: -s.ends)]
 
     def code(self, login: Login) -> str:
-        """A one-time code that opens a session for this login, good for two minutes."""
+        """A one-time code that opens a session for this login, good for two minutes.
+
+        Raises:
+            CorralError: TOO_MANY codes are open.
+        """
         text = "-".join(secrets.token_hex(3) for _ in range(3))
-        self._codes = {_digest(text): (login, self._clock() + CODE_S)}
+        now = self._clock()
+        self._codes = {k: v for k, v in self._codes.items() if v[1] > now and v[0] != login}
+        if len(self._codes) >= MAX_SESSIONS:
+            raise CorralError(Code.TOO_MANY, "too many people are logging in", hint="try later")
+        self._codes[_digest(text)] = (login, now + CODE_S)
         return text
 
     def redeem(self, code: str) -> Login | None:

@@ -29,6 +29,22 @@ class Settings(BaseModel):
         description="The cluster file, where Corral itself runs here; without it the page has no "
         "plan, doctor, proof and log.",
     )
+    service: bool = Field(
+        default=False,
+        description="This is the controller's service: what needs root on machines is not here.",
+    )
+    as_user: str = Field(
+        default="", description="Socket of web/as_user.py, which does users' own things (service)."
+    )
+    outside: str = Field(default="", description="One more address to listen on, by TLS.")
+    certificate: str = Field(default="", description="Its certificate, a PEM file.")
+    key: str = Field(default="", description="The certificate's key, a PEM file.", repr=False)
+    plain: bool = Field(
+        default=False, description="The other address is one of an encrypted mesh: no TLS there."
+    )
+    prometheus: str = Field(
+        default="", description="Prometheus with the cluster's metrics: an address or unix:/path."
+    )
     source: str = Field(default="", description="Path of the cluster file, for the editor.")
     handover: tuple[str, str] | None = Field(
         default=None, description="User and token of who started it; a one-time code opens it."

@@ -11,6 +11,8 @@ from corral.errors import Code, CorralError
 from corral.spec.models import ClusterSpec
 from corral.web.audit import Audit
 from corral.web.background import Background
+from corral.web.figures import Figures
+from corral.web.own import Own
 from corral.web.poller import Poller, Pollers
 from corral.web.sessions import RateLimit, Session, Sessions
 from corral.web.settings import Settings
@@ -26,6 +28,8 @@ class State:
 
     Attributes:
         spec: the cluster, where Corral itself runs here.
+        own: how a user's own commands are done; None where there is no way.
+        figures: what jobs use over time; None where nobody can tell.
         background: applies and looks that go on while pages come and go.
         logins, actions, reads: how often somebody may try, change and look.
     """
@@ -37,9 +41,16 @@ class State:
     audit: Audit
     background: Background
     spec: ClusterSpec | None = None
+    own: Own | None = None
+    figures: Figures | None = None
     logins: RateLimit = field(default_factory=lambda: RateLimit(10, 60))
     actions: RateLimit = field(default_factory=lambda: RateLimit(120, 60))
     reads: RateLimit = field(default_factory=lambda: RateLimit(1200, 60))
+
+
+def here_of(state: State) -> ClusterSpec | None:
+    """The cluster where Corral runs here with its keys; None in the controller's service."""
+    return None if state.settings.service else state.spec
 
 
 def state_of(request: Request) -> State:
@@ -85,7 +96,7 @@ def owner_of(request: Request) -> tuple[Session, ClusterSpec]:
         CorralError: FORBIDDEN, Corral does not run here, or another one opened it.
     """
     session = session_of(request)
-    spec = state_of(request).spec
+    spec = here_of(state_of(request))
     if spec is None:
         raise CorralError(
             Code.FORBIDDEN,

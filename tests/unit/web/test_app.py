@@ -29,7 +29,7 @@ def paths_of(page: Page) -> list[tuple[str, str]]:
 def test_nothing_is_served_without_a_login() -> None:
     async def work() -> None:
         async with Page(FakeRest()) as page:
-            free = {"/api/login", "/api/login/code"}
+            free = {"/api/login", "/api/login/code", "/api/login/handover"}
             tried = 0
             for method, path in paths_of(page):
                 if path in free:

@@ -126,6 +126,9 @@ def _slurm(conf: ClusterConf) -> str:
         _shares(write, conf)
     if conf.power:
         _power(write, conf.power)
+    if conf.metrics:
+        write.section("Metrics")
+        write.key("MetricsType", "metrics/openmetrics")
     write.section("Nodes")
     _nodes(write, conf)
     write.section("Partitions")
@@ -174,6 +177,8 @@ def _power(write: Writer, power: PowerConf) -> None:
     write.key("SuspendTime", str(power.idle))
     write.key("SuspendTimeout", str(power.end))
     write.key("ResumeTimeout", str(power.boot))
+    write.key("ResumeRate", "0")
+    write.key("SuspendRate", "0")
     stay = [fold_in_order(power.stay)] if power.stay else []
     stay += [f"{fold_in_order(names)}:{count}" for names, count in power.keep if count]
     if stay:

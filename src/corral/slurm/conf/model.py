@@ -148,6 +148,7 @@ class ClusterConf:
         links: lan, or mesh: links with latency, relays and NAT between the nodes.
         islands: (name, nodes) of parts within which a job of several nodes stays; empty: it may
             use any nodes.
+        metrics: slurmctld tells Prometheus itself (25.11 on).
         apart: some nodes have files of their own, which differ on purpose.
         bridged: names of islands that one job may use together all the same.
         power: when cloud nodes come and go, None without such nodes.
@@ -179,5 +180,6 @@ class ClusterConf:
     links: Literal["lan", "mesh"] = "lan"
     islands: tuple[tuple[str, tuple[str, ...]], ...] = ()
     bridged: tuple[str, ...] = ()
+    metrics: bool = False
     apart: bool = False
     power: PowerConf | None = None

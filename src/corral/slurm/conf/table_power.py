@@ -39,6 +39,18 @@ POWER: Final = (
         "reload",
     ),
     _key(
+        "ResumeRate",
+        "0 (at once), with elastic nodes",
+        "Corral keeps each cloud's rate limit itself; the default lets 300 nodes a minute come.",
+        "reload",
+    ),
+    _key(
+        "SuspendRate",
+        "0 (at once), with elastic nodes",
+        "The default lets 60 nodes a minute go: of 1,000 the last ones cost 16 minutes of idling.",
+        "reload",
+    ),
+    _key(
         "SuspendExcNodes",
         "nodes that are not elastic; elastic.min of each elastic group",
         "SuspendTime holds for every node: without this your own machines would be powered down.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from corral.slurm.conf.key import ImpactWord, Key
+from corral.slurm.version import SlurmVersion
 
 _MANUAL: Final = "slurm.conf(5)"
 
@@ -310,6 +311,15 @@ SLURM: Final = (
         "somebody releases it.",
         "reload",
         "F51",
+    ),
+    Key(
+        "slurm.conf",
+        "MetricsType",
+        "metrics/openmetrics, with services: metrics",
+        "slurmctld itself tells Prometheus of jobs, nodes, partitions and its scheduler.",
+        "metrics.html",
+        "restart",
+        since=SlurmVersion(25, 11),
     ),
     _key(
         "HealthCheckProgram",

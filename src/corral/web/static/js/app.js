@@ -32,9 +32,12 @@ async function route() {
   const here = TAB_OF[page.name] || page.name;
   fill($("tabs"), PAGES.filter(visible).map((p) => el("a", { href: `#${p.name}`, "aria-current": p.name === here ? "page" : undefined }, p.title)));
   document.title = `${page.title || rest[0] || ""} · ${me.cluster} · Corral`;
-  const main = fill($("main"));
+  // Each page has a place of its own: one that comes late, after somebody went on, finds its place gone.
+  const main = el("div", { class: "page" });
+  fill($("main"), main);
   try {
-    cleanUp = await page.page(main, me, ...rest);
+    const done = await page.page(main, me, ...rest);
+    if (main.isConnected) cleanUp = done; else if (done) done();
   } catch (error) {
     fill(main, el("div", { class: "card" }, el("h2", { text: error.message }), el("p", { class: "dim", text: error.hint || "" })));
   }

@@ -1,6 +1,7 @@
 // One job: how it stands, why, its live log and script, and what may be done to it.
 import { ask, badge, bar, call, clock, complain, el, fill, gib, jobKind, many, span, toast } from "./dom.js";
 import { live, now } from "./live.js";
+import { curvesIn } from "./curves.js";
 import { timeCell } from "./jobs.js";
 
 const ENDED = new Set(["COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "LAUNCH_FAILED", "RECONFIG_FAIL", "REVOKED"]);
@@ -12,7 +13,31 @@ export async function jobPage(main, me, id) {
   const logState = el("span", { class: "dim" });
   const logBox = el("div", { class: "card", hidden: true }, el("div", { class: "row between" }, el("h2", { text: "Output" }), logState), log);
   const script = el("pre"), scriptBox = el("div", { class: "card", hidden: true }, el("h2", { text: "Batch script" }), script);
-  main.append(el("p", {}, el("a", { href: "#jobs", text: "← all jobs" })), box, logBox, scriptBox);
+  const usage = el("div"), usageFrom = el("span", { class: "dim" }), usageBox = el("div", { class: "card", hidden: true }, el("div", { class: "row between" }, el("h2", { text: "Use over time" }), usageFrom), usage);
+  const links = el("div", { class: "card", hidden: true }), vars = el("table", {}), varsBox = el("details", { class: "card", hidden: true }, el("summary", { text: "Environment of its first process" }), el("div", { class: "scroll" }, vars));
+  main.append(el("p", {}, el("a", { href: "#jobs", text: "← all jobs" })), box, logBox, usageBox, links, scriptBox, varsBox);
+  const curves = curvesIn(usage);
+  let looked = 0;
+  async function measure() {
+    if (closed || !job || !me.figures || !job.may || job.state === "PENDING") return;
+    looked = Date.now();
+    try {
+      const told = await call(`jobs/${id}/figures`);
+      if (closed || !told.curves.length) return;
+      usageBox.hidden = false;
+      usageFrom.textContent = told.from === "here" ? "sampled while this page is open" : "";
+      await curves.draw(told.curves);
+    } catch (error) { usageFrom.textContent = error.message; }
+  }
+  async function more() {
+    const told = await call(`jobs/${id}/extras`).catch(() => null);
+    if (!told || closed) return;
+    if (told.environment.length) { varsBox.hidden = false; fill(vars, el("tbody", {}, told.environment.map(([k, v]) => el("tr", {}, el("td", { class: "mono", text: k }), el("td", { class: "mono wrap", text: v }))))); }
+    const found = [];
+    if (told.run) found.push(el("p", {}, el("a", { href: `${told.tracking}/#/runs/${told.run}`, target: "_blank", rel: "noopener", text: "Its run in MLflow" }), el("span", { class: "dim", text: `  ${told.tracking}, run ${told.run}` })));
+    if (told.recordings.length) found.push(el("p", {}, many(told.recordings.length, "recording"), " of its ranks; ", el("code", { text: `corral profile ${id}` }), " keeps them."), me.corral ? el("img", { class: "wide", alt: "Where the time of each rank went", src: `api/jobs/${id}/profile.svg`, onerror: (e) => e.target.remove() }) : null);
+    if (found.length) { links.hidden = false; fill(links, el("h2", { text: "Run and profile" }), ...found); }
+  }
   let job = null, source = null, lines = 0, closed = false;
 
   const act = async (body, words) => { try { await call(`jobs/${id}`, body); toast(words); await load(); } catch (error) { complain(error); } };
@@ -27,7 +52,7 @@ export async function jobPage(main, me, id) {
     return el("div", { class: "row" },
       !ended && job.state === "PENDING" && (job.held ? el("button", { text: "Release", onclick: () => act({ do: "release" }, "it may start again") }) : el("button", { text: "Hold", onclick: () => act({ do: "hold" }, "it is held") })),
       !ended && el("button", { text: "Change limit", onclick: limit }),
-      job.mine && me.corral && job.state !== "PENDING" && el("button", { text: "Requeue", onclick: () => act({ do: "requeue" }, "it is back in the queue") }),
+      job.mine && me.mine && job.state !== "PENDING" && el("button", { text: "Requeue", onclick: () => act({ do: "requeue" }, "it is back in the queue") }),
       !ended && el("button", { class: "danger", text: "Cancel", onclick: cancel }));
   }
   function draw() {
@@ -48,7 +73,9 @@ export async function jobPage(main, me, id) {
     job = found;
     document.title = `${job.name} · job ${job.label} · Corral`;
     draw();
-    if (job.mine && me.corral) {
+    if (first || before !== job.state) measure();
+    if (job.mine && me.mine) {
+      if (first || before !== job.state) more();
       if (first) call(`jobs/${id}/script`).then((d) => { script.textContent = d.script; scriptBox.hidden = false; }, () => {});
       if (job.stdout && job.state !== "PENDING" && (!source || before !== job.state) && (first || !source)) follow();
     }
@@ -75,6 +102,6 @@ export async function jobPage(main, me, id) {
   const changed = (event) => { const told = event.detail; if (!told || told.some((j) => j.id === job.id)) load().catch(() => {}); };
   await load();
   live.addEventListener("jobs", changed);
-  const tick = setInterval(() => { if (job && !ENDED.has(job.state)) draw(); }, 10000);
-  return () => { closed = true; live.removeEventListener("jobs", changed); clearInterval(tick); if (source) source.close(); };
+  const tick = setInterval(() => { if (job && !ENDED.has(job.state)) { draw(); if (Date.now() - looked > 4500) measure(); } }, 5000);
+  return () => { closed = true; curves.close(); live.removeEventListener("jobs", changed); clearInterval(tick); if (source) source.close(); };
 }

@@ -7,7 +7,10 @@ let source = null;
 
 const tell = (name, detail) => live.dispatchEvent(new CustomEvent(name, { detail }));
 
-export async function loadNodes() {
+let loading = null;
+export function loadNodes() { return (loading ||= fetchNodes().finally(() => { loading = null; })); }
+
+async function fetchNodes() {
   const data = await call("nodes");
   now.nodeColumns = data.columns;
   now.nodes = new Map(rows(data.columns, data.rows).map((node) => [node.name, node]));

@@ -4,6 +4,23 @@ import { follow, problem, underWay } from "./work.js";
 
 const IMPACT = { none: "good", reload: "busy", restart: "warn", drain: "warn", reboot: "bad", recreate: "bad" };
 
+// A plan as it is read before it goes; apply takes the terminal's code.
+export function showPlan(result, progress, found) {
+  if (found.empty) return fill(result, el("p", { class: "row" }, badge("nothing to do", "good"), "The cluster is as the file declares."));
+  const changes = found.stages.reduce((n, s) => n + s.changes.length, 0);
+  const code = el("input", { autocomplete: "off", inputMode: "numeric", maxLength: 6, "aria-label": "Code from the terminal", placeholder: "code" });
+  code.style.width = "8rem";
+  async function apply() {
+    try { await call("corral/apply", { code: code.value }); } catch (error) { return complain(error); }
+    fill(result);
+    try { await follow(progress); result.append(el("p", { class: "row" }, badge("applied", "good"), "Plan again to see that nothing is left to do.")); } catch (error) { result.append(problem(error)); }
+  }
+  fill(result, el("p", { class: "row" }, badge(`worst impact: ${found.impact}`, IMPACT[found.impact]), `${many(found.machines.length, "machine")}, ${many(changes, "change")} in ${many(found.stages.length, "stage")}`),
+    found.machines.length ? el("ul", {}, found.machines.map((m) => el("li", { text: `${m.node}: ${m.action}: ${m.summary}` }))) : null,
+    found.stages.map((s) => el("section", {}, el("h3", { text: `${s.name}: ${s.title}` }), el("ul", { class: "plain" }, s.changes.map(({ nodes, change }) => el("li", {}, el("details", {}, el("summary", {}, el("span", { class: "mono dim", text: `${nodes.join(",")}  ` }), change.summary, " ", change.impact !== "none" && badge(change.impact, IMPACT[change.impact]), change.refuses && el("span", { class: "reason", text: ` refused: ${change.refuses}` })), el("div", { class: "two" }, el("pre", { text: change.before || "(nothing)" }), el("pre", { text: change.after })))))))),
+    el("form", { class: "row", onsubmit: (event) => { event.preventDefault(); apply(); } }, el("span", { text: "The terminal in which corral ui runs shows a code:" }), code, el("button", { class: "main", text: "Apply exactly this plan" })));
+}
+
 export async function planPage(main, me) {
   const file = await call("corral/file");
   const area = el("textarea", { class: "code", spellcheck: false, value: file.text, "aria-label": "Cluster file", wrap: "off" });
@@ -40,21 +57,7 @@ export async function planPage(main, me) {
     try { await call("corral/plan", { text: area.value }); const told = await follow(progress); fill(progress); show(told.result); } catch (error) { fill(progress, problem(error)); }
     button.disabled = false;
   }
-  function show(found) {
-    if (found.empty) return fill(result, el("p", { class: "row" }, badge("nothing to do", "good"), "The cluster is as the file declares."));
-    const changes = found.stages.reduce((n, s) => n + s.changes.length, 0);
-    const code = el("input", { autocomplete: "off", inputMode: "numeric", maxLength: 6, "aria-label": "Code from the terminal", placeholder: "code" });
-    code.style.width = "8rem";
-    fill(result, el("p", { class: "row" }, badge(`worst impact: ${found.impact}`, IMPACT[found.impact]), `${many(found.machines.length, "machine")}, ${many(changes, "change")} in ${many(found.stages.length, "stage")}`),
-      found.machines.length ? el("ul", {}, found.machines.map((m) => el("li", { text: `${m.node}: ${m.action}: ${m.summary}` }))) : null,
-      found.stages.map((s) => el("section", {}, el("h3", { text: `${s.name}: ${s.title}` }), el("ul", { class: "plain" }, s.changes.map(({ nodes, change }) => el("li", {}, el("details", {}, el("summary", {}, el("span", { class: "mono dim", text: `${nodes.join(",")}  ` }), change.summary, " ", change.impact !== "none" && badge(change.impact, IMPACT[change.impact]), change.refuses && el("span", { class: "reason", text: ` refused: ${change.refuses}` })), el("div", { class: "two" }, el("pre", { text: change.before || "(nothing)" }), el("pre", { text: change.after })))))))),
-      el("form", { class: "row", onsubmit: async (event) => { event.preventDefault(); await apply(code.value); } }, el("span", { text: "The terminal in which corral ui runs shows a code:" }), code, el("button", { class: "main", text: "Apply exactly this plan" })));
-  }
-  async function apply(code) {
-    try { await call("corral/apply", { code }); } catch (error) { return complain(error); }
-    fill(result);
-    try { await follow(progress); result.append(el("p", { class: "row" }, badge("applied", "good"), "Plan again to see that nothing is left to do.")); } catch (error) { result.append(problem(error)); }
-  }
+  const show = (found) => showPlan(result, progress, found);
   area.addEventListener("input", () => { lines(); clearTimeout(wait); wait = setTimeout(checked, 400); });
   area.addEventListener("scroll", () => { gutter.scrollTop = area.scrollTop; });
   lines();

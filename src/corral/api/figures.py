@@ -1,0 +1,67 @@
+"""Use case: what jobs and GPUs of some nodes use right now."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from corral.apply.session import Session
+from corral.errors import CorralError
+from corral.hosts.quote import sh
+from corral.roles.metrics import program
+from corral.spec.models import ClusterSpec
+
+TIMEOUT: Final = 30.0
+_LINE: Final = re.compile(r"([a-z_]+)\{([^}]*)\} ([0-9.eE+-]+)")
+_LABEL: Final = re.compile(r'([a-z_]+)="([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One value, as Prometheus' text has it: bytes, seconds, ratio, degrees, watts."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+async def node_figures(
+    spec: ClusterSpec, nodes: Sequence[str]
+) -> Mapping[str, tuple[Reading, ...]]:
+    """Values of each node that answers.
+
+    Raises:
+        CorralError: NOT_FOUND, the cluster is not up.
+    """
+    script = sh("sh -c {program}", program=program())
+    async with await Session.open(spec) as session:
+        session.require_running()
+        known = [node for node in nodes if node in session.fleet.nodes]
+
+        async def one(node: str) -> tuple[Reading, ...]:
+            try:
+                told = await session.fleet.run(node, script, timeout=TIMEOUT)
+            except CorralError:
+                return ()
+            return readings(told.stdout)
+
+        answers = await asyncio.gather(*(one(node) for node in known))
+    return dict(zip(known, answers, strict=True))
+
+
+def readings(text: str) -> tuple[Reading, ...]:
+    """The values in a text; comments and what is no value are left out."""
+    found: list[Reading] = []
+    for line in text.splitlines():
+        match = _LINE.fullmatch(line)
+        if match is None:
+            continue
+        try:
+            value = float(match[3])
+        except ValueError:
+            continue
+        found.append(Reading(match[1], dict(_LABEL.findall(match[2])), value))
+    return tuple(found)

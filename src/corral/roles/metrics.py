@@ -1,0 +1,251 @@
+"""Prometheus on the controller, and what it asks on each machine (docs/decisions/0071). Pure."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from corral.hosts.quote import sh
+from corral.roles import nvidia, own_code
+from corral.roles.site import Site
+from corral.slurm.version import Feature, has
+from corral.state.accounts import UserAccount
+from corral.state.base import Gate, Impact, Resource, StageWanted, Wanted
+from corral.state.files import Directory, File
+from corral.state.gone import Gone
+from corral.state.packages import Packages
+from corral.state.service import Service, Stopped
+from corral.state.timer import UNITS, Timer
+
+UNIT: Final = "corral-metrics"
+USER: Final = "corral-metrics"
+UID: Final = 64037
+PORT: Final = 9341
+PROMETHEUS: Final = 9090
+NODE_EXPORTER: Final = 9100
+DCGM: Final = 9400
+SETTINGS: Final = "/etc/corral/metrics.json"
+CONF: Final = "/etc/corral/prometheus.yml"
+DASHBOARD: Final = "/etc/corral/grafana-dashboard.json"
+PROGRAM: Final = "/usr/local/lib/corral/figures.sh"
+FIGURES: Final = "corral-figures"
+TEXTFILES: Final = "/var/lib/prometheus/node-exporter"
+EVERY_S: Final = 15
+SLURM_PATHS: Final = ("jobs", "nodes", "partitions", "scheduler")
+
+_SERVICE: Final = f"""\
+# Written by Corral: what Slurm and Corral know of the cluster, for Prometheus.
+[Unit]
+Description=Metrics of the Corral cluster
+After=slurmctld.service
+StartLimitIntervalSec=0
+
+[Service]
+User={USER}
+Group={USER}
+ExecStart={own_code.PYTHON} -I -m corral.web.metrics
+StandardInput=file:{SETTINGS}
+StandardOutput=journal
+Restart=always
+RestartSec=2
+MemoryMax=1G
+{own_code.HARDENED}
+[Install]
+WantedBy=multi-user.target
+"""
+_FIGURES_SERVICE: Final = f"""\
+# Written by Corral: what jobs and GPUs use, for the node exporter.
+[Unit]
+Description=Figures of jobs and GPUs for Prometheus
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh {PROGRAM} {TEXTFILES}
+Nice=10
+TimeoutStartSec=30
+"""
+_FIGURES_TIMER: Final = f"""\
+# Written by Corral.
+[Unit]
+Description=Figures of jobs and GPUs for Prometheus
+
+[Timer]
+OnActiveSec=1s
+OnUnitActiveSec={EVERY_S}s
+AccuracySec=1s
+
+[Install]
+WantedBy=timers.target
+"""
+
+
+def stages(site: Site) -> tuple[StageWanted, ...]:
+    """Exporters on all machines and Prometheus over them; or they stop."""
+    if not site.spec.services.metrics:
+        return (_gone(site),)
+    wanted = [Wanted((name,), _exporters(name, site)) for name in site.names]
+    wanted.append(Wanted((site.controller,), _controller(site)))
+    title = f"Prometheus on {site.controller}, exporters on all machines"
+    return (StageWanted("metrics", title, tuple(wanted), _gates(site)),)
+
+
+def _gone(site: Site) -> StageWanted:
+    # The node exporter stays: nobody knows whether somebody else asks it too.
+    off = (Timer(FIGURES, on=False), Gone(f"{TEXTFILES}/corral.prom"))
+    stopped = (Stopped(UNIT), Stopped("prometheus"))
+    wanted = (Wanted(site.names, off), Wanted((site.controller,), stopped))
+    return StageWanted("metrics", "no metrics", wanted)
+
+
+def _exporters(name: str, site: Site) -> tuple[Resource, ...]:
+    drop_in = f"{UNITS}/prometheus-node-exporter.service.d/corral.conf"
+    service, timer = f"{UNITS}/{FIGURES}.service", f"{UNITS}/{FIGURES}.timer"
+    return (
+        Packages("metrics", ("prometheus-node-exporter",)),
+        Directory(TEXTFILES, "prometheus:prometheus"),
+        File(PROGRAM, program()),
+        File(service, _FIGURES_SERVICE),
+        File(timer, _FIGURES_TIMER),
+        Timer(FIGURES),
+        File(drop_in, _listening(site.addresses[name])),
+        Service("prometheus-node-exporter", (drop_in,), impact=Impact.NONE),
+        *_dcgm(name, site),
+    )
+
+
+def _listening(address: str) -> str:
+    place = f"{_host(address)}:{NODE_EXPORTER}"
+    return (
+        "# Written by Corral: on the cluster's network only.\n[Service]\nExecStart=\n"
+        "ExecStart=/usr/bin/prometheus-node-exporter"
+        f" --web.listen-address={place} --collector.textfile.directory={TEXTFILES}\n"
+    )
+
+
+def _controller(site: Site) -> tuple[Resource, ...]:
+    unit = f"{UNITS}/{UNIT}.service"
+    drop_in = f"{UNITS}/prometheus.service.d/corral.conf"
+    code = own_code.environment(site)
+    return (
+        Packages("prometheus", ("prometheus",)),
+        UserAccount(USER, UID, "/nonexistent", "/usr/sbin/nologin", system=True),
+        File(SETTINGS, json.dumps({"cluster": site.spec.name, "port": PORT}) + "\n"),
+        File(unit, _SERVICE),
+        Service(UNIT, (unit, SETTINGS, code.marker)),
+        File(CONF, scraping(site)),
+        File(DASHBOARD, dashboard()),
+        File(drop_in, _PROMETHEUS),
+        Service("prometheus", (drop_in, CONF)),
+    )
+
+
+_PROMETHEUS: Final = f"""\
+# Written by Corral: Corral's own scraping, on loopback.
+[Service]
+ExecStart=
+ExecStart=/usr/bin/prometheus --config.file={CONF} \\
+  --storage.tsdb.path=/var/lib/prometheus/metrics2 \\
+  --web.listen-address=127.0.0.1:{PROMETHEUS} --storage.tsdb.retention.time=30d
+"""
+
+
+def scraping(site: Site) -> str:
+    """prometheus.yml, which is JSON too (a subset of YAML)."""
+    here = _host(site.addresses[site.controller])
+    jobs: list[dict[str, Any]] = [
+        {"job_name": "corral", "static_configs": [{"targets": [f"127.0.0.1:{PORT}"]}]},
+        {
+            "job_name": "node",
+            "static_configs": [_target(site, n, NODE_EXPORTER) for n in site.names],
+        },
+    ]
+    if has(site.version, Feature.METRICS):
+        jobs += [
+            {
+                "job_name": f"slurm-{path}",
+                "metrics_path": f"/metrics/{path}",
+                "static_configs": [
+                    {"targets": [f"{here}:6817"], "labels": {"node": site.controller}}
+                ],
+            }
+            for path in SLURM_PATHS
+        ]
+    gpus = _dcgm_nodes(site)
+    if gpus:
+        jobs.append(
+            {"job_name": "dcgm", "static_configs": [_target(site, name, DCGM) for name in gpus]}
+        )
+    told = {"global": {"scrape_interval": f"{EVERY_S}s", "scrape_timeout": "10s"}}
+    return json.dumps({**told, "scrape_configs": jobs}, indent=1) + "\n"
+
+
+def _dcgm_nodes(site: Site) -> list[str]:
+    """Nodes with NVIDIA's driver of NVIDIA's own archive, which has the exporter too."""
+    software = site.spec.software.nvidia
+    if software is None or software.source != "vendor":
+        return []
+    return [node.name for node in nvidia.nodes(site)]
+
+
+def _dcgm(name: str, site: Site) -> tuple[Resource, ...]:
+    if name not in _dcgm_nodes(site):
+        return ()
+    drop_in = f"{UNITS}/nvidia-dcgm-exporter.service.d/corral.conf"
+    place = f"{_host(site.addresses[name])}:{DCGM}"
+    text = (
+        "# Written by Corral: on the cluster's network only.\n[Service]\nExecStart=\n"
+        "ExecStart=/usr/bin/dcgm-exporter -f /etc/dcgm-exporter/default-counters.csv"
+        f" -a {place}\n"
+    )
+    return (
+        Packages("dcgm", ("datacenter-gpu-manager-exporter",)),
+        File(drop_in, text),
+        Service("nvidia-dcgm-exporter", (drop_in,), impact=Impact.NONE),
+    )
+
+
+def _target(site: Site, name: str, port: int) -> dict[str, Any]:
+    return {
+        "targets": [f"{_host(site.addresses[name])}:{port}"],
+        "labels": {"node": name, "cluster": site.spec.name},
+    }
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+@cache
+def program() -> str:
+    """The shell program that prints what jobs and GPUs of a node use."""
+    return resources.files("corral.roles").joinpath("programs/figures.sh").read_text("utf-8")
+
+
+@cache
+def dashboard() -> str:
+    """Grafana's dashboard, as it is imported there."""
+    return resources.files("corral.roles").joinpath("data/dashboard.json").read_text("utf-8")
+
+
+def _gates(site: Site) -> tuple[Gate, ...]:
+    ask = (
+        "import sys,urllib.request as u,json;"
+        "t=json.load(u.urlopen('http://127.0.0.1:%s/api/v1/targets'%sys.argv[1],timeout=5));"
+        "a=[x for x in t['data']['activeTargets'] if x['labels']['job'] in('corral','node')];"
+        "b=[x for x in a if x['health']!='up'];"
+        "[print(x['scrapeUrl'],x['lastError']) for x in b];"
+        "sys.exit(not a or bool(b))"
+    )
+    script = sh("python3 -c {ask} {port}", ask=ask, port=PROMETHEUS)
+    return (
+        Gate(
+            "Prometheus has seen all exporters",
+            site.controller,
+            script,
+            120,
+            f"read: journalctl -u prometheus -u {UNIT}; is port {NODE_EXPORTER} open there?",
+            script,
+        ),
+    )

@@ -1,0 +1,201 @@
+"""The page as a service on the controller (docs/decisions/0070). Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from corral.hosts.quote import sh
+from corral.roles import own_code
+from corral.roles.controller import REST_PORT
+from corral.roles.site import Site
+from corral.spec.page import Page
+from corral.state.accounts import UserAccount
+from corral.state.base import Gate, Resource, StageWanted, Wanted
+from corral.state.files import File
+from corral.state.service import Service, Stopped
+
+UNIT: Final = "corral-web"
+USER: Final = "corral-web"
+UID: Final = 64036
+SETTINGS: Final = "/etc/corral/web.json"
+HELPER: Final = "corral-web-user"
+"""Name of the socket and of its service, which do one user's own things (web/as_user.py)."""
+HELPER_SOCKET: Final = "/run/corral-web/user.sock"
+
+# systemd opens the settings as root, and hands the TLS key over in a folder that is this service's
+# alone (systemd.exec(5), LoadCredential): both may be root's.
+_TEXT: Final = """\
+# Written by Corral: the cluster's page.
+[Unit]
+Description=Page of the Corral cluster
+After=network-online.target slurmrestd.service
+Wants=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+User=corral-web
+Group=corral-web
+ExecStart=%PYTHON% -I -m corral.web
+StandardInput=file:%SETTINGS%
+StandardOutput=journal
+%CREDENTIALS%Restart=always
+RestartSec=2
+MemoryMax=1G
+%HARDENED%
+[Install]
+WantedBy=multi-user.target
+"""
+_SOCKET: Final = f"""\
+# Written by Corral: what the page asks in a user's name, with that user's Slurm token.
+[Unit]
+Description=Users' own jobs for the Corral page
+
+[Socket]
+ListenStream={HELPER_SOCKET}
+SocketUser={USER}
+SocketGroup={USER}
+SocketMode=0600
+DirectoryMode=0755
+Accept=yes
+MaxConnections=256
+
+[Install]
+WantedBy=sockets.target
+"""
+# It begins as root, lets Slurm judge the token, and goes on as its user; never as root.
+_HELPER: Final = """\
+# Written by Corral: one request of the page, done as the user whose token Slurm has accepted.
+[Unit]
+Description=One user's request of the Corral page
+CollectMode=inactive-or-failed
+
+[Service]
+ExecStart=%PYTHON% -I -m corral.web.as_user
+StandardInput=socket
+StandardOutput=socket
+StandardError=journal
+ProtectSystem=strict
+ReadWritePaths=%SHARED%
+PrivateDevices=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_CHOWN
+NoNewPrivileges=yes
+"""
+_ASK: Final = "import socket,sys;socket.create_connection((sys.argv[1],int(sys.argv[2])),5).close()"
+
+
+def stages(site: Site) -> tuple[StageWanted, ...]:
+    """The page's service; or it stops, where it is declared no longer."""
+    if not site.spec.services.ui:
+        gone = Wanted((site.controller,), (Stopped(UNIT), Stopped(f"{HELPER}-listen")))
+        return (StageWanted("page", "no page on the controller", (gone,)),)
+    code = own_code.environment(site)
+    unit = f"/etc/systemd/system/{UNIT}.service"
+    sockets = f"/etc/systemd/system/{HELPER}.socket"
+    helper = f"/etc/systemd/system/{HELPER}@.service"
+    listen = f"/etc/systemd/system/{HELPER}-listen.service"
+    resources: tuple[Resource, ...] = (
+        UserAccount(USER, UID, "/nonexistent", "/usr/sbin/nologin", system=True),
+        File(SETTINGS, settings(site), mode="600"),
+        File(sockets, _SOCKET),
+        File(helper, _filled(_HELPER, {"SHARED": _shared(site)})),
+        File(listen, _LISTEN),
+        File(unit, _unit(site.spec.services.page)),
+        Service(f"{HELPER}-listen", (sockets, helper, listen)),
+        Service(UNIT, (unit, SETTINGS, code.marker)),
+    )
+    title = f"the page on {site.controller}"
+    return (StageWanted("page", title, (Wanted((site.controller,), resources),), _gates(site)),)
+
+
+# Service knows services only: this one keeps the socket as long as it is on.
+_LISTEN: Final = f"""\
+# Written by Corral: opens {HELPER}.socket.
+[Unit]
+Description=Listen for the Corral page
+BindsTo={HELPER}.socket
+After={HELPER}.socket
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/true
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def settings(site: Site) -> str:
+    """What the server is told, one line of JSON; no secret is in it."""
+    page = site.spec.services.page
+    address = site.addresses[site.controller]
+    mesh = site.spec.network.control == "tailscale"
+    outside = page.listen == "control"
+    told: dict[str, Any] = {
+        "cluster": site.spec.name,
+        "rest": f"http://127.0.0.1:{REST_PORT}",
+        "port": page.port,
+        "names": _names(site) if outside or page.names else [],
+        "spec": site.spec.model_dump(mode="json"),
+        "service": True,
+        "as_user": HELPER_SOCKET,
+    }
+    if outside:
+        told["outside"] = address
+        told["plain"] = mesh and not page.certificate
+        if page.certificate:
+            told["certificate"] = f"/run/credentials/{UNIT}.service/certificate"
+            told["key"] = f"/run/credentials/{UNIT}.service/key"
+    if site.spec.services.metrics:
+        told["prometheus"] = "http://127.0.0.1:9090"
+    return json.dumps(told, sort_keys=True) + "\n"
+
+
+def _names(site: Site) -> list[str]:
+    page = site.spec.services.page
+    known = [*page.names]
+    if page.listen == "control":
+        known += [site.controller, site.addresses[site.controller]]
+    return [name for one in dict.fromkeys(known) for name in (one, f"{one}:{page.port}")]
+
+
+def _unit(page: Page) -> str:
+    credentials = ""
+    if page.certificate and page.key:
+        credentials = (
+            f"LoadCredential=certificate:{page.certificate}\nLoadCredential=key:{page.key}\n"
+        )
+    return _filled(_TEXT, {"CREDENTIALS": credentials})
+
+
+def _shared(site: Site) -> str:
+    return " ".join(f"-{storage.mount}" for storage in site.spec.storage)
+
+
+def _filled(text: str, values: dict[str, str]) -> str:
+    known = {"PYTHON": own_code.PYTHON, "SETTINGS": SETTINGS, "HARDENED": own_code.HARDENED}
+    for name, value in {**known, **values}.items():
+        text = text.replace(f"%{name}%", value)
+    return text
+
+
+def _gates(site: Site) -> tuple[Gate, ...]:
+    page = site.spec.services.page
+    places = ["127.0.0.1"]
+    if page.listen == "control":
+        places.append(site.addresses[site.controller])
+    return tuple(
+        Gate(
+            f"the page listens on {place}",
+            site.controller,
+            sh("python3 -c {ask} {place} {port}", ask=_ASK, place=place, port=page.port),
+            60,
+            f"read: journalctl -u {UNIT}",
+            sh("journalctl --no-pager -o cat -n 20 -u {unit}", unit=UNIT),
+        )
+        for place in places
+    )

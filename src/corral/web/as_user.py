@@ -1,0 +1,171 @@
+"""The page's helper on the controller: one request, done as the user whose token it carries.
+
+systemd starts one process for each connection to its socket, which only the page's own user may
+open (``roles/page.py``). It reads one line of JSON, asks slurmrestd whether the token is good, and
+becomes that user for the rest of its life; never root. So the page's server, if somebody took it
+over, could do for a user only what the user's token could do anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from corral import api
+from corral.errors import Code, CorralError
+from corral.slurm.rest.model import RestJob
+from corral.spec.models import ClusterSpec
+from corral.web.sessions import login_of
+from corral.web.settings import Settings
+from corral.web.slurmrest import Login, SlurmRest, dumps
+
+SETTINGS: Final = Path("/etc/corral/web.json")
+LONGEST: Final = 4 << 20
+PATIENCE_S: Final = 12 * 3600.0
+
+
+class Wanted(BaseModel):
+    """One request."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    token: Annotated[str, Field(max_length=16384, repr=False)]
+    do: Literal["log", "script", "requeue", "extras", "submit"]
+    job: Annotated[int, Field(ge=0, le=0x7FFFFFFF)] = 0
+    fields: dict[str, Any] = {}
+
+
+def main() -> None:
+    """Answer one request."""
+    try:
+        wanted = Wanted.model_validate_json(sys.stdin.buffer.readline(LONGEST))
+        settings = Settings.model_validate_json(SETTINGS.read_text())
+        spec = ClusterSpec.model_validate(settings.spec)
+        login, job = asyncio.run(_accepted(wanted, settings, spec))
+        become(login.user)
+        asyncio.run(_while_asked(_act(wanted, spec, login, job)))
+    except CorralError as error:
+        _tell({"error": error.as_dict()})
+    except (ValidationError, OSError, TimeoutError) as error:
+        # Not the error's text: of a request it would repeat the token.
+        print(f"corral: {type(error).__name__}", file=sys.stderr)
+        _tell({"error": {"code": Code.COMMAND_FAILED.value, "message": "the helper failed"}})
+
+
+async def _accepted(
+    wanted: Wanted, settings: Settings, spec: ClusterSpec
+) -> tuple[Login, RestJob | None]:
+    """The user, once Slurm has taken the token; and the job, where it is this user's.
+
+    Raises:
+        CorralError: LOGIN_REFUSED; FORBIDDEN, the job is somebody else's; NOT_FOUND.
+    """
+    login = login_of(wanted.token)
+    rest = SlurmRest(settings.rest)
+    try:
+        await rest.check(login)
+        job = await rest.job(login, wanted.job) if wanted.job else None
+    finally:
+        await rest.close()
+    if wanted.job and (job is None or job.user != login.user):
+        raise CorralError(
+            Code.FORBIDDEN, f"job {wanted.job} is not {login.user}'s", hint="ask its owner"
+        )
+    if wanted.do == "submit":
+        await api.make_room(spec, login.user)
+    return login, job
+
+
+def become(user: str) -> None:
+    """Be that user, without a way back.
+
+    Raises:
+        CorralError: NOT_FOUND, no such user here; FORBIDDEN, it is root.
+    """
+    try:
+        person = pwd.getpwnam(user)
+    except KeyError as error:
+        raise CorralError(
+            Code.NOT_FOUND, f"the controller knows no user {user}", hint="corral apply makes them"
+        ) from error
+    if person.pw_uid == 0 or person.pw_gid == 0:
+        raise CorralError(Code.FORBIDDEN, "root has no page", hint="log in as a person")
+    os.initgroups(user, person.pw_gid)
+    os.setresgid(person.pw_gid, person.pw_gid, person.pw_gid)
+    os.setresuid(person.pw_uid, person.pw_uid, person.pw_uid)
+    os.umask(0o022)
+    os.environ.clear()
+    os.environ.update(
+        HOME=person.pw_dir,
+        USER=user,
+        LOGNAME=user,
+        SHELL=person.pw_shell,
+        PATH="/usr/local/bin:/usr/bin:/bin",
+        LC_ALL="C.UTF-8",
+    )
+    os.chdir("/")
+
+
+async def _while_asked(work: Coroutine[Any, Any, None]) -> None:
+    """Do it until it is done, or until who asked goes away: systemd ends what is left of it."""
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
+    doing, gone = asyncio.create_task(work), asyncio.create_task(reader.read())
+    await asyncio.wait({doing, gone}, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+    if doing.done():
+        await doing
+    else:
+        os._exit(0)
+
+
+async def _act(wanted: Wanted, spec: ClusterSpec, login: Login, job: RestJob | None) -> None:
+    if wanted.do == "log" and job is not None:
+        await _log(spec, login, job)
+    elif wanted.do == "script":
+        _tell({"text": await api.job_text(spec, login.user, wanted.job, here=True)})
+    elif wanted.do == "extras" and job is not None:
+        found = await api.job_extras(
+            spec, login.user, job.id,
+            output=job.stdout, nodes=job.nodes, running=job.state == "RUNNING", here=True,
+        )  # fmt: skip
+        _tell(found.as_dict())
+    elif wanted.do == "requeue":
+        await api.requeue_job(spec, login.user, wanted.job, here=True)
+        _tell({"ok": True})
+    elif wanted.do == "submit":
+        asked = api.job_spec({**wanted.fields, "user": login.user, "in_place": True})
+        _tell({"id": (await api.submit_here(spec, asked)).id})
+
+
+async def _log(spec: ClusterSpec, login: Login, job: RestJob) -> None:
+    await api.job_log(
+        spec,
+        login.user,
+        job.stdout,
+        job.nodes,
+        follow=not job.ended,
+        on_line=lambda line: _tell({"line": line}),
+        here=True,
+    )
+
+
+def _tell(told: dict[str, Any]) -> None:
+    data = dumps(told) + b"\n"
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:  # nobody listens any more
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

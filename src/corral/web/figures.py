@@ -1,0 +1,233 @@
+"""What jobs and nodes use over time: out of Prometheus, else sampled while somebody looks."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Protocol
+
+import httpx
+
+from corral import api
+from corral.errors import Code, CorralError
+from corral.slurm.rest.model import RestJob
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import expand
+
+POINTS: Final = 240
+STEP_S: Final = 15.0
+NODES_S: Final = 15.0
+"""So long one answer about all nodes is good for all viewers."""
+SAMPLE_S: Final = 4.0
+KEPT: Final = 900
+MOST_NODES: Final = 32
+"""Nodes of a job that are sampled by ssh; the first ones."""
+OF_A_JOB: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "memory": 'sum by (node) (corral_job_memory_bytes{{jobid="{job}"}})',
+        "cpus": 'sum by (node) (rate(corral_job_cpu_seconds_total{{jobid="{job}"}}[1m]))',
+        "gpu": 'corral_gpu_utilization_ratio * on (node, gpu) corral_gpu_job{{jobid="{job}"}}',
+        "gpu_memory": "corral_gpu_memory_used_bytes * on (node, gpu)"
+        ' corral_gpu_job{{jobid="{job}"}}',
+        "watts": 'corral_gpu_watts * on (node, gpu) corral_gpu_job{{jobid="{job}"}}',
+    }
+)
+OF_NODES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "celsius": "max by (node) (corral_gpu_celsius) or max by (node) (node_hwmon_temp_celsius)",
+        "watts": "sum by (node) (corral_gpu_watts)",
+        "gpu": "avg by (node) (corral_gpu_utilization_ratio)",
+    }
+)
+
+
+class Figures(Protocol):
+    """Where figures over time come from."""
+
+    async def nodes(self) -> dict[str, dict[str, float]]:
+        """Figures of each node now, by node and name; only those that there are."""
+        ...
+
+    async def job(self, job: RestJob) -> dict[str, Any]:
+        """Curves of one job: ``{"from": ..., "curves": [{"what", "name", "points"}]}``."""
+        ...
+
+    async def close(self) -> None:
+        """End it."""
+        ...
+
+
+class Prometheus:
+    """Figures out of the cluster's Prometheus.
+
+    Args:
+        address: ``http://127.0.0.1:9090``, or ``unix:/path`` of a socket that leads there.
+        transport: httpx's, for tests; None: the network.
+    """
+
+    def __init__(self, address: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        kind, _, path = address.partition(":")
+        if kind == "unix" and transport is None:
+            transport = httpx.AsyncHTTPTransport(uds=path)
+        base = "http://localhost" if kind == "unix" else address
+        self._http = httpx.AsyncClient(
+            base_url=base, timeout=10.0, transport=transport, trust_env=False
+        )
+        self._nodes: dict[str, dict[str, float]] = {}
+        self._due = 0.0
+        self._asking = asyncio.Lock()
+
+    async def close(self) -> None:
+        """See ``Figures``."""
+        await self._http.aclose()
+
+    async def nodes(self) -> dict[str, dict[str, float]]:
+        """See ``Figures``."""
+        async with self._asking:
+            if time.monotonic() >= self._due:
+                found: dict[str, dict[str, float]] = {}
+                for what, query in OF_NODES.items():
+                    for one in await self._ask("query", {"query": query}):
+                        value = _number(one["value"][1])
+                        if value is not None:
+                            found.setdefault(one["metric"].get("node", ""), {})[what] = value
+                self._nodes, self._due = found, time.monotonic() + NODES_S
+            return self._nodes
+
+    async def job(self, job: RestJob) -> dict[str, Any]:
+        """See ``Figures``."""
+        start, end = job.start_at or time.time(), time.time()
+        if job.ended and job.end_at:
+            end = min(end, job.end_at + STEP_S)
+        params = {
+            "start": f"{start:.0f}",
+            "end": f"{max(end, start + 1):.0f}",
+            "step": f"{max(STEP_S, math.ceil((end - start) / POINTS)):.0f}",
+        }
+        asked = [
+            self._ask("query_range", {**params, "query": query.format(job=job.id)})
+            for query in OF_A_JOB.values()
+        ]
+        answers = zip(OF_A_JOB, await asyncio.gather(*asked), strict=True)
+        curves = [_curve(what, one) for what, found in answers for one in found]
+        return {"from": "prometheus", "curves": curves}
+
+    async def _ask(self, path: str, params: dict[str, str]) -> list[Any]:
+        try:
+            reply = await self._http.get(f"/api/v1/{path}", params=params)
+            return list(reply.json()["data"]["result"])
+        except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+            raise CorralError(
+                Code.UNREACHABLE,
+                "Prometheus does not answer",
+                tail=str(error)[:200],
+                hint="on the controller: systemctl status prometheus",
+            ) from error
+
+
+def _number(text: object) -> float | None:
+    try:
+        value = float(str(text))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _curve(what: str, one: Any) -> dict[str, Any]:
+    labels = one["metric"]
+    name = " ".join(p for p in (labels.get("node", ""), _gpu(labels.get("gpu", ""))) if p)
+    points = [[at, number] for at, text in one["values"] if (number := _number(text)) is not None]
+    return {"what": what, "name": name, "points": points}
+
+
+def _gpu(number: str) -> str:
+    return f"GPU {number}" if number else ""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """One job's samples: each a time and values by what and name."""
+
+    samples: deque[tuple[float, dict[tuple[str, str], float]]] = field(
+        default_factory=lambda: deque(maxlen=KEPT)
+    )
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class BySsh:
+    """Figures that are sampled on the job's nodes while its page is open, and kept for it.
+
+    Args:
+        spec: the cluster, whose machines are reached from here.
+    """
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        self._spec = spec
+        self._jobs: dict[int, _Kept] = {}
+
+    async def close(self) -> None:
+        """See ``Figures``."""
+
+    async def nodes(self) -> dict[str, dict[str, float]]:
+        """See ``Figures``: nothing, since it would ask every machine again and again."""
+        return {}
+
+    async def job(self, job: RestJob) -> dict[str, Any]:
+        """See ``Figures``."""
+        while len(self._jobs) > 100:  # noqa: PLR2004  # the oldest page's
+            self._jobs.pop(next(iter(self._jobs)))
+        kept = self._jobs.setdefault(job.id, _Kept())
+        async with kept.asking:
+            last = kept.samples[-1][0] if kept.samples else 0.0
+            if job.state == "RUNNING" and job.nodes and time.time() - last >= SAMPLE_S:
+                names = [*expand(job.nodes)][:MOST_NODES]
+                values = of_job(await api.node_figures(self._spec, names), job.id)
+                kept.samples.append((time.time(), values))
+        return {"from": "here", "curves": curves_of([*kept.samples])}
+
+
+def of_job(found: Mapping[str, Sequence[api.Reading]], job: int) -> dict[tuple[str, str], float]:
+    """Values of one job out of what its nodes told: by what and by node, or GPU of a node."""
+    values: dict[tuple[str, str], float] = {}
+    names = {"corral_job_memory_bytes": "memory", "corral_job_cpu_seconds_total": "cpu_seconds"}
+    of_gpu = {
+        "corral_gpu_utilization_ratio": "gpu",
+        "corral_gpu_memory_used_bytes": "gpu_memory",
+        "corral_gpu_watts": "watts",
+    }
+    for node, readings in found.items():
+        mine = {
+            r.labels["gpu"]
+            for r in readings
+            if r.name == "corral_gpu_job" and r.labels.get("jobid") == str(job)
+        }
+        for one in readings:
+            if one.name in names and one.labels.get("jobid") == str(job):
+                values[names[one.name], node] = one.value
+            elif one.name in of_gpu and one.labels.get("gpu") in mine:
+                values[of_gpu[one.name], f"{node} GPU {one.labels['gpu']}"] = one.value
+    return values
+
+
+def curves_of(
+    samples: Sequence[tuple[float, Mapping[tuple[str, str], float]]],
+) -> list[dict[str, Any]]:
+    """Samples as curves; processor time becomes processors in use."""
+    curves: dict[tuple[str, str], list[list[float]]] = {}
+    before: dict[str, tuple[float, float]] = {}
+    for at, values in samples:
+        for (what, name), value in values.items():
+            if what != "cpu_seconds":
+                curves.setdefault((what, name), []).append([at, value])
+                continue
+            since, spent = before.get(name, (at, value))
+            if at > since and value >= spent:
+                rate = (value - spent) / (at - since)
+                curves.setdefault(("cpus", name), []).append([at, rate])
+            before[name] = (at, value)
+    return [{"what": w, "name": n, "points": p} for (w, n), p in curves.items()]

@@ -1,0 +1,155 @@
+"""``python -m corral.web.metrics``: what Slurm and Corral know of the cluster, for Prometheus.
+
+A service of the controller's with a user of its own, on loopback. It asks Slurm's client commands,
+so that it needs neither slurmrestd nor a token; settings come as JSON on standard input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+import uvicorn
+from pydantic import BaseModel, ConfigDict, Field
+
+from corral.errors import CorralError
+from corral.hosts import process
+from corral.slurm.rest import read
+from corral.slurm.rest.commands import COMMANDS, body_of, version_of
+from corral.slurm.rest.loose import records
+from corral.slurm.rest.model import RestNode, RestPartition
+from corral.web.exposition import SQUEUE, Family, families, job_lines, text_of
+
+KEEP_S: Final = 10.0
+BACK_OFF: Final = 4.0
+"""It rests so many times as long as Slurm took, as the page's poller does."""
+COMMAND_S: Final = 60.0
+ROUNDS: Final = Path("/var/lib/corral/proof/rounds")
+KIND: Final = b"text/plain; version=0.0.4; charset=utf-8"
+
+
+class Told(BaseModel):
+    """The settings."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cluster: str
+    port: int = Field(ge=1024, le=65535)
+
+
+class Exporter:
+    """The last text, made anew when it is asked for and old; an ASGI application.
+
+    Args:
+        cluster: its name.
+    """
+
+    def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
+        self._text = ""
+        self._due = 0.0
+        self._looking = asyncio.Lock()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        found = scope["path"] == "/metrics" and scope["method"] == "GET"
+        body = (await self.text()).encode() if found else b"see /metrics\n"
+        kind = KIND if found else b"text/plain"
+        status = 200 if found else 404
+        headers = [(b"content-type", kind), (b"x-content-type-options", b"nosniff")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def text(self) -> str:
+        """All metrics; of the last look while that is young."""
+        async with self._looking:
+            if time.monotonic() >= self._due:
+                begin = time.monotonic()
+                self._text = await self._looked()
+                took = time.monotonic() - begin
+                self._due = begin + took + max(KEEP_S, took * BACK_OFF)
+            return self._text
+
+    async def _looked(self) -> str:
+        begin, up, found = time.monotonic(), 1.0, list[Family]()
+        try:
+            found = await _asked()
+        except (CorralError, TimeoutError) as error:
+            up = 0.0
+            print(f"corral: {error}", file=sys.stderr)
+        took = time.monotonic() - begin
+        about = (("cluster", self._cluster), ("version", metadata.version("corral")))
+        return text_of(
+            [
+                Family("corral_info", "gauge", "Corral on this cluster.", {about: 1}),
+                Family("corral_slurm_up", "gauge", "1: slurmctld answers.", {(): up}),
+                Family("corral_look_seconds", "gauge", "Time its answers took.", {(): took}),
+                Family("corral_proof_round_time_seconds", "gauge",
+                       "When the last round of the scheduled proof ended.", _rounds()),
+                *found,
+            ]
+        )  # fmt: skip
+
+
+async def _asked() -> list[Family]:
+    nodes, partitions, jobs = await asyncio.gather(
+        _run(COMMANDS["nodes"]), _run(COMMANDS["partitions"]), _run(SQUEUE)
+    )
+    return families(_nodes(nodes), job_lines(jobs), _partitions(partitions))
+
+
+async def _run(command: tuple[str, ...]) -> str:
+    ended = await process.run(list(command), timeout=COMMAND_S)
+    if ended.status != 0:
+        raise TimeoutError(f"{command[0]}: {ended.err.strip()[-300:] or ended.status}")
+    return ended.out
+
+
+def _nodes(output: str) -> list[RestNode]:
+    body = body_of(output)
+    found: list[RestNode] = []
+    for one in records(body.get("nodes")):
+        try:
+            found.append(read.node(one, version_of(body)))
+        except CorralError:  # one record that cannot be read does not hide the others
+            continue
+    return found
+
+
+def _partitions(output: str) -> list[RestPartition]:
+    body = body_of(output)
+    return [read.partition(one, version_of(body)) for one in records(body.get("partitions"))]
+
+
+def _rounds() -> dict[tuple[tuple[str, str], ...], float]:
+    try:
+        times = [entry.stat().st_mtime for entry in ROUNDS.iterdir()]
+    except OSError:  # no scheduled proof here, or not for this user's eyes
+        return {}
+    return {(): max(times)} if times else {}
+
+
+def main() -> None:
+    """Serve on loopback."""
+    told = Told.model_validate_json(sys.stdin.readline())
+    app: Any = Exporter(told.cluster)
+    uvicorn.run(
+        app,
+        host="127.0.0.1",
+        port=told.port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        limit_concurrency=32,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""What Corral knows beyond Slurm: the report with its plots, cost, places, the doctor's plan."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Path, Request
+from fastapi.responses import HTMLResponse
+
+from corral import api
+from corral.errors import Code, CorralError
+from corral.events import Emit
+from corral.spec.nodes import expand
+from corral.web.routes_corral import keep_plan, plan_dict
+from corral.web.state import Changer, Here, Owner, Viewer
+
+router = APIRouter(prefix="/api", tags=["report"])
+
+# The report is one page of its own with its style in it, and no script (decision 0038).
+ReportName = Annotated[str, Path(max_length=64, pattern=r"^[A-Za-z0-9-]+$")]
+REPORT_HEADERS: Final = {
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-popups",
+    "x-frame-options": "SAMEORIGIN",
+}
+
+
+@router.get("/corral/reports")
+async def reports(owner: Owner) -> Any:
+    """Proofs and measurements that can be shown as pages, newest first."""
+    return {"reports": await asyncio.to_thread(api.reports, owner[1].name)}
+
+
+@router.get("/corral/reports/{name}", response_class=HTMLResponse)
+async def report(name: ReportName, owner: Owner) -> HTMLResponse:
+    """One as its page: verdicts, plots against limit and reference, evidence."""
+    text = await asyncio.to_thread(api.report_page, owner[1].name, name)
+    if not text:
+        raise CorralError(
+            Code.NOT_FOUND, f"no report {name} was kept here", hint="prove or measure again"
+        )
+    return HTMLResponse(text, headers=REPORT_HEADERS)
+
+
+@router.get("/corral/cost")
+async def cost(owner: Owner) -> Any:
+    """What the rented machines cost in dollars: an hour, and since the first launch."""
+    if not any(group.cloud for group in owner[1].groups):
+        return {"rented": False}
+    now = await asyncio.to_thread(api.spend_now, owner[1].name)
+    return {"rented": True, "per_hour": now.per_hour, "total": now.total, "unpriced": now.unpriced}
+
+
+@router.get("/places")
+async def places(session: Viewer, state: Here) -> Any:
+    """The switch that each node hangs on, as the cluster file declares them."""
+    topology = state.spec.network.topology if state.spec else None
+    switches = topology.switches if topology else ()
+    return {
+        "racks": {node: one.name for one in switches if one.nodes for node in expand(one.nodes)}
+    }
+
+
+@router.post("/corral/doctor/plan")
+async def mend(request: Request, owner: Owner, session: Changer, state: Here) -> Any:
+    """The plan that mends what the doctor can mend: the cluster file as it is declared.
+
+    It is shown, and applied only with the terminal's code, as any plan.
+    """
+    spec = owner[1]
+
+    async def work(emit: Emit) -> Any:
+        found = await api.plan(spec, emit)
+        keep_plan(request, spec, found, state)
+        return plan_dict(found)
+
+    return {"id": state.background.start("plan", work)}

@@ -1,0 +1,183 @@
+"""The page and the metrics as services: units, settings, what Prometheus asks."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from corral.errors import CorralError
+from corral.roles import metrics, own_code, page
+from corral.roles.own_wheel import own_wheel
+from corral.roles.wheels import PYTHONS, locked
+from corral.spec.page import Page
+from corral.spec.services import Services
+from corral.state.base import Resource, StageWanted
+from corral.state.files import File
+from corral.state.pyenv import PythonEnv
+
+from .test_cluster import laptop, site
+
+UI = Services(ui=True)
+FILES = Path(metrics.__file__).parent / "programs" / "figures.sh"
+
+
+def files(stages: tuple[StageWanted, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for stage in stages:
+        for wanted in stage.wanted:
+            found |= {r.path: r.content for r in wanted.resources if isinstance(r, File)}
+    return found
+
+
+def resources(stages: tuple[StageWanted, ...]) -> list[Resource]:
+    return [r for stage in stages for wanted in stage.wanted for r in wanted.resources]
+
+
+def test_the_page_listens_on_loopback_and_its_settings_hold_no_secret() -> None:
+    found = files(page.stages(site(laptop(services=UI))))
+    told = json.loads(found[page.SETTINGS])
+    assert told["rest"] == "http://127.0.0.1:6820"
+    assert told["service"] is True
+    assert "outside" not in told
+    assert "handover" not in told
+    unit = found["/etc/systemd/system/corral-web.service"]
+    assert "User=corral-web" in unit
+    assert "NoNewPrivileges=yes" in unit
+    assert "LoadCredential" not in unit
+    assert not [text for text in found.values() if "%PYTHON%" in text or "%SHARED%" in text]
+    socket = found["/etc/systemd/system/corral-web-user.socket"]
+    assert "SocketUser=corral-web" in socket
+    assert "SocketMode=0600" in socket
+
+
+def test_outside_by_tls_and_in_a_mesh_without() -> None:
+    tls = Page(
+        listen="control", names=("hpc.example.org",), certificate="/etc/c.pem", key="/etc/k.pem"
+    )
+    found = files(page.stages(site(laptop(services=Services(ui=True, page=tls)))))
+    told = json.loads(found[page.SETTINGS])
+    assert told["outside"] == "10.0.0.10"
+    assert told["plain"] is False
+    assert "hpc.example.org:8765" in told["names"]
+    assert "node0" in told["names"]
+    assert told["key"] == "/run/credentials/corral-web.service/key"
+    unit = found["/etc/systemd/system/corral-web.service"]
+    assert "LoadCredential=key:/etc/k.pem" in unit
+
+
+def test_a_controller_with_too_old_a_python_is_refused() -> None:
+    old = site(laptop(services=UI), os_id="ubuntu", os_version="22.04")
+    with pytest.raises(CorralError, match="no wheels of web") as refused:
+        own_code.stages(old)
+    assert "Python 3.11" in refused.value.hint
+    assert "ubuntu 24.04" in refused.value.hint
+    assert "ubuntu 22.04" not in refused.value.hint
+
+
+def test_corral_itself_goes_along_as_a_wheel() -> None:
+    (environment,) = resources(own_code.stages(site(laptop(services=UI))))
+    assert isinstance(environment, PythonEnv)
+    own, data = own_wheel()
+    assert own in environment.wheels
+    names = zipfile.ZipFile(io.BytesIO(data)).namelist()
+    assert {"corral/web/app.py", "corral/web/static/index.html"} <= set(names)
+    assert not [name for name in names if "__pycache__" in name]
+    assert own_wheel.__wrapped__()[0] == own, "the same files give the same bytes"
+
+
+@pytest.mark.parametrize("python", sorted({p for p in PYTHONS.values() if p != "3.10"}))
+def test_the_lock_has_a_server_for_each_python(python: str) -> None:
+    names = {wheel.file.split("-")[0].lower() for wheel in locked("web")[python]}
+    assert {"fastapi", "uvicorn", "httpx", "pydantic", "pip"} <= names
+
+
+def test_neither_is_there_when_nothing_declares_it() -> None:
+    one = site(laptop())
+    assert own_code.stages(one) == ()
+    assert not files(page.stages(one))
+    assert {r.id for r in resources(page.stages(one))} == {
+        "stopped:corral-web",
+        "stopped:corral-web-user-listen",
+    }
+
+
+def scraped(version: str = "") -> dict[str, list[str]]:
+    one = site(laptop(services=Services(metrics=True)))
+    if version:
+        facts = {n: replace(f, slurm=version) for n, f in one.facts.items()}
+        one = replace(one, facts=facts)
+    told = json.loads(metrics.scraping(one))
+    return {
+        job["job_name"]: [t for c in job["static_configs"] for t in c["targets"]]
+        for job in told["scrape_configs"]
+    }
+
+
+def test_what_prometheus_asks() -> None:
+    jobs = scraped()
+    assert jobs["corral"] == ["127.0.0.1:9341"]
+    assert jobs["node"] == ["10.0.0.10:9100", "10.0.0.11:9100", "10.0.0.12:9100"]
+    assert not [name for name in jobs if name.startswith("slurm")]
+    newer = scraped("25.11.2")
+    assert newer["slurm-scheduler"] == ["10.0.0.10:6817"]
+
+
+def test_the_dashboard_asks_only_for_what_there_is() -> None:
+    found = json.loads(metrics.dashboard())
+    asked = json.dumps([t["expr"] for p in found["panels"] for t in p["targets"]])
+    text = FILES.read_text() + (FILES.parents[2] / "web" / "exposition.py").read_text()
+    text += (FILES.parents[2] / "web" / "metrics.py").read_text()
+    for word in {w for w in asked.replace("(", " ").replace("{", " ").split() if "corral_" in w}:
+        name = "corral_" + word.partition("corral_")[2].split("[")[0].split(")")[0].rstrip('",\\')
+        known = name.removeprefix("corral_gpu_").removeprefix("corral_node_")
+        assert name in text or known in text, name
+    assert found["uid"] == "corral"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_figures_of_jobs_and_gpus(tmp_path: Path, version: int) -> None:
+    top, proc = tmp_path / "cgroup", tmp_path / "proc"
+    if version == 2:
+        job = top / "system.slice" / "node0_slurmstepd.scope" / "job_12"
+        job.mkdir(parents=True)
+        (job / "memory.current").write_text("3000000\n")
+        (job / "cpu.stat").write_text("usage_usec 2500000\nuser_usec 1\n")
+    else:
+        job = top / "memory" / "slurm_node0" / "uid_1000" / "job_12"
+        spent = top / "cpuacct" / "slurm_node0" / "uid_1000" / "job_12"
+        job.mkdir(parents=True)
+        spent.mkdir(parents=True)
+        (job / "memory.usage_in_bytes").write_text("3000000\n")
+        (spent / "cpuacct.usage").write_text("2500000000\n")
+    (job / "memory.stat").write_text("anon 5\ninactive_file 1000000\n")
+    (proc / "77").mkdir(parents=True)
+    (proc / "77" / "cgroup").write_text("0::/system.slice/x_slurmstepd.scope/job_12/step_0\n")
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text(
+        "#!/bin/sh\ncase $1 in *compute-apps*) echo 'GPU-a, 77';; *)\n"
+        "echo '0, GPU-a, 93, 40000, 81559, 61, 402.5'; "
+        "echo '1, GPU-b, 0, 3, 81559, 33, [N/A]';; esac\n"
+    )
+    smi.chmod(0o755)
+    env = {
+        **os.environ,
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "CORRAL_CGROUP": str(top),
+        "CORRAL_PROC": str(proc),
+    }
+    out = subprocess.run(["sh", FILES], env=env, capture_output=True, text=True, check=True).stdout
+    lines = [line for line in out.splitlines() if not line.startswith("#")]
+    assert 'corral_job_memory_bytes{jobid="12"} 2000000' in lines
+    assert 'corral_job_cpu_seconds_total{jobid="12"} 2.500000' in lines
+    assert 'corral_gpu_utilization_ratio{gpu="0",uuid="GPU-a"} 0.93' in lines
+    assert 'corral_gpu_watts{gpu="0",uuid="GPU-a"} 402.5' in lines
+    assert 'corral_gpu_celsius{gpu="1",uuid="GPU-b"} 33' in lines
+    assert 'corral_gpu_job{gpu="0",uuid="GPU-a",jobid="12"} 1' in lines
+    assert not [line for line in lines if "watts" in line and "GPU-b" in line]
