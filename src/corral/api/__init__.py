@@ -37,8 +37,14 @@ if TYPE_CHECKING:
     from corral.api.bench import read_benchmark as read_benchmark
     from corral.api.benching import Benched as Benched
     from corral.api.benching import Wanted as Wanted
+    from corral.api.benching import all_measured as all_measured
     from corral.api.benching import bench_history as bench_history
     from corral.api.benching import run_bench as run_bench
+    from corral.api.cloud_sets import Changed as Changed
+    from corral.api.cloud_sets import Confirm as Confirm
+    from corral.api.cloud_sets import account_keys as account_keys
+    from corral.api.cloud_sets import firewall as firewall
+    from corral.api.cloud_sets import make_volume as make_volume
     from corral.api.clouds import Sale as Sale
     from corral.api.clouds import offers as offers
     from corral.api.clusters import known_clusters as known_clusters
@@ -70,6 +76,8 @@ if TYPE_CHECKING:
     from corral.api.exporting import export_gcluster as export_gcluster
     from corral.api.exporting import fabric_of as fabric_of
     from corral.api.exporting import read_deepops as read_deepops
+    from corral.api.figures import Reading as Reading
+    from corral.api.figures import node_figures as node_figures
     from corral.api.files import lint as lint
     from corral.api.files import load as load
     from corral.api.files import rehearsal as rehearsal
@@ -88,6 +96,7 @@ if TYPE_CHECKING:
     from corral.api.mending import explain_drained as explain_drained
     from corral.api.mending import explain_pending as explain_pending
     from corral.api.mending import mend as mend
+    from corral.api.mending import mends as mends
     from corral.api.mesh_sync import Copied as Copied
     from corral.api.mesh_sync import sync_data as sync_data
     from corral.api.meshing import MeshStatus as MeshStatus
@@ -129,18 +138,27 @@ if TYPE_CHECKING:
     from corral.api.scaling import bench_scaling as bench_scaling
     from corral.api.serving import Page as Page
     from corral.api.serving import serve_page as serve_page
+    from corral.api.serving_there import reach_page as reach_page
     from corral.api.spending import Cost as Cost
     from corral.api.spending import cost as cost
     from corral.api.spending import cost_of_name as cost_of_name
     from corral.api.spending import ledgers as ledgers
     from corral.api.storing import bench_storage as bench_storage
+    from corral.api.tracking_page import tracking_page as tracking_page
+    from corral.api.web_extras import Extras as Extras
+    from corral.api.web_extras import job_extras as job_extras
     from corral.api.web_jobs import job_log as job_log
     from corral.api.web_jobs import job_text as job_text
+    from corral.api.web_jobs import make_room as make_room
     from corral.api.web_jobs import requeue_job as requeue_job
+    from corral.api.web_jobs import submit_here as submit_here
     from corral.api.web_past import history as history
     from corral.api.web_past import last_proof as last_proof
     from corral.api.web_past import lint_text as lint_text
+    from corral.api.web_past import report_page as report_page
+    from corral.api.web_past import reports as reports
     from corral.api.web_past import spec_text as spec_text
+    from corral.api.web_past import spend_now as spend_now
 
 _HOMES: Final = MappingProxyType(
     {
@@ -150,7 +168,8 @@ _HOMES: Final = MappingProxyType(
             *("jobs", "logs", "parse_sweep", "run", "shell_argv", "submit"),
         ),
         "bench": ("Benchmark", "Known", "read_benchmark"),
-        "benching": ("Benched", "Wanted", "bench_history", "run_bench"),
+        "benching": ("Benched", "Wanted", "all_measured", "bench_history", "run_bench"),
+        "cloud_sets": ("Changed", "Confirm", "account_keys", "firewall", "make_volume"),
         "clouds": ("Sale", "offers"),
         "elastic": ("drive",),
         "reaping": ("Reapable", "reap", "survey"),
@@ -184,16 +203,28 @@ _HOMES: Final = MappingProxyType(
         "meshing": (
             *("MeshStatus", "apply_mesh_policy", "mesh_policy", "mesh_status", "rotate_mesh"),
         ),
-        "mending": ("Mended", "explain_drained", "explain_pending", "mend"),
+        "mending": ("Mended", "explain_drained", "explain_pending", "mend", "mends"),
         "nodes": ("Outcome", "drain", "execute", "resume", "ssh_argv"),
         "profiling": ("Recordings", "job_profile", "keep_profile"),
         "proving": ("prove",),
         "returning": ("Returning", "due_back"),
         "rotating": ("Rotated", "Which", "rotate_keys", "rotation_of", "rotation_phase"),
         "overview": ("Status", "status"),
+        "figures": ("Reading", "node_figures"),
         "serving": ("Page", "serve_page"),
-        "web_jobs": ("job_log", "job_text", "requeue_job"),
-        "web_past": ("history", "last_proof", "lint_text", "spec_text"),
+        "tracking_page": ("tracking_page",),
+        "serving_there": ("reach_page",),
+        "web_extras": ("Extras", "job_extras"),
+        "web_jobs": ("job_log", "job_text", "make_room", "requeue_job", "submit_here"),
+        "web_past": (
+            "history",
+            "last_proof",
+            "lint_text",
+            "report_page",
+            "reports",
+            "spec_text",
+            "spend_now",
+        ),
     }
 )
 _HOME_OF: Final = MappingProxyType({n: home for home, names in _HOMES.items() for n in names})
