@@ -7,6 +7,7 @@ from typing import Any
 
 from corral.api.clouds import simulate
 from corral.spec.findings import Finding
+from corral.spec.gcp_made import as_made
 from corral.spec.load import load as load_file
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
@@ -26,7 +27,7 @@ def load(path: Path | str) -> ClusterSpec:
     Raises:
         SpecInvalidError: it has errors, all of them in ``findings``, or there is no such file.
     """
-    return load_or_raise(Path(path))
+    return as_made(load_or_raise(Path(path)))
 
 
 def rehearsal(spec: ClusterSpec) -> tuple[ClusterSpec, tuple[str, ...]]:

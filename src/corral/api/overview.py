@@ -18,7 +18,7 @@ from corral.prove.survey import sections, units_of
 from corral.roles.mesh import mesh_of
 from corral.slurm.states.nodes import NodeInfo, parse_nodes
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import nodes_of, users_of
+from corral.spec.nodes import nodes_of, partitions_of, users_of
 from corral.state.mesh_supervised import UNIT_IS
 
 TIMEOUT: Final = 40.0
@@ -31,8 +31,9 @@ class NodeStatus:
 
     Attributes:
         node: its name.
-        state: Slurm's state in lower case; ``absent`` (no machine), ``unreachable`` or ``unknown``
-            (Slurm does not know it or does not answer) where there is none.
+        state: Slurm's state in lower case; where there is none ``absent`` (no machine),
+            ``unreachable``, ``service`` (no partition holds it: a controller, a login node or a
+            file server) or ``unknown`` (Slurm does not know it or does not answer).
         reason: why it takes no jobs, as Slurm or the provider says.
         usable: True when jobs can run there now.
         cpus, cpus_used: logical CPUs, and those given to jobs.
@@ -126,10 +127,12 @@ def judge(
     lead = told.get(controller)
     main: Mapping[str, str] = {} if lead is None or isinstance(lead, CorralError) else lead
     known, silence = _known(main.get("nodes", ""))
+    runs = {group for part in partitions_of(spec) for group in part.groups}
     nodes = tuple(
-        _node(name, told.get(name), absent.get(name, ""), known.get(name))
-        for name in (node.name for node in nodes_of(spec))
-    )
+        _node(n.name, told.get(n.name), absent.get(n.name, ""), known.get(n.name),
+              serves=n.group.name not in runs)
+        for n in nodes_of(spec)
+    )  # fmt: skip
     jobs = Counter(line.strip().lower() for line in main.get("queue", "").splitlines() if line)
     version = next((node.version for node in known.values() if node.version), "")
     troubles = [t for node in nodes for t in _troubles(node, controller, answers=not silence)]
@@ -170,6 +173,8 @@ def _node(
     told: Mapping[str, str] | CorralError | None,
     absent: str,
     slurm: NodeInfo | None,
+    *,
+    serves: bool = False,
 ) -> NodeStatus:
     if absent or told is None:
         return NodeStatus(name, "absent", absent or "its machine does not run")
@@ -178,6 +183,8 @@ def _node(
     units = dict(line.split(maxsplit=1) for line in told.get("units", "").splitlines() if line)
     services = {unit: state.strip() for unit, state in units.items()}
     load = _float(told.get("load", ""))
+    if slurm is None and serves:
+        return NodeStatus(name, "service", "runs no jobs", load=load, services=services)
     if slurm is None:
         return NodeStatus(name, "unknown", "Slurm does not know it", load=load, services=services)
     return NodeStatus(
@@ -211,7 +218,8 @@ def _troubles(node: NodeStatus, controller: str, *, answers: bool) -> list[Troub
         for unit, state in (node.services or {}).items()
         if state != "active"
     ]
-    about_node = node.state in ("absent", "unreachable") or (answers and not node.usable)
+    alone = answers and not node.usable and node.state != "service"
+    about_node = node.state in ("absent", "unreachable") or alone
     if about_node:
         reason = f": {node.reason}" if node.reason else ""
         found.append(Trouble(node.node, f"{node.state}{reason}", _hint(node, controller)))

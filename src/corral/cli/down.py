@@ -12,6 +12,7 @@ from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, YES, examples, v
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Code, CorralError, Exit
+from corral.spec.gcp_made import made_by_toolkit, storage_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import fold, nodes_of
 
@@ -85,15 +86,22 @@ def down(  # noqa: PLR0917 - typer makes options of arguments
     )
     ui.json({"cluster": spec.name, "removed": list(gone)})
     ui.show(*given_lines(gone))
-    ui.show(
-        f"{spec.name}: nothing is left" if gone else f"{spec.name}: there was nothing to remove"
-    )
+    kept = made_by_toolkit(spec) and any(": kept " in one for one in gone)
+    left = "nothing else is left" if kept else "nothing is left"
+    ui.show(f"{spec.name}: {left}" if gone else f"{spec.name}: there was nothing to remove")
     return Exit.GOOD
 
 
 def _what(ui: Ui, spec: ClusterSpec) -> tuple[str, api.Returning]:
     """The question, after what is due to the user's machines has been shown."""
     made = [node.name for node in nodes_of(spec) if node.group.provider != "ssh"]
+    if spec.gcp is not None and made_by_toolkit(spec):
+        mounts = ", ".join(storage.mount for storage in storage_of(spec.gcp))
+        what = (
+            f"Has gcluster destroy {fold(made)} of cluster {spec.name}, its networks, and its "
+            f"file systems with all that is on them ({mounts}). Do it?"
+        )
+        return what, api.Returning(())
     if made:
         what = f"Removes {fold(made)} of cluster {spec.name} and all that is on them. Do it?"
         return what, api.Returning(())

@@ -8,7 +8,14 @@ from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script
 from corral.jobs.containers import mounts_of
-from corral.jobs.fabric import Setting, declared, explain_script, parse_settings, settings
+from corral.jobs.fabric import (
+    Setting,
+    declared,
+    explain_script,
+    parse_settings,
+    rdma_of,
+    settings,
+)
 from corral.jobs.interactive import shell_script
 from corral.jobs.limits import (
     against_nodes,
@@ -56,6 +63,7 @@ async def explain(
     told = settings(
         interface=interface,
         fabric=fabric,
+        rdma=rdma_of(spec),
         threads=cpus_per_rank(job, nodes),
         several=job.nodes > 1,
         tell=True,

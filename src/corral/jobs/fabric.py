@@ -47,7 +47,9 @@ give() {{
 # that leads there: a machine's other networks (docker0, a tailnet) never carry the job. "=" and the
 # port make NCCL take exactly these and not all that begin so.
 # RDMA: active ports of the declared kind at the highest rate, so that a slower port for storage or
-# management never limits a collective (NCCL splits a message over all it may use).
+# management never limits a collective (NCCL splits a message over all it may use). Where some share
+# a PCIe switch with a GPU, those alone: what is left is for storage, and its data would cross CPUs.
+# PKey: NCCL wants the index in the port's table (ibv_modify_qp), people know the value.
 # RoCE v2 over IPv4: the index has to be the same on all ports, or NCCL is left to find it.
 # A3 Mega as the cluster file has it: the plugin's environment comes first, and a node without it
 # ends the job, which would else run over TCP sockets at a tenth of the speed.
@@ -64,6 +66,9 @@ END_OF_TOLD"""
 _FAILS: Final = """{{ printf '%s\\n' "$told" >&2; exit 1; }}"""
 _SAYS: Final = """{{ printf '{mark}\\tGPUDirect-TCPXO\\tnot there\\t%s\\n' "$told"; told=""; }}"""
 
+# /sys/devices/pci0000:15/0000:15:01.0/...: the root port, above the switch (PCI: lspci -t).
+_ROOT_PORT: Final = r"s|^\(.*/devices/pci[^/]*/[^/]*\)/.*|\1|p"
+
 _FABRIC: Final = """\
 nic={interface} why='network.data.interface in the cluster file'
 if [ -z "$nic" ]; then
@@ -78,18 +83,37 @@ if [ -n "$nic" ]; then
   give GLOO_SOCKET_IFNAME "$nic" "$why"
   give NCCL_SOCKET_IFNAME "=$nic" "$why"
 fi
-fastest=0 ports="" gids=""
+switches=" "
+for gpu in {sys}/bus/pci/devices/*; do
+  case $(cat "$gpu/vendor" 2>/dev/null)/$(cat "$gpu/class" 2>/dev/null) in
+  0x10de/0x03*) switches="$switches$(readlink -f "$gpu" | sed -n {root}) " ;;
+  esac
+done
+near=""
+for device in {sys}/class/infiniband/*; do
+  at=$(readlink -f "$device/device" | sed -n {root})
+  case $switches in *" ${{at:-none}} "*) near="$near ${{device##*/}} " ;; esac
+done
+fastest=0 ports="" gids="" keys="" where=", the fastest here"
+[ -z "$near" ] || where=" that share a PCIe switch with a GPU"
 for port in {sys}/class/infiniband/*/ports/*; do
   grep -qs ACTIVE "$port/state" || continue
   case {fabric}/$(cat "$port/link_layer") in
   infiniband/InfiniBand|/InfiniBand|roce/Ethernet) ;;
   *) continue ;;
   esac
+  device=${{port%/ports/*}} device=${{device##*/}}
+  case ${{near:- $device }} in *" $device "*) ;; *) continue ;; esac
   rate=$(sed 's/[^0-9].*//' "$port/rate")
   [ "${{rate:-0}}" -ge "$fastest" ] || continue
-  [ "$rate" = "$fastest" ] || ports="" gids=""
-  fastest=$rate device=${{port%/ports/*}}
-  ports="$ports,${{device##*/}}:${{port##*/}}"
+  [ "$rate" = "$fastest" ] || ports="" gids="" keys=""
+  fastest=$rate
+  ports="$ports,$device:${{port##*/}}"
+  index=none
+  for key in "$port"/pkeys/*; do
+    [ -z {pkey} ] || [ "$(cat "$key" 2>/dev/null)" != {pkey} ] || {{ index=${{key##*/}}; break; }}
+  done
+  keys="$keys $index"
   for type in "$port"/gid_attrs/types/*; do
     case $(cat "$type" 2>/dev/null)/$(cat "$port/gids/${{type##*/}}" 2>/dev/null) in
     "RoCE v2"/0000:0000:0000:0000:0000:ffff:*) gids="$gids ${{type##*/}}"; break ;;
@@ -97,11 +121,19 @@ for port in {sys}/class/infiniband/*/ports/*; do
   done
 done
 if [ -n "$ports" ]; then
-  give NCCL_IB_HCA "=${{ports#,}}" "active ports at $fastest Gb/s, the fastest here"
+  give NCCL_IB_HCA "=${{ports#,}}" "active ports at $fastest Gb/s$where"
+  if [ -n {pkey} ]; then
+    one=$(printf '%s\\n' $keys | sort -u)
+    case $one in
+    *[!0-9]*) echo "corral: no one index of PKey "{pkey}" on ${{ports#,}} of $(uname -n)" >&2 ;;
+    *) give NCCL_IB_PKEY "$one" 'index of network.data.pkey on all these ports' ;;
+    esac
+  fi
+  [ -z {gid} ] || give NCCL_IB_GID_INDEX {gid} 'network.data.gid_index in the cluster file'
   one=$(printf '%s\\n' $gids | sort -u)
   case $one in
   ""|*[!0-9]*) ;;
-  *) give NCCL_IB_GID_INDEX "$one" 'RoCE v2 over IPv4 on all these ports' ;;
+  *) [ -n {gid} ] || give NCCL_IB_GID_INDEX "$one" 'RoCE v2 over IPv4 on all these ports' ;;
   esac
 fi
 profile={tcpxo}/nccl-env-profile.sh
@@ -122,11 +154,37 @@ give PYTHONUNBUFFERED 1 'lines show when they are printed'
 give USE_LIBUV 0 'works with every build of PyTorch'"""
 
 
+@dataclass(frozen=True, slots=True)
+class Rdma:
+    """What the cluster file says of its RDMA network, beyond what nodes show themselves.
+
+    Attributes:
+        pkey: the partition's key as in sysfs (0x8001), "" for the default one.
+        gid_index: of RoCE's GID tables, "" to take RoCE v2 over IPv4.
+    """
+
+    pkey: str = ""
+    gid_index: str = ""
+
+
+DEFAULT: Final = Rdma()
+"""Nothing is declared."""
+
+
+def rdma_of(spec: ClusterSpec) -> Rdma:
+    """As the cluster file has it."""
+    data = spec.network.data
+    if data is None:
+        return DEFAULT
+    return Rdma(data.pkey or "", "" if data.gid_index is None else str(data.gid_index))
+
+
 def settings(
     *,
     interface: str,
     fabric: str,
     threads: int,
+    rdma: Rdma = DEFAULT,
     sys: str = "/sys",
     tcpxo: str = "/var/lib/tcpxo/lib64",
     several: bool = True,
@@ -139,6 +197,7 @@ def settings(
         interface: the declared data network's interface, "" for none.
         fabric: the declared kind: infiniband, roce, ethernet, tcpxo, or "" where none is declared.
         threads: CPUs of a rank.
+        rdma: what is declared of an RDMA network.
         sys: where sysfs is.
         tcpxo: where GPUDirect-TCPXO's installer puts its libraries and profile on A3 Mega.
         several: the job has more than one node; one alone needs no TCPXO.
@@ -158,6 +217,9 @@ def settings(
                 threads=threads,
                 sys=sys,
                 tcpxo=tcpxo,
+                pkey=rdma.pkey,
+                gid=rdma.gid_index,
+                root=_ROOT_PORT,
             ),
         ]
     )

@@ -10,6 +10,7 @@ from typing import Final
 
 from corral.hosts.quote import NOTHING, Script, join, sh
 from corral.jobs import containers, fabric, keeping, profiling, sampling
+from corral.jobs.fabric import DEFAULT, Rdma
 from corral.jobs.model import JobSpec, seconds_of
 from corral.jobs.points import point_arguments
 from corral.jobs.tracking import UNTRACKED, Tracking
@@ -34,6 +35,7 @@ class Place:
         mem: memory on each node, "" to leave it to Slurm.
         interface: the cluster file's data network, "" to take the one that leads to the first node.
         fabric: its kind, "" where none is declared.
+        rdma: what else is declared of it.
         workdir: the folder to run in, "" for the job's own.
         environment: a Python environment on shared storage, "" for the nodes' own Python.
         tracking: where the job's run is tracked.
@@ -51,6 +53,7 @@ class Place:
     environment: str = ""
     tracking: Tracking = UNTRACKED
     mounts: tuple[str, ...] = ()
+    rdma: Rdma = DEFAULT
 
 
 def batch_script(job: JobSpec, place: Place) -> Script:
@@ -164,6 +167,7 @@ def _settings(job: JobSpec, place: Place, *, write: bool = False) -> Script:
     return fabric.settings(
         interface=place.interface,
         fabric=place.fabric,
+        rdma=place.rdma,
         threads=place.cpus_per_rank,
         several=job.nodes > 1,
         write=write,

@@ -19,7 +19,7 @@ from corral.hosts.quote import NOTHING, Script, join, sh
 from corral.hosts.transport import Result, check
 from corral.jobs import environment, profiling
 from corral.jobs.containers import mounts_of
-from corral.jobs.fabric import TCPXO, declared
+from corral.jobs.fabric import TCPXO, declared, rdma_of
 from corral.jobs.limits import (
     against_array,
     against_image,
@@ -321,6 +321,7 @@ def _place(going: _Going, spec: ClusterSpec, nodes: tuple[NodeInfo, ...]) -> Pla
         mem=memory_share(job, nodes),
         interface=interface,
         fabric=fabric,
+        rdma=rdma_of(spec),
         workdir=going.workdir,
         mounts=mounts_of(job, shared, _A3 if fabric == TCPXO else ()),
     )

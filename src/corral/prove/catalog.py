@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from corral.prove import access, isolation, launch, mounts, ranks, rest, slots, smoke, storage
+from corral.prove import (
+    access,
+    isolation,
+    launch,
+    mounts,
+    mpi,
+    ranks,
+    rest,
+    slots,
+    smoke,
+    storage,
+)
 from corral.prove.check import WHOLE, Check
 from corral.prove.context import ProveContext
 from corral.prove.health import HEALTH_CHECKS
@@ -231,6 +242,22 @@ CHECKS: Final[tuple[Check, ...]] = (
         hint="open all TCP ports between the nodes (F18); wrong interface or subnet: F26, F37; "
         "rendezvous on 127.x: F06, F30",
         measure=ranks.tcp,
+        applies=_several,
+        needs=("smoke.launch",),
+        cores=1,
+    ),
+    Check(
+        id="multinode.mpi",
+        title="MPI ranks find each other",
+        group="multinode",
+        proves="Ranks of one job exchange words through Slurm's PMI-2; where all nodes have one "
+        "MPI library, it adds up all ranks over Slurm's PMIx (Open MPI) or PMI-2 (MPICH).",
+        how="srun --mpi=pmi2 with a rank that speaks PMI-2 itself, then --mpi=pmix with the nodes' "
+        "own library, loaded by Python.",
+        breaks="Slurm's PMI plugin missing on a node; another library on one of them.",
+        hint="each rank alone: library and --mpi speak different words (`srun --mpi=list`; Open "
+        "MPI 5 speaks PMIx only); a plugin missing on a node: install the same Slurm packages",
+        measure=mpi.hello,
         applies=_several,
         needs=("smoke.launch",),
         cores=1,

@@ -14,7 +14,8 @@ from corral.errors import Code, CorralError
 from corral.providers import blueprint_image
 from corral.providers import blueprint_modules as parts
 from corral.providers.toolkit import check
-from corral.spec.gcp import Gcp, GcpStorage
+from corral.spec.gcp import Gcp
+from corral.spec.gcp_made import storage_of
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.nodes import nodes_of, partitions_of
 
@@ -79,12 +80,6 @@ def deployment_of(spec: ClusterSpec, addresses: Mapping[str, str] | None = None)
         )
     made = _Maker(spec, gcp)
     return made.three(addresses or {}) if gcp.toolkit == "v1.39.0" else made.one()
-
-
-def storage_of(gcp: Gcp) -> tuple[GcpStorage, ...]:
-    """The file systems, or the one that the release's own example has."""
-    old = gcp.toolkit == "v1.39.0"
-    return gcp.storage or (GcpStorage(mount="/home", kind="filestore" if old else "lustre"),)
 
 
 class _Maker:

@@ -101,9 +101,10 @@ HEALTH: Final[tuple[HealthKind, ...]] = (
     HealthKind(
         "health.ib",
         "an RDMA port is down, slow, or loses its link",
-        "state, rate and link_downed of each port (/sys/class/infiniband)",
-        "a port that was up is not, or runs slower than it once did; 5 losses within 24 hours; "
-        "InfiniBand is declared and no port is up",
+        "state, rate, subnet manager and error counters of each port (/sys/class/infiniband)",
+        "a port that was up is not, or runs slower than it once did; 5 losses within 24 hours; an "
+        "InfiniBand port sees no subnet manager; InfiniBand is declared and no port is up; 100 "
+        "more errors within 24 hours are told as a warning",
         "cable, transceiver and switch port; ibstat and mlxlink on the node",
         "check_hw_ib of NHC; Azure and Meta: 5 flaps a day",
         "F94",

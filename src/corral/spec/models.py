@@ -21,6 +21,7 @@ from corral.spec.kinds import (
     Model,
     Name,
     PackagePlace,
+    PartitionKey,
     Sha256,
     TimeLimit,
     UserName,
@@ -100,7 +101,9 @@ class NodeGroup(Model):
         "restart", "Nodes that come and go with the jobs; left out: they stay.", default=None
     )
     features: tuple[Feature, ...] = about("reload", "More Slurm features.", default=())
-    ssh: Ssh = about("none", "How to log in (provider ssh).", default=Ssh())
+    ssh: Ssh = about(
+        "none", "How to log in (providers ssh and gcp; there as OS Login names you).", default=Ssh()
+    )
     image: ImageName = about(
         "recreate",
         "Node image (provider embedded): auto builds one of Debian 13 (see the guide, Rehearse); "
@@ -177,6 +180,19 @@ class DataNetwork(Model):
         "none", "Kind of fabric.", default="ethernet"
     )
     gbps: float | None = about("none", "Line rate in Gb/s.", default=None, gt=0, le=10000)
+    pkey: PartitionKey | None = about(
+        "none",
+        "Partition of an InfiniBand fabric that jobs use; left out: the default one.",
+        default=None,
+    )
+    gid_index: int | None = about(
+        "none",
+        "Index of RoCE's GID tables that jobs use; left out: RoCE v2 over IPv4, where it is the "
+        "same on all ports.",
+        default=None,
+        ge=0,
+        le=255,
+    )
     mtu: int | None = about(
         "none",
         "MTU that its interfaces and the way between them should carry; corral bench network "

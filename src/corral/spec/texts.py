@@ -100,6 +100,12 @@ INTERFACE: Final = Kind(
     "the name of one network interface such as eno1, 15 characters at most",
     "eno1",
 )
+PKEY: Final = Kind(
+    "partition key",
+    r"^0x[0-9a-f]{4}$",
+    "four hexadecimal digits after 0x, as /sys/class/infiniband/*/ports/*/pkeys shows them",
+    "0x8001",
+)
 SSH_KEY: Final = Kind(
     "ssh key",
     r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-ssh-ed25519@openssh\.com"
@@ -244,6 +250,7 @@ KINDS: Final = (
     TIME_LIMIT,
     INTERVAL,
     INTERFACE,
+    PKEY,
     OFFER_TYPE,
     REGION,
     DURATION,

@@ -11,6 +11,7 @@ import pytest
 from corral.hosts.quote import join, sh
 from corral.jobs.fabric import (
     YOURS,
+    Rdma,
     Setting,
     declared,
     explain_script,
@@ -53,9 +54,23 @@ class Machine:
             (port / f"gid_attrs/types/{index}").write_text(f"{kind}\n")
             (port / f"gids/{index}").write_text(f"{address}\n")
 
-    def found(self, fabric: str = "", *, interface: str = "", **env: str) -> dict[str, Setting]:
+    def pci(self, place: str, name: str = "") -> None:
+        """A GPU, or the adapter ``name``, at a place below the PCI roots."""
+        folder = self.sys / "devices" / place
+        folder.mkdir(parents=True)
+        if name:
+            (self.sys / "class/infiniband" / name / "device").symlink_to(folder)
+            return
+        (folder / "vendor").write_text("0x10de\n")
+        (folder / "class").write_text("0x030200\n")
+        (self.sys / "bus/pci/devices").mkdir(parents=True, exist_ok=True)
+        (self.sys / "bus/pci/devices" / folder.name).symlink_to(folder)
+
+    def found(
+        self, fabric: str = "", *, interface: str = "", rdma: Rdma | None = None, **env: str
+    ) -> dict[str, Setting]:
         told = settings(
-            interface=interface, fabric=fabric, threads=4, sys=str(self.sys),
+            interface=interface, fabric=fabric, threads=4, rdma=rdma or Rdma(), sys=str(self.sys),
             tcpxo=str(self.tcpxo), tell=True,
         )  # fmt: skip
         ran = subprocess.run(
@@ -232,3 +247,36 @@ def test_a_rank_gets_what_explain_tells(machine: Machine) -> None:
     env = dict(line.split("=", 1) for line in ran.stdout.splitlines())
     assert (env["NCCL_IB_HCA"], env["OMP_NUM_THREADS"]) == ("=mlx5_0:1", "9")
     assert "@@given" not in ran.stdout
+
+
+def test_adapters_beside_gpus_alone(machine: Machine) -> None:
+    """As on a DGX: mlx5_0 and a GPU below one switch, mlx5_4 for storage on another root port."""
+    for name in ("mlx5_0", "mlx5_4"):
+        machine.port(name, rate="200 Gb/sec (4X HDR)")
+    assert machine.found("infiniband")["NCCL_IB_HCA"].value == "=mlx5_0:1,mlx5_4:1"
+    machine.pci("pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/0000:18:00.0")
+    machine.pci("pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.0", "mlx5_0")
+    machine.pci("pci0000:15/0000:15:05.0/0000:2a:00.0", "mlx5_4")
+    found = machine.found("infiniband")["NCCL_IB_HCA"]
+    assert found.value == "=mlx5_0:1"
+    assert found.reason == "active ports at 200 Gb/s that share a PCIe switch with a GPU"
+
+
+def test_a_pkey_by_its_index(machine: Machine) -> None:
+    for name, keys in (("mlx5_0", ("0xffff", "0x8001")), ("mlx5_1", ("0xffff", "0x8001"))):
+        machine.port(name)
+        (machine.sys / f"class/infiniband/{name}/ports/1/pkeys").mkdir()
+        for index, key in enumerate(keys):
+            (machine.sys / f"class/infiniband/{name}/ports/1/pkeys/{index}").write_text(f"{key}\n")
+    assert "NCCL_IB_PKEY" not in machine.found("infiniband")
+    assert machine.found("infiniband", rdma=Rdma("0x8001"))["NCCL_IB_PKEY"].value == "1"
+    other = machine.sys / "class/infiniband/mlx5_1/ports/1/pkeys/1"
+    other.write_text("0x7fff\n")
+    with pytest.raises(AssertionError, match="no one index of PKey 0x8001"):
+        machine.found("infiniband", rdma=Rdma("0x8001"))
+
+
+def test_a_declared_gid_index_wins(machine: Machine) -> None:
+    machine.port("mlx5_0", layer="Ethernet", gids={3: "RoCE v2/0000:0000:0000:0000:0000:ffff:0a00"})
+    assert machine.found("roce")["NCCL_IB_GID_INDEX"].value == "3"
+    assert machine.found("roce", rdma=Rdma(gid_index="5"))["NCCL_IB_GID_INDEX"].value == "5"

@@ -229,7 +229,7 @@ check_nvlink() {
 }
 
 check_ib() {
-  now=$(date +%s) up=0 bad='' flaps=''
+  now=$(date +%s) up=0 bad='' flaps='' odd=''
   for port in "$sys"/class/infiniband/*/ports/*; do
     [ -r "$port/state" ] || continue
     device=${port%/ports/*} device=${device##*/} which="$device.${port##*/}"
@@ -240,9 +240,22 @@ check_ib() {
       up=$((up + 1))
       seen "ib.$which" "${rate:-0}"
       [ "${rate:-0}" -ge "$once" ] || bad="$bad $which runs at $rate Gb/s, once at $once;"
+      # The kernel's default LID of the subnet manager is 0: none has ever spoken to this port.
+      case $(cat "$port/link_layer" 2>/dev/null)/$(cat "$port/sm_lid" 2>/dev/null) in
+      InfiniBand/0x0|InfiniBand/0) bad="$bad $which sees no subnet manager;" ;;
+      esac
     elif [ "$once" -gt 0 ]; then
       bad="$bad $which is $state, once it was up at $once Gb/s;"
     fi
+    # Errors of the cable or the other end; told, for a link with some may still be fast.
+    for counter in symbol_error port_rcv_errors local_link_integrity_errors excessive_buffer_overrun_errors; do
+      errors=$(cat "$port/counters/$counter" 2>/dev/null)
+      number "$errors" || continue
+      flaps="$flaps$which.$counter $now $errors
+"
+      was=$(awk -v w="$which.$counter" -v old=$((now - 86400)) '$1 == w && $2 >= old { print $3; exit }' "$kept/flaps" 2>/dev/null)
+      [ -z "$was" ] || [ $((errors - was)) -lt 100 ] || odd="$odd $which: $((errors - was)) more $counter within 24 hours;"
+    done
     downed=$(cat "$port/counters/link_downed" 2>/dev/null)
     number "$downed" || continue
     flaps="$flaps$which $now $downed
@@ -257,6 +270,7 @@ check_ib() {
     mv "$work/flaps" "$kept/flaps"
   }
   if [ -n "$bad" ]; then say fail ib "$bad"
+  elif [ -n "$odd" ]; then say warn ib "${odd# }"
   elif [ "$up" -gt 0 ]; then say ok ib "$up ports up"
   elif [ "$fabric" = infiniband ]; then say fail ib 'InfiniBand is declared and no port is up'
   else say none ib 'no RDMA port here'; fi

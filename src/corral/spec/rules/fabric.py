@@ -70,9 +70,24 @@ def nodes(view: View) -> Iterator[Problem]:
         yield Problem(AT, f"{some(missing)} are on no switch", hint)
 
 
+def rdma(view: View) -> Iterator[Problem]:
+    """Words of one kind of fabric said of another."""
+    data = view.spec.network.data
+    if data is None:
+        return
+    if data.pkey and data.fabric != "infiniband":
+        yield Problem(("network", "data", "pkey"), f"{data.fabric} has no partition keys",
+                      "fabric: infiniband, or leave it out")  # fmt: skip
+    if data.gid_index is not None and data.fabric != "roce":
+        yield Problem(("network", "data", "gid_index"), f"{data.fabric} needs no GID index",
+                      "fabric: roce, or leave it out")  # fmt: skip
+
+
 _READS: Final = ("network.topology",)
 
 RULES: Final = (
+    Rule("data-rdma", Level.ERROR, "A PKey without InfiniBand, or a GID index without RoCE.",
+         ("network.data.pkey", "network.data.gid_index", "network.data.fabric"), rdma),
     Rule("topology-switches", Level.ERROR, "Switches that are no tree.", _READS, switches),
     Rule("topology-nodes", Level.ERROR, "Nodes on two switches, on none, or unknown ones.",
          _READS, nodes, ("groups.nodes", "partitions.groups")),

@@ -86,6 +86,14 @@ def controller(view: View) -> Iterator[Problem]:
             yield Problem(("partitions",), "no jobs run on the toolkit's controller", hint)
 
 
+def login(view: View) -> Iterator[Problem]:
+    """Google's OS Login lets nobody in as root, and only Google knows the user's name there."""
+    groups = view.of_provider("gcp")
+    if groups and all(group.group.ssh.user == "root" for group in groups):
+        hint = "write ssh: {user: NAME}, as gcloud compute os-login describe-profile says"
+        yield Problem(groups[0].at("ssh"), "who logs in is not said, and nobody may as root", hint)
+
+
 def machine(view: View) -> Iterator[Problem]:
     """The machine type and its eight GPUs."""
     for group in view.of_provider("gcp"):
@@ -189,6 +197,8 @@ RULES: Final = (
          across=("groups.machine", "name")),
     Rule("gcp-machine", Level.ERROR, "GPUs that the machine type does not have.",
          ("groups.provider", "groups.gpu"), machine),
+    Rule("gcp-login", Level.WARNING, "No user to log in as: Corral cannot reach the machines.",
+         ("groups.provider", "groups.ssh.user"), login),
     Rule("gcp-zone", Level.WARNING, "A zone that is not known to offer A3 Mega.",
          ("gcp.zone",), zone),
     Rule("gcp-provisioning", Level.ERROR, "A reservation with flex-start or spot, or none at all.",

@@ -1,0 +1,177 @@
+"""MPI by srun: ranks find each other through Slurm's PMI-2 and PMIx, and an MPI adds them up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from corral.hosts.quote import Script, sh
+from corral.prove.context import ProveContext, many, said, skipped, verdict_of
+from corral.prove.launch import Batch, batches, run_as_user, shown, srun
+from corral.prove.model import Evidence, Judgement
+from corral.prove.probe import lines
+from corral.prove.survey import survey
+
+# PMI-2's own words (MPICH's PMI-2 wire protocol, as Slurm's mpi/pmi2 speaks it): each rank puts a
+# key, all meet, each reads its neighbour's. In perl: perl-base is on every Debian and Ubuntu.
+_PMI2: Final = """
+my $node = $ENV{SLURMD_NODENAME};
+if (!defined $ENV{PMI_FD}) { print "@ pmi2 $ENV{SLURM_PROCID} $node 1 none\\n"; exit }
+open(my $s, "+<&=", $ENV{PMI_FD}) or die "PMI_FD: $!";
+sub all { my $n = shift; my $t = "";
+  while (length $t < $n) {
+    sysread($s, my $c, $n - length $t) or die "pmi2 is cut off\\n"; $t .= $c }
+  $t }
+sub ask { my $m = shift; syswrite $s, sprintf("%6d%s", length $m, $m); my $t = all(all(6) + 0);
+  my %f = map { split /=/, $_, 2 } split /;/, $t; die "$m: $t\\n" if $f{rc}; \\%f }
+syswrite $s, "cmd=init pmi_version=2 pmi_subversion=0\\n";
+my $hello = ""; $hello .= all(1) until $hello =~ /\\n/;
+my $f = ask("cmd=fullinit;pmijobid=$ENV{PMI_JOBID};pmirank=$ENV{PMI_RANK};threaded=FALSE;");
+my ($rank, $size) = ($f->{rank}, $f->{size}); my $next = ($rank + 1) % $size;
+ask("cmd=kvs-put;key=corral$rank;value=$node;");
+ask("cmd=kvs-fence;");
+my $got = ask("cmd=kvs-get;jobid=$ENV{PMI_JOBID};srcid=-1;key=corral$next;");
+print "@ pmi2 $rank $node $size $got->{value}\\n"; $| = 1;
+ask("cmd=finalize;");
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What one rank told.
+
+    Attributes:
+        node: where it ran.
+        size: how many ranks it believes in.
+        heard: by PMI-2 the node of the next rank; by MPI the sum over all ranks.
+        library: openmpi or mpich; "" by PMI-2.
+    """
+
+    node: str
+    size: int
+    heard: str
+    library: str = ""
+
+
+async def hello(ctx: ProveContext) -> Judgement:
+    """multinode.mpi."""
+    wide = [b for b in batches((await survey(ctx)).free, by_gpu=False) if b.nodes[1:]]
+    if not wide:
+        return skipped("fewer than two usable nodes share a partition")
+    listed = await run_as_user(ctx, sh("srun --mpi=list 2>&1"))
+    kinds = kinds_of(listed.stdout)
+    problems: list[str] = []
+    kinds_said = {"kinds": " ".join(kinds)}
+    evidence = [Evidence(ctx.controller, "srun --mpi=list", said(listed), kinds_said)]
+    good: list[str] = []
+    for batch in wide:
+        for kind, run in plan(kinds, await _libraries(ctx, batch)):
+            task = sh("exec perl -e {text}", text=_PMI2) if run == "pmi2" else _program()
+            script = srun(ctx, batch, task, suffix="-mpi", more=_option(kind))
+            result = await run_as_user(ctx, script)
+            found = parse(result.stdout)
+            problems += judge(batch.names, kind, found, done=result.ok)
+            command = shown(batch, f"--mpi={kind} (hello by {run})")
+            figures = {f"rank {r}": f"{h.node} of {h.size}: {h.heard}" for r, h in found.items()}
+            evidence.append(Evidence(ctx.controller, command, said(result), figures))
+            library = next((h.library for h in found.values() if h.library), "")
+            by = f"{kind} ({library})" if library else kind
+            good.append(f"{by} over {many(len(batch.nodes), 'node')}")
+    if not good:
+        return skipped("Slurm has neither PMI-2 nor PMIx, or the nodes no MPI for what it has")
+    return verdict_of(problems, "; ".join(good), *evidence)
+
+
+def kinds_of(listed: str) -> tuple[str, ...]:
+    """What Slurm speaks, in its own words, from ``srun --mpi=list``: pmi2, pmix, pmix_v5."""
+    words = listed.replace(",", " ").replace(":", " ").split()
+    return tuple(dict.fromkeys(w for w in words if w == "pmi2" or w.startswith("pmix")))
+
+
+def plan(kinds: tuple[str, ...], libraries: frozenset[str]) -> list[tuple[str, str]]:
+    """(``--mpi`` value, program) of each hello.
+
+    PMI-2 is asked by its own words, so it needs no MPI. Open MPI speaks PMIx only (5 and later),
+    MPICH PMI-2; a library that only some nodes have is no MPI.
+    """
+    found = [("pmi2", "pmi2")] if "pmi2" in kinds else []
+    if libraries == frozenset({"openmpi"}) and "pmix" in kinds:
+        found.append(("pmix", "openmpi"))
+    if libraries == frozenset({"mpich"}) and "pmi2" in kinds:
+        found.append(("pmi2", "mpich"))
+    return found
+
+
+def parse(text: str) -> dict[int, Hello]:
+    """Rank to what it told."""
+    found: dict[int, Hello] = {}
+    for key, rest in lines(text):
+        match (key, rest.split()):
+            case ("pmi2", [rank, node, size, heard]) if rank.isdigit() and size.isdigit():
+                found[_free(found, int(rank))] = Hello(node, int(size), heard)
+            case ("mpi", [rank, node, size, total, library]) if rank.isdigit() and size.isdigit():
+                found[_free(found, int(rank))] = Hello(node, int(size), total, library)
+            case _:
+                pass
+    return found
+
+
+def judge(nodes: tuple[str, ...], kind: str, found: dict[int, Hello], *, done: bool) -> list[str]:
+    """All ranks ran, know of each other, and what went from rank to rank is right."""
+    count = len(nodes)
+    alone = [h.node for h in found.values() if h.size == 1]
+    if alone and count > 1:
+        return [f"--mpi={kind}: each rank believes it is alone ({', '.join(sorted(alone))})"]
+    problems = [f"--mpi={kind}: {n} did not run its rank" for n in nodes
+                if n not in {h.node for h in found.values()}]  # fmt: skip
+    for rank, one in sorted(found.items()):
+        if one.size != count:
+            problems.append(f"--mpi={kind}: rank {rank} on {one.node} believes in {one.size} ranks")
+            continue
+        after = found.get((rank + 1) % count)
+        wanted = str(count * (count - 1) // 2) if one.library else after.node if after else ""
+        if one.heard != wanted:
+            what = "adds the ranks up to" if one.library else "hears of its neighbour"
+            problems.append(f"--mpi={kind}: rank {rank} on {one.node} {what} {one.heard}")
+    if not done and not problems:
+        problems.append(f"--mpi={kind}: srun failed after its ranks had spoken")
+    return problems
+
+
+def _free(found: dict[int, Hello], rank: int) -> int:
+    """Ranks that all believe to be rank 0 are kept apart."""
+    while rank in found:
+        rank += 1
+    return rank
+
+
+def _option(kind: str) -> Script:
+    return sh("--mpi={kind}", kind=kind)
+
+
+async def _libraries(ctx: ProveContext, batch: Batch) -> frozenset[str]:
+    """The MPI libraries of a batch's nodes; "none" among them where a node has none."""
+    task = sh(
+        'command -v python3 >/dev/null || {{ echo "@ nompi $SLURMD_NODENAME"; exit 0; }}; '
+        "exec python3 -c {text} which",
+        text=_text(),
+    )
+    result = await run_as_user(ctx, srun(ctx, batch, task, suffix="-mpi"))
+    found = {key: rest.split() for key, rest in lines(result.stdout)}
+    names = {rest.split()[1] for key, rest in lines(result.stdout) if key == "has"}
+    return frozenset(names | ({"none"} if "nompi" in found else set()))
+
+
+def _program() -> Script:
+    # Debian's Open MPI looks for InfiniBand at its start and says at length that there is none.
+    # It ends at once without a home, which a job's clean environment does not name.
+    return sh(
+        "export HOME=/tmp OMPI_MCA_btl=self,vader,sm,tcp; exec python3 -c {text}", text=_text()
+    )
+
+
+@cache
+def _text() -> str:
+    return files("corral.prove").joinpath("programs", "mpi.py").read_text("utf-8")

@@ -1,0 +1,176 @@
+"""Google's Compute API, read only: what Corral asks before and after the toolkit made something.
+
+Names and paths are those of the API's discovery document (compute v1); every call is a GET.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from corral.errors import Code, CorralError
+from corral.hosts.process import run
+from corral.hosts.state_dir import state_dir
+from corral.providers.cloud.errors import CloudError, Reason, Row
+from corral.providers.cloud.http import Caller, Manner, records
+from corral.providers.cloud.pacing import Pacer
+from corral.providers.cloud.secrets import Place
+
+TOKEN: Final = "GOOGLE_OAUTH_ACCESS_TOKEN"  # noqa: S105  # a variable's name
+"""Environment variable with an access token, as Terraform's provider for Google reads it."""
+ENDPOINT: Final = "GOOGLE_COMPUTE_CUSTOM_ENDPOINT"
+"""Environment variable with another address of the API, as Terraform's provider reads it."""
+PLACE: Final = Place("gcp", "Google Cloud", TOKEN, "https://compute.googleapis.com/compute/v1")
+PAGES_AT_MOST: Final = 50
+GCLOUD_S: Final = 60.0
+_GAPS: Final = {"calls": 0.05}
+
+_ROWS: Final = (
+    Row(401, "", Reason.KEY, "the access token is wrong or has expired",
+        "log in again: gcloud auth application-default login"),
+    Row(403, "has not been used in project", Reason.FORBIDDEN, "the Compute Engine API is off",
+        "gcloud services enable compute.googleapis.com --project PROJECT"),
+    Row(403, "accessNotConfigured", Reason.FORBIDDEN, "the Compute Engine API is off",
+        "gcloud services enable compute.googleapis.com --project PROJECT"),
+    Row(403, "", Reason.FORBIDDEN, "this account may not look at the project",
+        "give it the role roles/compute.viewer in the project, or log in as another"),
+)  # fmt: skip
+
+
+class Google:
+    """One project.
+
+    Args:
+        project: its id.
+        caller: makes the calls.
+    """
+
+    def __init__(self, project: str, caller: Caller) -> None:
+        self._project = project
+        self._caller = caller
+
+    @classmethod
+    async def open(cls, project: str) -> Google:
+        """With this machine's credentials: the ones that Terraform uses too.
+
+        Raises:
+            CorralError: NOT_FOUND, there are none; MISSING_TOOL, no gcloud; USAGE, a bad address.
+        """
+        token, url = await access_token(), url_of()
+        pacer = Pacer(state_dir() / "clouds" / "pace", f"{url} {project}", _GAPS)
+        return cls(project, Caller(Manner(PLACE, _ROWS, _words), url, token, pacer))
+
+    async def close(self) -> None:
+        """Give up the connection."""
+        await self._caller.close()
+
+    async def zone(self, zone: str) -> dict[str, Any] | None:
+        """A zone (``zones.get``); None: there is none of that name."""
+        return await self._get(f"/zones/{zone}")
+
+    async def machine_type(self, zone: str, name: str) -> dict[str, Any] | None:
+        """A machine type (``machineTypes.get``); None: the zone does not offer it."""
+        return await self._get(f"/zones/{zone}/machineTypes/{name}")
+
+    async def reservation(self, zone: str, name: str) -> dict[str, Any] | None:
+        """A reservation (``reservations.get``) by name, or projects/PROJECT/reservations/NAME."""
+        project = self._project
+        parts = name.split("/")
+        if len(parts) == 4:  # noqa: PLR2004  # projects/PROJECT/reservations/NAME
+            project, name = parts[1], parts[3]
+        return await self._get(f"/zones/{zone}/reservations/{name}", project)
+
+    async def region(self, region: str) -> dict[str, Any] | None:
+        """A region with its quotas (``regions.get``)."""
+        return await self._get(f"/regions/{region}")
+
+    async def project(self) -> dict[str, Any] | None:
+        """The project with its quotas (``projects.get``)."""
+        return await self._get("")
+
+    async def instances(self, zone: str, cluster: str) -> list[dict[str, Any]]:
+        """Machines that carry the cluster's label (``instances.list``)."""
+        return await self._list(f"/zones/{zone}/instances", f"labels.slurm_cluster_name={cluster}")
+
+    async def disks(self, zone: str, cluster: str) -> list[dict[str, Any]]:
+        """Disks that carry the cluster's label (``disks.list``)."""
+        return await self._list(f"/zones/{zone}/disks", f"labels.slurm_cluster_name={cluster}")
+
+    async def images(self, family: str) -> list[dict[str, Any]]:
+        """Images of a family (``images.list``)."""
+        return await self._list("/global/images", f"family={family}")
+
+    async def networks(self, prefix: str) -> list[dict[str, Any]]:
+        """Networks whose name begins so (``networks.list``)."""
+        found = await self._list("/global/networks", "")
+        return [one for one in found if str(one.get("name", "")).startswith(prefix)]
+
+    async def _get(self, path: str, project: str = "") -> dict[str, Any] | None:
+        try:
+            found = await self._caller.call("GET", f"/projects/{project or self._project}{path}")
+        except CloudError as error:
+            if error.reason is Reason.MISSING:
+                return None
+            raise
+        return records([found])[0]
+
+    async def _list(self, path: str, filter: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        query = {"filter": filter} if filter else {}
+        for _ in range(PAGES_AT_MOST):
+            answer = records([await self._caller.call("GET", f"/projects/{self._project}{path}",
+                                                      query=query)])[0]  # fmt: skip
+            found += records(answer.get("items", []))
+            token = answer.get("nextPageToken")
+            if not token:
+                break
+            query = {**query, "pageToken": str(token)}
+        return found
+
+
+def url_of(environ: Mapping[str, str] = os.environ) -> str:
+    """The address to talk to.
+
+    Raises:
+        CorralError: USAGE, it would send the token in the clear over a network.
+    """
+    url = environ.get(ENDPOINT, "") or PLACE.url
+    parts = urlsplit(url)
+    if parts.scheme == "https" or parts.hostname in ("localhost", "127.0.0.1", "::1"):
+        return url.rstrip("/")
+    raise CorralError(
+        Code.USAGE,
+        f"{ENDPOINT} is no https address: the access token would travel in the clear",
+        hint="http is for a simulated Google on this machine",
+    )
+
+
+async def access_token(environ: Mapping[str, str] = os.environ) -> str:
+    """A token of the credentials that Terraform uses: from the environment, else by gcloud.
+
+    Raises:
+        CorralError: NOT_FOUND, nobody is logged in; MISSING_TOOL, no gcloud.
+    """
+    if found := environ.get(TOKEN, "").strip():
+        return found
+    argv = ("gcloud", "auth", "application-default", "print-access-token")
+    ended = await run(argv, timeout=GCLOUD_S)
+    token = ended.out.strip()
+    if ended.status == 0 and token:
+        return token
+    raise CorralError(
+        Code.NOT_FOUND,
+        "no credentials for Google Cloud",
+        command=" ".join(argv),
+        status=ended.status,
+        tail=ended.err.strip()[-500:],
+        hint="gcloud auth application-default login; the toolkit's Terraform needs the same",
+    )
+
+
+def _words(data: Any) -> tuple[str, str]:
+    error = data["error"]
+    reasons = ",".join(str(e.get("reason", "")) for e in error.get("errors", ()))
+    return reasons, str(error["message"])

@@ -1,0 +1,136 @@
+"""All phases of a deployment made, or removed in reverse; what one gives flows into the next."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+
+from corral.events import Emit, Event, Kind
+from corral.hosts.state_dir import cluster_dir
+from corral.providers.blueprint import IMAGE_FAMILY, Deployment, deployment_of
+from corral.providers.gcp.gcluster import Gcluster
+from corral.spec.models import ClusterSpec
+
+FOLDER: Final = "toolkit"
+MARKS: Final = "marks.json"
+IMAGE_GROUPS: Final = ("build-script", "slurm-build")
+
+HasImage = Callable[[str], Awaitable[bool]]
+"""Whether an image of this family is there."""
+
+
+class Making:
+    """One cluster's files for gcluster, and its runs.
+
+    What earlier runs from this machine noted (``marks.json``) saves work and is never the truth:
+    addresses of file systems until the base is looked at again, and what the image was made from.
+
+    Args:
+        spec: the cluster.
+        release: the toolkit's.
+    """
+
+    def __init__(self, spec: ClusterSpec, release: str) -> None:
+        self._spec = spec
+        self.folder: Path = cluster_dir(spec.name, create=False) / FOLDER
+        self.program = Gcluster(release, self.folder)
+        self.family = IMAGE_FAMILY.format(name=spec.name)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the cluster file asks for something else than what was last made from here."""
+        marks = self._marks()
+        return "deployed" in marks and marks["deployed"] != _digest(self._deployment(marks).files)
+
+    async def make(self, has_image: HasImage, emit: Emit) -> None:
+        """Run gcluster for each phase in order.
+
+        Raises:
+            CorralError: PROVIDER_FAILED, MISSING_TOOL, NOT_GOOD, PARSE_FAILED.
+        """
+        marks = self._marks()
+        made = self._deployment(marks)
+        for phase in made.phases:
+            self._write(made)
+            skip = await self._same_image(made, phase.groups, marks, has_image)
+            if skip:
+                emit(Event(Kind.NOTE, "machines", message=f"image {self.family}: kept as it is"))
+            if set(phase.groups) - set(skip):
+                await self.program.deploy(phase, emit, skip=skip)
+            if set(IMAGE_GROUPS) & set(phase.groups):
+                marks["image"] = _image_digest(made)
+            if phase.name == "base":
+                servers = self.program.outputs(phase)
+                for name, address in servers.items():
+                    marks[f"server {name}"] = address
+                    said = f"{name} is at {address}: written into the next phases"
+                    emit(Event(Kind.NOTE, "machines", message=said))
+                made = self._deployment(marks)
+            self._mark(marks)
+        self._mark({**marks, "deployed": _digest(made.files)})
+
+    async def remove(self, emit: Emit) -> tuple[str, ...]:
+        """Run gcluster destroy for each phase, the last one first.
+
+        Returns:
+            what was removed.
+
+        Raises:
+            CorralError: PROVIDER_FAILED, MISSING_TOOL, NOT_GOOD.
+        """
+        await self.program.require()
+        made = self._deployment(self._marks())
+        if not all((self.folder / name).exists() for name in made.files):
+            self._write(made)
+        gone: list[str] = []
+        for phase in reversed(made.phases):
+            await self.program.destroy(phase, emit)
+            gone.append(f"deployment {phase.deployment}")
+        return tuple(gone)
+
+    async def _same_image(
+        self, made: Deployment, groups: Sequence[str], marks: Mapping[str, str], has: HasImage
+    ) -> tuple[str, ...]:
+        """The image's groups where it is there and was made from the same; half an hour saved."""
+        mine = tuple(g for g in groups if g in IMAGE_GROUPS)
+        if not mine or marks.get("image") != _image_digest(made):
+            return ()
+        return mine if await has(self.family) else ()
+
+    def _deployment(self, marks: Mapping[str, str]) -> Deployment:
+        known = {k.removeprefix("server "): v for k, v in marks.items() if k.startswith("server ")}
+        return deployment_of(self._spec, known)
+
+    def _write(self, made: Deployment) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name, text in made.files.items():
+            (self.folder / name).write_text(text, encoding="utf-8")
+
+    def _marks(self) -> dict[str, str]:
+        try:
+            found: Any = json.loads((self.folder / MARKS).read_text())
+            return {str(k): str(v) for k, v in found.items()}
+        except (OSError, ValueError, AttributeError):
+            return {}
+
+    def _mark(self, marks: Mapping[str, str]) -> None:
+        (self.folder / MARKS).write_text(json.dumps(dict(marks), indent=1))
+
+
+def _digest(files: Mapping[str, str]) -> str:
+    text = "\0".join(f"{name}\0{files[name]}" for name in sorted(files))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _image_digest(made: Deployment) -> str:
+    """Digest of the groups that make the image, whichever file they stand in."""
+    found: list[Any] = []
+    for name in sorted(made.files):
+        data: Any = YAML(typ="safe").load(made.files[name])  # pyright: ignore[reportUnknownMemberType]
+        found += [g for g in data.get("deployment_groups", ()) if g["group"] in IMAGE_GROUPS]
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,151 @@
+"""What Google says of a cluster before it is made, judged: capacity, quotas, reservation. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from corral.errors import Code, CorralError
+from corral.providers.cloud.http import part, records
+from corral.spec.gcp import MACHINE, Gcp
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import nodes_of
+
+GPUS: Final = 8
+NETWORKS: Final = 9
+"""One for everything else, and one for each of eight NICs."""
+C2_CPUS: Final = 8 + 4 + 8
+"""Controller, login node, and the machine that the image is made on."""
+BOOT_DISK_GB: Final = 50
+PREEMPTIBLE: Final = "PREEMPTIBLE_NVIDIA_H100_MEGA_GPUS"
+"""Quota of spot and flex-start machines; a reservation's GPUs counted when it was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the API answered; None: there is no such thing.
+
+    Attributes:
+        zone: ``zones.get``.
+        machine: ``machineTypes.get``.
+        reservation: ``reservations.get``; None also where the file names none.
+        region: ``regions.get``, with quotas.
+        project: ``projects.get``, with quotas.
+        networks: how many of the cluster's own networks are there already.
+        machines: how many of its A3 Mega machines are.
+    """
+
+    zone: Mapping[str, Any] | None
+    machine: Mapping[str, Any] | None
+    reservation: Mapping[str, Any] | None
+    region: Mapping[str, Any] | None
+    project: Mapping[str, Any] | None
+    networks: int = 0
+    machines: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that would stop the toolkit after some of it was made and paid."""
+
+    text: str
+    hint: str
+
+
+def troubles(spec: ClusterSpec, gcp: Gcp, told: Told) -> tuple[Trouble, ...]:
+    """What stands in the way, the most fundamental first; empty: nothing that the API tells."""
+    # What a run before this one made holds its share of quotas and reservation already.
+    nodes = sum(node.group.machine is not None for node in nodes_of(spec)) - told.machines
+    return (
+        *_place(gcp, told),
+        *_reservation(gcp, told.reservation, nodes),
+        *_quotas(gcp, told, nodes),
+    )
+
+
+def require_none(spec: ClusterSpec, found: Sequence[Trouble]) -> None:
+    """Raise all troubles as one error.
+
+    Raises:
+        CorralError: NOT_GOOD.
+    """
+    if not found:
+        return
+    more = f" (and {len(found) - 1} more)" if found[1:] else ""
+    raise CorralError(
+        Code.NOT_GOOD,
+        f"Google Cloud would not make {spec.name}: {found[0].text}{more}",
+        tail="\n".join(f"{one.text}: {one.hint}" for one in found) if found[1:] else "",
+        hint=f"{found[0].hint}; nothing was made",
+    )
+
+
+def _place(gcp: Gcp, told: Told) -> Iterator[Trouble]:
+    if told.project is None:
+        yield Trouble(f"there is no project {gcp.project}", "write the project's id, not its name")
+        return
+    if told.zone is None:
+        yield Trouble(f"there is no zone {gcp.zone}", "gcloud compute zones list")
+        return
+    if told.zone.get("status") != "UP":
+        yield Trouble(f"zone {gcp.zone} is {told.zone.get('status')}", "wait, or take another zone")
+    if told.machine is None:
+        hint = f"gcloud compute machine-types list --filter=name={MACHINE} shows where they are"
+        yield Trouble(f"{gcp.zone} does not offer {MACHINE} to this project", hint)
+
+
+def _reservation(gcp: Gcp, found: Mapping[str, Any] | None, nodes: int) -> Iterator[Trouble]:
+    name = gcp.reservation
+    if not name:
+        return
+    if found is None:
+        hint = "gcloud compute reservations list; one of another project is written as " \
+            "projects/PROJECT/reservations/NAME"  # fmt: skip
+        yield Trouble(f"there is no reservation {name} in {gcp.zone}", hint)
+        return
+    if found.get("status") != "READY":
+        yield Trouble(f"reservation {name} is {found.get('status')}", "wait until it is READY")
+    specific = part(found, "specificReservation")
+    machine = str(part(specific, "instanceProperties").get("machineType", ""))
+    if machine and machine != MACHINE:
+        yield Trouble(f"reservation {name} holds {machine}", f"one of {MACHINE} is needed")
+        return
+    left = _number(specific.get("count")) - _number(specific.get("inUseCount"))
+    if specific and left < nodes:
+        hint = f"declare {int(left)} nodes, or have it extended" if left else "have it extended"
+        yield Trouble(f"reservation {name} has {int(left)} machines left, {nodes} are needed", hint)
+
+
+def _quotas(gcp: Gcp, told: Told, nodes: int) -> Iterator[Trouble]:
+    region = gcp.zone.rpartition("-")[0]
+    wanted: list[tuple[str, float, Mapping[str, Any] | None, str]] = [
+        ("NETWORKS", NETWORKS - told.networks, told.project, "the project"),
+        ("SUBNETWORKS", NETWORKS - told.networks, told.project, "the project"),
+        ("C2_CPUS", C2_CPUS, told.region, region),
+        ("SSD_TOTAL_GB", BOOT_DISK_GB * nodes, told.region, region),
+    ]
+    if gcp.provisioning != "reservation":
+        wanted.append((PREEMPTIBLE, GPUS * nodes, told.region, region))
+    for metric, amount, holder, where in wanted:
+        quota = _quota(holder, metric)
+        if quota is None:
+            continue
+        left = _number(quota.get("limit")) - _number(quota.get("usage"))
+        if left < amount:
+            hint = "ask for more on the project's quota page (IAM & Admin, Quotas)"
+            limit = f"{int(left)} of {int(_number(quota.get('limit')))} left"
+            yield Trouble(f"quota {metric} of {where}: {limit}, {int(amount)} are needed", hint)
+
+
+def _quota(holder: Mapping[str, Any] | None, metric: str) -> Mapping[str, Any] | None:
+    quotas = records((holder or {}).get("quotas", []))
+    return next((q for q in quotas if q.get("metric") == metric), None)
+
+
+def _number(value: object) -> float:
+    """A number, also where the API writes an int64 as text; 0 where it says nothing."""
+    try:
+        return float(value) if isinstance(value, (int, float, str)) else 0.0
+    except ValueError:
+        return 0.0

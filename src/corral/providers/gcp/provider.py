@@ -1,0 +1,344 @@
+"""Provider gcp: machines that Google's Cluster Toolkit makes, all of a cluster at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final, cast
+
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind
+from corral.hosts import pins
+from corral.hosts.facts import Facts
+from corral.hosts.keysetup import KNOWN_HOSTS, keys_dir
+from corral.hosts.openssh import OpenSSH, control_dir
+from corral.hosts.quote import sh
+from corral.hosts.target import SshTarget
+from corral.hosts.traits import Traits
+from corral.providers.base import Action, Machine, MachineAction, Memory, Observed
+from corral.providers.cloud.http import records
+from corral.providers.gcp.google import Google
+from corral.providers.gcp.making import Making
+from corral.providers.gcp.preflight import Told, Trouble, require_none, troubles
+from corral.spec.gcp import MACHINE, Gcp
+from corral.spec.gcp_made import login_of
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import Node, controller_of, nodes_of
+
+NODES_S: Final = 1800.0
+"""Seconds after Terraform's end until all machines run and Slurm answers: their first boot."""
+POLL_S: Final = 10.0
+GCLOUD_KEY: Final = "~/.ssh/google_compute_engine"
+"""What ``gcloud compute ssh`` makes and OS Login knows."""
+_ANSWERS: Final = sh("timeout 10 scontrol ping 2>&1 | grep -q 'is UP'")
+
+
+class GcpProvider:
+    """The nodes of groups with ``provider: gcp``.
+
+    Args:
+        spec: the cluster file.
+        google: the API to ask; None: Google's, with this machine's credentials.
+        poll: seconds between two looks while machines come up.
+    """
+
+    name: ClassVar[str] = "gcp"
+
+    def __init__(
+        self, spec: ClusterSpec, google: Google | None = None, poll: float = POLL_S
+    ) -> None:
+        if spec.gcp is None:
+            raise CorralError(
+                Code.SPEC_INVALID, "where it is to be made is not said", hint="add gcp:"
+            )
+        self._spec, self._gcp, self._given, self._poll = spec, spec.gcp, google, poll
+        self.cluster = spec.name
+        self._nodes = {n.name: n for n in nodes_of(spec) if n.group.provider == self.name}
+        self._making = Making(spec, spec.gcp.toolkit)
+        self._memory = Memory()
+        self._instances: dict[str, dict[str, Any]] = {}
+        self._troubles: tuple[Trouble, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The declared nodes of gcp groups."""
+        return tuple(self._nodes.values())
+
+    async def observe(self) -> Observed:
+        """Ask Google for the cluster's machines; before there are any, also what would stop it.
+
+        Raises:
+            CorralError: NOT_FOUND, no credentials; PROVIDER_FAILED, the API refuses.
+        """
+        google = await self._open()
+        try:
+            found = await google.instances(self._gcp.zone, self.cluster)
+            self._instances = {str(one["name"]): one for one in found}
+            self._troubles = ()
+            if controller_of(self._spec) not in self._instances:
+                told = await ask(google, self._gcp, self.cluster, self._machines())
+                self._troubles = troubles(self._spec, self._gcp, told)
+        finally:
+            await self._close(google)
+        machines = {n.name: self._machine(n.name) for n in self.nodes}
+        strays = tuple(
+            name for name, one in self._instances.items()
+            if name not in self._nodes and _role(one) == "compute"
+        )  # fmt: skip
+        self._memory.observed = Observed(machines, strays)
+        return self._memory.observed
+
+    def _machines(self) -> int:
+        return sum(str(one.get("machineType", "")).endswith(f"/{MACHINE}")
+                   for one in self._instances.values())  # fmt: skip
+
+    def _machine(self, node: str) -> Machine:
+        one = self._instances.get(node)
+        if one is None:
+            return Machine(node, exists=False, running=False, address="")
+        runs = one.get("status") == "RUNNING"
+        return Machine(node, exists=True, running=runs, address=_inner(one))
+
+    def plan(self, observed: Observed) -> tuple[MachineAction, ...]:
+        """All of it by gcluster, when a machine is missing, too many, or the file has changed."""
+        found = [MachineAction(n, Action.REMOVE, f"{n} is declared no longer")
+                 for n in observed.strays]  # fmt: skip
+        missing = [n for n in self.nodes if not observed.machines[n.name].exists]
+        for node in missing:
+            found.append(MachineAction(node.name, Action.CREATE, self._line(node)))
+        for node in self.nodes:
+            machine = observed.machines[node.name]
+            if machine.exists and not machine.running:
+                status = self._instances[node.name].get("status")
+                text = f"{MACHINE if node.group.machine else 'controller'} is {status}"
+                found.append(MachineAction(node.name, Action.START, text))
+        if not found and self._making.changed:
+            text = "the file has changed since gcluster made this: Terraform changes what that asks"
+            found.append(MachineAction(controller_of(self._spec), Action.RECREATE, text))
+        return tuple(found)
+
+    def _line(self, node: Node) -> str:
+        how = self._gcp.provisioning
+        name = f" {self._gcp.reservation}" if self._gcp.reservation else ""
+        what = f"{MACHINE} by {how}{name}" if node.group.machine else "controller"
+        text = f"{what} in {self._gcp.zone}, by gcluster {self._gcp.toolkit}"
+        if self._troubles and not node.group.machine:
+            text += f"; Google would refuse it: {self._troubles[0].text}"
+        return text
+
+    async def prepare(self, emit: Emit) -> None:
+        """Nothing: the image is a part of what gcluster makes."""
+
+    async def apply(self, actions: Sequence[MachineAction], emit: Emit) -> None:
+        """Have gcluster make what the file declares, and wait until Slurm answers.
+
+        Raises:
+            CorralError: NOT_GOOD, Google would refuse it, and nothing was made; MISSING_TOOL;
+                PROVIDER_FAILED, with Google's message: what was made stays, and the same again
+                goes on from there; TIMED_OUT.
+        """
+        if not actions:
+            return
+        await self._making.program.require()
+        require_none(self._spec, self._troubles)
+        await self._making.make(self._has_image, emit)
+        for action in actions:
+            pins.unpin(keys_dir(self.cluster) / KNOWN_HOSTS, action.node)
+        await self._until_it_answers(emit)
+
+    async def _until_it_answers(self, emit: Emit) -> None:
+        """All declared machines run, and slurmctld answers on the controller."""
+        controller, began = controller_of(self._spec), time.monotonic()
+        emit(
+            Event(Kind.NODE_STARTED, "machines", controller, "boots; then slurm-gcp sets up Slurm")
+        )
+        last = "it does not exist"
+        while time.monotonic() - began < NODES_S:
+            observed = await self.observe()
+            away = [n for n, m in observed.machines.items() if not m.running]
+            if controller not in away:
+                last = await self._ping(controller)
+                if not last and not away:
+                    took = time.monotonic() - began
+                    emit(Event(Kind.NODE_DONE, "machines", controller, "Slurm answers", took))
+                    return
+                last = last or f"{', '.join(away)} not there yet"
+            await asyncio.sleep(self._poll)
+        error = CorralError(
+            Code.TIMED_OUT,
+            f"after {NODES_S / 60:.0f} minutes it is not up: {last}",
+            node=controller,
+            hint=f"corral ssh {controller}, and read /var/log/slurm/setup.log and slurmctld.log; "
+            "machines that are refused stand in /var/log/slurm/resume.log",
+        )
+        emit(Event(Kind.NODE_FAILED, "machines", controller, error.message))
+        raise error
+
+    async def _ping(self, controller: str) -> str:
+        """Why Slurm does not answer there, "" when it does."""
+        ssh = OpenSSH(controller, self.ssh_target(controller), control_dir=control_dir())
+        try:
+            return "" if (await ssh.run(_ANSWERS, timeout=60)).ok else "slurmctld does not answer"
+        except CorralError as error:
+            if error.code in (Code.UNREACHABLE, Code.TIMED_OUT):
+                return error.message
+            raise
+
+    def address(self, node: str) -> str:
+        """The address on the system network, "" while there is no machine."""
+        return self._memory.machine(node).address
+
+    def ssh_target(self, node: str) -> SshTarget:
+        """By its public address where it has one, else through Google's IAP (gcloud's tunnel)."""
+        ssh = self._node(node).group.ssh
+        outer = _outer(self._instances.get(node, {}))
+        # IAP is open on the toolkit's networks (modules/network/vpc, allow_iap_ssh_ingress).
+        tunnel = (
+            f"gcloud compute start-iap-tunnel {node} %p --listen-on-stdin --verbosity=warning"
+            f" --project={self._gcp.project} --zone={self._gcp.zone}"
+        )
+        key = Path(ssh.key or GCLOUD_KEY).expanduser()
+        return SshTarget(
+            outer or node,
+            port=ssh.port,
+            user=ssh.user if ssh.user != "root" else login_of(self._spec) or "root",
+            key=key if ssh.key or key.exists() else None,
+            known_hosts=keys_dir(self.cluster) / KNOWN_HOSTS,
+            user_config=True,
+            first_sight=True,
+            only_key=False,
+            options=() if outer else ("-o", f"ProxyCommand={tunnel}"),
+            connect_timeout=30,
+        )
+
+    def predict(self, node: str) -> Facts:
+        """What the machine type is known to be; its image is Ubuntu."""
+        big = self._node(node).group.machine is not None
+        old = self._gcp.toolkit == "v1.39.0"
+        return Facts(
+            node=node,
+            os_id="ubuntu",
+            os_version="22.04" if old else "24.04",
+            kernel="",
+            cpus=208 if big else 8,
+            sockets=2 if big else 1,
+            cores_per_socket=52 if big else 4,
+            threads_per_core=2,
+            memory_mib=1872 * 1024 if big else 32 * 1024,
+            cgroup="v2",
+            systemd=True,
+            address="",
+        )
+
+    def traits(self, node: str) -> Traits:
+        """Nothing beyond the facts."""
+        self._node(node)
+        return Traits()
+
+    async def destroy(self, emit: Emit) -> tuple[str, ...]:
+        """Have gcluster remove all deployments, the last one first, and list what is left.
+
+        The image stays: gcluster does not remove what Packer made, and it costs little.
+
+        Raises:
+            CorralError: PROVIDER_FAILED, gcluster failed, or machines, disks or networks are left.
+        """
+        gone = await self._making.remove(emit)
+        (keys_dir(self.cluster) / KNOWN_HOSTS).unlink(missing_ok=True)
+        left, kept = await self._left()
+        if left:
+            raise CorralError(
+                Code.PROVIDER_FAILED,
+                f"gcluster ended well, and {len(left)} things of {self.cluster} are left",
+                tail="\n".join(left),
+                hint="the same command tries again; what something else uses must go first",
+            )
+        return (*gone, *(f"{self.cluster}: kept {one}" for one in kept))
+
+    async def leftovers(self) -> list[str]:
+        """Machines, disks and networks that carry the cluster's name, and its images."""
+        left, kept = await self._left()
+        return [*left, *kept]
+
+    async def _left(self) -> tuple[list[str], list[str]]:
+        google = await self._open()
+        try:
+            zone = self._gcp.zone
+            left = [
+                f"{what} {one['name']}"
+                for what, found in (
+                    ("machine", await google.instances(zone, self.cluster)),
+                    ("disk", await google.disks(zone, self.cluster)),
+                    ("network", await google.networks(f"{self.cluster}-")),
+                )
+                for one in found
+            ]
+            images = await google.images(self._making.family)
+        finally:
+            await self._close(google)
+        delete = f"gcloud compute images delete {{}} --project {self._gcp.project}"
+        kept = [f"image {i['name']} ({delete.format(i['name'])})" for i in images]
+        return left, kept
+
+    async def _has_image(self, family: str) -> bool:
+        google = await self._open()
+        try:
+            return bool(await google.images(family))
+        finally:
+            await self._close(google)
+
+    async def _open(self) -> Google:
+        return self._given or await Google.open(self._gcp.project)
+
+    async def _close(self, google: Google) -> None:
+        if self._given is None:
+            await google.close()
+
+    def _node(self, name: str) -> Node:
+        found = self._nodes.get(name)
+        if found is None:
+            raise CorralError(
+                Code.NOT_FOUND,
+                f"no gcp node called {name}",
+                node=name,
+                hint=f"gcp nodes: {', '.join(self._nodes) or 'none'}",
+            )
+        return found
+
+
+async def ask(google: Google, gcp: Gcp, cluster: str, machines: int) -> Told:
+    """All that the preflight needs, asked at once."""
+    region = gcp.zone.rpartition("-")[0]
+
+    async def none() -> None:
+        return None
+
+    zone, machine, reservation, quotas, project, networks = await asyncio.gather(
+        google.zone(gcp.zone),
+        google.machine_type(gcp.zone, MACHINE),
+        google.reservation(gcp.zone, gcp.reservation) if gcp.reservation else none(),
+        google.region(region),
+        google.project(),
+        google.networks(f"{cluster}-"),
+    )
+    return Told(zone, machine, reservation, quotas, project, len(networks), machines)
+
+
+def _inner(one: Mapping[str, Any]) -> str:
+    found = records(one.get("networkInterfaces", []))
+    return str(found[0].get("networkIP", "")) if found else ""
+
+
+def _outer(one: Mapping[str, Any]) -> str:
+    for nic in records(one.get("networkInterfaces", [])):
+        for access in records(nic.get("accessConfigs", [])):
+            if access.get("natIP"):
+                return str(access["natIP"])
+    return ""
+
+
+def _role(one: Mapping[str, Any]) -> str:
+    labels = cast("Mapping[str, str]", one.get("labels", {}))
+    return labels.get("slurm_instance_role", "")
