@@ -21,7 +21,11 @@ from corral.slurm.adopt.machine import Machine
 # What the rules compare and the facts do not hold.
 _WHO: Final = sh(
     """hostname -s
-for u in slurm munge; do echo "$u $(id -u "$u" 2>/dev/null || echo -)"; done"""
+for u in slurm munge; do echo "$u $(id -u "$u" 2>/dev/null || echo -)"; done
+h=$(getent passwd "${{SUDO_USER:-$(id -un)}}" | cut -d: -f6)
+for k in "$h"/.ssh/id_*; do case $k in *.pub) ;; *)
+  if [ -f "$k" ] && ssh-keygen -y -P '' -f "$k" >/dev/null 2>&1; then echo "key: $k"; fi;;
+esac; done"""
 )
 _FROM: Final = re.compile(r"(?:(?P<node>[^=@]+)=)?(?:(?P<user>[^@]+)@)?(?P<address>[^@]+)")
 
@@ -67,7 +71,9 @@ async def ask_machines(
             }
             name = named[node] or hostname or node
             facts = parse_facts(name, check(answer, "reading facts").stdout)
-            machines[name] = machine_of(facts, {"hostname": hostname, "uids": uids})
+            keys = [line.removeprefix("key: ") for line in who[1:] if line.startswith("key: ")]
+            told = {"hostname": hostname, "uids": uids, "open_keys": keys}
+            machines[name] = machine_of(facts, told)
         return machines
     finally:
         await fleet.close()

@@ -202,7 +202,8 @@ def machine_of(facts: Facts, more: Mapping[str, object] | None = None) -> Machin
 
     Args:
         facts: what it is.
-        more: ``hostname`` and ``uids`` (user to numeric id), which facts do not hold.
+        more: ``hostname``, ``uids`` (user to numeric id) and ``open_keys`` (paths), which facts do
+            not hold.
     """
     known = dict(more or {})
     uids = cast("Mapping[str, Any]", known.get("uids") or {})
@@ -221,7 +222,17 @@ def machine_of(facts: Facts, more: Mapping[str, object] | None = None) -> Machin
         {str(user): int(uid) for user, uid in uids.items()},
         facts.slurm,
         facts.plugins,
+        _link(facts),
+        tuple(cast("Sequence[str]", known.get("open_keys") or ())),
     )
+
+
+def _link(facts: Facts) -> int:
+    """Speed of the interface that the machine is reached by, in Mb/s."""
+    for nic in facts.nics:
+        if facts.address in [address.partition("/")[0] for address in nic.addresses]:
+            return nic.speed_mbps
+    return 0
 
 
 def machine_from_file(node: str, path: Path | str) -> Machine:

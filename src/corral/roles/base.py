@@ -8,7 +8,7 @@ from corral.roles.site import Site
 from corral.state.accounts import UserAccount
 from corral.state.base import Resource, StageWanted, Wanted
 from corral.state.files import Directory
-from corral.state.naming import Hostname, HostsBlock
+from corral.state.naming import Hostname
 from corral.state.secret import Secret
 from corral.state.service import Service
 
@@ -76,9 +76,8 @@ def key_paths(site: Site) -> tuple[str, ...]:
 
 
 def _common(site: Site) -> tuple[Resource, ...]:
-    entries = tuple((site.addresses[n], n) for n in site.names)
     return (
-        HostsBlock(entries),
+        machine.names_of(site),
         *_daemons(site),
         *slurm_packages.common(site),
         Directory("/etc/slurm"),

@@ -17,17 +17,18 @@ from corral.roles.site import Site
 from corral.spec.nodes import Node
 from corral.state.base import Impact, Resource, Wanted
 from corral.state.clock import Clock
+from corral.state.cloudinit import kept_off
 from corral.state.files import File
 from corral.state.firewall import Closed, Ports, exactly, opened
 from corral.state.holds import Holds
 from corral.state.links import masked
+from corral.state.naming import HostsBlock
 from corral.state.packages import Packages
 from corral.state.service import Service
 
 CHRONY_CONF: Final = "/etc/chrony/conf.d/corral.conf"
 UPGRADES_CONF: Final = "/etc/apt/apt.conf.d/52corral-upgrades"
 NEEDRESTART_CONF: Final = "/etc/needrestart/conf.d/corral.conf"
-CLOUD_CONF: Final = "/etc/cloud/cloud.cfg.d/99-corral.cfg"
 LIMITS: Final = "/etc/systemd/system/slurmd.service.d/corral.conf"
 SLEEP: Final = ("sleep.target", "suspend.target", "hibernate.target", "hybrid-sleep.target")
 
@@ -68,13 +69,6 @@ $nrconf{override_rc}{qr(^nvidia-(persistenced|fabricmanager)\\.service$)} = 0;
 1;
 """
 
-# cloud-init writes both anew at each boot where its template says so.
-CLOUD_TEXT: Final = """\
-# Written by Corral: host name and /etc/hosts are the cluster's.
-preserve_hostname: true
-manage_etc_hosts: false
-"""
-
 _LIMITS_TEXT: Final = """\
 # Written by Corral. RDMA pins memory, and limits.conf says nothing to services (F29).
 [Service]
@@ -104,6 +98,11 @@ def real(site: Site) -> tuple[Node, ...]:
     return tuple(n for n in site.nodes if site.traits[n.name].own_clock)
 
 
+def names_of(site: Site) -> HostsBlock:
+    """The nodes' names in /etc/hosts."""
+    return HostsBlock(tuple((site.addresses[n], n) for n in site.names))
+
+
 def wanted(site: Site) -> tuple[Wanted, ...]:
     """What the base stage holds of this.
 
@@ -117,7 +116,7 @@ def wanted(site: Site) -> tuple[Wanted, ...]:
     cloud = tuple(n for n in nodes if site.facts[n].cloud_init)
     found = [Wanted(nodes, _quiet(site))]
     if cloud:
-        found.append(Wanted(cloud, (File(CLOUD_CONF, CLOUD_TEXT),)))
+        found.append(Wanted(cloud, kept_off(names_of(site))))
     if site.controller in nodes:
         found.append(Wanted((site.controller,), (*_clock(site, serves=True), *_desktop(site))))
         others = tuple(n for n in nodes if n != site.controller)

@@ -107,10 +107,11 @@ class HostsBlock:
             + (", own name off 127.x" if loopback else ""),
             loopback,
             self.block,
-            self._write(),
+            self.write(),
         )
 
-    def _write(self) -> Script:
+    def write(self) -> Script:
+        """Shell that makes it so."""
         # Renamed over the old one where that works; in containers /etc/hosts may be a bind mount,
         # which cannot be renamed over (EBUSY, F65): written in place there.
         return sh(

@@ -24,6 +24,8 @@ class Machine:
         uids: user name to numeric id.
         slurm: version of Slurm on it.
         plugins: file names of Slurm's plugins on it.
+        link_mbps: speed of the interface that has its first address.
+        open_keys: paths of the login user's private SSH keys that have no passphrase.
     """
 
     name: str
@@ -39,3 +41,5 @@ class Machine:
     uids: Mapping[str, int] = field(default_factory=dict[str, int])
     slurm: str = ""
     plugins: frozenset[str] = frozenset()
+    link_mbps: int = 0
+    open_keys: tuple[str, ...] = ()

@@ -35,13 +35,16 @@ CASES = [
     ("S004-14", "setup-one-copy", "setup.sh", 38, 1),
     ("S004-15", "setup-two-sources", "setup.sh", 16, 1),
     ("S004-16", "sshd-overridden", "sshd_config", 3, 1),
+    ("S004-17", "key-without-passphrase", "slurm.conf", 13, 1),
+    ("S004-18", "slow-link", "slurm.conf", 13, 1),
     ("S004-19", "ports", "slurm.conf", 1, 1),
     ("S004-20", "auth-slurm-possible", "slurm.conf", 2, 1),
 ]
 # Beside them: old spelling of CPUs, addresses, and what every such file lacks.
 MORE = {"procs-old-name", "node-addr-missing", "accounting", "memlock", "return-to-service"}
 LEVELS = {"S004-10": "warning", "S004-11": "warning", "S004-12": "warning", "S004-15": "warning",
-          "S004-16": "warning", "S004-19": "info", "S004-20": "info"}  # fmt: skip
+          "S004-16": "warning", "S004-17": "info", "S004-18": "warning", "S004-19": "info",
+          "S004-20": "info"}  # fmt: skip
 
 
 def seed() -> dict[str, str]:
@@ -76,6 +79,7 @@ def test_what_is_left_of_seed_004_is_for_people() -> None:
     assert found(view) == {
         *("setup-driver", "setup-two-sources", "setup-uid", "setup-services", "setup-munge-key"),
         *("setup-one-copy", "accounting", "auth-slurm-possible", "sshd-overridden"),
+        *("slow-link", "key-without-passphrase"),
     }
 
 
