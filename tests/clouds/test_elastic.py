@@ -81,6 +81,9 @@ class Rented:
     def state(self, job: str) -> str:
         return self.desk(f"squeue -h -j {job} -o %T 2>/dev/null; sacct -nXPj {job} -o State")
 
+    def runs(self, job: str) -> bool:
+        return self.desk(f"squeue -h -j {job} -o %T") == "RUNNING"
+
     def nodes(self) -> dict[str, str]:
         """Provider of each node that is rented now, by the ledger."""
         rentals = Ledger(self.spec.name).rentals().values()
@@ -142,9 +145,10 @@ def test_of_a_job_on_two_nodes_none_is_kept_when_one_cannot_be_had(rented: Rente
 
 
 def test_a_machine_that_the_cloud_takes_back_requeues_its_job(rented: Rented) -> None:
+    rented.quiet()
     job = rented.submit("--gres=gpu:1", "--requeue", wrap='[ "$SLURM_RESTART_COUNT" ] || sleep 600')
     rented.drive()
-    until(lambda: "RUNNING" in rented.state(job), 60, "it runs")
+    until(lambda: rented.drive() or rented.runs(job), 240, "it runs")
     node = rented.desk(f"squeue -h -j {job} -o %N")
     rented.order(rented.nodes()[node], vanish=[node])
     rented.done(job, 500)
@@ -182,7 +186,7 @@ def test_a_spent_budget_signals_jobs_and_ends_machines_from_the_controller(rente
     rented.desk("rm -f /shared/saved")
     job = rented.submit("--gres=gpu:1", "--signal=B:USR1@25", wrap=saves)
     rented.drive()
-    until(lambda: "RUNNING" in rented.state(job), 60, "it runs")
+    until(lambda: rented.drive() or rented.runs(job), 240, "it runs")
     watched = file_of(rented.spec.name.removesuffix("-rehearsal"), total=0.06, guard="10s",
                       grace="45s")  # fmt: skip
     asyncio.run(api.up(watched))

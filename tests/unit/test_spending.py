@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from corral.api.spending import IDLE, JobUse, judge, read_jobs
+from corral.api.spending import IDLE, JobUse, judge, read_jobs, what_then
+from corral.providers.cloud.choosing import Spend
 from corral.providers.cloud.ledger import Rental
+from corral.spec.cloud import Budget, Cloud
+from corral.spec.models import ClusterSpec, NodeGroup
 
 SACCT = """\
 7|alice|train|gpu[0-1]|2026-11-22T10:00:00|2026-11-22T11:00:00|8|2|billing=8,cpu=8,gres/gpu=2,node=2
@@ -44,3 +47,29 @@ def test_same_node_name_rented_twice() -> None:
     assert [(x.name, x.dollars) for x in bill.providers] == [("runpod", 4.0), ("lambda", 2.0)]
     assert bill.jobs[0].dollars == pytest.approx(6.0)
     assert bill.now.per_hour == 4.0
+
+
+def test_what_ends_when_the_budget_is_spent() -> None:
+    spec = ClusterSpec(
+        corral="v1",
+        name="lab",
+        groups=(
+            NodeGroup(name="home", provider="ssh", nodes="desk", addresses="10.0.0.1"),
+            NodeGroup(name="gpu", provider="lambda", nodes="gpu[0-1]", cloud=Cloud(type="gpu_1x")),
+        ),
+    )
+
+    def told(now: Spend, nodes: tuple[str, ...] = ("gpu1", "gpu0"), **budget: object) -> str:
+        limits = Budget.model_validate({"total": 10, **budget})
+        return what_then(spec.model_copy(update={"budget": limits}), now, nodes)
+
+    assert told(Spend(2.0, 5.0)) == (
+        "at this rate the budget is spent in 2.5 h: nothing ends gpu[0-1] then "
+        "(budget.guard is off)"
+    )
+    assert told(Spend(2.0, 11.0), guard="5m") == (
+        "the budget is spent: the guard on desk drains gpu[0-1] then, gives jobs 10m to save, and "
+        "ends the machines"
+    )
+    assert told(Spend(0.0, 5.0), ()) == ""
+    assert what_then(spec, Spend(2.0, 5.0), ("gpu0",)) == ""

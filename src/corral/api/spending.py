@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from corral.providers.cloud.choosing import Spend, spend
 from corral.providers.cloud.ledger import Ledger, Rental
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
+from corral.spec.nodes import controller_of, elastic_of, fold, has_guard
 
 _FIELDS: Final = "JobIDRaw,User,JobName,NodeList,Start,End,AllocCPUS,NNodes,AllocTRES"
 _GPUS: Final = re.compile(r"gres/gpu=(\d+)")
@@ -65,6 +66,7 @@ class Cost:
         providers, nodes, users, jobs: the total by each; jobs and users only while the cluster's
             accounting can be asked.
         silent: why jobs could not be asked, "" when they were.
+        then: when ``total`` is reached at this rate, what ends, and who ends it; "" without one.
     """
 
     cluster: str
@@ -76,6 +78,7 @@ class Cost:
     users: tuple[Line, ...] = ()
     jobs: tuple[Line, ...] = ()
     silent: str = ""
+    then: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready fields."""
@@ -92,7 +95,7 @@ async def cost(spec: ClusterSpec) -> Cost:
     except CorralError as error:
         silent = error.message
     budget = spec.budget
-    return judge(
+    found = judge(
         spec.name,
         rentals,
         uses,
@@ -100,6 +103,35 @@ async def cost(spec: ClusterSpec) -> Cost:
         ledger.now(),
         limits=(budget.per_hour if budget else None, budget.total if budget else None),
         silent=silent,
+    )
+    return replace(found, then=what_then(spec, found.now, [r.node for r in rentals if r.open]))
+
+
+def what_then(spec: ClusterSpec, now: Spend, nodes: Sequence[str]) -> str:
+    """When ``budget.total`` is reached, what ends then, and who ends it; pure.
+
+    Args:
+        spec: the cluster.
+        now: what it costs.
+        nodes: what is rented now.
+    """
+    budget = spec.budget
+    if budget is None or budget.total is None or not nodes:
+        return ""
+    left = budget.total - now.total
+    if left <= 0:
+        when = "the budget is spent"
+    elif now.per_hour > 0:
+        when = f"at this rate the budget is spent in {left / now.per_hour:.1f} h"
+    else:
+        return ""
+    who = f"the guard on {controller_of(spec)}" if has_guard(spec) else ""
+    who = who or ("corral elastic, while it runs" if elastic_of(spec) else "")
+    if not who:
+        return f"{when}: nothing ends {fold(sorted(nodes))} then (budget.guard is off)"
+    return (
+        f"{when}: {who} drains {fold(sorted(nodes))} then, gives jobs {budget.grace} to save, and "
+        "ends the machines"
     )
 
 

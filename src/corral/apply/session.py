@@ -9,7 +9,7 @@ from typing import Self
 
 from corral.apply.giving_back import give_back, require_all
 from corral.apply.guess import guessed, remember
-from corral.apply.mesh import gone_from_file, minter, programs_of, take_out
+from corral.apply.mesh import gone_from_file, minter, programs_of, take_out, udp_of
 from corral.apply.observe import Sight, read_facts, see
 from corral.apply.package_index import read_missing
 from corral.apply.slurm_source import slurm_debs
@@ -17,7 +17,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.facts import FACTS, Facts, parse_facts
 from corral.hosts.fleet import Fleet
-from corral.hosts.openssh import OpenSSH, control_dir
+from corral.hosts.openssh import Hops, OpenSSH, control_dir
 from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.traits import Traits
@@ -26,6 +26,7 @@ from corral.plan.make import make_plan
 from corral.plan.model import OWED, MachineChange, Plan
 from corral.providers import providers_of
 from corral.providers.base import Action, MachineAction, Provider
+from corral.providers.cloud.guarding import watched
 from corral.providers.cloud.presence import present
 from corral.roles import mesh
 from corral.roles.cluster import wanted
@@ -77,6 +78,7 @@ class Session:
         self._actions: tuple[tuple[Provider, tuple[MachineAction, ...]], ...] = ()
         self.fleet = Fleet({})
         self._debs: DebSet | None = None
+        self._udp: dict[str, str] = {}
 
     @classmethod
     async def open(cls, spec: ClusterSpec) -> Self:
@@ -94,6 +96,7 @@ class Session:
         """Look again at which machines exist and run."""
         actions: list[tuple[Provider, tuple[MachineAction, ...]]] = []
         transports: dict[str, OpenSSH] = {}
+        hops = Hops(control_dir())
         for provider in dict.fromkeys(self._providers.values()):
             observed = await provider.observe()
             found = provider.plan(observed)
@@ -102,7 +105,7 @@ class Session:
             for name, machine in observed.machines.items():
                 if machine.running and name not in waiting:
                     target = provider.ssh_target(name)
-                    transports[name] = OpenSSH(name, target, control_dir=control_dir())
+                    transports[name] = OpenSSH(name, target, control_dir(), hops=hops)
         self._actions = tuple(actions)
         order = [n.name for n in nodes_of(self.spec) if n.name in transports]
         self.fleet = Fleet(
@@ -168,6 +171,7 @@ class Session:
         if self._debs is None and (source.debs or source.tarball):
             known = guess if set(guess) >= set(self._providers) else await self.facts()
             self._debs = await slurm_debs(self.spec, known, emit)
+        self._udp = await udp_of(self.spec, self.fleet, guess)
         sight = await self._see(guess, emit)
         remember(self.folder, sight.facts)
         site, stages, seen = self._site(sight.facts), sight.stages, sight.seen
@@ -196,7 +200,9 @@ class Session:
         facts = {n: read.get(n) or p.predict(n) for n, p in self._providers.items()}
         addresses = mesh.addresses(self.spec, facts, self.addresses())
         traits = {n: mesh.contained(t, facts[n]) for n, t in self.traits().items()}
-        return Site(self.spec, facts, traits, addresses, self._debs, programs_of(self.spec))
+        clouds = watched(self.spec, addresses.get(self.controller, ""))
+        programs = programs_of(self.spec)
+        return Site(self.spec, facts, traits, addresses, self._debs, programs, clouds, self._udp)
 
     def _stages_of(self, read: Mapping[str, Facts]) -> tuple[StageWanted, ...]:
         return self._wanted(self._site(read))
@@ -229,10 +235,11 @@ class Session:
         """The strays as a fleet: reached as when they joined, by the keys of a declared machine."""
         known = [n for n, p in self._providers.items() if p.name == "ssh"]
         found: dict[str, OpenSSH] = {}
+        hops = Hops(control_dir())
         for name, member in strays.items() if known else ():
             like = self._providers[known[0]].ssh_target(known[0])
             target = replace(like, address=member.address, port=member.port, user=member.user)
-            found[name] = OpenSSH(name, target, control_dir=control_dir())
+            found[name] = OpenSSH(name, target, control_dir(), hops=hops)
         return Fleet(found, cluster=self.spec.name)
 
     @property

@@ -53,6 +53,8 @@ def cost_view(seen: Cost) -> list[RenderableType]:
     shown: list[RenderableType] = [
         Text.assemble((clean(seen.cluster), "bold"), f": {rate}, {total}")
     ]
+    if seen.then:
+        shown.append(Text(clean(seen.then)))
     for title, lines in (
         ("provider", seen.providers),
         ("node", seen.nodes),

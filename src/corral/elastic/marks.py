@@ -13,6 +13,8 @@ from corral.spec.hostlist import expand
 READ: Final[Script] = sh("timeout 20 scontrol --oneliner show nodes")
 READ_JOBS: Final[Script] = sh("timeout 20 squeue -h -t CF,R -o '%A %N'")
 _STATE: Final = re.compile(r"^NodeName=(\S+) .*? State=(\S+)", re.MULTILINE)
+_REASON: Final = re.compile(r"^NodeName=(\S+) .* Reason=(.*)$", re.MULTILINE)
+BY_HAND: Final = "BY_HAND"
 _GONE: Final = frozenset(("POWERED_DOWN", "POWERING_DOWN"))
 
 
@@ -26,6 +28,8 @@ class Marks:
         failed: these did not come in time, or were given up.
         wake: these are to be powered up, so that ``min`` nodes stay.
         lost: Slurm counts on these, and no cloud lists a machine of theirs.
+        back: powered down and still DOWN for a reason that went with their machine: no job would
+            get them again.
     """
 
     come: tuple[str, ...] = ()
@@ -33,11 +37,19 @@ class Marks:
     failed: tuple[str, ...] = ()
     wake: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    back: tuple[str, ...] = ()
 
 
 def states(text: str) -> dict[str, frozenset[str]]:
-    """The words of each node's state, from what ``READ`` printed."""
-    return {name: frozenset(state.split("+")) for name, state in _STATE.findall(text)}
+    """The words of each node's state, from what ``READ`` printed.
+
+    ``BY_HAND`` is added where a person gave the reason, and not Corral or slurmctld.
+    """
+    found = {name: frozenset(state.split("+")) for name, state in _STATE.findall(text)}
+    for name, reason in _REASON.findall(text):
+        if not reason.startswith("corral: ") and "[slurm@" not in reason:
+            found[name] |= {BY_HAND}
+    return found
 
 
 def jobs_of(text: str) -> dict[str, tuple[str, ...]]:
@@ -91,5 +103,10 @@ def decide(
             n
             for n in elastic
             if n in seen and n not in rented and not words[n] & (_GONE | {"POWERING_UP", "DOWN"})
+        ),
+        tuple(
+            n
+            for n in elastic
+            if words[n] >= {"DOWN", "POWERED_DOWN"} and BY_HAND not in words[n] and n not in rented
         ),
     )

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from corral.elastic.marks import Marks, decide, states
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.elastic.marks import Marks, decide, jobs_of, states, together
+from corral.elastic.spent import wind_down
 
 TEXT = """\
 NodeName=gpu0 CoresPerSocket=1 CPUAlloc=1 State=ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP Threads=1
@@ -41,3 +46,51 @@ def test_what_is_not_rented_is_not_ended_and_others_are_left_alone() -> None:
 def test_some_stay() -> None:
     assert marks((), least=2).wake == ()  # gpu0 comes, gpu3 is there
     assert marks((), least=3).wake == ("gpu1",)
+
+
+def test_a_node_that_no_list_shows_is_lost_unless_it_comes_goes_or_is_down() -> None:
+    seen = states(TEXT) | {"gpu4": frozenset({"ALLOCATED", "CLOUD"})}
+    groups = {"h100": ((*GROUP, "gpu4"), 0)}
+    assert decide(seen, (), (), groups).lost == ("gpu4",)
+    assert decide(seen, ("gpu4",), (), groups).lost == ()
+
+
+@pytest.mark.parametrize(
+    ("reason", "back"),
+    [
+        ("corral: the cloud took the machine back [root@2026-11-22T04:22:11]", ("gpu0",)),
+        ("Not responding [slurm@2026-11-22T04:09:13]", ("gpu0",)),
+        ("broken fan [root@2026-11-22T04:09:13]", ()),
+    ],
+)
+def test_a_node_whose_machine_is_gone_is_to_be_had_again(
+    reason: str, back: tuple[str, ...]
+) -> None:
+    seen = states(f"NodeName=gpu0 CPUAlloc=0 State=DOWN+CLOUD+POWERED_DOWN Reason={reason}\n")
+    assert decide(seen, (), (), {"h100": (("gpu0",), 0)}).back == back
+    assert decide(seen, ("gpu0",), (), {"h100": (("gpu0",), 0)}).back == ()
+
+
+def test_what_one_job_waits_for_comes_together() -> None:
+    jobs = jobs_of("7 gpu[0-1]\n8 gpu3\nnonsense\n9 gpu[3-4]\n")
+    assert jobs == {"7": ("gpu0", "gpu1"), "8": ("gpu3",), "9": ("gpu3", "gpu4")}
+    names = [f"gpu{i}" for i in range(6)]
+    assert together(names, jobs.values()) == [
+        ("gpu0", "gpu1"), ("gpu2",), ("gpu3", "gpu4"), ("gpu5",)]  # fmt: skip
+
+
+NAMES = [f"n{i}" for i in range(6)]
+
+
+@given(st.lists(st.sets(st.sampled_from([*NAMES, "other"])), max_size=4))
+def test_groups_hold_each_node_once_and_no_job_is_cut(jobs: list[set[str]]) -> None:
+    groups = together(NAMES, jobs)
+    assert sorted(n for g in groups for n in g) == NAMES
+    for job in jobs:
+        assert sum(bool(set(g) & job) for g in groups) <= 1
+
+
+def test_the_end_of_a_budget_is_one_script() -> None:
+    script = str(wind_down("gpu[0-1]", 600))
+    assert "nodename='gpu[0-1]' state=drain" in script
+    assert "+600 seconds" in script

@@ -1,0 +1,179 @@
+"""A thousand nodes come and go in one Slurm: how long Slurm takes, and how long Corral.
+
+    .venv/bin/python benchmarks/elastic_scale.py [NODES]     # root and podman; prints JSON
+
+One container with a real slurmctld whose file has Corral's own keys for elastic nodes. A machine is
+a real slurmd with a port of its own; "renting" it is starting it. Corral reads
+Slurm's marks, decides, tells addresses, and ends what Slurm has powered down, by the code that
+``corral elastic`` runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+
+from corral.elastic.marks import READ, READ_JOBS, Marks, decide, jobs_of, states, together
+from corral.events import ignore
+from corral.providers.embedded.image import Images
+from corral.providers.embedded.machine import host_limits, host_runtime
+from corral.providers.embedded.podman import Podman
+from corral.slurm.conf.cluster import PowerConf, _power
+from corral.slurm.conf.writer import Writer
+from corral.slurm.version import SlurmVersion
+
+NAME = "corral-bench-elastic"
+CONF = """\
+ClusterName=scale
+SlurmctldHost=desk(127.0.0.1)
+SlurmUser=root
+AuthType=auth/slurm
+CredType=cred/slurm
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmdParameters=config_overrides
+SlurmdSpoolDir=/run/s/%n
+SlurmdPidFile=/run/s/%n.pid
+SlurmdLogFile=/run/s/%n.log
+SlurmctldLogFile=/run/ctld.log
+StateSaveLocation=/run/state
+MpiDefault=none
+ReturnToService=2
+SlurmdTimeout=600
+MessageTimeout=60
+{power}
+{nodes}
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE
+"""
+
+
+def podman(*words: str, stdin: str = "", check: bool = True, timeout: float = 900) -> str:
+    argv = ["podman", *host_runtime(), *words]
+    done = subprocess.run(
+        argv, input=stdin, capture_output=True, text=True, timeout=timeout, check=False
+    )
+    if check and done.returncode:
+        raise RuntimeError(f"{words[:4]}: {done.stderr[-1500:]} {done.stdout[-500:]}")
+    return done.stdout
+
+
+def inside(script: str, timeout: float = 900) -> str:
+    return podman("exec", "--interactive", NAME, "sh", "-s", stdin=script, timeout=timeout)
+
+
+class Timed:
+    """Seconds of each part, and calls to Slurm."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, float] = {}
+
+    def __call__(self, what: str, begin: float) -> None:
+        """Add what has passed since ``begin`` to a part."""
+        self.found[what] = round(self.found.get(what, 0.0) + time.perf_counter() - begin, 2)
+
+
+def look(timed: Timed, rented: set[str], joined: set[str], names: tuple[str, ...]) -> Marks:
+    begin = time.perf_counter()
+    text = inside(str(READ))
+    timed("Slurm: scontrol show nodes, all looks", begin)
+    begin = time.perf_counter()
+    marks = decide(states(text), rented, joined, {"n": (names, 0)})
+    timed("Corral: reading and deciding, all looks", begin)
+    return marks
+
+
+def come(timed: Timed, names: tuple[str, ...], rented: set[str], joined: set[str]) -> None:
+    """Until Slurm has marked all of them; then machines, addresses."""
+    begin = time.perf_counter()
+    marks = look(timed, rented, joined, names)
+    while len(marks.come) < len(names):
+        time.sleep(1)
+        marks = look(timed, rented, joined, names)
+    timed("Slurm: all marked, from the submission", begin)
+    begin = time.perf_counter()
+    groups = together(marks.come, jobs_of(inside(str(READ_JOBS))).values())
+    timed("Corral: which come together", begin)
+    if len(groups) != 1:
+        raise RuntimeError(f"one job waits, and there are {len(groups)} groups")
+    begin = time.perf_counter()
+    told = ",".join("127.0.0.1" for _ in marks.come)
+    inside(f"scontrol update nodename={','.join(marks.come)} nodeaddr={told} "
+           f"nodehostname={','.join(marks.come)}")  # fmt: skip
+    timed("Slurm: told all addresses, one call", begin)
+    begin = time.perf_counter()
+    start = "slurmd -N n$n -b >/dev/null 2>&1 </dev/null"
+    inside(f"for n in $(seq 0 {len(names) - 1}); do {start}; done")
+    timed("machines start (slurmd on this machine)", begin)
+    rented |= set(names)
+    joined |= set(names)
+
+
+def go(timed: Timed, names: tuple[str, ...], rented: set[str]) -> None:
+    """Until Slurm has powered all of them down, and none is rented."""
+    begin = time.perf_counter()
+    while rented:
+        marks = look(timed, rented, set(), names)
+        if marks.go:
+            one = time.perf_counter()
+            inside(f"for n in {' '.join(marks.go)}; do kill -9 $(cat /run/s/$n.pid); done")
+            timed("machines end", one)
+            rented -= set(marks.go)
+        time.sleep(1)
+    timed("all ended, from the job's end (idle 20 s)", begin)
+    while "POWERED_DOWN" not in (text := inside(str(READ))) or "POWERING_DOWN" in text:
+        time.sleep(1)
+    timed("all powered down, from the job's end", begin)
+
+
+def measure(nodes: int) -> dict[str, object]:
+    names = tuple(f"n{i}" for i in range(nodes))
+    image = asyncio.run(Images(Podman(host_runtime())).ensure("auto", ignore))
+    limits = [w for k, v in sorted(host_limits().items()) for w in ("--ulimit", f"{k}={v}:{v}")]
+    podman("run", "--detach", "--privileged", "--name", NAME, "--hostname", "desk", *limits,
+           "--pids-limit=-1", "--network", "none", "--entrypoint",
+           '["sleep", "infinity"]', image)  # fmt: skip
+    write = Writer("slurm.conf", SlurmVersion(24, 11))
+    _power(write, PowerConf(idle=20, boot=1800, end=30, stay=(), keep=()))
+    lines = "\n".join(f"NodeName={n} Port={20000 + int(n[1:])} CPUs=1 State=CLOUD" for n in names)
+    conf = CONF.format(power=write.text(), nodes=lines)
+    inside(
+        # getaddrinfo (AI_ADDRCONFIG) knows no IPv4 while only lo has an address.
+        "ip link set lo up; ip link add d0 type bridge; ip addr add 10.9.9.1/24 dev d0; "
+        "ip link set d0 up; mkdir -p /run/s /run/state; umask 077\n"
+        "head -c 1024 /dev/urandom > /etc/slurm/slurm.key; umask 022\n"
+        f"cat > /etc/slurm/slurm.conf <<'END'\n{conf}\nEND\nslurmctld; sleep 3; scontrol ping"
+    )
+    timed, rented, joined = Timed(), set[str](), set[str]()
+    begin = time.perf_counter()
+    inside(f"cd /tmp && sbatch -N{nodes} --wrap 'sleep 1'")
+    come(timed, names, rented, joined)
+    while "R" not in inside("squeue -h -o %t; sacct 2>/dev/null; true") and inside("squeue -h"):
+        time.sleep(1)
+    while inside("squeue -h"):
+        time.sleep(1)
+    timed("job on all nodes done, from its submission", begin)
+    memory = inside("ps -o rss= -C slurmctld")
+    go(timed, names, rented)
+    mib = max(map(int, memory.split())) >> 10
+    return {"nodes": nodes, "slurmctld MiB": mib, "seconds": timed.found}
+
+
+def main() -> None:
+    nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    try:
+        print(json.dumps(measure(nodes), indent=1))
+    finally:
+        podman("rm", "--force", "--time", "0", "--ignore", NAME, check=False)
+
+
+if __name__ == "__main__":
+    main()

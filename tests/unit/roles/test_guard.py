@@ -1,0 +1,69 @@
+"""What a controller is given for its guard."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from corral.roles import guard, membership
+from corral.roles.site import Site
+from corral.spec.cloud import Budget, Cloud, Elastic
+from corral.spec.models import ClusterSpec, NodeGroup
+from corral.state.base import Context, Seen
+from corral.state.guard_key import GuardKey, Watched
+from corral.state.members import Roster
+from tests.unit.roles.test_cluster import site
+
+WATCHED = (Watched("lambda", "https://cloud.example.org", "0123456789abcdef"),)
+
+
+def cluster(every: str) -> Site:
+    spec = ClusterSpec(
+        corral="v1",
+        name="lab",
+        groups=(
+            NodeGroup(name="home", provider="ssh", nodes="desk", addresses="10.0.0.10"),
+            NodeGroup(name="gpu", provider="lambda", nodes="gpu[0-1]", cloud=Cloud(type="gpu_1x"),
+                      elastic=Elastic(cpus=1, memory_gib=1)),
+        ),
+        budget=Budget(total=300, guard=every),
+    )  # fmt: skip
+    return replace(site(spec), watched=WATCHED)
+
+
+def test_the_guard_is_told_names_and_money_and_no_secret() -> None:
+    (wanted,) = guard.stage(cluster("5m")).wanted
+    assert wanted.nodes == ("desk",)
+    files = {r.path: r for r in wanted.resources if hasattr(r, "content")}
+    told = json.loads(files["/etc/corral/guard.json"].content)
+    assert told == {
+        "cluster": "lab", "nodes": ["gpu0", "gpu1"], "elastic": ["gpu0", "gpu1"], "total": 300.0,
+        "grace": 600, "clouds": {"lambda": "https://cloud.example.org"},
+    }  # fmt: skip
+    assert files["/etc/corral/guard.json"].mode == "600"
+    assert "OnUnitInactiveSec=300s" in files["/etc/systemd/system/corral-guard.timer"].content
+
+
+def test_without_a_guard_all_of_it_goes() -> None:
+    (wanted,) = guard.stage(cluster("off")).wanted
+    ids = [r.id for r in wanted.resources]
+    assert ids[0] == "timer:corral-guard"
+    assert "file:/etc/corral/guard/lambda.key" in ids
+
+
+def test_a_key_is_known_by_its_digest() -> None:
+    key = GuardKey("lambda", "/etc/corral/guard/lambda.key", "0123456789abcdef")
+    context = Context("desk")
+    assert key.diff(Seen(0, "0123456789abcdef 600 root"), context) is None
+    for seen in ("absent", "0123456789abcdef 644 root", "ffffffffffffffff 600 root"):
+        change = key.diff(Seen(0, seen), context)
+        assert change is not None
+        assert [s.path for s in change.secrets] == ["lambda"]
+
+
+def test_the_list_of_machines_has_the_address_of_the_login() -> None:
+    base = cluster("off")
+    inside = replace(base, addresses={**base.addresses, "desk": "100.64.0.1"})
+    found = [r for w in membership.stage(inside).wanted for r in w.resources]
+    (roster,) = [r for r in found if isinstance(r, Roster)]
+    assert [(m.node, m.address) for m in roster.members] == [("desk", "10.0.0.10")]
