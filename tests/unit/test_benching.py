@@ -41,18 +41,18 @@ def test_one_rank_per_gpu_on_all_nodes() -> None:
     assert (job.nodes, job.gpus_per_node, job.ranks_on_node, gpus) == (3, 4, 4, 4)
     assert job.script == str(PROGRAM)
     assert job.env == {"NCCL_DEBUG": "INFO"}
-    assert f"--pairs={256 << 20}" in job.args
+    assert f"--apart={256 << 20}" in job.args
 
 
 def test_rehearsed_gpus_compute_nothing() -> None:
     job, gpus = bench_job(spec(provider="embedded", gpus=2), Wanted(largest=1 << 20))
     assert (job.gpus_per_node, job.ranks_on_node, gpus) == (0, 1, 0)
-    assert f"--pairs={1 << 20}" in job.args
+    assert f"--apart={1 << 20}" in job.args
 
 
 def test_two_nodes_are_one_pair_and_not_measured_again() -> None:
     job, _ = bench_job(spec(), Wanted(nodes=2))
-    assert "--pairs=0" in job.args
+    assert "--apart=0" in job.args
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,17 @@ def test_nccl_tests_on_one_node() -> None:
     )
     with pytest.raises(CorralError, match="one collective"):
         bench_job(spec(gpus=8), Wanted(nodes=1, nccl_tests="/opt/b"))
+
+
+def test_in_a_container() -> None:
+    wanted = Wanted(("all_reduce",), nodes=1, nccl_tests="/opt/b", container="/nfs/nccl.sqsh")
+    job, _ = bench_job(spec(gpus=8), wanted)
+    assert job.container == "/nfs/nccl.sqsh"
+    job, _ = bench_job(spec(gpus=8), Wanted(container="nvcr.io/nvidia/pytorch:26.10-py3"))
+    assert job.container  # as corral.jobs.containers writes an image's name
+    assert job.script == str(PROGRAM)
+    with pytest.raises(CorralError):
+        bench_job(spec(gpus=8), Wanted(container="a b"))
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,24 @@ from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
 from corral.jobs.limits import partition_of
 from corral.jobs.model import JobHandle, JobSpec
+from corral.prove.fabric.charts import bench_charts, pair_matrix
 from corral.prove.fabric.declared import expected
+from corral.prove.fabric.halves import Bisected, Half, bisected
 from corral.prove.fabric.limits import Topology
 from corral.prove.fabric.model import Collective
 from corral.prove.fabric.pairs import Pair, Slow, slow
-from corral.prove.fabric.program import MEASURES, PROGRAM, Progress, progress_of, read_program
+from corral.prove.fabric.program import (
+    MEASURES,
+    PROGRAM,
+    Progress,
+    progress_of,
+    read_halves,
+    read_program,
+)
 from corral.prove.fabric.reading import Reading, read
 from corral.prove.fabric.verdict import Outcome
+from corral.prove.figures import Chart
+from corral.prove.measure.remark import TITLES
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.nodes import expand
 
@@ -50,7 +61,9 @@ class Wanted:
         type: float32, float16 or bfloat16.
         partition: "" for the default one.
         time: limit for the job, in Slurm's or Corral's grammar.
-        nccl_tests: folder of nccl-tests' programs on the nodes, used instead of Corral's own.
+        nccl_tests: folder of nccl-tests' programs on the nodes, or in the container, used instead
+            of Corral's own.
+        container: image that the ranks run in by Pyxis, "" for none.
         spoil: rank that damages one element of each result, to see it found; -1: none.
     """
 
@@ -63,17 +76,24 @@ class Wanted:
     time: str = "30m"
     nccl_tests: str = ""
     spoil: int = -1
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Benched:
-    """A measurement through Slurm: verdicts, each pair of nodes, what is slow, likely causes."""
+    """A measurement through Slurm: verdicts, pairs and halves of the nodes, likely causes."""
 
     job: int
     nodes: str
     benchmark: Benchmark
     pairs: tuple[Pair, ...] = ()
     causes: tuple[Diagnosis, ...] = ()
+    halves: tuple[Half, ...] = ()
+
+    @property
+    def bisected(self) -> Bisected:
+        """Which half is slow, and of that which half."""
+        return bisected(self.halves)
 
     @property
     def slow(self) -> Slow:
@@ -88,6 +108,8 @@ class Benched:
             **self.benchmark.as_dict(),
             "pairs": [asdict(pair) for pair in self.pairs],
             "causes": [cause.as_dict() for cause in self.causes],
+            "halves": [asdict(half) for half in self.halves],
+            "slow_half": list(self.bisected.nodes),
             "slow_nodes": list(self.slow.nodes),
             "slow_links": [[pair.one, pair.other] for pair in self.slow.links],
         }
@@ -139,7 +161,8 @@ async def run_bench(
         reading, pairs = read_program(lines)
     verdicts = judged(reading, given)
     causes = () if verdicts.good else likely("\n".join(lines), Source.JOB)
-    found = Benched(outcome.id, outcome.nodes, verdicts, pairs, causes)
+    halves = read_halves(lines)
+    found = Benched(outcome.id, outcome.nodes, verdicts, pairs, causes, halves)
     _keep(spec.name, wanted, found)
     return found
 
@@ -169,20 +192,23 @@ def bench_job(spec: ClusterSpec, wanted: Wanted) -> tuple[JobSpec, int]:
         "partition": wanted.partition or None,
         "time": wanted.time,
         "env": {"NCCL_DEBUG": "INFO"} if gpus else {},
+        "container": wanted.container or None,
     }
     if wanted.nccl_tests:
         return batch.job_spec(fields | _nccl_tests(wanted, nodes, gpus)), gpus
-    pair = min(wanted.largest, _PAIR_GPU if gpus else _PAIR_CPU) if nodes > 2 else 0  # noqa: PLR2004
+    apart = min(wanted.largest, _PAIR_GPU if gpus else _PAIR_CPU) if nodes > 2 else 0  # noqa: PLR2004
     args = {
         "--collectives": ",".join(wanted.collectives),
         "--smallest": wanted.smallest,
         "--largest": wanted.largest,
         "--type": wanted.type,
-        "--pairs": pair,
+        "--apart": apart,
         "--spoil": wanted.spoil,
     }
     words = tuple(f"{name}={value}" for name, value in args.items())
-    return batch.job_spec(fields | {"script": str(PROGRAM), "args": words}), gpus
+    # Its folder goes along: halves.py lies beside it.
+    own = {"script": str(PROGRAM), "args": words, "folder": str(PROGRAM.parent)}
+    return batch.job_spec(fields | own), gpus
 
 
 def given_or_declared(spec: ClusterSpec, known: Known | None, *, nodes: int, gpus: int) -> Known:
@@ -202,11 +228,21 @@ def given_or_declared(spec: ClusterSpec, known: Known | None, *, nodes: int, gpu
 
 
 def bench_history(name: str) -> tuple[Mapping[str, Any], ...]:
-    """Earlier measurements of a cluster, oldest first, as ``Benched.as_dict`` with ``at``."""
+    """Earlier measurements of collectives, oldest first: ``Benched.as_dict``, ``at``, ``kind``."""
+    return tuple(record for record in all_measured(name) if record["kind"] == "bench")
+
+
+def all_measured(name: str) -> tuple[Mapping[str, Any], ...]:
+    """All earlier measurements of a cluster, oldest first, with ``at`` and ``kind``.
+
+    Kind is bench (collectives, as ``Benched.as_dict``), network, storage, gpu or scaling (as
+    ``Measured.as_dict``). Records that cannot be read are left out.
+    """
+    shapes = {"bench": "tables", **dict.fromkeys(TITLES, "remarks")}
     return tuple(
         record
         for record in read_journal(cluster_dir(name, create=False) / HISTORY)
-        if record.get("kind") == "bench" and isinstance(record.get("tables"), list)
+        if isinstance(record.get(shapes.get(str(record.get("kind")), "")), list)
     )
 
 
@@ -305,7 +341,11 @@ def _failed(outcome: batch.JobOutcome, lines: list[str]) -> CorralError:
 
 def _keep(name: str, wanted: Wanted, found: Benched) -> None:
     journal = Journal(cluster_dir(name) / HISTORY, f"job-{found.job}")
-    journal.write("bench", {"wanted": asdict(wanted), **found.as_dict()})
+    charts: list[Chart] = [*bench_charts(found.benchmark.tables)]
+    if found.pairs:
+        charts.append(pair_matrix(found.pairs, found.slow.usual))
+    drawn = [chart.as_dict() for chart in charts]
+    journal.write("bench", {"wanted": asdict(wanted), **found.as_dict(), "charts": drawn})
 
 
 def _usage(what: str, hint: str) -> CorralError:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.text import Text
@@ -26,6 +27,7 @@ RUN_EPILOG: Final = examples(
     "corral bench run lab --collectives all_reduce --largest 64M",
     "corral bench run dgx --hardware dgx-h100 --largest 8G --html bench.html",
     "corral bench run dgx --nccl-tests /opt/nccl-tests/build --collectives all_reduce",
+    "corral bench run dgx --container-image /nfs/nccl.sqsh --nccl-tests /opt/nccl-tests/build",
     "corral bench history lab",
 )
 HISTORY_EPILOG: Final = examples("corral bench history", "corral bench history lab --json")
@@ -63,8 +65,18 @@ NCCL_TESTS = Annotated[
     str,
     typer.Option(
         metavar="FOLDER",
-        help="Run nccl-tests' programs out of this folder of the nodes instead of Corral's own "
-        "benchmark; over several nodes by Slurm's PMIx or PMI2.",
+        help="Run nccl-tests' programs out of this folder of the nodes, or of the container, "
+        "instead of Corral's own benchmark; over several nodes by Slurm's PMIx or PMI2.",
+        show_default=False,
+    ),
+]
+CONTAINER = Annotated[
+    str,
+    typer.Option(
+        "--container-image",
+        metavar="IMAGE",
+        help="Run the ranks in this image, by Pyxis: a .sqsh file on shared storage, or "
+        "[REGISTRY/]NAME[:TAG].",
         show_default=False,
     ),
 ]
@@ -83,6 +95,7 @@ def bench_run(  # noqa: PLR0917 - typer makes options of arguments
     partition: PARTITION = "",
     time_: LIMIT = "30m",
     nccl_tests: NCCL_TESTS = "",
+    container: CONTAINER = "",
     html: HTML = None,
     as_json: JSON = False,
 ) -> int:
@@ -90,7 +103,8 @@ def bench_run(  # noqa: PLR0917 - typer makes options of arguments
 
     One rank per GPU, or per node (gloo) where there are none. Each size is shown as it was
     measured; results are compared with what they must be. With three nodes and more each pair is
-    measured as well, and a slow node or link is named. The result is kept: corral bench history.
+    measured as well, from four on halves of the nodes and halves of those, and a slow node, link or
+    half is named. The result is kept: corral bench history.
     Exit status 1 when a verdict is fail.
     """
     ui = Ui(as_json=as_json)
@@ -105,6 +119,7 @@ def bench_run(  # noqa: PLR0917 - typer makes options of arguments
         partition=partition,
         time=time_,
         nccl_tests=nccl_tests,
+        container=container,
     )
     spec = cluster(ui, target, wanted)
     known = api.Known(hardware=hardware, busbw=reference)
@@ -139,29 +154,35 @@ def _told(ui: Ui, name: str, found: Benched, html: Path | None) -> None:
 
 
 def bench_history(target: TARGET = "", wanted: CLUSTER = "", as_json: JSON = False) -> int:
-    """List a cluster's earlier measurements, oldest first."""
+    """List a cluster's earlier measurements of all kinds, oldest first."""
     ui = Ui(as_json=as_json)
-    records = api.bench_history(cluster(ui, target, wanted).name)
+    records = api.all_measured(cluster(ui, target, wanted).name)
     ui.json({"history": list(records)})
-    rows = [
-        (
-            time.strftime("%Y-%m-%d %H:%M", time.localtime(float(record["at"]))),
-            str(one["collective"]),
-            clean(str(record["nodes"])),
-            f"{float(one['busbw_gb_s']):.4g}",
-            binary(int(one["size_bytes"])),
-            f"{float(one['reference_gb_s']):.4g}" if one["reference_gb_s"] else "-",
-            Text(str(one["outcome"]), STYLES[Outcome(one["outcome"])]),
-        )
-        for record in records
-        for one in record["tables"]
-    ]
-    head = ("date", "collective", "nodes", "GB/s", "at", "reference", "verdict")
+    rows = [row for record in records for row in _rows(record)]
     if rows:
-        ui.show(table(head, rows, right="GB/s at reference"))
+        ui.show(table(("date", "what", "nodes", "verdict", "seen"), rows))
     else:
-        ui.note("nothing was measured yet: corral bench run")
+        ui.note("nothing was measured yet: corral bench run, network, storage, gpu or scaling")
     return Exit.GOOD
+
+
+def _rows(record: Mapping[str, Any]) -> list[tuple[str | Text, ...]]:
+    """A line for each collective, or one for what was measured otherwise: the gravest remark."""
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(record["at"])))
+    nodes = clean(str(record.get("nodes") or "-"))
+    if record["kind"] != "bench":
+        first = next(iter(record["remarks"]), {"text": "nothing"})
+        outcome = Outcome(record["outcome"])
+        said = clean(str(first["text"]))
+        return [(when, str(record["kind"]), nodes, Text(outcome, STYLES[outcome]), said)]
+    found: list[tuple[str | Text, ...]] = []
+    for one in record["tables"]:
+        seen = f"{float(one['busbw_gb_s']):.4g} GB/s at {binary(int(one['size_bytes']))}"
+        if one["reference_gb_s"]:
+            seen += f" (reference {float(one['reference_gb_s']):.4g})"
+        outcome = Outcome(one["outcome"])
+        found.append((when, str(one["collective"]), nodes, Text(outcome, STYLES[outcome]), seen))
+    return found
 
 
 def bytes_of(text: str) -> int:
@@ -193,7 +214,7 @@ def _show(ui: Ui, found: Benched) -> None:
     if found.benchmark.transport.known:
         ui.show(transport_view(found.benchmark.transport))
     if any(v.outcome in (Outcome.WARN, Outcome.FAIL) for _, v in found.benchmark.tables):
-        for sentence in found.slow.sentences:
+        for sentence in (*found.bisected.sentences, *found.slow.sentences):
             ui.show(Text(f"slow: {clean(sentence)}", "bold red"))
     for cause in found.causes:
         known = cause.failure

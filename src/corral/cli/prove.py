@@ -140,6 +140,8 @@ def _verdict(one: api.Kept) -> Text:
         return Text("proven", "green")
     if one.proof.count(Verdict.FAIL):
         return Text("NOT proven", "bold red")
+    if one.proof.count(Verdict.WARN):
+        return Text("warned", "yellow")
     return Text("nothing measured", "dim")
 
 

@@ -17,6 +17,8 @@ from corral.cli.bench_run import bytes_of
 from corral.errors import CorralError
 from corral.prove.fabric.pairs import Pair
 from corral.prove.fabric.program import progress_of, read_program
+from corral.prove.fabric.verdict import Outcome
+from corral.prove.measure.remark import Measured, Remark
 from corral.spec.load import load_or_raise
 from tests.unit.cli.conftest import Run
 
@@ -103,11 +105,17 @@ def test_history(
     found = Benched(7, "node[0-2]", judged(reading, api.Known(busbw=360)), SLOW)
     journal = Journal(tmp_path / "clusters" / "laptop" / "bench.jsonl", "job-7")
     journal.write("bench", found.as_dict())
+    slow = Remark(Outcome.WARN, "node1", "node1 is slow")
+    journal.write("network", Measured("network", (slow,), job=8, nodes="node[0-1]").as_dict())
+    journal.write("gpu", Measured("gpu", ()).as_dict())
+    journal.write("scaling", {"outcome": "pass"})  # cut off, or of another release
     shown = corral("bench", "history").stdout
-    assert [line.split()[2:6] for line in shown.splitlines()[1:]] == [
-        ["all_reduce", "node[0-2]", "364.9", "8"],
-        ["all_gather", "node[0-2]", "357", "8"],
+    assert [" ".join(line.split()[2:]) for line in shown.splitlines()[1:]] == [
+        "all_reduce node[0-2] pass 364.9 GB/s at 8 GiB (reference 360)",
+        "all_gather node[0-2] pass 357 GB/s at 8 GiB (reference 360)",
+        "network node[0-1] warn node1 is slow",
+        "gpu - unknown nothing",
     ]
-    (record,) = json.loads(corral("bench", "history", "--json").stdout)["history"]
-    assert record["job"] == 7
+    kept = json.loads(corral("bench", "history", "--json").stdout)["history"]
+    assert [(one["kind"], one["job"]) for one in kept] == [("bench", 7), ("network", 8), ("gpu", 0)]
     assert not asked

@@ -11,6 +11,7 @@ from corral.doctor.catalog import CATALOG
 from corral.doctor.model import Diagnosis, Failure, Layer, Source
 from corral.doctor.reading import HIDES, read, report
 
+REAL_XID = (Path(__file__).parents[2] / "recorded/health/h100-xid-31.txt").read_text()
 CTLD, SLURMD, JOB = Source.SLURMCTLD, Source.SLURMD, Source.JOB
 
 # (id of the first cause, source, text). Texts marked R in reference/failures.md were reproduced.
@@ -215,7 +216,7 @@ CASES: tuple[tuple[str, Source, str], ...] = (
         Source.KERNEL,
         "NVRM: Xid (PCI:0000:3b:00): 74, pid=7, NVLink: fatal error detected on link 3",
     ),
-    ("F80", Source.KERNEL, "NVRM: Xid (PCI:0000:3b:00): 31, pid=9, name=python3, MMU Fault"),
+    ("F80", Source.KERNEL, REAL_XID),
     (
         "F81",
         Source.KERNEL,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from corral.errors import Code, CorralError
+from corral.prove.fabric.halves import Half
 from corral.prove.fabric.pairs import Pair
 from corral.prove.fabric.reading import OWN, Reading, read
 
@@ -22,6 +23,7 @@ MEASURES: Final = (
 TYPES: Final = ("float32", "float16", "bfloat16")
 _ROW: Final = "@@corral-row "
 _PAIR: Final = "@@corral-pair "
+_HALF: Final = "@@corral-half "
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +77,32 @@ def read_program(lines: Sequence[str]) -> tuple[Reading, tuple[Pair, ...]]:
     return read("\n".join(lines)), tuple(found)
 
 
+def read_halves(lines: Sequence[str]) -> tuple[Half, ...]:
+    """All nodes and their halves, where four nodes or more took part.
+
+    Raises:
+        CorralError: PARSE_FAILED, a line is spoiled.
+    """
+    return tuple(Half(*_part(line, _HALF)) for line in lines if line.startswith(_HALF))
+
+
 def _pair(line: str) -> Pair:
+    nodes, busbw = _part(line, _PAIR)
+    if len(nodes) != 2:  # noqa: PLR2004
+        raise _unreadable(line)
+    one, other = sorted(nodes)
+    return Pair(one, other, busbw)
+
+
+def _part(line: str, mark: str) -> tuple[tuple[str, ...], float]:
     try:
-        fields: Any = json.loads(line.removeprefix(_PAIR))
-        one, other = sorted(str(name) for name in fields["nodes"])
-        return Pair(one, other, float(fields["bus_bw"]))
+        fields: Any = json.loads(line.removeprefix(mark))
+        return tuple(str(name) for name in fields["nodes"]), float(fields["bus_bw"])
     except (ValueError, KeyError, TypeError) as error:
-        raise CorralError(
-            Code.PARSE_FAILED, f"this line of the benchmark cannot be read: {line[:200]!r}"
-        ) from error
+        raise _unreadable(line) from error
+
+
+def _unreadable(line: str) -> CorralError:
+    return CorralError(
+        Code.PARSE_FAILED, f"this line of the benchmark cannot be read: {line[:200]!r}"
+    )

@@ -113,7 +113,10 @@ def judge(table: Table, reference: Reference | None, nodes: int) -> Verdict:
         nodes: how many nodes took part; 0: not known, taken for several.
     """
     row = plateau(table)
-    outcome, reasons = _speed(row.best, reference, SINGLE if nodes == 1 else SEVERAL)
+    if table.ranks == 1:
+        outcome, reasons = Outcome.UNKNOWN, ["one rank sends nothing: there is no speed to judge"]
+    else:
+        outcome, reasons = _speed(row.best, reference, SINGLE if nodes == 1 else SEVERAL)
     if row.size < GIB:
         reasons.append(f"the largest size is {row.size / GIB:.2g} GiB: the plateau may be higher")
     if reference is not None and reference.limit and row.best > reference.limit * _OVER:

@@ -117,6 +117,8 @@ class Compute:
         update: of the optimizer.
         alone: of all three, on one rank.
         slowest: of all three, on the slowest rank of each cycle.
+        own: of a micro-batch in its way of training, its own work (PowerSGD's products, an outer
+            optimizer) among it, with nobody to talk to; on the slowest rank. 0: not measured.
     """
 
     forward: float
@@ -124,6 +126,7 @@ class Compute:
     update: float
     alone: float
     slowest: float
+    own: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,8 @@ class Way:
         hidden: the backward pass can hide traffic.
         words: what it is.
         price: what it changes besides the speed.
-        modelled: the model knows all that it does; not so of one that computes much by itself.
+        modelled: known without a measurement of its own work; not so of one that computes much.
+        messages: that a meeting takes.
     """
 
     name: str
@@ -147,6 +151,7 @@ class Way:
     words: str
     price: str
     modelled: bool = True
+    messages: int = 1
 
 
 WAYS: Final = {
@@ -170,6 +175,7 @@ WAYS: Final = {
             "PowerSGD of rank 4",
             "approximate gradients; the error is fed back",
             modelled=False,
+            messages=3,
         ),
         Way(
             "local_sgd",
@@ -203,10 +209,12 @@ def predicted(cost: Cost, compute: Compute, way: Way, ranks: int, size: float) -
     """
     if ranks < 2:  # noqa: PLR2004
         return compute.alone
-    traffic = cost.reduce(ranks, size * (way.share or 1.0))
+    traffic = cost.reduce(ranks, size * (way.share or 1.0), way.messages)
     if not way.hidden:
-        return compute.slowest + (cost.extra + traffic) / way.cycle
+        return (compute.own or compute.slowest) + (cost.extra + traffic) / way.cycle
     visible = max(0.0, traffic - cost.overlap * compute.backward) + cost.extra
+    if compute.own:
+        return compute.own + visible / way.cycle
     # Updates happen once in a cycle, and so does the meeting.
     apart = (compute.slowest - compute.update) + compute.update / way.cycle
     return apart + visible / way.cycle
@@ -222,7 +230,8 @@ def with_overlap(cost: Cost, compute: Compute, ranks: int, size: float, seconds:
         size: bytes of the gradients.
         seconds: of a DDP step.
     """
-    traffic, visible = cost.reduce(ranks, size), seconds - compute.slowest
+    traffic = cost.reduce(ranks, size)
+    visible = max(0.0, seconds - (compute.own or compute.slowest))
     if visible >= traffic or not compute.backward:
         return replace(cost, overlap=0.0, extra=max(0.0, visible - traffic))
     return replace(cost, overlap=min(1.0, (traffic - visible) / compute.backward), extra=0.0)

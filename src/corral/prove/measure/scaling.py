@@ -145,7 +145,8 @@ def _trained(one: Mapping[str, Any]) -> Trained:
         str(one["way"]),
         int(one["ranks"]),
         float(one["seconds"]),
-        Compute(*(float(one[name]) for name in names)),
+        # Runs of releases that did not measure a way's own work have none.
+        Compute(*(float(one[name]) for name in names), own=float(one.get("own", 0.0))),
         float(one["loss"]),
         float(one["spread"]),
     )
@@ -173,7 +174,7 @@ def guesses(seen: Scaling) -> tuple[Guess, ...]:
         )
         for one in seen.trained
         if one.ranks > 1
-        and WAYS[one.way].modelled
+        and (WAYS[one.way].modelled or one.compute.own)
         and not (one.way == "ddp" and one.ranks == least)
     )
 
@@ -227,7 +228,7 @@ def _plain(seen: Scaling) -> Iterator[Remark]:
         times, nodes = seen.speedup(one), ranks // seen.beside
         share = times / nodes
         head = f"{_nodes(seen, ranks)}, {_what(seen)}"
-        net = max(0.0, one.seconds - one.compute.slowest) / one.seconds
+        net = max(0.0, one.seconds - (one.compute.own or one.compute.slowest)) / one.seconds
         tail = f"; {net:.0%} of a step waits for the network"
         if share >= WELL:
             text = f"{head}: {times:.2f} times as fast as one: it pays{tail}"

@@ -26,7 +26,6 @@ import torch.distributed as dist
 
 MARK = "@@corral-bench "
 ROW = "@@corral-row "
-PAIR = "@@corral-pair "
 GROUP_S = 300  # a rank that never comes is an error after so long, and no hanging job
 SHARE = 0.25  # of the free memory, at most, for one buffer: a workstation must not freeze
 TILE = 1 << 22  # elements that are filled or compared at once
@@ -296,7 +295,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=3.0, help="at most, for each size and way")
     parser.add_argument("--type", default="float32", choices=list(TYPES))
     parser.add_argument("--spoil", type=int, default=-1, help="rank that damages one element")
-    parser.add_argument("--pairs", type=int, default=0, help="bytes for each pair of nodes")
+    parser.add_argument("--apart", type=int, default=0, help="bytes for pairs and halves of nodes")
     found = parser.parse_args()
     unknown = set(found.collectives.split(",")) - set(COLLECTIVES)
     if unknown:
@@ -334,43 +333,6 @@ def table(run: Run, name: str, members: list, ranges: list[int]) -> None:
     tell(MARK, found)
 
 
-def rounds(names: list) -> list:
-    """All pairs, in rounds of disjoint ones: the circle method of tournaments."""
-    ring = [*names, None] if len(names) % 2 else list(names)
-    found = []
-    for _ in ring[1:]:
-        half = [(ring[i], ring[-1 - i]) for i in range(len(ring) // 2)]
-        found.append([pair for pair in half if None not in pair])
-        ring.insert(1, ring.pop())
-    return found
-
-
-def pairs(run: Run, members: list) -> None:
-    """Let each two nodes add up by themselves, disjoint pairs at once; rank 0 tells of each."""
-    here = members[run.rank]["hostname"]
-    for turn in rounds(list(dict.fromkeys(one["hostname"] for one in members))):
-        ranks = {p: [m["rank"] for m in members if m["hostname"] in p] for p in turn}
-        groups = {pair: dist.new_group(numbers) for pair, numbers in ranks.items()}
-        mine, told = next((pair for pair in turn if here in pair), None), None
-        if mine is not None:
-            count = len(ranks[mine])
-            data = torch.zeros(run.options.pairs // run.width, **run.kind)
-            us = float("inf")
-            for turns in (1, 3, 3, 3):  # the best of them: what disturbs a link only slows it down
-                dist.barrier(group=groups[mine])
-                start = time.perf_counter()
-                for _ in range(turns):
-                    dist.all_reduce(data, group=groups[mine])
-                if run.gpu:
-                    torch.cuda.synchronize()
-                us = min(us, (time.perf_counter() - start) * 1e6 / turns)
-            told = {"nodes": mine, "bus_bw": run.options.pairs / us / 1e3 * 2 * (count - 1) / count}
-        every = [None] * run.ranks
-        dist.all_gather_object(every, told)
-        for one in {tuple(t["nodes"]): t for t in every if t}.values() if run.rank == 0 else ():
-            tell(PAIR, {**one, "size": run.options.pairs})
-
-
 def main() -> None:
     """Measure what was asked for."""
     run = Run(options())
@@ -387,8 +349,11 @@ def main() -> None:
     ranges = sizes(run, min(one["free"] for one in members))
     for name in run.options.collectives.split(","):
         table(run, name, members, ranges)
-    if run.options.pairs:
-        pairs(run, members)
+    if run.options.apart:
+        import halves  # noqa: PLC0415 - it lies beside this file, and torchrun may start it elsewhere
+
+        for mark, found in halves.told(run, members):
+            tell(mark, found)
     dist.barrier()
     if not run.gpu:
         # gloo's own end can wait for ever for ranks that ended first (seen with PyTorch 2.6).

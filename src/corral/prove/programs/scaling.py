@@ -3,9 +3,10 @@
 """Trains a small GPT on 1 to N nodes, plainly and with less traffic, and measures each way.
 
 All counts of nodes are measured in one job, so that what disturbs a machine disturbs all of them.
-Beside each step that talks to other ranks a twin of the model does the same work without them: the
-difference is what the network costs. The text is the source of Python's own library, which every
-node has: the loss falls, as in any training.
+Beside each step that talks to other ranks a twin of the model does the same work without them, and
+a third one does the way's own work as well (PowerSGD's products, an outer optimizer) with nobody to
+talk to: the difference is what the network costs. The text is the source of Python's own library,
+which every node has: the loss falls, as in any training.
 
 One process per GPU, or per node (gloo) without GPUs, started by srun. Standard library and
 PyTorch >= 2.0 only.
@@ -33,11 +34,8 @@ MARK = "@@corral-"
 GROUP_S = 600
 VOCABULARY = 256  # bytes
 RANK = 4  # of PowerSGD's matrices
-OUTER = {
-    "lr": 0.7,
-    "momentum": 0.9,
-    "nesterov": True,
-}  # DiLoCo's outer optimizer (arXiv 2311.08105)
+# DiLoCo's outer optimizer (arXiv 2311.08105).
+OUTER = {"lr": 0.7, "momentum": 0.9, "nesterov": True}
 
 
 class Gpt(nn.Module):
@@ -110,6 +108,8 @@ class Run:
         self.device = torch.device("cuda" if self.gpu else "cpu")
         limit = datetime.timedelta(seconds=GROUP_S)
         dist.init_process_group("nccl" if self.gpu else "gloo", timeout=limit)
+        # A group of each rank alone; every rank makes all of them, in one order.
+        self.lonely = [dist.new_group([rank]) for rank in range(self.ranks)][self.rank]
         text = b"".join(p.read_bytes() for p in sorted(Path(os.__file__).parent.glob("*.py"))[:60])
         self.text = torch.frombuffer(bytearray(text), dtype=torch.uint8).long().to(self.device)
 
@@ -159,39 +159,50 @@ class Run:
             found = {"ranks": count, "bytes": size, "seconds": quiet(spent)}
             self.tell("reduce", found)
 
-    def train(self, way: Way, group, count: int) -> None:
-        """One way of training over the first ``count`` ranks."""
+    def joined(self, way: Way, group, count: int) -> tuple:
+        """A model that meets the others of its group: with its optimizer, and the outer one."""
         model, optimizer = self.model()
-        twin, other = self.model()
-        outer = None
-        if count > 1 and not way.local:
+        if not way.local:
             # PowerSGD reduces several times for each bucket. gloo has no order among buckets: their
             # messages met the wrong ones (PyTorch 2.6). With one bucket there is one order.
             cap = 1 << 20 if way.hook == "powersgd" and not self.gpu else None
             model = DistributedDataParallel(model, process_group=group, bucket_cap_mb=cap)
             hooked(model, way, group)
-        if way.name == "diloco":
-            outer = Outer(model)
+        return model, optimizer, Outer(model) if way.name == "diloco" else None, group, count
+
+    def cycle(self, way: Way, parts: tuple, steps, twin) -> tuple:
+        """One cycle of a way: seconds of a micro-batch, and the loss."""
+        model, optimizer, outer, group, count = parts
+        begun = time.perf_counter()
+        told = self.turn(model, optimizer, steps, twin)
+        if way.local and group is not None:
+            average(model, group, count, outer)
+        self.settle()
+        return (time.perf_counter() - begun) / way.cycle, told["loss"]
+
+    def train(self, way: Way, group, count: int) -> None:
+        """One way of training over the first ``count`` ranks."""
+        group = group if count > 1 else None
+        lone = [self.joined(way, self.lonely, 1)] if group else []
+        together = self.joined(way, group, count) if group else (*self.model(), None, None, 1)
+        twin, other = self.model()
         cycles = max(3, self.options.batches // way.cycle)
-        apart, seen, losses = [], [], []
+        apart, seen, own, losses = [], [], [], []
         for turn in range(cycles + 2):  # the first two warm up: memory, buckets, PowerSGD's start
-            if count > 1:
+            if group:
                 dist.barrier(group=group)
             first = turn * way.cycle
             # The twin does as much, step by step: a mean over a cycle is another than over one.
             steps = range(first, first + way.cycle)
             ones = [self.turn(twin, other, [step], twin) for step in steps]
             apart.append({k: statistics.fmean(one[k] for one in ones) for k in ones[0]})
-            if count > 1:
-                dist.barrier(group=group)
-            begun = time.perf_counter()
-            parts = self.turn(model, optimizer, steps, twin)
-            if way.local and count > 1:
-                average(model, group, count, outer)
-            self.settle()
-            seen.append((time.perf_counter() - begun) / way.cycle)
-            losses.append(parts["loss"])
-        apart, seen = apart[2:], seen[2:]
+            for parts, spent in [*((one, own) for one in lone), (together, seen)]:
+                if group:
+                    dist.barrier(group=group)
+                seconds, loss = self.cycle(way, parts, steps, twin)
+                spent.append(seconds)
+            losses.append(loss)
+        apart, seen, own = apart[2:], seen[2:], own[2:]
         found = {
             "way": way.name,
             "ranks": count,
@@ -201,7 +212,7 @@ class Run:
             "loss": statistics.fmean(losses[-max(1, 16 // way.cycle) :]),
             "batches": (cycles + 2) * way.cycle,
         }
-        mine = {"apart": apart, "seconds": found["seconds"]}
+        mine = {"apart": apart, "own": own, "seconds": found["seconds"]}
         every: list = [mine]
         if count > 1:
             every = [None] * count
@@ -213,6 +224,9 @@ class Run:
         found["alone"] = quiet(one for rank in whole for one in rank)
         # Who meets others waits for the slowest of that cycle, whatever the network does.
         found["slowest"] = quiet(max(turn) for turn in zip(*whole))  # noqa: B905
+        if own:
+            turns = zip(*(rank["own"] for rank in every))  # noqa: B905
+            found["own"] = quiet(max(turn) for turn in turns)
         found["seconds"] = max(rank["seconds"] for rank in every)
         self.tell("train", found)
 

@@ -13,9 +13,17 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.prove.fabric import program
+from corral.prove.fabric.halves import Half, bisected
 from corral.prove.fabric.model import Collective
 from corral.prove.fabric.pairs import Pair, slow
-from corral.prove.fabric.program import MEASURES, PROGRAM, TYPES, progress_of, read_program
+from corral.prove.fabric.program import (
+    MEASURES,
+    PROGRAM,
+    TYPES,
+    progress_of,
+    read_halves,
+    read_program,
+)
 from corral.prove.fabric.reading import OWN, read
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "nccl" / "h200x4-own-benchmark.txt"
@@ -88,17 +96,20 @@ def test_the_program_says_what_is_read() -> None:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    marks = [ast.literal_eval(said[name]) for name in ("MARK", "ROW", "PAIR")]
-    assert marks == [OWN, program._ROW, program._PAIR]
+    marks = [ast.literal_eval(said[name]) for name in ("MARK", "ROW")]
+    apart = _program("halves.py")
+    assert [*marks, apart["PAIR"], apart["HALF"]] == [
+        *(OWN, program._ROW, program._PAIR, program._HALF)
+    ]
     assert isinstance(said["COLLECTIVES"], ast.Dict)
     names = [ast.literal_eval(key) for key in said["COLLECTIVES"].keys if key]
     assert sorted(names) == sorted(MEASURES)
     assert tuple(ast.literal_eval(said["TYPES"])) == TYPES
 
 
-def _program() -> dict[str, Any]:
-    """What the program defines, without the PyTorch that running it needs."""
-    tree = ast.parse(PROGRAM.read_text(encoding="utf-8"))
+def _program(name: str = "collectives.py") -> dict[str, Any]:
+    """What a program defines, without the PyTorch that running it needs."""
+    tree = ast.parse(PROGRAM.with_name(name).read_text(encoding="utf-8"))
     tree.body = [
         node
         for node in tree.body
@@ -161,7 +172,7 @@ def test_sizes_are_whole_on_all_ranks_and_fit_the_memory(
 @pytest.mark.parametrize("count", range(2, 12))
 def test_rounds_hold_each_pair_once_and_each_node_once_at_a_time(count: int) -> None:
     names = [f"node{i:02}" for i in range(count)]
-    found = _program()["rounds"](names)
+    found = _program("halves.py")["rounds"](names)
     assert sorted(tuple(sorted(pair)) for turn in found for pair in turn) == sorted(
         itertools.combinations(names, 2)
     )
@@ -198,3 +209,60 @@ def test_nothing_stands_out_among_equals_or_in_one_pair() -> None:
     assert slow(_pairs(5)).sentences == ()
     assert slow(_pairs(2)).sentences == ()
     assert slow(()).sentences == ()
+
+
+def _halves(count: int, slow: set[str], trunk: float = 0.0) -> list[Half]:
+    """What each part of the nodes would reach: 10 GB/s, 1 with a slow node, over the trunk less."""
+    names = tuple(f"n{i}" for i in range(count))
+    found: list[Half] = []
+    for level in _program("halves.py")["levels"](names):
+        for part in level:
+            whole = trunk if trunk and len(part) == count else 10.0
+            found.append(Half(part, 1.0 if slow & set(part) else whole))
+    return found
+
+
+@pytest.mark.parametrize("count", [4, 5, 7, 8, 64])
+def test_halving_comes_down_to_the_part_with_the_slow_node(count: int) -> None:
+    parts = _halves(count, {"n1"})
+    found = bisected(parts[::-1])
+    assert "n1" in found.nodes
+    assert len(found.nodes) in (2, 3)
+    assert len(found.sentences) == len(found.way) - 1
+    assert "one half is slow" in found.sentences[0]
+
+
+def test_fast_halves_that_are_slow_together_blame_what_joins_them() -> None:
+    found = bisected(_halves(8, set(), trunk=3.0))
+    assert [half.nodes for half in found.between] == [
+        tuple(f"n{i}" for i in range(4)),
+        tuple(f"n{i}" for i in range(4, 8)),
+    ]
+    assert "what joins them" in found.sentences[0]
+
+
+def test_halves_of_equals_say_nothing() -> None:
+    assert bisected(()).sentences == ()
+    assert bisected(_halves(8, set())).sentences == ()
+    assert bisected(_halves(8, set())).nodes == ()
+    assert bisected(_halves(8, set())[:2]).sentences == ()  # a half is missing
+
+
+def test_halves_are_read() -> None:
+    told = '@@corral-half {"nodes": ["b", "a"], "bus_bw": 2, "size": 8}'
+    assert read_halves(["x", told]) == (Half(("b", "a"), 2.0),)
+    with pytest.raises(CorralError, match="cannot be read"):
+        read_halves(["@@corral-half {}"])
+    with pytest.raises(CorralError, match="cannot be read"):
+        read_program([*lines(), told.replace("half", "pair").replace('"b", ', "")])
+
+
+def test_of_many_nodes_members_of_slow_parts_meet_a_good_one() -> None:
+    crossed = _program("halves.py")["crossed"]
+    least = [
+        {"nodes": ["a", "b"], "bus_bw": 10.0},
+        {"nodes": ["c", "d"], "bus_bw": 1.0},
+        {"nodes": ["e", "f"], "bus_bw": 9.0},
+    ]
+    assert crossed(least) == [("a", "c"), ("a", "d")]
+    assert crossed(least[::2]) == []

@@ -182,3 +182,23 @@ def test_one_node_gives_no_answer() -> None:
 def test_a_spoiled_answer_is_an_error(told: list[str]) -> None:
     with pytest.raises(CorralError):
         read_scaling(told)
+
+
+def test_a_ways_own_work_is_in_the_model_where_it_was_measured() -> None:
+    """PowerSGD computes for 40 ms; DiLoCo's outer optimizer for 5 in 16 micro-batches."""
+    cost, plain = Cost(50e-6, 1e-9), Compute(0.01, 0.02, 0.002, 0.032, 0.033)
+    own = Compute(0.01, 0.02, 0.002, 0.032, 0.033, own=0.073)
+    way = WAYS["powersgd"]
+    sent = cost.reduce(2, 4e6, way.messages)
+    assert predicted(cost, own, way, 2, 4e6) == pytest.approx(0.073 + sent)
+    assert predicted(cost, plain, way, 2, 4e6) == pytest.approx(0.033 + sent)
+    ddp = predicted(cost, own, WAYS["ddp"], 2, 4e8)
+    fitted_to_it = with_overlap(cost, own, 2, 4e8, ddp)
+    assert predicted(fitted_to_it, own, WAYS["ddp"], 2, 4e8) == pytest.approx(ddp)
+
+
+def test_powersgd_is_foretold_once_its_own_work_is_known() -> None:
+    lines = (RECORDED / "h200x2-sockets.txt").read_text().splitlines()
+    told = [line.replace('"way": "powersgd",', '"way": "powersgd", "own": 0.07,') for line in lines]
+    assert "powersgd" not in {g.way for g in guesses(read_scaling(lines))}
+    assert "powersgd" in {g.way for g in guesses(read_scaling(told))}

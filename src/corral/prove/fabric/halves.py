@@ -1,0 +1,89 @@
+"""Which part of the nodes is slow: from all, their halves, and the halves of those. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from corral.prove.fabric.verdict import SEVERAL
+from corral.spec.nodes import fold
+
+_SLOW: Final = SEVERAL[1]
+_TOGETHER: Final = 0.6
+"""Of their slower half: less, and what lies between the halves is slow. Not _SLOW, since larger
+rings lose some of their speed anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """Nodes that added up among themselves, and the bus bandwidth in GB/s."""
+
+    nodes: tuple[str, ...]
+    busbw: float
+
+    @property
+    def name(self) -> str:
+        """As a hostlist."""
+        return fold(self.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Bisected:
+    """What halving showed.
+
+    Attributes:
+        way: the parts on the way down, each slow half of the one before; the first is all nodes.
+        between: the two fast halves of the last part when only together they are slow, else none.
+        sentences: in words; empty when nothing stands out.
+    """
+
+    way: tuple[Half, ...] = ()
+    between: tuple[Half, ...] = ()
+    sentences: tuple[str, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The smallest part that is slow; empty when nothing stands out."""
+        return self.way[-1].nodes if self.sentences else ()
+
+
+def bisected(parts: Sequence[Half]) -> Bisected:
+    """Go down from all nodes into the slower half, as long as it stands out against the other.
+
+    Args:
+        parts: all that was measured, in any order.
+    """
+    if not parts:
+        return Bisected()
+    at = max(parts, key=lambda part: len(part.nodes))
+    way, sentences = [at], list[str]()
+    while True:
+        halves = _halves(at, parts)
+        if not halves:
+            return Bisected(tuple(way), (), tuple(sentences))
+        slower, faster = halves
+        told = f"{slower.name} {slower.busbw:.3g} GB/s, {faster.name} {faster.busbw:.3g} GB/s"
+        if slower.busbw < faster.busbw * _SLOW:
+            way.append(slower)
+            sentences.append(f"of {at.name} one half is slow: {told}")
+            at = slower
+        elif at.busbw < slower.busbw * _TOGETHER:
+            sentences.append(
+                f"the halves of {at.name} are fast by themselves ({told}), together {at.busbw:.3g} "
+                "GB/s: look at what joins them, a switch or the trunk between two"
+            )
+            return Bisected(tuple(way), halves, tuple(sentences))
+        else:
+            return Bisected(tuple(way), (), tuple(sentences))
+
+
+def _halves(whole: Half, parts: Sequence[Half]) -> tuple[Half, Half] | None:
+    """The slower and the faster half."""
+    middle = len(whole.nodes) // 2
+    both = (whole.nodes[:middle], whole.nodes[middle:])
+    found = [part for half in both for part in parts if part.nodes == half]
+    if len(found) != len(both):
+        return None
+    first, second = sorted(found, key=lambda part: part.busbw)
+    return first, second
