@@ -156,6 +156,7 @@ async def measure(page: str, slurm: str, pid: int, viewers: int) -> dict[str, An
         found["first look at Slurm, s"] = round(time.monotonic() - begin, 2)
         begin = time.monotonic()
         for path in ("/", "/app.css", "/js/app.js", "/js/dom.js", "/js/live.js", "/js/cluster.js",
+                     "/js/filter.js", "/js/plotter.js",
                      "/api/me", "/api/cluster", "/api/nodes"):  # fmt: skip
             (await http.get(path)).raise_for_status()
         found["first view by HTTP, s"] = round(time.monotonic() - begin, 3)

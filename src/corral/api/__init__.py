@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from corral.api.clusters import known_clusters as known_clusters
     from corral.api.clusters import looks_like_file as looks_like_file
     from corral.api.clusters import spec_of as spec_of
+    from corral.api.commands import Said as Said
+    from corral.api.commands import slurm_command as slurm_command
     from corral.api.converge import Approve as Approve
     from corral.api.converge import apply as apply
     from corral.api.converge import down as down
@@ -88,6 +90,8 @@ if TYPE_CHECKING:
     from corral.api.imaging import build_image as build_image
     from corral.api.imaging import images as images
     from corral.api.imaging import remove_images as remove_images
+    from corral.api.importing import Imported as Imported
+    from corral.api.importing import import_image as import_image
     from corral.api.keys import forget_host_keys as forget_host_keys
     from corral.api.keys import install_keys as install_keys
     from corral.api.measuring import bench_gpu as bench_gpu
@@ -210,6 +214,7 @@ _HOMES: Final = MappingProxyType(
         "returning": ("Returning", "due_back"),
         "rotating": ("Rotated", "Which", "rotate_keys", "rotation_of", "rotation_phase"),
         "overview": ("Status", "status"),
+        "commands": ("Said", "slurm_command"),
         "figures": ("Reading", "node_figures"),
         "serving": ("Page", "serve_page"),
         "tracking_page": ("tracking_page",),

@@ -26,11 +26,14 @@ from corral.hosts.quote import sh
 from corral.hosts.transport import check
 from corral.providers import providers_of
 from corral.roles.metrics import PROMETHEUS
+from corral.slurm.version import SlurmVersion
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, users_of
 
 REST_PORT: Final = 6820
 UP_S: Final = 30.0
+OLDEST_REST: Final = SlurmVersion(22, 5)
+"""Before it slurmrestd speaks no version that Corral reads; the commands' JSON is what there is."""
 NEEDED: Final = ("fastapi", "httpx", "uvicorn")
 
 
@@ -67,15 +70,17 @@ async def serve_page(
 
     Raises:
         CorralError: MISSING_TOOL, the extra ``web`` is not installed; NOT_FOUND, the cluster is not
-            up or has no slurmrestd; UNREACHABLE.
+            up; UNREACHABLE.
     """
-    _require(spec)
+    _require()
     name = user or users_of(spec)[0].name
+    _person(name)
     socket = control_dir() / f"rest-{secrets.token_hex(4)}"
-    token = await token_of(spec, name, int(hours * 3600))
-    private = await _private(spec)
+    private, version = await _asked(spec)
+    rest = spec.slurm.rest and version >= OLDEST_REST
+    token = await token_of(spec, name, int(hours * 3600)) if rest else ""
     figures = control_dir() / f"prom-{secrets.token_hex(4)}"
-    ways = [(str(socket), f"127.0.0.1:{REST_PORT}")]
+    ways = [(str(socket), f"127.0.0.1:{REST_PORT}")] if rest else []
     if spec.services.metrics:
         ways.append((str(figures), f"127.0.0.1:{PROMETHEUS}"))
     try:
@@ -83,10 +88,11 @@ async def serve_page(
             await Child.start(await tunnel_to(spec, *ways), quiet=True) as tunnel,
             await Child.start([sys.executable, "-m", "corral.web"]) as server,
         ):
-            await _until(tunnel, socket)
+            for near, _ in ways:
+                await _until(tunnel, Path(near))
             settings: dict[str, Any] = {
                 "cluster": spec.name,
-                "rest": f"unix:{socket}",
+                "rest": f"unix:{socket}" if rest else "commands:",
                 "port": port,
                 "spec": spec.model_dump(mode="json"),
                 "source": source,
@@ -109,7 +115,7 @@ async def serve_page(
         figures.unlink(missing_ok=True)
 
 
-def _require(spec: ClusterSpec) -> None:
+def _require() -> None:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise CorralError(
@@ -117,11 +123,14 @@ def _require(spec: ClusterSpec) -> None:
             f"the page needs {', '.join(missing)}",
             hint="pip install 'corral[web]'",
         )
-    if not spec.slurm.rest:
+
+
+def _person(user: str) -> None:
+    if user in ("root", "slurm"):
         raise CorralError(
-            Code.NOT_FOUND,
-            f"cluster {spec.name} has no slurmrestd",
-            hint="set slurm: {rest: true} in the cluster file and apply it",
+            Code.USAGE,
+            f"{user} cannot log in to the page",
+            hint="name a person with --user",
         )
 
 
@@ -131,12 +140,7 @@ async def token_of(spec: ClusterSpec, user: str, seconds: int) -> str:
     Raises:
         CorralError: USAGE, root has none; SLURM_REFUSED; NOT_FOUND, the cluster is not up.
     """
-    if user in ("root", "slurm"):
-        raise CorralError(
-            Code.USAGE,
-            f"{user} cannot log in to the page",
-            hint="name a person with --user",
-        )
+    _person(user)
     # Only the answer holds the token: it goes from ssh's output to the server's input.
     script = sh(
         "id -u {user} >/dev/null && scontrol token username={user} lifespan={seconds}",
@@ -157,12 +161,17 @@ async def token_of(spec: ClusterSpec, user: str, seconds: int) -> str:
     return result.stdout.partition("SLURM_JWT=")[2].strip()
 
 
-async def _private(spec: ClusterSpec) -> bool:
-    """Whether Slurm hides users' jobs or nodes from each other."""
-    script = sh("timeout 20 scontrol show config | sed -n 's/^PrivateData *= *//p'")
+async def _asked(spec: ClusterSpec) -> tuple[bool, SlurmVersion]:
+    """Whether Slurm hides users' jobs or nodes from each other; and its version."""
+    script = sh(
+        "timeout 20 scontrol show config | sed -n 's/^PrivateData *= *//p'; scontrol --version"
+    )
     async with await Session.open(spec) as session:
+        session.require_running()
         result = await session.fleet.run(session.controller, script, timeout=60)
-    return check(result, "asking for PrivateData").stdout.strip() not in ("", "none", "cloud")
+    hidden, _, version = check(result, "asking for PrivateData").stdout.strip().rpartition("\n")
+    words = set(hidden.strip().split(",")) - {"", "none", "cloud"}
+    return bool(words), SlurmVersion.parse(version)
 
 
 async def tunnel_to(spec: ClusterSpec, *ways: tuple[str, str]) -> list[str]:

@@ -28,13 +28,14 @@ from corral.web import (
 )
 from corral.web.audit import Audit
 from corral.web.background import Background
+from corral.web.bycommands import ByCommands
 from corral.web.figures import Figures, Prometheus
 from corral.web.guard import Guard
 from corral.web.own import ByHelper, BySsh, Own
 from corral.web.poller import Poller, Pollers
 from corral.web.sessions import Sessions
-from corral.web.settings import Settings
-from corral.web.slurmrest import SlurmRest
+from corral.web.settings import BY_COMMANDS, Settings
+from corral.web.slurmrest import Slurm, SlurmRest
 from corral.web.state import State
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -47,8 +48,10 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         settings: which cluster, and where slurmrestd is.
         transport: httpx's to slurmrestd, for tests; None: the network.
     """
-    rest = SlurmRest(settings.rest, transport)
     spec = ClusterSpec.model_validate(settings.spec) if settings.spec else None
+    rest: Slurm = SlurmRest(settings.rest, transport)
+    if spec is not None and settings.rest == BY_COMMANDS:
+        rest = ByCommands(spec)
     sessions = Sessions(settings.session_s, settings.idle_s)
 
     def poller(user: str) -> Poller:

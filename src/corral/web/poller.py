@@ -16,7 +16,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.slurm.rest.model import RestJob
-from corral.web.slurmrest import Login, SlurmRest, dumps
+from corral.web.slurmrest import Login, Slurm, dumps
 from corral.web.snapshot import Snapshot, delta
 
 SLOWEST_S: Final = 30.0
@@ -47,7 +47,7 @@ class Poller:
     """
 
     def __init__(
-        self, rest: SlurmRest, tokens: Tokens, *, fastest: float = 1.0, max_viewers: int = 1000
+        self, rest: Slurm, tokens: Tokens, *, fastest: float = 1.0, max_viewers: int = 1000
     ) -> None:
         self.now = Snapshot()
         self._rest = rest

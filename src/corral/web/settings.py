@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
+
+BY_COMMANDS: Final = "commands:"
 
 
 class Settings(BaseModel):
@@ -18,7 +20,10 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     cluster: str = Field(description="Name of the cluster.")
-    rest: str = Field(description="Where slurmrestd answers: http://127.0.0.1:6820.")
+    rest: str = Field(
+        description="Where slurmrestd answers, http://127.0.0.1:6820; commands: asks Slurm's "
+        "client commands on the controller instead."
+    )
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     port: int = Field(default=0, ge=0, le=65535, description="Port; 0 takes a free one.")
     names: tuple[str, ...] = Field(

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import httpx
 
@@ -41,6 +41,32 @@ class Answer:
     status: int
     body: Any
     told: Told
+
+
+class Slurm(Protocol):
+    """How Slurm is asked, whatever way: see ``SlurmRest``."""
+
+    release: str
+    waited: float
+
+    async def close(self) -> None: ...  # noqa: D102
+    async def version(self, login: Login) -> int: ...  # noqa: D102
+    def forget(self) -> None: ...  # noqa: D102
+    async def check(self, login: Login) -> None: ...  # noqa: D102
+    async def role(self, login: Login) -> str: ...  # noqa: D102
+    async def nodes(  # noqa: D102
+        self, login: Login, since: int = 0
+    ) -> tuple[tuple[RestNode, ...] | None, int]: ...
+    async def jobs(  # noqa: D102
+        self, login: Login, since: int = 0
+    ) -> tuple[tuple[RestJob, ...] | None, int]: ...
+    async def partitions(self, login: Login) -> tuple[RestPartition, ...]: ...  # noqa: D102
+    async def job(self, login: Login, job_id: int) -> RestJob | None: ...  # noqa: D102
+    async def states(self, login: Login) -> dict[str, str]: ...  # noqa: D102
+    async def submit(self, login: Login, wanted: write.Submission) -> int: ...  # noqa: D102
+    async def change(  # noqa: D102
+        self, login: Login, method: str, path: str, body: Any, doing: str
+    ) -> None: ...
 
 
 class SlurmRest:

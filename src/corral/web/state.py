@@ -16,7 +16,7 @@ from corral.web.own import Own
 from corral.web.poller import Poller, Pollers
 from corral.web.sessions import RateLimit, Session, Sessions
 from corral.web.settings import Settings
-from corral.web.slurmrest import SlurmRest
+from corral.web.slurmrest import Slurm
 
 COOKIE: Final = "corral_session"
 CSRF: Final = "x-csrf-token"
@@ -35,7 +35,7 @@ class State:
     """
 
     settings: Settings
-    rest: SlurmRest
+    rest: Slurm
     sessions: Sessions
     pollers: Pollers
     audit: Audit

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, cast
 
 from corral.errors import Code, CorralError
 from corral.slurm.rest.adapters import NEWEST, OLDEST
 from corral.slurm.rest.loose import Record, record, text
+from corral.slurm.rest.model import RestNode, RestPartition
 from corral.slurm.rest.read import told
+from corral.slurm.rest.write import Submission
 
 COMMANDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -62,3 +64,69 @@ def version_of(body: Record) -> int:
     words = " ".join(text(plugin.get(key)) for key in ("data_parser", "type", "name"))
     found = _PARSER.search(words)
     return min(max(int(found[1]), OLDEST), NEWEST) if found else OLDEST
+
+
+SPEAKS: Final = 40
+"""What requests look like that are turned into commands here: the version after which shapes stay,
+and before slurmctld's small table of states, which no command prints."""
+
+
+def command_of(method: str, path: str, body: Any) -> tuple[str, ...]:
+    """The command that does what a request of ``write`` asks slurmrestd for.
+
+    Args:
+        method: of the request, such as ``POST``.
+        path: such as ``job/12``.
+        body: such as ``{"hold": true}``.
+
+    Raises:
+        CorralError: USAGE, no command does that.
+    """
+    kind, _, name = path.partition("/")
+    wanted: dict[str, Any] = body or {}
+    if kind == "job" and method == "DELETE":
+        return ("scancel", name)
+    if kind == "job" and "hold" in wanted:
+        return ("scontrol", "hold" if wanted["hold"] else "release", name)
+    if kind == "job" and "time_limit" in wanted:
+        return ("scontrol", "update", f"JobId={name}", f"TimeLimit={_minutes(wanted)}")
+    if kind == "node" and wanted.get("state") == ["DRAIN"]:
+        reason = f"Reason={wanted['reason']}"
+        return ("scontrol", "update", f"NodeName={name}", "State=DRAIN", reason)
+    if kind == "node" and wanted.get("state") == ["RESUME"]:
+        return ("scontrol", "update", f"NodeName={name}", "State=RESUME")
+    raise CorralError(
+        Code.USAGE, f"no command does {method} {path}", hint="set slurm: {rest: true} and apply"
+    )
+
+
+def sbatch_of(wanted: Submission) -> tuple[str, ...]:
+    """The sbatch that hands in a script, which comes on its standard input."""
+    options: dict[str, Any] = dict(wanted.options or {})
+    argv = ["sbatch", "--parsable", f"--job-name={wanted.name}", f"--chdir={wanted.workdir}"]
+    if wanted.partition:
+        argv.append(f"--partition={wanted.partition}")
+    if wanted.stdout:
+        argv.append(f"--output={wanted.stdout}")
+    if "minimum_nodes" in options:
+        argv.append(f"--nodes={options['minimum_nodes']}")
+    if "tres_per_node" in options:
+        argv.append(f"--gpus-per-node={str(options['tres_per_node']).rpartition(':')[2]}")
+    if "time_limit" in options:
+        argv.append(f"--time={_minutes(options)}")
+    return tuple(argv)
+
+
+def _minutes(body: Mapping[str, Any]) -> int:
+    return int(body["time_limit"]["number"])
+
+
+def partitions_of(nodes: Iterable[RestNode]) -> tuple[RestPartition, ...]:
+    """Partitions as the nodes name them, where no command prints them (22.05)."""
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        for name in node.partitions:
+            found.setdefault(name, []).append(node.name)
+    return tuple(
+        RestPartition(name, "UP", ",".join(names), len(names)) for name, names in found.items()
+    )

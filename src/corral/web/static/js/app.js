@@ -1,6 +1,6 @@
 // Routes by the part behind #; a page is a function that fills <main> and gives back its cleaning-up.
 import { call, complain, el, fill, setCsrf, span } from "./dom.js";
-import { live, now, start, stop } from "./live.js";
+import { live, loadNodes, now, start, stop } from "./live.js";
 import { clusterPage, nodePage } from "./cluster.js";
 
 const $ = (id) => document.getElementById(id);
@@ -131,6 +131,8 @@ async function begin() {
     history.replaceState(null, "", location.pathname); // the code is used up; nobody need find it
     try { return enter(await call("login/code", { code })); } catch (error) { return loginPage(error.message); }
   }
+  // The nodes are most of what the first page needs: they come while the session is looked up.
+  if (!location.hash || location.hash === "#cluster") loadNodes().catch(() => {});
   try { enter(await call("me")); } catch { loginPage(); }
 }
 window.addEventListener("hashchange", () => { // a code in the address of a tab that is open already

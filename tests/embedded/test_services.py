@@ -1,0 +1,175 @@
+"""The page and the metrics as services on the controller, for real."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from http.cookiejar import CookieJar
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from corral import api
+from corral.errors import CorralError
+from corral.hosts.quote import sh
+from corral.spec.services import Services
+
+if TYPE_CHECKING:
+    from tests.embedded.conftest import Live
+
+pytestmark = pytest.mark.slow
+UNITS = ("corral-web", "corral-metrics", "prometheus", "corral-web-user-listen")
+
+
+@pytest.fixture(scope="module")
+def served(cluster: Live) -> Iterator[Live]:
+    """The shared cluster with both services; without them again at the end."""
+    spec = cluster.spec.model_copy(update={"services": Services(ui=True, metrics=True)})
+    try:
+        asyncio.run(api.up(spec))
+    except CorralError as error:
+        if error.command == "pip download":
+            pytest.skip(f"no package index: {error}")
+        raise
+    yield replace(cluster, spec=spec)
+    asyncio.run(api.up(cluster.spec))
+    for unit in UNITS:
+        asked = cluster.run(cluster.controller, sh("systemctl is-active {u}", u=unit))
+        assert asked.stdout.strip() == "inactive", unit
+
+
+class Page:
+    """A browser without a screen."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self.csrf = url, ""
+        self.opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(CookieJar())
+        )
+
+    def ask(self, path: str, body: object = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json", "X-CSRF-Token": self.csrf}
+        request = urllib.request.Request(f"{self.url}api/{path}", data, headers)  # noqa: S310
+        with self.opener.open(request, timeout=60) as reply:
+            return json.loads(reply.read())
+
+    def stream(self, path: str) -> list[str]:
+        with self.opener.open(f"{self.url}api/{path}", timeout=60) as reply:
+            return reply.read().decode().splitlines()
+
+
+def use(spec: Any, work: Any) -> None:
+    """Do blocking work with a page that is reached by its tunnel."""
+
+    async def doing() -> None:
+        async with api.reach_page(spec) as (found, _):
+            page = Page(found.url)
+            await asyncio.to_thread(work, page, found.code)
+
+    asyncio.run(doing())
+
+
+def test_a_second_apply_has_nothing_to_do(served: Live) -> None:
+    assert asyncio.run(api.plan(served.spec)).empty
+
+
+def test_a_user_works_on_the_controllers_page(served: Live) -> None:
+    put = sh("printf 'print(40 + 2)\\n' > /shared/answer.py")
+    assert served.run(served.controller, put).ok
+
+    def work(page: Page, code: str) -> None:
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            page.ask("nodes")
+        me = page.ask("login/code", {"code": code})
+        page.csrf = me["csrf"]
+        assert me["owner"] is False
+        assert len(page.ask("nodes")["rows"]) == 3
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            page.ask("corral/file")
+        job = page.ask("jobs/spec", {"script": "/shared/answer.py"})["id"]
+        assert "SBATCH" in page.ask(f"jobs/{job}/script")["script"]
+        log = "".join(page.stream(f"jobs/{job}/log"))
+        assert "42" in log
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            Page(page.url).ask("login/code", {"code": code})
+
+    use(served.spec, work)
+
+
+def test_the_page_is_nobodys_root(served: Live) -> None:
+    asked = served.run(
+        served.controller,
+        sh("ps -o user= -C python | sort -u; stat -c %U:%a /etc/corral/web.json; "
+           "ss -ltnH 'sport = :8765' | tr -s ' ' | cut -d' ' -f4; "
+           "runuser -u corral -- python3 -c {p} 2>&1 | tail -n 1",
+           p="import socket;socket.socket(socket.AF_UNIX).connect('/run/corral-web/user.sock')"),
+    ).stdout.split("\n")  # fmt: skip
+    assert "root" not in asked
+    assert "root:600" in asked
+    assert "127.0.0.1:8765" in asked
+    assert any("Permission denied" in line for line in asked)
+
+
+def test_prometheus_scrapes_slurm_nodes_and_jobs(served: Live) -> None:
+    ask = (
+        "import json,sys,urllib.request as u,urllib.parse as p;"
+        "print(json.dumps([json.load(u.urlopen('http://127.0.0.1:9090/api/v1/query?'+"
+        "p.urlencode({'query':q})))['data']['result'] for q in sys.argv[1:]]))"
+    )
+
+    def values(*queries: str) -> list[Any]:
+        done = served.run(served.controller, sh("python3 -c {p} {q}", p=ask, q=list(queries)))
+        assert done.ok, done.tail
+        return json.loads(done.stdout)
+
+    up, gpus, load, slurm = values(
+        "up", "sum(corral_node_gpus)", "count(node_load1)", "corral_slurm_up"
+    )
+    assert {one["value"][1] for one in up} == {"1"}
+    assert len(up) == 4
+    assert gpus[0]["value"][1] == "6"
+    assert load[0]["value"][1] == "3"
+    assert slurm[0]["value"][1] == "1"
+
+    def work(page: Page, code: str) -> None:
+        page.csrf = page.ask("login/code", {"code": code})["csrf"]
+        script = (
+            "#!/bin/sh\nexec python3 -c 'x = bytearray(200_000_000)\nimport time\ntime.sleep(300)'"
+        )
+        job = page.ask("jobs", {"script": script, "workdir": "/shared"})["id"]
+        try:
+            most, end = 0.0, time.monotonic() + 120
+            while most < 2e8 and time.monotonic() < end:
+                time.sleep(3)
+                curves = page.ask(f"jobs/{job}/figures")["curves"]
+                points = [p for c in curves if c["what"] == "memory" for p in c["points"]]
+                most = max((p[1] for p in points), default=0.0)
+            assert most >= 2e8
+        finally:
+            page.ask(f"jobs/{job}", {"do": "cancel"})
+
+    use(served.spec, work)
+
+
+def test_a_dead_slurmctld_is_a_metric_and_no_gap(served: Live) -> None:
+    served.run(served.controller, sh("systemctl stop slurmctld"))
+    try:
+        ask = (
+            "import urllib.request as u;"
+            "print(u.urlopen('http://127.0.0.1:9341/metrics').read().decode())"
+        )
+        end = time.monotonic() + 240
+        text = ""
+        while "corral_slurm_up 0" not in text and time.monotonic() < end:
+            text = served.run(
+                served.controller, sh("sleep 2; timeout 100 python3 -c {p}", p=ask)
+            ).stdout
+        assert "corral_slurm_up 0" in text
+    finally:
+        served.run(served.controller, sh("systemctl start slurmctld; sleep 3"))

@@ -1,0 +1,75 @@
+"""Slurm's commands instead of slurmrestd: what they print, and what is asked of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from corral.errors import Code, CorralError
+from corral.slurm.rest import commands, read, write
+from corral.slurm.rest.loose import records
+
+REST = Path(__file__).parents[2] / "recorded" / "rest"
+
+
+@pytest.mark.parametrize(("release", "api"), [("22.05", 38), ("24.11", 42), ("26.05", 45)])
+def test_commands_print_what_slurmrestd_answers(release: str, api: int) -> None:
+    """The recorded answers, as the newest data parser of each release makes them."""
+    text = json.dumps(json.loads((REST / release / f"v0.0.{api}/nodes.json").read_text())["body"])
+    body = commands.body_of(text)
+    assert commands.version_of(body) == api
+    nodes = [read.node(one, api) for one in records(body["nodes"])]
+    assert nodes
+    assert {p.name for p in commands.partitions_of(nodes)} >= {
+        name for node in nodes for name in node.partitions
+    }
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", "slurm_load_jobs error: down"])
+def test_what_is_no_answer(text: str) -> None:
+    with pytest.raises(CorralError) as refused:
+        commands.body_of(text)
+    assert refused.value.code is Code.PARSE_FAILED
+
+
+def test_slurms_own_words() -> None:
+    with pytest.raises(CorralError, match="Unable to contact"):
+        commands.body_of('{"errors": [{"error": "Unable to contact slurm controller"}]}')
+
+
+def test_requests_as_commands() -> None:
+    limit = write.limit_body(90, commands.SPEAKS)
+    asked = {
+        ("DELETE", "job/7"): None,
+        ("POST", "job/7"): write.hold_body(held=True),
+        ("PUT", "job/7"): limit,
+        ("POST", "node/n1"): write.drain_body("fan; rm -rf /"),
+    }
+    made = [commands.command_of(method, path, body) for (method, path), body in asked.items()]
+    assert made == [
+        ("scancel", "7"),
+        ("scontrol", "hold", "7"),
+        ("scontrol", "update", "JobId=7", "TimeLimit=90"),
+        ("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=fan; rm -rf /"),
+    ]
+    assert commands.command_of("POST", "node/n1", write.resume_body())[-1] == "State=RESUME"
+    with pytest.raises(CorralError, match="no command"):
+        commands.command_of("POST", "reservation/x", {})
+
+
+def test_a_script_as_sbatch() -> None:
+    options = {"minimum_nodes": 2, "tres_per_node": "gres/gpu:4", **write.limit_body(30, 40)}
+    wanted = write.Submission(
+        "#!/bin/sh\n", "a b", "/shared", partition="main", stdout="/shared/o", options=options
+    )
+    assert commands.sbatch_of(wanted)[2:] == (
+        "--job-name=a b",
+        "--chdir=/shared",
+        "--partition=main",
+        "--output=/shared/o",
+        "--nodes=2",
+        "--gpus-per-node=4",
+        "--time=30",
+    )
