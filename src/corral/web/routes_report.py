@@ -23,6 +23,8 @@ REPORT_HEADERS: Final = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-popups",
     "x-frame-options": "SAMEORIGIN",
+    # A sandboxed page may not ask for an opener policy: browsers refuse to show it by itself.
+    "cross-origin-opener-policy": "unsafe-none",
 }
 
 
