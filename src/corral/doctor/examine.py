@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from corral.doctor.health import read_reason
+from corral.doctor.look import Told
 from corral.doctor.model import Diagnosis, Layer, Report, Source
 from corral.doctor.probes import PROBES, Scene, found
 from corral.doctor.reading import read, report
@@ -79,7 +80,18 @@ def _logs(scene: Scene, sick: set[str]) -> Iterator[Diagnosis]:
             ill = told.node in sick and unit in ("slurmd", "munge") and unit in told.units
             log = told.log(unit)
             if unit in told.down or ill or _OLD_FILES in log:
-                yield from _of_the_cluster(read(log, source, told.node))
+                findings = _of_the_cluster(read(log, source, told.node))
+                yield from (one for one in findings if not _refuted(one, told))
+
+
+def _refuted(one: Diagnosis, told: Told) -> bool:
+    """Whether the node itself shows that what its log says is over.
+
+    slurmd 24.11 says once at each start that no name resolves while no controller answers: it asks
+    DNS for a SRV record then.
+    """
+    names = told.pairs("names")
+    return one.failure.id == "F05" and bool(names) and all(names.values())
 
 
 def _of_the_cluster(findings: Iterable[Diagnosis]) -> Iterator[Diagnosis]:

@@ -158,7 +158,9 @@ def ports(scene: Scene) -> Iterator[Diagnosis]:
         for target, state in told.pairs("ports").items():
             address, _, port = target.rpartition(":")
             other = runs.get(address)
-            alive = other is not None and other.error is None and daemon[port] not in other.down
+            # One that is still starting does not listen yet, and its log says what it waits for.
+            runs_there = other is not None and other.units.get(daemon[port], "active")[:6] == "active"
+            alive = other is not None and other.error is None and runs_there
             if state == "closed" and alive and other is not None:
                 yield found(
                     "F18",

@@ -44,6 +44,7 @@ def settings(site: Site, node: NodeConf) -> str:
     lines = [
         "# Written by Corral from the cluster file; read by corral-health.",
         f"node {node.name}",
+        f"auth {site.auth}",
         f"spool {SPOOL_DIR}",
         f"memory_mib {node.real_memory}",
         f"gpus {node.gpu_count}",

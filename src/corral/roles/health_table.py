@@ -159,7 +159,7 @@ HEALTH: Final[tuple[HealthKind, ...]] = (
     HealthKind(
         "health.services",
         "a service that GPUs or jobs need does not run",
-        "munge, nvidia-fabricmanager and nvidia-persistenced, where they are enabled",
+        "munge where it is Slurm's key, nvidia-fabricmanager, nvidia-persistenced; where enabled",
         "enabled and not active; twice running",
         "journalctl -u NAME on the node",
         "NHC, check_ps_service; failures F03, F23",

@@ -340,3 +340,22 @@ def test_a_recorded_healthy_cluster_has_nothing(file: Path) -> None:
 def test_there_are_recorded_clusters() -> None:
     assert sorted(RECORDED.glob("*.json"))
     assert ADDRESSES
+
+
+NO_SRV = "slurmd: error: _xgetaddrinfo: getaddrinfo() failed: Name or service not known: No error"
+
+
+def test_a_controller_that_is_down_is_the_cause_when_slurmd_cannot_resolve_its_srv_record() -> None:
+    """Seen on machines that booted while slurmctld was killed: the names themselves resolve."""
+    ill = {"units": "slurmd failed", "logslurmd": NO_SRV}
+    down = {"units": "slurmctld failed\nslurmd active", "nodes": ""}
+    found = examine(scene({N1: ill, CTL: down | {"ping": "Slurmctld(primary) at node0 is DOWN"}}))
+    assert ids(found)[0] == "F73"
+    assert "F05" not in ids(found)
+    broken = {**ill, "names": "node0 10.9.0.10\nnode1 10.9.0.11\nnode2 "}
+    assert "F05" in ids(examine(scene({N1: broken})))
+
+
+def test_a_daemon_that_is_starting_has_no_closed_port() -> None:
+    starting = {"units": "slurmd activating"}
+    assert ids(examine(scene({N1: starting, CTL: {"ports": "10.9.0.11:6818 closed"}}))) == []

@@ -213,6 +213,17 @@ def test_what_the_driver_says(node: Node, scene: str) -> None:
     )
 
 
+@pytest.mark.parametrize(("auth", "verdict"), [("munge", "fail"), ("slurm", "none")])
+def test_munge_is_a_service_only_where_it_is_slurms_key(
+    node: Node, auth: str, verdict: str
+) -> None:
+    """Enabled and never started: so Debian's package leaves it on a machine with auth/slurm."""
+    says = 'case "$1 $2" in "is-enabled munge") echo enabled ;; *) echo inactive; exit 3 ;; esac'
+    node.tool("systemctl", f"#!/bin/sh\n{says}\n")
+    node.settings = {"auth": auth}
+    assert node.run("--look")["services"][0] == verdict
+
+
 def test_a_real_machine_is_well(node: Node) -> None:
     """Two H200 with driver 580.159, recorded on 2026-11-22; a third one that is missing is seen."""
     node.settings = {"gpus": "2"}

@@ -28,13 +28,13 @@ case ${1-} in
   *) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 
-node='' gpus=0 files='' mounts='' skip='' memory=0 fabric='' at_most=25 drains=yes sys=/sys proc=/proc
+node='' auth='' gpus=0 files='' mounts='' skip='' memory=0 fabric='' at_most=25 drains=yes sys=/sys proc=/proc
 spool=/var/spool/slurmd
 checks='gpus ecc remap pcie xid nvlink ib mounts clock disk memory spool services leftover'
 if [ -r "$conf" ]; then
   while read -r key value; do
     case $key in
-      node) node=$value ;; gpus) gpus=$value ;; file) files="$files $value" ;;
+      node) node=$value ;; auth) auth=$value ;; gpus) gpus=$value ;; file) files="$files $value" ;;
       mount) mounts="$mounts $value" ;; skip) skip="$skip $value " ;; memory_mib) memory=$value ;;
       fabric) fabric=$value ;; at_most) at_most=$value ;; drain) drains=$value ;;
       spool) spool=$value ;; sys) sys=$value ;; proc) proc=$value ;;
@@ -269,7 +269,7 @@ check_ib() {
     { awk -v old=$((now - 86400)) '$2 >= old' "$kept/flaps" 2>/dev/null; printf %s "$flaps"; } >"$work/flaps"
     mv "$work/flaps" "$kept/flaps"
   }
-  if [ -n "$bad" ]; then say fail ib "$bad"
+  if [ -n "$bad" ]; then say fail ib "${bad# }"
   elif [ -n "$odd" ]; then say warn ib "${odd# }"
   elif [ "$up" -gt 0 ]; then say ok ib "$up ports up"
   elif [ "$fabric" = infiniband ]; then say fail ib 'InfiniBand is declared and no port is up'
@@ -337,6 +337,8 @@ check_services() {
   bad=''
   count=0
   for unit in munge nvidia-fabricmanager nvidia-persistenced; do
+    # Debian's package enables munge without starting it, where Slurm has a key of its own as well.
+    if [ "$unit" = munge ] && [ "$auth" != munge ]; then continue; fi
     [ "$(systemctl is-enabled "$unit" 2>/dev/null)" = enabled ] || continue
     count=$((count + 1))
     state=$(systemctl is-active "$unit" 2>/dev/null)
