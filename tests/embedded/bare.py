@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -97,7 +98,10 @@ class Bare:
             return False
 
     def takes_passwords(self) -> bool:
-        """A login with nothing is told what sshd takes."""
+        """A login with nothing is told what sshd takes, once it has started again."""
+        until = time.monotonic() + 30
+        while not self.answers() and time.monotonic() < until:
+            time.sleep(0.1)
         argv = ["ssh", "-F", "none", "-o", "PreferredAuthentications=none", "-o", "BatchMode=yes"]
         argv += ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
         done = subprocess.run(

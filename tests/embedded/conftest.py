@@ -11,6 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -91,9 +92,9 @@ async def _facts(spec: ClusterSpec) -> dict[str, Facts]:
         return await session.facts()
 
 
-@pytest.fixture(scope="session")
-def fresh_cluster() -> Iterator[Callable[[ClusterSpec], Live]]:
-    """Brings up any cluster; all are removed at the end of the session."""
+@contextmanager
+def bringing_up() -> Iterator[Callable[[ClusterSpec], Live]]:
+    """Brings up any cluster; all are removed at the end."""
     reason = needs()
     if reason:
         pytest.skip(reason)
@@ -114,17 +115,25 @@ def fresh_cluster() -> Iterator[Callable[[ClusterSpec], Live]]:
     assert not failed
 
 
+@pytest.fixture(scope="module")
+def fresh_cluster() -> Iterator[Callable[[ClusterSpec], Live]]:
+    """Clusters of a file's own, removed at its end: an idle one still takes memory and time."""
+    with bringing_up() as bring_up:
+        yield bring_up
+
+
 @pytest.fixture(scope="session")
-def cluster(fresh_cluster: Callable[[ClusterSpec], Live], pytestconfig: pytest.Config) -> Live:
+def cluster(pytestconfig: pytest.Config) -> Iterator[Live]:
     """The one cluster that all embedded tests share; a test that breaks it mends it."""
     standing = os.environ.get("CORRAL_TEST_CLUSTER", "")
     if standing:
         spec = named(standing)
-        live = Live(spec, asyncio.run(_facts(spec)))
-    else:
-        live = fresh_cluster(named(f"test-{os.getpid()}"))
-    pytestconfig.stash[SHARED] = live
-    return live
+        pytestconfig.stash[SHARED] = live = Live(spec, asyncio.run(_facts(spec)))
+        yield live
+        return
+    with bringing_up() as bring_up:
+        pytestconfig.stash[SHARED] = live = bring_up(named(f"test-{os.getpid()}"))
+        yield live
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -13,6 +13,7 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -190,15 +191,14 @@ def test_node_killed_together_with_its_conmon(name: str) -> None:
     one = EmbeddedProvider(spec(name))
     up(one)
     identity = out("podman", "inspect", "--format", "{{.Id}}", f"corral-{name}-node0").strip()
-    victims = [
-        int(p.name)
-        for p in Path("/proc").iterdir()
-        if p.name.isdigit()
-        and (
-            identity.encode() in (p / "cmdline").read_bytes()
-            or machine.carries(int(p.name), identity)
-        )
-    ]
+
+    def of_it(process: Path) -> bool:
+        with suppress(FileNotFoundError, ProcessLookupError):  # others come and go meanwhile
+            words = (process / "cmdline").read_bytes()
+            return identity.encode() in words or machine.carries(int(process.name), identity)
+        return False
+
+    victims = [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit() and of_it(p)]
     for pid in sorted(victims):
         try:
             os.kill(pid, signal.SIGKILL)
