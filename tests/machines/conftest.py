@@ -21,6 +21,7 @@ from corral.apply.session import Session
 from corral.errors import CorralError
 from corral.events import Event
 from corral.hosts.facts import Facts
+from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
@@ -33,6 +34,7 @@ SLOW = bool(os.environ.get("CORRAL_TEST_SLOW"))
 COUNT = 3 if SLOW else 2
 FOLDER = Path(__file__).parent
 WHOLE = bool(os.environ.get("CORRAL_TEST_WHOLE"))  # set by ./test when it runs every suite
+DOWN_NODES = sh("timeout 20 sinfo --noheader --Node --states=down,drain,fail,unknown -o %N")
 WHY_SLOW = "takes minutes: CORRAL_TEST_SLOW=1 runs it"
 WHY_ALONE = "a quarter of an hour: run them with ./test machines, or CORRAL_TEST_SLOW=1 ./test"
 
@@ -117,6 +119,25 @@ def machines(fresh_lab: Callable[..., Lab]) -> Lab:
 def lab(machines: Lab) -> Live:
     """The cluster on the machines, brought up by Corral in one go."""
     return bring_up(spec_of(machines))
+
+
+@pytest.fixture(autouse=True)
+def one_failure_at_a_time(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that fails leaves no machine off and no cable out for those after it."""
+    yield
+    if "machines" not in request.fixturenames:
+        return
+    lab: Lab = request.getfixturevalue("machines")
+    for machine in lab.machines:
+        machine.mend_network()
+        if not machine.pid:
+            machine.on()
+    lab.wait()
+    if "lab" in request.fixturenames and "test_giving_back" not in request.node.nodeid:
+        live: Live = request.getfixturevalue("lab")
+        idle = live.run(live.controller, DOWN_NODES)
+        if not idle.ok or idle.stdout.strip():
+            bring_up(live.spec)
 
 
 async def read_facts_of(spec: ClusterSpec) -> dict[str, Facts]:
