@@ -22,11 +22,14 @@ RECONFIGURE = join([sh("scontrol reconfigure || exit 1"), SETTLED])
 
 
 ELSEWHERE = {
+    "multinode.mpi": "tests/embedded/test_mpi.py",
+    "multinode.tcpxo": "tests/embedded/test_mega.py",
+    "multinode.tcpxo-speed": "tests/embedded/test_mega.py",
     "storage.mounts": "tests/machines/test_storage.py",
     "access.adopt": "tests/embedded/test_people.py",
     "health.nodes": "tests/embedded/test_health.py",
 }
-"""Checks that other tests break: the first two have nothing to prove on examples/laptop.yaml."""
+"""Checks that other tests break; most of them have nothing to prove on examples/laptop.yaml."""
 
 
 @dataclass(frozen=True)

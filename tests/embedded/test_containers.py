@@ -7,8 +7,10 @@ Pyxis: neither is in a distribution's archive.
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -115,6 +117,71 @@ def test_folders_are_the_users_and_containers_go_with_the_last_job(lab: Live) ->
     done = lab.run("node1", look, timeout=120)
     assert done.ok, done.tail
     assert done.stdout.split() == ["700", "corral"]
+
+
+REGISTRY = sh(
+    "set -e; export DEBIAN_FRONTEND=noninteractive; get() {{ apt-get install -y -q "
+    "--no-install-recommends docker-registry apache2-utils >/dev/null; }}; "
+    "get || {{ apt-get update -q >/dev/null; get; }}; systemctl stop docker-registry; "
+    "mkdir -p /srv/registry; htpasswd -nbB anna the-Key_1 >/srv/registry/passwords; "
+    "for port in 5000 5001; do "
+    "printf 'version: 0.1\nstorage: {{filesystem: {{rootdirectory: /srv/registry}}}}\n"
+    "http: {{addr: :%s}}\n' $port >/srv/registry/$port.yml; done; "
+    "printf 'auth: {{htpasswd: {{realm: lab, path: /srv/registry/passwords}}}}\n' "
+    ">>/srv/registry/5001.yml; "
+    "for port in 5000 5001; do systemctl is-active -q registry-$port || systemd-run -q "
+    "--unit=registry-$port --collect docker-registry serve /srv/registry/$port.yml; done"
+)
+
+
+@pytest.fixture(scope="module")
+def registry(lab: Live, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A real registry on node0 with the image lab/box:1; on port 5001 it asks for a password."""
+    done = lab.run("node0", REGISTRY, timeout=300)
+    assert done.ok, done.tail
+    address = lab.run("node0", sh("hostname -I")).stdout.split()[0]
+    # The image's files, out of the squashfs that the fixture made.
+    tar = sh("unsquashfs -q -n -f -d /tmp/box {image} >/dev/null && tar -C /tmp/box -c . | base64",
+             image=IMAGE)  # fmt: skip
+    rootfs = tmp_path_factory.mktemp("box") / "box.tar"
+    rootfs.write_bytes(base64.b64decode(lab.run("node0", tar).stdout))
+    for words in (("import", str(rootfs), "corral-test/box:1"),
+                  ("push", "-q", "--tls-verify=false", "corral-test/box:1",
+                   f"docker://{address}:5000/lab/box:1"), ("rmi", "corral-test/box:1")):  # fmt: skip
+        subprocess.run(["podman", *words], check=True, capture_output=True)
+    return address
+
+
+def test_an_image_of_a_registry_lands_on_shared_storage(lab: Live, registry: str) -> None:
+    done = asyncio.run(
+        api.import_image(lab.spec, f"docker://{registry}:5000/lab/box:1", name="box", http=True)
+    )
+    assert done.path == "/shared/images/box.sqsh"
+    assert done.size > 100_000
+    ran = srun(lab, "-N3", "-n3", f"--container-image={done.path}", "cat", "/etc/os-release")
+    assert ran.stdout.splitlines() == ["ID=corral-test-image"] * 3, ran.tail
+
+
+def test_a_key_opens_the_registry_and_stays_secret(
+    lab: Live, registry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = f"docker://{registry}:5001/lab/box:1"
+    monkeypatch.delenv("CORRAL_REGISTRY_KEY", raising=False)
+    with pytest.raises(CorralError, match="was not imported") as caught:
+        asyncio.run(api.import_image(lab.spec, image, name="closed", http=True))
+    assert "the registry wants a login" in caught.value.hint
+    monkeypatch.setenv("CORRAL_REGISTRY_KEY", "the-Key_1")
+    with pytest.raises(CorralError, match="was not imported"):
+        asyncio.run(api.import_image(lab.spec, image, name="closed", login="otto", http=True))
+    done = asyncio.run(api.import_image(lab.spec, image, name="closed", login="anna", http=True))
+    assert done.path == "/shared/images/closed.sqsh"
+    look = sh(
+        "grep -rIl the-Key_1 /tmp /var/log /var/spool/slurmd /home /root /shared /etc "
+        "2>/dev/null; grep -al the-Key_1 /proc/[0-9]*/cmdline 2>/dev/null; journalctl -q | "
+        "grep -c the-Key_1"
+    )
+    for node in ("node0", "node1", "node2"):
+        assert lab.run(node, look).stdout.strip() == "0", node
 
 
 def test_the_plan_is_empty_and_another_slurm_makes_the_plugin_anew(lab: Live) -> None:

@@ -20,7 +20,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.state_dir import cluster_dir
 from corral.plan.model import Plan
-from corral.roles import slurm_packages
+from corral.roles import containers, slurm_packages
 from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec
 
@@ -136,8 +136,8 @@ async def _looked(session: Session, emit: Emit) -> Look:
     emit(Event(Kind.PHASE_STARTED, "probe", total=len(session.fleet.nodes)))
     look = await session.look(emit)
     emit(Event(Kind.PHASE_DONE, "probe", seconds=time.monotonic() - begin))
-    said = slurm_packages.said_of(look.site)
-    if said:
+    jobs = "" if look.plan.empty else containers.said_of(session.spec)
+    for said in filter(None, (slurm_packages.said_of(look.site), jobs)):
         emit(Event(Kind.NOTE, "plan", message=said))
     return look
 

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from corral import api
-from corral.cli.options import JSON, YES, examples, verb_app
+from corral.cli.options import CLUSTER, JSON, YES, examples, verb_app
 from corral.cli.text import plural, size, table
 from corral.cli.ui import Ui
+from corral.cli.which import cluster
 from corral.errors import Exit
 
 app = verb_app()
@@ -18,7 +19,7 @@ app = verb_app()
 
 @app.callback(epilog=examples("corral image list", "corral image build", "corral image rm"))
 def image() -> None:
-    """List, build and remove node images.
+    """List, build and remove node images; import container images.
 
     Embedded nodes are made from an image that Corral builds (Debian 13, or Ubuntu on an Ubuntu
     machine that cannot have Debian), and builds again when what it is made from has changed.
@@ -69,6 +70,54 @@ def build(
     )
     ui.json({"reference": reference})
     ui.show(f"{reference} is here")
+    return Exit.GOOD
+
+
+@app.command(
+    "import",
+    epilog=examples(
+        "corral image import docker://REGISTRY/pytorch:26.04-py3 -c dgx",
+        "corral image import docker://REGISTRY/team/train:7 --name train --login you",
+    ),
+)
+def import_(  # noqa: PLR0917 - typer makes options of arguments
+    image: Annotated[str, typer.Argument(metavar="docker://REGISTRY/NAME:TAG", show_default=False)],
+    wanted: CLUSTER = "",
+    name: Annotated[
+        str,
+        typer.Option(
+            "--name",
+            metavar="NAME|PATH",
+            help="The file below images/ of the first shared folder, or a path of its own.",
+            show_default=False,
+        ),
+    ] = "",
+    login: Annotated[
+        str,
+        typer.Option(
+            "--login",
+            metavar="NAME",
+            help="User of the registry; left out with a key: as NVIDIA's NGC wants it. The key "
+            "comes from CORRAL_REGISTRY_KEY or NGC_API_KEY, or the keyring.",
+            show_default=False,
+        ),
+    ] = "",
+    http: Annotated[bool, typer.Option("--http", help="The registry speaks no TLS.")] = False,
+    as_json: JSON = False,
+) -> int:
+    """Fetch a container image onto the cluster's shared storage, by Enroot and as a job.
+
+    All nodes then start from one file instead of each fetching its own copy.
+    """
+    ui = Ui(as_json=as_json)
+    spec = cluster(ui, wanted)
+    done = ui.run(
+        lambda emit: api.import_image(spec, image, emit, name=name, login=login, http=http),
+        state="no image was made",
+    )
+    ui.json(done.as_dict())
+    ui.show(f"{done.path} is there, {size(done.size)}")
+    ui.show(f"next: srun --container-image={done.path} ..., or corral run --container {done.path}")
     return Exit.GOOD
 
 

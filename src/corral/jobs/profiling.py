@@ -13,7 +13,7 @@ from corral.hosts.quote import NOTHING, Script, sh
 
 Profiler = Literal["none", "torch", "nsys"]
 FOLDER: Final = "profile"
-REPORTS: Final = ("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "nvtx_sum")
+REPORTS: Final = ("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "nvtx_sum", "osrt_sum")
 """What ``nsys stats`` is asked for (Nsight Systems 2022.4 and newer, nsys stats --help-reports)."""
 
 # The vendor's packages put nsys where no PATH leads to.
@@ -33,13 +33,24 @@ mkdir -p "$CORRAL_JOB_FOLDER/profile"
 """
 
 # --kill: a program under test that leaves children behind would keep nsys waiting for ever.
+# --osrt-threshold: with the default, 1 us, three seconds of two ranks over gloo gave 174 MB each
+# and took minutes to write (2023.4.4 on containers, seen).
 # No CPU samples: they need a lower perf_event_paranoid than job users have on most machines.
 _NSYS_WORDS: Final = """\
 nsys profile --trace=cuda,nvtx,osrt,cudnn,cublas --sample=none --cpuctxsw=none --kill=sigterm \\
-  --force-overwrite=true --output="$folder/profile/rank-%q{{{rank}}}\""""
+  --osrt-threshold=100000 --force-overwrite=true --output="$folder/profile/rank-%q{{{rank}}}\""""
 
+# Debian's package (2023.4.4) has the importer where its nsys does not look ("The importer binary
+# and its dependencies were not found"): what a rank recorded stays raw, and is imported here.
 _NSYS_STATS: Final = f"""\
-{_NSYS}for report in "$folder"/profile/rank-*.nsys-rep; do
+{_NSYS}importer=$(ls /usr/lib/nsight-systems/host-linux-x64/QdstrmImporter \\
+  /opt/nvidia/nsight-systems/*/host-linux-*/QdstrmImporter 2>/dev/null | tail -n 1)
+for raw in "$folder"/profile/rank-*.qdstrm; do
+  [ -s "$raw" ] && [ -n "$importer" ] || continue
+  "$importer" --input-file "$raw" --output-file "${{{{raw%.qdstrm}}}}.nsys-rep" >/dev/null &&
+    rm "$raw"
+done
+for report in "$folder"/profile/rank-*.nsys-rep; do
   [ ! -s "$report" ] || nsys stats --quiet --force-export=true --format csv --report {{reports}} \\
     --output - "$report" > "${{{{report%.nsys-rep}}}}.csv" || :
 done

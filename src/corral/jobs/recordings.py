@@ -6,7 +6,7 @@ import base64
 import binascii
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
@@ -22,6 +22,8 @@ from corral.jobs.watching import as_user
 MOST_BYTES: Final = 44_000_000
 """A file of that size at most is fetched: it travels as base64, which a transport holds whole."""
 
+KERNELS: Final = "Instances"
+CALLS: Final = "Num Calls"
 _TRACE: Final = ".json.gz"
 _LIST: Final = "cd {folder} 2>/dev/null || exit 0; stat -c '%s %n' rank-* 2>/dev/null || :"
 
@@ -45,6 +47,7 @@ class Recordings:
         folder: where they lie on the cluster.
         traces: one per rank that wrote one (PyTorch's profiler).
         kernels: the GPU kernels of each rank, the longest first (Nsight Systems).
+        calls: its system calls over 0.1 ms, likewise.
         files: every file by name, to be kept.
         too_large: files that were not fetched, with their size in bytes.
     """
@@ -55,6 +58,7 @@ class Recordings:
     kernels: Mapping[int, tuple[Row, ...]]
     files: Mapping[str, bytes]
     too_large: Mapping[str, int]
+    calls: Mapping[int, tuple[Row, ...]] = field(default_factory=dict[int, tuple[Row, ...]])
 
     def picture(self) -> str:
         """All ranks over the recorded time, as SVG; "" without traces."""
@@ -66,13 +70,8 @@ class Recordings:
             "job": self.job,
             "folder": self.folder,
             "ranks": [trace.as_dict() for trace in self.traces],
-            "kernels": {
-                str(rank): [
-                    {"percent": r.percent, "ms": r.milliseconds, "calls": r.calls, "name": r.name}
-                    for r in rows
-                ]
-                for rank, rows in self.kernels.items()
-            },
+            "kernels": _rows(self.kernels),
+            "calls": _rows(self.calls),
             "too_large": dict(self.too_large),
         }
 
@@ -100,6 +99,11 @@ async def recordings(fleet: Fleet, job: JobHandle) -> Recordings:
         )
     fitting = [name for name, size in sorted(sizes.items()) if size <= MOST_BYTES]
     files = {name: await _fetch(fleet, job, f"{folder}/{name}") for name in fitting}
+    stats = {
+        rank_of(name): data.decode("utf-8", "replace")
+        for name, data in files.items()
+        if name.endswith(".csv")
+    }
     return Recordings(
         job.ref,
         folder,
@@ -110,11 +114,21 @@ async def recordings(fleet: Fleet, job: JobHandle) -> Recordings:
                 key=lambda trace: trace.rank,
             )
         ),
-        {rank_of(n): parse_stats(d.decode("utf-8", "replace")) for n, d in files.items()
-         if n.endswith(".csv")},
+        {rank: rows for rank, text in stats.items() if (rows := parse_stats(text))},
         files,
         {name: size for name, size in sizes.items() if size > MOST_BYTES},
+        {rank: rows for rank, text in stats.items() if (rows := parse_stats(text, CALLS))},
     )  # fmt: skip
+
+
+def _rows(found: Mapping[int, tuple[Row, ...]]) -> dict[str, list[dict[str, Any]]]:
+    return {
+        str(rank): [
+            {"percent": r.percent, "ms": r.milliseconds, "calls": r.calls, "name": r.name}
+            for r in rows
+        ]
+        for rank, rows in found.items()
+    }
 
 
 def parse_sizes(text: str) -> dict[str, int]:
@@ -134,8 +148,13 @@ def rank_of(name: str) -> int:
     return int(name.removeprefix("rank-").partition(".")[0])
 
 
-def parse_stats(text: str) -> tuple[Row, ...]:
-    """GPU kernels of ``nsys stats --format csv``: the report cuda_gpu_kern_sum, the longest first.
+def parse_stats(text: str, count: str = KERNELS) -> tuple[Row, ...]:
+    """One report of ``nsys stats --format csv``, the longest first.
+
+    Args:
+        text: what it printed.
+        count: the column that tells the report: ``KERNELS`` for cuda_gpu_kern_sum, ``CALLS`` for
+            osrt_sum.
 
     Its header begins with ``Time (%)`` and names the columns; other reports follow in the same
     text, each with a header of its own.
@@ -148,17 +167,17 @@ def parse_stats(text: str) -> tuple[Row, ...]:
         elif not cells:
             head = []
         elif "Name" in head and len(cells) == len(head):
-            row = _row(dict(zip(head, cells, strict=True)))
+            row = _row(dict(zip(head, cells, strict=True)), count)
             rows += [row] if row is not None else []
     return tuple(sorted(rows, key=lambda row: -row.milliseconds))
 
 
-def _row(cells: Mapping[str, str]) -> Row | None:
+def _row(cells: Mapping[str, str], count: str) -> Row | None:
     try:
         return Row(
             float(cells["Time (%)"]),
             float(cells["Total Time (ns)"]) / 1e6,
-            int(cells["Instances"]),
+            int(cells[count]),
             cells["Name"],
         )
     except (KeyError, ValueError):

@@ -19,6 +19,7 @@ from corral.prove import (
 from corral.prove.check import WHOLE, Check
 from corral.prove.context import ProveContext
 from corral.prove.health import HEALTH_CHECKS
+from corral.prove.tcpxo import TCPXO_CHECKS
 from corral.spec.nodes import guarded_of
 
 GROUPS: Final = (
@@ -256,12 +257,13 @@ CHECKS: Final[tuple[Check, ...]] = (
         "own library, loaded by Python.",
         breaks="Slurm's PMI plugin missing on a node; another library on one of them.",
         hint="each rank alone: library and --mpi speak different words (`srun --mpi=list`; Open "
-        "MPI 5 speaks PMIx only); a plugin missing on a node: install the same Slurm packages",
+        "MPI 5 speaks PMIx only); a plugin missing on a node: the same Slurm packages; a port: F18",
         measure=mpi.hello,
         applies=_several,
         needs=("smoke.launch",),
         cores=1,
     ),
+    *TCPXO_CHECKS,
     Check(
         id="accounting.records",
         title="Jobs are recorded",

@@ -8,6 +8,7 @@ from corral.roles import slurm_packages
 from corral.roles.site import Site
 from corral.slurm.packages import Family
 from corral.spec.containers import Pyxis
+from corral.spec.models import ClusterSpec
 from corral.state.artifacts import Artifact
 from corral.state.base import Resource, StageWanted, Wanted
 from corral.state.enroot import PLUGIN, EnrootPackages, PyxisPlugin, UserNamespaces
@@ -41,6 +42,17 @@ required {PLUGIN}
 def declared(site: Site) -> Pyxis | None:
     """What the file asks for."""
     return site.spec.software.pyxis if site.spec.software.containers == "pyxis" else None
+
+
+def said_of(spec: ClusterSpec) -> str:
+    """How jobs get their software where the file asks for no containers, "" where that is plain."""
+    own = [g for g in spec.groups if g.provider == "ssh" and g.gpu]
+    if spec.software.containers != "none" or not own:
+        return ""
+    return (
+        "jobs run without containers (software.containers): corral run makes a Python environment "
+        "of a lock file on shared storage, which needs neither Pyxis nor root"
+    )
 
 
 def stages(site: Site) -> tuple[StageWanted, ...]:

@@ -69,6 +69,18 @@ class Gcp(Model):
         "File systems; left out: Managed Lustre on /home (v1.39.0: Filestore).",
         default=(),
     )
+    nccl_tests: AbsolutePath | None = about(
+        "none",
+        "Folder on shared storage with the source of nccl-tests: the proof builds and runs it over "
+        "two nodes; left out: the proof looks at the nodes' preparation alone.",
+        default=None,
+    )
+    nccl_image: AbsolutePath | None = about(
+        "none",
+        "Image on shared storage (corral image import) that nccl-tests is built and run in; left "
+        "out: on the nodes themselves.",
+        default=None,
+    )
     public_addresses: bool = about(
         "recreate",
         "Login node and controller have addresses on the internet; else they are reached through "

@@ -91,18 +91,37 @@ if [ -n "$nic" ]; then
   give GLOO_SOCKET_IFNAME "$nic" "$why"
   give NCCL_SOCKET_IFNAME "=$nic" "$why"
 fi
-fastest=0 ports="" gids=""
+switches=" "
+for gpu in /sys/bus/pci/devices/*; do
+  case $(cat "$gpu/vendor" 2>/dev/null)/$(cat "$gpu/class" 2>/dev/null) in
+  0x10de/0x03*) switches="$switches$(readlink -f "$gpu" | sed -n 's|^\(.*/devices/pci[^/]*/[^/]*\)/.*|\1|p') " ;;
+  esac
+done
+near=""
+for device in /sys/class/infiniband/*; do
+  at=$(readlink -f "$device/device" | sed -n 's|^\(.*/devices/pci[^/]*/[^/]*\)/.*|\1|p')
+  case $switches in *" ${at:-none} "*) near="$near ${device##*/} " ;; esac
+done
+fastest=0 ports="" gids="" keys="" where=", the fastest here"
+[ -z "$near" ] || where=" that share a PCIe switch with a GPU"
 for port in /sys/class/infiniband/*/ports/*; do
   grep -qs ACTIVE "$port/state" || continue
   case roce/$(cat "$port/link_layer") in
   infiniband/InfiniBand|/InfiniBand|roce/Ethernet) ;;
   *) continue ;;
   esac
+  device=${port%/ports/*} device=${device##*/}
+  case ${near:- $device } in *" $device "*) ;; *) continue ;; esac
   rate=$(sed 's/[^0-9].*//' "$port/rate")
   [ "${rate:-0}" -ge "$fastest" ] || continue
-  [ "$rate" = "$fastest" ] || ports="" gids=""
-  fastest=$rate device=${port%/ports/*}
-  ports="$ports,${device##*/}:${port##*/}"
+  [ "$rate" = "$fastest" ] || ports="" gids="" keys=""
+  fastest=$rate
+  ports="$ports,$device:${port##*/}"
+  index=none
+  for key in "$port"/pkeys/*; do
+    [ -z '' ] || [ "$(cat "$key" 2>/dev/null)" != '' ] || { index=${key##*/}; break; }
+  done
+  keys="$keys $index"
   for type in "$port"/gid_attrs/types/*; do
     case $(cat "$type" 2>/dev/null)/$(cat "$port/gids/${type##*/}" 2>/dev/null) in
     "RoCE v2"/0000:0000:0000:0000:0000:ffff:*) gids="$gids ${type##*/}"; break ;;
@@ -110,11 +129,19 @@ for port in /sys/class/infiniband/*/ports/*; do
   done
 done
 if [ -n "$ports" ]; then
-  give NCCL_IB_HCA "=${ports#,}" "active ports at $fastest Gb/s, the fastest here"
+  give NCCL_IB_HCA "=${ports#,}" "active ports at $fastest Gb/s$where"
+  if [ -n '' ]; then
+    one=$(printf '%s\n' $keys | sort -u)
+    case $one in
+    *[!0-9]*) echo "corral: no one index of PKey "''" on ${ports#,} of $(uname -n)" >&2 ;;
+    *) give NCCL_IB_PKEY "$one" 'index of network.data.pkey on all these ports' ;;
+    esac
+  fi
+  [ -z '' ] || give NCCL_IB_GID_INDEX '' 'network.data.gid_index in the cluster file'
   one=$(printf '%s\n' $gids | sort -u)
   case $one in
   ""|*[!0-9]*) ;;
-  *) give NCCL_IB_GID_INDEX "$one" 'RoCE v2 over IPv4 on all these ports' ;;
+  *) [ -n '' ] || give NCCL_IB_GID_INDEX "$one" 'RoCE v2 over IPv4 on all these ports' ;;
   esac
 fi
 profile=/var/lib/tcpxo/lib64/nccl-env-profile.sh

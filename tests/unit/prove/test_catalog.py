@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from corral.hosts.fleet import Fleet
-from corral.prove import isolation, launch, probe, ranks, rest, survey
+from corral.prove import isolation, launch, mpi, probe, ranks, rest, survey
 from corral.prove.catalog import CHECKS, GROUPS, checks_page
 from corral.prove.context import ProveContext
 from corral.spec.models import ClusterSpec
@@ -67,6 +67,9 @@ def test_what_a_bare_cluster_cannot_prove_is_skipped_with_a_reason() -> None:
         "isolation.devices": "no node declares a GPU",
         "multinode.ranks": "the cluster has one compute node",
         "multinode.tcp": "the cluster has one compute node",
+        "multinode.mpi": "the cluster has one compute node",
+        "multinode.tcpxo": "no group is of machine type a3-megagpu-8g",
+        "multinode.tcpxo-speed": "no group is of machine type a3-megagpu-8g",
         "accounting.records": "slurm.accounting is false",
         "rest.answers": "slurm.rest is false",
         "rest.refuses": "slurm.rest is false",
@@ -107,7 +110,9 @@ def test_shell_is_posix(name: str) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("perl"), reason="perl is not installed")
-@pytest.mark.parametrize("code", [ranks._RANK, rest._ASK, probe._OPEN], ids=["rank", "ask", "open"])
+@pytest.mark.parametrize(
+    "code", [ranks._RANK, rest._ASK, probe._OPEN, mpi._PMI2], ids=["rank", "ask", "open", "pmi2"]
+)
 def test_perl_compiles(code: str) -> None:
     argv = ["perl", "-MFcntl", "-wc", "-e", code]
     done = subprocess.run(argv, capture_output=True, check=False)

@@ -23,6 +23,8 @@ from tests.embedded.prove_breaks import BREAKS, ELSEWHERE, Break
 from tests.embedded.prove_record import Case, Replayed, Unreachable, file_name, replayed
 
 RECORDED = Path(__file__).parent / "recorded"
+NEWER = {"multinode.mpi"}
+"""Checks that came after these proofs were recorded."""
 VERSIONS = sorted(path.name for path in RECORDED.iterdir())
 NODES = ("node0", "node1", "node2")
 # examples/laptop.yaml as it was when the proofs were recorded
@@ -52,7 +54,8 @@ def proved(fleet: Fleet, token: str = "") -> dict[str, CheckResult]:
     async def run() -> Proof:
         known = {node: facts(node) for node in NODES}
         ctx = ProveContext(SPEC, fleet, "node0", "corral", known, token or "x")
-        return await prove(ctx, CHECKS, lambda _: None, at=1.0)
+        checks = [check for check in CHECKS if check.id not in NEWER]
+        return await prove(ctx, checks, lambda _: None, at=1.0)
 
     return {result.check: result for result in asyncio.run(run()).results}
 
@@ -66,7 +69,7 @@ def replay(version: str, name: str) -> dict[str, CheckResult]:
 def test_a_healthy_cluster_passes(version: str) -> None:
     seen = replay(version, "healthy.json")
     bad = {r.check: r.summary for r in seen.values() if r.verdict is not Verdict.PASS}
-    assert set(bad) == set(ELSEWHERE), bad
+    assert set(bad) == set(ELSEWHERE) - NEWER, bad
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -16,6 +16,7 @@ from corral.roles.site import Site
 from corral.roles.slurm_conf import cluster_conf
 from corral.slurm.conf.cluster import render
 from corral.spec.containers import EnrootPackage, Pyxis, PyxisSource
+from corral.spec.load import load_or_raise
 from corral.spec.software import Software
 from corral.state.artifacts import Artifact
 from corral.state.base import HERE, Change, Context, Seen
@@ -26,12 +27,20 @@ from corral.state.service import Service
 from tests.unit.roles.test_cluster import laptop, listing, site
 from tests.unit.state.shell import diff, run
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 SUM = hashlib.sha256(b"").hexdigest()
 PYXIS = Pyxis(
     enroot=(EnrootPackage(file="/srv/enroot_4.1.2-1_amd64.deb", sha256=SUM),),
     source=PyxisSource(file="https://mirror.example/pyxis-0.24.0.tar.gz", sha256=SUM),
     local="/raid/enroot",
 )
+
+
+def test_without_containers_it_is_said_how_jobs_get_their_software() -> None:
+    lab = load_or_raise(EXAMPLES / "lab-3x5090.yaml")
+    assert "needs neither Pyxis nor root" in containers.said_of(lab)
+    assert not containers.said_of(load_or_raise(EXAMPLES / "dgx-infiniband.yaml"))
+    assert not containers.said_of(load_or_raise(EXAMPLES / "laptop.yaml"))
 
 
 def clustered(*, own_clock: bool = True, **facts: object) -> Site:

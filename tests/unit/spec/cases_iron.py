@@ -11,7 +11,12 @@ MEGA: Final[dict[str, Any]] = {
     "corral": "v1",
     "name": "mega",
     "groups": [
-        {"name": "controller", "provider": "gcp", "nodes": "mega-controller"},
+        {
+            "name": "controller",
+            "provider": "gcp",
+            "nodes": "mega-controller",
+            "ssh": {"user": "ops"},
+        },
         {
             "name": "a3mega",
             "provider": "gcp",
@@ -56,6 +61,7 @@ IRON: Final[list[tuple[str, dict[str, Any], dict[str, Any], str]]] = [
     ("gcp-controller", MEGA, {"partitions.0.groups": ["a3mega", "controller"]}, "partitions"),
     ("gcp-machine", MEGA, {"groups.1.gpu.count": 4}, "groups[1].gpu"),
     ("gcp-machine", MEGA, {"groups.1.gpu": GONE}, "groups[1].gpu"),
+    ("gcp-login", MEGA, {"groups.0.ssh": GONE}, "groups[0].ssh"),
     ("gcp-zone", MEGA, {"gcp.zone": "us-central1-f"}, "gcp.zone"),
     ("gcp-provisioning", MEGA, {"gcp.provisioning": "flex-start"}, "gcp.reservation"),
     ("gcp-provisioning", MEGA, {"gcp.reservation": GONE}, "gcp.provisioning"),
@@ -103,6 +109,10 @@ IRON: Final[list[tuple[str, dict[str, Any], dict[str, Any], str]]] = [
             **PYXIS, "source": {"file": "/srv/pyxis.deb", "sha256": SUM}}}},
         "software.pyxis.source.file",
     ),
+    ("data-rdma", LAB, {"network.data": {"fabric": "ethernet", "pkey": "0x8001"}},
+     "network.data.pkey"),
+    ("data-rdma", LAB, {"network.data": {"fabric": "infiniband", "gid_index": 3}},
+     "network.data.gid_index"),
     ("topology-switches", LAB, switches({"name": "a", "nodes": NODES},
                                         {"name": "a", "nodes": NODES},
                                         {"name": "t", "switches": ["a"]}),

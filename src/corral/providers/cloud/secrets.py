@@ -127,6 +127,15 @@ def key_of(
     return key
 
 
+def kept_key(name: str) -> str:
+    """A key that is not a cloud's, from its private file or the keyring; "" where there is none.
+
+    Raises:
+        CorralError: USAGE, others can read the file.
+    """
+    return _from_file(key_file(name)) or _from_keyring(name)
+
+
 def _from_file(file: Path) -> str:
     try:
         mode = file.stat().st_mode

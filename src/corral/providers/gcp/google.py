@@ -107,9 +107,12 @@ class Google:
         found = await self._list("/global/networks", "")
         return [one for one in found if str(one.get("name", "")).startswith(prefix)]
 
-    async def _get(self, path: str, project: str = "") -> dict[str, Any] | None:
+    async def _get(
+        self, path: str, project: str = "", query: Mapping[str, str] | None = None
+    ) -> dict[str, Any] | None:
+        path = f"/projects/{project or self._project}{path}"
         try:
-            found = await self._caller.call("GET", f"/projects/{project or self._project}{path}")
+            found = await self._caller.call("GET", path, query=query)
         except CloudError as error:
             if error.reason is Reason.MISSING:
                 return None
@@ -120,8 +123,9 @@ class Google:
         found: list[dict[str, Any]] = []
         query = {"filter": filter} if filter else {}
         for _ in range(PAGES_AT_MOST):
-            answer = records([await self._caller.call("GET", f"/projects/{self._project}{path}",
-                                                      query=query)])[0]  # fmt: skip
+            answer = await self._get(path, query=query)
+            if answer is None:
+                break  # no such project or zone: the preflight says which
             found += records(answer.get("items", []))
             token = answer.get("nextPageToken")
             if not token:

@@ -146,6 +146,8 @@ def failure(hearing: Hearing, command: str, status: int | None, stderr: str) -> 
     lines = [_COLOUR.sub("", _TIME.sub("", line)) for line in stderr.splitlines() if line.strip()]
     errors += [m[1] or m[2] for m in map(_ERROR.match, lines) if m]
     tail = "\n".join([*list(hearing.lines)[-12:], *lines[-12:]])
+    # terraform-exec says no more than "exit status 1"; Terraform's own words stand beside it.
+    errors = [e for e in errors if not re.fullmatch(r"exit status \d+", e.strip())]
     first = errors[0].strip() if errors else (lines[-1] if lines else "it says nothing")
     where = f" in {hearing.deployment}/{hearing.group}" if hearing.group else ""
     said = "\n".join([*errors, *lines])

@@ -1,0 +1,130 @@
+"""An image of a registry made one squashfs file on shared storage, by a job of the user's. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.hosts.quote import NOTHING, Script, sh
+from corral.jobs.containers import image_of
+
+NGC_LOGIN: Final = "$oauthtoken"
+"""What NVIDIA's registry wants as the user's name beside an API key."""
+HUB: Final = "auth.docker.io"
+"""Where Docker Hub asks for a password (enroot import(1))."""
+MINUTES: Final = 120
+_PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,200}")
+_LOGIN: Final = re.compile(r"[$A-Za-z0-9][A-Za-z0-9._@+-]{0,127}")
+_KEY: Final = re.compile(r"[\x21-\x7e]{1,4096}")
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """What is fetched, and where it goes.
+
+    Attributes:
+        image: as Enroot names it: ``REGISTRY#NAME:TAG``.
+        path: the file on shared storage.
+        login: name beside the key, "" where the registry asks for none.
+        http: the registry speaks no TLS.
+    """
+
+    image: str
+    path: str
+    login: str = ""
+    http: bool = False
+
+    @property
+    def registry(self) -> str:
+        """The machine that credentials are for."""
+        registry, mark, _ = self.image.partition("#")
+        return registry if mark else HUB
+
+    @property
+    def folder(self) -> str:
+        """Where the file lies."""
+        return self.path.rpartition("/")[0]
+
+
+def import_of(
+    text: str, mount: str, *, name: str = "", login: str = "", http: bool = False
+) -> Import:
+    """An import from what a user writes.
+
+    Args:
+        text: ``docker://REGISTRY/NAME:TAG``, or Enroot's own ``docker://REGISTRY#NAME:TAG``.
+        mount: the shared folder.
+        name: the file's name or absolute path; "" makes one of the image's name.
+        login: name beside the key, "" for none.
+        http: the registry speaks no TLS.
+
+    Raises:
+        CorralError: USAGE, this is no image of a registry, or no name.
+    """
+    wrong = None
+    if not text.startswith("docker://"):
+        wrong = f"{text} is no image of a registry", "write docker://REGISTRY/NAME:TAG"
+    elif name and not name.startswith("/") and not _PLAIN.fullmatch(name):
+        wrong = f"{name!r} is no file name", "letters, digits and . _ + -, or an absolute path"
+    elif login and not _LOGIN.fullmatch(login):
+        wrong = f"{login!r} is no user of a registry", "the name that its pages show"
+    if wrong is not None:
+        raise CorralError(Code.USAGE, wrong[0], hint=wrong[1])
+    try:
+        image = image_of(text)
+        path = image_of(name) if name.startswith("/") else ""
+    except ValueError as error:
+        raise CorralError(Code.USAGE, str(error), hint="docker://REGISTRY/NAME:TAG") from error
+    last = image.rpartition("#")[2]
+    file = name or re.sub(r"[^A-Za-z0-9._-]", "+", last)
+    file = file if file.endswith((".sqsh", ".squashfs")) else f"{file}.sqsh"
+    return Import(image, path or f"{mount}/images/{file}", login, http)
+
+
+def checked_key(key: str) -> bytes:
+    """A registry's key as it goes to the job's standard input.
+
+    Raises:
+        CorralError: USAGE, it is no key; the message does not hold it.
+    """
+    if not _KEY.fullmatch(key):
+        raise CorralError(
+            Code.USAGE, "what stands for the registry's key is no key",
+            hint="the key alone: printable, no spaces, one line",
+        )  # fmt: skip
+    return key.encode()
+
+
+def script(wanted: Import, partition: str) -> Script:
+    """The job: standard input brings the key where there is a login; it touches no argument list.
+
+    The key lies in a file of mode 600 on the job's node, in a folder of its own, as long as the job
+    runs. The image comes under another name first, so that nobody starts from half of one.
+    """
+    secret = sh(
+        'printf "machine %s login %s password %s\\n" {registry} {login} "$(cat)" '
+        '>"$d/.credentials" || exit 1; export ENROOT_CONFIG_PATH="$d"; ',
+        registry=wanted.registry,
+        login=wanted.login,
+    )
+    inner = sh(
+        "umask 077; d=$(mktemp -d) || exit 1; trap 'rm -rf \"$d\"' EXIT; {secret}{http}"
+        "rm -f {part}; enroot import -o {part} {uri} </dev/null || exit 1; "
+        "chmod 644 {part} && mv -f {part} {path}",
+        secret=secret if wanted.login else NOTHING,
+        http=sh("export ENROOT_ALLOW_HTTP=yes; ") if wanted.http else NOTHING,
+        part=f"{wanted.path}.part",
+        uri=f"docker://{wanted.image}",
+        path=wanted.path,
+    )
+    return sh(
+        "command -v enroot >/dev/null || {{ echo 'enroot is not installed' >&2; exit 127; }}; "
+        "mkdir -p {folder} || exit 1; "
+        "srun -Q -J corral-image -p {partition} -N1 -n1 -t {minutes} sh -c {inner}",
+        folder=wanted.folder,
+        partition=partition,
+        minutes=MINUTES,
+        inner=str(inner),
+    )

@@ -1,0 +1,249 @@
+"""GPUDirect-TCPXO on A3 Mega: nodes prepared by the prolog, and nccl-tests at its speed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from corral.hosts.quote import NOTHING, Script, join, sh
+from corral.prove.check import WHOLE, Check
+from corral.prove.context import ProveContext, as_user, failed, said, skipped, verdict_of, warned
+from corral.prove.fabric.reading import Reading, read
+from corral.prove.launch import Batch, batches, run_as_user, shown, srun
+from corral.prove.model import Evidence, Figure, Judgement
+from corral.prove.probe import lines
+from corral.prove.survey import survey
+from corral.roles import tcpxo
+from corral.spec.gcp import MACHINE
+from corral.spec.hostlist import expand
+
+SIZE: Final = 8 << 30
+"""Bytes of the largest all_gather, where the reference was measured."""
+REFERENCE: Final = 188.23
+WARN_BELOW: Final = 169.0
+FAIL_BELOW: Final = 132.0
+"""GB/s of bus bandwidth over two nodes: Google's own run (94 % of eight NICs of 200 Gb/s), and 90
+and 70 % of it."""
+MTU: Final = 8244
+GPUS: Final = 8
+PROGRAM: Final = "all_gather_perf"
+RUN_S: Final = 1200.0
+_LIMITS: Final = "-b 8M -e 8G -f 2 -g 1 -w 5 --iters 200"
+
+_LOOK: Final = sh(
+    'for i in {rails}; do echo "@ rail $SLURMD_NODENAME $i $(cat /sys/class/net/$i/mtu 2>/dev/null)'
+    ' $(cat /sys/class/net/$i/operstate 2>/dev/null)"; done; '
+    "env | grep -E '^(NCCL_|GLOO_SOCKET_IFNAME=|LD_LIBRARY_PATH=)' | "
+    'while IFS= read -r l; do printf \'@ env %s %s\\n\' "$SLURMD_NODENAME" "$l"; done',
+    rails=tcpxo.RAILS,
+)
+
+
+async def prepared(ctx: ProveContext) -> Judgement:
+    """multinode.tcpxo."""
+    wide = await _wide(ctx)
+    if not wide:
+        return skipped("fewer than two usable A3 Mega nodes")
+    problems: list[str] = []
+    evidence: list[Evidence] = []
+    for batch in wide:
+        task = join([tcpxo.environment(), _LOOK])
+        result = await run_as_user(ctx, srun(ctx, batch, task, suffix="-tcpxo"))
+        problems += judge_nodes(batch.names, result.stdout, result.stderr)
+        evidence.append(Evidence(ctx.controller, shown(batch, "TCPXO's environment"), said(result)))
+    good = f"profile, environment and {len(tcpxo.RAILS)} NICs on {sum(len(b.nodes) for b in wide)}"
+    return verdict_of(problems, f"{good} nodes", *evidence)
+
+
+def judge_nodes(nodes: tuple[str, ...], text: str, errors: str) -> list[str]:
+    """What is wrong on each node: nothing told, NICs away or with small frames, environment."""
+    rails: dict[str, dict[str, tuple[str, str]]] = {}
+    env: dict[str, dict[str, str]] = {}
+    for key, rest in lines(text):
+        match (key, rest.split(maxsplit=1)):
+            case ("rail", [node, told]):
+                name, *more = told.split()
+                rails.setdefault(node, {})[name] = (more[0], more[1]) if more[1:] else ("", "")
+            case ("env", [node, pair]):
+                name, _, value = pair.partition("=")
+                env.setdefault(node, {})[name] = value
+            case _:
+                pass
+    problems: list[str] = []
+    for node in nodes:
+        if node not in env:
+            why = next((line for line in errors.splitlines() if node in line and "corral:" in line),
+                       f"{node} told nothing")  # fmt: skip
+            problems.append(why.removeprefix("corral: "))
+            continue
+        problems += [f"{node}: {sentence}" for sentence in tcpxo.mistakes(env[node])]
+        problems += [f"{node}: {said}" for said in _rails(rails.get(node, {}))]
+    return problems
+
+
+def _rails(found: Mapping[str, tuple[str, str]]) -> list[str]:
+    wrong: list[str] = []
+    for name in tcpxo.RAILS:
+        mtu, state = found.get(name, ("", ""))
+        if not mtu:
+            wrong.append(f"there is no NIC {name}")
+        elif state == "down":
+            wrong.append(f"{name} is down")
+        elif int(mtu) < MTU:
+            wrong.append(f"{name} has an MTU of {mtu} instead of {MTU}")
+    return wrong
+
+
+async def speed(ctx: ProveContext) -> Judgement:
+    """multinode.tcpxo-speed."""
+    gcp = ctx.spec.gcp
+    folder = gcp.nccl_tests if gcp else None
+    wide = await _wide(ctx)
+    if folder is None:
+        return skipped("gcp.nccl_tests names no folder with nccl-tests")
+    if not wide:
+        return skipped("fewer than two usable A3 Mega nodes")
+    image = gcp.nccl_image if gcp else None
+    batch = wide[0]
+    built = await ctx.control(as_user(ctx.user, _build(ctx, batch, folder, image)), timeout=RUN_S)
+    if not built.ok:
+        shown_by = Evidence(ctx.controller, f"make MPI=1 in {folder}", said(built))
+        return failed("nccl-tests cannot be built", shown_by)
+    done = await ctx.control(as_user(ctx.user, _run(ctx, batch, folder, image)), timeout=RUN_S)
+    command = shown(batch, f"{PROGRAM} {_LIMITS}", gpus=8)
+    evidence = Evidence(ctx.controller, command, said(done))
+    if not done.ok:
+        return failed("nccl-tests failed", evidence)
+    return judge_speed(read(done.stdout), done.stdout, evidence)
+
+
+def judge_speed(found: Reading, log: str, evidence: Evidence) -> Judgement:
+    """The table's largest size against the reference; FasTrak and all rails named by NCCL's log."""
+    rows = [row for table in found.tables for row in table.rows if row.size == SIZE]
+    if not rows:
+        return failed("the table does not reach 8 GiB", evidence)
+    busbw = max(row.best for row in rows)
+    network = found.transport.network
+    fastrak = [line for line in log.splitlines() if "FasTrak" in line]
+    named = [r for r in tcpxo.RAILS if any(re.search(rf"\b{r}\b", line) for line in fastrak)]
+    figures: dict[str, Figure] = {"busbw GB/s": busbw, "reference GB/s": REFERENCE,
+                                  "network": network or "not said", "rails": len(named)}  # fmt: skip
+    told = Evidence(evidence.node, evidence.command, evidence.output, figures)
+    problems: list[str] = []
+    if "FasTrak" not in network:
+        problems.append(f"NCCL used {network or 'it does not say what'} instead of FasTrak (F45)")
+    if named and len(named) < len(tcpxo.RAILS):
+        missing = ", ".join(r for r in tcpxo.RAILS if r not in named)
+        problems.append(f"{len(named)} of {len(tcpxo.RAILS)} NICs carried it; not {missing}")
+    if busbw < FAIL_BELOW:
+        problems.append(f"{busbw:.1f} GB/s at 8 GiB, {REFERENCE} are reached")
+    rails = f"{len(named)} NICs" if named else "its log names no NICs"
+    good = f"{busbw:.1f} GB/s at 8 GiB by FasTrak ({rails}); reference {REFERENCE}"
+    if not problems and busbw < WARN_BELOW:
+        return warned(good, told)
+    return verdict_of(problems, good, told)
+
+
+async def _wide(ctx: ProveContext) -> list[Batch]:
+    """Partitions' free A3 Mega nodes, where there are at least two together."""
+    mine = {name for g in ctx.spec.groups if g.machine == MACHINE for name in expand(g.nodes)}
+    free = tuple(n for n in (await survey(ctx)).free if n.name in mine)
+    return [b for b in batches(free, by_gpu=False) if b.nodes[1:]]
+
+
+def _build(ctx: ProveContext, batch: Batch, folder: str, image: str | None) -> Script:
+    """Make the benchmark where it is not there yet, in the image that has CUDA and MPI."""
+    task = sh("cd {folder} && exec make MPI=1 CC=mpicc CXX=mpicxx -j 16 src.build", folder=folder)
+    return sh(
+        "[ -x {binary} ] && exit 0; srun -Q -J {name}-build -p {partition} -w {node} -N1 -n1 -t 20 "
+        "--exclusive {container} sh -c {task} 2>&1",
+        binary=f"{folder}/build/{PROGRAM}",
+        name=ctx.job_name,
+        partition=batch.partition,
+        node=batch.names[0],
+        container=_container(folder, image),
+        task=str(task),
+    )
+
+
+def _run(ctx: ProveContext, batch: Batch, folder: str, image: str | None) -> Script:
+    """Eight ranks on each of two nodes, as Google's guide runs it."""
+    task = join(
+        [
+            tcpxo.environment(),
+            sh(
+                "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET; exec {binary} {limits}",
+                binary=f"{folder}/build/{PROGRAM}",
+                limits=Script(_LIMITS),
+            ),
+        ]
+    )
+    kinds = sh("$(srun --mpi=list 2>&1 | grep -qw pmix && echo pmix || echo pmi2)")
+    # A rank for each GPU; a rehearsal's nodes have fewer cores than that, real ones 208.
+    ranks = min(GPUS, *(node.cores or 1 for node in batch.nodes))
+    return sh(
+        "srun -Q -J {name}-tcpxo -p {partition} -w {nodes} -N2 --ntasks-per-node={ranks} "
+        "--gpus-per-node=8 --exclusive -t 20 --mpi={kinds} {container} sh -c {task} 2>&1",
+        name=ctx.job_name,
+        partition=batch.partition,
+        nodes=",".join(batch.names[:2]),
+        ranks=ranks,
+        kinds=kinds,
+        container=_container(folder, image),
+        task=str(task),
+    )
+
+
+def _container(folder: str, image: str | None) -> Script:
+    if image is None:
+        return NOTHING
+    mounts = (*tcpxo.MOUNTS, "/dev/aperture_devices:/dev/aperture_devices", f"{folder}:{folder}")
+    return sh(
+        "--container-image={image} --container-mounts={mounts}",
+        image=image,
+        mounts=",".join(mounts),
+    )
+
+
+def _mega(ctx: ProveContext) -> str:
+    there = any(group.machine == MACHINE for group in ctx.spec.groups)
+    return "" if there else f"no group is of machine type {MACHINE}"
+
+
+TCPXO_CHECKS: Final = (
+    Check(
+        id="multinode.tcpxo",
+        title="A3 Mega nodes are ready for TCPXO",
+        group="multinode",
+        proves="In a job of several nodes each one has the plugin's profile, aperture devices, the "
+        "right environment, and eight NICs up with large frames.",
+        how="One srun; each node sources the environment that jobs get and prints it, with the "
+        "state of its NICs.",
+        breaks="The RxDM prolog not run or failed; no aperture devices; a NIC that is away or has "
+        "another MTU.",
+        hint="F45, F46, F60, F96 to F99: corral doctor; the prolog is linked for the partition in "
+        "/opt/apps/adm/slurm on the controller",
+        measure=prepared,
+        applies=_mega,
+        needs=("smoke.launch",),
+        cores=1,
+    ),
+    Check(
+        id="multinode.tcpxo-speed",
+        title="NCCL reaches TCPXO's speed",
+        group="multinode",
+        proves="all_gather over two nodes reaches 169 GB/s at 8 GiB (fails below 132; Google's own "
+        "run: 188), NCCL names FasTrak, and no NIC is missing where its log names them.",
+        how="Builds nccl-tests once in the folder gcp.nccl_tests, runs it with eight ranks on each "
+        "of two nodes, and reads its table and NCCL's log.",
+        breaks="NCCL that fell back to TCP sockets; a NIC missing from NCCL_FASTRAK_IFNAME; a slow "
+        "pair of nodes.",
+        hint="the socket's speed is a tenth: the environment was not sourced (F45, F59); all well "
+        "and slow: another pair of nodes (corral bench run --pairs)",
+        measure=speed,
+        applies=_mega,
+        needs=("multinode.tcpxo",),
+        cores=WHOLE,
+    ),
+)

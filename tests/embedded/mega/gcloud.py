@@ -1,0 +1,55 @@
+"""A simulated ``gcloud``: a token, and IAP's tunnel to a machine of the world."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import sys
+
+from tests.embedded.mega.google import TOKEN
+from tests.embedded.mega.world import note, read
+
+
+def main(argv: list[str]) -> int:
+    note("gcloud", argv)
+    match argv:
+        case ["auth", "application-default", "print-access-token"]:
+            if read().get("nobody"):
+                print("ERROR: (gcloud.auth.application-default.print-access-token) Your default "
+                      "credentials were not found.", file=sys.stderr)  # fmt: skip
+                return 1
+            print(TOKEN)
+            return 0
+        case ["compute", "start-iap-tunnel", node, port, "--listen-on-stdin", *_]:
+            one = read()["instances"].get(node)
+            if one is None or "address" not in one:
+                print(f"ERROR: [4003: 'failed to connect to backend'] {node}", file=sys.stderr)
+                return 1
+            return pump(socket.create_connection((one["address"], int(port)), timeout=10))
+        case _:
+            print(f"ERROR: (gcloud) Invalid choice: {argv}", file=sys.stderr)
+            return 2
+
+
+def pump(there: socket.socket) -> int:
+    there.settimeout(None)
+    chosen = selectors.DefaultSelector()
+    chosen.register(sys.stdin.buffer.raw, selectors.EVENT_READ, "in")
+    chosen.register(there, selectors.EVENT_READ, "out")
+    while True:
+        for key, _ in chosen.select():
+            if key.data == "in":
+                data = sys.stdin.buffer.raw.read(65536)
+                if not data:
+                    return 0
+                there.sendall(data)
+            else:
+                data = there.recv(65536)
+                if not data:
+                    return 0
+                sys.stdout.buffer.write(data)
+                sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

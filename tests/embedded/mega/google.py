@@ -1,0 +1,196 @@
+"""A simulated Compute API: the GETs that Corral makes, answered from the world's file."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from tests.embedded.mega import world as worlds
+
+TOKEN = "ya29.simulated-token"
+BASE = "https://www.googleapis.com/compute/v1/projects/my-project"
+
+
+class RefusedError(Exception):
+    """An error as Google writes it."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = {"error": {"code": status, "message": message, "errors": [
+            {"message": message, "domain": "global", "reason": reason}]}}  # fmt: skip
+
+
+def missing(what: str) -> RefusedError:
+    return RefusedError(404, "notFound", f"The resource 'projects/my-project/{what}' was not found")
+
+
+def answer(world: dict[str, Any], path: str, query: dict[str, str]) -> dict[str, Any]:
+    """The body of a GET below /compute/v1."""
+    found = re.fullmatch(r"/projects/([^/]+)(/.*)?", path)
+    if not found or found[1] != world["project"]:
+        raise missing("")
+    rest = found[2] or ""
+    filter = query.get("filter", "")
+    for pattern, make in ROUTES:
+        match = re.fullmatch(pattern, rest)
+        if match:
+            return make(world, filter, *match.groups())
+    raise missing(rest)
+
+
+def quotas(limits: dict[str, float], used: dict[str, float]) -> list[dict[str, Any]]:
+    return [{"metric": m, "limit": float(v), "usage": float(used.get(m, 0))}
+            for m, v in limits.items()]  # fmt: skip
+
+
+def project(world: dict[str, Any], filter: str) -> dict[str, Any]:
+    used = {"NETWORKS": len(world["networks"]), "SUBNETWORKS": len(world["networks"])}
+    return {"kind": "compute#project", "id": "1234567890123456789", "name": world["project"],
+            "quotas": quotas(world["quotas"], used)}  # fmt: skip
+
+
+def region(world: dict[str, Any], filter: str, name: str) -> dict[str, Any]:
+    return {"kind": "compute#region", "name": name, "status": "UP",
+            "quotas": quotas(world["region_quotas"], {})}  # fmt: skip
+
+
+def zone(world: dict[str, Any], filter: str, name: str) -> dict[str, Any]:
+    if name not in world["zones"]:
+        raise missing(f"zones/{name}")
+    return {"kind": "compute#zone", "name": name, "status": "UP"}
+
+
+def machine_type(world: dict[str, Any], filter: str, zone: str, name: str) -> dict[str, Any]:
+    if name not in world["zones"].get(zone, ()):
+        raise missing(f"zones/{zone}/machineTypes/{name}")
+    return {"kind": "compute#machineType", "name": name, "zone": zone, "guestCpus": 208,
+            "memoryMb": 1916928}  # fmt: skip
+
+
+def reservation(world: dict[str, Any], filter: str, zone: str, name: str) -> dict[str, Any]:
+    one = world["reservations"].get(name)
+    if one is None:
+        raise missing(f"zones/{zone}/reservations/{name}")
+    # int64 stands as text in the JSON of Google's APIs.
+    return {"kind": "compute#reservation", "name": name, "status": one["status"],
+            "specificReservation": {
+                "count": str(one["count"]), "inUseCount": str(one["used"]),
+                "instanceProperties": {"machineType": one["machine"]}}}  # fmt: skip
+
+
+def instances(world: dict[str, Any], filter: str, zone: str) -> dict[str, Any]:
+    label = filter.removeprefix("labels.slurm_cluster_name=")
+    return {"kind": "compute#instanceList", "items": [
+        instance(n, i, zone) for n, i in sorted(world["instances"].items()) if i["cluster"] == label
+    ]}  # fmt: skip
+
+
+def instance(name: str, one: dict[str, Any], zone: str) -> dict[str, Any]:
+    machine = worlds.MACHINE if one["role"] == "compute" else "c2-standard-8"
+    nic: dict[str, Any] = {"name": "nic0", "networkIP": one.get("address", "172.16.0.9")}
+    if one.get("public"):
+        nic["accessConfigs"] = [{"type": "ONE_TO_ONE_NAT", "natIP": one["public"]}]
+    return {"kind": "compute#instance", "name": name, "status": one.get("status", "RUNNING"),
+            "machineType": f"{BASE}/zones/{zone}/machineTypes/{machine}",
+            "labels": {"slurm_cluster_name": one["cluster"], "slurm_instance_role": one["role"]},
+            "networkInterfaces": [nic]}  # fmt: skip
+
+
+def disks(world: dict[str, Any], filter: str, zone: str) -> dict[str, Any]:
+    label = filter.removeprefix("labels.slurm_cluster_name=")
+    return {"kind": "compute#diskList", "items": [
+        {"kind": "compute#disk", "name": n} for n, c in world["disks"].items() if c == label
+    ]}  # fmt: skip
+
+
+def images(world: dict[str, Any], filter: str) -> dict[str, Any]:
+    family = filter.removeprefix("family=")
+    return {"kind": "compute#imageList", "items": [
+        {"kind": "compute#image", "name": n, "family": f, "status": "READY"}
+        for n, f in world["images"].items() if f == family
+    ]}  # fmt: skip
+
+
+def networks(world: dict[str, Any], filter: str) -> dict[str, Any]:
+    """In pages of three: nine networks need the token of the next page."""
+    names = ["default", *world["networks"]]
+    return {"kind": "compute#networkList",
+            "items": [{"kind": "compute#network", "name": n} for n in names]}  # fmt: skip
+
+
+ROUTES: list[tuple[str, Any]] = [
+    (r"", project),
+    (r"/regions/([^/]+)", region),
+    (r"/zones/([^/]+)", zone),
+    (r"/zones/([^/]+)/machineTypes/([^/]+)", machine_type),
+    (r"/zones/([^/]+)/reservations/([^/]+)", reservation),
+    (r"/zones/([^/]+)/instances", instances),
+    (r"/zones/([^/]+)/disks", disks),
+    (r"/global/images", images),
+    (r"/global/networks", networks),
+]
+
+
+def paged(body: dict[str, Any], token: str) -> dict[str, Any]:
+    """Three items at a time."""
+    if "items" not in body:
+        return body
+    begin = int(token or 0)
+    rest = body["items"][begin + 3 :]
+    more = {"nextPageToken": str(begin + 3)} if rest else {}
+    items = body["items"][begin : begin + 3]
+    return (
+        {k: v for k, v in body.items() if k != "items"} | ({"items": items} if items else {}) | more
+    )
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Listens on a free port of loopback."""
+
+    daemon_threads = True
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.methods: set[str] = set()
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/compute/v1"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Answers, and refuses whoever has no token."""
+
+    server: Server
+
+    def serve(self) -> None:
+        self.server.methods.add(self.command)
+        parts = urlsplit(self.path)
+        query = {k: v[0] for k, v in parse_qs(parts.query).items()}
+        try:
+            if self.headers.get("authorization") != f"Bearer {TOKEN}":
+                raise RefusedError(
+                    401, "authError", "Request had invalid authentication credentials."
+                )
+            body = answer(worlds.read(self.server.folder), parts.path.removeprefix("/compute/v1"),
+                          query)  # fmt: skip
+            status, body = 200, paged(body, query.get("pageToken", ""))
+        except RefusedError as error:
+            status, body = error.status, error.body
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json; charset=UTF-8")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = serve  # noqa: N815
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet."""

@@ -1,0 +1,46 @@
+"""The proof's MPI hello over real nodes, by Slurm's PMI-2 and by Open MPI over its PMIx."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from tests.embedded.conftest import Live
+
+from corral import api
+from corral.hosts.quote import sh
+from corral.prove.model import CheckResult, Verdict
+
+PLUGINS = "/usr/lib/x86_64-linux-gnu/slurm-wlm"
+
+
+def hello(cluster: Live) -> CheckResult:
+    proof = asyncio.run(api.prove(cluster.spec, only=("multinode.mpi",)))
+    return next(r for r in proof.results if r.check == "multinode.mpi")
+
+
+@pytest.fixture
+def mended(cluster: Live) -> Iterator[None]:
+    yield
+    back = sh(
+        'for f in {folder}/*.away; do [ ! -e "$f" ] || mv "$f" "${{f%.away}}"; done; '
+        "for f in /usr/lib/*-linux-gnu/libmpi.so.*.away; do "
+        '[ ! -e "$f" ] || mv "$f" "${{f%.away}}"; done',
+        folder=PLUGINS,
+    )
+    assert cluster.run("node1", back).ok
+
+
+def test_all_ranks_find_each_other(cluster: Live) -> None:
+    found = hello(cluster)
+    assert found.verdict is Verdict.PASS, found.summary
+    assert found.summary == "pmi2 over 3 nodes; pmix (openmpi) over 3 nodes"
+
+
+def test_without_slurms_plugin_on_a_node_it_fails(cluster: Live, mended: None) -> None:
+    away = sh("cd {folder} && mv mpi_pmi2.so mpi_pmi2.so.away", folder=PLUGINS)
+    assert cluster.run("node1", away).ok
+    found = hello(cluster)
+    assert found.verdict is Verdict.FAIL, found.summary
+    assert "--mpi=pmi2: node1 did not run its rank" in found.summary
