@@ -10,6 +10,7 @@ output=report1 format="" reports=""
 while [ $# -gt 0 ]; do
   case $verb/$1 in
   profile/--trace=*|profile/--sample=none|profile/--cpuctxsw=none|profile/--kill=sigterm) ;;
+  profile/--osrt-threshold=100000) ;;
   profile/--force-overwrite=true|stats/--quiet|stats/--force-export=true) ;;
   profile/--output=*) output=${1#--output=} ;;
   stats/--format) format=$2; shift ;;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -241,6 +242,49 @@ def test_an_environment_for_each_lock(cluster: Live, tmp_path: Path) -> None:
     assert caught.value.code is Code.COMMAND_FAILED
     assert "corraldemo==3.0" in caught.value.tail
     assert "--environment none" in caught.value.hint
+
+
+def test_a_uv_lock_becomes_an_environment_that_is_used_again(
+    cluster: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uv for real, over a folder of wheels: no index is asked, here or there."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if shutil.which("uv") is None:
+        pytest.skip("uv is not installed")
+    wheels, root = tmp_path / "wheels", tmp_path / "p"
+    wheels.mkdir()
+    root.mkdir()
+    for version in ("1.0", "2.0"):
+        file = wheel(wheels, version)
+        put = sh("mkdir -p /shared/uv && cat > {to}", to=f"/shared/uv/{file.name}")
+        assert cluster.run(cluster.controller, put, stdin=file.read_bytes()).ok
+    (root / "train.py").write_text("import corraldemo, sys; print(corraldemo.VERSION, sys.prefix)")
+    env = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/shared/uv", "NOTE": str(tmp_path)}
+    notes: list[Event] = []
+    opened = Cluster(cluster.spec, notes.append)
+
+    def run(version: str) -> tuple[set[str], bool]:
+        (root / "pyproject.toml").write_text(
+            '[project]\nname = "mine"\nversion = "0"\nrequires-python = ">=3.11"\n'
+            f'dependencies = ["corraldemo=={version}"]\n'
+            f'[tool.uv]\nno-index = true\nfind-links = ["{wheels}"]\n'
+        )
+        lock = ["uv", "lock", "--offline", "--quiet", "--project", str(root)]
+        subprocess.run([*lock, "--python", sys.executable], check=True)
+        notes.clear()
+        lines: list[RankLine] = []
+        outcome = opened.run(str(root / "train.py"), on_line=lines.append, nodes=2, env=env)
+        assert outcome.good, lines
+        made = any(event.subject == "environment" for event in notes)
+        return {line.text for line in lines if line.rank is not None}, made
+
+    one, _ = run("1.0")
+    (said,) = one  # both ranks, one environment
+    assert said.startswith("1.0 /shared/corral/envs/corral/")
+    assert run("1.0") == (one, False)
+    two, _ = run("2.0")
+    assert {text.split()[0] for text in two} == {"2.0"}
+    assert two != one
 
 
 def test_a_container_is_refused_where_there_is_no_pyxis(cluster: Live) -> None:

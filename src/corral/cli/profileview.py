@@ -20,13 +20,16 @@ def profile_view(found: Recordings) -> Iterator[RenderableType]:
     """All that people see of it."""
     if found.traces:
         yield from _traces(found.traces)
-    for rank, rows in list(found.kernels.items())[:1]:
-        yield Text(f"GPU kernels of rank {rank} (nsys stats)", "bold")
+    told = found.kernels or found.calls
+    what = "GPU kernels" if found.kernels else "system calls over 0.1 ms"
+    for rank, rows in list(told.items())[:1]:
+        yield Text(f"{what} of rank {rank} (nsys stats)", "bold")
         cells = [
             (_shorter(r.name), f"{r.milliseconds:.1f}", str(r.calls), f"{r.percent:.1f}")
             for r in rows[:ROWS]
         ]
-        yield table(("kernel", "ms", "calls", "%"), cells, right="ms calls %")
+        first = "kernel" if found.kernels else "call"
+        yield table((first, "ms", "calls", "%"), cells, right="ms calls %")
     for name, size in found.too_large.items():
         text = f"{name} has {size / MEGA:.0f} MB and stays on the cluster: {found.folder}/{name}"
         yield Text(text, "yellow")

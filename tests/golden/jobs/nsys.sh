@@ -1,5 +1,5 @@
 nsys profile --trace=cuda,nvtx,osrt,cudnn,cublas --sample=none --cpuctxsw=none --kill=sigterm \
-  --force-overwrite=true --output="$folder/profile/rank-%q{RANK}"
+  --osrt-threshold=100000 --force-overwrite=true --output="$folder/profile/rank-%q{RANK}"
 for bin in /opt/nvidia/nsight-systems/*/bin /usr/local/cuda/bin; do
   [ ! -x "$bin/nsys" ] || PATH=$PATH:$bin
 done
@@ -12,8 +12,15 @@ mkdir -p "$CORRAL_JOB_FOLDER/profile"
 for bin in /opt/nvidia/nsight-systems/*/bin /usr/local/cuda/bin; do
   [ ! -x "$bin/nsys" ] || PATH=$PATH:$bin
 done
+importer=$(ls /usr/lib/nsight-systems/host-linux-x64/QdstrmImporter \
+  /opt/nvidia/nsight-systems/*/host-linux-*/QdstrmImporter 2>/dev/null | tail -n 1)
+for raw in "$folder"/profile/rank-*.qdstrm; do
+  [ -s "$raw" ] && [ -n "$importer" ] || continue
+  "$importer" --input-file "$raw" --output-file "${raw%.qdstrm}.nsys-rep" >/dev/null &&
+    rm "$raw"
+done
 for report in "$folder"/profile/rank-*.nsys-rep; do
-  [ ! -s "$report" ] || nsys stats --quiet --force-export=true --format csv --report cuda_gpu_kern_sum,cuda_gpu_mem_time_sum,nvtx_sum \
+  [ ! -s "$report" ] || nsys stats --quiet --force-export=true --format csv --report cuda_gpu_kern_sum,cuda_gpu_mem_time_sum,nvtx_sum,osrt_sum \
     --output - "$report" > "${report%.nsys-rep}.csv" || :
 done
 

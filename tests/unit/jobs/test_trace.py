@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
 from corral.jobs import trace as tracing
-from corral.jobs.recordings import parse_sizes, parse_stats
+from corral.jobs.recordings import CALLS, parse_sizes, parse_stats
 from corral.jobs.trace import clipped, length, merged, read_trace
 from corral.jobs.tracepicture import picture
 
@@ -182,6 +182,9 @@ Time (%),Total Time (ns),Count,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),O
 
 Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Style,Range
 1.0,1,1,1.0,1.0,1,1,0.0,PushPop,:step
+
+Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name
+99.5,201415579,20,10070779.0,10069103.5,10018265,10124628,19126.9,clock_nanosleep
 """
 
 
@@ -190,6 +193,8 @@ def test_what_nsys_stats_says_of_kernels() -> None:
     rows = parse_stats(NSYS)
     assert [(r.percent, r.milliseconds, r.calls) for r in rows] == [(60.0, 6.0, 3), (40.0, 4.0, 1)]
     assert rows[0].name == "void gemm<float, 128>(float*, int)"
+    (sleep,) = parse_stats(NSYS, CALLS)  # as Nsight Systems 2023.4.4 wrote it
+    assert (sleep.milliseconds, sleep.calls, sleep.name) == (201.415579, 20, "clock_nanosleep")
     assert parse_stats("SKIPPED: x.sqlite does not contain CUDA kernel data.\n") == ()
 
 
