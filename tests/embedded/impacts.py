@@ -191,6 +191,7 @@ NOT_HERE: Final[Mapping[str, str]] = {
         for n in ("at_most", "drain", "every", "minutes")
     },
     "services.mlflow": f"{_ALONE}: test_mlflow.py",
+    "services.mlflow_store": f"{_ALONE}: test_mlflow.py",
     "services.mlflow_uri": f"{_ALONE}: test_mlflow.py",
     **{f"slurm.prolog.{n}": "acts on GPUs and caches" for n in ("clocks", "drop_caches", "gpus")},
     "slurm.prolog.leftovers": f"{_ALONE}: test_prolog.py",

@@ -29,6 +29,8 @@ def status(target: TARGET = "", wanted: CLUSTER = "", as_json: JSON = False) -> 
     seen = ui.quietly(lambda: api.status(spec))
     ui.json(seen.as_dict())
     ui.show(*status_view(seen))
+    if spec.services.mlflow:
+        ui.show("MLflow: corral ui --mlflow opens its pages")
     return Exit.GOOD if seen.good else Exit.NOT_GOOD
 
 

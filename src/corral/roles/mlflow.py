@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from corral.hosts.quote import sh
@@ -12,6 +14,8 @@ from corral.spec.nodes import controller_of
 from corral.state.accounts import UserAccount
 from corral.state.base import Gate, Resource, StageWanted, Wanted
 from corral.state.files import Directory, File
+from corral.state.packages import Packages
+from corral.state.postgres import Postgres
 from corral.state.pyenv import PythonEnv
 from corral.state.service import Service, Stopped
 
@@ -26,12 +30,12 @@ PLACE: Final = "corral/mlflow"
 
 # --host is one address: jobs on all nodes come by it, and a machine's other networks do not see
 # the server. --allowed-hosts: MLflow 3.5 and newer answer only to names they know.
-# One worker: SQLite has one writer, and a second one would keep 300 MB for nothing.
+# Workers: SQLite has one writer, and a second one would keep 300 MB for nothing.
 _TEXT: Final = """\
 # Written by Corral: MLflow's tracking server, for the cluster's own network.
 [Unit]
 Description=MLflow tracking server of the Corral cluster
-After=network-online.target
+After=network-online.target%AFTER%
 Wants=network-online.target
 RequiresMountsFor=%ARTIFACTS%
 StartLimitIntervalSec=0
@@ -42,8 +46,8 @@ Group=corral-mlflow
 WorkingDirectory=/var/lib/corral-mlflow
 Environment=HOME=/var/lib/corral-mlflow MLFLOW_DISABLE_TELEMETRY=true DO_NOT_TRACK=true
 Environment=MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false
-ExecStartPre=/bin/sh -c '[ ! -s mlflow.db ] || exec %BIN%/mlflow db upgrade %STORE%'
-ExecStart=%BIN%/mlflow server --host %ADDRESS% --port %PORT% --workers 1 \\
+ExecStartPre=/bin/sh -c '%EMPTY% || exec %BIN%/mlflow db upgrade "%STORE%"'
+ExecStart=%BIN%/mlflow server --host %ADDRESS% --port %PORT% --workers %WORKERS% \\
   --backend-store-uri %STORE% --serve-artifacts --artifacts-destination %ARTIFACTS% \\
   --allowed-hosts %NAMES%
 Restart=always
@@ -59,6 +63,24 @@ UMask=0077
 [Install]
 WantedBy=multi-user.target
 """
+
+# A first start makes the tables itself; `mlflow db upgrade` of an empty store fails.
+_STORES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        "sqlite": {
+            "STORE": f"sqlite:///{HOME}/mlflow.db",
+            "EMPTY": "[ ! -s mlflow.db ]",
+            "WORKERS": "1",
+            "AFTER": "",
+        },
+        "postgresql": {
+            "STORE": f"postgresql:///{USER}?host=/var/run/postgresql",
+            "EMPTY": f'! psql -X -qc "TABLE alembic_version" -d {USER} >/dev/null 2>&1',
+            "WORKERS": "2",
+            "AFTER": " postgresql.service",
+        },
+    }
+)
 
 _ASK: Final = (
     "import sys,urllib.request as u;"
@@ -77,6 +99,10 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
         return (StageWanted("tracking", "no tracking server", (gone,)),)
     facts = site.facts[site.controller]
     wheels = wheels_of("mlflow", facts)
+    store = _store(site)
+    if store:
+        driver = wheels_of("mlflow-postgresql", facts)
+        wheels += tuple(wheel for wheel in driver if not wheel.file.startswith("pip-"))
     version = next(w.file.split("-")[1] for w in wheels if w.file.startswith("mlflow-"))
     environment = PythonEnv(PROGRAM, f"MLflow {version}", wheels)
     unit = f"/etc/systemd/system/{UNIT}.service"
@@ -85,6 +111,7 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
     resources: tuple[Resource, ...] = (
         user,
         Directory(HOME, f"{USER}:{USER}", "700"),
+        *store,
         environment,
         File(unit, _unit(site)),
         Service(UNIT, (unit, environment.marker)),
@@ -116,6 +143,13 @@ def artifacts_of(spec: ClusterSpec) -> str:
     return f"{spec.storage[0].mount}/{PLACE}"
 
 
+def _store(site: Site) -> tuple[Resource, ...]:
+    """What PostgreSQL is made of; nothing for SQLite."""
+    if site.spec.services.mlflow_store != "postgresql":
+        return ()
+    return (Packages("postgresql", ("postgresql",)), Service("postgresql"), Postgres(USER))
+
+
 def _keeper(site: Site) -> str:
     """The node that can make the folder of artifacts."""
     storage: Storage | None = site.spec.storage[0] if site.spec.storage else None
@@ -129,7 +163,7 @@ def _unit(site: Site) -> str:
     names += ["localhost", "localhost:*", "127.0.0.1", "127.0.0.1:*"]
     values = {
         "BIN": f"{PROGRAM}/bin",
-        "STORE": f"sqlite:///{HOME}/mlflow.db",
+        **_STORES[site.spec.services.mlflow_store],
         "ARTIFACTS": artifacts_of(site.spec),
         "ADDRESS": address,
         "PORT": str(PORT),

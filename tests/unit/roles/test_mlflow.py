@@ -14,6 +14,7 @@ from corral.spec.models import Storage
 from corral.spec.services import Services
 from corral.state.base import Context, Impact, Resource, Seen
 from corral.state.files import Directory, File
+from corral.state.postgres import Postgres
 from corral.state.pyenv import PythonEnv, Wheel
 
 from .test_cluster import FACTS, laptop, site
@@ -58,6 +59,37 @@ def test_the_folder_of_artifacts_is_made_where_root_is_root() -> None:
     assert one(found["node2"], Directory).id == "directory:/data/corral/mlflow"
     assert {r.id for r in found["node2"]} >= {"user:corral-mlflow"}
     assert "directory:/data/corral/mlflow" not in {r.id for r in found["node0"]}
+
+
+def test_postgresql_is_a_package_a_service_and_a_database_without_a_password() -> None:
+    spec = laptop(services=Services(mlflow=True, mlflow_store="postgresql"))
+    (stage,) = mlflow.stages(site(spec))
+    resources = [r for wanted in stage.wanted for r in wanted.resources]
+    ids = [r.id for r in resources]
+    assert ids.index("packages:postgresql") < ids.index("service:postgresql")
+    assert ids.index("service:postgresql") < ids.index("postgres:corral-mlflow")
+    assert ids.index("user:corral-mlflow") < ids.index("postgres:corral-mlflow")
+    unit = one(resources, File)
+    assert isinstance(unit, File)
+    assert "--backend-store-uri postgresql:///corral-mlflow?host=/var/run/postgresql " in (
+        unit.content
+    )
+    assert "After=network-online.target postgresql.service" in unit.content
+    assert "%" not in unit.content
+    environment = one(resources, PythonEnv)
+    assert isinstance(environment, PythonEnv)
+    drivers = [w for w in environment.wheels if w.file.startswith("psycopg2")]
+    assert len(drivers) == 1
+    assert len([w for w in environment.wheels if w.file.startswith("pip-")]) == 1
+    assert set(locked("mlflow-postgresql")) == set(locked("mlflow"))
+
+
+def test_the_database_is_made_once() -> None:
+    made = Postgres("corral-mlflow").diff(Seen(0, "absent"), Context("node0"))
+    assert made is not None
+    assert "'CREATE ROLE \"corral-mlflow\" LOGIN'" in made.script
+    assert "REVOKE ALL" in made.script
+    assert Postgres("corral-mlflow").diff(Seen(0, "ready"), Context("node0")) is None
 
 
 def test_without_shared_storage_artifacts_stay_on_the_controller() -> None:
