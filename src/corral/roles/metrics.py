@@ -85,7 +85,7 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
     """Exporters on all machines and Prometheus over them; or they stop."""
     if not site.spec.services.metrics:
         return (_gone(site),)
-    wanted = [Wanted((name,), _exporters(name, site)) for name in site.names]
+    wanted = [Wanted((name,), _exporters(name, site)) for name in _able(site)]
     wanted.append(Wanted((site.controller,), _controller(site)))
     title = f"Prometheus on {site.controller}, exporters on all machines"
     return (StageWanted("metrics", title, tuple(wanted), _gates(site)),)
@@ -95,8 +95,13 @@ def _gone(site: Site) -> StageWanted:
     # The node exporter stays: nobody knows whether somebody else asks it too.
     off = (Timer(FIGURES, on=False), Gone(f"{TEXTFILES}/corral.prom"))
     stopped = (Stopped(UNIT), Stopped("prometheus"))
-    wanted = (Wanted(site.names, off), Wanted((site.controller,), stopped))
+    wanted = (Wanted(_able(site), off), Wanted((site.controller,), stopped))
     return StageWanted("metrics", "no metrics", wanted)
+
+
+def _able(site: Site) -> tuple[str, ...]:
+    """Machines with systemd: a rented container without one has no units."""
+    return tuple(name for name in site.names if site.facts[name].systemd)
 
 
 def _exporters(name: str, site: Site) -> tuple[Resource, ...]:
@@ -158,7 +163,7 @@ def scraping(site: Site) -> str:
         {"job_name": "corral", "static_configs": [{"targets": [f"127.0.0.1:{PORT}"]}]},
         {
             "job_name": "node",
-            "static_configs": [_target(site, n, NODE_EXPORTER) for n in site.names],
+            "static_configs": [_target(site, n, NODE_EXPORTER) for n in _able(site)],
         },
     ]
     if has(site.version, Feature.METRICS):

@@ -50,6 +50,7 @@ _SOCKET: Final = f"""\
 # Written by Corral: what the page asks in a user's name, with that user's Slurm token.
 [Unit]
 Description=Users' own jobs for the Corral page
+PartOf={HELPER}-listen.service
 
 [Socket]
 ListenStream={HELPER_SOCKET}
