@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.embedded.conftest import Live, named
 from tests.embedded.doctor_injections import INJECTIONS, MUNGE_INJECTIONS
+from tests.embedded.doctor_injections_more import MORE_INJECTIONS
 
 from corral import api
 from corral.doctor.model import Report
@@ -87,7 +88,7 @@ def munge_cluster(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
     return fresh_cluster(named(f"munge-{os.getpid()}", slurm=slurm))
 
 
-@pytest.mark.parametrize("one", INJECTIONS, ids=lambda i: f"{i.id}: {i.name}")
+@pytest.mark.parametrize("one", INJECTIONS + MORE_INJECTIONS, ids=lambda i: f"{i.id}: {i.name}")
 def test_an_injected_failure_is_named_first(
     one: Injection, cluster: Live, table: list[str]
 ) -> None:
@@ -156,3 +157,25 @@ def test_why_a_job_waits(cluster: Live) -> None:
     assert (first.reason, first.stuck, first.missing) == ("JobHeldUser", True, ())
     assert first.advice == f"scontrol release {held}"
     assert second.missing == ()
+
+
+def test_little_locked_memory_counts_where_rdma_needs_it(cluster: Live) -> None:
+    data = cluster.spec.network.model_validate({"data": {"fabric": "infiniband"}})
+    rdma = cluster.spec.model_copy(update={"network": data})
+    unit = "/run/systemd/system/slurmd.service.d/little.conf"
+    limit = sh(
+        "mkdir -p $(dirname {u}) && printf '%s\\n' '[Service]' LimitMEMLOCK=65536 >{u} &&"
+        " systemctl daemon-reload",
+        u=unit,
+    )
+    try:
+        before = asyncio.run(api.doctor(rdma))
+        assert cluster.run("node1", limit).ok
+        report = asyncio.run(api.doctor(rdma))
+    finally:
+        cluster.run("node1", sh("rm -f {u}; systemctl daemon-reload", u=unit))
+    assert "F29" not in ids(before)
+    (found,) = [f for f in report.findings if f.failure.id == "F29"]
+    assert found.nodes == ("node1",)
+    assert "65536" in " ".join(found.evidence)
+    assert ids(asyncio.run(api.doctor(cluster.spec))) == []  # without RDMA nobody needs it

@@ -79,7 +79,10 @@ def test_a_round_measures_idle_nodes_and_is_read_back(proving: Live) -> None:
     assert asyncio.run(api.fetch_rounds(proving.spec)) == 0
     last = api.proofs(proving.spec.name)[-1]
     assert (last.by, last.proof.good) == ("schedule", True)
-    assert {e.node for e in last.proof.results[0].evidence} == {"node0", "node1"}
+    together = last.proof.results[0].evidence[-1]
+    assert {e.node for e in last.proof.results[0].evidence} == {"node0", "node1", "node0,node1"}
+    assert together.figures["all_reduce_wrong"] == 0
+    assert together.figures["all_reduce_gb_s"] > 0
 
 
 def test_a_users_job_ends_it_at_once(proving: Live) -> None:

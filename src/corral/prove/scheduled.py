@@ -48,11 +48,12 @@ def parse_rounds(cluster: str, text: str) -> tuple[Proof, ...]:
 
 def _proof(cluster: str, at: int, lines: list[str]) -> Proof:
     words: dict[str, tuple[str, str]] = {}
+    groups: dict[str, tuple[str, str]] = {}
     figures: dict[str, dict[str, Figure]] = {}
     for kind, node, rest in _parts(lines):
-        if kind == "node":
+        if kind in {"node", "group"}:
             word, _, said = rest.partition(" ")
-            words[node] = word, said
+            (words if kind == "node" else groups)[node] = word, said
         elif kind == "figure":
             name, _, value = rest.partition(" ")
             number = _number(value)
@@ -60,9 +61,9 @@ def _proof(cluster: str, at: int, lines: list[str]) -> Proof:
                 figures.setdefault(node, {})[name] = number
     evidence = tuple(
         Evidence(node, "corral-proof-round", f"{word}: {said}", figures.get(node, {}))
-        for node, (word, said) in words.items()
+        for node, (word, said) in (*words.items(), *groups.items())
     )
-    verdict, summary = _judged(words)
+    verdict, summary = _jointly(groups, *_judged(words))
     hint = _HINT if verdict in {Verdict.FAIL, Verdict.WARN} else ""
     title = "Idle nodes measure as their fellows and their past"
     result = CheckResult(CHECK, title, "schedule", verdict, summary, hint, evidence)
@@ -83,6 +84,21 @@ def _judged(words: dict[str, tuple[str, str]]) -> tuple[Verdict, str]:
     if not good:
         return Verdict.SKIP, "no node was idle" + rest
     return Verdict.PASS, f"{good} node{'' if good == 1 else 's'} well" + rest
+
+
+def _jointly(
+    groups: dict[str, tuple[str, str]], verdict: Verdict, summary: str
+) -> tuple[Verdict, str]:
+    """The verdict over single nodes with that of the collectives over all of them."""
+    for nodes, (word, said) in groups.items():
+        if word == "fail":
+            return Verdict.FAIL, f"collectives over {nodes}: {said}; {summary}"
+        if word == "broken":
+            worse = Verdict.FAIL if verdict is Verdict.FAIL else Verdict.WARN
+            return worse, f"collectives over {nodes} were not measured: {said}; {summary}"
+        if word == "pass":
+            return verdict, f"{summary}, and together"
+    return verdict, summary
 
 
 def _parts(lines: list[str]) -> Iterator[tuple[str, str, str]]:

@@ -26,6 +26,7 @@ UID: Final = 64033
 """The next free number of the range that Debian gives to packages (see ``roles.base``)."""
 ROUND: Final = "/usr/local/sbin/corral-proof-round"
 PROGRAM: Final = "/usr/local/lib/corral/proof-node.sh"
+JOINT: Final = "/usr/local/lib/corral/proof-group.sh"
 CONF: Final = "/etc/corral/proof.conf"
 FOLDER: Final = "/var/lib/corral/proof"
 
@@ -72,7 +73,13 @@ def users(site: Site) -> tuple[Wanted, ...]:
 
 def stage(site: Site) -> StageWanted:
     """Programs and timer on the controller, once Slurm runs; or none of them."""
-    files = (ROUND, PROGRAM, CONF, *(f"{UNITS}/{NAME}.{kind}" for kind in ("service", "timer")))
+    files = (
+        ROUND,
+        PROGRAM,
+        JOINT,
+        CONF,
+        *(f"{UNITS}/{NAME}.{kind}" for kind in ("service", "timer")),
+    )
     if not declared(site):
         gone = tuple(Gone(path) for path in files)
         off = Wanted((site.controller,), (Timer(NAME, on=False), *gone))
@@ -83,6 +90,7 @@ def stage(site: Site) -> StageWanted:
     resources_: tuple[Resource, ...] = (
         File(ROUND, text("proof-round.sh"), mode="755"),
         File(PROGRAM, node_program()),
+        File(JOINT, group_program()),
         File(CONF, settings(site)),
         File(f"{UNITS}/{NAME}.service", _SERVICE),
         File(f"{UNITS}/{NAME}.timer", timer),
@@ -109,6 +117,11 @@ def settings(site: Site) -> str:
         f"minutes {proof.minutes}",
         f"drain {'yes' if proof.drain and _apart(site) else 'no'}",
         f"at_most {proof.at_most}",
+        *(
+            [f"interface {data.interface}"]
+            if (data := site.spec.network.data) and data.interface
+            else []
+        ),
         *(f"mount {storage.mount}" for storage in site.spec.storage),
         *(
             f"node {node.name} {node.group.name} {node.group.gpu.count if node.group.gpu else 0}"
@@ -132,5 +145,14 @@ def text(name: str) -> str:
 @cache
 def node_program() -> str:
     """What runs on the nodes, with the program that measures GPUs in it."""
-    gpu = resources.files("corral").joinpath("prove", "programs", "gpu.py").read_text("utf-8")
-    return text("proof-node.sh").replace("@GPU@", gpu)
+    return text("proof-node.sh").replace("@GPU@", _measuring("gpu.py"))
+
+
+@cache
+def group_program() -> str:
+    """What runs on several nodes together, with the program that measures collectives in it."""
+    return text("proof-group.sh").replace("@COLLECTIVES@", _measuring("collectives.py"))
+
+
+def _measuring(name: str) -> str:
+    return resources.files("corral").joinpath("prove", "programs", name).read_text("utf-8")

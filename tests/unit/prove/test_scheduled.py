@@ -42,11 +42,25 @@ def test_a_round_becomes_a_proof() -> None:
         ("", Verdict.SKIP),
         ("node a pass well\nnode b broken no sh", Verdict.WARN),
         ("node a fail x\nnode b broken y", Verdict.FAIL),
+        ("node a pass well\nnode b pass well\ngroup a,b pass well", Verdict.PASS),
+        ("node a pass well\nnode b pass well\ngroup a,b preempted x", Verdict.PASS),
+        ("node a pass well\nnode b pass well\ngroup a,b broken x", Verdict.WARN),
+        ("node a pass well\nnode b pass well\ngroup a,b fail slow", Verdict.FAIL),
     ],
 )
 def test_verdicts(lines: str, verdict: Verdict) -> None:
     (proof,) = parse_rounds("lab", f"round 1\n{lines}\nend 2\n")
     assert proof.results[0].verdict is verdict
+
+
+def test_collectives_stand_beside_the_nodes() -> None:
+    lines = "node a pass well\nnode b pass well\ngroup a,b fail all_reduce_gb_s is 1; b is slow\n"
+    (proof,) = parse_rounds("lab", f"round 1\n{lines}figure a,b all_reduce_gb_s 1\nend 2\n")
+    (result,) = proof.results
+    assert result.summary.startswith("collectives over a,b: all_reduce_gb_s is 1; b is slow; 2 ")
+    assert (result.evidence[-1].node, dict(result.evidence[-1].figures)) == (
+        *("a,b", {"all_reduce_gb_s": 1.0}),
+    )
 
 
 def test_a_round_that_was_cut_is_none() -> None:

@@ -140,6 +140,7 @@ FAILURES: Final = (
         Layer.JOB,
         symptoms=(
             r"watchdog caught collective operation timeout",
+            r"timed out waiting \d+ms for (?:recv|send) operation to complete",
             r"some nccl operations have failed or timed out",
         ),
         where=_JOB,

@@ -60,8 +60,11 @@ class Cost:
                 limits them, nobody knows how fast they are: then a faster link counts in full.
         """
         full = 8e-9 / (gbps * LINE)
-        limited = bool(now) and self.beta <= 8e-9 / (now * LINE) / FULL
-        return replace(self, beta=full if limited else max(self.beta, full))
+        return replace(self, beta=full if self.limited(now) else max(self.beta, full))
+
+    def limited(self, now: float) -> bool:
+        """Whether a link of so many Gb/s (0: not known) is what limits the nodes."""
+        return bool(now) and self.beta <= 8e-9 / (now * LINE) / FULL
 
     @property
     def busbw(self) -> float:

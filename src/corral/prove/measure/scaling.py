@@ -17,6 +17,9 @@ PAYS: Final = 1.1
 """Times as fast as one node: less is not worth a second node's trouble."""
 WELL: Final = 0.8
 """Of the nodes' number: above, there is nothing to gain by other ways."""
+ROUGH: Final = "up to a third"
+"""How far off other links were, foretold without GPUs from links that were not the limit: -32 to
++26 % (docs/measurements/2026-11-22-shaped-links.md)."""
 EXACT: Final = 0.15
 """A prediction is good when it is off by no more."""
 
@@ -291,6 +294,14 @@ def _links(seen: Scaling, links: Sequence[float], now: float) -> Iterator[Remark
         words = ", ".join(f"{way} {times:.2f}" for way, times in ways.items())
         text = f"on a link of {gbps:g} Gb/s {_nodes(seen, most)} would be so many times as fast"
         yield Remark(Outcome.UNKNOWN, f"{gbps:g} Gb/s", f"{text} as one: {words}")
+    if links and seen.device == "cpu" and not seen.cost.limited(now):
+        yield Remark(
+            Outcome.UNKNOWN,
+            "",
+            "these links are foretold from one that was not the limit: traffic took time of the "
+            f"processors that train, which the model cannot tell apart, and is then off by {ROUGH}; "
+            "measure once on a link of known rate (tc tbf) and declare it as network.data.gbps",
+        )
 
 
 def curve(seen: Scaling) -> Plot | None:

@@ -16,11 +16,12 @@ export PATH LC_ALL
 conf=${CORRAL_PROOF_CONF:-/etc/corral/proof.conf}
 folder=${CORRAL_PROOF_FOLDER:-/var/lib/corral/proof}
 program=${CORRAL_PROOF_NODE:-/usr/local/lib/corral/proof-node.sh}
+joint=${CORRAL_PROOF_GROUP:-/usr/local/lib/corral/proof-group.sh}
 user=corral-proof
 at_once=8
 rounds=60
 
-minutes=10 drains=yes at_most=25 mounts='' mib=128
+minutes=10 drains=yes at_most=25 mounts='' mib=128 interface=''
 : "${TMPDIR:=/tmp}"
 mkdir -p "$folder/rounds" "$folder/testing" || exit 1
 exec 9>"$folder/lock"
@@ -29,6 +30,7 @@ work=$(mktemp -d) || exit 1
 while read -r key value; do
   case $key in
     minutes) minutes=$value ;; drain) drains=$value ;; at_most) at_most=$value ;; mib) mib=$value ;;
+    interface) interface=$value ;;
     mount) mounts="$mounts $value" ;; node) echo "$value" >>"$work/nodes" ;;
   esac
 done <"$conf"
@@ -85,6 +87,64 @@ measure() {
   echo "$word" >"$work/$at.word"
 }
 
+# together NODES: what these reach in collectives, of a job over all of them; as measure does.
+together() {
+  few=$(echo "$1" | tr ',' '\n' | wc -l)
+  first=${1%%,*}
+  named=corral-proof-all-$now
+  ranks=$(awk -v n="$first" '$1 == n { print ($3 > 0 ? $3 : 1) }' "$work/nodes")
+  gpus=$(awk -v n="$first" '$1 == n && $3 > 0 { print $3 }' "$work/nodes")
+  address=$(timeout 20 scontrol show node "$first" -o | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p')
+  set -- "$1" ${interface:+"NCCL_SOCKET_IFNAME=$interface" "GLOO_SOCKET_IFNAME=$interface"}
+  at=$1
+  shift
+  (cd / && timeout $((minutes * 60 + 60)) runuser -u "$user" -- env -i PATH="$PATH" LC_ALL=C \
+    MASTER_ADDR="$address" MASTER_PORT=$((20000 + now % 10000)) "$@" \
+    srun --quiet --immediate=20 --partition=corral-proof --nodelist="$at" --nodes="$few" \
+    --ntasks-per-node="$ranks" --exclusive --cpu-bind=none --mem=0 --time="$minutes" \
+    --kill-on-bad-exit=1 --job-name="$named" --chdir=/ ${gpus:+"--gres=gpu:$gpus"} \
+    sh -s) <"$joint" >"$work/$at" 2>"$work/$at.err"
+  code=$?
+  if [ "$code" -eq 0 ] && grep -q '^figure ' "$work/$at"; then word=measured
+  elif [ "$code" -eq 0 ]; then word=none # no PyTorch there
+  elif [ "$(became "$named")" = PREEMPTED ]; then word=preempted
+  elif grep -qiE 'immediate|Unable to allocate|busy' "$work/$at.err"; then word=busy
+  else word=broken
+  fi
+  echo "$word" >"$work/$at.joint"
+}
+rate_of() { awk '$1 == "figure" && $2 == "all_reduce_gb_s" { print $3; f = 1 } END { if (!f) print 0 }' "$work/$1"; }
+slower() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < 0.7 * b) }'; }
+# part NODES FROM TO: some of them.
+part() { echo "$1" | tr ',' '\n' | sed -n "$2,$3p" | paste -s -d , -; }
+# narrow NODES: who of them makes all slow, by halves and then by pairs; "" where nobody stands out.
+narrow() {
+  set=$1 good=
+  while count=$(echo "$set" | tr ',' '\n' | wc -l) && [ "$count" -ge 4 ]; do
+    one=$(part "$set" 1 $((count / 2))) other=$(part "$set" $((count / 2 + 1)) "$count")
+    together "$one"
+    together "$other"
+    a=$(rate_of "$one") b=$(rate_of "$other")
+    if slower "$a" "$b"; then set=$one good=${other%%,*}
+    elif slower "$b" "$a"; then set=$other good=${one%%,*}
+    else
+      echo "$one ($a GB/s) and $other ($b GB/s) are slow only together: look at what joins them"
+      return
+    fi
+  done
+  [ "$count" -gt 2 ] || [ -n "$good" ] || { echo "$set: with two nodes nobody can say which"; return; }
+  : >"$work/pairs"
+  for node in $(echo "$set" | tr ',' ' '); do
+    for peer in ${good:-$(echo "$set" | tr ',' ' ')}; do
+      [ "$node" != "$peer" ] || continue
+      together "$node,$peer"
+      echo "$node $(rate_of "$node,$peer")" >>"$work/pairs"
+    done
+  done
+  awk '{ if ($2 > top) top = $2; if ($2 > best[$1]) best[$1] = $2; rate[$1] }
+    END { for (n in rate) if (best[n] < 0.7 * top) printf "%s is slow with every other node (%s of %s GB/s) ", n, best[n] + 0, top }' "$work/pairs"
+}
+
 # judge NODE: "" when well, else what is wrong. Fellows are nodes of the same group; 2 of them, or 3
 # earlier rounds of its own, are needed to say anything. GPUs differ by a few percent; disks and
 # processors that others use too, by more.
@@ -98,13 +158,14 @@ judge() {
       while ((getline line < nodes) > 0) { split(line, p, " "); group[p[1]] = p[2] }
       while ((getline line < past) > 0) {
         split(line, p, " ")
-        if (p[2] == node) own[p[3]] = own[p[3]] " " p[4]; else if (group[p[2]] == group[node]) last[p[3] " " p[2]] = p[4]
+        if (p[2] == node) own[p[3]] = own[p[3]] " " p[4]; else if (node in group && group[p[2]] == group[node]) last[p[3] " " p[2]] = p[4]
       }
     }
     $1 == "figure" { value[$2] = $3 }
     END {
       for (f in value) {
-        share = f ~ /^gpu/ ? 0.85 : 0.5
+        if (f ~ /_wrong$/ && value[f] + 0 > 0) { print value[f] " wrong results of " f; exit }
+        share = f ~ /^gpu/ ? 0.85 : node ~ /^all:/ ? 0.7 : 0.5
         n = 0; split("", list)
         for (k in last) { split(k, p, " "); if (p[1] == f) list[++n] = last[k] + 0 }
         if (n >= 2 && value[f] + 0 < share * (m = median(list, n))) { print f " is " value[f] ", its fellows have " m; exit }
@@ -149,6 +210,7 @@ for file in "$work"/*.word; do
   if [ -z "$why" ]; then
     report "$node" pass well
     remember "$node"
+    echo "$node" >>"$work/well"
     continue
   fi
   report "$node" fail "$why"
@@ -162,6 +224,39 @@ for file in "$work"/*.word; do
       tell "drained $node: $why"
   fi
 done
+
+# --- collectives over those that are well, as many GPUs in each as in the first
+if [ -e "$work/well" ] && [ -r "$joint" ]; then
+  all=$(awk 'FILENAME == ARGV[1] { gpus[$1] = $3; next } NR == FNR || !want { want = "x" gpus[$1] }
+    want == "x" gpus[$1] { printf "%s%s", n++ ? "," : "", $1 }' "$work/nodes" "$work/well")
+  few=$(echo "$all" | tr ',' '\n' | wc -l)
+  if [ "$few" -ge 2 ]; then
+    for turn in 1 2; do # once is no fault
+      together "$all"
+      word=$(cat "$work/$all.joint") why=
+      [ "$word" = measured ] || break
+      cp "$work/$all" "$work/all:$few"
+      why=$(judge "all:$few")
+      [ -n "$why" ] || break
+    done
+    case $word in
+      none) ;;
+      preempted | busy) echo "group $all $word a job of somebody came first" >>"$work/round" ;;
+      broken) echo "group $all broken $(tail -n 1 "$work/$all.err" | tr -c '[:print:]\n' ' ' | cut -c1-200)" >>"$work/round" ;;
+      *)
+        sed -n "s/^figure /figure $all /p" "$work/$all" >"$work/joint"
+        if [ -z "$why" ]; then
+          echo "group $all pass well" >>"$work/round"
+          remember "all:$few"
+        else
+          echo "group $all fail $why; $(narrow "$all")" >>"$work/round"
+          tell "collectives over $all: $why (turn $turn)"
+        fi
+        cat "$work/joint" >>"$work/round"
+        ;;
+    esac
+  fi
+fi
 
 # --- nodes that this program drained: measured again where nobody else can come
 listed && for node in $(ours); do

@@ -1,0 +1,30 @@
+#!/bin/sh
+# Corral's scheduled proof, collectives: sent by srun to `sh -s` on each rank, as corral-proof.
+# Rank 0 prints "figure NAME VALUE" lines; nothing where there is no PyTorch.
+LC_ALL=C OMP_NUM_THREADS=1
+export LC_ALL OMP_NUM_THREADS
+python3 -c 'import torch.distributed as d, sys; sys.exit(not d.is_available())' 2>/dev/null || exit 0
+if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+  small=67108864 large=1073741824
+else
+  small=1048576 large=4194304
+fi
+file=${TMPDIR:-/tmp}/corral-collectives.$$
+trap 'rm -f "$file"' EXIT HUP INT TERM
+cat >"$file" <<'CORRAL_COLLECTIVES'
+@COLLECTIVES@
+CORRAL_COLLECTIVES
+python3 "$file" --collectives=all_reduce,all_gather --smallest=$small --largest=$large --factor=4 --seconds=1 >"$file.out" || {
+  rm -f "$file.out"
+  exit 1
+}
+sed -n 's/^@@corral-bench //p' "$file.out" | python3 -c '
+import json, sys
+for line in sys.stdin:
+    found = json.loads(line)
+    name = found["args"][0].removesuffix("_perf")
+    ways = [row[w] for row in found["results"] for w in ("out_of_place", "in_place") if row[w]]
+    print("figure %s_gb_s %.4g" % (name, max(way["bus_bw"] for way in ways)))
+    print("figure %s_wrong %d" % (name, sum(way["nwrong"] for way in ways)))
+'
+rm -f "$file.out"

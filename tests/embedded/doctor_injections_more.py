@@ -1,0 +1,66 @@
+"""More failures made to happen on a running embedded cluster. Data; see doctor_injections."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.embedded.injecting import N1, Injection, drained
+from tests.embedded.prove_breaks import CONF, CTL, RECONFIGURE, edit, restore, wrapper
+
+from corral.hosts.quote import sh
+
+SMI = "/usr/local/bin/nvidia-smi"
+_NO_SMI = {N1: sh("rm -f {p}", p=SMI)}
+
+MORE_INJECTIONS: tuple[Injection, ...] = (
+    Injection(
+        "F02",
+        "a clock 10 minutes ahead",
+        {N1: wrapper("/usr/local/bin/date", 'exec /usr/bin/date -d "+600 seconds" "$@"')},
+        {N1: sh("rm -f /usr/local/bin/date")},
+        (N1,),
+    ),
+    Injection(
+        "F85",
+        "an epilog that fails",
+        {
+            CTL: sh(
+                "{edit} && ({reconfigure}) && {{ timeout 20 srun -w node1 true; true; }}",
+                edit=edit(CONF, "$aEpilog=/bin/false"),
+                reconfigure=RECONFIGURE,
+            )
+        },
+        {
+            CTL: sh(
+                "{restore}; ({reconfigure}); scontrol update nodename=node1 state=resume; true",
+                restore=restore(CONF),
+                reconfigure=RECONFIGURE,
+            )
+        },
+        (N1,),
+    ),
+    drained("F87", "health.disk: /var is 97 % full"),
+    replace(
+        drained("F83", "Not responding"),
+        do={CTL: sh("scontrol update nodename=node1 state=down reason='Not responding'")},
+    ),
+    Injection(
+        "F24",
+        "the driver's library is of another release",
+        {
+            N1: wrapper(
+                SMI,
+                "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18",
+            )
+        },
+        _NO_SMI,
+        (N1,),
+    ),
+    Injection(
+        "F76",
+        "the driver sees no GPU",
+        {N1: wrapper(SMI, "echo 'No devices were found'; exit 6")},
+        _NO_SMI,
+        (N1,),
+    ),
+)
