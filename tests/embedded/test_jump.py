@@ -19,6 +19,8 @@ from tests.embedded.conftest import needs
 from corral.hosts.openssh import control_dir
 from corral.spec.load import load_text
 
+pytestmark = pytest.mark.slow
+
 FILE = """\
 corral: v1
 name: behind
@@ -157,14 +159,12 @@ def test_one_login_at_the_jump_host_for_all_nodes(keyed: Behind) -> None:
     assert keyed.logins() == before + 1
 
 
-@pytest.mark.slow
 def test_an_old_connection_to_a_jump_host_that_was_switched_off_since(keyed: Behind) -> None:
     assert hosts_of(keyed.names()) == ["in0", "in1"]
     keyed.gate.reboot()
     assert hosts_of(keyed.names()) == ["in0", "in1"]
 
 
-@pytest.mark.slow
 def test_its_host_key_is_pinned(keyed: Behind) -> None:
     key = "/etc/ssh/ssh_host_ed25519_key"
     gate = keyed.gate
@@ -187,7 +187,6 @@ def test_its_host_key_is_pinned(keyed: Behind) -> None:
         keyed.corral("keys", "forget", gate.address, "-c", str(keyed.file()))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "damage", "mend", "words"),
     [
@@ -228,7 +227,6 @@ def test_faults_are_named(keyed: Behind, where: str, damage: str, mend: str, wor
     assert [n["node"] for n in failed] == (["in1"] if where == "in1" else ["in0", "in1"])
 
 
-@pytest.mark.slow
 def test_two_jump_hosts_in_a_row(keyed: Behind) -> None:
     """The second one is a machine behind the first, with a key of the cluster's as a node has."""
     way = f"admin@{keyed.gate.address},admin@{keyed.inner[0].address}"
@@ -243,7 +241,6 @@ def test_a_person_logs_in_by_the_same_way(keyed: Behind) -> None:
     assert (said.returncode, said.stdout) == (0, "in1\n"), said.stderr
 
 
-@pytest.mark.slow
 def test_init_by_the_same_way(keyed: Behind, tmp_path: Path) -> None:
     out = tmp_path / "found.yaml"
     jump = f"admin@{keyed.gate.address}"

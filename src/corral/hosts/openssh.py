@@ -265,10 +265,9 @@ class OpenSSH:
         try:
             # -f: ssh goes to the background once it is logged in, so its end says "up".
             ended = await process.run(["ssh", "-N", "-f", *argv[1:]], timeout=limit)
-            if ended.status != 0 and _NO_WORD in ended.err:
-                # A login of its own at the jump host is told why, a shared one only that.
-                alone = self._target.arguments(self._node, None, opens=False)
-                ended = await process.run([*alone, "false"], timeout=limit)
+            if ended.status != 0 and _NO_WORD in ended.err and self._target.via is not None:
+                argv = _talkative(self._target).arguments(self._node, None, opens=False)
+                ended = await process.run([*argv, "false"], timeout=limit)
         except TimeoutError as error:
             raise self._late(limit, began=False) from error
         if ended.status != 0:
@@ -345,6 +344,13 @@ class OpenSSH:
         # An account without a shell says so on stdout.
         text = ended.err if ended.err.strip() else f"{ended.err}\n{ended.out[-2000:]}"
         return failure(self._node, self._target, status, text, known)
+
+
+def _talkative(target: SshTarget) -> SshTarget:
+    """With a login of its own at the jump host, which says why it does not lead on."""
+    via = target.via
+    said = ("-o", "LogLevel=INFO")
+    return replace(target, via=replace(via, options=(*said, *via.options))) if via else target
 
 
 class Hops:

@@ -105,8 +105,8 @@ _CAUSES: Final = (
     _cause(
         r"Connection refused",
         "nothing listens at {address} port {port}",
-        "start sshd on the node (an installer may have left out openssh-server), or correct address "
-        "and port; right after boot: wait",
+        "start sshd on the node (an installer may have left out openssh-server), or correct "
+        "address and port; right after boot: wait",
     ),
     _cause(
         r"timed out|Connection timed out during banner exchange",
