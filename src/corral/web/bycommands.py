@@ -81,10 +81,9 @@ class ByCommands:
 
     async def partitions(self, login: Login) -> tuple[RestPartition, ...]:
         """All partitions."""
+        found = await self._list(login, "partitions", read.partition)
         if not self._old:
-            found = await self._list(login, "partitions", read.partition)
-            if found or not self._old:
-                return found
+            return found
         return commands.partitions_of((await self.nodes(login))[0])
 
     async def job(self, login: Login, job_id: int) -> RestJob | None:
@@ -132,10 +131,11 @@ class ByCommands:
             try:
                 return await self._run(login, commands.COMMANDS[key])
             except CorralError as error:
-                # 22.05's scontrol: "unrecognized option '--json'".
-                if "option" not in error.message or key not in commands.OLDER:
+                if not commands.too_old(error.message):
                     raise
                 self._old = True
+        if key not in commands.OLDER:
+            return "{}"
         return await self._run(login, commands.OLDER[key])
 
     async def _run(

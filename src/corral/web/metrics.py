@@ -19,7 +19,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from corral.errors import CorralError
 from corral.hosts import process
 from corral.slurm.rest import read
-from corral.slurm.rest.commands import COMMANDS, body_of, version_of
+from corral.slurm.rest.commands import (
+    COMMANDS,
+    OLDER,
+    body_of,
+    partitions_of,
+    too_old,
+    version_of,
+)
 from corral.slurm.rest.loose import records
 from corral.slurm.rest.model import RestNode, RestPartition
 from corral.web.exposition import SQUEUE, Family, families, job_lines, text_of
@@ -98,10 +105,21 @@ class Exporter:
 
 
 async def _asked() -> list[Family]:
-    nodes, partitions, jobs = await asyncio.gather(
-        _run(COMMANDS["nodes"]), _run(COMMANDS["partitions"]), _run(SQUEUE)
-    )
-    return families(_nodes(nodes), job_lines(jobs), _partitions(partitions))
+    (nodes, partitions), jobs = await asyncio.gather(_lists(), _run(SQUEUE))
+    return families(nodes, job_lines(jobs), partitions)
+
+
+async def _lists() -> tuple[list[RestNode], tuple[RestPartition, ...]]:
+    try:
+        nodes, partitions = await asyncio.gather(
+            _run(COMMANDS["nodes"]), _run(COMMANDS["partitions"])
+        )
+    except TimeoutError as error:
+        if not too_old(str(error)):
+            raise
+        found = _nodes(await _run(OLDER["nodes"]))
+        return found, partitions_of(found)
+    return _nodes(nodes), _partitions(partitions)
 
 
 async def _run(command: tuple[str, ...]) -> str:
@@ -122,9 +140,9 @@ def _nodes(output: str) -> list[RestNode]:
     return found
 
 
-def _partitions(output: str) -> list[RestPartition]:
+def _partitions(output: str) -> tuple[RestPartition, ...]:
     body = body_of(output)
-    return [read.partition(one, version_of(body)) for one in records(body.get("partitions"))]
+    return tuple(read.partition(one, version_of(body)) for one in records(body.get("partitions")))
 
 
 def _rounds() -> dict[tuple[tuple[str, str], ...], float]:

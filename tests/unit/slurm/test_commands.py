@@ -27,6 +27,22 @@ def test_commands_print_what_slurmrestd_answers(release: str, api: int) -> None:
     }
 
 
+def test_what_22_05_prints() -> None:
+    """Recorded from Debian 12's own commands."""
+    old = REST.parent / "commands" / "22.05"
+    assert commands.too_old((old / "scontrol.txt").read_text())
+    body = commands.body_of((old / "sinfo.json").read_text())
+    assert commands.version_of(body) == 38
+    nodes = {n.name: n for n in (read.node(one, 38) for one in records(body["nodes"]))}
+    assert nodes["node0"].gpus_used == 2
+    assert nodes["node2"].state == "IDLE+DRAIN"
+    assert {p.name: p.node_count for p in commands.partitions_of(nodes.values())}["main"] == 3
+    queue = commands.body_of((old / "squeue.json").read_text())
+    jobs = {job.id: job for job in (read.job(one, 38) for one in records(queue["jobs"]))}
+    assert jobs[2].name == "<script>alert(1)</script>"
+    assert (jobs[1].state, jobs[1].gpus, jobs[1].limit) == ("RUNNING", 1, 86400)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", "slurm_load_jobs error: down"])
 def test_what_is_no_answer(text: str) -> None:
     with pytest.raises(CorralError) as refused:

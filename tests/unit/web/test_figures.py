@@ -94,10 +94,12 @@ def test_the_exporters_text() -> None:
     lines = job_lines(
         f"{'RUNNING':24}{'main':64}{'kim':64}{'cpu=2,mem=1G,node=1,gres/gpu=3':160}\n"
         f"{'PENDING':24}{'main':64}{'lee':64}{'cpu=1':160}\nshort\n"
+        f"{'RUNNING':24}{'main':64}{'ada':64}{'cpu=1':160}{'gres:gpu:h200:2':80}{'3':12}\n"
     )
-    assert lines == [JobLine("RUNNING", "main", "kim", 3), JobLine("PENDING", "main", "lee", 0)]
+    assert [job.gpus for job in lines] == [3, 0, 6]
+    assert lines[0] == JobLine("RUNNING", "main", "kim", 3)
     text = text_of(families(nodes, lines, ()))
-    assert 'corral_jobs{state="running",partition="main"} 1' in text
+    assert 'corral_jobs{state="running",partition="main"} 2' in text
     assert 'corral_user_gpus{user="kim"} 3' in text
     for line in text.splitlines():
         assert (

@@ -34,6 +34,11 @@ OLDER: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 _PARSER: Final = re.compile(r"v0\.0\.(\d{2})")
 
 
+def too_old(said: str) -> bool:
+    """Whether a command's complaint means that it does not know ``--json``."""
+    return "unrecognized option" in said
+
+
 def body_of(output: str) -> dict[str, Any]:
     """What a command printed.
 
