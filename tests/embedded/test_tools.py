@@ -32,6 +32,7 @@ HERE = Path(__file__).parent
 MPI = HERE.parents[1] / "examples" / "hello_mpi"
 WHEELS = parse_lock((HERE / "tools.lock").read_text())["3.13"]
 USER = "corral"
+TOOLS = "/shared/test-tools"
 Run = Callable[..., Result]
 
 SUBMITIT = """\
@@ -105,16 +106,8 @@ async def _install(live: Live, environment: PythonEnv) -> None:
     assert made.ok, made.tail
 
 
-@pytest.fixture(scope="module")
-def tools(cluster: Live) -> Run:
-    """Runs a program's text as the job user, with the tools on its PATH, in a folder of its own."""
-    environment = PythonEnv("/shared/test-tools", "tools", WHEELS)
-    seen = cluster.run(cluster.controller, environment.probe())
-    if seen.stdout.strip() != environment.digest:
-        try:
-            asyncio.run(_install(cluster, environment))
-        except CorralError as error:
-            pytest.skip(f"no wheels: {error}")
+def runner(cluster: Live) -> Run:
+    """Runs a program's text as the job user in a folder of its own, the tools first on its PATH."""
 
     def run(name: str, *command: str, files: dict[str, str], timeout: float = 300) -> Result:
         folder = f"/shared/test-tools-{name}"
@@ -124,7 +117,7 @@ def tools(cluster: Live) -> Run:
         script = sh(
             "cd {folder} && export PATH={path}/bin:$PATH HOME={folder} USER={user}\n{writes}\n"
             "{command}",
-            folder=folder, path=environment.path, writes=writes, command=list(command), user=USER,
+            folder=folder, path=TOOLS, writes=writes, command=list(command), user=USER,
         )  # fmt: skip
         made = sh("rm -rf {f} && install -d -o {u} -g {u} {f}", f=folder, u=USER)
         return cluster.run(
@@ -132,6 +125,20 @@ def tools(cluster: Live) -> Run:
         )
 
     return run
+
+
+@pytest.fixture(scope="module")
+def tools(cluster: Live) -> Run:
+    """Runs a program's text as the job user, with the tools on its PATH, in a folder of its own."""
+    environment = PythonEnv(TOOLS, "tools", WHEELS)
+    seen = cluster.run(cluster.controller, environment.probe())
+    if seen.stdout.strip() != environment.digest:
+        try:
+            asyncio.run(_install(cluster, environment))
+        except CorralError as error:
+            pytest.skip(f"no wheels: {error}")
+
+    return runner(cluster)
 
 
 def test_plain_sbatch_and_srun(tools: Run) -> None:
@@ -171,6 +178,60 @@ def test_mpi_over_all_nodes_by_pmix(tools: Run) -> None:
     assert done.ok, done.tail
     assert 'RESULT {"ranks": 3, "sum": 3}' in done.stdout
     assert {f"rank {n} of 3 on node{n}" for n in range(3)} <= set(done.stdout.splitlines())
+
+
+@pytest.fixture(scope="module")
+def compiler(cluster: Live) -> str:
+    """A node with mpicc, from the distribution's archive."""
+    install = sh(
+        "command -v mpicc >/dev/null || {{ apt-get update -q >/dev/null 2>&1; "
+        "DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "
+        "libopenmpi-dev openmpi-bin gcc libc6-dev >/dev/null 2>&1; }}; command -v mpicc"
+    )
+    done = cluster.run("node1", install, timeout=900)
+    if not done.ok:
+        pytest.skip("no package archive: mpicc cannot be installed on node1")
+    return "node1"
+
+
+def test_hello_mpi_in_c(cluster: Live, compiler: str) -> None:
+    """Compiled by the job on its first node; the others have Open MPI's library only."""
+    files = {name: (MPI / name).read_text() for name in ("hello.py", "hello.c", "hello.sbatch")}
+    nodes = f"--nodes=2 --nodelist={compiler},node2"
+    submit = f"sbatch --wait {nodes} --output out hello.sbatch; cat out; ls"
+    done = runner(cluster)("mpi-c", "sh", "-c", submit, files=files)
+    said = done.stdout.splitlines()
+    assert 'RESULT {"ranks": 2, "sum": 1}' in said, done.tail
+    assert {"rank 0 of 2 on node1", "rank 1 of 2 on node2"} <= set(said)
+    assert not [name for name in said if name.startswith("hello.") and name[6:].isdecimal()]
+
+
+PERF = """\
+#!/bin/sh
+# In the place of nccl-tests' all_reduce_perf, which needs GPUs: the same arguments, real MPI.
+[ "$*" = "-b 8 -e 8G -f 2 -g 1 -J nccl-$SLURM_JOB_ID.json" ] || exit 97
+echo "interface $NCCL_SOCKET_IFNAME"
+exec ./hello
+"""
+
+
+def test_the_script_of_nccl_tests_starts_one_mpi_world(cluster: Live, compiler: str) -> None:
+    files = {
+        "hello.c": (MPI / "hello.c").read_text(),
+        "all_reduce.sbatch": (MPI.parent / "nccl" / "all_reduce.sbatch").read_text(),
+        "all_reduce_perf": PERF,
+    }
+    nodes = f"--nodes=2 --nodelist={compiler},node2 --ntasks-per-node=1"
+    script = (
+        f"srun --nodelist={compiler} mpicc -o hello hello.c && chmod 755 all_reduce_perf && "
+        f"sbatch --wait {nodes} --output out all_reduce.sbatch $PWD; cat out; "
+        f"sbatch --wait {nodes} --output gone all_reduce.sbatch /nowhere; cat gone"
+    )
+    done = runner(cluster)("nccl", "sh", "-c", script, files=files)
+    said = done.stdout.splitlines()
+    assert 'RESULT {"ranks": 2, "sum": 1}' in said, done.tail
+    assert said.count("interface =eth0") == 2
+    assert "/nowhere/all_reduce_perf is not there: build nccl-tests with MPI=1 first" in said
 
 
 def test_dask_jobqueue(tools: Run) -> None:
