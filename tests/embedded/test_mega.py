@@ -1,29 +1,36 @@
 """A3 Mega: corral drives gcluster over a simulated Google Cloud, and uses what came of it.
 
 CORRAL_TEST_GCLUSTER_V1_95_0 and _V1_39_0 name real gcluster programs, which then take the place
-of the simulated one; below them Terraform and Packer stay simulated. CORRAL_TEST_RXDM names slurm-gcp's
-own receive-data-path-manager-mega (toolkit.PROLOGS_COMMIT), which then is the nodes' prolog.
+of the simulated one; below them Terraform and Packer stay simulated. CORRAL_TEST_RXDM names
+slurm-gcp's own receive-data-path-manager-mega (toolkit.PROLOGS_COMMIT), then the nodes' prolog.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import shlex
+import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.embedded.conftest import needs
 from tests.embedded.mega import world as worlds
 from tests.embedded.mega.google import TOKEN, Server
 
 from corral import api
 from corral.errors import Code, CorralError
 from corral.events import Event, Kind
+from corral.prove.model import Verdict
 from corral.providers.gcp import GcpProvider
 from corral.providers.gcp.making import Making
+from corral.providers.toolkit import PROLOGS
+from corral.roles import tcpxo
 from corral.spec.models import ClusterSpec
 
 HERE = Path(__file__).parents[2]
@@ -43,12 +50,12 @@ groups:
 partitions: [{{name: a3mega, groups: [a3mega], default: true}}]
 gcp:
   project: my-project
-  zone: {zone}
+  zone: us-central1-c
   state_bucket: my-terraform-state
   reservation: my-reservation
   toolkit: {release}
   storage: [{{mount: /shared, kind: {kind}}}]
-"""
+{nccl}"""
 
 
 class Mega:
@@ -96,10 +103,17 @@ class Mega:
             f'exec {shlex.quote(program)} "$@"\n',
         )
 
-    def spec(self, zone: str = "us-central1-c", ssh: str = "{user: ops}") -> ClusterSpec:
+    def spec(self, ssh: str = "{user: ops}", nccl: str = "") -> ClusterSpec:
         path = self.folder / "mega.yaml"
         kind = "exascaler" if self.release == "v1.39.0" else "lustre"
-        path.write_text(FILE.format(zone=zone, release=self.release, kind=kind, ssh=ssh))
+        path.write_text(
+            FILE.format(
+                release=self.release,
+                kind=kind,
+                ssh=ssh,
+                nccl=f"  nccl_tests: {nccl}\n" if nccl else "",
+            )
+        )
         return api.load(path)
 
     def calls(self, program: str) -> list[str]:
@@ -260,8 +274,112 @@ def test_what_is_left_is_listed(mega: Mega) -> None:
     assert gone[1].startswith("mega: kept image slurm-mega-")
 
 
+def test_an_interrupt_reaches_terraform_and_is_waited_for(mega: Mega) -> None:
+    """Killed, it would keep its lock on the state and forget what it was making."""
+    told, ended = mega.folder / "began", mega.folder / "ended"
+    mega.program("gcluster", f"""\
+[ "$1" = --version ] && {{ echo gcluster version {mega.release}; exit; }}
+trap 'sleep 0.3; echo whole >{ended}; exit 130' INT
+echo 2026-11-22T03:57:33Z: Running terraform apply on deployment group /x/mega/primary
+: >{told}
+while :; do sleep 0.1; done
+""")  # fmt: skip
+
+    async def interrupted() -> None:
+        making = asyncio.create_task(
+            Making(mega.spec(), mega.release).make(no_image, lambda _: None)
+        )
+        while not told.exists():  # noqa: ASYNC110  # another process makes it
+            await asyncio.sleep(0.02)
+        making.cancel()
+        await making
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(interrupted())
+    assert ended.read_text() == "whole\n"
+
+
 def test_the_token_stands_nowhere(mega: Mega) -> None:
     asyncio.run(Making(mega.spec(), mega.release).make(no_image, lambda _: None))
     asyncio.run(GcpProvider(mega.spec()).observe())
     for path in (p for p in mega.folder.rglob("*") if p.is_file()):
         assert TOKEN not in path.read_text(errors="replace"), path
+
+
+@pytest.mark.slow
+def test_a_whole_life_with_jobs_proof_and_doctor(mega: Mega) -> None:
+    """Made by gcluster, its machines embedded nodes; the job, the proof and the traps for real."""
+    if reason := needs():
+        pytest.skip(reason)
+    rxdm = os.environ.get("CORRAL_TEST_RXDM", "")
+    if rxdm:
+        digest = hashlib.sha256(Path(rxdm).read_bytes()).hexdigest()
+        assert digest == PROLOGS["RXDM_SHA256"]
+    key = mega.folder / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    boot = {"name": f"mega-{os.getpid()}", "state": str(mega.folder / "machines"),
+            "key": f"{key}.pub", "rxdm": rxdm}  # fmt: skip
+    mega.change(boot=boot)
+    spec = mega.spec(ssh=f"{{user: ops, key: {key}}}", nccl="/shared/nccl-tests")
+    try:
+        asyncio.run(api.up(spec))
+        _used(mega, spec, boot["name"])
+    finally:
+        gone = asyncio.run(api.down(spec))
+    assert gone[0] == "deployment mega"
+    left = subprocess.run(["podman", "ps", "-aq", "--filter", f"name=corral-{boot['name']}-"],
+                          capture_output=True, text=True, check=True).stdout  # fmt: skip
+    assert left == ""
+
+
+def _used(mega: Mega, spec: ClusterSpec, name: str) -> None:
+    assert asyncio.run(api.plan(spec)).empty
+    node = f"corral-{name}-mega-a3mega-1"
+
+    def on_node(text: str) -> None:
+        subprocess.run(
+            ["podman", "exec", "-i", node, "sh", "-s"], input=text, text=True, check=True
+        )
+
+    here = Path(__file__).parent
+    program = (here / "mega/all_gather_perf.sh").read_text()
+    table = (here.parent / "recorded/nccl/a3-mega-all-gather.txt").read_text()
+    on_node(
+        "mkdir -p /shared/nccl-tests/build && cd /shared/nccl-tests/build\n"
+        f"cat >all_gather_perf <<'END-OF'\n{program}\nEND-OF\nchmod 755 all_gather_perf\n"
+        f"cat >table.txt <<'END-OF'\n{table}\nEND-OF\n"
+    )
+    names = ("smoke", "multinode.mpi", "multinode.tcpxo", "multinode.tcpxo-speed", "storage")
+    proof = asyncio.run(api.prove(spec, only=names))
+    bad = {r.check: r.summary for r in proof.results if r.verdict is not Verdict.PASS}
+    assert not bad
+    speed = next(r for r in proof.results if r.check == "multinode.tcpxo-speed")
+    assert speed.summary.startswith("188.3 GB/s at 8 GiB by FasTrak (8 NICs)")
+    # The job's environment, by construction, as each rank of an ordinary job sees it.
+    script = mega.folder / "job.sh"
+    script.write_text("#!/bin/sh\nenv | grep -E '^(NCCL|GLOO|LD_)'\n")
+    job = api.job_spec({"script": str(script), "nodes": 2, "gpus_per_node": 8, "ranks_per_node": 1})
+    said: list[str] = []
+    outcome = asyncio.run(api.run(spec, job, on_line=lambda line: said.append(line.text)))
+    assert outcome.state == "COMPLETED", said
+    seen = dict(line.split("=", 1) for line in said if "=" in line)
+    assert tcpxo.mistakes(seen) == ()
+    # A rail away, aperture devices away: named, and well again.
+    on_node("ip link set enp135s0 mtu 1500; mv /dev/aperture_devices /dev/away")
+    found = asyncio.run(api.prove(spec, only=("multinode.tcpxo",))).results[-1]
+    assert "no aperture devices" in found.summary
+    on_node("mv /dev/away /dev/aperture_devices")
+    found = asyncio.run(api.prove(spec, only=("multinode.tcpxo",))).results[-1]
+    assert found.summary == "mega-a3mega-1: enp135s0 has an MTU of 1500 instead of 8244"
+    on_node("ip link set enp135s0 mtu 8244")
+    # RxDM does not come up: the prolog fails, the node drains with its name, the doctor knows it.
+    on_node("touch /run/fake-docker/broken; printf '#!/bin/sh\\n' >/usr/local/bin/sleep; "
+            "chmod 755 /usr/local/bin/sleep")  # fmt: skip
+    asyncio.run(api.submit(spec, job))
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        why = asyncio.run(api.explain_drained(spec, "mega-a3mega-1"))
+        if "70-rxdm" in str(why):
+            break
+        time.sleep(1)
+    assert "FAILED to restart rxdm" in str(why)

@@ -70,8 +70,11 @@ async def import_image(
             Code.NOT_FOUND, "the cluster has no shared folder for images", hint="declare storage:"
         )
     key = key_of(login)
+    # A key without a login is for a registry that is named; the default one needs none.
+    named = "#" in import_of(image, spec.storage[0].mount).image
     wanted = import_of(image, spec.storage[0].mount, name=name, http=http,
-                       login=login or (NGC_LOGIN if key else ""))  # fmt: skip
+                       login=login or (NGC_LOGIN if key and named else ""))  # fmt: skip
+    key = key if wanted.login else ""
     partition = next((p for p in partitions_of(spec) if p.default), partitions_of(spec)[0])
     job = as_user(users_of(spec)[0].name, script(wanted, partition.name))
     emit(Event(Kind.PHASE_STARTED, "image", message=f"{wanted.image} to {wanted.path}"))

@@ -12,8 +12,6 @@ from corral.jobs.containers import image_of
 
 NGC_LOGIN: Final = "$oauthtoken"
 """What NVIDIA's registry wants as the user's name beside an API key."""
-HUB: Final = "auth.docker.io"
-"""Where Docker Hub asks for a password (enroot import(1))."""
 MINUTES: Final = 120
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,200}")
 _LOGIN: Final = re.compile(r"[$A-Za-z0-9][A-Za-z0-9._@+-]{0,127}")
@@ -38,9 +36,9 @@ class Import:
 
     @property
     def registry(self) -> str:
-        """The machine that credentials are for."""
+        """The machine that credentials are for, "" for Enroot's own default."""
         registry, mark, _ = self.image.partition("#")
-        return registry if mark else HUB
+        return registry if mark else ""
 
     @property
     def folder(self) -> str:
@@ -80,6 +78,10 @@ def import_of(
     last = image.rpartition("#")[2]
     file = name or re.sub(r"[^A-Za-z0-9._-]", "+", last)
     file = file if file.endswith((".sqsh", ".squashfs")) else f"{file}.sqsh"
+    if login and "#" not in image:
+        raise CorralError(
+            Code.USAGE, f"{text} names no registry for the login", hint="docker://REGISTRY/NAME:TAG"
+        )
     return Import(image, path or f"{mount}/images/{file}", login, http)
 
 

@@ -1,0 +1,77 @@
+"""Images of a registry: what is taken, where it goes, and that the key stands in no text."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from corral.api.importing import KEY, key_of
+from corral.errors import Code, CorralError
+from corral.jobs.importing import checked_key, import_of, script
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "image", "path"),
+    [
+        ("docker://reg.example/team/box:1", "", "reg.example#team/box:1",
+         "/shared/images/team+box+1.sqsh"),
+        ("docker://reg.example#team/box:1", "box", "reg.example#team/box:1",
+         "/shared/images/box.sqsh"),
+        ("docker://10.0.0.5:5000/box", "/data/b.sqsh", "10.0.0.5:5000#box", "/data/b.sqsh"),
+        ("docker://ubuntu:24.04", "", "ubuntu:24.04", "/shared/images/ubuntu+24.04.sqsh"),
+    ],
+)  # fmt: skip
+def test_where_an_image_goes(text: str, name: str, image: str, path: str) -> None:
+    found = import_of(text, "/shared", name=name)
+    assert (found.image, found.path) == (image, path)
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [
+        ("ubuntu", {}),
+        ("docker://a b", {}),
+        ("docker://x/$(id)", {}),
+        ("docker://reg.example/box", {"name": "../up"}),
+        ("docker://reg.example/box", {"name": "/data/a b"}),
+        ("docker://reg.example/box", {"login": "a b"}),
+        ("docker://ubuntu", {"login": "me"}),
+    ],
+)
+def test_what_is_refused(text: str, more: dict[str, str]) -> None:
+    with pytest.raises(CorralError) as caught:
+        import_of(text, "/shared", **more)  # pyright: ignore[reportArgumentType]
+    assert caught.value.code is Code.USAGE
+
+
+def test_the_job_writes_the_key_for_that_registry_alone(tmp_path: Path) -> None:
+    """The real shell text, with srun and enroot that tell what they were given."""
+    for name, text in {
+        "srun": 'echo "srun $*" >>"$D/calls"; for a; do last=$a; done; exec sh -c "$last"',
+        "enroot": 'echo "enroot $*" >>"$D/calls"; stat -c %a "$ENROOT_CONFIG_PATH/.credentials"; '
+        'cat "$ENROOT_CONFIG_PATH/.credentials"; echo "$ENROOT_CONFIG_PATH" >"$D/where"; : >"$3"',
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    wanted = import_of("docker://reg.example/box:1", str(tmp_path), login="$oauthtoken")
+    done = subprocess.run(
+        ["sh", "-c", str(script(wanted, "main"))], input=checked_key("k-1"), capture_output=True,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "D": str(tmp_path)}, check=True,
+    )  # fmt: skip
+    assert done.stdout.decode() == "600\nmachine reg.example login $oauthtoken password k-1\n"
+    calls = (tmp_path / "calls").read_text()
+    assert "k-1" not in calls
+    assert "enroot import -o" in calls
+    assert not Path((tmp_path / "where").read_text().strip()).exists()
+    assert Path(wanted.path).exists()
+    assert not Path(f"{wanted.path}.part").exists()
+
+
+def test_keys() -> None:
+    assert key_of("", {KEY: " abc "}) == "abc"
+    for bad in ("a b", "a\nb", "", "é"):
+        with pytest.raises(CorralError) as caught:
+            checked_key(bad)
+        assert not bad or bad not in str(caught.value)

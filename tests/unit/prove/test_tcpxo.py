@@ -1,0 +1,54 @@
+"""A3 Mega: nodes and the table judged, from the seed's own run and broken ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from corral.prove.fabric.reading import read
+from corral.prove.model import Evidence, Verdict
+from corral.prove.tcpxo import judge_nodes, judge_speed
+from corral.roles import tcpxo
+
+TABLE = (Path(__file__).parents[2] / "recorded/nccl/a3-mega-all-gather.txt").read_text()
+HEAD = "n:1:1 [0] NCCL INFO"
+RAILS = "".join(f"{HEAD} NET/FasTrak : {nic}\n" for nic in tcpxo.RAILS)
+LOG = f"{HEAD} NET/FasTrak plugin initialized\n{RAILS}{HEAD} Using network FasTrak\n{TABLE}"
+ENV = {**tcpxo.OVERRIDES, **tcpxo.DEMANDED, "LD_LIBRARY_PATH": tcpxo.LIBRARIES}
+
+
+def told(node: str, env: dict[str, str] = ENV, mtu: int = 8244) -> str:
+    rails = [f"@ rail {node} {nic} {mtu} up" for nic in tcpxo.RAILS]
+    return "\n".join([*rails, *(f"@ env {node} {k}={v}" for k, v in env.items())]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict", "said"),
+    [
+        (LOG, Verdict.PASS, "188.3 GB/s at 8 GiB by FasTrak (8 NICs)"),
+        (LOG.replace(RAILS, ""), Verdict.PASS, "its log names no NICs"),
+        (LOG.replace(f"{HEAD} NET/FasTrak : enp142s0\n", ""), Verdict.FAIL, "7 of 8 NICs"),
+        (LOG.replace("Using network FasTrak", "Using network Socket"), Verdict.FAIL,
+         "NCCL used Socket instead of FasTrak"),
+        (LOG.replace("42783  200.78  188.23", "51539  166.67  156.25").replace(
+            "42777  200.81  188.26", "51539  166.67  156.25").replace("126.358", "123.451"),
+         Verdict.WARN, "156.2 GB/s"),
+        ("\n".join(LOG.splitlines()[:-4]) + "\n", Verdict.FAIL, "does not reach 8 GiB"),
+    ],
+)  # fmt: skip
+def test_the_table(log: str, verdict: Verdict, said: str) -> None:
+    found = judge_speed(read(log), log, Evidence("c", "srun", log))
+    assert (found.verdict, said in found.summary) == (verdict, True), found.summary
+
+
+def test_nodes_that_are_ready_and_those_that_are_not() -> None:
+    assert judge_nodes(("a", "b"), told("a") + told("b"), "") == []
+    why = "corral: no /var/lib/tcpxo/lib64/nccl-env-profile.sh on b: the TCPXO prolog did not run"
+    assert judge_nodes(("a", "b"), told("a"), why) == [why.removeprefix("corral: ")]
+    assert judge_nodes(("a",), "", "") == ["a told nothing"]
+    small = judge_nodes(("a",), told("a", mtu=1460), "")
+    assert len(small) == 8
+    assert small[0] == "a: enp6s0 has an MTU of 1460 instead of 8244"
+    order = {**ENV, "NCCL_FASTRAK_IFNAME": ",".join(sorted(tcpxo.RAILS))}
+    assert "in another order" in judge_nodes(("a",), told("a", order), "")[0]
