@@ -116,7 +116,8 @@ def _registered(site: Site, nodes: tuple[str, ...]) -> Gate:
             nodes=fold(nodes),
             count=len(nodes),
         ),
-        60,
-        "read journalctl -u slurmd on the nodes named",
+        # Over a mesh a first try may be lost; slurmd waits longer before each further one.
+        180 if site.spec.network.control == "tailscale" else 60,
+        "read journalctl -u slurmd on the nodes named (a pod: supervisorctl tail slurmd)",
         sh("timeout 10 sinfo -N -o '%N|%T|%E'"),
     )
