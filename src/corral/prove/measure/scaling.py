@@ -299,7 +299,7 @@ def _links(seen: Scaling, links: Sequence[float], now: float) -> Iterator[Remark
             Outcome.UNKNOWN,
             "",
             "these links are foretold from one that was not the limit: traffic took time of the "
-            f"processors that train, which the model cannot tell apart, and is then off by {ROUGH}; "
+            f"processors that train, which the model cannot tell apart and is then off by {ROUGH}; "
             "measure once on a link of known rate (tc tbf) and declare it as network.data.gbps",
         )
 
