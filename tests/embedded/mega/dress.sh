@@ -71,10 +71,11 @@ D
   printf '#!/bin/sh\n[ "$1" = import-helper ] || exec /sbin/modprobe "$@"\n' >/usr/local/bin/modprobe
   printf '#!/bin/sh\nexit 0\n' >/usr/local/bin/gcloud
   printf '#!/bin/sh\necho 24.04\n' >/usr/local/bin/lsb_release
-  command -v curl >/dev/null || {
+  [ -x /usr/bin/curl ] || { # where slurm-gcp's prolog calls it
     printf '#!/bin/sh\nfor u; do :; done\nexec python3 -c "%s" "$u"\n' \
       'import sys,urllib.request as r; sys.stdout.write(r.urlopen(sys.argv[1]).read().decode())' \
-      >/usr/local/bin/curl
+      >/usr/bin/curl
+    chmod 755 /usr/bin/curl
   }
   chmod 755 /usr/local/bin/*
 fi

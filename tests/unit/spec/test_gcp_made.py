@@ -1,0 +1,43 @@
+"""A toolkit-made cluster in the words of any other: what is filled in, and what stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from corral.spec.gcp_made import as_made, login_of, made_by_toolkit
+from corral.spec.load import load_or_raise
+from corral.spec.nodes import users_of
+from corral.spec.rehearse import rehearse
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def test_what_the_toolkit_makes_is_filled_in() -> None:
+    spec = as_made(load_or_raise(EXAMPLES / "a3mega.yaml"))
+    assert made_by_toolkit(spec)
+    # A bucket is no place for a job's files.
+    assert [(s.mount, s.kind) for s in spec.storage] == [("/home", "existing")]
+    assert [u.name for u in users_of(spec)] == ["you_example_com"] == [login_of(spec)]
+    assert not spec.slurm.rest
+    assert spec.health.every == "off"
+    assert as_made(spec) == spec
+
+
+def test_what_the_file_says_stays() -> None:
+    spec = load_or_raise(EXAMPLES / "a3mega.yaml")
+    data = spec.model_dump(exclude_unset=True)
+    data["slurm"] = {"rest": True, "version": ">=25.05"}
+    data["health"] = {"every": "5m"}
+    data["users"] = [{"name": "alice", "uid": 2001}]
+    found = as_made(type(spec).model_validate(data))
+    assert (found.slurm.rest, found.slurm.version, found.health.every) == (True, ">=25.05", "5m")
+    assert [u.name for u in found.users] == ["alice"]
+
+
+def test_other_clusters_and_rehearsals_are_left_alone() -> None:
+    lab = load_or_raise(EXAMPLES / "lab-3x5090.yaml")
+    assert as_made(lab) is lab
+    tried = rehearse(as_made(load_or_raise(EXAMPLES / "a3mega.yaml")))
+    assert not made_by_toolkit(tried)
+    assert {g.provider for g in tried.groups} == {"embedded"}
+    assert [(s.mount, s.kind) for s in tried.storage] == [("/home", "provider")]
