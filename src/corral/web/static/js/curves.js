@@ -37,7 +37,7 @@ export function curvesIn(target) {
       const box = el("figure", { class: "curve", role: "img", "aria-label": `${kind.title}: ${mine.map((c, i) => `${c.name} ${last[i] === null ? "-" : Number(last[i]).toPrecision(3)}`).join(", ")}` }, el("figcaption", { text: kind.title }));
       target.append(box);
       const axis = () => ({ stroke: () => colour("dim"), grid: { stroke: () => colour("line") }, ticks: { stroke: () => colour("line") } });
-      const plot = new UPlot({ width: wide(), height: 190, scales: { y: { range: (u, low, high) => [0, kind.top || Math.max(high * 1.1, 0.01)] } }, axes: [axis(), { ...axis(), size: 52 }],
+      const plot = new UPlot({ width: wide(), height: 190, scales: { x: { range: (u, low, high) => (high - low < 60 ? [high - 60, high] : [low, high]) }, y: { range: (u, low, high) => [0, kind.top || Math.max(high * 1.1, 0.01)] } }, axes: [axis(), { ...axis(), size: 52 }],
         series: [{}, ...mine.map((c, i) => ({ label: c.name, stroke: () => colour(INKS[i % INKS.length]), width: 2, dash: i >= INKS.length ? [6, 4] : undefined, value: (u, v) => (v === null ? "-" : v.toPrecision(3)) }))] }, data, box);
       shown.set(kind.what, { key, plot, box });
     }
