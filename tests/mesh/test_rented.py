@@ -73,6 +73,9 @@ def test_a_rented_pod_becomes_a_node_runs_a_job_and_goes(
     lab: Lab, sim: RunPodSim, spec: ClusterSpec
 ) -> None:
     desk = lab.nodes[0]
+    # The tests before have given the tailnet a policy: without this cluster's tag in it its nodes
+    # would not see each other.
+    asyncio.run(api.apply_mesh_policy(spec))
     try:
         asyncio.run(api.up(spec, said))
     except CorralError as error:
@@ -83,7 +86,7 @@ def test_a_rented_pod_becomes_a_node_runs_a_job_and_goes(
     assert pod.root("test -e /dev/net/tun", check=False) is None
     assert asyncio.run(api.plan(spec)).empty
     run = "cd /tmp && su corral -s /bin/sh -c 'timeout 60 srun -w pod0 -n1 hostname' 2>&1"
-    assert desk.ssh(run) == "pod0"
+    assert desk.ssh(run) == machine.id  # a pod may not change its host name
     features = desk.ssh("sinfo -h -N -n pod0 -o %f") or ""
     assert "no-cgroups" in features and "island-alone-pod0" in features
     assert {n["name"] for n in lab.control.nodes()} == {"node0", "pod0"}

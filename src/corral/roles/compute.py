@@ -105,6 +105,13 @@ def _read_at_start(files: dict[str, str]) -> str:
 
 
 def _registered(site: Site, nodes: tuple[str, ...]) -> Gate:
+    mesh = site.spec.network.control == "tailscale"
+    hint = "read journalctl -u slurmd on the nodes named"
+    if mesh:
+        hint += (
+            " (in a container without init: supervisorctl tail slurmd); does the tailnet's policy "
+            "let them reach each other? corral mesh policy FILE"
+        )
     return Gate(
         f"{len(nodes)} nodes are registered",
         site.controller,
@@ -117,7 +124,7 @@ def _registered(site: Site, nodes: tuple[str, ...]) -> Gate:
             count=len(nodes),
         ),
         # Over a mesh a first try may be lost; slurmd waits longer before each further one.
-        180 if site.spec.network.control == "tailscale" else 60,
-        "read journalctl -u slurmd on the nodes named (a pod: supervisorctl tail slurmd)",
+        180 if mesh else 60,
+        hint,
         sh("timeout 10 sinfo -N -o '%N|%T|%E'"),
     )
