@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any, Final
 
 from rich.console import RenderableType
@@ -91,7 +92,7 @@ def jobs_view(jobs: tuple[JobInfo, ...]) -> RenderableType:
             str(job.nodes),
             duration(job.elapsed) if job.elapsed else "-",
             duration(job.limit) if job.limit else "-",
-            job.reason if job.state.waiting else job.node_list,
+            _waits(job) if job.state.waiting else job.node_list,
         )
         for job in jobs
     ]
@@ -105,3 +106,10 @@ def job_dict(job: JobInfo) -> dict[str, Any]:
         "state": job.state.value,
         "exit_code": None if job.exit_code is None else str(job.exit_code),
     }
+
+
+def _waits(job: JobInfo) -> str:
+    """Slurm's word for it, and when the job should start where Slurm knows that."""
+    if job.started is None:
+        return job.reason
+    return f"{job.reason}; expected {datetime.fromtimestamp(job.started).astimezone():%a %H:%M}"

@@ -43,6 +43,9 @@ echo "$user"
 readlink "$link"
 exec setpriv --reuid="$(id -u "$user")" --regid="$(id -g "$user")" --init-groups \\
   cat "$link/job.json\""""
+_MOVED_S: Final = 600.0
+"""A change of a waiting job's expected start that is told."""
+
 BROKEN_S: Final = 60.0
 """Seconds for which a broken connection is tried again."""
 
@@ -280,14 +283,19 @@ def _notes(job: JobHandle, emit: Emit) -> Callable[[str], None]:
 
 
 def _state_events(job: JobHandle, emit: Emit) -> Callable[[JobInfo], None]:
-    said = ""
+    said, start = "", 0.0
 
     def tell(info: JobInfo) -> None:
-        nonlocal said
+        nonlocal said, start
         words = describe(info)
-        if words != said:  # the expected start of a waiting job changes all the time
+        # Slurm knows it some time after the submission (bf_interval, 30 s), and it moves all the
+        # time as other jobs end.
+        expected = info.started or 0.0 if info.state.waiting else 0.0
+        moved = expected > 0 and abs(expected - start) > _MOVED_S
+        if words != said or moved:
             text = f"{words}{_expected(info)}"
             emit(Event(Kind.JOB, job.ref, node=info.node_list, message=text))
+            start = expected
         said = words
 
     return tell

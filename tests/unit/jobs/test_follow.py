@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from corral.hosts.quote import Script
 from corral.hosts.transport import OnLine, Result
 from corral.jobs import control
 from corral.jobs.reading import Live, Outcome, RankLine
-from corral.slurm.states.jobs import JobState
+from corral.slurm.states.jobs import JobInfo, JobState
 from tests.unit.jobs.conftest import FakeSlurm
 
 
@@ -112,6 +113,22 @@ def test_a_whole_life(slurm: FakeSlurm, any_awk: str) -> None:
         assert slurm.rejected() == ""
 
     asyncio.run(live())
+
+
+def test_the_expected_start_is_told_when_slurm_knows_it(slurm: FakeSlurm) -> None:
+    """And again only when it moved by more than ten minutes."""
+    events: list[Event] = []
+    tell = control._state_events(slurm.job(), events.append)
+    waiting = JobInfo(
+        "42", 42, JobState.PENDING, "train", "main", "corral", "", 2, 2, "", "", 0, None, None,
+        reason="Resources",
+    )  # fmt: skip
+    for start in (None, 1795230000, 1795230060, 1795233600):
+        tell(replace(waiting, started=start))
+    said = [event.message for event in events]
+    assert ["expected to start" in text for text in said] == [False, True, True]
+    tell(replace(waiting, state=JobState.RUNNING, started=1795233600))
+    assert events[-1].message == "running"
 
 
 def test_a_progress_bar_is_seen_while_it_goes_on(slurm: FakeSlurm, any_awk: str) -> None:
