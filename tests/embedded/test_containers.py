@@ -145,9 +145,12 @@ def registry(lab: Live, tmp_path_factory: pytest.TempPathFactory) -> str:
              image=IMAGE)  # fmt: skip
     rootfs = tmp_path_factory.mktemp("box") / "box.tar"
     rootfs.write_bytes(base64.b64decode(lab.run("node0", tar).stdout))
-    for words in (("import", str(rootfs), "corral-test/box:1"),
-                  ("push", "-q", "--tls-verify=false", "corral-test/box:1",
-                   f"docker://{address}:5000/lab/box:1"), ("rmi", "corral-test/box:1")):  # fmt: skip
+    there = f"docker://{address}:5000/lab/box:1"
+    for words in (
+        ("import", str(rootfs), "corral-test/box:1"),
+        ("push", "-q", "--tls-verify=false", "corral-test/box:1", there),
+        ("rmi", "corral-test/box:1"),
+    ):
         subprocess.run(["podman", *words], check=True, capture_output=True)
     return address
 

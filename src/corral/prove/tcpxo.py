@@ -127,8 +127,12 @@ def judge_speed(found: Reading, log: str, evidence: Evidence) -> Judgement:
     network = found.transport.network
     fastrak = [line for line in log.splitlines() if "FasTrak" in line]
     named = [r for r in tcpxo.RAILS if any(re.search(rf"\b{r}\b", line) for line in fastrak)]
-    figures: dict[str, Figure] = {"busbw GB/s": busbw, "reference GB/s": REFERENCE,
-                                  "network": network or "not said", "rails": len(named)}  # fmt: skip
+    figures: dict[str, Figure] = {
+        "busbw GB/s": busbw,
+        "reference GB/s": REFERENCE,
+        "network": network or "not said",
+        "rails": len(named),
+    }
     told = Evidence(evidence.node, evidence.command, evidence.output, figures)
     problems: list[str] = []
     if "FasTrak" not in network:
