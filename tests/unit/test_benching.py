@@ -88,7 +88,7 @@ def test_in_a_container() -> None:
     wanted = Wanted(("all_reduce",), nodes=1, nccl_tests="/opt/b", container="/nfs/nccl.sqsh")
     job, _ = bench_job(spec(gpus=8), wanted)
     assert job.container == "/nfs/nccl.sqsh"
-    job, _ = bench_job(spec(gpus=8), Wanted(container="nvcr.io/nvidia/pytorch:26.10-py3"))
+    job, _ = bench_job(spec(gpus=8), Wanted(container="nvidia/pytorch:26.10-py3"))
     assert job.container  # as corral.jobs.containers writes an image's name
     assert job.script == str(PROGRAM)
     with pytest.raises(CorralError):

@@ -101,11 +101,10 @@ def bench_run(  # noqa: PLR0917 - typer makes options of arguments
 ) -> int:
     """Measure a cluster's collectives through Slurm, and judge them.
 
-    One rank per GPU, or per node (gloo) where there are none. Each size is shown as it was
-    measured; results are compared with what they must be. With three nodes and more each pair is
-    measured as well, from four on halves of the nodes and halves of those, and a slow node, link or
-    half is named. The result is kept: corral bench history.
-    Exit status 1 when a verdict is fail.
+    One rank per GPU, or per node (gloo) where there are none. Results are compared with what they
+    must be. With three nodes and more each pair is measured as well, from four on halves of the
+    nodes and halves of those: a slow node, link or half is named. The result is kept: corral bench
+    history. Exit status 1 when a verdict is fail.
     """
     ui = Ui(as_json=as_json)
     if type_ not in TYPES:
