@@ -10,6 +10,7 @@ from typing import Final
 
 from corral.errors import CorralError
 from corral.hosts.quote import Script, join, sh
+from corral.state.firewall import PROGRAM
 from corral.state.mesh_supervised import UNIT_IS
 
 KEYS: Final = (
@@ -192,6 +193,7 @@ _MACHINE: Final = sh(
     "echo @@version; for p in slurmctld slurmd slurmdbd; do"
     ' if command -v "$p" >/dev/null; then printf \'%s %s\\n\' "$p"'
     ' "$("$p" -V 2>&1 | sed \'s/^slurm[a-z-]* //\')"; fi; done\n'
+    "echo @@firewall; if [ -x {firewall} ]; then {firewall} check; fi\n"
     "echo @@limits; systemctl show -p LimitMEMLOCK slurmd 2>/dev/null | tr = ' '\n"
     "echo @@devices; ls /dev/nvidia[0-9]* 2>/dev/null\n"
     "echo @@driver; if command -v nvidia-smi >/dev/null; then timeout 20 nvidia-smi -L 2>&1; fi\n"
@@ -200,7 +202,8 @@ _MACHINE: Final = sh(
     # A container's kernel log is its host's: what happened there is not this node's.
     "echo @@kernel; if ! systemd-detect-virt -cq 2>/dev/null; then"
     " journalctl -k --since -1h --no-pager -o cat 2>/dev/null | grep -E"
-    " 'Xid|NVRM|nouveau|Out of memory|oom-kill|read-only|nfs: server|No space' | tail -n 40; fi"
+    " 'Xid|NVRM|nouveau|Out of memory|oom-kill|read-only|nfs: server|No space' | tail -n 40; fi",
+    firewall=PROGRAM,
 )
 
 STATE_FOLDER: Final = "/var/spool/slurmctld"

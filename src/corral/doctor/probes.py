@@ -151,7 +151,10 @@ def names(scene: Scene) -> Iterator[Diagnosis]:
 
 
 def ports(scene: Scene) -> Iterator[Diagnosis]:
-    """F18: a port is closed although its daemon runs."""
+    """F18: a port is closed although its daemon runs, or our rules are gone from a firewall."""
+    for told in scene.heard:
+        if told.text("firewall").strip() == "closed":
+            yield found("F18", told.node, "the cluster's rules are not in its firewall any more")
     runs = {a: scene.told[n] for n, a in scene.addresses.items() if n in scene.told}
     daemon = {"6817": "slurmctld", "6818": "slurmd"}
     for told in scene.heard:
@@ -159,8 +162,8 @@ def ports(scene: Scene) -> Iterator[Diagnosis]:
             address, _, port = target.rpartition(":")
             other = runs.get(address)
             # One that is still starting does not listen yet, and its log says what it waits for.
-            runs_there = other is not None and other.units.get(daemon[port], "active")[:6] == "active"
-            alive = other is not None and other.error is None and runs_there
+            unit = other.units.get(daemon[port], "active") if other else ""
+            alive = other is not None and other.error is None and unit[:6] == "active"
             if state == "closed" and alive and other is not None:
                 yield found(
                     "F18",

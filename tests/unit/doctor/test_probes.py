@@ -135,6 +135,7 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
     ),
     ("F18", N1, {CTL: {"ports": "10.9.0.11:6818 closed"}}, "node0 cannot reach 10.9.0.11:6818"),
     ("F18", N1, {N1: {"ports": "10.9.0.10:6817 closed"}}, "node1 cannot reach 10.9.0.10:6817"),
+    ("F18", N1, {N1: {"firewall": "closed"}}, "rules are not in its firewall"),
     (
         "F39",
         N1,
