@@ -199,6 +199,7 @@ _HOMES: Final = MappingProxyType(
         ),
         "reporting": ("bench_page", "proof_page", "write_page"),
         "imaging": ("build_image", "images", "remove_images"),
+        "importing": ("Imported", "import_image"),
         "keys": ("forget_host_keys", "install_keys"),
         "measuring": ("bench_gpu", "bench_network"),
         "scaling": ("bench_scaling",),
