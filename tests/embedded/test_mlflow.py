@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -230,3 +231,50 @@ def test_a_server_that_is_there_already_is_used(tracked: Live, script: Path) -> 
     assert other.with_fleet(work).good
     found = ask(tracked, f"/api/2.0/mlflow/experiments/get-by-name?experiment_name={name}")
     assert found["experiment"]["name"] == name
+
+
+def test_the_pages_are_reached_through_a_tunnel(tracked: Live) -> None:
+    def get(url: str) -> bytes:
+        with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310  # our own tunnel
+            return answer.read()
+
+    async def look() -> tuple[bytes, bytes]:
+        async with api.tracking_page(tracked.spec) as (url, _):
+            return (
+                await asyncio.to_thread(get, f"{url}/health"),
+                await asyncio.to_thread(get, f"{url}/"),
+            )
+
+    health, page = asyncio.run(look())
+    assert health == b"OK"
+    assert b"MLflow" in page
+    bare = tracked.spec.model_copy(update={"services": Services()})
+
+    async def refused() -> None:
+        async with api.tracking_page(bare):
+            pass
+
+    with pytest.raises(CorralError) as caught:
+        asyncio.run(refused())
+    assert "mlflow: true" in caught.value.hint
+
+
+def test_runs_are_kept_in_postgresql(tracked: Live, script: Path) -> None:
+    """Last in this file: another store, and then the first one again with what it held."""
+    before = len(runs(tracked))
+    services = Services(mlflow=True, mlflow_store="postgresql")
+    other = replace(tracked, spec=tracked.spec.model_copy(update={"services": services}))
+    asyncio.run(api.up(other.spec))
+    try:
+        assert asyncio.run(api.plan(other.spec)).empty
+        assert run(other, script, "0")[1].good
+        (kept,) = runs(other)
+        assert kept["info"]["status"] == "FINISHED"
+        count = "SELECT count(*) FROM runs"
+        ask_it = sh("runuser -u {u} -- psql -X -Atqc {q} -d {d}", u=UNIT, q=count, d=UNIT)
+        assert other.run("node0", ask_it).stdout.strip() == "1"
+        foreign = sh("runuser -u corral -- psql -X -Atqc {q} -d {d}", q=count, d=UNIT)
+        assert not other.run("node0", foreign).ok, "a job user reads the store"
+    finally:
+        asyncio.run(api.up(tracked.spec))
+    assert len(runs(tracked)) == before

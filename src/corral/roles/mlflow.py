@@ -74,7 +74,8 @@ _STORES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             "AFTER": "",
         },
         "postgresql": {
-            "STORE": f"postgresql:///{USER}?host=/var/run/postgresql",
+            # SQLAlchemy 2.1 takes "postgresql:" alone for psycopg 3.
+            "STORE": f"postgresql+psycopg2:///{USER}?host=/var/run/postgresql",
             "EMPTY": f'! psql -X -qc "TABLE alembic_version" -d {USER} >/dev/null 2>&1',
             "WORKERS": "2",
             "AFTER": " postgresql.service",

@@ -71,9 +71,8 @@ def test_postgresql_is_a_package_a_service_and_a_database_without_a_password() -
     assert ids.index("user:corral-mlflow") < ids.index("postgres:corral-mlflow")
     unit = one(resources, File)
     assert isinstance(unit, File)
-    assert "--backend-store-uri postgresql:///corral-mlflow?host=/var/run/postgresql " in (
-        unit.content
-    )
+    store = "postgresql+psycopg2:///corral-mlflow?host=/var/run/postgresql"
+    assert f"--backend-store-uri {store} " in unit.content
     assert "After=network-online.target postgresql.service" in unit.content
     assert "%" not in unit.content
     environment = one(resources, PythonEnv)
