@@ -146,7 +146,7 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "partitions.name": f"{_ALONE}: test_impact.py, test_a_partition_goes_when_it_is_empty",
     "controller": f"{_ALONE}: test_living.py",
     "network.control": "lan has no meaning between containers",
-    "network.firewall": "containers have no firewall: tests/machines",
+    "network.firewall": f"{_ALONE}: test_firewall.py",
     "storage.mount": _MADE,
     **{f"storage.{name}": _NFS for name in ("kind", "server", "path", "root_squash")},
     "users.uid": f"{_ALONE}: test_impact.py, test_a_uid_is_not_taken_from_another",
