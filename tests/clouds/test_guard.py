@@ -33,7 +33,7 @@ class Slurm:
             rows = self.states.items()
             return "".join(f"NodeName={n} Arch=x86_64 State={s} Weight=1\n" for n, s in rows)
         if words.startswith("squeue -h -w "):
-            return "".join(f"{job} {left}\n" for job, left in self.jobs.items())
+            return "".join(f"{job} R 5:00 {left}\n" for job, left in self.jobs.items())
         if words.startswith("sinfo -h -N -o"):
             return "".join(f"{n}|{guard.REASON}\n" for n in self.states) + "desk|none\n"
         if words.startswith("scontrol update "):
@@ -108,7 +108,8 @@ def test_a_spent_budget_drains_warns_and_ends(up: World) -> None:
         controller.round(300)
     done = controller.slurm.done
     assert done[0] == f"nodename=gpu0,gpu1 state=drain reason={guard.REASON}"
-    assert [d.split()[0] for d in done[1:]] == ["jobid=7", "jobid=9"]
+    assert [d.split()[:1] for d in done[1:]] == [["jobid=7"]] * 2 + [["jobid=9"]] * 2
+    assert done[1] == "jobid=7 timelimit=17" and "endtime=" in done[2]
     assert controller.alive() == ["gpu0", "gpu1"]
     assert controller.round(300).said and controller.alive() == ["gpu0", "gpu1"]
     last = controller.round(400)

@@ -12,11 +12,15 @@ REASON: Final = "corral: the budget is spent"
 _WIND_DOWN: Final = """\
 timeout 20 scontrol update nodename={nodes} state=drain reason={reason}
 when=$(date -d "+{grace} seconds" +%Y-%m-%dT%H:%M:%S)
-timeout 20 squeue -h -w {nodes} -t R,S -o '%A' | sort -u | while read -r job; do
+timeout 20 squeue -h -w {nodes} -t R,S -o '%A %S' | sort -u | while read -r job start; do
   # Slurm sends each job the signal that it asked for (sbatch --signal) before its new end.
   left=$(timeout 20 squeue -h -j "$job" -o %e)
-  [ "$(date -d "$left" +%s 2>/dev/null || echo 9999999999)" -le "$(date -d "$when" +%s)" ] ||
-    timeout 20 scontrol update jobid="$job" endtime="$when" >&2
+  end=$(date -d "$when" +%s)
+  [ "$(date -d "$left" +%s 2>/dev/null || echo 9999999999)" -gt "$end" ] || continue
+  # An end without a limit sends no signal (24.11.5): the limit comes first.
+  limit=$(((end - $(date -d "$start" +%s)) / 60 + 2))
+  timeout 20 scontrol update jobid="$job" timelimit=$limit >&2
+  timeout 20 scontrol update jobid="$job" endtime="$when" >&2
 done
 timeout 20 squeue -h -w {nodes} -t R,S,CG -o '%A' | sort -u | wc -l"""
 

@@ -40,8 +40,7 @@ STRAY_S = 3600.0
 """A node that is being added stands at the cloud before it stands in the file here."""
 ROUNDS = 2
 """A node that is powered down is ended when this many rounds in a row have seen it so."""
-TRIES = 24
-TRY_S = 5.0
+TRIES, TRY_S = 24, 5.0
 
 Call = Callable[[str, str, str, Any], Any]
 """(cloud, method, path, body) gives the JSON of the answer; raises OSError or ValueError."""
@@ -130,7 +129,6 @@ def _paperspace(call: Call, cluster: str) -> list[Found]:
         after = f"&after={page['nextPage']}"
 
 
-# The machines of each cloud that cost money; ``node`` is "" where they are not the cluster's.
 LISTS = {"lambda": _lambda, "runpod": _runpod, "paperspace": _paperspace}
 
 
@@ -291,15 +289,18 @@ class Round:
         try:
             self.slurm(("scontrol", "update", f"nodename={names}", "state=drain",
                         f"reason={REASON}"))  # fmt: skip
-            jobs = self.slurm(("squeue", "-h", "-w", names, "-t", "R,CG,S", "-o", "%A %L"))
+            jobs = self.slurm(("squeue", "-h", "-w", names, "-t", "R,CG,S", "-o", "%A %t %M %L"))
         except OSError as error:
             self.say(f"slurmctld was not asked: {error}")
             return True
         rows = [line.split() for line in jobs.splitlines() if line.strip()]
         when = datetime.fromtimestamp(self.now() + left).strftime("%Y-%m-%dT%H:%M:%S")
-        for job, remains in rows:
-            if seconds(remains) > left + 60:
+        for job, state, ran, remains in rows:
+            if state != "CG" and seconds(remains) > left + 60:
+                # An end without a limit sends no signal (24.11.5): the limit comes first.
+                limit = int((seconds(ran) + left) // 60 + 2)
                 try:
+                    self.slurm(("scontrol", "update", f"jobid={job}", f"timelimit={limit}"))
                     self.slurm(("scontrol", "update", f"jobid={job}", f"endtime={when}"))
                     self.say(f"job {job} ends at {when}: Slurm sends the signal that it asked for")
                 except OSError as error:
