@@ -51,16 +51,7 @@ def cluster_conf(site: Site) -> ClusterConf:
             *(_node(site, node) for node in site.compute if not node.group.elastic),
             *power.nodes(spec),
         ),
-        partitions=tuple(
-            PartitionConf(
-                p.name,
-                power.names(site, p.groups),
-                p.default,
-                max_time(p.max_time),
-            )
-            for p in partitions_of(spec)
-        )
-        + proof.partition(site),
+        partitions=_partitions(site),
         limits=people.limits_declared(site),
         shares=people.shares_declared(site),
         preempt=any(qos.preempts for qos in spec.qos),
@@ -76,15 +67,29 @@ def cluster_conf(site: Site) -> ClusterConf:
         islands=mesh.islands(site),
         bridged=mesh.bridged(site),
         power=power.power(spec),
-        # The endpoint is off while PrivateData is set (metrics.html), as it is with elastic nodes.
-        metrics=spec.services.metrics
-        and has(site.version, Feature.METRICS)
-        and power.power(spec) is None,
+        metrics=_metrics(site),
         apart=any(not site.facts[node.name].systemd for node in site.compute),
         swap_limit=all(
             f.swap_limit for f in (site.facts[n.name] for n in site.compute) if f.systemd
         ),
     )
+
+
+def _metrics(site: Site) -> bool:
+    """Whether slurmctld tells Prometheus: not while PrivateData is set (metrics.html).
+
+    It is with elastic nodes.
+    """
+    elastic = power.power(site.spec) is not None
+    return site.spec.services.metrics and has(site.version, Feature.METRICS) and not elastic
+
+
+def _partitions(site: Site) -> tuple[PartitionConf, ...]:
+    declared = (
+        PartitionConf(p.name, power.names(site, p.groups), p.default, max_time(p.max_time))
+        for p in partitions_of(site.spec)
+    )
+    return (*declared, *proof.partition(site))
 
 
 def _node(site: Site, node: Node) -> NodeConf:

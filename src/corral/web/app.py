@@ -39,6 +39,9 @@ from corral.web.slurmrest import Slurm, SlurmRest
 from corral.web.state import State
 
 STATIC: Final = Path(__file__).parent / "static"
+ROOMS: Final = (
+    routes_login, routes_view, routes_jobs, routes_nodes, routes_corral, routes_report,
+)  # fmt: skip
 
 
 def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = None) -> FastAPI:
@@ -94,14 +97,7 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
     app.state.corral = state
     app.state.pending = None
     _errors(app)
-    for room in (
-        routes_login,
-        routes_view,
-        routes_jobs,
-        routes_nodes,
-        routes_corral,
-        routes_report,
-    ):
+    for room in ROOMS:
         app.include_router(room.router)
     app.mount("/", _Static(directory=STATIC, html=True), name="static")
     app.add_middleware(Guard, names=settings.names)

@@ -94,7 +94,7 @@ CLUSTERS = {
         nodes(2, WORKSTATION, "10.0.0"), version=SlurmVersion(25, 11, 2), cgroup="v2"
     ),
     "debian-testing": cluster(
-        nodes(2, WORKSTATION, "10.0.0"), version=SlurmVersion(26, 5, 5), cgroup="v2"
+        nodes(2, WORKSTATION, "10.0.0"), version=SlurmVersion(26, 5, 5), cgroup="v2", metrics=True
     ),
     "no-systemd": cluster(
         nodes(2, WORKSTATION, "10.0.0"), cgroup="v2", systemd=False, swap_limit=False

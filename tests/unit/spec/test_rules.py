@@ -12,6 +12,7 @@ from corral.spec.findings import Level
 
 from .cases import GONE, LAB, LAPTOP, changed, found, load_dict
 from .cases_iron import IRON
+from .cases_page import PAGE
 
 Case = tuple[str, dict[str, Any], dict[str, Any], str]
 VENDOR = {"source": "vendor", "vendor_repo": "/srv/cuda-keyring.deb"}
@@ -82,25 +83,13 @@ CLOUD: list[Case] = [
 FIRES: list[Case] = [
     *CLOUD,
     *IRON,
+    *PAGE,
     (
         "mlflow-twice",
         LAB,
         {"services": {"mlflow": True, "mlflow_uri": texts.TRACKING_URI.example}},
         "services.mlflow_uri",
     ),
-    (
-        "page-open",
-        LAB,
-        {"services": {"ui": True, "page": {"listen": "control"}}},
-        "services.page.listen",
-    ),
-    (
-        "page-open",
-        LAB,
-        {"services": {"ui": True, "page": {"key": "/etc/ssl/key.pem"}}},
-        "services.page",
-    ),
-    ("page-without-rest", LAB, {"services.ui": True, "slurm.rest": False}, "services.ui"),
     ("nodes-syntax", LAB, {"groups.0.nodes": "node[0-2"}, "groups[0].nodes"),
     ("nodes-syntax", LAB, {"groups.0.nodes": "node[2-0]"}, "groups[0].nodes"),
     ("nodes-syntax", LAB, {"groups.0.nodes": "node0,,node1"}, "groups[0].nodes"),
