@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from corral.errors import Code, CorralError
+from corral.roles.metrics import SLURM_PATHS
 from corral.slurm.rest import commands, read, write
 from corral.slurm.rest.loose import records
 
@@ -41,6 +42,24 @@ def test_what_22_05_prints() -> None:
     jobs = {job.id: job for job in (read.job(one, 38) for one in records(queue["jobs"]))}
     assert jobs[2].name == "<script>alert(1)</script>"
     assert (jobs[1].state, jobs[1].gpus, jobs[1].limit) == ("RUNNING", 1, 86400)
+
+
+def test_what_26_05_prints() -> None:
+    """Recorded from Debian testing's own commands."""
+    new = REST.parent / "commands" / "26.05"
+    found = {key: commands.body_of((new / f"{key}.json").read_text()) for key in commands.COMMANDS}
+    assert {commands.version_of(body) for body in found.values()} == {45}
+    jobs = [read.job(one, 45) for one in records(found["jobs"]["jobs"])]
+    assert {"COMPLETED", "FAILED", "RUNNING", "PENDING"} <= {job.state for job in jobs}
+    partitions = [read.partition(one, 45) for one in records(found["partitions"]["partitions"])]
+    assert {one.name for one in partitions} == {"main", "long"}
+
+
+def test_slurms_own_metrics_stand_where_prometheus_asks() -> None:
+    """Recorded from slurmctld 26.05.5 with MetricsType=metrics/openmetrics."""
+    told = REST.parent / "metrics" / "26.05"
+    assert {path.stem for path in told.iterdir()} == set(SLURM_PATHS)
+    assert 'slurm_node_cpus{node="node0"} 4' in (told / "nodes.txt").read_text()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", "slurm_load_jobs error: down"])
