@@ -174,14 +174,7 @@ def script(ask: Ask) -> Script:
         parts.append(_CONTROLLER)
     if ask.mesh:
         # The others are asked about of the controller only: one thousand peers are a megabyte.
-        peers = "true" if ask.controller else "false"
-        parts.append(
-            sh(
-                "echo @@tailnet; timeout 10 tailscale status --json --peers={p} 2>/dev/null "
-                "| head -c 4000000; echo",
-                p=peers,
-            )
-        )
+        parts.append(sh(_TAILNET, p="true" if ask.controller else "false"))
     return join([*parts, sh("true")])
 
 
@@ -206,6 +199,10 @@ _MACHINE: Final = sh(
     firewall=PROGRAM,
 )
 
+_TAILNET: Final = (
+    "echo @@tailnet; timeout 10 tailscale status --json --peers={p} 2>/dev/null "
+    "| head -c 4000000; echo"
+)
 STATE_FOLDER: Final = "/var/spool/slurmctld"
 _CONTROLLER: Final = sh(
     "echo @@state; stat -c '%U %a' {state} 2>&1\n"
