@@ -39,7 +39,6 @@ MORE_INJECTIONS: tuple[Injection, ...] = (
         },
         (N1,),
     ),
-    drained("F87", "health.disk: /var is 97 % full"),
     replace(
         drained("F83", "Not responding"),
         do={CTL: sh("scontrol update nodename=node1 state=down reason='Not responding'")},
