@@ -122,7 +122,7 @@ def sweep(folder: Path, prefix: str = WORK_PREFIX) -> None:
     """Remove work folders of builds that were killed; only under the lock of this prefix.
 
     Another kind of build has another lock, so it has another prefix too: taking away the folder of
-    one that runs unmounts its tmpfs and ends it (seen).
+    one that runs unmounts its tmpfs under it (seen with Linux 6.18).
     """
     for old in folder.glob(f"{prefix}*"):
         shutil.rmtree(old, ignore_errors=True)
