@@ -218,6 +218,12 @@ CASES: tuple[tuple[str, Source, str], ...] = (
     ),
     ("F80", Source.KERNEL, REAL_XID),
     (
+        "F88",
+        JOB,
+        "RuntimeError: [unbound_buffer.cc:78] Timed out waiting 1800000ms for recv operation "
+        "to complete",
+    ),
+    (
         "F81",
         Source.KERNEL,
         "NVRM: Xid (PCI:0000:3b:00): 119, pid=9, Timeout waiting for RPC from GSP",
