@@ -148,7 +148,7 @@ def registry(lab: Live, tmp_path_factory: pytest.TempPathFactory) -> str:
     there = f"docker://{address}:5000/lab/box:1"
     for words in (
         ("import", str(rootfs), "corral-test/box:1"),
-        ("push", "-q", "--tls-verify=false", "corral-test/box:1", there),
+        ("push", "-q", "--format=v2s2", "--tls-verify=false", "corral-test/box:1", there),
         ("rmi", "corral-test/box:1"),
     ):
         subprocess.run(["podman", *words], check=True, capture_output=True)

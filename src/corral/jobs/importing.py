@@ -15,7 +15,8 @@ NGC_LOGIN: Final = "$oauthtoken"
 MINUTES: Final = 120
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,200}")
 _LOGIN: Final = re.compile(r"[$A-Za-z0-9][A-Za-z0-9._@+-]{0,127}")
-_KEY: Final = re.compile(r"[\x21-\x7e]{1,4096}")
+# Enroot 4.1.2 gives a password that begins with $ to a shell (common::evalnetrc).
+_KEY: Final = re.compile(r"(?!\$)[\x21-\x7e]{1,4096}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,9 @@ class Import:
 
     @property
     def registry(self) -> str:
-        """The machine that credentials are for, "" for Enroot's own default."""
+        """The machine that credentials are for: Enroot looks for it without its port."""
         registry, mark, _ = self.image.partition("#")
-        return registry if mark else ""
+        return registry.partition(":")[0] if mark else ""
 
     @property
     def folder(self) -> str:
@@ -118,7 +119,10 @@ def script(wanted: Import, partition: str) -> Script:
         secret=secret if wanted.login else NOTHING,
         http=sh("export ENROOT_ALLOW_HTTP=yes; ") if wanted.http else NOTHING,
         part=f"{wanted.path}.part",
-        uri=f"docker://{wanted.image}",
+        # Enroot looks for credentials of the user whom the address names, and else of nobody.
+        uri=f"docker://{wanted.login}@{wanted.image}"
+        if wanted.login
+        else f"docker://{wanted.image}",
         path=wanted.path,
     )
     return sh(

@@ -48,6 +48,8 @@ def test_what_is_refused(text: str, more: dict[str, str]) -> None:
 
 def test_the_job_writes_the_key_for_that_registry_alone(tmp_path: Path) -> None:
     """The real shell text, with srun and enroot that tell what they were given."""
+    at_port = import_of("docker://10.0.0.5:5000/box", "/shared", login="anna")
+    assert at_port.registry == "10.0.0.5"  # as Enroot looks for it
     for name, text in {
         "srun": 'echo "srun $*" >>"$D/calls"; for a; do last=$a; done; exec sh -c "$last"',
         "enroot": 'echo "enroot $*" >>"$D/calls"; stat -c %a "$ENROOT_CONFIG_PATH/.credentials"; '
@@ -64,6 +66,7 @@ def test_the_job_writes_the_key_for_that_registry_alone(tmp_path: Path) -> None:
     calls = (tmp_path / "calls").read_text()
     assert "k-1" not in calls
     assert "enroot import -o" in calls
+    assert "docker://$oauthtoken@reg.example#box:1" in calls
     assert not Path((tmp_path / "where").read_text().strip()).exists()
     assert Path(wanted.path).exists()
     assert not Path(f"{wanted.path}.part").exists()
@@ -71,7 +74,7 @@ def test_the_job_writes_the_key_for_that_registry_alone(tmp_path: Path) -> None:
 
 def test_keys() -> None:
     assert key_of("", {KEY: " abc "}) == "abc"
-    for bad in ("a b", "a\nb", "", "é"):
+    for bad in ("a b", "a\nb", "", "é", "$(id)"):
         with pytest.raises(CorralError) as caught:
             checked_key(bad)
         assert not bad or bad not in str(caught.value)
