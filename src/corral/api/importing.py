@@ -123,7 +123,9 @@ def _failed(wanted: Import, status: int | None, said: str) -> CorralError:
             command="enroot", hint="software: {containers: pyxis, pyxis: ...}, and corral up",
         )  # fmt: skip
     hint = "see Enroot's last lines"
-    if "401" in tail or "Unauthorized" in tail or "403" in tail:
+    # Enroot 4.1.2 ends without another word where a registry does not take the login.
+    asked = "Authenticating with user" in tail and "Authentication succeeded" not in tail
+    if asked or "401" in tail or "Unauthorized" in tail or "403" in tail:
         hint = f"the registry wants a login: set {KEY} (or {NGC}), and --login NAME"
     elif "Could not resolve" in tail or "Failed to connect" in tail:
         hint = "the nodes do not reach the registry: name, network, proxy"
