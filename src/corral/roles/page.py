@@ -1,4 +1,4 @@
-"""The page as a service on the controller (docs/decisions/0070). Pure."""
+"""The page as a service on the controller (docs/decisions/0064). Pure."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ In /var/lib/corral:
 * ``before/files/PATH/``: ``.was``, the original with owner and mode; or ``.absent``; or ``.dir``,
   a folder's mode and owner. ``.now`` is the digest of what Corral wrote: another one means that
   somebody else wrote there since.
-* ``before/units/UNIT``, ``before/logins/NAME``, ``before/sql/NAME``, ``before/hostname``.
+* ``before/units/UNIT``, ``before/logins/NAME``, ``before/sql/NAME``,
+  ``before/postgres/NAME``, ``before/hostname``.
 * ``packages``, ``packages.gone``, ``users``, ``groups``: what came and went in Corral's own runs of
   apt; ``packages.open`` is there while one is under way, so a crash in one loses nothing.
 
@@ -40,6 +41,7 @@ KEPT_AS: Final[Mapping[str, str]] = MappingProxyType(
         "service": "unit",
         "packages": "packages",
         "database": "sql",
+        "postgres": "postgres",
         "mount": "mount",
         "hold": "hold",
         "stopped": "unit",
@@ -143,6 +145,13 @@ corral_keep() { # HOW NAME
     packages)
       corral_names passwd | corral_put $L/users.open && corral_names group |
         corral_put $L/groups.open && corral_packages | corral_put $L/packages.open ;;
+    postgres)
+      [ -e "$B/postgres/$2" ] || {
+        i=0
+        until s=$(runuser -u postgres -- psql -X -Atqc 'SELECT datname FROM pg_database'); do
+          i=$((i + 1)); [ "$i" -lt 120 ] || return 1; sleep 0.5; done
+        if printf '%s\n' "$s" | grep -qxF -e "$2"; then echo owner; else echo corral; fi |
+          corral_put "$B/postgres/$2"; } ;;
     sql)
       [ -e "$B/sql/$2" ] || { s=$(mariadb -N -e 'SHOW DATABASES') || return 1
         { printf '%s\n' "$s" | grep -qxF -e "$2" && echo owner || echo corral

@@ -46,6 +46,8 @@ same() { # PATH WAS
   if [ -L "$1" ] || [ -L "$2" ]; then [ "$(readlink "$1")" = "$(readlink "$2")" ]; return; fi
   cmp -s "$1" "$2" && [ "$(stat -c '%a %u:%g' "$1")" = "$(stat -c '%a %u:%g' "$2")" ]
 }
+postgreses() { for f in $B/postgres/*; do
+  [ ! -e "$f" ] || ! grep -qx corral "$f" || echo "${f##*/}"; done; }
 sqls() { for f in $B/sql/*; do [ ! -e "$f" ] || ! grep -qx corral "$f" || echo "${f##*/}"; done; }
 """.strip()
 )
@@ -56,7 +58,7 @@ _SURVEY: Final = Script(
 for u in $(units); do
   [ "$(was $u ActiveState)" = active ] || ! systemctl -q is-active $u || say would "stop $u"
 done
-for n in $(sqls); do say would "drop database $n, which Corral made"; done
+for n in $(sqls) $(postgreses); do say would "drop database $n, which Corral made"; done
 markers | while IFS= read -r m; do
   d=${m%/*}; p=${d#$B/files}
   case ${m##*/} in
@@ -116,6 +118,19 @@ for n in $(sqls); do
     mariadb -e "DROP DATABASE \`$n\`" && say did "dropped database $n" || exit 1
   fi
   grep -qx 'user slurm' $B/sql/$n || mariadb -e "DROP USER IF EXISTS 'slurm'@'localhost'" || exit 1
+done
+as_postgres() { ( cd / && runuser -u postgres -- "$@" ); }
+for n in $(postgreses); do
+  command -v psql >/dev/null || continue
+  systemctl -q is-active postgresql || systemctl start postgresql || exit 1
+  if [ $PURGE = no ]; then
+    f=/var/backups/corral-$CLUSTER-$n-$(date +%Y%m%d-%H%M%S).sql.gz
+    mkdir -p /var/backups && as_postgres pg_dump "$n" > $L/tmp.sql &&
+      ( umask 077; gzip < $L/tmp.sql > $f ) && rm -f $L/tmp.sql || exit 1
+    say kept "$f: all of the database $n"
+  fi
+  as_postgres psql -X -qc "DROP DATABASE IF EXISTS \"$n\" WITH (FORCE)" &&
+    as_postgres psql -X -qc "DROP ROLE IF EXISTS \"$n\"" && say did "dropped database $n" || exit 1
 done
 if [ -d $B/sql ] && systemctl -q is-active mariadb; then
   OTHERS=$(mariadb -N -e 'SHOW DATABASES' |

@@ -26,7 +26,7 @@ IMAGES = {
     "docker://nvcr.io#nvidia/pytorch:26.04-py3": "nvcr.io#nvidia/pytorch:26.04-py3",
     "registry:5000/a/b": "registry:5000#a/b",
     "localhost/a": "localhost#a",
-    "me@ghcr.io#a/b@sha256:00": "me@ghcr.io#a/b@sha256:00",
+    "me@registry.example#a/b@sha256:00": "me@registry.example#a/b@sha256:00",
 }
 
 

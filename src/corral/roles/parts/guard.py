@@ -1,4 +1,4 @@
-"""The guard: watches what a cluster has rented, from its controller (docs/decisions/0080).
+"""The guard: watches what a cluster has rented, from its controller (docs/decisions/0071).
 
 Installed as /usr/local/lib/corral/guard.py and run by corral-guard.timer; python3 and nothing else.
 One round:
