@@ -15,13 +15,14 @@ import pytest
 from ruamel.yaml import YAML
 
 from corral import api
-from corral.errors import CorralError
+from corral.errors import Code, CorralError
 from corral.events import Event, Kind
 from corral.hosts.quote import Script, sh
 from corral.spec.models import ClusterSpec
 from corral.spec.software import Software
 from tests.embedded.conftest import Live
 from tests.machines.lab import Lab
+from tests.machines.lab.labs import wait_for
 
 REBOOTED = ("node1", "node2")
 
@@ -66,14 +67,12 @@ def test_a_job_ends_first_and_nodes_go_in_turn(
     asyncio.run(api.up(spec))
     before = boots(lab)
     due(lab)
-    job = lab.run(
-        "node0",
-        sh("cd /tmp && su alice -s /bin/sh -c {job}", job=sh(
-            "sbatch --parsable -o /dev/null -t 20 -w node1 --wrap "
-            "'until [ -e /tmp/end ]; do sleep 1; done'"
-        )),
-    ).stdout.strip()  # fmt: skip
-    assert job.isdecimal()
+    wrap = "'until [ -e /tmp/end ]; do sleep 1; done'"
+    job = f"sbatch --parsable -o /dev/null -t 20 -w node1 --wrap {wrap}"
+    ask = sh("cd /tmp && su alice -s /bin/sh -c {job}", job=job)
+    answer = lab.run("node0", ask)
+    assert answer.ok, answer.tail
+    job = answer.stdout.strip()
     said, emit = watch
 
     def ending(event: Event) -> None:
@@ -125,6 +124,15 @@ def test_a_killed_corral_is_gone_on_from(lab: Live, tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert "corral: reboot" in drained(lab)
-    asyncio.run(api.up(spec))
+
+    def goes_on() -> bool:
+        try:
+            asyncio.run(api.up(spec))
+        except CorralError as error:  # it may just go down: then the hint is to ask again
+            assert error.code is Code.UNREACHABLE, error
+            return False
+        return True
+
+    wait_for(goes_on, 300, "the same command goes on", each=5.0)
     assert drained(lab) == ""
     assert asyncio.run(api.plan(spec)).empty

@@ -88,10 +88,15 @@ def _refuted(one: Diagnosis, told: Told) -> bool:
     """Whether the node itself shows that what its log says is over.
 
     slurmd 24.11 says once at each start that no name resolves while no controller answers: it asks
-    DNS for a SRV record then.
+    DNS for a SRV record then. And a job that ended while slurmctld was down leaves a line of a
+    connection that failed.
     """
     names = told.pairs("names")
-    return one.failure.id == "F05" and bool(names) and all(names.values())
+    ports = told.pairs("ports").values()
+    return {
+        "F05": bool(names) and all(names.values()),
+        "F18": bool(ports) and "closed" not in ports,
+    }.get(one.failure.id, False)
 
 
 def _of_the_cluster(findings: Iterable[Diagnosis]) -> Iterator[Diagnosis]:

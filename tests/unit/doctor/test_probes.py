@@ -360,3 +360,14 @@ def test_a_controller_that_is_down_is_the_cause_when_slurmd_cannot_resolve_its_s
 def test_a_daemon_that_is_starting_has_no_closed_port() -> None:
     starting = {"units": "slurmd activating"}
     assert ids(examine(scene({N1: starting, CTL: {"ports": "10.9.0.11:6818 closed"}}))) == []
+
+
+LOST = "slurmd: error: Error sending prolog completion: Unable to contact slurm controller"
+
+
+def test_a_slurmd_that_was_killed_is_named_before_what_it_said_of_a_controller_long_back() -> None:
+    """Seen on machines: slurmctld was down in the job before, and answers by now."""
+    ill = {"units": "slurmd failed", "logslurmd": LOST, "ports": "10.9.0.10:6817 open"}
+    assert ids(examine(scene({N1: ill})))[0] == "F73"
+    shut = {**ill, "ports": "10.9.0.10:6817 closed"}
+    assert ids(examine(scene({N1: shut})))[0] == "F18"
