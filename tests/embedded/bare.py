@@ -166,7 +166,9 @@ def container(hostname: str, *networks: str) -> Iterator[Bare]:
         one.root(SETUP, PASSWORD)
         yield one
     finally:
-        subprocess.run([*base, "rm", "-f", "-t", "0", name], capture_output=True)
+        # Killed first, for a stop would wait for it; podman 3.4 (Ubuntu 22.04) knows no rm --time.
+        for words in (("kill", name), ("rm", "--force", name)):
+            subprocess.run([*base, *words], capture_output=True)
 
 
 @contextmanager
