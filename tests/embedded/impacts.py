@@ -159,7 +159,8 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "software.desktop": "installs a desktop: tests/machines",
     "software.sleep": "no containers sleep: tests/machines",
     "software.reboot": "containers do not reboot: tests/machines",
-    **{f"budget.{n}": _RENT for n in ("dead_man", "per_hour", "total", "unguarded")},
+    **{f"budget.{n}": _RENT for n in ("dead_man", "grace", "guard", "per_hour", "total")},
+    "budget.unguarded": _RENT,
     **{
         f"groups.cloud.{n}": _RENT
         for n in ("count", "disk_gib", "image", "prefer", "price_at_most", "regions", "type")
@@ -174,6 +175,14 @@ NOT_HERE: Final[Mapping[str, str]] = {
     **{
         f"gcp.{n}": _GCP
         for n in ("project", "provisioning", "public_addresses", "reservation", "state_bucket")
+    },
+    **{f"gcp.{n}": f"{_ALONE}: test_mega.py" for n in ("nccl_image", "nccl_tests")},
+    **{f"network.data.{n}": "needs InfiniBand: unit tests" for n in ("gid_index", "pkey")},
+    "services.metrics": f"{_ALONE}: test_services.py",
+    "services.ui": f"{_ALONE}: test_services.py",
+    **{
+        f"services.page.{n}": "golden files; test_services.py has the service"
+        for n in ("certificate", "key", "listen", "names", "port")
     },
     **{f"gcp.storage.{n}": _GCP for n in ("kind", "mbps_per_tib", "mount", "size_gib")},
     **{f"gcp.{n}": _GCP for n in ("toolkit", "zone")},
