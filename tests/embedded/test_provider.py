@@ -325,7 +325,7 @@ podman exec $CONTAINER sh -c 'cat /shared/boots 2>/dev/null; echo shared >> /sha
 @pytest.mark.skipif(
     Path("/run/.containerenv").exists(),
     # runc: "stat /sys/fs/cgroup/systemd/libpod-...: no such file", seen with cgroup v1 mounts.
-    reason="this machine is podman's container: runc finds no cgroups in a process namespace inside of it",
+    reason="this machine is a container: runc finds no cgroups in a process namespace of it",
 )
 @pytest.mark.parametrize("run", ["tmpfs", "disk"])
 def test_power_cut(name: str, run: str, tmp_path: Path) -> None:
