@@ -129,7 +129,11 @@ def test_network_cut_and_back(lab: Live, machines: Lab) -> None:
 )
 def test_killed_daemon(lab: Live, node: str, unit: str, failure: str) -> None:
     """Stopped so that systemd does not start it again: it is named, ``up`` starts it."""
-    job = submit(lab, "node1", sh("sleep 10"))
+    # Begun for sure: slurmctld 24.11 that dies between a batch launch and slurmd's answer leaves a
+    # job that "runs" in its extern step alone until its time limit (seen here: "Could not confirm
+    # batch launch for job 10, aborting request").
+    job = submit(lab, "node1", sh("touch /tmp/began; sleep 10"))
+    wait_for(lambda: lab.run("node1", sh("rm /tmp/began")).ok, FAR, f"job {job} begins")
     lab.run(node, sh("systemctl kill -s KILL {u}; systemctl stop {u}", u=f"{unit}.service"))
     assert unit in said(lab)
     assert found(lab)[0][0] == failure
