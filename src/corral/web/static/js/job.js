@@ -56,6 +56,8 @@ export async function jobPage(main, me, id) {
       !ended && el("button", { class: "danger", text: "Cancel", onclick: cancel }));
   }
   function draw() {
+    // A button that is replaced between press and release gets no click.
+    if (box.matches(":active")) { setTimeout(draw, 100); return; }
     const fact = (word, value) => value === null || value === undefined || value === "" ? null : [el("dt", { text: word }), el("dd", {}, value)];
     fill(box, el("div", { class: "row between" }, el("h1", {}, job.name, " ", badge(job.state, jobKind(job.state))), buttons()), el("br"), el("dl", { class: "facts" },
       fact("job", job.label), fact("why it waits", job.why && el("span", { class: "reason", text: job.why })),
