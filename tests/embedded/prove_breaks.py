@@ -298,6 +298,7 @@ BREAKS = (
         },
         {"node1": sh("ip route flush type blackhole")},
         "node1 cannot reach node2",
+        frozenset({"multinode.mpi"}),
     ),
     Break(
         "accounting.records",
