@@ -323,7 +323,9 @@ podman exec $CONTAINER sh -c 'cat /shared/boots 2>/dev/null; echo shared >> /sha
 
 
 # runc: "stat /sys/fs/cgroup/systemd/libpod-...: no such file", seen with cgroup v1 mounts.
-@pytest.mark.skipif(Path("/run/.containerenv").exists(), reason="runc finds no cgroups in a box here")
+@pytest.mark.skipif(
+    Path("/run/.containerenv").exists(), reason="in a container runc finds no cgroups"
+)
 @pytest.mark.parametrize("run", ["tmpfs", "disk"])
 def test_power_cut(name: str, run: str, tmp_path: Path) -> None:
     wanted = spec(name)
