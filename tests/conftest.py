@@ -25,8 +25,8 @@ HANGS = {
 """Seconds for one test with the fixtures it makes, by suite: only what hangs takes so long."""
 HANGS_SLOW = 5400
 
-# Fewer than hypothesis's own 100: the unit tests together stay under a minute. The rotation of slow
-# tests (CORRAL_TEST_SLOW) tries more.
+# Fewer than hypothesis's own 100: the unit tests together should take a minute. The rotation of
+# slow tests (CORRAL_TEST_SLOW) tries more.
 settings.register_profile("corral", max_examples=200 if os.environ.get("CORRAL_TEST_SLOW") else 25)
 settings.load_profile("corral")
 

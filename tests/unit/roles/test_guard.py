@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from corral.roles import guard, membership
+from corral.roles.parts import guard as program
 from corral.roles.site import Site
 from corral.spec.cloud import Budget, Cloud, Elastic
 from corral.spec.models import ClusterSpec, NodeGroup
@@ -67,3 +71,18 @@ def test_the_list_of_machines_has_the_address_of_the_login() -> None:
     found = [r for w in membership.stage(inside).wanted for r in w.resources]
     (roster,) = [r for r in found if isinstance(r, Roster)]
     assert [(m.node, m.address) for m in roster.members] == [("desk", "10.0.0.10")]
+
+
+@pytest.mark.parametrize("left", [None, "", '{"seen": {"i-1": '])
+def test_a_memory_that_a_power_cut_spoilt_does_not_stop_the_guard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str | None
+) -> None:
+    conf, state = tmp_path / "guard.json", tmp_path / "state" / "state.json"
+    conf.write_text(json.dumps({"cluster": "lab", "nodes": [], "elastic": [], "clouds": {}}))
+    if left is not None:
+        state.parent.mkdir()
+        state.write_text(left)
+    monkeypatch.setattr(program, "CONF", conf)
+    monkeypatch.setattr(program, "STATE", state)
+    assert program.main() == 0
+    assert json.loads(state.read_text())["spent"] == 0

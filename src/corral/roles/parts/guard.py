@@ -35,7 +35,6 @@ CONF = Path("/etc/corral/guard.json")
 KEYS = Path("/etc/corral/guard")
 STATE = Path("/var/lib/corral/guard/state.json")
 REASON = "corral: the budget is spent"
-
 STRAY_S = 3600.0
 """A node that is being added stands at the cloud before it stands in the file here."""
 ROUNDS = 2
@@ -159,8 +158,7 @@ class Round:
         state: what the last round left; changed in place.
         call: speaks to clouds.
         slurm: runs Slurm's programs.
-        now: Unix seconds.
-        wait: sleeps.
+        now, wait: Unix seconds; sleeps.
     """
 
     def __init__(
@@ -175,8 +173,7 @@ class Round:
     ) -> None:
         self.conf, self.state, self.call = conf, state, call
         self.slurm, self.now, self.wait = slurm, now, wait
-        self.said: list[str] = []
-        self.failed = False
+        self.said, self.failed = list[str](), False
 
     def run(self) -> None:
         """Look, count, end."""
@@ -383,7 +380,10 @@ def main() -> int:
             return 0
         conf = json.loads(CONF.read_text())
         keys = {cloud: (KEYS / f"{cloud}.key").read_text().strip() for cloud in conf["clouds"]}
-        state: dict[str, Any] = json.loads(STATE.read_text()) if STATE.exists() else {}
+        try:
+            state: dict[str, Any] = json.loads(STATE.read_text())
+        except (FileNotFoundError, ValueError):  # spoilt by a power cut: clouds know the launches
+            state = {}
         turn = Round(conf, state, caller(conf["clouds"], keys), slurm)
         try:
             turn.run()
