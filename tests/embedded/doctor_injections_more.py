@@ -39,6 +39,19 @@ MORE_INJECTIONS: tuple[Injection, ...] = (
         },
         (N1,),
     ),
+    Injection(
+        "F101",
+        "somebody else listens on slurmd's port",
+        {
+            N1: sh(
+                "systemctl stop slurmd && systemd-run -q --unit=corral-test-port python3 -m http.server "
+                "6818 && timeout 20 sh -c 'until ss -ltn | grep -q :6818; do sleep 0.1; done'; "
+                "systemctl start slurmd; true"
+            )
+        },
+        {N1: sh("systemctl stop corral-test-port; systemctl start slurmd")},
+        (N1,),
+    ),
     replace(
         drained("F83", "Not responding"),
         do={CTL: sh("scontrol update nodename=node1 state=down reason='Not responding'")},

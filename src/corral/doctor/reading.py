@@ -52,6 +52,7 @@ HIDES: Final[Mapping[str, tuple[str, ...]]] = {
     "F26": ("F88", "F30"),
     "F89": ("F88",),
     "F90": ("F88",),
+    "F101": ("F73", "F83"),
 }
 """Failures that a deeper one explains; they are not shown beside it on the same node."""
 

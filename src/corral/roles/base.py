@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.roles import fabric, health, machine, prolog, proof, slurm_packages
+from corral.roles import fabric, health, letting_go, machine, prolog, proof, slurm_packages
 from corral.roles.one_run import in_one_run
 from corral.roles.site import Site
 from corral.state.accounts import UserAccount
@@ -33,6 +33,7 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
     wanted += prolog.wanted(site)
     wanted += fabric.wanted(site)
     wanted += health.wanted(site)
+    wanted += letting_go.wanted(site)
     wanted += proof.users(site)
     wanted += slurm_packages.at_once(site)
     wanted += machine.wanted(site)

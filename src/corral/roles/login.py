@@ -6,6 +6,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import sh
+from corral.roles import letting_go
 from corral.roles.base import key_paths
 from corral.roles.site import Site
 from corral.slurm.packages import Family
@@ -48,6 +49,7 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
     resources = (
         Packages("slurm-login", ("slurm-smd-sackd" if smd else "sackd",)),
         File(DEFAULTS, text),
+        letting_go.around("sackd"),
         Service("sackd", (DEFAULTS, *key_paths(site)), impact=Impact.NONE),
     )
     gates = tuple(

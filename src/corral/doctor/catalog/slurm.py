@@ -184,6 +184,21 @@ FAILURES: Final = (
         mend=Mend.APPLY,
     ),
     Failure(
+        "F101",
+        "port-taken",
+        "another process holds a Slurm daemon's port",
+        "a daemon that an earlier stop left behind (systemctl status names it), or a second one that "
+        "somebody started by hand",
+        "ss -ltnp 'sport = :6817 or sport = :6818' names the process; end it, then corral apply",
+        "Slurm 24.11.5, slurmd after a reconfiguration that hung (docs/decisions/0076)",
+        Layer.SERVICE,
+        symptoms=(
+            r"unable to bind listen port",
+            r"(?:slurmctld|slurmd|slurmdbd|sackd)\S*: .*address already in use",
+        ),
+        where=(Source.SLURMCTLD, Source.SLURMD),
+    ),
+    Failure(
         "F74",
         "state-lost",
         "slurmctld cannot read or write its saved state",

@@ -1,0 +1,118 @@
+"""A reconfiguration of slurmd that hangs half way, made to happen: stops, starts and time mend it.
+
+The real one is a lock of OpenSSL's in a forked process (docs/decisions/0076), once in some hundred
+times. Here each process that a slurmd forked waits at its exit for ever, at the same place.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.embedded.conftest import Live
+
+from corral.hosts.quote import Script, sh
+
+NODE = "node1"
+STALL = "/opt/corral-stall.so"
+DROP_IN = "/run/systemd/system/slurmd.service.d/stall.conf"
+GUARDS = "/etc/systemd/system/slurmd.service.d/corral-let-go.conf"
+
+SOURCE = """
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static pid_t first;
+static void stall(void) { if (getpid() != first) for (;;) pause(); }
+__attribute__((constructor)) static void begin(void) {
+  if (strcmp(program_invocation_short_name, "slurmd")) return;
+  first = getpid();
+  atexit(stall);
+}
+"""
+
+# The daemons of the unit: one, and two more (the old one and the helper) while it hangs.
+DAEMONS = sh("pgrep -f '^/usr/sbin/slurmd( |$)' | wc -l")
+MAIN = sh("systemctl show -p MainPID --value slurmd")
+WELL = sh(
+    "timeout 60 sh -c 'until sinfo -h -n node1 -o %t | grep -qxE \"idle|mix\"; do sleep 0.3; done'"
+)
+
+
+@pytest.fixture
+def stalling(cluster: Live, tmp_path: Path) -> Iterator[Live]:
+    """slurmd on one node whose forked processes never end, with a reconfiguration that hangs."""
+    source, made = tmp_path / "stall.c", tmp_path / "stall.so"
+    source.write_text(SOURCE)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", made, source], check=True)
+    drop_in = f"[Service]\nEnvironment=LD_PRELOAD={STALL}\n"
+    try:
+        assert cluster.run(NODE, sh("cat >{to}", to=STALL), stdin=made.read_bytes()).ok
+        put = sh('mkdir -p "$(dirname {to})" && cat >{to}', to=DROP_IN)
+        assert cluster.run(NODE, put, stdin=drop_in.encode()).ok
+        renewed(cluster)
+        hung(cluster)
+        yield cluster
+    finally:
+        cluster.run(NODE, sh("rm -f {a} {b}", a=DROP_IN, b=STALL))
+        renewed(cluster)
+
+
+def renewed(live: Live) -> None:
+    again = sh("systemctl daemon-reload; systemctl stop slurmd; systemctl start slurmd")
+    done = live.run(NODE, again, timeout=240)
+    assert done.ok, done.tail
+    assert live.run(live.controller, WELL, timeout=90).ok
+
+
+def hung(live: Live) -> None:
+    """Reconfigure, and wait until the helper would be seen as one that does not end."""
+    assert live.run(live.controller, sh("timeout 60 scontrol reconfigure"), timeout=90).ok
+    until(live, sh("[ $({daemons}) -ge 3 ]", daemons=DAEMONS))
+
+
+def until(live: Live, condition: Script, seconds: int = 90) -> None:
+    wait = sh("until {c}; do sleep 0.3; done", c=condition)
+    done = live.run(NODE, sh("timeout {s} bash -c {w}", s=seconds, w=str(wait)), timeout=seconds + 30)
+    assert done.ok, live.run(NODE, sh("ps -eo pid,ppid,comm,args | grep -F slurmd")).stdout
+
+
+def test_a_stop_takes_the_new_daemon_along(stalling: Live) -> None:
+    done = stalling.run(NODE, sh("systemctl stop slurmd"), timeout=150)
+    assert done.ok, done.tail
+    assert stalling.run(NODE, DAEMONS).stdout.strip() == "0"
+    shown = stalling.run(NODE, sh("systemctl show -p Result --value slurmd")).stdout.strip()
+    assert shown == "success"
+
+
+def test_the_old_daemon_leaves_by_itself_in_time(stalling: Live) -> None:
+    old = stalling.run(NODE, MAIN).stdout.strip()
+    until(stalling, sh('[ "$({main})" != {old} ] && [ $({n}) = 1 ]', main=MAIN, old=old, n=DAEMONS))
+    assert stalling.run(NODE, sh("systemctl is-active slurmd")).ok
+
+
+def test_without_it_the_new_daemon_stays_behind_and_holds_the_port(stalling: Live) -> None:
+    """What the guard is for; and that a start gets over what was left before it was there."""
+    kept = "/opt/corral-let-go.kept"
+    without = sh(
+        "systemctl stop corral-let-go.timer corral-let-go.service; mv {g} {k} && "
+        "systemctl daemon-reload && systemctl kill -s KILL --kill-whom=main slurmd && "
+        "timeout 60 sh -c 'while systemctl -q is-active slurmd; do sleep 0.2; done'; {n}",
+        g=GUARDS, k=kept, n=DAEMONS,
+    )  # fmt: skip
+    back = sh(
+        "mv {k} {g}; systemctl daemon-reload; systemctl start corral-let-go.timer", k=kept, g=GUARDS
+    )
+    try:
+        assert int(stalling.run(NODE, without, timeout=90).stdout.split()[-1]) >= 1
+        refused = stalling.run(NODE, sh("systemctl start slurmd"), timeout=150)
+        assert not refused.ok
+        said = stalling.run(NODE, sh("journalctl -u slurmd -n 30 --no-pager -o cat")).stdout
+        assert "Address already in use" in said
+    finally:
+        stalling.run(NODE, back)
+    assert stalling.run(NODE, sh("systemctl start slurmd"), timeout=150).ok
