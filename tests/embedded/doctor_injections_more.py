@@ -45,7 +45,8 @@ MORE_INJECTIONS: tuple[Injection, ...] = (
         {
             N1: sh(
                 "systemctl stop slurmd && systemd-run -q --unit=corral-test-port "
-                "python3 -m http.server 6818 && timeout 20 sh -c 'until ss -ltn | grep -q :6818; do sleep 0.1; done'; "
+                "python3 -m http.server 6818 && "
+                "timeout 20 sh -c 'until ss -ltn | grep -q :6818; do sleep 0.1; done'; "
                 "systemctl start slurmd; true"
             )
         },
