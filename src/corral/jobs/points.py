@@ -89,8 +89,10 @@ def indices(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         span, _, stride = part.partition(":")
         first, _, last = span.partition("-")
-        found.update(range(int(first), int(last or first) + 1, max(1, int(stride or 1))))
-        if len(found) > MOST_POINTS:
+        numbers = range(int(first), int(last or first) + 1, max(1, int(stride or 1)))
+        if len(numbers) <= MOST_POINTS:
+            found.update(numbers)
+        if max(len(found), len(numbers)) > MOST_POINTS:
             raise ValueError(f"more than {MOST_POINTS} parts")
     if not found:
         raise ValueError(f"{text} holds no number")

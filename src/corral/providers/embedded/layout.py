@@ -71,10 +71,11 @@ def subnet(cluster: str, nodes: int, used: Iterable[Network]) -> Network:
     prefix = 24
     while Network(f"0.0.0.0/{prefix}").num_addresses - 2 - FIRST_HOST < nodes * 256 // ROOM:
         prefix -= 1
-    choices = list(POOL.subnets(new_prefix=prefix))
+    count, size = 1 << (prefix - POOL.prefixlen), 1 << (32 - prefix)
     taken = tuple(used)
-    start = int(hashlib.sha256(cluster.encode()).hexdigest(), 16) % len(choices)
-    for candidate in choices[start:] + choices[:start]:
+    start = int(hashlib.sha256(cluster.encode()).hexdigest(), 16) % count
+    for index in (*range(start, count), *range(start)):
+        candidate = Network((int(POOL.network_address) + index * size, prefix))
         if not any(candidate.overlaps(other) for other in taken):
             return candidate
     raise CorralError(

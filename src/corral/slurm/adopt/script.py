@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from corral.slurm.adopt.source import Source, Spot, physical
@@ -51,8 +52,14 @@ class Broken:
     spot: Spot
 
 
-def commands_of(source: Source) -> Iterator[Command | Broken]:
+# A dozen rules ask for the commands of the same files.
+@lru_cache(maxsize=256)
+def commands_of(source: Source) -> tuple[Command | Broken, ...]:
     """All commands in order; the text of here documents is left out."""
+    return tuple(_read(source))
+
+
+def _read(source: Source) -> Iterator[Command | Broken]:
     lines = list(_logical(source.text))
     at = 0
     while at < len(lines):

@@ -68,18 +68,18 @@ def judge(spec: ClusterSpec, unknown: tuple[Path, ...] = ()) -> Iterator[Judged]
             that rests on one of them.
     """
     view = view_of(spec)
+    named = [(path, path_of(path)) for path in unknown]
     for rule in RULES:
-        if any(_overlap(field, path) for field in rule.across for path in unknown):
+        if any(_overlap(field, name) for field in rule.across for _, name in named):
             continue
-        doubtful = [p for p in unknown if any(_overlap(field, p) for field in rule.reads)]
+        doubtful = [p for p, name in named if any(_overlap(field, name) for field in rule.reads)]
         for problem in rule.check(view):
             if not any(_same_entry(path, problem.path) for path in doubtful):
                 yield Judged(rule.id, rule.level, problem.path, problem.message, problem.hint)
 
 
-def _overlap(field: str, path: Path) -> bool:
-    """Whether the place is the field, holds it or lies in it."""
-    other = path_of(path)
+def _overlap(field: str, other: str) -> bool:
+    """Whether the other field is this one, holds it or lies in it."""
     return field == other or field.startswith(f"{other}.") or other.startswith(f"{field}.")
 
 
