@@ -6,6 +6,7 @@ CORRAL_TEST_DEBS names a folder that holds them already.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -19,6 +20,8 @@ SLURM = (
     *("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "slurm-client", "sackd"),
     *("slurm-wlm-basic-plugins", "slurm-wlm-mysql-plugin", "slurm-wlm-jwt-plugin"),
 )
+HEADERS = "libslurm-dev"
+"""For Pyxis."""
 LIBRARIES = (
     # What 26.05 needs newer than Debian 13 has it, and what these would break there (torch's).
     *("libllhttp9.4", "libhwloc15", "libhwloc-plugins", "libpmix2t64", "libxml2-16", "libze1"),
@@ -57,9 +60,10 @@ def newer_debs(folder: Path) -> Path:
         "APT::Sandbox::User": "root",
     }
     flags = [flag for key, value in options.items() for flag in ("-o", f"{key}={value}")]
-    for words in (("update", "-q"), ("download", "-q", *SLURM, *LIBRARIES)):
+
+    def apt(*words: str) -> str:
         done = subprocess.run(
-            ["apt-get", *flags, *words],
+            [words[0], *flags, *words[1:]],
             cwd=folder / "debs",
             capture_output=True,
             text=True,
@@ -67,4 +71,10 @@ def newer_debs(folder: Path) -> Path:
         )
         if done.returncode != 0:
             pytest.skip(f"newer packages of Slurm cannot be had here: {done.stderr[-300:]}")
+        return done.stdout
+
+    apt("apt-get", "update", "-q")
+    # The library that the headers belong to has the number of its interface in its name.
+    library = re.findall(r"Depends: (libslurm\d\S*)", apt("apt-cache", "depends", HEADERS))
+    apt("apt-get", "download", "-q", *SLURM, HEADERS, *library, *LIBRARIES)
     return folder / "debs"

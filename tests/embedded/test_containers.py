@@ -126,11 +126,13 @@ REGISTRY = sh(
     "mkdir -p /srv/registry; htpasswd -nbB anna the-Key_1 >/srv/registry/passwords; "
     "for port in 5000 5001; do "
     "printf 'version: 0.1\nstorage: {{filesystem: {{rootdirectory: /srv/registry}}}}\n"
-    "http: {{addr: :%s}}\n' $port >/srv/registry/$port.yml; done; "
+    'http: {{addr: ":%s"}}\n\' $port >/srv/registry/$port.yml; done; '
     "printf 'auth: {{htpasswd: {{realm: lab, path: /srv/registry/passwords}}}}\n' "
     ">>/srv/registry/5001.yml; "
     "for port in 5000 5001; do systemctl is-active -q registry-$port || systemd-run -q "
-    "--unit=registry-$port --collect docker-registry serve /srv/registry/$port.yml; done"
+    "--unit=registry-$port --collect docker-registry serve /srv/registry/$port.yml; i=0; "
+    "until curl -s -o /dev/null http://localhost:$port/v2/; do i=$((i + 1)); "
+    "[ $i -lt 300 ] || {{ journalctl -qu registry-$port -n 20; exit 1; }}; sleep 0.1; done; done"
 )
 
 
@@ -151,7 +153,8 @@ def registry(lab: Live, tmp_path_factory: pytest.TempPathFactory) -> str:
         ("push", "-q", "--format=v2s2", "--tls-verify=false", "corral-test/box:1", there),
         ("rmi", "corral-test/box:1"),
     ):
-        subprocess.run(["podman", *words], check=True, capture_output=True)
+        done = subprocess.run(["podman", *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
     return address
 
 

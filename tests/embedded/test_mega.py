@@ -1,153 +1,28 @@
 """A3 Mega: corral drives gcluster over a simulated Google Cloud, and uses what came of it.
 
 CORRAL_TEST_GCLUSTER_V1_95_0 and _V1_39_0 name real gcluster programs, which then take the place
-of the simulated one; below them Terraform and Packer stay simulated. CORRAL_TEST_RXDM names
-slurm-gcp's own receive-data-path-manager-mega (toolkit.PROLOGS_COMMIT), then the nodes' prolog.
+of the simulated one; below them Terraform and Packer stay simulated.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import os
-import shlex
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.embedded.conftest import needs
 from tests.embedded.mega import world as worlds
 from tests.embedded.mega.google import TOKEN, Server
+from tests.embedded.mega.project import Mega, mega, mega_at, no_image, server
 
 from corral import api
 from corral.errors import Code, CorralError
 from corral.events import Event, Kind
-from corral.prove.model import Verdict
 from corral.providers.gcp import GcpProvider
 from corral.providers.gcp.making import Making
-from corral.providers.toolkit import PROLOGS
-from corral.roles import tcpxo
-from corral.spec.models import ClusterSpec
 
-HERE = Path(__file__).parents[2]
+__all__ = ["mega", "server"]
+
 RELEASES = ("v1.95.0", "v1.39.0")
-FILE = """\
-corral: v1
-name: mega
-controller: mega-controller
-groups:
-  - {{name: controller, provider: gcp, nodes: mega-controller, ssh: {ssh}}}
-  - name: a3mega
-    provider: gcp
-    machine: a3-megagpu-8g
-    nodes: mega-a3mega-[0-1]
-    gpu: {{type: h100, count: 8}}
-    ssh: {ssh}
-partitions: [{{name: a3mega, groups: [a3mega], default: true}}]
-gcp:
-  project: my-project
-  zone: us-central1-c
-  state_bucket: my-terraform-state
-  reservation: my-reservation
-  toolkit: {release}
-  storage: [{{mount: /shared, kind: {kind}}}]
-{nccl}"""
-
-
-class Mega:
-    """A project at the simulated Google, and a cluster file."""
-
-    def __init__(
-        self, folder: Path, patch: pytest.MonkeyPatch, release: str, server: Server
-    ) -> None:
-        self.folder, self.release, self.server = folder, release, server
-        worlds.create(folder)
-        (folder / "calls").touch()
-        programs = folder / "bin"
-        programs.mkdir()
-        for name in ("gcluster", "terraform", "packer", "gcloud"):
-            line = f'exec {shlex.quote(sys.executable)} -m tests.embedded.mega.{name} "$@"\n'
-            self.program(name, line)
-        for name, value in {
-            worlds.VARIABLE: str(folder),
-            "CORRAL_TEST_MEGA_RELEASE": release,
-            "CORRAL_STATE_DIR": str(folder / "state"),
-            "GOOGLE_COMPUTE_CUSTOM_ENDPOINT": server.url,
-            "PYTHONPATH": str(HERE),
-            "PATH": f"{programs}:{os.environ['PATH']}",
-        }.items():
-            patch.setenv(name, value)
-        patch.delenv("GOOGLE_OAUTH_ACCESS_TOKEN", raising=False)
-
-    def program(self, name: str, text: str) -> None:
-        path = self.folder / "bin" / name
-        path.write_text(f"#!/bin/sh\n{text}")
-        path.chmod(0o755)
-
-    def real(self) -> None:
-        """Put the real gcluster of this release in place of the simulated one."""
-        variable = "CORRAL_TEST_GCLUSTER_" + self.release.replace(".", "_").upper()
-        program = os.environ.get(variable, "")
-        if not program:
-            pytest.skip(f"{variable} names no gcluster")
-        # Google is asked nothing: no validators, and machine types are given.
-        mock = '{"gpus": {"g": {"count": 8, "type": "nvidia-h100-mega-80gb"}}}'
-        self.program(
-            "gcluster",
-            f"export GHPC_MOCK_MACHINE_CONFIG={shlex.quote(mock)}\n"
-            f'case $1 in create | deploy) exec {shlex.quote(program)} "$@" -l IGNORE ;; esac\n'
-            f'exec {shlex.quote(program)} "$@"\n',
-        )
-
-    def spec(self, ssh: str = "{user: ops}", nccl: str = "") -> ClusterSpec:
-        path = self.folder / "mega.yaml"
-        kind = "exascaler" if self.release == "v1.39.0" else "lustre"
-        path.write_text(
-            FILE.format(
-                release=self.release,
-                kind=kind,
-                ssh=ssh,
-                nccl=f"  nccl_tests: {nccl}\n" if nccl else "",
-            )
-        )
-        return api.load(path)
-
-    def calls(self, program: str) -> list[str]:
-        lines = (self.folder / "calls").read_text().splitlines()
-        return [one.removeprefix(f"{program} ") for one in lines if one.startswith(f"{program} ")]
-
-    def world(self) -> dict[str, object]:
-        return worlds.read(self.folder)
-
-    def change(self, **values: object) -> None:
-        with worlds.changing(self.folder) as world:
-            world.update(values)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    found = Server(tmp_path_factory.mktemp("google"))
-    threading.Thread(target=found.serve_forever, daemon=True).start()
-    yield found
-    found.shutdown()
-
-
-def mega_at(tmp_path: Path, patch: pytest.MonkeyPatch, release: str, server: Server) -> Mega:
-    server.folder = tmp_path
-    return Mega(tmp_path, patch, release, server)
-
-
-@pytest.fixture
-def mega(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Server) -> Mega:
-    return mega_at(tmp_path, monkeypatch, "v1.95.0", server)
-
-
-async def no_image(family: str) -> bool:
-    return False
 
 
 @pytest.mark.parametrize("program", ["simulated", "real"])
@@ -304,82 +179,3 @@ def test_the_token_stands_nowhere(mega: Mega) -> None:
     asyncio.run(GcpProvider(mega.spec()).observe())
     for path in (p for p in mega.folder.rglob("*") if p.is_file()):
         assert TOKEN not in path.read_text(errors="replace"), path
-
-
-@pytest.mark.slow
-def test_a_whole_life_with_jobs_proof_and_doctor(mega: Mega) -> None:
-    """Made by gcluster, its machines embedded nodes; the job, the proof and the traps for real."""
-    if reason := needs():
-        pytest.skip(reason)
-    rxdm = os.environ.get("CORRAL_TEST_RXDM", "")
-    if rxdm:
-        digest = hashlib.sha256(Path(rxdm).read_bytes()).hexdigest()
-        assert digest == PROLOGS["RXDM_SHA256"]
-    key = mega.folder / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-    boot = {"name": f"mega-{os.getpid()}", "state": str(mega.folder / "machines"),
-            "key": f"{key}.pub", "rxdm": rxdm}  # fmt: skip
-    mega.change(boot=boot)
-    spec = mega.spec(ssh=f"{{user: ops, key: {key}}}", nccl="/shared/nccl-tests")
-    try:
-        asyncio.run(api.up(spec))
-        _used(mega, spec, boot["name"])
-    finally:
-        gone = asyncio.run(api.down(spec))
-    assert gone[0] == "deployment mega"
-    left = subprocess.run(["podman", "ps", "-aq", "--filter", f"name=corral-{boot['name']}-"],
-                          capture_output=True, text=True, check=True).stdout  # fmt: skip
-    assert left == ""
-
-
-def _used(mega: Mega, spec: ClusterSpec, name: str) -> None:
-    assert asyncio.run(api.plan(spec)).empty
-    node = f"corral-{name}-mega-a3mega-1"
-
-    def on_node(text: str) -> None:
-        subprocess.run(
-            ["podman", "exec", "-i", node, "sh", "-s"], input=text, text=True, check=True
-        )
-
-    here = Path(__file__).parent
-    program = (here / "mega/all_gather_perf.sh").read_text()
-    table = (here.parent / "recorded/nccl/a3-mega-all-gather.txt").read_text()
-    on_node(
-        "mkdir -p /shared/nccl-tests/build && cd /shared/nccl-tests/build\n"
-        f"cat >all_gather_perf <<'END-OF'\n{program}\nEND-OF\nchmod 755 all_gather_perf\n"
-        f"cat >table.txt <<'END-OF'\n{table}\nEND-OF\n"
-    )
-    names = ("smoke", "multinode.mpi", "multinode.tcpxo", "multinode.tcpxo-speed", "storage")
-    proof = asyncio.run(api.prove(spec, only=names))
-    bad = {r.check: r.summary for r in proof.results if r.verdict is not Verdict.PASS}
-    assert not bad
-    speed = next(r for r in proof.results if r.check == "multinode.tcpxo-speed")
-    assert speed.summary.startswith("188.3 GB/s at 8 GiB by FasTrak (8 NICs)")
-    # The job's environment, by construction, as each rank of an ordinary job sees it.
-    script = mega.folder / "job.sh"
-    script.write_text("#!/bin/sh\nenv | grep -E '^(NCCL|GLOO|LD_)'\n")
-    job = api.job_spec({"script": str(script), "nodes": 2, "gpus_per_node": 8, "ranks_per_node": 1})
-    said: list[str] = []
-    outcome = asyncio.run(api.run(spec, job, on_line=lambda line: said.append(line.text)))
-    assert outcome.state == "COMPLETED", said
-    seen = dict(line.split("=", 1) for line in said if "=" in line)
-    assert tcpxo.mistakes(seen) == ()
-    # A rail away, aperture devices away: named, and well again.
-    on_node("ip link set enp135s0 mtu 1500; mv /dev/aperture_devices /dev/away")
-    found = asyncio.run(api.prove(spec, only=("multinode.tcpxo",))).results[-1]
-    assert "no aperture devices" in found.summary
-    on_node("mv /dev/away /dev/aperture_devices")
-    found = asyncio.run(api.prove(spec, only=("multinode.tcpxo",))).results[-1]
-    assert found.summary == "mega-a3mega-1: enp135s0 has an MTU of 1500 instead of 8244"
-    on_node("ip link set enp135s0 mtu 8244")
-    # RxDM does not come up: the prolog fails, the node drains with its name, the doctor knows it.
-    on_node("touch /run/fake-docker/broken; printf '#!/bin/sh\\n' >/usr/local/bin/sleep; "
-            "chmod 755 /usr/local/bin/sleep")  # fmt: skip
-    asyncio.run(api.submit(spec, job))
-    until = time.monotonic() + 120
-    while time.monotonic() < until:
-        why = asyncio.run(api.explain_drained(spec, "mega-a3mega-1"))
-        if "70-rxdm" in str(why):
-            break
-        time.sleep(1)
-    assert "FAILED to restart rxdm" in str(why)

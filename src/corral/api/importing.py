@@ -127,6 +127,9 @@ def _failed(wanted: Import, status: int | None, said: str) -> CorralError:
     asked = "Authenticating with user" in tail and "Authentication succeeded" not in tail
     if asked or "401" in tail or "Unauthorized" in tail or "403" in tail:
         hint = f"the registry wants a login: set {KEY} (or {NGC}), and --login NAME"
+    elif "failed to set capabilities" in tail:
+        hint = ("people import images by Enroot's package enroot+caps, which the nodes lack: add "
+                "its file to software.pyxis.enroot")  # fmt: skip
     elif "Could not resolve" in tail or "Failed to connect" in tail:
         hint = "the nodes do not reach the registry: name, network, proxy"
     return CorralError(

@@ -113,7 +113,8 @@ def script(wanted: Import, partition: str) -> Script:
         login=wanted.login,
     )
     inner = sh(
-        "umask 077; d=$(mktemp -d) || exit 1; trap 'rm -rf \"$d\"' EXIT; {secret}{http}"
+        'umask 077; d=$(mktemp -d) || exit 1; export HOME="$d"; trap \'rm -rf "$d"\' EXIT; '
+        "{secret}{http}"
         "rm -f {part}; enroot import -o {part} {uri} </dev/null || exit 1; "
         "chmod 644 {part} && mv -f {part} {path}",
         secret=secret if wanted.login else NOTHING,

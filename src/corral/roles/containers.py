@@ -6,7 +6,7 @@ from typing import Final
 
 from corral.roles import slurm_packages
 from corral.roles.site import Site
-from corral.slurm.packages import Family
+from corral.slurm.packages import NAMES, Family, Part
 from corral.spec.containers import Pyxis
 from corral.spec.models import ClusterSpec
 from corral.state.artifacts import Artifact
@@ -98,8 +98,8 @@ def plugin(site: Site, nodes: tuple[str, ...]) -> tuple[Wanted, ...]:
     if pyxis is None or not nodes:
         return ()
     source = _source(pyxis)
-    smd = site.debs is not None and site.debs.family is Family.SCHEDMD
-    headers = "slurm-smd-dev" if smd else "libslurm-dev"
+    family = site.debs.family if site.debs else Family.DISTRIBUTION
+    (headers,) = NAMES[family][Part.HEADERS]
     watches = (source.id, "packages:slurm")
     return (Wanted(nodes, (PyxisPlugin(source.path, source.sha256, headers, watches),)),)
 

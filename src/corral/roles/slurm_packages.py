@@ -25,7 +25,7 @@ from corral.state.packages import Packages, SlurmPackages
 
 _ID = "packages:slurm"
 _DISTRIBUTION = NAMES[Family.DISTRIBUTION]
-_ELSEWHERE = (Part.CLIENT, Part.SLURMD, Part.ADOPT)
+_ELSEWHERE = (Part.CLIENT, Part.SLURMD, Part.ADOPT, Part.HEADERS)
 """Parts that the controller's own stage does not bring."""
 CONVERSION_S = 3600.0
 """Seconds that slurmdbd may take to bring a large database to its schema (upgrades.html: tens of
@@ -56,6 +56,8 @@ def parts_of_spec(spec: ClusterSpec) -> tuple[Part, ...]:
         found.append(Part.SLURMRESTD)
     if guarded_of(spec):
         found.append(Part.ADOPT)
+    if spec.software.containers == "pyxis":
+        found.append(Part.HEADERS)
     return tuple(found)
 
 

@@ -30,6 +30,8 @@ class Part(StrEnum):
     SLURMRESTD = "slurmrestd"
     ADOPT = "adopt"
     """pam_slurm_adopt, for nodes where only those with a job log in."""
+    HEADERS = "headers"
+    """What plugins of others (Pyxis) are compiled against: of no other release."""
 
 
 class Family(StrEnum):
@@ -48,6 +50,7 @@ NAMES: Final[Mapping[Family, Mapping[Part, tuple[str, ...]]]] = MappingProxyType
             Part.SLURMDBD: ("slurmdbd", "slurm-wlm-mysql-plugin"),
             Part.SLURMRESTD: ("slurmrestd", "slurm-wlm-jwt-plugin"),
             Part.ADOPT: ("libpam-slurm-adopt",),
+            Part.HEADERS: ("libslurm-dev",),
         },
         Family.SCHEDMD: {
             Part.CLIENT: ("slurm-smd", "slurm-smd-client"),
@@ -56,6 +59,7 @@ NAMES: Final[Mapping[Family, Mapping[Part, tuple[str, ...]]]] = MappingProxyType
             Part.SLURMDBD: ("slurm-smd-slurmdbd",),
             Part.SLURMRESTD: ("slurm-smd-slurmrestd",),
             Part.ADOPT: ("slurm-smd-libpam-slurm-adopt",),
+            Part.HEADERS: ("slurm-smd-dev",),
         },
     }
 )
@@ -72,7 +76,7 @@ NOT_SLURM: Final = "slurm"
 """Debian's package of this name is a monitor of network interfaces (F61)."""
 
 NOT_NEEDED: Final = re.compile(r"-(dev|doc|dbgsym|emulator|openlava|torque)$")
-"""Packages of a set that no machine needs; they do not travel."""
+"""Packages of a set that do not travel, unless a part of Slurm that is asked for is one of them."""
 
 _FILE: Final = re.compile(r"([a-z0-9][a-z0-9.+-]+)_([A-Za-z0-9.+:~%-]+)_([a-z0-9-]+)\.deb")
 
@@ -164,10 +168,10 @@ def deb_set(files: Mapping[str, str], folder: str, parts: Iterable[Part]) -> Deb
         CorralError: NOT_GOOD: one is not Slurm, parts are missing, versions or families are mixed.
     """
     found = tuple(sorted(deb(file, digest) for file, digest in files.items()))
-    debs = tuple(d for d in found if not NOT_NEEDED.search(d.name))
-    names = {d.name for d in debs}
-    family = Family.SCHEDMD if "slurm-smd" in names else Family.DISTRIBUTION
+    family = Family.SCHEDMD if "slurm-smd" in {d.name for d in found} else Family.DISTRIBUTION
     needed = [name for part in parts for name in NAMES[family][part]]
+    debs = tuple(d for d in found if d.name in needed or not NOT_NEEDED.search(d.name))
+    names = {d.name for d in debs}
     missing = sorted(set(needed) - names)
     if missing:
         raise CorralError(

@@ -178,7 +178,9 @@ class PyxisPlugin:
             self.sha256[:16],
             sh(
                 "{apt}; v=$(dpkg-query -W -f '${{Version}}' {like}) && "
-                '{{ try {tools} {headers}="$v" || try {tools} {headers}; }} >&2 && '
+                # Of no other version: Slurm would refuse what is compiled against that (F22).
+                '{{ try {tools} {headers}="$v" >&2 || {{ echo no {headers} "$v is to be had, which '
+                'Pyxis is compiled against: the headers of this Slurm" >&2; exit 1; }}; }} && '
                 "t=$(mktemp -d) && trap 'rm -rf \"$t\"' EXIT && "
                 'tar -xf {source} -C "$t" --strip-components=1 && make -s -C "$t" >&2 && '
                 'mkdir -p {folder} && install -m 644 "$t/spank_pyxis.so" {so}.new && '

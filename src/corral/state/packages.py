@@ -163,7 +163,9 @@ class SlurmPackages:
             "more=; for p in {more}; do dpkg-query -W -f '${{db:Status-Status}}' \"${{p%%=*}}\" "
             '2>/dev/null | grep -qx installed && more="$more $p"; done; '
             'apt() {{ apt-get "$@" -q --no-install-recommends --allow-change-held-packages '
-            "-o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-confold -f {exact} {gone} "
+            "-o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-confold "
+            # Slim images leave headers out (dpkg.cfg's path-exclude): Pyxis wants Slurm's.
+            "-o Dpkg::Options::=--path-include=/usr/include/\\* -f {exact} {gone} "
             "$drop $more; }}; {guard}; {library} {{ dpkg --configure -a >&2 || :; }} && "
             "{{ s=$(apt install -s) || {{ apt-get update -q -o DPkg::Lock::Timeout=300 >&2 && "
             "s=$(apt install -s); }}; }} && "

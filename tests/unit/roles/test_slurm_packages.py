@@ -13,10 +13,18 @@ from corral.roles import slurm_packages
 from corral.roles.cluster import wanted
 from corral.roles.site import Site
 from corral.slurm.packages import NAMES, DebSet, Family, Part, deb_set
+from corral.spec.containers import EnrootPackage, Pyxis, PyxisSource
 from corral.spec.models import Slurm
+from corral.spec.software import Software
 from corral.state.base import HERE, Context, Impact, Seen
+from corral.state.enroot import PyxisPlugin
 from corral.state.packages import SlurmPackages
 from tests.unit.roles.test_cluster import apart, laptop, people, site
+
+PYXIS = Pyxis(
+    enroot=(EnrootPackage(file="/srv/enroot_4.1.2-1_amd64.deb", sha256="0" * 64),),
+    source=PyxisSource(file="/srv/pyxis-0.24.0.tar.gz", sha256="0" * 64),
+)
 
 
 def debs(version: str = "26.05.5-1", family: Family = Family.DISTRIBUTION) -> DebSet:
@@ -94,6 +102,30 @@ def test_a_set_without_the_module_is_refused_where_it_is_needed() -> None:
         deb_set(files, "/debs", slurm_packages.parts_of_spec(people()))
     assert "lacks slurm-smd-libpam-slurm-adopt" in refused.value.message
     deb_set(files, "/debs", slurm_packages.parts_of_spec(apart()))
+
+
+@pytest.mark.parametrize("family", list(Family))
+def test_a_set_brings_the_headers_that_pyxis_is_compiled_against(family: Family) -> None:
+    """Else apt would bring the distribution's, and Slurm refuses a plugin of another release."""
+    spec = laptop(software=Software(containers="pyxis", pyxis=PYXIS))
+    (headers,) = NAMES[family][Part.HEADERS]
+    files = {f"{n}_26.05.5-1_amd64.deb": "0" * 64 for part in Part for n in NAMES[family][part]}
+    found = deb_set(files, "/debs", slurm_packages.parts_of_spec(spec))
+    assert headers in {d.name for d in found.debs}
+    one = replace(of(site(spec, cgroup="v2")), debs=found)
+    plugins = [
+        (s.name, w.nodes, r)
+        for s in wanted(one) for w in s.wanted for r in w.resources if isinstance(r, PyxisPlugin)
+    ]  # fmt: skip
+    # Each machine in the stage that brings its Slurm, or in one after it.
+    assert [(s, nodes) for s, nodes, _ in plugins] == [
+        ("containers", ("node0",)), ("upgrade-2", ("node1", "node2")),
+    ]  # fmt: skip
+    assert {r.headers for _, _, r in plugins} == {headers}
+    del files[f"{headers}_26.05.5-1_amd64.deb"]
+    with pytest.raises(CorralError, match=f"lacks {headers}"):
+        deb_set(files, "/debs", slurm_packages.parts_of_spec(spec))
+    assert deb_set(files, "/debs", slurm_packages.parts_of_spec(laptop()))
 
 
 def test_an_upgrade_goes_from_slurmdbd_to_the_nodes() -> None:

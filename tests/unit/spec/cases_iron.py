@@ -96,6 +96,12 @@ IRON: Final[list[tuple[str, dict[str, Any], dict[str, Any], str]]] = [
     ("containers-source", LAB, {"software": {"containers": "pyxis"}}, "software.containers"),
     ("containers-source", LAB, {"software": {"pyxis": PYXIS}}, "software.pyxis"),
     (
+        "containers-import",
+        LAB,
+        {"software": {"containers": "pyxis", "pyxis": PYXIS}},
+        "software.pyxis.enroot",
+    ),
+    (
         "containers-files",
         LAB,
         {"software": {"containers": "pyxis", "pyxis": {

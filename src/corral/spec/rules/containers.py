@@ -36,9 +36,28 @@ def files(view: View) -> Iterator[Problem]:
         yield Problem(at, "this is no source archive", "the release's .tar.gz")
 
 
+def importing(view: View) -> Iterator[Problem]:
+    """Enroot whose users may not turn a registry's layers into an image.
+
+    That takes two capabilities outside of any user namespace, which only enroot+caps gives
+    (enroot 4.1.2, "enroot-aufs2ovlfs: failed to set capabilities", seen).
+    """
+    pyxis = view.spec.software.pyxis
+    if pyxis is None or any("+caps" in one.file for one in pyxis.enroot):
+        return
+    hint = "add the release's enroot+caps_VERSION_amd64.deb; without it image files still run"
+    message = (
+        "without enroot+caps nobody imports images of registries: neither corral image import nor "
+        "srun --container-image=NAME"
+    )
+    yield Problem(("software", "pyxis", "enroot"), message, hint)
+
+
 RULES: Final = (
     Rule("containers-source", Level.ERROR, "containers: pyxis without pyxis, or the reverse.",
          ("software.containers", "software.pyxis"), source),
     Rule("containers-files", Level.ERROR, "Files for Enroot and Pyxis that are of another kind.",
          ("software.pyxis",), files),
+    Rule("containers-import", Level.INFO, "Enroot by which nobody can import an image.",
+         ("software.pyxis",), importing),
 )  # fmt: skip
