@@ -188,6 +188,35 @@ def test_a_rank_that_takes_too_much_memory(cluster: Live, tmp_path: Path) -> Non
     assert ran.outcome.failed.how == "Out Of Memory"
 
 
+REDUCE = """\
+import os, sys, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+one = torch.ones(1)
+dist.all_reduce(one)
+print("of", dist.get_world_size(), "rank", dist.get_rank(), "sum", int(one), flush=True)
+if len(sys.argv) > 1 and dist.get_rank() == int(sys.argv[1]):
+    raise ValueError("the real error")
+dist.barrier()
+os._exit(0)  # gloo's threads may not outlive the store (PyTorch 2.6)
+"""
+
+
+def test_torchrun_starts_the_ranks_where_pytorch_has_no_libuv(
+    cluster: Live, tmp_path: Path
+) -> None:
+    file = script(tmp_path, REDUCE)
+    wanted = {"script": file, "nodes": 2, "gpus_per_node": 2, "launcher": "torchrun"}
+    ran = run(cluster, **wanted)
+    assert ran.outcome.good, ran.lines
+    said = sorted(line.text for line in ran.lines if line.text.startswith("of "))
+    assert said == [f"of 4 rank {rank} sum 4" for rank in range(4)]
+    ran = run(cluster, **wanted, args=["3"])
+    assert ran.outcome.state is JobState.FAILED
+    assert ran.outcome.failed is not None
+    assert ran.outcome.failed.rank == 1, "the log of its node"
+    assert "ValueError: the real error" in ran.outcome.failed.tail
+
+
 def test_waiting_in_words_then_cancelled(cluster: Live, tmp_path: Path) -> None:
     sleeper = script(tmp_path, "import time\nprint('sleeps', flush=True)\ntime.sleep(3600)")
 

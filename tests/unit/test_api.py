@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -153,6 +154,11 @@ def test_nothing_is_loaded_before_it_is_needed(code: str, absent: tuple[str, ...
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
     )
     assert ended.stdout.split() == []
+
+
+def test_no_use_case_is_named_as_a_module_is() -> None:
+    """Importing corral.api.x sets x in corral.api: a use case x would be there only once."""
+    assert not {module.name for module in pkgutil.iter_modules(api.__path__)} & set(dir(api))
 
 
 # choosing nodes

@@ -148,7 +148,7 @@ if TYPE_CHECKING:
     from corral.api.spending import cost_of_name as cost_of_name
     from corral.api.spending import ledgers as ledgers
     from corral.api.storing import bench_storage as bench_storage
-    from corral.api.tracking_page import tracking_page as tracking_page
+    from corral.api.tracking_tunnel import tracking_page as tracking_page
     from corral.api.web_extras import Extras as Extras
     from corral.api.web_extras import job_extras as job_extras
     from corral.api.web_jobs import job_log as job_log
@@ -218,7 +218,7 @@ _HOMES: Final = MappingProxyType(
         "commands": ("Said", "slurm_command"),
         "figures": ("Reading", "node_figures"),
         "serving": ("Page", "serve_page"),
-        "tracking_page": ("tracking_page",),
+        "tracking_tunnel": ("tracking_page",),
         "serving_there": ("reach_page",),
         "web_extras": ("Extras", "job_extras"),
         "web_jobs": ("job_log", "job_text", "make_room", "requeue_job", "submit_here"),

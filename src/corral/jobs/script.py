@@ -324,6 +324,7 @@ export WORLD_SIZE="${{SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS}}"
 tasks=${{SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}}
 export LOCAL_WORLD_SIZE="${{tasks%%[(,]*}}\""""
 
+# corral.torchrun lies in lib: PyTorch's own, for builds without libuv too.
 _TORCHRUN: Final = """\
-set -- python3 -m torch.distributed.run --nnodes="$SLURM_NNODES" --node-rank="$SLURM_NODEID" \\
+set -- python3 -m corral.torchrun --nnodes="$SLURM_NNODES" --node-rank="$SLURM_NODEID" \\
   --nproc-per-node={ranks} --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@\""""

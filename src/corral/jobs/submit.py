@@ -234,6 +234,9 @@ def own_files(job: JobSpec, text: Script) -> dict[str, bytes]:
     }
     for name in ("checkpoint.py", "shards.py"):
         files[f"lib/corral/{name}"] = resources.files("corral").joinpath(name).read_bytes()
+    if job.torchrun:
+        program = resources.files("corral.jobs.programs").joinpath("torchrun.py")
+        files["lib/corral/torchrun.py"] = program.read_bytes()
     if job.sweep:
         files["points"] = point_lines(job.sweep)
     return files

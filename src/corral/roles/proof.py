@@ -22,7 +22,7 @@ from corral.state.timer import UNITS, Timer
 
 NAME: Final = PROOF
 """Name of the partition, of the user, of his account and of the systemd units."""
-UID: Final = 64033
+UID: Final = 64034
 """The next free number of the range that Debian gives to packages (see ``roles.base``)."""
 ROUND: Final = "/usr/local/sbin/corral-proof-round"
 PROGRAM: Final = "/usr/local/lib/corral/proof-node.sh"

@@ -157,7 +157,7 @@ if [ "$SLURM_LOCALID" = 0 ]; then
     done </dev/null >/dev/null 2>&1 &
   )
 fi
-set -- python3 -m torch.distributed.run --nnodes="$SLURM_NNODES" --node-rank="$SLURM_NODEID" \
+set -- python3 -m corral.torchrun --nnodes="$SLURM_NNODES" --node-rank="$SLURM_NODEID" \
   --nproc-per-node=4 --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"
 exec "$@"
 END_OF_RANK

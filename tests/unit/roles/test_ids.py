@@ -1,0 +1,25 @@
+"""Numbers of the services' users: each its own, for one machine may hold all of them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from corral import roles
+
+
+def test_no_two_services_have_one_number() -> None:
+    """The user and its group have the same number (``UserAccount``)."""
+    found: dict[int, str] = {}
+    for info in pkgutil.iter_modules(roles.__path__):
+        module = importlib.import_module(f"{roles.__name__}.{info.name}")
+        for name, value in vars(module).items():
+            if name != "UID" and not name.endswith("_UID"):
+                continue
+            assert isinstance(value, int)
+            where = f"{info.name}.{name}"
+            assert value not in found, f"{where} and {found.get(value)} are both {value}"
+            found[value] = where
+    assert len(found) >= 7, found
+    # Debian gives 60000 to 64999 to packages alone, each number by hand (Policy Manual 9.2.2).
+    assert all(60000 <= number < 65000 for number in found), found
