@@ -72,6 +72,8 @@ def export_ansible(spec: ClusterSpec, folder: Path, *, overwrite: bool = False) 
     files = deepops.deepops_files(spec)
     write(files, folder, overwrite=overwrite)
     run = f"ansible-playbook -i {folder}/{deepops.INVENTORY} playbooks/slurm-cluster.yml"
+    if deepops.nfs_servers(spec)[1:]:
+        run += " -e nfs_server_group=slurm-nfs"  # it takes the group's first server alone
     return Exported(str(folder), tuple(files), (run,))
 
 

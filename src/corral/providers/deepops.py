@@ -5,16 +5,16 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from corral.errors import Code, CorralError
+from corral.providers.deepops_inventory import Inventory, read_inventory
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import controller_of, fold, nodes_of, partitions_of
+from corral.spec.nodes import Node, controller_of, fold, nodes_of, partitions_of
 
 INVENTORY: Final = "inventory"
 VARIABLES: Final = "group_vars/slurm-cluster.yml"
@@ -23,13 +23,10 @@ HEADER: Final = "# Written by Corral from the cluster file {name}.\n"
 # Which services of DeepOps run where, beside the groups that hold hosts (config.example/inventory).
 _CHILDREN: Final = (
     ("slurm-cache", ("slurm-master",)),
-    ("slurm-nfs-client", ("slurm-node",)),
     ("slurm-metric", ("slurm-master",)),
     ("slurm-cluster", ("slurm-master", "slurm-node", "slurm-cache", "slurm-nfs", "slurm-metric",
                        "slurm-login")),
 )  # fmt: skip
-
-_HOST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[\d+:\d+\][A-Za-z0-9._-]*)?")
 
 
 def deepops_files(spec: ClusterSpec) -> dict[str, str]:
@@ -47,29 +44,56 @@ def deepops_files(spec: ClusterSpec) -> dict[str, str]:
                 f"{node.group.provider}",
                 hint="export a cluster whose groups are of provider ssh",
             )
-    lines = [HEADER.format(name=spec.name).strip(), "[all]"]
-    for node in nodes:
-        ssh = node.group.ssh
-        words = [node.name, f"ansible_host={node.address}", f"ansible_user={ssh.user}"]
-        if ssh.port != 22:  # noqa: PLR2004
-            words.append(f"ansible_port={ssh.port}")
-        if ssh.key:
-            words.append(f"ansible_ssh_private_key_file={ssh.key}")
-        if ssh.jump:
-            words.append(f"ansible_ssh_common_args='-o ProxyJump={ssh.jump}'")
-        lines.append(" ".join(words))
+    lines = [HEADER.format(name=spec.name).strip(), "[all]", *(_line(n) for n in nodes)]
     jobs = {g for p in partitions_of(spec) for g in p.groups}
     login = expand(spec.access.login) if spec.access.login else [controller_of(spec)]
+    workers = [n.name for n in nodes if n.group.name in jobs]
+    servers = nfs_servers(spec)
+    # The playbook takes the clients from this group, whatever nfs_client_group says: variables of
+    # a group are not known where a play chooses its hosts (DeepOps 26.07, ansible-core 2.19, seen).
+    clients = dict.fromkeys((controller_of(spec), *login, *workers)) if servers else ()
     for name, members in (
         ("slurm-master", [controller_of(spec)]),
         ("slurm-login", list(login)),
-        ("slurm-nfs", list(dict.fromkeys(s.server for s in spec.storage if s.server))),
-        ("slurm-node", [n.name for n in nodes if n.group.name in jobs]),
+        ("slurm-nfs", servers),
+        ("slurm-nfs-client", [name for name in clients if name not in servers]),
+        ("slurm-node", workers),
     ):
         lines += ["", f"[{name}]", *members]
     for name, children in _CHILDREN:
         lines += ["", f"[{name}:children]", *children]
-    return {INVENTORY: "\n".join(lines) + "\n", VARIABLES: _variables(spec)}
+    files = {INVENTORY: "\n".join(lines) + "\n", VARIABLES: _variables(spec)}
+    if servers[1:]:
+        head = HEADER.format(name=spec.name)
+        for server in servers:
+            files[f"host_vars/{server}.yml"] = head + _yaml({"nfs_exports": _exports(spec, server)})
+    return files
+
+
+def _line(node: Node) -> str:
+    """A machine in the inventory: where it is, and how to log in."""
+    ssh = node.group.ssh
+    words = [node.name, f"ansible_host={node.address}", f"ansible_user={ssh.user}"]
+    if ssh.port != 22:  # noqa: PLR2004
+        words.append(f"ansible_port={ssh.port}")
+    if ssh.key:
+        words.append(f"ansible_ssh_private_key_file={ssh.key}")
+    if ssh.jump:
+        words.append(f"ansible_ssh_common_args='-o ProxyJump={ssh.jump}'")
+    return " ".join(words)
+
+
+def nfs_servers(spec: ClusterSpec) -> list[str]:
+    """Nodes that serve folders, in the order of the file."""
+    return list(dict.fromkeys(s.server for s in spec.storage if s.kind == "nfs" and s.server))
+
+
+def _exports(spec: ClusterSpec, server: str) -> list[dict[str, str]]:
+    return [
+        {"path": s.path or "",
+         "options": f"*(rw,sync,{'root_squash' if s.root_squash else 'no_root_squash'})"}
+        for s in spec.storage if s.kind == "nfs" and s.server == server
+    ]  # fmt: skip
 
 
 def _variables(spec: ClusterSpec) -> str:
@@ -83,18 +107,14 @@ def _variables(spec: ClusterSpec) -> str:
         "slurm_cluster_install_nvidia_driver": spec.software.nvidia is not None,
         "slurm_enable_nfs_server": bool(served),
         "slurm_enable_nfs_client_nodes": bool(served),
-        "nfs_server_group": "slurm-nfs",
-        "nfs_client_group": "slurm-master,slurm-login,slurm-node",
-        "nfs_exports": [
-            {"path": s.path,
-             "options": f"*(rw,sync,{'root_squash' if s.root_squash else 'no_root_squash'})"}
-            for s in served
-        ],
         "nfs_mounts": [
             {"mountpoint": s.mount, "server": s.server, "path": s.path, "options": "async,vers=3"}
             for s in served
         ],
     }  # fmt: skip
+    servers = nfs_servers(spec)
+    if len(servers) == 1:  # of several, each has its own
+        found["nfs_exports"] = _exports(spec, servers[0])
     if spec.slurm.version.startswith("=="):
         found["slurm_version"] = spec.slurm.version.removeprefix("==")
     if pyxis and spec.software.pyxis:
@@ -104,86 +124,11 @@ def _variables(spec: ClusterSpec) -> str:
     return HEADER.format(name=spec.name) + _yaml(found)
 
 
-@dataclass(slots=True)
-class Inventory:
-    """An inventory as Ansible's INI files have it.
-
-    Attributes:
-        hosts: variables of each host, in order.
-        groups: hosts of each group.
-        children: groups of each group.
-        variables: of groups.
-    """
-
-    hosts: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
-    groups: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    children: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    variables: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
-
-    def members(self, group: str, seen: frozenset[str] = frozenset()) -> list[str]:
-        """Hosts of a group and of the groups below it."""
-        found = list(self.groups.get(group, []))
-        for child in self.children.get(group, []):
-            if child not in seen:
-                found += self.members(child, seen | {group})
-        return list(dict.fromkeys(found))
-
-
-def read_inventory(text: str) -> Inventory:
-    """Read an inventory; lines that are none of its grammar are an error.
-
-    Raises:
-        CorralError: PARSE_FAILED, with the line.
-    """
-    made, section, kind = Inventory(), "ungrouped", ""
-    for number, raw in enumerate(text.splitlines(), 1):
-        line = re.split(r"(?:^|\s)[#;]", raw, maxsplit=1)[0].strip()
-        if not line:
-            continue
-        head = re.fullmatch(r"\[([A-Za-z0-9_.-]+)(?::(children|vars))?\]", line)
-        if head:
-            section, kind = head[1], head[2] or ""
-        elif kind == "children":
-            made.children.setdefault(section, []).append(line)
-        elif kind == "vars":
-            name, _, value = line.partition("=")
-            made.variables.setdefault(section, {})[name.strip()] = value.strip().strip("'\"")
-        else:
-            _host(made, section, line, number)
-    return made
-
-
-def _host(made: Inventory, section: str, line: str, number: int) -> None:
-    pattern, _, rest = line.partition(" ")
-    if not _HOST.fullmatch(pattern):
-        raise CorralError(
-            Code.PARSE_FAILED,
-            f"line {number} of the inventory is none of Ansible's: {line[:80]!r}",
-            hint="give the folder config/ of DeepOps, with its INI inventory",
-        )
-    found = re.findall(r"(\w+)=('[^']*'|\"[^\"]*\"|\S+)", rest)
-    for name in _spread(pattern):
-        made.hosts.setdefault(name, {}).update({k: v.strip("'\"") for k, v in found})
-        if section not in ("all", "ungrouped"):
-            made.groups.setdefault(section, []).append(name)
-
-
-def _spread(pattern: str) -> list[str]:
-    """Ansible's ``gpu[01:10]``."""
-    found = re.fullmatch(r"(.*)\[(\d+):(\d+)\](.*)", pattern)
-    if not found:
-        return [pattern]
-    before, first, last, after = found.groups()
-    if int(last) - int(first) > 65535:  # noqa: PLR2004
-        return [pattern]
-    return [f"{before}{i:0{len(first)}}{after}" for i in range(int(first), int(last) + 1)]
-
-
 def from_deepops(files: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
     """A cluster file from DeepOps' inventory and group variables.
 
     Args:
-        files: text by path below the folder config/: inventory, group_vars/*.yml.
+        files: text by path below the folder config/: inventory, group_vars/*.yml, host_vars/*.
 
     Returns:
         its text, and what could not be carried over.
@@ -200,41 +145,52 @@ def from_deepops(files: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
         raise CorralError(Code.NOT_FOUND, "the inventory has no slurm-master and slurm-node",
                           hint="uncomment them there first")  # fmt: skip
     variables: dict[str, Any] = {}
-    for name in sorted(n for n in files if n.startswith("group_vars/")):
-        variables |= _read_yaml(name, files[name])
-    return _Carrying(inventory, variables).text(masters[0], nodes)
+    exports: dict[str, str] = {}
+    for name in sorted(n for n in files if n != INVENTORY):
+        found = _read_yaml(name, files[name])
+        exports |= {str(e.get("path")): str(e.get("options"))
+                    for e in _entries(found, "nfs_exports")}  # fmt: skip
+        if name.startswith("group_vars/"):
+            variables |= found
+    return _Carrying(inventory, variables, exports).text(masters[0], nodes)
 
 
 class _Carrying:
     """Puts the cluster file together and notes what is left behind."""
 
-    def __init__(self, inventory: Inventory, variables: Mapping[str, Any]) -> None:
-        self.inventory, self.variables = inventory, variables
-        self.left: list[str] = []
+    def __init__(
+        self, inventory: Inventory, variables: Mapping[str, Any], exports: Mapping[str, str]
+    ) -> None:
+        self.inventory, self.variables, self.exports = inventory, variables, exports
+        self._left: dict[str, None] = {}
 
     def text(self, master: str, nodes: list[str]) -> tuple[str, tuple[str, ...]]:
         login = self.inventory.members("slurm-login")
-        servers = [h for h in self.inventory.members("slurm-nfs") if h in self.inventory.hosts]
+        # nfs-server is the name in DeepOps before 20.08.
+        servers = [h for g in ("slurm-nfs", "nfs-server") for h in self.inventory.members(g)
+                   if h in self.inventory.hosts]  # fmt: skip
         groups: list[dict[str, Any]] = []
+        jobs: list[str] = []
         taken: set[str] = set()
         for name, members in (("nodes", nodes), ("controller", [master]), ("login", login),
                               ("files", servers)):  # fmt: skip
             mine = [m for m in dict.fromkeys(members) if m not in taken]
             taken.update(mine)
-            if mine:
-                groups.append(self._group(name, mine))
+            made = self._groups(name, mine)
+            groups += made
+            jobs += [g["name"] for g in made if name == "nodes"]
         data: dict[str, Any] = {
             "corral": "v1",
             "name": re.sub("[^a-z0-9-]", "-", str(self.variables.get("slurm_cluster_name")
                                                  or "deepops").lower()),
             "groups": groups,
             "controller": master,
-            "partitions": [{"name": "batch", "groups": ["nodes"], "default": True}],
+            "partitions": [{"name": "batch", "groups": jobs, "default": True}],
             "network": {"control": "lan"},
         }  # fmt: skip
         if self.variables.get("slurm_version"):
             data["slurm"] = {"version": f"=={self.variables['slurm_version']}"}
-        storage = self._storage(master, taken)
+        storage = [self._mount(m, taken) for m in _entries(self.variables, "nfs_mounts")]
         if storage:
             data["storage"] = storage
         access: dict[str, str] = {}
@@ -244,53 +200,109 @@ class _Carrying:
             access["login"] = fold(login)
         if access:
             data["access"] = access
-        self._leave()
-        said = "".join(f"# not carried over: {line}\n" for line in self.left)
+        self._leave_rest()
+        left = tuple(self._left)
+        said = "".join(f"# not carried over: {line}\n" for line in left)
         text = f"# From DeepOps' inventory. GPUs of the nodes: add gpu: {{type, count}}.\n{said}"
-        return text + _yaml(data), tuple(self.left)
+        return text + _yaml(data), left
 
-    def _group(self, name: str, members: list[str]) -> dict[str, Any]:
-        shared = self.inventory.variables.get("all", {})
-        one = {**shared, **self.inventory.hosts.get(members[0], {})}
-        addresses = [self.inventory.hosts.get(m, {}).get("ansible_host", m) for m in members]
-        found: dict[str, Any] = {"name": name, "provider": "ssh", "nodes": fold(members),
-                                 "addresses": _folded(addresses)}  # fmt: skip
+    def _leave(self, line: str) -> None:
+        self._left[" ".join(line.split())] = None  # one line: it becomes a comment
+
+    def _groups(self, name: str, members: list[str]) -> list[dict[str, Any]]:
+        """One group for each way to log in."""
+        alike: dict[tuple[tuple[str, Any], ...], list[str]] = {}
+        for member in members:
+            alike.setdefault(tuple(self._ssh(name, member).items()), []).append(member)
+        return [
+            {"name": name if i == 0 else f"{name}-{i + 1}", "provider": "ssh", "nodes": fold(mine),
+             "addresses": _folded([self._host(m)[1] for m in mine]),
+             **({"ssh": dict(ssh)} if ssh else {})}
+            for i, (ssh, mine) in enumerate(alike.items())
+        ]  # fmt: skip
+
+    def _host(self, member: str) -> tuple[str, str]:
+        """User and address, of DeepOps' ``ansible_host=user@address`` too."""
+        user, _, address = (
+            self.inventory.hosts.get(member, {}).get("ansible_host", member).rpartition("@")
+        )
+        return user, address
+
+    def _ssh(self, name: str, member: str) -> dict[str, Any]:
+        one = {**self.inventory.variables.get("all", {}), **self.inventory.hosts.get(member, {})}
         ssh: dict[str, Any] = {}
-        if one.get("ansible_user"):
-            ssh["user"] = one["ansible_user"]
-        if one.get("ansible_port", "22") != "22":
-            ssh["port"] = int(one["ansible_port"])
+        user = one.get("ansible_user") or self._host(member)[0]
+        if user:
+            ssh["user"] = user
+        port = one.get("ansible_port", "22")
+        if port != "22":
+            ssh["port"] = int(port) if port.isascii() and port.isdigit() else port
         if one.get("ansible_ssh_private_key_file"):
             ssh["key"] = one["ansible_ssh_private_key_file"]
-        jump = re.search(r"ProxyJump=(\S+)", one.get("ansible_ssh_common_args", ""))
+        said = one.get("ansible_ssh_common_args", "")
+        jump = _jump(said)
         if jump:
-            ssh["jump"] = jump[1]
-        elif one.get("ansible_ssh_common_args"):
-            self.left.append(f"ssh arguments of {name}: {one['ansible_ssh_common_args']}")
-        return {**found, **({"ssh": ssh} if ssh else {})}
+            ssh["jump"] = jump
+        elif said:
+            self._leave(f"ssh arguments of {name}: {said}")
+        if "ansible_password" in one or "ansible_ssh_pass" in one:
+            self._leave("passwords: corral keys install logs in by them once, and then by key")
+        return ssh
 
-    def _storage(self, master: str, known: set[str]) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        mounts: list[dict[str, Any]] = self.variables.get("nfs_mounts") or []
-        for mount in mounts:
-            server = str(mount.get("server", ""))
-            if "slurm-master" in server:
-                server = master
-            if server in known:
-                found.append({"mount": mount["mountpoint"], "kind": "nfs", "server": server,
-                              "path": mount["path"]})  # fmt: skip
-            else:
-                found.append({"mount": mount["mountpoint"], "kind": "existing"})
-                self.left.append(f"{mount['mountpoint']} is served by {server}, no machine of it")
-        return found
+    def _mount(self, mount: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
+        where, path = str(mount.get("mountpoint", "")), str(mount.get("path", ""))
+        server = str(mount.get("server", ""))
+        named = _FIRST_OF.search(server)
+        if named:
+            server = next(iter(self.inventory.members(named[1])), server)
+        if server not in known:
+            self._leave(f"{where} is served by {server}, no machine of it")
+            return {"mount": where, "kind": "existing"}
+        squash = "no_root_squash" not in self.exports.get(path, "")
+        return {"mount": where, "kind": "nfs", "server": server, "path": path,
+                **({} if squash else {"root_squash": False})}  # fmt: skip
 
-    def _leave(self) -> None:
-        if self.variables.get("slurm_install_pyxis") is True:
-            self.left.append("Enroot and Pyxis: say where they come from in software.pyxis")
+    def _leave_rest(self) -> None:
+        for name, line in _NOT_CARRIED:
+            if self.variables.get(name) in (True, "yes", "true"):
+                self._leave(line)
         if len(self.inventory.members("slurm-master")) > 1:
-            self.left.append("a second slurm-master: Corral runs one")
-        if self.inventory.members("kube_node"):
-            self.left.append("Kubernetes")
+            self._leave("a second slurm-master: Corral runs one")
+        if self.inventory.members("kube_node") or self.inventory.members("kube-node"):
+            self._leave("Kubernetes")
+        people = [str(u.get("username", "")) for u in _entries(self.variables, "users")]
+        if people:
+            self._leave(f"users of its playbook users ({', '.join(people)}): declare users:")
+
+
+_NOT_CARRIED: Final = (
+    ("slurm_install_pyxis", "Enroot and Pyxis: say where they come from in software.pyxis"),
+    ("slurm_cluster_install_nvidia_driver", "NVIDIA's driver: software: {nvidia: {}}, once the "
+     "nodes have gpu:"),
+    ("slurm_enable_ha", "a second slurmctld: Corral runs one"),
+    ("slurm_enable_monitoring", "its Prometheus and Grafana: services: {metrics: true}"),
+)  # fmt: skip
+
+_FIRST_OF: Final = re.compile(r"""groups\[\s*['"]([\w.-]+)['"]\s*\]\s*\[\s*0\s*\]""")
+_JUMP: Final = re.compile(r"ProxyJump=([\w.@:,-]+)")
+_PROXY: Final = re.compile(r"""ProxyCommand=["']?ssh ([^"']+)["']?\s*$""")
+
+
+def _jump(arguments: str) -> str:
+    """The host that ssh goes through, "" for none or another way to say it."""
+    plain = _JUMP.search(arguments)
+    if plain:
+        return plain[1]
+    proxy = _PROXY.search(arguments)
+    words = proxy[1].split() if proxy else []
+    hosts = [w for w in words if w not in {"-W", "%h:%p", "-q"}]
+    return hosts[0] if len(hosts) == 1 and "%h:%p" in words and hosts[0][0] != "-" else ""
+
+
+def _entries(variables: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    found: Any = variables.get(name)
+    listed = cast("list[Any]", found) if isinstance(found, list) else []
+    return [cast("Mapping[str, Any]", one) for one in listed if isinstance(one, dict)]
 
 
 def _folded(addresses: list[str]) -> str:
@@ -320,5 +332,7 @@ def _yaml(data: Mapping[str, Any]) -> str:
 def names(files: Iterable[str]) -> tuple[str, ...]:
     """Which files of a folder ``from_deepops`` wants."""
     return tuple(
-        f for f in files if f == INVENTORY or re.fullmatch(r"group_vars/[\w.-]+\.ya?ml", f)
+        f
+        for f in files
+        if f == INVENTORY or re.fullmatch(r"group_vars/[\w.-]+\.ya?ml|host_vars/[\w.-]+", f)
     )

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
 from corral.providers import deepops
+from corral.providers.deepops_inventory import read_inventory
 from corral.spec.load import load_or_raise, load_text
 from corral.spec.nodes import nodes_of
 
@@ -73,6 +74,97 @@ def test_there_and_back_it_is_the_same_machines() -> None:
     assert [(s.mount, s.kind, s.server, s.path) for s in after.storage] == kept
 
 
+def test_folders_come_back_with_who_is_root_there() -> None:
+    before = load_or_raise(EXAMPLES / "dgx-infiniband.yaml")
+    open_data = before.storage[1].model_copy(update={"root_squash": False})
+    spec = before.model_copy(update={"storage": (before.storage[0], open_data)})
+    files = deepops.deepops_files(spec)
+    assert set(files) == {"inventory", "group_vars/slurm-cluster.yml", "host_vars/nfs01.yml",
+                          "host_vars/nfs02.yml"}  # fmt: skip
+    after = load_text(deepops.from_deepops(files)[0], "back.yaml").spec
+    assert after is not None
+    assert [s.root_squash for s in after.storage] == [True, False]
+
+
+def test_the_playbooks_clients_are_all_that_mount() -> None:
+    """DeepOps' play of NFS clients reads the group, not nfs_client_group of group_vars."""
+    inventory = read_inventory(dgx()["inventory"])
+    assert inventory.members("slurm-nfs-client") == [
+        "head", "login01", *(f"dgx{i:02}" for i in range(1, 11))
+    ]  # fmt: skip
+    assert inventory.members("slurm-nfs") == ["nfs01", "nfs02"]
+
+
+# As its performance guide had it in 2020: users before addresses, the server in a group of its own.
+PERF = """\
+[all]
+head ansible_host=nvidia@10.0.0.100
+dgx01 ansible_host=nvidia@10.0.1.101
+dgx02 ansible_host=nvidia@10.0.1.102 ansible_user=ops
+[slurm-master]
+head
+[slurm-node]
+dgx01
+dgx02
+[nfs-server]
+head
+"""
+NFS = """\
+nfs_exports: [{path: /export/shared, options: '*(rw,sync,no_root_squash)'}]
+nfs_mounts:
+  - {mountpoint: /mnt/shared, server: '{{ groups["nfs-server"][0] }}', path: /export/shared}
+"""
+
+
+def test_the_form_of_its_performance_guide_is_read() -> None:
+    text, left = deepops.from_deepops({"inventory": PERF, "group_vars/nfs.yml": NFS})
+    spec = load_text(text, "perf.yaml").spec
+    assert spec is not None, text
+    told = {n.name: (n.address, n.group.ssh.user) for n in nodes_of(spec)}
+    assert told == {"dgx01": ("10.0.1.101", "nvidia"), "dgx02": ("10.0.1.102", "ops"),
+                    "head": ("10.0.0.100", "nvidia")}  # fmt: skip
+    assert spec.partitions[0].groups == ("nodes", "nodes-2")
+    assert [(s.server, s.path, s.root_squash) for s in spec.storage] == [
+        ("head", "/export/shared", False)
+    ]
+    assert left == ()
+
+
+@pytest.mark.parametrize(
+    ("said", "jump"),
+    [
+        ('-o ProxyCommand="ssh -W %h:%p -q ubuntu@10.0.0.1"', "ubuntu@10.0.0.1"),
+        ("-o ProxyJump=ops@bastion:2222", "ops@bastion:2222"),
+        ('-o ProxyCommand="ssh -W %h:%p -i /k ubuntu@10.0.0.1"', None),
+        ('-o ProxyCommand="nc %h %p"', None),
+    ],
+)
+def test_the_way_through_another_host(said: str, jump: str | None) -> None:
+    text, left = deepops.from_deepops(
+        {"inventory": f"{PERF}[all:vars]\nansible_ssh_common_args='{said}'\n"}
+    )
+    spec = load_text(text, "perf.yaml").spec
+    assert spec is not None, text
+    assert {g.ssh.jump for g in spec.groups} == {jump}
+    assert (jump is None) == any(said in line for line in left)
+
+
+def test_values_of_any_kind_make_no_lines_of_their_own() -> None:
+    hostile = """\
+nfs_mounts:
+  - {mountpoint: "/a", server: "x\\nname: evil", path: /a}
+  - nothing
+  - {mountpoint: [1]}
+users: [{username: "a\\nb"}, 7]
+slurm_install_pyxis: [1]
+"""
+    files = {"inventory": PERF + "[all:vars]\nansible_port=ssh\n", "group_vars/all.yml": hostile}
+    text, left = deepops.from_deepops(files)
+    assert all("\n" not in line for line in left)
+    assert "\nname: evil" not in text
+    assert load_text(text, "x.yaml").findings, "a port that is none is a finding of the file"
+
+
 def test_deepops_own_form_is_read() -> None:
     files = {"inventory": THEIRS, "group_vars/slurm-cluster.yml": VARS}
     text, left = deepops.from_deepops(files)
@@ -83,7 +175,7 @@ def test_deepops_own_form_is_read() -> None:
     assert loaded.spec.slurm.version == "==24.11.5"
     assert [(s.mount, s.kind) for s in loaded.spec.storage] == [("/home", "nfs"),
                                                                 ("/data", "existing")]  # fmt: skip
-    assert any("ProxyCommand" in line for line in left)
+    assert {g.ssh.jump for g in loaded.spec.groups} == {"ubuntu@10.0.0.1"}
     assert any("Pyxis" in line for line in left)
     assert all(line in text for line in left)
 
@@ -107,7 +199,7 @@ def test_what_is_none_is_refused(files: dict[str, str], code: Code) -> None:
 @settings(max_examples=30, deadline=None)
 def test_any_text_is_an_inventory_or_an_error(text: str) -> None:
     try:
-        deepops.read_inventory(text)
+        read_inventory(text)
     except CorralError as error:
         assert error.code is Code.PARSE_FAILED
 
