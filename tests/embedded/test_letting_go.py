@@ -69,15 +69,17 @@ def renewed(live: Live) -> None:
     assert live.run(live.controller, WELL, timeout=90).ok
 
 
-def hung(live: Live) -> None:
+def hung(live: Live, daemons: int = 3) -> None:
     """Reconfigure, and wait until the helper would be seen as one that does not end."""
     assert live.run(live.controller, sh("timeout 60 scontrol reconfigure"), timeout=90).ok
-    until(live, sh("[ $({daemons}) -ge 3 ]", daemons=DAEMONS))
+    until(live, sh("[ $({n}) -ge {least} ]", n=DAEMONS, least=daemons))
 
 
 def until(live: Live, condition: Script, seconds: int = 90) -> None:
     wait = sh("until {c}; do sleep 0.3; done", c=condition)
-    done = live.run(NODE, sh("timeout {s} bash -c {w}", s=seconds, w=str(wait)), timeout=seconds + 30)
+    done = live.run(
+        NODE, sh("timeout {s} bash -c {w}", s=seconds, w=str(wait)), timeout=seconds + 30
+    )
     assert done.ok, live.run(NODE, sh("ps -eo pid,ppid,comm,args | grep -F slurmd")).stdout
 
 
@@ -93,6 +95,18 @@ def test_the_old_daemon_leaves_by_itself_in_time(stalling: Live) -> None:
     old = stalling.run(NODE, MAIN).stdout.strip()
     until(stalling, sh('[ "$({main})" != {old} ] && [ $({n}) = 1 ]', main=MAIN, old=old, n=DAEMONS))
     assert stalling.run(NODE, sh("systemctl is-active slurmd")).ok
+
+
+def test_a_daemon_that_was_reconfigured_again_goes_on(stalling: Live) -> None:
+    """The one that the old daemon would name is gone then, and systemd would end the unit."""
+    stalling.run(NODE, sh("systemctl stop corral-let-go.timer"))
+    try:
+        hung(stalling, daemons=5)
+        assert stalling.run(NODE, sh("sleep 4; corral-let-go")).ok
+        assert stalling.run(NODE, sh("systemctl is-active slurmd")).ok
+        assert stalling.run(stalling.controller, WELL, timeout=90).ok
+    finally:
+        stalling.run(NODE, sh("systemctl start corral-let-go.timer"))
 
 
 def test_without_it_the_new_daemon_stays_behind_and_holds_the_port(stalling: Live) -> None:

@@ -28,20 +28,31 @@ helpers() {
   done
 }
 
-# let_go UNIT PID
-let_go() {
-  helpers "$2" | while read -r helper; do
-    kill -KILL "$helper" 2>/dev/null &&
-      echo "$1: helper $helper of a reconfiguration did not end; ended it, so that $2 goes on"
-  done
-}
-
 main_of() { systemctl show -p MainPID --value "$1" 2>/dev/null; }
 
 # left UNIT: the daemon's processes in its unit; containers' on the same machine are not ours.
 left() {
   pgrep --ns $$ --nslist pid -f "^[^ ]*/$1( |\$)" | while read -r pid; do
     grep -q "/$1\.service" "/proc/$pid/cgroup" 2>/dev/null && echo "$pid"
+  done
+}
+
+# safe UNIT PID HELPER: the old daemon will name the helper's child as the main process, or, without
+# one, serve again. Once reconfigured again the child has a successor: systemd would find the named
+# one gone and end the unit. Then all stays until a stop.
+safe() {
+  read -r child _ <"/proc/$3/task/$3/children" || :
+  for pid in $(left "$1"); do
+    case $pid in "$2" | "$3" | "${child:-none}") ;; *) return 1 ;; esac
+  done
+}
+
+# let_go UNIT PID [always]
+let_go() {
+  helpers "$2" | while read -r helper; do
+    [ -n "${3-}" ] || safe "$1" "$2" "$helper" || continue
+    kill -KILL "$helper" 2>/dev/null &&
+      echo "$1: helper $helper of a reconfiguration did not end; ended it, so that $2 goes on"
   done
 }
 
@@ -59,8 +70,7 @@ end() {
       kill -TERM "$pid" 2>/dev/null
       asked="$asked$pid "
     done
-    main=$(main_of "$1")
-    [ "${main:-0}" = 0 ] || let_go "$1" "$main"
+    for pid in $pids; do let_go "$1" "$pid" always; done
     tries=$((tries - 1))
     sleep 0.25
   done
