@@ -182,7 +182,7 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "services.ui": f"{_ALONE}: test_services.py",
     **{
         f"services.page.{n}": "golden files; test_services.py has the service"
-        for n in ("certificate", "key", "listen", "names", "port")
+        for n in ("certificate", "hsts", "key", "listen", "names", "port")
     },
     **{f"gcp.storage.{n}": _GCP for n in ("kind", "mbps_per_tib", "mount", "size_gib")},
     **{f"gcp.{n}": _GCP for n in ("toolkit", "zone")},

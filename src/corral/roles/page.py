@@ -145,6 +145,8 @@ def settings(site: Site) -> str:
         "service": True,
         "as_user": HELPER_SOCKET,
     }
+    if not page.hsts:
+        told["hsts"] = False
     if outside:
         told["outside"] = address
         told["plain"] = mesh and not page.certificate
@@ -160,8 +162,9 @@ def _names(site: Site) -> list[str]:
     page = site.spec.services.page
     known = [*page.names]
     if page.listen == "control":
-        known += [site.controller, site.addresses[site.controller]]
-    return [name for one in dict.fromkeys(known) for name in (one, f"{one}:{page.port}")]
+        address = site.addresses[site.controller]
+        known += [site.controller, f"[{address}]" if ":" in address else address]
+    return list(dict.fromkeys(known))
 
 
 def _unit(page: Page) -> str:

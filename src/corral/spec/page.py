@@ -34,3 +34,9 @@ class Page(Model):
     key: AbsolutePath | None = about(
         "restart", "File of its private key there; root's alone is right.", default=None
     )
+    hsts: bool = about(
+        "restart",
+        "Browsers that came by TLS are told to come to this name by TLS alone, on every port of it "
+        "(HSTS); false where another service of the same name has no TLS.",
+        default=True,
+    )

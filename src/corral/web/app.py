@@ -36,7 +36,7 @@ from corral.web.poller import Poller, Pollers
 from corral.web.sessions import Sessions
 from corral.web.settings import BY_COMMANDS, Settings
 from corral.web.slurmrest import Slurm, SlurmRest
-from corral.web.state import State
+from corral.web.state import COOKIE, State, state_of
 
 STATIC: Final = Path(__file__).parent / "static"
 ROOMS: Final = (
@@ -100,7 +100,7 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
     for room in ROOMS:
         app.include_router(room.router)
     app.mount("/", _Static(directory=STATIC, html=True), name="static")
-    app.add_middleware(Guard, names=settings.names)
+    app.add_middleware(Guard, names=settings.names, hsts=settings.hsts)
     return app
 
 
@@ -122,6 +122,14 @@ class _Static(StaticFiles):
     async def get_response(self, path: str, scope: Scope) -> object:  # pyright: ignore
         reply = await super().get_response(path, scope)
         reply.headers.setdefault("cache-control", "no-cache")
+        if path in (".", "index.html") and state_of(Request(scope)).sessions.find(
+            Request(scope).cookies.get(COOKIE, ""), touch=False
+        ):
+            # Who is logged in gets the session and the nodes while the scripts are still on their
+            # way; for others it would be two errors in the browser's console.
+            reply.headers["link"] = ", ".join(
+                f"<api/{name}>; rel=preload; as=fetch; crossorigin" for name in ("me", "nodes")
+            )
         return reply
 
 

@@ -13,6 +13,7 @@ from corral.web.slurmrest import dumps
 
 MAX_BODY: Final = 2 << 20
 _LOOPBACK: Final = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.I)
+_PORT: Final = re.compile(r":\d{1,5}$")
 _UNSAFE: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 HEADERS: Final = (
     (
@@ -30,33 +31,45 @@ HEADERS: Final = (
 )
 
 
+# Two years without the page end it. Not for subdomains: they are somebody else's.
+_STRICT: Final = (b"strict-transport-security", b"max-age=63072000")
+
+
 class Guard:
     """ASGI middleware in front of everything.
 
     The Host header must be a loopback name or a declared one, else a page somewhere else could
     reach this server by a name that it controls (DNS rebinding). A request that changes something
-    must come from this page's own origin, and carries a token besides (``web.access``).
+    must come from this page's own origin, and carries a token besides (``web.state``).
+
+    Args:
+        app: what it stands before.
+        names: declared names, without ports: a reverse proxy may listen on any.
+        hsts: a browser that came by TLS shall come to this name by TLS alone (RFC 6797).
     """
 
-    def __init__(self, app: ASGIApp, names: tuple[str, ...] = ()) -> None:
+    def __init__(self, app: ASGIApp, names: tuple[str, ...] = (), *, hsts: bool = True) -> None:
         self._app = app
         self._names = frozenset(name.lower() for name in names)
+        self._hsts = hsts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = {k.lower(): v.decode("latin-1") for k, v in scope["headers"]}
-        said = self._refusal(scope["method"], headers)
+        asked = {k.lower(): v.decode("latin-1") for k, v in scope["headers"]}
+        said = self._refusal(scope["method"], asked)
         if said:
             await _reply(send, *said)
             return
-        await self._app(scope, _Limited(receive), _with_headers(send, scope["path"]))
+        strict = self._hsts and scope.get("scheme") == "https"
+        headers = (*HEADERS, _STRICT) if strict else HEADERS
+        await self._app(scope, _Limited(receive), _with_headers(send, scope["path"], headers))
 
     def _refusal(self, method: str, headers: dict[bytes, str]) -> tuple[int, str] | None:
         host = headers.get(b"host", "").lower()
-        if not (_LOOPBACK.fullmatch(host) or host in self._names):
+        if not (_LOOPBACK.fullmatch(host) or name_of(host) in self._names):
             return 421, "this server does not go by that name"
         if method not in _UNSAFE:
             return None
@@ -67,6 +80,11 @@ class Guard:
         if length.isdigit() and int(length) > MAX_BODY:
             return 413, "too much"
         return None
+
+
+def name_of(host: str) -> str:
+    """A Host header without its port: ``[fe80::1]:8765`` gives ``[fe80::1]``."""
+    return _PORT.sub("", host.lower())
 
 
 class _Limited:
@@ -84,12 +102,14 @@ class _Limited:
         return message
 
 
-def _with_headers(send: Send, path: str) -> Callable[[Message], Awaitable[None]]:
+def _with_headers(
+    send: Send, path: str, always: tuple[tuple[bytes, bytes], ...]
+) -> Callable[[Message], Awaitable[None]]:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers: list[tuple[bytes, bytes]] = list(message.get("headers", []))
             names = {name for name, _ in headers}
-            extra = [*HEADERS]
+            extra = [*always]
             if path.startswith("/api/") and b"cache-control" not in names:
                 extra.append((b"cache-control", b"no-store"))
             message["headers"] = headers + [pair for pair in extra if pair[0] not in names]

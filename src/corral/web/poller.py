@@ -30,6 +30,8 @@ BIG: Final = 5000
 STATES_FROM: Final = 41
 MAX_SINGLE: Final = 25
 """Jobs asked for one by one; with more the whole list is asked for."""
+FRESH_S: Final = 10.0
+PATIENCE_S: Final = 0.3
 QUEUE: Final = 64
 KEEP_S: Final = 15.0
 
@@ -59,7 +61,10 @@ class Poller:
         self._wake = asyncio.Event()
         self._since = {"nodes": 0, "jobs": 0}
         self._due = {"partitions": 0.0, "jobs": 0.0}
+        self._states: dict[str, str] | None = None  # those that the jobs are known to have
         self._looking = asyncio.Lock()
+        self._one: asyncio.Task[None] | None = None
+        self._known = {"nodes": asyncio.Event(), "jobs": asyncio.Event()}
         self.took = 0.0
 
     @property
@@ -77,10 +82,26 @@ class Poller:
         """Look soon: somebody just changed something."""
         self._wake.set()
 
-    async def fresh(self, within: float = 10.0) -> Snapshot:
-        """The snapshot, looked at now when it is older than ``within`` seconds and nobody looks."""
-        if not self._viewers and time.time() - self.now.seen_at > within:
-            await self.look()
+    async def fresh(self, *, jobs: bool = True) -> Snapshot:
+        """The snapshot, looked at now when it is older than 10 s and nobody looks.
+
+        Nobody waits longer than 0.3 s where a last known state is there: news come as events.
+        Without one this waits for the first look, of nodes alone where ``jobs`` are not wanted.
+        """
+        known = self._known["jobs" if jobs else "nodes"]
+        if known.is_set() and (self._viewers or time.time() - self.now.seen_at <= FRESH_S):
+            return self.now
+        if self._one is None or self._one.done():
+            self._one = asyncio.create_task(self.look(), name="look")
+        waits = {self._one}
+        if known.is_set():
+            await asyncio.wait(waits, timeout=PATIENCE_S)
+            return self.now
+        told = asyncio.create_task(known.wait())
+        try:
+            await asyncio.wait({*waits, told}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            told.cancel()
         return self.now
 
     @asynccontextmanager
@@ -103,9 +124,10 @@ class Poller:
 
     async def close(self) -> None:
         """End it."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [task for task in (self._task, self._one) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self) -> None:
         while self._viewers:
@@ -119,53 +141,63 @@ class Poller:
                 pass
 
     async def look(self) -> None:
-        """Ask Slurm once and tell all viewers what changed."""
+        """Ask Slurm once and tell all viewers what changed, as soon as it is known."""
         async with self._looking:
-            before, waited = self.now, self._rest.waited
-            logins = self._tokens()
-            if not logins:
-                return
-            now = await self._first(before, logins)
+            waited = self._rest.waited
+            if logins := self._tokens():
+                await self._first(logins)
             self.took = self._rest.waited - waited
-            self.now = now
-            if now.rev != before.rev or now.trouble != before.trouble:
-                self._tell(dumps(delta(before, now)))
 
-    async def _first(self, before: Snapshot, logins: list[Login]) -> Snapshot:
-        """What the first login gives whose token Slurm still takes."""
+    async def _first(self, logins: list[Login]) -> None:
+        """Look with the first login whose token Slurm still takes."""
         trouble = ""
         for login in logins[:3]:
             try:
-                return await self._asked(before, login)
+                return await self._asked(login)
             except CorralError as error:
                 trouble = error.message
                 if error.code is not Code.LOGIN_REFUSED:
                     self._rest.forget()
                     break
-        return replace(before, trouble=trouble)
+        self._is(replace(self.now, trouble=trouble))
+        return None
 
-    async def _asked(self, before: Snapshot, login: Login) -> Snapshot:
-        now, clock = before, time.monotonic()
-        nodes, self._since["nodes"] = await self._rest.nodes(login, self._since["nodes"])
+    async def _asked(self, login: Login) -> None:
+        clock = time.monotonic()
+        nodes, since = await self._rest.nodes(login, self._since["nodes"])
         if nodes is not None:
-            now = now.with_nodes(nodes)
-        jobs = await self._jobs(before, login, clock)
-        if jobs is not None:
-            now = now.with_jobs(jobs)
+            now = self.now.with_nodes(nodes)
+            self._is(replace(now, seen_at=time.time(), release=self._rest.release))
+        self._since["nodes"] = since
+        self._known["nodes"].set()
+        jobs = await self._jobs(self.now, login, clock)
+        now = self.now if jobs is None else self.now.with_jobs(jobs)
         if clock >= self._due["partitions"]:
             now = now.with_partitions(await self._rest.partitions(login))
             self._due["partitions"] = clock + PARTITIONS_S
-        return replace(now, seen_at=time.time(), trouble="", release=self._rest.release)
+        if not now.whole:
+            now = replace(now, rev=now.rev + 1, whole=True)
+        now = replace(now, seen_at=time.time(), trouble="", release=self._rest.release)
+        self._is(now)
+        self._known["jobs"].set()
+
+    def _is(self, now: Snapshot) -> None:
+        """This is how it stands; viewers are told where that is new."""
+        before, self.now = self.now, now
+        if now.rev != before.rev or now.trouble != before.trouble:
+            self._tell(dumps(delta(before, now)))
 
     async def _jobs(
         self, before: Snapshot, login: Login, clock: float
     ) -> tuple[RestJob, ...] | None:
         big = len(before.jobs) >= BIG and await self._rest.version(login) >= STATES_FROM
         if not big or clock >= self._due["jobs"]:
-            self._due["jobs"] = clock + WHOLE_S
+            self._due["jobs"], self._states = clock + WHOLE_S, None
             found, self._since["jobs"] = await self._rest.jobs(login, self._since["jobs"])
             return found
         states = await self._rest.states(login)
+        if states is self._states:
+            return None
         known = {job.label: job for job in before.jobs.values()}
         changed = {
             label for label, state in states.items()
@@ -173,9 +205,11 @@ class Poller:
         }  # fmt: skip
         gone = {label for label in known if label not in states}
         if len(changed) > MAX_SINGLE:
+            self._states = None
             found, self._since["jobs"] = await self._rest.jobs(login, 0)
             return found
         if not changed and not gone:
+            self._states = states
             return None
         jobs = {label: job for label, job in known.items() if label not in gone}
         for label in changed:
@@ -183,6 +217,7 @@ class Poller:
             one = await self._rest.job(login, known[label].id if label in known else int(number))
             if one is not None:
                 jobs[one.label] = one
+        self._states = states
         return tuple(jobs.values())
 
     def _tell(self, event: bytes) -> None:

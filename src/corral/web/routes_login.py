@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from corral.errors import Code, CorralError
+from corral.web.guard import name_of
 from corral.web.sessions import login_of
 from corral.web.slurmrest import Login
 from corral.web.state import COOKIE, Changer, Here, State, Viewer, here_of
@@ -120,8 +121,8 @@ def _secure(request: Request, state: State) -> bool:
     """Whether the browser came by TLS, here or at a reverse proxy; a tunnel's loopback does not."""
     if request.url.scheme == "https":
         return True
-    host = request.headers.get("host", "").lower()
-    return host in state.settings.names and not state.settings.plain
+    name = name_of(request.headers.get("host", ""))
+    return name in state.settings.names and not state.settings.plain
 
 
 def _address(request: Request) -> str:

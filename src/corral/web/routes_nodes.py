@@ -38,7 +38,7 @@ async def act(
         raise CorralError(
             Code.USAGE, "draining needs a reason", hint="say why, for the next who looks"
         )
-    if name not in (await poller_of(request, session).fresh()).nodes:
+    if name not in (await poller_of(request, session).fresh(jobs=False)).nodes:
         raise CorralError(Code.NOT_FOUND, f"Slurm knows no node {name}")
     body = write.drain_body(wanted.reason) if wanted.do == "drain" else write.resume_body()
     doing = f"{wanted.do} {name}"

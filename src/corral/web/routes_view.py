@@ -64,7 +64,7 @@ async def cluster(request: Request, session: Viewer) -> Any:
 @router.get("/nodes")
 async def nodes(request: Request, session: Viewer) -> Response:
     """All nodes, as rows of the named columns."""
-    now = await poller_of(request, session).fresh()
+    now = await poller_of(request, session).fresh(jobs=False)
     key = f"nodes:{session.user if state_of(request).settings.private else ''}"
     return packed_of(request).reply(request, key, now.nodes_rev, lambda: _nodes(now))
 

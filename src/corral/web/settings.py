@@ -27,7 +27,10 @@ class Settings(BaseModel):
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     port: int = Field(default=0, ge=0, le=65535, description="Port; 0 takes a free one.")
     names: tuple[str, ...] = Field(
-        default=(), description="Host names under which a reverse proxy serves the page."
+        default=(), description="Host names under which browsers come, without ports."
+    )
+    hsts: bool = Field(
+        default=True, description="Who came by TLS shall come to this name by TLS alone."
     )
     spec: dict[str, Any] | None = Field(
         default=None,

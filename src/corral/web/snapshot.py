@@ -6,12 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from corral.slurm.rest.model import RestJob, RestNode, RestPartition
 
+K = TypeVar("K")
+V = TypeVar("V")
 MAX_TOLD: Final = 200
 """Changed jobs that one event carries; with more, a viewer asks for the page it looks at."""
+MAX_NODES_TOLD: Final = 1000
+"""Changed nodes that one event carries; with more, a viewer asks for all, packed once for all."""
 NODE_COLUMNS: Final = (
     "name", "state", "usable", "reason", "reason_user", "reason_at", "cpus", "cpus_used", "load",
     "memory", "memory_used", "memory_free", "gpus", "gpus_used", "gres", "partitions", "features",
@@ -41,6 +45,7 @@ class Snapshot:
     Attributes:
         rev: grows with each change; nodes_rev and jobs_rev with each of theirs.
         seen_at: unix seconds of the last answer; 0: none came yet.
+        whole: jobs and partitions were seen too; a big cluster's nodes come first.
         trouble: why newer answers do not come, "" while they do.
         release: Slurm's version.
     """
@@ -54,6 +59,10 @@ class Snapshot:
     nodes: Mapping[str, RestNode] = field(default_factory=lambda: MappingProxyType({}))
     jobs: Mapping[int, RestJob] = field(default_factory=lambda: MappingProxyType({}))
     partitions: tuple[RestPartition, ...] = ()
+    whole: bool = False
+    _counts: dict[str, Any] = field(
+        default_factory=dict[str, Any], init=False, repr=False, compare=False
+    )
 
     def head(self) -> dict[str, Any]:
         """What every event says: revisions, age, counts."""
@@ -64,20 +73,27 @@ class Snapshot:
             "seen_at": self.seen_at,
             "trouble": self.trouble,
             "release": self.release,
-            "counts": counts(self),
+            "whole": self.whole,
+            "counts": self.counts(),
         }
+
+    def counts(self) -> dict[str, Any]:
+        """The figures at the top of the page: counted once, however many look."""
+        if not self._counts:
+            self._counts.update(_counted(self))
+        return self._counts
 
     def with_nodes(self, found: Iterable[RestNode]) -> Snapshot:
         """The same with other nodes; itself where they are the same."""
-        nodes = {node.name: node for node in found}
-        if nodes == self.nodes:
+        nodes = _kept(self.nodes, ((node.name, node) for node in found))
+        if nodes is self.nodes:
             return self
         return replace(self, rev=self.rev + 1, nodes_rev=self.nodes_rev + 1, nodes=nodes)
 
     def with_jobs(self, found: Iterable[RestJob]) -> Snapshot:
         """The same with other jobs; itself where they are the same."""
-        jobs = {job.id: job for job in found}
-        if jobs == self.jobs:
+        jobs = _kept(self.jobs, ((job.id, job) for job in found))
+        if jobs is self.jobs:
             return self
         return replace(self, rev=self.rev + 1, jobs_rev=self.jobs_rev + 1, jobs=jobs)
 
@@ -88,8 +104,22 @@ class Snapshot:
         return replace(self, rev=self.rev + 1, partitions=found)
 
 
-def counts(now: Snapshot) -> dict[str, Any]:
-    """The figures at the top of the page."""
+def _kept(before: Mapping[K, V], found: Iterable[tuple[K, V]]) -> Mapping[K, V]:
+    """``found``, with the old object for each that is as before; ``before`` where all are.
+
+    So what is the same is the same object, and a look compares each once, not once per use.
+    """
+    now, same = dict[K, V](), True
+    for key, value in found:
+        old = before.get(key)
+        if old is not None and old == value:
+            now[key] = old
+        else:
+            now[key], same = value, False
+    return before if same and len(now) == len(before) else now
+
+
+def _counted(now: Snapshot) -> dict[str, Any]:
     nodes = now.nodes.values()
     return {
         "nodes": len(now.nodes),
@@ -104,17 +134,18 @@ def counts(now: Snapshot) -> dict[str, Any]:
 
 
 def delta(before: Snapshot, now: Snapshot) -> dict[str, Any]:
-    """What makes ``now`` of a viewer's ``before``; jobs only when they are few."""
+    """What makes ``now`` of a viewer's ``before``; rows only when they are few."""
     told = now.head()
     if before.nodes_rev != now.nodes_rev:
-        told["nodes"] = [
-            node_row(n) for name, n in now.nodes.items() if before.nodes.get(name) != n
-        ]
-        told["nodes_gone"] = [name for name in before.nodes if name not in now.nodes]
+        new = [n for name, n in now.nodes.items() if before.nodes.get(name) is not n]
+        gone = [name for name in before.nodes if name not in now.nodes]
+        if len(new) + len(gone) <= MAX_NODES_TOLD:
+            told["nodes"] = [node_row(n) for n in new]
+            told["nodes_gone"] = gone
     if before.jobs_rev != now.jobs_rev:
-        changed = [job for number, job in now.jobs.items() if before.jobs.get(number) != job]
-        gone = [number for number in before.jobs if number not in now.jobs]
-        if len(changed) + len(gone) <= MAX_TOLD:
+        changed = [job for number, job in now.jobs.items() if before.jobs.get(number) is not job]
+        ended = [number for number in before.jobs if number not in now.jobs]
+        if len(changed) + len(ended) <= MAX_TOLD:
             told["jobs"] = [job_row(job) for job in changed]
-            told["jobs_gone"] = gone
+            told["jobs_gone"] = ended
     return told

@@ -65,7 +65,8 @@ def test_outside_by_tls_and_in_a_mesh_without() -> None:
     told = json.loads(found[page.SETTINGS])
     assert told["outside"] == "10.0.0.10"
     assert told["plain"] is False
-    assert "hpc.example.org:8765" in told["names"]
+    assert told["names"] == ["hpc.example.org", "node0", "10.0.0.10"]
+    assert "hsts" not in told
     assert "node0" in told["names"]
     assert told["key"] == "/run/credentials/corral-web.service/key"
     unit = found["/etc/systemd/system/corral-web.service"]

@@ -188,11 +188,16 @@ def partitions_of(body: object, version: int) -> tuple[RestPartition, ...]:
     return tuple(p for one in found if (p := _tried(partition, one, version)))
 
 
-def states_of(body: object) -> dict[str, str]:
-    """State of each job by its label, out of ``/jobs/state``."""
-    found = records(record(body).get("jobs"))
-    pairs = ((str(one.get("job_id", "")), words(one.get("state"))) for one in found)
-    return {label: state[0] for label, state in pairs if label and state}
+def state(found: Record) -> tuple[str, str]:
+    """Label and state of one job, out of a record of ``/jobs/state``.
+
+    Raises:
+        CorralError: PARSE_FAILED, it lacks one of them.
+    """
+    label, states = str(found.get("job_id", "")), words(found.get("state"))
+    if not label or not states:
+        raise CorralError(Code.PARSE_FAILED, "a job without number or state")
+    return label, states[0]
 
 
 def _tried(reader: Any, one: Record, version: int) -> Any:

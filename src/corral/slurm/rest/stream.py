@@ -8,73 +8,120 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Generic, TypeVar, cast
 
 from corral.errors import Code, CorralError
 from corral.slurm.rest.loose import Record
 
-_BLANKS: Final = " \t\r\n"
+_BETWEEN: Final = re.compile(r"[ \t\r\n,]*")
+_BEFORE, _IN, _BEHIND = range(3)  # the list
 MAX_HEAD: Final = 1 << 20
 """Bytes before the list, or of one record, after which it is no answer of Slurm's."""
 
 
-class RecordStream:
-    """Takes bytes, gives the list's records as soon as each is whole.
+T = TypeVar("T")
+
+
+class Memory(Generic[T]):
+    """What the records of the last whole answer were read as: an equal text is not read again.
+
+    Of 10,000 nodes few change between two answers, and the others stand in the same order. Only a
+    text's length and hash (64 bits, another key in each process) are kept.
+    """
+
+    def __init__(self) -> None:
+        self.last: list[tuple[int, int, T | None]] = []
+
+
+class RecordStream(Generic[T]):
+    """Takes bytes, gives what the list's records are read as, as soon as each is whole.
 
     Args:
         key: the list's key: ``jobs``.
+        read: reads one record; one that it cannot read (CorralError) is left out.
+        memory: of the last answer to the same question.
     """
 
-    def __init__(self, key: str) -> None:
+    def __init__(
+        self, key: str, read: Callable[[Record], T], memory: Memory[T] | None = None
+    ) -> None:
+        self._read = read
+        self._memory = memory
+        self._seen: list[tuple[int, int, T | None]] = []
         self._key = re.compile(rf'"{re.escape(key)}"\s*:\s*\[')
         self._name = key
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._json = json.JSONDecoder()
         self._text = ""
         self._head = ""
-        self._state = 0  # before the list, in it, behind it
+        self._state = _BEFORE
 
-    def feed(self, data: bytes) -> Iterator[Record]:
-        """Take the next bytes; give the records that are whole now.
+    def feed(self, data: bytes) -> Iterator[T]:
+        """Take the next bytes; give those whose records are whole now.
 
         Raises:
             CorralError: PARSE_FAILED, it is no such document.
         """
         self._text += self._decode(data)
-        if self._state == 0:
+        if self._state == _BEFORE:
             found = self._key.search(self._text)
             if not found:
                 self._limit()
                 return
             self._head, self._text = self._text[: found.start()], self._text[found.end() :]
-            self._state = 1
-        if self._state == 1:
+            self._state = _IN
+        if self._state == _IN:
             yield from self._records()
 
-    def _records(self) -> Iterator[Record]:
+    def _records(self) -> Iterator[T]:
         at, text = 0, self._text
         while True:
-            while at < len(text) and text[at] in _BLANKS + ",":
-                at += 1
+            at = _BETWEEN.match(text, at).end()  # pyright: ignore[reportOptionalMemberAccess]
             if at >= len(text):
                 break
             if text[at] == "]":
-                self._state = 2
+                self._state = _BEHIND
                 at += 1
                 break
-            try:
-                found, end = self._json.raw_decode(text, at)
-            except ValueError:
-                break  # not whole yet, or never: then the limit ends it
-            if end == len(text) and text[end - 1] not in '}]"':
-                break  # a bare number may go on in the next bytes
+            known = self._recalled(text, at)
+            if known is None:
+                try:
+                    found, end = self._json.raw_decode(text, at)
+                except ValueError:
+                    break  # not whole yet, or never: then the limit ends it
+                if end == len(text) and text[end - 1] not in '}]"':
+                    break  # a bare number may go on in the next bytes
+                value = self._tried(found)
+                if self._memory is not None:
+                    self._seen.append((end - at, hash(text[at:end]), value))
+            else:
+                end, value = known
             at = end
-            if isinstance(found, dict):
-                yield found  # pyright: ignore[reportUnknownVariableType]
+            if value is not None:
+                yield value
         self._text = text[at:]
-        if self._state == 1:
+        if self._state == _IN:
             self._limit()
+
+    def _recalled(self, text: str, at: int) -> tuple[int, T | None] | None:
+        place = len(self._seen)
+        if self._memory is None or place >= len(self._memory.last):
+            return None
+        size, mark, value = self._memory.last[place]
+        end = at + size
+        if end > len(text) or hash(text[at:end]) != mark:
+            return None
+        self._seen.append(self._memory.last[place])
+        return end, value
+
+    def _tried(self, found: object) -> T | None:
+        if not isinstance(found, dict):
+            return None
+        try:
+            return self._read(cast("Record", found))
+        except CorralError:
+            return None
 
     def _limit(self) -> None:
         if len(self._text) > MAX_HEAD:
@@ -86,7 +133,7 @@ class RecordStream:
         Raises:
             CorralError: PARSE_FAILED, it broke off or is no JSON.
         """
-        middle = f'"{self._name}": []' if self._state else ""
+        middle = f'"{self._name}": []' if self._state != _BEFORE else ""
         text = self._head + middle + self._text
         try:
             found = json.loads(text)
@@ -96,4 +143,6 @@ class RecordStream:
                 f"Slurm's answer about {self._name} broke off or is no JSON",
                 tail=text[:200],
             ) from error
+        if self._memory is not None and self._state == _BEHIND:
+            self._memory.last = self._seen
         return found if isinstance(found, dict) else {}  # pyright: ignore

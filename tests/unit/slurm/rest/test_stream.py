@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from corral.errors import CorralError
 from corral.slurm.rest.loose import number, whole
-from corral.slurm.rest.stream import RecordStream
+from corral.slurm.rest.stream import Memory, RecordStream
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
@@ -20,7 +20,7 @@ RECORDS = st.lists(st.dictionaries(st.text(max_size=5), VALUES, max_size=3), max
 
 
 def taken(data: bytes, size: int) -> tuple[list[Any], dict[str, Any]]:
-    stream, found = RecordStream("jobs"), list[Any]()
+    stream, found = RecordStream("jobs", dict), list[Any]()
     for at in range(0, len(data), size):
         found += stream.feed(data[at : at + size])
     return found, stream.rest()
@@ -39,16 +39,46 @@ def test_any_cut_gives_the_same(
     assert rest == {**again, "jobs": []}
 
 
+@settings(max_examples=25)
+@given(st.lists(RECORDS, min_size=2, max_size=4), st.integers(1, 40))
+def test_memory_changes_nothing_but_what_is_read(answers: list[list[Any]], size: int) -> None:
+    memory = Memory[Any]()
+    for records in [*answers, answers[-1]]:
+        read: list[Any] = []
+
+        def reading(one: Any, read: list[Any] = read) -> Any:
+            read.append(one)
+            return dict(one)
+
+        data = json.dumps({"jobs": records, "errors": []}).encode()
+        stream, found = RecordStream("jobs", reading, memory), list[Any]()
+        for at in range(0, len(data), size):
+            found += stream.feed(data[at : at + size])
+        stream.rest()
+        assert found == records
+    assert not read  # the last answer was as the one before it
+
+
+def test_cut_answer_is_not_remembered() -> None:
+    memory = Memory[Any]()
+    data = json.dumps({"jobs": [{"a": 1}, {"b": 2}]}).encode()
+    stream = RecordStream("jobs", dict, memory)
+    list(stream.feed(data[:-8]))
+    with pytest.raises(CorralError):
+        stream.rest()
+    assert not memory.last
+
+
 def test_cut_answer_is_refused() -> None:
     data = json.dumps({"jobs": [{"a": 1}, {"b": 2}]}).encode()
-    stream = RecordStream("jobs")
+    stream = RecordStream("jobs", dict)
     assert list(stream.feed(data[:-8])) == [{"a": 1}]
     with pytest.raises(CorralError):
         stream.rest()
 
 
 def test_other_document_is_refused() -> None:
-    stream = RecordStream("jobs")
+    stream = RecordStream("jobs", dict)
     with pytest.raises(CorralError):
         list(stream.feed(b"x" * (2 << 20)))
 

@@ -24,7 +24,7 @@ function tiles(head) {
     tile(c.usable, c.nodes, "nodes take jobs", true),
     c.gpus ? tile(c.gpus_used, c.gpus, "GPUs in use", true) : tile(c.cpus_used, c.cpus, "CPUs in use", true),
     c.gpus ? tile(c.cpus_used, c.cpus, "CPUs in use", true) : null,
-    tile(running, undefined, waiting === 1 ? "jobs run, 1 waits" : `jobs run, ${whole(waiting)} wait`),
+    !head.whole ? el("div", { class: "tile" }, el("b", { text: "…" }), el("span", { text: "jobs: still asking Slurm" })) : tile(running, undefined, waiting === 1 ? "jobs run, 1 waits" : `jobs run, ${whole(waiting)} wait`),
   ];
 }
 

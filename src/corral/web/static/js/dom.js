@@ -127,5 +127,5 @@ export function nodeKind(state) {
 
 export const badge = (text, kind) => el("span", { class: `state ${kind}`, text: text.toLowerCase().replaceAll("_", " ") });
 
-// Rows of named columns become objects.
-export const rows = (columns, list) => list.map((row) => Object.fromEntries(columns.map((name, i) => [name, row[i]])));
+// Rows of named columns become objects; a plain loop, as 10,000 nodes have 210,000 values.
+export const rows = (columns, list) => list.map((row) => { const made = {}; for (let i = 0; i < columns.length; i += 1) made[columns[i]] = row[i]; return made; });
