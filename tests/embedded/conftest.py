@@ -147,6 +147,7 @@ def left_well(pytestconfig: pytest.Config) -> Iterator[None]:
     while text := live.run(live.controller, UNWELL).stdout:
         if time.monotonic() > until:
             live.run(live.controller, MEND)
+            asyncio.run(api.up(live.spec))  # the files after this one shall say what is theirs
             pytest.fail(f"the tests of this file leave the shared cluster unwell:\n{text}")
         time.sleep(1)
 
