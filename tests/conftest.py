@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -27,8 +30,36 @@ HANGS_SLOW = 5400
 
 # Fewer than hypothesis's own 100: the unit tests together should take a minute. The rotation of
 # slow tests (CORRAL_TEST_SLOW) tries more.
-settings.register_profile("corral", max_examples=200 if os.environ.get("CORRAL_TEST_SLOW") else 25)
+# No deadline: a time limit for one example says how busy the machine is.
+settings.register_profile(
+    "corral", max_examples=200 if os.environ.get("CORRAL_TEST_SLOW") else 25, deadline=None
+)
 settings.load_profile("corral")
+
+# What is made while tests are collected lives to the end: looking for garbage in it takes a tenth
+# of the unit tests' time.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Garbage is looked for again, and only in what the tests make, in larger portions."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    gc.enable()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """With two workers the second reads the unit tests from their end.
+
+    Each writes the byte code of one half, and finds the other's; else both compile all of it.
+    """
+    if getattr(session.config, "workerinput", {}).get("workerid") != "gw1":
+        return
+    files = sorted((TESTS / "unit").rglob("test_*.py"), reverse=True)
+    for file in files:
+        # What cannot be imported is said at its turn, with its traceback.
+        with suppress(Exception):
+            import_module(".".join(file.relative_to(REPO).with_suffix("").parts))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

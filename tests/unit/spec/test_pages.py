@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,11 @@ def spec_of(data: dict[str, Any]) -> ClusterSpec:
     return loaded.spec
 
 
+@cache
+def validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(json_schema())
+
+
 def test_there_are_examples() -> None:
     assert {"laptop.yaml", "lab-3x5090.yaml"} <= {file.name for file in EXAMPLES}
 
@@ -46,7 +52,7 @@ def test_examples_are_clean(file: Path) -> None:
     assert [str(finding) for finding in loaded.findings] == []
     top, _ = parse(file.read_text())
     assert top is not None
-    jsonschema.validate(top.plain(), json_schema())
+    validator().validate(top.plain())
 
 
 def test_the_lab_example_is_the_lab() -> None:
@@ -83,7 +89,7 @@ def test_the_schema_refuses_what_loading_refuses(changes: dict[str, Any]) -> Non
     data = changed(LAB, changes)
     assert load_dict(data).spec is None
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(data, json_schema())
+        validator().validate(data)
 
 
 def test_the_reference_page_is_current(repo: Path) -> None:
@@ -144,6 +150,13 @@ def test_templates_refuse_wrong_values() -> None:
     assert "nodes-syntax" in wrong.value.tail
 
 
+@cache
+def template_of_the_lab() -> dict[str, Any]:
+    top, _ = parse(template.init_text("lab"))
+    assert top is not None
+    return top.plain()
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     st.sampled_from(["name", "nodes", "addresses", "gpu_type", "user", "controller"]),
@@ -157,17 +170,16 @@ def test_no_value_gets_out_of_its_place(name: str, text: str) -> None:
         assert error.code in (Code.SPEC_INVALID, Code.USAGE)
         return
     top, faults = parse(written)
-    plain, _ = parse(template.init_text("lab"))
+    plain = template_of_the_lab()
     assert top is not None
-    assert plain is not None
     assert not faults
     places = {"nodes": 0, "addresses": 0, "gpu_type": "gpu", "user": "ssh"}
     group = top.plain()["groups"][0]
     inner = group[places[name]] if places.get(name) else group
     holder = inner if name in places else top.plain()
     assert holder[{"gpu_type": "type"}.get(name, name)] == (text or "node0")
-    assert top.plain().keys() == plain.plain().keys()
-    assert top.plain()["groups"][0].keys() == plain.plain()["groups"][0].keys()
+    assert top.plain().keys() == plain.keys()
+    assert top.plain()["groups"][0].keys() == plain["groups"][0].keys()
 
 
 @pytest.mark.parametrize(
