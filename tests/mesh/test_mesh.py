@@ -40,6 +40,11 @@ def status(spec: ClusterSpec, *, links: bool = False) -> api.MeshStatus:
     return asyncio.run(api.mesh_status(spec, links=links))
 
 
+def diagnosed(spec: ClusterSpec) -> set[tuple[str, str]]:
+    """(failure, node) of all that ``corral doctor`` finds."""
+    return {(f.failure.id, n) for f in asyncio.run(api.doctor(spec)).findings for n in f.nodes}
+
+
 def test_a_first_plan_says_how_each_node_joins_and_nothing_else(mesh: Mesh) -> None:
     # The cluster is up by now; what the first plan said stands in the journal.
     told = mesh.told()
@@ -94,6 +99,7 @@ def test_slurm_is_proven_over_the_mesh(mesh: Mesh) -> None:
     proof = asyncio.run(api.prove(mesh.spec()))
     bad = {r.check: r.summary for r in proof.results if r.verdict is Verdict.FAIL}
     assert not bad
+    assert not {id_ for id_, _ in diagnosed(mesh.spec())} & {"F34", "F100"}
     nodes = mesh.desk.ssh("scontrol show nodes -o") or ""
     assert len(re.findall(r"NodeAddr=100\.64\.0\.\d+ ", nodes)) == 3
 
@@ -173,6 +179,7 @@ def test_training_survives_a_relay_and_the_verdict_names_it(mesh: Mesh) -> None:
         link = links["node0", "node1"]
         assert (link.path, link.via) == ("relayed", "lab")
         assert link.verdict.startswith("no: relayed")
+        assert {("F33", "node0"), ("F33", "node1")} <= diagnosed(mesh.spec(jobs="across-islands"))
         told = mesh.job(DDP.format(first=mesh.at("node0")), timeout=400) or ""
         assert "rank 1 of 2 on node1" in told
     finally:
@@ -203,6 +210,7 @@ def test_a_key_that_expires_is_found_and_mended(mesh: Mesh) -> None:
     seen = {n.node: n for n in status(spec).nodes}
     assert "expired" in seen["node1"].problem
     assert not seen["node0"].problem
+    assert {n for id_, n in diagnosed(spec) if id_ == "F34"} == {"node1"}
     assert any(c.change.resource == "mesh:node1" for s in mesh.plan(jobs="across-islands").stages
                for c in s.changes)  # fmt: skip
     mesh.up(jobs="across-islands")
@@ -218,6 +226,10 @@ def test_a_node_that_is_cut_off_comes_back(mesh: Mesh) -> None:
         until(lambda: "pong" not in (mesh.desk.ssh(f"{ask}; true") or ""), 60, "node1 is gone")
         told = mesh.job("timeout 40 srun -w node1 -n1 --immediate=5 hostname", check=False)
         assert told is None, "a job ran on a node that is cut off"
+        spec = mesh.spec(jobs="across-islands")
+        # The control server learns of it when a connection's time is up.
+        until(lambda: ("F100", "node1") in diagnosed(spec), 300, "the doctor names node1")
+        assert ("F100", "node0") not in diagnosed(spec)
     finally:
         networks.mend(1)
     until(lambda: "pong" in (mesh.desk.ssh(f"{ask}; true") or ""), 120, "node1 is back")

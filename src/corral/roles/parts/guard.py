@@ -193,8 +193,7 @@ class Round:
         found: list[Found] = []
         for cloud in self.conf["clouds"]:
             try:
-                every = LISTS[cloud](self.call, str(self.conf["cluster"]))
-                found += [one for one in every if one.node]
+                found += [x for x in LISTS[cloud](self.call, self.conf["cluster"]) if x.node]
             except (OSError, ValueError, KeyError, TypeError) as error:
                 self.say(f"{cloud} was not listed: {error}", failed=True)
                 # Counted on, as nobody has seen an end.
@@ -215,9 +214,8 @@ class Round:
         now = self.now()
         for one in found:
             since = min(one.created, now) if one.created else now
-            kept = self.seen.setdefault(
-                one.id, {"cloud": one.cloud, "node": one.node, "since": since, "down": 0}
-            )
+            fresh = {"cloud": one.cloud, "node": one.node, "since": since, "down": 0}
+            kept = self.seen.setdefault(one.id, fresh)
             kept |= {"price": one.price, "until": now, "ended": False, "group": one.group}
         there = {one.id for one in found}
         for identity, kept in self.seen.items():
@@ -233,10 +231,9 @@ class Round:
             off = one.node in self.conf["elastic"] and words & {"POWERED_DOWN", "POWERING_DOWN"}
             kept["down"] = kept["down"] + 1 if off else 0
             named = one.node in self.conf["nodes"] or bool(one.group)
-            old = self.now() - kept["since"] >= STRAY_S
             if kept["down"] >= ROUNDS:
                 self.finish(one, "powered down by Slurm")
-            elif not named and old:
+            elif not named and self.now() - kept["since"] >= STRAY_S:
                 self.finish(one, "not in the cluster file")
 
     def states(self) -> dict[str, set[str]]:
@@ -261,7 +258,7 @@ class Round:
         grace = float(self.conf["grace"])
         nodes = sorted({one.node for one in found})
         if not self.state.get("reached"):
-            self.state["reached"] = self.now()
+            self.state |= {"reached": self.now(), "ended": []}
             self.say(f"{spent:.2f} $ of {total:.2f} $ are spent: {','.join(nodes) or 'nothing'} "
                      f"ends in {grace:.0f} s")  # fmt: skip
         if not found:
@@ -292,13 +289,16 @@ class Round:
             return True
         rows = [line.split() for line in jobs.splitlines() if line.strip()]
         when = datetime.fromtimestamp(self.now() + left).strftime("%Y-%m-%dT%H:%M:%S")
+        ended: list[str] = self.state.setdefault("ended", [])
         for job, state, ran, remains in rows:
-            if state != "CG" and seconds(remains) > left + 60:
+            late = 120 if job in ended else 60  # Slurm rounds ends to minutes, 90 s at most
+            if state != "CG" and seconds(remains) > left + late:
                 # An end without a limit sends no signal (24.11.5): the limit comes first.
                 limit = int((seconds(ran) + left) // 60 + 2)
                 try:
                     self.slurm(("scontrol", "update", f"jobid={job}", f"timelimit={limit}"))
                     self.slurm(("scontrol", "update", f"jobid={job}", f"endtime={when}"))
+                    ended.append(job)
                     self.say(f"job {job} ends at {when}: Slurm sends the signal that it asked for")
                 except OSError as error:
                     self.say(f"job {job} keeps its time: {error}")
