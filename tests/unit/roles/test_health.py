@@ -52,7 +52,14 @@ class Node:
         self.gpus(gpus=GPUS)
         self.slurm(own="NodeName=n1 State=IDLE Foo=1\n", all="NodeName=n1 State=IDLE Foo=1\n")
         self.program = self.root / "health"
-        self.program.write_text(health.program().replace("sleep 1\n", "sleep 0\n"))
+        # As patient as it is, and awake sooner.
+        text = health.program().replace("sleep 1\n", "sleep 0\n")
+        text = text.replace("sleep 0.1\n", "sleep 0.02\n").replace(
+            "\npatience=40 ", "\npatience=200 "
+        )
+        assert "sleep 0.02\n" in text
+        assert "\npatience=200 " in text
+        self.program.write_text(text)
         (self.root / "proc").mkdir()
         (self.root / "proc/mounts").touch()
         (self.root / "proc/meminfo").write_text("MemTotal: 9 kB\nMemAvailable: 8 kB\n")
