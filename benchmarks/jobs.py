@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 
 from rich.console import Console
@@ -24,23 +25,24 @@ from rich.table import Table
 from benchmarks.machine import machine
 from corral import api
 from corral.api.cluster import Cluster
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, join, sh
 from corral.spec.models import ClusterSpec
 
 CORRAL = Path(sys.executable).with_name("corral")
 Row = tuple[str, str]
 
 
-def on(spec: ClusterSpec, script: Script) -> str:
-    """What a script prints on the controller, as root.
+def on(spec: ClusterSpec, script: Script, nodes: str = "node0") -> str:
+    """What a script prints on nodes, as root.
 
     Raises:
         SystemExit: it failed.
     """
-    found = asyncio.run(api.execute(spec, ["sh", "-c", str(script)], "node0"))[0]
-    if not found.ok:
-        raise SystemExit(found.stderr or str(found.error))
-    return found.stdout
+    found = asyncio.run(api.execute(spec, ["sh", "-c", str(script)], nodes))
+    for each in found:
+        if not each.ok:
+            raise SystemExit(each.stderr or str(each.error))
+    return "".join(each.stdout for each in found)
 
 
 def timed(work: Callable[[], object], times: int) -> list[float]:
@@ -99,51 +101,92 @@ os._exit(0)
 BARE = """\
 cd {folder} && exec setpriv --reuid=corral --regid=corral --init-groups --reset-env sh -c {inner}"""
 
-INNER = """\
+SRUN = """\
 export MASTER_ADDR=$(scontrol -o show node node0 | sed -n 's/.* NodeAddr=\\([^ ]*\\) .*/\\1/p')
 export MASTER_PORT=29777 OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=eth0 USE_LIBUV=0
 srun -N 2 --ntasks-per-node=1 --gres=gpu:1 --input=none \\
   sh -c 'RANK=$SLURM_PROCID WORLD_SIZE=2 exec python3 train.py'"""
 
+# As a person types it in a shell on each node; no Slurm at all. torchrun.py is what corral run
+# sends along for --launcher torchrun: Debian's PyTorch has no libuv, and its torchrun ends there.
+TORCHRUN = """\
+export OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=eth0 USE_LIBUV=0
+exec python3 torchrun.py --nnodes=2 --node-rank="${{HOSTNAME#node}}" \\
+  --nproc-per-node=1 --master-addr={address} --master-port=29778 train.py"""
+
+WAYS = ("corral run", "corral run --launcher torchrun", "bare torchrun", "bare srun")
+PAIRS = (
+    ("corral run --launcher torchrun", "bare torchrun"),
+    ("corral run", "bare torchrun"),
+    ("corral run", "bare srun"),
+)
+ROUNDS = 7
+
+
+def by_corral(opened: Cluster, script: Path, launcher: str) -> str:
+    """Both ranks by `corral run`; gives what they printed."""
+    lines: list[str] = []
+    outcome = opened.run(
+        str(script), nodes=2, gpus_per_node=1, folder="none", launcher=launcher,
+        on_line=lambda line: lines.append(line.text),
+    )  # fmt: skip
+    if not outcome.good:
+        raise SystemExit("\n".join(lines))
+    return "\n".join(lines)
+
 
 def overhead(spec: ClusterSpec, folder: Path) -> list[Row]:
-    """The same two ranks by `corral run` and by a bare srun on the controller: loop and whole."""
+    """The same two ranks on the same two nodes by `corral run`, bare torchrun and bare srun.
+
+    In turns, so that what the machine does meanwhile meets all of them; the bare ones are typed
+    over the same ssh. Bare torchrun is started on both nodes by hand, without Slurm.
+    """
     script = folder / "train.py"
     script.write_text(TRAIN)
     place = "/shared/corral-bench"
-    on(
-        spec,
-        sh("mkdir -p {p} && printf %s {t} > {p}/train.py && chmod -R a+rX {p}", p=place, t=TRAIN),
-    )
+    agent = resources.files("corral.jobs.programs").joinpath("torchrun.py").read_text()
+    put = sh("mkdir -p {p} && printf %s {t} > {p}/train.py", p=place, t=TRAIN)
+    also = sh("printf %s {t} > {p}/torchrun.py && chmod -R a+rX {p}", p=place, t=agent)
+    on(spec, join([put, also], " && "))
     opened = Cluster(spec)
-    loops: dict[str, list[float]] = {"corral": [], "bare": []}
-    whole: dict[str, list[float]] = {"corral": [], "bare": []}
-    bare = sh(BARE, folder=place, inner=str(sh(INNER)))
-    for _ in range(3):
-        lines: list[str] = []
-        begin = time.perf_counter()
-        outcome = opened.run(
-            str(script),
-            nodes=2,
-            gpus_per_node=1,
-            folder="none",
-            on_line=lambda line, to=lines: to.append(line.text),
-        )
-        whole["corral"].append(time.perf_counter() - begin)
-        if not outcome.good:
-            raise SystemExit("\n".join(lines))
-        loops["corral"].append(_loop("\n".join(lines)))
-        begin = time.perf_counter()
-        said = on(spec, bare)
-        whole["bare"].append(time.perf_counter() - begin)
-        loops["bare"].append(_loop(said))
+    ask = "scontrol -o show node node0 | sed -n 's/.* NodeAddr=\\([^ ]*\\) .*/\\1/p'"
+    address = on(spec, Script(ask)).strip()
+    srun = sh(BARE, folder=place, inner=str(sh(SRUN)))
+    torchrun = sh(
+        BARE,
+        folder=place,
+        inner=str(sh("export HOSTNAME=$(uname -n)\n{t}", t=sh(TORCHRUN, address=address))),
+    )
+    work: dict[str, Callable[[], str]] = {
+        "corral run": lambda: by_corral(opened, script, "srun"),
+        "corral run --launcher torchrun": lambda: by_corral(opened, script, "torchrun"),
+        "bare torchrun": lambda: on(spec, torchrun, "node[0-1]"),
+        "bare srun": lambda: on(spec, srun),
+    }
+    loops: dict[str, list[float]] = {way: [] for way in WAYS}
+    whole: dict[str, list[float]] = {way: [] for way in WAYS}
+    for number in range(ROUNDS):
+        for way in WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]:
+            begin = time.perf_counter()
+            said = work[way]()
+            whole[way].append(time.perf_counter() - begin)
+            loops[way].append(_loop(said))
     on(spec, sh("rm -rf {p}", p=place))
     return [
-        ("60 iterations of 2 ranks by corral run", spread(loops["corral"])),
-        ("the same by bare srun", spread(loops["bare"])),
-        ("whole job by corral run (submit to end)", spread(whole["corral"])),
-        ("whole job by bare srun (from here, over ssh)", spread(whole["bare"])),
+        *((f"60 iterations of 2 ranks, {way}", spread(loops[way])) for way in WAYS),
+        *((f"whole, from here to its end, {way}", spread(whole[way])) for way in WAYS),
+        *(
+            (f"{name} by `{one}` against {other}", against(found[one], found[other]))
+            for name, found in (("iterations", loops), ("whole", whole))
+            for one, other in PAIRS
+        ),
     ]
+
+
+def against(one: list[float], other: list[float]) -> str:
+    """Median of the ratios of each round, and least and most: a round's two met the same load."""
+    ratios = sorted(a / b for a, b in zip(one, other, strict=True))
+    return f"{statistics.median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})"
 
 
 def _loop(text: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from corral.api import bench_history
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
@@ -139,6 +141,24 @@ def test_a_sweep_runs_three_single_gpu_jobs_at_once(cluster: Live, tmp_path: Pat
     # sacct counts whole seconds: all may start and end in one. That they met is the proof.
     assert max(start for start, *_ in rows) <= min(end for _, end, _ in rows), "not at once"
     assert all("gres/gpu=1" in tres.split(",") for *_, tres in rows)
+
+
+def test_the_benchmark_of_an_acceptance_test(cluster: Live) -> None:
+    """The script's own sizes need GPUs' links: what stands behind it wins."""
+    bench = [str(EXAMPLES / "nccl" / "bench.sh"), cluster.spec.name, "2", "--largest", "4K"]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        bench, capture_output=True, text=True, timeout=300, env={**os.environ, "PATH": path}
+    )
+    assert done.returncode == 0, done.stderr
+    kept = bench_history(cluster.spec.name)[-1]["tables"]
+    names = ["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
+    assert [table["collective"] for table in kept] == names
+    assert all(name in done.stdout for name in names)
+    assert {(table["nodes"], table["wrong"]) for table in kept} == {(2, 0)}
+    assert [row["size"] for row in kept[0]["rows"]] == [1024, 2048, 4096]
+    nameless = subprocess.run(bench[:1], capture_output=True, text=True, timeout=60)
+    assert (nameless.returncode, "name the cluster" in nameless.stderr) == (2, True)
 
 
 def recorded(live: Live, job: JobHandle) -> Recordings:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -247,6 +249,39 @@ def test_waiting_in_words_then_cancelled(cluster: Live, tmp_path: Path) -> None:
         ended = await asyncio.gather(*watching)
         assert [outcome.state for outcome in ended] == [JobState.CANCELLED] * 2
         assert [outcome.failed for outcome in ended] == [None] * 2
+
+    cluster.with_fleet(work)
+
+
+@pytest.mark.slow
+def test_when_a_waiting_job_is_expected_to_start(cluster: Live, tmp_path: Path) -> None:
+    """Slurm's backfill looks every 30 s; it knows an end where jobs have a time limit."""
+    sleeper = script(tmp_path, "import time\ntime.sleep(3600)")
+
+    async def work(fleet: Fleet) -> None:
+        fields = {"script": sleeper, "nodes": 3, "gpus_per_node": 2, "time": "20m"}
+        first = await submit(fleet, cluster.controller, cluster.spec, parse_job(fields))
+        second = await submit(fleet, cluster.controller, cluster.spec, parse_job(fields))
+        told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def heard(event: Event) -> None:
+            if "expected to start" in event.message and not told.done():
+                told.set_result(event.message)
+
+        watching = asyncio.create_task(
+            control.follow(fleet, second, on_line=lambda _: None, emit=heard)
+        )
+        try:
+            said = await asyncio.wait_for(told, 300)
+            ask = sh("date -d $(squeue -h -o %S -j {id}) +%s", id=second.id)
+            due = float((await fleet.run(cluster.controller, ask)).stdout)
+        finally:
+            await control.cancel(fleet, second)
+            await control.cancel(fleet, first)
+            await watching
+        assert 0 < due - time.time() <= 21 * 60
+        around = (datetime.fromtimestamp(due + s).astimezone() for s in range(-600, 600))
+        assert any(f"{when:%H:%M:%S}" in said for when in around), (said, due)
 
     cluster.with_fleet(work)
 

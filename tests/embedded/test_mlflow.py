@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import subprocess
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
@@ -82,11 +83,13 @@ def ask(live: Live, path: str, body: dict[str, Any] | None = None) -> dict[str, 
     return json.loads(done.stdout)
 
 
-def run(live: Live, script: Path, *args: str) -> tuple[JobHandle, Outcome]:
+def run(
+    live: Live, script: Path, *args: str, env: dict[str, str] | None = None
+) -> tuple[JobHandle, Outcome]:
+    fields = {"script": str(script), "folder": "none", "nodes": 2, "args": args, "name": "tracked"}
+
     async def work(fleet: Fleet) -> tuple[JobHandle, Outcome]:
-        wanted = parse_job(
-            {"script": str(script), "folder": "none", "nodes": 2, "args": args, "name": "tracked"}
-        )
+        wanted = parse_job({**fields, "env": env or {}})
         job = await submit(fleet, live.controller, live.spec, wanted)
         return job, await control.follow(fleet, job, on_line=lambda _: None)
 
@@ -127,6 +130,47 @@ def test_a_job_has_a_run_with_what_is_needed_to_repeat_it(tracked: Live, script:
     assert params["corral.nodes"] == "2"
     metrics = {m["key"]: m["value"] for m in found["data"]["metrics"]}
     assert metrics["loss"] == 1.0
+
+
+# It ends when what its nodes use stands in its run.
+SAMPLED = """\
+import json, os, time, urllib.request
+url = os.environ["MLFLOW_TRACKING_URI"] + "/api/2.0/mlflow/runs/get?run_id="
+for _ in range(240):
+    with urllib.request.urlopen(url + os.environ["MLFLOW_RUN_ID"], timeout=30) as answer:
+        metrics = json.load(answer)["run"]["data"].get("metrics", [])
+    if len({m["key"].split("/")[1] for m in metrics if m["key"].startswith("system/")}) == 2:
+        break
+    time.sleep(0.5)
+"""
+
+
+def test_a_run_has_the_commit_and_what_its_nodes_use(tracked: Live, tmp_path: Path) -> None:
+    file = tmp_path / "sampled.py"
+    file.write_text(SAMPLED)
+
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=n", "-c", "user.email=n@n.test", "-c", "commit.gpgsign=false")
+        done = subprocess.run(
+            ["git", "-C", str(tmp_path), *who, *words], check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    git("init", "--quiet")
+    git("add", "sampled.py")
+    git("commit", "--quiet", "--message", "one")
+    assert run(tracked, file, env={"CORRAL_SAMPLE_S": "0.5"})[1].good
+    found = runs(tracked)[0]["data"]
+    tags = {tag["key"]: tag["value"] for tag in found["tags"]}
+    assert tags["mlflow.source.git.commit"] == git("rev-parse", "HEAD")
+    assert tags["corral.git_dirty"] == "false"
+    used = {m["key"]: m["value"] for m in found["metrics"]}
+    for node in ("node0", "node1"):
+        assert any(name.startswith(f"system/{node}/") and used[name] > 0 for name in used), used
+    file.write_text(f"{SAMPLED}# changed\n")
+    assert run(tracked, file, env={"CORRAL_SAMPLE_S": "0.5"})[1].good
+    tags = {tag["key"]: tag["value"] for tag in runs(tracked)[0]["data"]["tags"]}
+    assert tags["corral.git_dirty"] == "true"
 
 
 def test_a_job_that_fails_has_a_failed_run(tracked: Live, script: Path) -> None:

@@ -148,10 +148,11 @@ corral_keep() { # HOW NAME
     postgres)
       [ -e "$B/postgres/$2" ] || {
         i=0
-        until s=$(runuser -u postgres -- psql -X -Atqc 'SELECT datname FROM pg_database'); do
+        until s=$(cd / && runuser -u postgres -- psql -X -Atqc "SELECT 'base ' || datname
+          FROM pg_database UNION ALL SELECT 'role ' || rolname FROM pg_roles"); do
           i=$((i + 1)); [ "$i" -lt 120 ] || return 1; sleep 0.5; done
-        if printf '%s\n' "$s" | grep -qxF -e "$2"; then echo owner; else echo corral; fi |
-          corral_put "$B/postgres/$2"; } ;;
+        { printf '%s\n' "$s" | grep -qxF -e "base $2" && echo owner || echo corral
+          printf '%s\n' "$s" | grep -xF -e "role $2"; } | corral_put "$B/postgres/$2"; } ;;
     sql)
       [ -e "$B/sql/$2" ] || { s=$(mariadb -N -e 'SHOW DATABASES') || return 1
         { printf '%s\n' "$s" | grep -qxF -e "$2" && echo owner || echo corral

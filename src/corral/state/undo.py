@@ -48,6 +48,9 @@ same() { # PATH WAS
 }
 postgreses() { for f in $B/postgres/*; do
   [ ! -e "$f" ] || ! grep -qx corral "$f" || echo "${f##*/}"; done; }
+serves_others() { # UNIT: a server that holds more than what Corral made (_DATABASE looks)
+  case $1 in mariadb) [ -n "$OTHERS" ] ;; postgresql) [ -n "$PG_OTHERS" ] ;; *) false ;; esac
+}
 sqls() { for f in $B/sql/*; do [ ! -e "$f" ] || ! grep -qx corral "$f" || echo "${f##*/}"; done; }
 """.strip()
 )
@@ -105,6 +108,8 @@ fi
 _DATABASE: Final = Script(
     r"""
 OTHERS=
+PG_OTHERS=
+as_postgres() { ( cd / && runuser -u postgres -- "$@" ); }
 for n in $(sqls); do
   command -v mariadb >/dev/null || continue
   systemctl -q is-active mariadb || systemctl start mariadb || exit 1
@@ -119,25 +124,34 @@ for n in $(sqls); do
   fi
   grep -qx 'user slurm' $B/sql/$n || mariadb -e "DROP USER IF EXISTS 'slurm'@'localhost'" || exit 1
 done
-as_postgres() { ( cd / && runuser -u postgres -- "$@" ); }
 for n in $(postgreses); do
   command -v psql >/dev/null || continue
   systemctl -q is-active postgresql || systemctl start postgresql || exit 1
-  if [ $PURGE = no ]; then
-    f=/var/backups/corral-$CLUSTER-$n-$(date +%Y%m%d-%H%M%S).sql.gz
-    mkdir -p /var/backups && as_postgres pg_dump "$n" > $L/tmp.sql &&
-      ( umask 077; gzip < $L/tmp.sql > $f ) && rm -f $L/tmp.sql || exit 1
-    say kept "$f: all of the database $n"
+  if as_postgres psql -X -Atqc 'SELECT datname FROM pg_database' | grep -qxF -e "$n"; then
+    if [ $PURGE = no ]; then
+      f=/var/backups/corral-$CLUSTER-$n-$(date +%Y%m%d-%H%M%S).sql
+      mkdir -p /var/backups && ( umask 077; as_postgres pg_dump "$n" > $f.new ) &&
+        gzip -f $f.new && mv -f $f.new.gz $f.gz || exit 1
+      say kept "$f.gz: all of the database $n"
+    fi
+    as_postgres psql -X -qc "DROP DATABASE \"$n\" WITH (FORCE)" && say did "dropped database $n" ||
+      exit 1
   fi
-  as_postgres psql -X -qc "DROP DATABASE IF EXISTS \"$n\" WITH (FORCE)" &&
-    as_postgres psql -X -qc "DROP ROLE IF EXISTS \"$n\"" && say did "dropped database $n" || exit 1
+  grep -qx "role $n" $B/postgres/$n ||
+    as_postgres psql -X -qc "DROP ROLE IF EXISTS \"$n\"" || exit 1
 done
+# Purging postgresql-NN drops all that its clusters hold (postrm_purge_data is yes by default).
+if [ -d $B/postgres ] && command -v psql >/dev/null && systemctl -q is-active postgresql; then
+  PG_OTHERS=$( { as_postgres psql -X -Atqc "SELECT datname FROM pg_database
+      WHERE NOT datistemplate AND datname <> 'postgres'" || echo unknown
+    pg_lsclusters -h | awk '$2 != "main" { print "cluster " $1 "/" $2 }'; } | tr '\n' ' ')
+fi
 if [ -d $B/sql ] && systemctl -q is-active mariadb; then
   OTHERS=$(mariadb -N -e 'SHOW DATABASES' |
     grep -vxE 'information_schema|mysql|performance_schema|sys' | tr '\n' ' ')
 fi
 for u in $(units); do
-  [ "$u" != mariadb ] || [ -z "$OTHERS" ] || continue
+  ! serves_others $u || continue
   [ "$(was $u ActiveState)" = active ] || ! systemctl -q is-active $u ||
     { systemctl stop $u && say did "stopped $u" || exit 1; }
   case $(was $u UnitFileState) in
@@ -216,13 +230,15 @@ _PACKAGES: Final = Script(
 for f in $B/holds/*; do
   [ -e "$f" ] && [ ! -s "$f" ] && apt-mark -q unhold "${f##*/}" >/dev/null; done
 P=$(ours; half)
-if [ -n "$OTHERS" ] && printf '%s\n' "$P" | grep -q ^mariadb-server; then
-  say kept "MariaDB: it holds other databases: $OTHERS"
-  for p in $(printf '%s\n' "$P" | grep -E '^(mariadb|galera|libmariadb|mysql)'); do
-    corral_note "$p" $L/packages.kept; done
-  systemctl restart mariadb && systemctl -q enable mariadb 2>/dev/null || exit 1
-  P=$(printf '%s\n' "$P" | grep -vE '^(mariadb|galera|libmariadb|mysql)')
-fi
+stays() { # TITLE UNIT PACKAGES DATABASES
+  serves_others $2 && printf '%s\n' "$P" | grep -qE "^$2(-server|-[0-9])" || return 0
+  say kept "$1: it holds other databases: $4"
+  for p in $(printf '%s\n' "$P" | grep -E "$3"); do corral_note "$p" $L/packages.kept; done
+  systemctl restart $2 && systemctl -q enable $2 2>/dev/null || exit 1
+  P=$(printf '%s\n' "$P" | grep -vE "$3")
+}
+stays MariaDB mariadb '^(mariadb|galera|libmariadb|mysql)' "$OTHERS"
+stays PostgreSQL postgresql '^(postgresql|libpq)' "$PG_OTHERS"
 if [ -n "$P" ]; then
   # A boot starts what packages enabled, and munge's does not stop it on its removal (seen): its
   # user could not be removed then, and purging fails.
@@ -258,7 +274,9 @@ _REST: Final = Script(
 # What purging left of folders that were not there before, and what it took of the owner's.
 for d in /etc/slurm /var/spool/slurmd /var/spool/slurmctld /var/log/slurm /var/lib/slurm \
   /etc/munge /var/lib/munge /var/log/munge /etc/chrony /var/lib/chrony /var/log/chrony \
-  $([ -n "$OTHERS" ] || echo /etc/mysql /var/lib/mysql /var/log/mysql); do
+  $(serves_others mariadb || echo /etc/mysql /var/lib/mysql /var/log/mysql) \
+  $(serves_others postgresql || echo /etc/postgresql /etc/postgresql-common \
+    /var/lib/postgresql /var/log/postgresql /var/cache/postgresql); do
   if [ -d $d ] && ! grep -qxF -e $d $B/paths && ! dpkg -S $d >/dev/null 2>&1; then
     rm -rf $d && say did "removed $d"; fi
 done
@@ -303,7 +321,7 @@ systemctl daemon-reload
 [ ! -e $B/files/etc/exports.d ] || ! command -v exportfs >/dev/null || exportfs -ra
 [ ! -e $B/files/etc/ssh ] || systemctl -q try-reload-or-restart ssh
 for u in $(units); do
-  [ "$u" != mariadb ] || [ -z "$OTHERS" ] || continue
+  ! serves_others $u || continue
   if ! here $u; then systemctl reset-failed $u 2>/dev/null; continue; fi
   case $(was $u UnitFileState) in
     enabled) systemctl -q enable $u ;; disabled) systemctl -q disable $u ;;

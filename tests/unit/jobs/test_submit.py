@@ -179,3 +179,15 @@ def test_dry_run_needs_no_machine(slurm: FakeSlurm) -> None:
     assert "#SBATCH --nodes=3" in text
     with pytest.raises(CorralError):
         dry_run(JobSpec(script="train.py", nodes=4), spec(slurm))
+
+
+@pytest.mark.parametrize("launcher", ["auto", "torchrun"])
+def test_torchrun_goes_along_where_it_is_asked_for(
+    slurm: FakeSlurm, tmp_path: Path, launcher: str
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("pass")
+    folder = Path(send(slurm, script=str(script), launcher=launcher).folder)
+    program = folder / "lib/corral/torchrun.py"
+    assert program.exists() == (launcher == "torchrun")
+    assert ("-m corral.torchrun" in (folder / "job.sh").read_text()) == program.exists()

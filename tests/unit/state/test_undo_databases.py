@@ -1,0 +1,130 @@
+"""Databases at the giving back: the real shell, with PostgreSQL's programs faked as files.
+
+What the fakes do not know is refused; the real server stands in tests/embedded/test_give_back.py.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from corral.hosts.quote import join, sh
+from corral.state import undo
+from corral.state.ledger import FUNCTIONS
+
+FAKES = {
+    "runuser": 'shift 3; exec "$@"',
+    "systemctl": 'echo "systemctl $*" >> log; [ "$1$2" != -qis-active ] || [ -e up ]; '
+    'case "$*" in "start postgresql") : > up;; esac',
+    "pg_dump": 'grep -qxF "$1" bases && echo "all of $1"',
+    "pg_lsclusters": "cat clusters",
+    "psql": """\
+for q in "$@"; do case $q in
+  "SELECT datname FROM pg_database") cat bases; exit ;;
+  "SELECT datname FROM pg_database"*"WHERE NOT datistemplate AND datname <> 'postgres'")
+    grep -vxE 'template[01]|postgres' bases; exit 0 ;;
+  DROP*) echo "$q" >> log; n=$(echo "$q" | cut -d'"' -f2)
+    case $q in *DATABASE*) grep -vxF "$n" bases > b; mv b bases ;; esac; exit ;;
+esac; done; echo "psql $*" >> refused; exit 97""",
+}
+
+
+class Server:
+    """A machine with PostgreSQL, of which Corral made the database corral-mlflow."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        programs = root / "bin"
+        programs.mkdir()
+        for name, text in FAKES.items():
+            (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+            (programs / name).chmod(0o755)
+        self.keep("corral\n")
+        (root / "ledger/cluster").write_text("lab\n")
+        (root / "up").touch()
+        (root / "clusters").write_text("17 main 5432 online\n")
+        self.bases("corral-mlflow")
+
+    def keep(self, text: str) -> None:
+        """What the ledger knows of it."""
+        file = self.root / "ledger/before/postgres/corral-mlflow"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def bases(self, *names: str) -> None:
+        """The server's databases, beside those that every one has."""
+        text = "\n".join(("postgres", "template0", "template1", *names))
+        (self.root / "bases").write_text(f"{text}\n")
+
+    def undo(self, *, purge: bool = False) -> str:
+        """All it prints, and at the end what of others it found."""
+        end = sh('serves_others postgresql && echo "stays: $PG_OTHERS" || echo goes')
+        head = sh("PURGE={p}", p="yes" if purge else "no")
+        text = str(join([head, FUNCTIONS, undo._COMMON, undo._DATABASE, end]))
+        for path, here in (("/var/lib/corral", "ledger"), ("/var/backups", "backups")):
+            text = text.replace(path, f"{self.root}/{here}")
+        path = f"{self.root}/bin:{os.environ['PATH']}"
+        done = subprocess.run(
+            ["/bin/sh", "-c", text.replace("cd / &&", "")],
+            capture_output=True, text=True, cwd=self.root, env={"PATH": path},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert not (self.root / "refused").exists()
+        return done.stdout
+
+    @property
+    def log(self) -> str:
+        file = self.root / "log"
+        return file.read_text() if file.exists() else ""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Server:
+    return Server(tmp_path)
+
+
+def test_it_is_dumped_and_dropped(server: Server) -> None:
+    (server.root / "up").unlink()
+    said = server.undo()
+    assert "did dropped database corral-mlflow" in said
+    assert said.endswith("goes\n")
+    assert 'DROP DATABASE "corral-mlflow" WITH (FORCE)' in server.log
+    assert 'DROP ROLE IF EXISTS "corral-mlflow"' in server.log
+    (dump,) = (server.root / "backups").iterdir()
+    assert gzip.decompress(dump.read_bytes()) == b"all of corral-mlflow\n"
+    assert dump.stat().st_mode & 0o077 == 0
+
+
+def test_purge_keeps_no_dump(server: Server) -> None:
+    assert "did dropped database" in server.undo(purge=True)
+    assert not (server.root / "backups").exists()
+
+
+@pytest.mark.parametrize("others", ["wiki", "sp ace"])
+def test_other_databases_keep_the_server(server: Server, others: str) -> None:
+    server.bases("corral-mlflow", others)
+    assert f"stays: {others}" in server.undo()
+    assert others in (server.root / "bases").read_text().splitlines()
+
+
+def test_another_cluster_of_the_server_keeps_it(server: Server) -> None:
+    (server.root / "clusters").write_text("17 main 5432 online\n17 own 5433 down\n")
+    assert "stays: cluster 17/own" in server.undo()
+
+
+def test_it_may_be_run_again(server: Server) -> None:
+    server.undo()
+    assert "dropped" not in server.undo()
+
+
+def test_a_database_and_a_role_of_the_owners_stay(server: Server) -> None:
+    server.keep("corral\nrole corral-mlflow\n")
+    assert "dropped database" in server.undo()
+    assert "ROLE" not in server.log
+    server.bases("corral-mlflow")
+    server.keep("owner\nrole corral-mlflow\n")
+    assert "stays: corral-mlflow" in server.undo()
