@@ -8,7 +8,7 @@ what connects through the same higher switches is one branch, however many spine
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -33,11 +33,13 @@ class Link:
         port: its number.
         peer: id of the other end.
         gbps: rate in Gb/s, 0 where it was not printed.
+        far: port number at the other end.
     """
 
     port: int
     peer: str
     gbps: float
+    far: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ def parse(text: str) -> Fabric:
                 (switches if now.kind == "Switch" else adapters)[now.id] = made
             now = _Reading(head[1], head[2], head[3])
         elif now.id and (link := _LINK.match(line)):
-            now.links.append(Link(int(link[1]), link[2], _gbps(line)))
+            now.links.append(Link(int(link[1]), link[2], _gbps(line), int(link[3])))
     if not switches:
         raise CorralError(
             Code.PARSE_FAILED,
@@ -191,7 +193,7 @@ def render_blocks(found: Sequence[Switch], sizes: Sequence[int] = ()) -> str:
 
 
 def complaints(fabric: Fabric, nodes: Sequence[str]) -> tuple[str, ...]:
-    """What is odd about the adapters and links of these nodes, one sentence each."""
+    """What is odd about these nodes' links, and cables between switches; one sentence each."""
     known = fabric.nodes
     found = [f"{n} is not on the fabric" for n in nodes if n not in known]
     here = {n: known[n] for n in nodes if n in known}
@@ -210,7 +212,31 @@ def complaints(fabric: Fabric, nodes: Sequence[str]) -> tuple[str, ...]:
             found += [
                 f"{node}: {adapter.name} runs at {g:g} Gb/s, others at {best:g}" for g in slow
             ]
-    return tuple(found)
+    return (*found, *_slow_cables(fabric))
+
+
+def _slow_cables(fabric: Fabric) -> list[str]:
+    """Cables between switches that came up slower than most of their switch's: a bad plug."""
+    found: dict[frozenset[tuple[str, int]], str] = {}
+    for id, switch in fabric.switches.items():
+        cables = [one for one in switch.links if one.peer in fabric.switches and one.gbps]
+        rates = Counter(one.gbps for one in cables)
+        usual = max(rates, key=lambda rate: (rates[rate], rate), default=0)
+        for one in cables:
+            key = frozenset({(id, one.port), (one.peer, one.far)})
+            if one.gbps < usual and key not in found:
+                far = _called(fabric.switches[one.peer])
+                first, last = sorted(((_called(switch), one.port), (far, one.far)))
+                found[key] = (
+                    f"the cable from {first[0]} port {first[1]} to {last[0]} port {last[1]} runs "
+                    f"at {one.gbps:g} Gb/s, others at {usual:g}"
+                )
+    return list(found.values())
+
+
+def _called(switch: Device) -> str:
+    """Its name where it has one of its own (``MF0;leaf01:MQM8700/U1``), else its id."""
+    return switch.name.partition(";")[2].partition(":")[0] or switch.id
 
 
 def _gbps(line: str) -> float:

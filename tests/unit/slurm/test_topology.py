@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +20,7 @@ class Made:
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
-        self.links: dict[str, list[tuple[str, str]]] = {}
+        self.links: dict[str, list[tuple[str, int, str]]] = {}
 
     def add(self, id: str, name: str) -> str:
         self.names[id] = name
@@ -26,8 +28,9 @@ class Made:
         return id
 
     def wire(self, one: str, other: str, rate: str = "4xNDR") -> None:
-        self.links[one].append((other, rate))
-        self.links[other].append((one, rate))
+        here, there = len(self.links[one]) + 1, len(self.links[other]) + 1
+        self.links[one].append((other, there, rate))
+        self.links[other].append((one, here, rate))
 
     def text(self) -> str:
         lines = ["#", "# Topology file: generated on Sat Nov 21 12:00:00 2026", "#"]
@@ -37,11 +40,11 @@ class Made:
             lines += ["", "vendid=0x2c9", f"{kind.lower()}guid=0x{guid}({guid})"]
             tail = " enhanced port 0 lid 1 lmc 0" if kind == "Switch" else ""
             lines.append(f'{kind}\t{len(self.links[id])} "{id}"\t\t# "{name}"{tail}')
-            for port, (peer, rate) in enumerate(self.links[id], 1):
+            for port, (peer, there, rate) in enumerate(self.links[id], 1):
                 mine = f"({guid})" if kind == "Ca" else ""
                 theirs = f"({peer[2:]})" if peer[0] == "H" else ""
                 lines.append(
-                    f'[{port}]{mine}\t"{peer}"[{port}]{theirs}'
+                    f'[{port}]{mine}\t"{peer}"[{there}]{theirs}'
                     f' \t\t# "{self.names[peer]}" lid 7 {rate}'
                 )
         return "\n".join(lines) + "\n"
@@ -87,6 +90,52 @@ def rails(units: int, per_unit: int, adapters: int = 8) -> tuple[str, list[str]]
                 made.wire(made.add(f"H-{number:08x}{rail:08x}", f"{name} mlx5_{rail}"), leaf)
             number += 1
     return made.text(), nodes
+
+
+def odd() -> tuple[str, list[str]]:
+    """Two rails: a slow adapter, a node that lacks a rail, a cable between switches gone bad."""
+    made = Made()
+    spine = made.add("S-5000000000000000", "MF0;spine0:MQM8700/U1")
+    leaves = [made.add(f"S-100000000000000{i}", f"MF0;rail{i}:MQM8700/U1") for i in range(2)]
+    for leaf in leaves:
+        for cable in range(4):
+            bad = (leaf, cable) == (leaves[1], 2)
+            made.wire(leaf, spine, "4xDDR" if bad else "4xHDR")
+    nodes = [f"n{i}" for i in range(8)]
+    for i, node in enumerate(nodes):
+        for rail, leaf in enumerate(leaves[: 1 if i == 3 else 2]):
+            rate = "4xEDR" if (i, rail) == (5, 1) else "4xHDR"
+            made.wire(made.add(f"H-{i:08x}{rail + 1:08x}", f"{node} mlx5_{rail}"), leaf, rate)
+    return made.text(), nodes
+
+
+ODD = (
+    "n3: 1 links to the fabric, others have 2",
+    "n5: n5 mlx5_1 runs at 100 Gb/s, others at 200",
+    "the cable from rail1 port 3 to spine0 port 7 runs at 20 Gb/s, others at 200",
+)
+
+
+def recorded(name: str) -> str:
+    """What the real ibnetdiscover printed over a simulated fabric (tests/embedded)."""
+    path = Path(__file__).parents[2] / f"recorded/fabric/{name}.txt.gz"
+    return gzip.decompress(path.read_bytes()).decode()
+
+
+def test_what_is_odd_is_named_from_a_recorded_listing() -> None:
+    nodes = odd()[1]
+    for text in (odd()[0], recorded("odd-8")):
+        assert sorted(topology.complaints(topology.parse(text), nodes)) == sorted(ODD)
+
+
+def test_recorded_listings_of_large_fabrics() -> None:
+    _, nodes = fat_tree(16, 8, 4)
+    found = topology.tree(topology.parse(recorded("fat-tree-512")), nodes)
+    assert found == topology.tree(topology.parse(fat_tree(16, 8, 4)[0]), nodes)
+    assert len([s for s in found if s.nodes]) == 64
+    _, nodes = rails(4, 16)
+    units = topology.blocks(topology.tree(topology.parse(recorded("rails-64")), nodes))
+    assert [s.nodes for s in units] == [tuple(nodes[i : i + 16]) for i in range(0, 64, 16)]
 
 
 def test_two_levels() -> None:
