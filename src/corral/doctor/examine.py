@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from corral.doctor.health import read_reason
+from corral.doctor.launches import launches
 from corral.doctor.look import Told
 from corral.doctor.model import Diagnosis, Layer, Report, Source
 from corral.doctor.probes import PROBES, Scene, found
@@ -42,7 +43,7 @@ def examine(scene: Scene) -> Report:
 
 def causes(scene: Scene) -> list[Diagnosis]:
     """What the machines themselves show, without what Slurm says of its nodes."""
-    findings = [one for probe in (*PROBES, tailnet) for one in probe(scene)]
+    findings = [one for probe in (*PROBES, launches, tailnet) for one in probe(scene)]
     return [*findings, *_machines(scene)]
 
 

@@ -190,6 +190,7 @@ _MACHINE: Final = sh(
     "echo @@limits; systemctl show -p LimitMEMLOCK slurmd 2>/dev/null | tr = ' '\n"
     "echo @@devices; ls /dev/nvidia[0-9]* 2>/dev/null\n"
     "echo @@driver; if command -v nvidia-smi >/dev/null; then timeout 20 nvidia-smi -L 2>&1; fi\n"
+    "echo @@steps; ps -C slurmstepd -o args= 2>/dev/null\n"
     "echo @@links; if command -v ip >/dev/null; then ip -o link show up; fi\n"
     "echo @@addresses; if command -v ip >/dev/null; then ip -o -4 addr show; fi\n"
     # A container's kernel log is its host's: what happened there is not this node's.
@@ -208,6 +209,8 @@ _CONTROLLER: Final = sh(
     "echo @@state; stat -c '%U %a' {state} 2>&1\n"
     "echo @@ping; timeout 10 scontrol ping 2>&1\n"
     "echo @@nodes; timeout 15 scontrol show nodes -o 2>&1\n"
+    "echo @@batch; timeout 15 squeue -h -t RUNNING -O"
+    " 'JobID:|,StateCompact:|,BatchFlag:|,BatchHost:|,TimeUsed:|' 2>/dev/null\n"
     "echo @@config; timeout 15 scontrol show config 2>&1 |"
     " grep -E '^(TaskPlugin|GresTypes|SlurmUser|AuthType|CgroupPlugin|ConstrainDevices|HASH_VAL"
     "|PropagateResourceLimitsExcept) '\n"

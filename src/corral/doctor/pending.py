@@ -218,7 +218,9 @@ def _out(own: Sequence[NodeInfo]) -> Iterator[str]:
         yield f"{fold(names)} {verb} no jobs: {reason}"
 
 
-_HELD: Final = frozenset({"JobHeldAdmin", "JobHeldUser", "JobHoldMaxRequeue"})
+_HELD: Final = frozenset(
+    {"JobHeldAdmin", "JobHeldUser", "JobHoldMaxRequeue", "launch_failed_requeued_held"}
+)
 _NEVER: Final = frozenset(
     {"DependencyNeverSatisfied", "BadConstraints", "PartitionNodeLimit", "PartitionTimeLimit",
      "PartitionConfig", "InvalidAccount", "InvalidQOS", "MaxMemPerLimit"}

@@ -234,4 +234,18 @@ FAILURES: Final = (
         ),
         mend=Mend.APPLY,
     ),
+    Failure(
+        "F102",
+        "launch-unconfirmed",
+        "a batch job counts as running and its script was never started",
+        "slurmctld was killed between its order to start the job and the node's answer, and was "
+        "away for half a minute: slurmd did not start the script and could not say so, and the "
+        "job's extern step keeps Slurm from noticing",
+        "nothing of the script has run, so it may run again: scontrol requeue JOB, and scontrol "
+        "release JOB where Slurm holds it; or scancel JOB",
+        "Slurm 24.11.5, slurmd req.c, _rpc_batch_job",
+        Layer.JOB,
+        symptoms=(r"could not confirm batch launch for job \d+",),
+        where=(Source.SLURMD,),
+    ),
 )

@@ -20,6 +20,8 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
         "JobHeldAdmin": "an administrator holds it: scontrol release by an administrator",
         "JobHeldUser": "it is held: scontrol release",
         "JobHoldMaxRequeue": "it was requeued too often and is held: read its output first",
+        "launch_failed_requeued_held": "its start failed and Slurm holds it: read slurmd's log on "
+        "its node, then scontrol release",
         "BeginTime": "its start time has not come",
         "Licenses": "it waits for a licence",
         "Reservation": "it waits for its reservation to begin",
@@ -78,7 +80,7 @@ def explain(reason: str) -> str:
     word, _, more = text.partition(",")
     if word in ("", "None", "null"):
         return ""
-    words = REASONS.get(word)
+    words = REASONS.get(word.replace(" ", "_"))  # scontrol writes them with _, squeue with spaces
     if words is None:
         found = [say for start, say in _FAMILIES if word.startswith(start)]
         words = f"{found[0]} ({word})" if found else word
