@@ -53,10 +53,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
     Each writes the byte code of one half, and finds the other's; else both compile all of it.
     """
-    if getattr(session.config, "workerinput", {}).get("workerid") != "gw1":
+    second = getattr(session.config, "workerinput", {}).get("workerid") == "gw1"
+    if not second or TESTS / "unit" not in [Path(arg).resolve() for arg in session.config.args]:
         return
-    files = sorted((TESTS / "unit").rglob("test_*.py"), reverse=True)
-    for file in files:
+    for file in sorted((TESTS / "unit").rglob("test_*.py"), reverse=True):
         # What cannot be imported is said at its turn, with its traceback.
         with suppress(Exception):
             import_module(".".join(file.relative_to(REPO).with_suffix("").parts))

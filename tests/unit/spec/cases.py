@@ -62,7 +62,7 @@ def changed(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
     What stands above a value and is not there is made, empty.
     """
-    data = copy.deepcopy(base)
+    data = json.loads(json.dumps(base))  # a tenth of deepcopy's time; what is no JSON is no file
     for path, value in changes.items():
         *above, last = [int(part) if part.isdigit() else part for part in path.split(".")]
         parent: Any = data
