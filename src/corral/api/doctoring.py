@@ -124,7 +124,14 @@ def _asks(session: Session, spec: ClusterSpec) -> dict[str, Ask]:
         # A folder that a server shows at its own place is no mount there.
         mounts = tuple(s.mount for s in spec.storage if (name, s.mount) != (s.server, s.path))
         mesh = mesh_of(spec) is not None
-        found[name] = Ask(names, tuple(units), mounts, controller=name == lead, mesh=mesh)
+        found[name] = Ask(
+            names,
+            tuple(units),
+            mounts,
+            controller=name == lead,
+            mesh=mesh,
+            containers=spec.software.containers == "pyxis" and name in compute,
+        )
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from corral.doctor.containers import user_namespaces
 from corral.doctor.health import read_reason
 from corral.doctor.launches import launches
 from corral.doctor.look import Told
@@ -20,6 +21,8 @@ _LOGS: Final = {
     "slurmdbd": Source.SLURMDBD,
     "munge": Source.MUNGE,
 }
+RULES: Final = (*PROBES, user_namespaces, launches, tailnet)
+"""All that asks the machines."""
 _SYMPTOMS: Final = frozenset({"F83", "F86"})
 """Failures that always have a cause beneath them."""
 _OLD_FILES: Final = "reconfigure failed"
@@ -43,7 +46,7 @@ def examine(scene: Scene) -> Report:
 
 def causes(scene: Scene) -> list[Diagnosis]:
     """What the machines themselves show, without what Slurm says of its nodes."""
-    findings = [one for probe in (*PROBES, launches, tailnet) for one in probe(scene)]
+    findings = [one for probe in RULES for one in probe(scene)]
     return [*findings, *_machines(scene)]
 
 

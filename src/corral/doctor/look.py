@@ -45,6 +45,7 @@ class Ask:
         mounts: shared folders that belong there.
         controller: ask Slurm as well.
         mesh: ask tailscaled as well.
+        containers: try what containers of users need.
     """
 
     names: tuple[str, ...]
@@ -52,6 +53,7 @@ class Ask:
     mounts: tuple[str, ...] = ()
     controller: bool = False
     mesh: bool = False
+    containers: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,8 +155,12 @@ def script(ask: Ask) -> Script:
             ' df -Pk "$p" 2>/dev/null | awk -v p="$p" \'NR==2 {{print p, $4, $2}}\';'
             ' df -Pi "$p" 2>/dev/null | awk -v p="$p" \'NR==2 && $2>0 {{print p":inodes", $4, '
             "$2}}';"
-            " fi; done",
+            " fi; done\n"
+            # access(2) tells root of a read-only file system, and of nothing else.
+            'echo @@readonly; for p in {written}; do if [ -d "$p" ] && [ ! -w "$p" ]; then'
+            ' echo "$p"; fi; done',
             disks=list(DISKS),
+            written=list(DISKS[1:]),
         ),
         sh(
             "echo @@mounts; for m in {mounts}; do"
@@ -172,6 +178,8 @@ def script(ask: Ask) -> Script:
     ]
     if ask.controller:
         parts.append(_CONTROLLER)
+    if ask.containers:
+        parts.append(_USER_NAMESPACE)
     if ask.mesh:
         # The others are asked about of the controller only: one thousand peers are a megabyte.
         parts.append(sh(_TAILNET, p="true" if ask.controller else "false"))
@@ -200,6 +208,10 @@ _MACHINE: Final = sh(
     firewall=PROGRAM,
 )
 
+# As nobody: root may where users may not.
+_USER_NAMESPACE: Final = sh(
+    "echo @@userns; runuser -u nobody -- timeout 10 unshare -Ur true 2>&1 || echo refused"
+)
 _TAILNET: Final = (
     "echo @@tailnet; timeout 10 tailscale status --json --peers={p} 2>/dev/null "
     "| head -c 4000000; echo"

@@ -114,6 +114,13 @@ def disks(scene: Scene) -> Iterator[Diagnosis]:
                 yield found("F67", told.node, f"{where}: {free} of {total} {what} free", where)
 
 
+def readonly(scene: Scene) -> Iterator[Diagnosis]:
+    """F71: what daemons and jobs write to cannot be written (/ itself may be so by intent)."""
+    for told in scene.heard:
+        for path in told.lines("readonly"):
+            yield found("F71", told.node, f"{path} cannot be written: read-only file system", path)
+
+
 def mounts(scene: Scene) -> Iterator[Diagnosis]:
     """F68: a shared folder does not answer, or is mounted on other nodes and not here."""
     mounted = {
@@ -382,7 +389,7 @@ def mtus(scene: Scene) -> Iterator[Diagnosis]:
 
 Probe = Callable[[Scene], Iterator[Diagnosis]]
 PROBES: Final[tuple[Probe, ...]] = (
-    *(unreachable, clocks, disks, mounts, names, ports, keys, identities, versions),
+    *(unreachable, clocks, disks, readonly, mounts, names, ports, keys, identities, versions),
     *(configuration, isolation, devices, autodetect, memory, state, units, accounting),
     *(limits, subnets, mtus),
 )

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.doctor.catalog import CATALOG
+from corral.doctor.examine import RULES
 from corral.doctor.model import Failure, Layer, Mend
-from corral.doctor.probes import PROBES
 
 _INTRODUCTION: Final = """\
 # Failures
@@ -68,7 +68,7 @@ def _entry(failure: Failure) -> Iterator[str]:
 
 
 def _ruled() -> Iterator[str]:
-    for probe in PROBES:
+    for probe in RULES:
         head = (probe.__doc__ or "").partition(":")[0]
         yield from (word for word in head.replace(",", " ").split() if word in CATALOG)
 

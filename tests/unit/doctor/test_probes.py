@@ -48,6 +48,14 @@ HUNG = "no answer within 10 s, failed"
 CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
     ("F67", N1, {N1: {"disks": "/var 1000 20000000"}}, "/var: 1000 of 20000000 KiB free"),
     ("F67", N1, {N1: {"disks": "/var:inodes 3 1000000"}}, "/var: 3 of 1000000 inodes free"),
+    ("F71", N1, {N1: {"readonly": "/var/spool/slurmd"}}, "/var/spool/slurmd cannot be written"),
+    (
+        "F20",
+        N1,
+        {N1: {"userns": "unshare: unshare failed: Operation not permitted\nrefused"}},
+        "not permitted",
+    ),
+    ("F20", N1, {N1: {"userns": "refused"}}, "no answer"),
     ("F68", N1, {N1: {"mounts": "/shared folder ext2/ext3"}}, "/shared is not mounted"),
     ("F68", N1, {N1: {"mounts": "/shared mounted failed"}}, "stat -f /shared"),
     ("F68", N1, {N1: {"mounts": f"/shared folder {STALE}"}}, "Stale file handle"),
@@ -85,6 +93,12 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
             }
         },
         "AutoDetect=nvml",
+    ),
+    (
+        "F102",
+        N1,
+        {CTL: {"batch": "17|R|1|node1|2:19|"}, N1: {"steps": "slurmstepd: [17.extern]"}},
+        "node1 has 17.extern alone",
     ),
     ("F74", CTL, {CTL: {"state": "root 700"}}, "/var/spool/slurmctld: root 700"),
     (
@@ -172,7 +186,8 @@ def test_what_is_broken_is_the_only_finding(
 
 
 def test_every_rule_has_a_case() -> None:
-    tried = {case[0] for case in CASES} | {"F69", "F02", "F29"}  # those have tests of their own
+    apart = {"F69", "F02", "F29", "F33", "F34", "F100", "F102"}  # those have tests of their own
+    tried = {case[0] for case in CASES} | apart
     assert RULED
     assert tried >= RULED
 

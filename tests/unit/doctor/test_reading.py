@@ -111,6 +111,8 @@ CASES: tuple[tuple[str, Source, str], ...] = (
     ("F18", JOB, "srun: error: Timed out waiting for job step to complete"),
     ("F19", SLURMD, "error: Incompatible versions of client and server code"),
     ("F20", JOB, "enroot-nsenter: failed to create user namespace: Permission denied"),
+    ("F20", JOB, "enroot-nsenter: failed to create user namespace: No space left on device"),
+    ("F20", JOB, "unshare: unshare failed: No space left on device"),
     ("F21", JOB, "mkdir: cannot create directory '/run/enroot': Permission denied"),
     (
         "F22",
@@ -134,6 +136,12 @@ CASES: tuple[tuple[str, Source, str], ...] = (
         JOB,
         "[W socket.cpp:601] The client socket has timed out after 60s while trying to connect to "
         "(localhost, 29500).",
+    ),
+    (
+        "F30",
+        JOB,
+        'RuntimeError: nonce == returnedNonce INTERNAL ASSERT FAILED at "TCPStore.cpp":405, please '
+        "report a bug to PyTorch. Ping failed, invalid nonce returned",
     ),
     (
         "F31",
@@ -297,6 +305,7 @@ slurmd: launch task StepId=12.0 request from UID:2000 GID:2000 HOST:10.90.0.2 PO
 epoch 1 loss 2.30 accuracy 0.11; epoch 2 loss 0.33 accuracy 0.98
 x:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB ib0:10.0.0.1<0>
 x:1:1 [0] NCCL INFO Using network IB
+inotify_add_watch(/var/log) failed: No space left on device
 nvidia 0000:3b:00.0: enabling device (0000 -> 0003)
 """
 

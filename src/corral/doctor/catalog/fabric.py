@@ -57,6 +57,7 @@ FAILURES: Final = (
             r"connect).*(?:29500|master_port|tcpstore)",
             r"(?:29500|tcpstore|store).*(?:eaddrinuse|address already in use)",
             r"the server socket has failed to (?:listen|bind)",
+            r"ping failed, invalid nonce returned",  # something else answers at that address
         ),
         where=_JOB,
     ),

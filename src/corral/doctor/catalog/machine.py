@@ -37,14 +37,18 @@ FAILURES: Final = (
         "user namespaces are blocked",
         "Ubuntu since 23.10 restricts them by AppArmor, a container by seccomp, or "
         "user.max_user_namespaces is 0",
-        "enroot's own package since 3.5.0 brings an AppArmor profile; else set "
-        "kernel.apparmor_restrict_unprivileged_userns=0",
+        "enroot's own package since 3.5.0 brings an AppArmor profile; else corral apply (with "
+        "containers: pyxis) sets kernel.apparmor_restrict_unprivileged_userns=0 and "
+        "user.max_user_namespaces",
         "enroot doc/requirements.md",
         Layer.SOFTWARE,
         symptoms=(
             r"enroot-nsenter: failed to create user namespace",
-            r"unshare(?: failed)?: (?:unshare failed: )?operation not permitted",
+            # ENOSPC: user.max_user_namespaces is 0, or that many are there (unshare(2)).
+            r"unshare(?: failed)?: (?:unshare failed: )?"
+            r"(?:operation not permitted|permission denied|no space left on device)",
         ),
+        mend=Mend.APPLY,
     ),
     Failure(
         "F21",
@@ -169,7 +173,12 @@ FAILURES: Final = (
         "find what fills it: du -xh / | sort -h | tail; free some, then look again",
         "errno(3) ENOSPC",
         Layer.MACHINE,
-        symptoms=(r"no space left on device", r"disk quota exceeded", r"errcode: 28\b"),
+        symptoms=(
+            # unshare(2) and inotify_add_watch(2) say so of limits that are no disk's.
+            r"^(?!.*(?:unshare|namespace|inotify|failed to watch)).*no space left on device",
+            r"disk quota exceeded",
+            r"errcode: 28\b",
+        ),
     ),
     Failure(
         "F68",

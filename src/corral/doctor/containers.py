@@ -1,0 +1,17 @@
+"""Rules over what users' containers need of a machine. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from corral.doctor.model import Diagnosis
+from corral.doctor.probes import Scene, found
+
+
+def user_namespaces(scene: Scene) -> Iterator[Diagnosis]:
+    """F20: nobody may make a user namespace there, which Enroot does for each container."""
+    for told in scene.heard:
+        said = told.lines("userns")
+        if said and said[-1] == "refused":
+            text = said[0] if len(said) > 1 else "unshare -Ur, as nobody: no answer in 10 s"
+            yield found("F20", told.node, text)
