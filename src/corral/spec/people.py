@@ -52,8 +52,9 @@ class Qos(Model):
 
     name: Name = about("none", "Name of the QOS; normal is the one Slurm has already.")
     priority: int = about("none", "Added to a job's priority.", default=0, ge=0, le=1000000)
+    # The first one turns preemption on, which slurmctld reads at its start only.
     preempts: tuple[Name, ...] = about(
-        "none", "QOS whose jobs give way to its jobs; they are requeued.", default=()
+        "restart", "QOS whose jobs give way to its jobs; they are requeued.", default=()
     )
     max_time: TimeLimit = about("none", "Longest job.", default="infinite")
     limits: Limits = about("none", "What all its jobs may use together.", default=Limits())
