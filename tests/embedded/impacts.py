@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
+from corral.spec.texts import SSH_KEY
+
 Data = dict[str, Any]
 Edit = Callable[[Data], None]
 
@@ -58,6 +60,10 @@ def person(**fields: Any) -> Edit:
 
 # The first account, QOS or limit has Slurm enforce them: that is a restart. From then on, none.
 BASE: Final = {"accounts": [{"name": "base"}], "qos": [{"name": "base"}]}
+SWITCHES: Final = {
+    "switches": [{"name": "s1", "nodes": "node[0-1]"}, {"name": "s2", "nodes": "node2"}]
+}
+LEVELS: Final = {"switches": [*SWITCHES["switches"], {"name": "top", "switches": ["s1", "s2"]}]}
 
 LIMITS: Final = ("gpus", "cpus", "memory_gib", "nodes", "jobs", "submitted")
 
@@ -69,6 +75,7 @@ EDITS: Final[Mapping[str, Edit]] = {
         put("groups", 0, "name", value="other"), put("partitions", 0, "groups", value=["other"])
     ),
     "groups.features": put("groups", 0, "features", value=["fast"]),
+    "groups.nccl": put("groups", 0, "nccl", value=["NCCL_DEBUG=WARN"]),
     "groups.gpu.type": put("groups", 0, "gpu", "type", value="place"),
     "partitions.groups": add("partitions", SHORT),
     "partitions.default": together(
@@ -107,6 +114,12 @@ EDITS: Final[Mapping[str, Edit]] = {
         f"qos.per_user.{name}": add("qos", {"name": "night", "per_user": {name: 1}})
         for name in LIMITS
     },
+    "users.keys": person(keys=[SSH_KEY.example]),
+    "qos.preempts": add("qos", {"name": "night", "preempts": ["base"]}),
+    "network.topology.plugin": put("network", "topology", value={"plugin": "block", **SWITCHES}),
+    "network.topology.switches.name": put("network", "topology", value=SWITCHES),
+    "network.topology.switches.nodes": put("network", "topology", value=SWITCHES),
+    "network.topology.switches.switches": put("network", "topology", value=LEVELS),
     "network.data.mtu": put("network", "data", "mtu", value=1500),
     "health.every": put("health", "every", value="17h"),
     "health.drain": put("health", "drain", value=False),
@@ -150,8 +163,6 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "storage.mount": _MADE,
     **{f"storage.{name}": _NFS for name in ("kind", "server", "path", "root_squash")},
     "users.uid": f"{_ALONE}: test_impact.py, test_a_uid_is_not_taken_from_another",
-    "users.keys": "tests/embedded/test_people.py",
-    "qos.preempts": "tests/embedded/test_people.py",
     "access.ssh": "needs pam_slurm_adopt: tests/machines",
     "access.login": "needs pam_slurm_adopt: tests/machines",
     **{f"software.nvidia.{name}": _GPU for name in ("driver", "cuda", "source", "vendor_repo")},
@@ -178,6 +189,7 @@ NOT_HERE: Final[Mapping[str, str]] = {
     },
     **{f"gcp.{n}": f"{_ALONE}: test_mega.py" for n in ("nccl_image", "nccl_tests")},
     **{f"network.data.{n}": "needs InfiniBand: unit tests" for n in ("gid_index", "pkey")},
+    "network.data.stack": "with a fabric of RDMA: test_rdma.py",
     "services.metrics": f"{_ALONE}: test_services.py",
     "services.ui": f"{_ALONE}: test_services.py",
     **{
@@ -189,11 +201,6 @@ NOT_HERE: Final[Mapping[str, str]] = {
     **{
         f"network.mesh.{n}": _MESH
         for n in ("islands.groups", "islands.name", "jobs", "key_minutes", "programs", "tag", "url")
-    },
-    "network.topology.plugin": "has golden files, and was put on a cluster by hand",
-    **{
-        f"network.topology.switches.{n}": "has golden files, and was put on a cluster by hand"
-        for n in ("name", "nodes", "switches")
     },
     **{
         f"proof.{n}": f"{_ALONE}: test_schedule.py"

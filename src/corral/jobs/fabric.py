@@ -13,6 +13,7 @@ from typing import Final
 from corral.hosts.quote import Script, join, sh
 from corral.roles.tcpxo import environment
 from corral.spec.gcp import MACHINE
+from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec, Partition
 from corral.spec.nodes import fold
 
@@ -36,8 +37,10 @@ give() {{
 }}"""
 
 _TELL: Final = """\
+told_of=" "
 give() {{
-  why=$3
+  case $told_of in *" $1 "*) return ;; esac
+  told_of="$told_of$1 " why=$3
   if eval "[ -n \\"\\${{$1+x}}\\" ]"; then eval "set -- \\"\\$1\\" \\"\\${{$1}}\\""; why={yours}; fi
   export "$1=$2"
   printf '{mark}\\t%s\\t%s\\t%s\\n' "$1" "$2" "$why"
@@ -161,10 +164,12 @@ class Rdma:
     Attributes:
         pkey: the partition's key as in sysfs (0x8001), "" for the default one.
         gid_index: of RoCE's GID tables, "" to take RoCE v2 over IPv4.
+        given: each group's name, its nodes and its own NCCL settings, NAME=VALUE.
     """
 
     pkey: str = ""
     gid_index: str = ""
+    given: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()
 
 
 DEFAULT: Final = Rdma()
@@ -174,9 +179,11 @@ DEFAULT: Final = Rdma()
 def rdma_of(spec: ClusterSpec) -> Rdma:
     """As the cluster file has it."""
     data = spec.network.data
+    given = tuple((g.name, tuple(expand(g.nodes)), g.nccl) for g in spec.groups if g.nccl)
     if data is None:
-        return DEFAULT
-    return Rdma(data.pkey or "", "" if data.gid_index is None else str(data.gid_index))
+        return Rdma(given=given)
+    gid = "" if data.gid_index is None else str(data.gid_index)
+    return Rdma(data.pkey or "", gid, given)
 
 
 def settings(
@@ -208,6 +215,7 @@ def settings(
     return join(
         [
             sh(_TELL, yours=YOURS, mark=sh(_MARK)) if tell else give,
+            *(_of_group(*one) for one in rdma.given),
             *([_a3(tcpxo, tell=tell)] if fabric == TCPXO and several else []),
             sh(
                 _FABRIC,
@@ -222,6 +230,16 @@ def settings(
                 root=_ROOT_PORT,
             ),
         ]
+    )
+
+
+def _of_group(group: str, nodes: tuple[str, ...], given: tuple[str, ...]) -> Script:
+    pairs = [pair.partition("=") for pair in given]
+    why = f"groups[].nccl of {group} in the cluster file"
+    return sh(
+        "case ${{SLURMD_NODENAME:-$(uname -n)}} in\n{nodes})\n{gives} ;;\nesac",
+        nodes=join([sh("{name}", name=name) for name in nodes], "|"),
+        gives=join([sh("  give {n} {v} {why}", n=n, v=v, why=why) for n, _, v in pairs]),
     )
 
 

@@ -45,13 +45,20 @@ def declared(site: Site) -> Pyxis | None:
 
 
 def said_of(spec: ClusterSpec) -> str:
-    """How jobs get their software where the file asks for no containers, "" where that is plain."""
-    own = [g for g in spec.groups if g.provider == "ssh" and g.gpu]
-    if spec.software.containers != "none" or not own:
+    """How jobs get their software where the file asks for no containers, "" where that is plain.
+
+    Nothing is said of rehearsals, nor of A3 Mega, whose image has Enroot and Pyxis.
+    """
+    real = [g for g in spec.groups if g.provider not in ("embedded", "gcp")
+            and (g.gpu or g.cloud)]  # fmt: skip
+    if spec.software.containers != "none" or not real:
         return ""
-    return (
-        "jobs run without containers (software.containers): corral run makes a Python environment "
-        "of a lock file on shared storage, which needs neither Pyxis nor root"
+    said = "jobs run without containers (software.containers): "
+    if not spec.storage:
+        return said + "they have the nodes' own software, as no folder is shared (storage)"
+    return said + (
+        "corral run makes a Python environment of a lock file on shared storage, which needs "
+        "neither Pyxis nor root"
     )
 
 

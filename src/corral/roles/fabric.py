@@ -9,8 +9,13 @@ from corral.slurm.version import SlurmVersion
 from corral.spec.hostlist import expand
 from corral.state.base import Wanted
 from corral.state.module import Module
+from corral.state.packages import Packages
 
 BLOCKS_SINCE = SlurmVersion(23, 11)
+
+INBOX = ("rdma-core", "ibverbs-providers", "ibverbs-utils", "infiniband-diags")
+"""NCCL opens libibverbs by itself and takes TCP sockets where it is not there; rdma-core names the
+adapters after the host (rdma-ndd). Vendors' stacks have packages of the same names: theirs stay."""
 
 
 def topology(site: Site) -> str:
@@ -47,9 +52,14 @@ def blocks(site: Site) -> bool:
 
 
 def wanted(site: Site) -> tuple[Wanted, ...]:
-    """nvidia-peermem on nodes with GPUs and RDMA, where the driver has it."""
+    """RDMA's libraries, and nvidia-peermem on nodes with GPUs, where the driver has it."""
     data = site.spec.network.data
     if data is None or data.fabric == "ethernet":
         return ()
+    found: list[Wanted] = []
+    if data.stack == "inbox":
+        found.append(Wanted(tuple(n.name for n in site.compute), (Packages("rdma", INBOX),)))
     nodes = tuple(n.name for n in site.compute if n.group.gpu and site.traits[n.name].own_clock)
-    return (Wanted(nodes, (Module("nvidia-peermem"),)),) if nodes else ()
+    if nodes:
+        found.append(Wanted(nodes, (Module("nvidia-peermem"),)))
+    return tuple(found)

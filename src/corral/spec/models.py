@@ -20,6 +20,7 @@ from corral.spec.kinds import (
     KeyPath,
     Model,
     Name,
+    NcclSetting,
     PackagePlace,
     PartitionKey,
     Sha256,
@@ -101,6 +102,12 @@ class NodeGroup(Model):
         "restart", "Nodes that come and go with the jobs; left out: they stay.", default=None
     )
     features: tuple[Feature, ...] = about("reload", "More Slurm features.", default=())
+    nccl: tuple[NcclSetting, ...] = about(
+        "none",
+        "NCCL's variables for jobs of corral run on these nodes, as NAME=VALUE: over what Corral "
+        "reads from the node, below what a job sets itself.",
+        default=(),
+    )
     ssh: Ssh = about(
         "none", "How to log in (providers ssh and gcp; there as OS Login names you).", default=Ssh()
     )
@@ -192,6 +199,12 @@ class DataNetwork(Model):
         default=None,
         ge=0,
         le=255,
+    )
+    stack: Literal["inbox", "vendor"] = about(
+        "none",
+        "inbox: the distribution's RDMA libraries and tools on nodes that lack them; vendor: those "
+        "of a vendor's package (DOCA, MLNX_OFED, DGX OS) are there, and nothing is installed.",
+        default="inbox",
     )
     mtu: int | None = about(
         "none",

@@ -106,6 +106,12 @@ PKEY: Final = Kind(
     "four hexadecimal digits after 0x, as /sys/class/infiniband/*/ports/*/pkeys shows them",
     "0x8001",
 )
+NCCL: Final = Kind(
+    "NCCL setting",
+    r"^NCCL_[A-Z0-9_]{1,64}=[A-Za-z0-9=^.,:/_+-]{1,256}$",
+    "a variable of NCCL and its value, such as NCCL_IB_TC=106; no spaces or quotes",
+    "NCCL_IB_TC=106",
+)
 SSH_KEY: Final = Kind(
     "ssh key",
     r"^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-ssh-ed25519@openssh\.com"
@@ -251,6 +257,7 @@ KINDS: Final = (
     INTERVAL,
     INTERFACE,
     PKEY,
+    NCCL,
     OFFER_TYPE,
     REGION,
     DURATION,

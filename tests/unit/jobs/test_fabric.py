@@ -16,6 +16,7 @@ from corral.jobs.fabric import (
     declared,
     explain_script,
     parse_settings,
+    rdma_of,
     settings,
 )
 from corral.roles.tcpxo import FOLDER, mistakes
@@ -280,3 +281,27 @@ def test_a_declared_gid_index_wins(machine: Machine) -> None:
     machine.port("mlx5_0", layer="Ethernet", gids={3: "RoCE v2/0000:0000:0000:0000:0000:ffff:0a00"})
     assert machine.found("roce")["NCCL_IB_GID_INDEX"].value == "3"
     assert machine.found("roce", rdma=Rdma(gid_index="5"))["NCCL_IB_GID_INDEX"].value == "5"
+
+
+def test_a_groups_own_settings_come_before_what_the_node_shows(machine: Machine) -> None:
+    machine.port("mlx5_0")
+    here, there = os.uname().nodename, "elsewhere"
+    own = (("dgx", (there, here), ("NCCL_IB_HCA=mlx5_7", "NCCL_IB_TC=106")),
+           ("old", (there,), ("NCCL_IB_TC=0",)))  # fmt: skip
+    found = machine.found("infiniband", rdma=Rdma(given=own), NCCL_IB_TC="7")
+    assert (found["NCCL_IB_HCA"].value, found["NCCL_IB_HCA"].reason) == (
+        "mlx5_7", "groups[].nccl of dgx in the cluster file",
+    )  # fmt: skip
+    assert (found["NCCL_IB_TC"].value, found["NCCL_IB_TC"].reason) == ("7", YOURS)
+    other = machine.found("infiniband", rdma=Rdma(given=own[1:]))
+    assert other["NCCL_IB_HCA"].value == "=mlx5_0:1"
+    assert "NCCL_IB_TC" not in other
+
+
+def test_groups_settings_are_read_from_the_file() -> None:
+    spec = load_or_raise(EXAMPLES / "dgx-infiniband.yaml")
+    groups = tuple(g.model_copy(update={"nccl": ("NCCL_DEBUG=WARN",)} if g.name == "dgx" else {})
+                   for g in spec.groups)  # fmt: skip
+    (given,) = rdma_of(spec.model_copy(update={"groups": groups})).given
+    assert (given[0], len(given[1]), given[2]) == ("dgx", 10, ("NCCL_DEBUG=WARN",))
+    assert rdma_of(spec).given == ()

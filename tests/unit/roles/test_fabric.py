@@ -72,6 +72,24 @@ def test_gpus_with_rdma_get_the_module(fabric: str, there: bool) -> None:
     assert not any(isinstance(r, Module) for r in held["b0"]), "no GPUs"
 
 
+@pytest.mark.parametrize(
+    ("data", "there"),
+    [
+        (DataNetwork(fabric="infiniband"), True),
+        (DataNetwork(fabric="roce"), True),
+        (DataNetwork(fabric="infiniband", stack="vendor"), False),
+        (DataNetwork(fabric="ethernet"), False),
+        (None, False),
+    ],
+)
+def test_nodes_of_an_rdma_network_get_the_inbox_stack(
+    data: DataNetwork | None, there: bool
+) -> None:
+    one = site(laptop(network=Network(data=data)))
+    for node, held in resources_of(wanted(one)).items():
+        assert any(r.id == "packages:rdma" for r in held) is there, node
+
+
 @pytest.mark.parametrize(("seen", "summary"), [
     ("none", None), ("loaded kept", None), ("out once", "load nvidia-peermem, also at each boot"),
     ("out kept", "load nvidia-peermem, also at each boot"),

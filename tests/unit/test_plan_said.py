@@ -1,0 +1,59 @@
+"""What a plan says beside its changes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from corral import api
+from corral.api import converge
+from corral.apply.session import Session
+from corral.events import Event, Kind
+from corral.spec.load import load_or_raise
+from corral.spec.models import ClusterSpec
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def notes(spec: ClusterSpec, patch: pytest.MonkeyPatch, *, empty: bool) -> list[str]:
+    """What ``corral plan`` notes about a cluster that has something to do, or nothing."""
+    look = SimpleNamespace(plan=SimpleNamespace(empty=empty), site=None)
+
+    class Opened:
+        fleet = SimpleNamespace(nodes=())
+
+        def __init__(self) -> None:
+            self.spec = spec
+
+        async def __aenter__(self) -> Any:
+            return self
+
+        async def __aexit__(self, *_: object) -> None:
+            return None
+
+        async def look(self, emit: object) -> Any:
+            return look
+
+    async def opened(_: ClusterSpec) -> Any:
+        return Opened()
+
+    patch.setattr(Session, "open", opened)
+    patch.setattr(converge.slurm_packages, "said_of", lambda _: "")
+    events: list[Event] = []
+    asyncio.run(api.plan(spec, events.append))
+    return [e.message for e in events if e.kind is Kind.NOTE]
+
+
+def test_the_plan_says_how_jobs_run_where_there_is_no_pyxis(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lab = load_or_raise(EXAMPLES / "lab-3x5090.yaml")
+    (said,) = notes(lab, monkeypatch, empty=False)
+    assert said.startswith("jobs run without containers")
+    assert notes(lab, monkeypatch, empty=True) == []
+    dgx = load_or_raise(EXAMPLES / "dgx-infiniband.yaml")
+    assert notes(dgx, monkeypatch, empty=False) == []
