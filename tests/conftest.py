@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -36,25 +36,30 @@ settings.register_profile(
 )
 settings.load_profile("corral")
 
-# What is made while tests are collected lives to the end: looking for garbage in it takes a tenth
-# of the unit tests' time.
-gc.disable()
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """What is made here lives to the end: looking for garbage in it took a tenth of the time.
+
+    Afterwards only what the tests make is looked through, in larger portions.
+    """
+    gc.disable()
+    try:
+        read_ahead(session.config)
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
+        gc.enable()
 
 
-def pytest_collection_finish() -> None:
-    """Garbage is looked for again, and only in what the tests make, in larger portions."""
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
-    gc.enable()
-
-
-def pytest_sessionstart(session: pytest.Session) -> None:
+def read_ahead(config: pytest.Config) -> None:
     """With two workers the second reads the unit tests from their end.
 
     Each writes the byte code of one half, and finds the other's; else both compile all of it.
     """
-    second = getattr(session.config, "workerinput", {}).get("workerid") == "gw1"
-    if not second or TESTS / "unit" not in [Path(arg).resolve() for arg in session.config.args]:
+    second = getattr(config, "workerinput", {}).get("workerid") == "gw1"
+    if not second or TESTS / "unit" not in [Path(arg).resolve() for arg in config.args]:
         return
     for file in sorted((TESTS / "unit").rglob("test_*.py"), reverse=True):
         # What cannot be imported is said at its turn, with its traceback.
