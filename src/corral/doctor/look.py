@@ -204,7 +204,8 @@ _MACHINE: Final = sh(
     # A container's kernel log is its host's: what happened there is not this node's.
     "echo @@kernel; if ! systemd-detect-virt -cq 2>/dev/null; then"
     " journalctl -k --since -1h --no-pager -o cat 2>/dev/null | grep -E"
-    " 'Xid|NVRM|nouveau|Out of memory|oom-kill|read-only|nfs: server|No space' | tail -n 40; fi",
+    " 'Xid|NVRM|nouveau|Out of memory|oom-kill|read-only|nfs: server|No space|EDAC MC.* UE '"
+    " | tail -n 40; fi",
     firewall=PROGRAM,
 )
 

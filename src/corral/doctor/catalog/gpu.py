@@ -195,10 +195,12 @@ FAILURES: Final = (
         "NVIDIA driver README",
         Layer.SOFTWARE,
         symptoms=(
-            r"nvrm: the nvidia probe routine was not called .*nouveau",
+            r"nvrm: the nvidia probe routine was not called",  # who has it is said elsewhere
+            r"nvrm: gpu \S+ is already bound to nouveau",
             r"nouveau .*gsp.*failed",
         ),
         needs=(r"nouveau",),
+        excludes=(r"is already bound to vfio-pci",),
         where=(Source.KERNEL,),
         mend=Mend.APPLY,
     ),

@@ -10,7 +10,7 @@ FAILURES: Final = (
     Failure(
         "F93",
         "pcie-link-degraded",
-        "a GPU's PCIe link is narrower or slower than it should be",
+        "a PCIe link is narrower or slower than the card on it",
         "a card or riser that does not sit well, or a slot that trained down after errors",
         "reseat the card; where it stays, the slot or the card is to be replaced",
         "check_nv_pcie_link_width of DeepOps' NHC; LnkSta of lspci -vv",

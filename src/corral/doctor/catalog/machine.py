@@ -152,7 +152,10 @@ FAILURES: Final = (
         "pass --ulimit nofile= and nproc= at or below the caller's own",
         "seen with podman 4.3",
         Layer.MACHINE,
-        symptoms=(r"(?:setrlimit|setting) .*rlimit_\w+.*operation not permitted",),
+        symptoms=(
+            r"(?:setrlimit|setting) .*rlimit_\w+.*operation not permitted",
+            r"setting rlimit type \d+: operation not permitted",  # runc 1.1.5
+        ),
     ),
     Failure(
         "F65",
@@ -210,7 +213,7 @@ FAILURES: Final = (
         "kernel log",
         Layer.MACHINE,
         symptoms=(
-            r"out of memory: killed process \d+ \((?:slurm|munge|mariadb|mysqld)\w*\)",
+            r"out of memory: kill(?:ed)? process \d+ \((?:slurm|munge|mariadb|mysqld)\w*\)",
             r"oom-kill:.*task=(?:slurmd|slurmctld|mariadbd)",
         ),
         where=(Source.KERNEL,),
