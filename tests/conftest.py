@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import pytest_socket
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).parent
 REPO = TESTS.parent
@@ -28,11 +28,14 @@ HANGS = {
 """Seconds for one test with the fixtures it makes, by suite: only what hangs takes so long."""
 HANGS_SLOW = 5400
 
-# Fewer than hypothesis's own 100: the unit tests together should take a minute. The rotation of
+# Fewer than hypothesis's own 100: the unit tests together take under a minute. The rotation of
 # slow tests (CORRAL_TEST_SLOW) tries more.
-# No deadline: a time limit for one example says how busy the machine is.
 settings.register_profile(
-    "corral", max_examples=200 if os.environ.get("CORRAL_TEST_SLOW") else 25, deadline=None
+    "corral",
+    max_examples=200 if os.environ.get("CORRAL_TEST_SLOW") else 25,
+    # Limits of time for examples and for making them say how busy the machine is.
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("corral")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
@@ -64,7 +64,6 @@ VALUE = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12) | s
 )
 
 
-@settings(max_examples=25, deadline=None)
 @given(a=VALUE, b=VALUE, c=VALUE)
 def test_a_point_arrives_as_it_is(a: str, b: str, c: str) -> None:
     """The file of points, read as the batch script reads it, then the arguments."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.api.drafting import Draft, Reached, draft
@@ -100,7 +100,6 @@ def test_two_machines_of_one_address_are_refused() -> None:
     assert caught.value.code is Code.SPEC_INVALID
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_a_machines_own_words_break_out_of_no_comment(system: str, processor: str) -> None:
     one = replace(machines("lab")[0], system=system, processor=processor, hostname="node0")
@@ -108,7 +107,6 @@ def test_a_machines_own_words_break_out_of_no_comment(system: str, processor: st
     assert load_text(made.text, "x").findings == ()
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.text(max_size=40))
 def test_host_names_that_are_none(hostname: str) -> None:
     one = replace(machines("lab")[0], hostname=hostname)

@@ -9,7 +9,7 @@ import pwd
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.state.base import Context, Impact
@@ -31,7 +31,6 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 @given(content=text, before=st.none() | text)
-@settings(max_examples=25, deadline=None)
 def test_a_file_converges_whatever_it_holds(
     tmp_path_factory: pytest.TempPathFactory, content: str, before: str | None
 ) -> None:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import CorralError
@@ -26,7 +26,6 @@ def taken(data: bytes, size: int) -> tuple[list[Any], dict[str, Any]]:
     return found, stream.rest()
 
 
-@settings(max_examples=25)
 @given(RECORDS, st.integers(1, 40), st.sampled_from([None, 1]), st.booleans())
 def test_any_cut_gives_the_same(
     records: list[Any], size: int, indent: int | None, plain: bool
@@ -39,7 +38,6 @@ def test_any_cut_gives_the_same(
     assert rest == {**again, "jobs": []}
 
 
-@settings(max_examples=25)
 @given(st.lists(RECORDS, min_size=2, max_size=4), st.integers(1, 40))
 def test_memory_changes_nothing_but_what_is_read(answers: list[list[Any]], size: int) -> None:
     memory = Memory[Any]()
