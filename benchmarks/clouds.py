@@ -27,6 +27,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.clouds.common import World, wanted
 from tests.clouds.virtual import run
 
+from benchmarks.machine import machine
+
 SIZES = (1, 10, 50, 200)
 
 
@@ -88,6 +90,7 @@ def main() -> None:
     if "--json" in sys.argv:
         print(json.dumps(rows, indent=1))
         return
+    print(machine())
     head = [k for k in rows[0] if k != "by_kind"]
     print(" ".join(f"{k:>14}" for k in head))
     for row in rows:

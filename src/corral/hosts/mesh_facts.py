@@ -14,6 +14,9 @@ NET_ADMIN: Final = 12
 JOINED: Final = "/var/lib/corral/mesh/joined"
 """On a node: there since Corral brought the machine into the tailnet; so it may take it out."""
 
+FABRIC: Final = "/run/corral-fabric"
+"""On a rented container: its address on a network that it shares with its like, if any."""
+
 # The lines of `tailscale status` that stay the same while nothing changes: the plan's digest is
 # made from them. Its JSON is indented by tabs or spaces, own fields come before those of Self.
 # unshare makes a process, so it is asked only of containers: a machine of its own always can.
@@ -23,6 +26,7 @@ echo '@@ container'
 if [ -e /run/.containerenv ] || [ -e /.dockerenv ] || [ -n "$RUNPOD_POD_ID" ]; then
   echo yes
   if unshare -Ur true 2>/dev/null; then echo userns; fi
+  [ ! -s {fabric} ] || echo "fabric $(cat {fabric})"
 fi
 for f in /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes; do
   if [ -r "$f" ]; then echo "limit $(cat "$f")"; break; fi
@@ -40,6 +44,7 @@ if command -v tailscale >/dev/null; then
     sed -nE 's/^\\s*"ControlURL": "([^"]*)",?$/server \\1/p'
 fi""",
     joined=JOINED,
+    fabric=FABRIC,
 )
 
 Way = Literal["tun", "userspace"]
@@ -52,6 +57,7 @@ class MeshFacts:
     Attributes:
         container: it is a container: clock, kernel and firewall are its host's.
         userns: a container that may make user namespaces (enroot and pyxis need them).
+        fabric: a container's IPv4 address on its cloud's own network for clusters; "" for none.
         limit_mib: memory that the container's cgroup allows, 0 for no limit.
         tun: /dev/net/tun is there.
         net_admin: it may make network interfaces (CAP_NET_ADMIN).
@@ -69,6 +75,7 @@ class MeshFacts:
 
     container: bool = False
     userns: bool = False
+    fabric: str = ""
     limit_mib: int = 0
     tun: bool = False
     net_admin: bool = False
@@ -106,6 +113,7 @@ def mesh(parts: Mapping[str, str]) -> MeshFacts:
     return MeshFacts(
         container="yes" in around,
         userns="userns" in around,
+        fabric=_fabric(parts.get("container", "")),
         limit_mib=_limit(parts.get("container", "")),
         tun="tun" in first,
         net_admin=bool(int(first.get("caps") or "0", 16) >> NET_ADMIN & 1),
@@ -120,6 +128,11 @@ def mesh(parts: Mapping[str, str]) -> MeshFacts:
         udp=first.get("joined", ""),
         joined="joined" in first,
     )
+
+
+def _fabric(text: str) -> str:
+    found = re.search(r"^fabric ([0-9]{1,3}(?:\.[0-9]{1,3}){3})$", text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _limit(text: str) -> int:

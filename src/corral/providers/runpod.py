@@ -8,25 +8,30 @@ the request.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from itertools import count
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 import httpx
 
-from corral.hosts.quote import sh
+from corral.hosts.mesh_facts import FABRIC
+from corral.hosts.quote import Script, sh
 from corral.providers.cloud.errors import CloudError, Reason, Row
 from corral.providers.cloud.http import Caller, Manner, part, records, understood
 from corral.providers.cloud.model import (
     Capacity,
     Extra,
     Instance,
+    Label,
     Offer,
     State,
     Told,
     Volume,
     Wanted,
     label_of,
+    member_label,
 )
 from corral.providers.cloud.pacing import Pacer
 from corral.providers.cloud.secrets import PLACES
@@ -105,8 +110,15 @@ class RunPod:
         await self.caller.call("GET", "/v2/account/ssh-keys")
 
     async def offers(self) -> tuple[Offer, ...]:
-        """GPU types by data center, one GPU each, in the secure cloud and for single pods."""
-        query = {"include": "AVAILABILITY", "product": "POD", "cloud": "SECURE"}
+        """GPU types by data center, in the secure cloud and for single pods."""
+        return await self._offers("POD")
+
+    async def cluster_offers(self) -> tuple[Offer, ...]:
+        """The same for Instant Clusters; prices are those of one pod."""
+        return await self._offers("CLUSTER")
+
+    async def _offers(self, product: str) -> tuple[Offer, ...]:
+        query = {"include": "AVAILABILITY", "product": product, "cloud": "SECURE"}
         data = await self.caller.call("GET", "/v2/catalog/gpus", query=query)
         with understood(self._place, "GPU types"):
             return tuple(o for one in records(data["gpus"]) for o in _offers(one))
@@ -116,7 +128,19 @@ class RunPod:
         query = {"includeClusterPods": "true"}
         data = await self.caller.call("GET", "/v2/pods", query=query)
         with understood(self._place, "pods"):
-            return tuple(_instance(one) for one in records(data["pods"]))
+            pods = tuple(_instance(one) for one in records(data["pods"]))
+        if not any(pod.group for pod in pods):
+            return pods
+        clusters = await self._clusters()
+        with understood(self._place, "pods"):
+            return _labelled(pods, records(data["pods"]), clusters)
+
+    async def _clusters(self) -> dict[str, Label]:
+        """The labels of Corral's Instant Clusters by their ids."""
+        data = await self.caller.call("GET", "/v2/clusters")
+        with understood(self._place, "clusters"):
+            found = {str(c["id"]): label_of(str(c["name"])) for c in records(data["clusters"])}
+        return {identity: label for identity, label in found.items() if label}
 
     async def launch(self, wanted: Wanted) -> str:
         """Create one pod in the secure cloud."""
@@ -124,10 +148,8 @@ class RunPod:
             "name": wanted.label.name,
             "cloud": "SECURE",
             "gpu": {"id": wanted.offer.type, "count": wanted.offer.gpus},
-            **_container(wanted),
+            **_container(wanted, _timer(wanted.dead_man_h)),
         }
-        if wanted.volumes:
-            body["mounts"] = {"network": [{"volumeId": wanted.volumes[0], "path": "/workspace"}]}
         data = await self.caller.call(
             "POST", "/v2/pods", body=body, again=False, limits=("launch", "calls")
         )
@@ -147,7 +169,8 @@ class RunPod:
                 "gpuCountPerPod": wanted.offer.gpus,
                 "podCount": nodes,
             },
-            **_container(wanted),
+            # No dead-man timer: a member cannot be removed by itself (409).
+            **_container(wanted, _FABRIC),
         }
         data = await self.caller.call(
             "POST", "/v2/clusters", body=body, again=False, limits=("launch", "calls")
@@ -184,13 +207,11 @@ class RunPod:
 
     async def extras(self, cluster: str) -> tuple[Extra, ...]:
         """Instant Clusters that carry the label, with or without pods."""
-        data = await self.caller.call("GET", "/v2/clusters")
-        with understood(self._place, "clusters"):
-            return tuple(
-                Extra(self.name, "cluster", str(one["id"]), str(one["name"]))
-                for one in records(data["clusters"])
-                if label_of(str(one["name"]), cluster)
-            )
+        return tuple(
+            Extra(self.name, "cluster", identity, label.name)
+            for identity, label in (await self._clusters()).items()
+            if label.cluster == cluster
+        )
 
     async def remove(self, extra: Extra) -> None:
         """Delete an Instant Cluster."""
@@ -224,7 +245,32 @@ class RunPod:
         await self.caller.close()
 
 
-def _container(wanted: Wanted) -> dict[str, Any]:
+# The address on the cluster's own network stands in the environment of what the pod starts, and in
+# no session by ssh (RunPod's documentation, instant-clusters/configuration).
+_FABRIC: Final = sh('if [ -n "$NODE_ADDR" ]; then echo "$NODE_ADDR" > {at}; fi; ', at=FABRIC)
+
+
+def _labelled(
+    pods: Sequence[Instance], told: Sequence[Mapping[str, Any]], clusters: Mapping[str, Label]
+) -> tuple[Instance, ...]:
+    """Pods with the labels of their clusters; those without a rank yet take what ranks are free."""
+    ranks = {str(one["id"]): part(one, "cluster").get("rank") for one in told}
+    taken = {(pod.group, ranks[pod.id]) for pod in pods}
+    found: list[Instance] = []
+    for pod in sorted(pods, key=lambda one: one.id):
+        if pod.group not in clusters:
+            found.append(pod)
+            continue
+        rank = ranks[pod.id]
+        if rank is None:
+            rank = next(n for n in count() if (pod.group, n) not in taken)
+            taken.add((pod.group, rank))
+        label = member_label(clusters[pod.group], int(rank))
+        found.append(replace(pod, label=label, rank=int(rank)))
+    return tuple(found)
+
+
+def _container(wanted: Wanted, first: Script) -> dict[str, Any]:
     """What a pod runs. The key goes by the environment: the account's own keys stay untouched."""
     found: dict[str, Any] = {
         "image": wanted.image or IMAGE,
@@ -234,15 +280,17 @@ def _container(wanted: Wanted) -> dict[str, Any]:
     }
     if wanted.offer.region:
         found["dataCenterIds"] = [wanted.offer.region]
+    if wanted.volumes:
+        found["mounts"] = {"network": [{"volumeId": wanted.volumes[0], "path": "/workspace"}]}
     script = sh(
-        'if [ -n "$CORRAL_BOOT" ]; then printf %s "$CORRAL_BOOT" | sh; fi; {timer}exec /start.sh',
-        timer=_timer(wanted.dead_man_h),
+        'if [ -n "$CORRAL_BOOT" ]; then printf %s "$CORRAL_BOOT" | sh; fi; {first}exec /start.sh',
+        first=first,
     )
     found["args"] = sh("bash -c {script}", script=str(script))
     return found
 
 
-def _timer(hours: int) -> Any:
+def _timer(hours: int) -> Script:
     """The dead-man timer: each pod holds a key that may do nothing but end that pod."""
     if not hours:
         return sh("")

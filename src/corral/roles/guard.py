@@ -14,6 +14,7 @@ from corral.roles.site import Site
 from corral.spec.cloud import CLOUDS, Budget, seconds
 from corral.spec.intervals import seconds_of
 from corral.spec.nodes import declared_of, has_guard
+from corral.spec.together import together_of
 from corral.state.base import Resource, StageWanted, Wanted
 from corral.state.files import File
 from corral.state.gone import Gone
@@ -84,6 +85,7 @@ def settings(site: Site, budget: Budget) -> str:
     told = {
         "cluster": site.spec.name,
         "nodes": [n.name for n in rented],
+        "groups": together_of(site.spec),
         "elastic": [n.name for n in rented if n.group.elastic],
         "total": budget.total,
         "grace": seconds(budget.grace),

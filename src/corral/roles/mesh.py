@@ -118,6 +118,20 @@ def userspace(site: Site, node: str) -> bool:
     return mesh_of(site.spec) is not None and site.facts[node].mesh.way == "userspace"
 
 
+def fabric_of(site: Site, node: str) -> str:
+    """A container's address on the network that it shares with its group; "" without one."""
+    together = any(
+        n.name == node and n.group.cloud is not None and n.group.cloud.cluster for n in site.compute
+    )
+    return site.facts[node].mesh.fabric if together else ""
+
+
+def mates(site: Site, node: str) -> tuple[str, ...]:
+    """A container and the others of its group that it reaches past the mesh."""
+    every = _island_of(site)
+    return tuple(n for n, island in every.items() if island == every.get(node))
+
+
 def way_words(facts: MeshFacts, udp: str = "") -> str:
     """How a machine takes part, and why so.
 
@@ -140,12 +154,15 @@ def _island_of(site: Site) -> dict[str, str]:
     if mesh is None:
         return {}
     named = {group: island.name for island in mesh.islands for group in island.groups}
-    return {
-        n.name: f"alone-{n.name}"
-        if userspace(site, n.name)
-        else named.get(n.group.name, n.group.name)
-        for n in site.compute
-    }
+    found: dict[str, str] = {}
+    for node in site.compute:
+        if not userspace(site, node.name):
+            found[node.name] = named.get(node.group.name, node.group.name)
+        elif fabric_of(site, node.name):
+            found[node.name] = f"fabric-{node.group.name}"
+        else:
+            found[node.name] = f"alone-{node.name}"
+    return found
 
 
 def features(site: Site, node: str) -> tuple[str, ...]:

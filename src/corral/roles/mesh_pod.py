@@ -16,7 +16,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.roles.compute import DEFAULTS
 from corral.roles.machine import LIMITS
-from corral.roles.mesh import SOCKS, userspace
+from corral.roles.mesh import SOCKS, fabric_of, mates, userspace
 from corral.roles.site import Site
 from corral.slurm.conf.cluster import SRUN_PORTS
 from corral.slurm.conf.hostlist import expand_in_order, fold_in_order
@@ -120,9 +120,8 @@ def _instead(site: Site, node: str, old: Resource, files: dict[str, str]) -> tup
     if isinstance(old, Hostname | Mount | FormerMounts) or old.id in _DROPPED:
         return ()
     if isinstance(old, HostsBlock) and userspace(site, node):
-        # Its own tailnet address is on no interface: what it says to itself would be lost.
-        own = site.facts[node].address
-        return (replace(old, entries=tuple((own if n == node else a, n) for a, n in old.entries)),)
+        inside = _inside(site, node)
+        return (replace(old, entries=tuple((inside.get(a, a), n) for a, n in old.entries)),)
     if not isinstance(old, Service) or old.unit == "tailscaled":
         return (old,)
     if old.unit == "slurmd":
@@ -186,15 +185,25 @@ def slurm_conf(site: Site, node: str, text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _inside(site: Site, node: str) -> dict[str, str]:
+    """What takes the place of addresses in the tailnet on such a node itself.
+
+    Its own is on no interface: what it says to itself would be lost. To the others of its cloud's
+    cluster their own network leads, and nothing else does.
+    """
+    found = {site.addresses[n]: fabric_of(site, n) for n in mates(site, node)}
+    return found | {site.addresses[node]: fabric_of(site, node) or site.facts[node].address}
+
+
 def _own_line(line: str, node: str, site: Site) -> str:
-    """A NodeName line with the node's own address as it is inside the node."""
-    tailnet, inside = site.addresses[node], site.facts[node].address
+    """A NodeName line with the addresses that are others inside the node."""
+    inside = _inside(site, node)
     pairs: dict[str, str] = {}
     for pair in line.split():
         key, _, value = pair.partition("=")
         pairs[key] = value
-    if node not in expand_in_order(pairs["NodeName"]):
-        return line
     addresses = expand_in_order(pairs["NodeAddr"])
-    pairs["NodeAddr"] = fold_in_order(inside if a == tailnet else a for a in addresses)
+    if not inside.keys() & set(addresses):
+        return line
+    pairs["NodeAddr"] = fold_in_order(inside.get(a, a) for a in addresses)
     return " ".join(f"{key}={value}" for key, value in pairs.items())

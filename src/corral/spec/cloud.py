@@ -68,6 +68,12 @@ class Cloud(Model):
     fallback: tuple[Source, ...] = about(
         "none", "Where else to rent, in this order, when there is no capacity.", default=()
     )
+    cluster: bool = about(
+        "recreate",
+        "All machines of the group as one of the provider's own clusters, with a network of their "
+        "own (runpod: Instant Cluster): they come and end together.",
+        default=False,
+    )
     prefer: Literal["order", "price"] = about(
         "none", "Try sources in the order given, or the cheapest first.", default="order"
     )

@@ -124,6 +124,18 @@ class Networks:
         run(*at, "link", "set", "eth0", "up")
         run(*at, "route", "add", "default", "via", f"{HOME}.1")
 
+    def join(self, node: int, home: int, address: str, pid: int) -> None:
+        """Give a started node one more network, ens1, and no other way to those on it."""
+        at = ("-n", self.router(home))
+        ip(*at, "link", "add", "fabric", "type", "bridge", check=False)
+        ip(*at, "link", "set", "fabric", "up")
+        ip(*at, "link", "add", f"f{node}", "type", "veth", "peer", "name", "ens1", "netns", pid)
+        ip(*at, "link", "set", f"f{node}", "master", "fabric", "up")
+        ip(*at, "link", "set", f"n{node}", "type", "bridge_slave", "isolated", "on")
+        inside = ("nsenter", "-t", str(pid), "-n", "ip")
+        run(*inside, "addr", "add", f"{address}/24", "dev", "ens1")
+        run(*inside, "link", "set", "ens1", "up")
+
     def cut(self, home: int, *rule: str) -> None:
         """Drop what a home's router forwards and matches; no rule: all of it."""
         self.inside(home, "nft", "add", "rule", "ip", "home", "cut", *rule, "drop")

@@ -1,7 +1,8 @@
 """Pods of a simulated RunPod as the lab's containers: no init, no TUN, no rights, behind NAT.
 
 Each starts with what RunPod starts a pod with: the arguments and the environment of the call that
-created it, and an image whose /start.sh lets PUBLIC_KEY in and runs sshd.
+created it, and an image whose /start.sh lets PUBLIC_KEY in and runs sshd. Those of one cluster
+have a network of their own besides, and its address in NODE_ADDR.
 """
 
 from __future__ import annotations
@@ -37,19 +38,22 @@ class Pod(LabNode):
     def name(self) -> str:
         return self.made
 
-    def begin(self, body: dict[str, Any]) -> None:
-        """Start it as the call that created it says."""
+    def begin(self, body: dict[str, Any], fabric: str) -> None:
+        """Start it as the call that created it says, with an address in its cluster's network."""
         start = self.lab.folder / "boot" / "start.sh"
         start.write_text(START)
         start.chmod(0o755)
         argv = self._made()[:-3]
-        for name, value in body.get("env", {}).items():
+        own = {"NODE_ADDR": fabric} if fabric else {}
+        for name, value in {**body.get("env", {}), **own}.items():
             argv += ["--env", f"{name}={value}"]
         argv += ["--volume", f"{start}:/start.sh:ro"]
         entry = json.dumps(shlex.split(body["args"]))
         _podman("run", "--detach", *argv, "--entrypoint", entry, self._made()[-1], timeout=180)
         pid = int(_podman("inspect", "--format", "{{.State.Pid}}", self.container) or 0)
         self.lab.networks.plug(self.index, self.home, pid)
+        if fabric:
+            self.lab.networks.join(self.index, self.home, fabric, pid)
 
 
 class Pods:
@@ -64,7 +68,8 @@ class Pods:
         index = len(self.lab.nodes) + len(self.pods)
         pod = Pod(self.lab, index, self.home, "pod", machine.id)
         self.pods[machine.id] = pod
-        pod.begin(machine.more["body"])
+        member = machine.more["group"]
+        pod.begin(machine.more["body"], f"10.65.0.{machine.more['rank'] + 2}" if member else "")
         machine.address, machine.port = pod.address, 22
 
     def end(self, machine: Machine) -> None:

@@ -55,6 +55,14 @@ def test_a_container_without_rights() -> None:
     assert not found.member
 
 
+@pytest.mark.parametrize(
+    ("line", "address"),
+    [("fabric 10.65.0.2", "10.65.0.2"), ("fabric ", ""), ("fabric 10.65.0.2; rm -rf /", "")],
+)
+def test_a_containers_own_network_is_an_address_or_nothing(line: str, address: str) -> None:
+    assert mesh({"container": f"yes\n{line}\nlimit max"}).fabric == address
+
+
 def test_no_limit_is_no_limit() -> None:
     assert mesh({"container": "yes\nlimit max"}).limit_mib == 0
     assert mesh({"container": "yes\nlimit 9223372036854771712"}).limit_mib == 0

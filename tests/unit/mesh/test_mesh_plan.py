@@ -196,3 +196,44 @@ def test_supervised_starts_restarts_and_rests() -> None:
     stopped = one.diff(Seen(0, "stopped stale"), Context("n"))
     assert stopped is not None
     assert stopped.keeps == ("file:/etc/supervisor/conf.d/corral-x.conf",)
+
+
+def together_of(**fabric: str) -> Site:
+    """A desk and two pods of one RunPod cluster, each with its address in the cluster's network."""
+    desk = {"name": "desk", "provider": "ssh", "nodes": "desk0", "addresses": "10.0.0.1"}
+    pods = {"name": "pods", "provider": "runpod", "nodes": "pod[0-1]",
+            "cloud": {"type": "NVIDIA H100 80GB HBM3", "cluster": True}}  # fmt: skip
+    network = {"control": "tailscale", "mesh": {"url": URL, "jobs": "across-islands"}}
+    spec = ClusterSpec.model_validate(
+        {"corral": "v1", "name": "lab", "groups": [desk, pods], "network": network}
+    )
+    facts: dict[str, Facts] = {}
+    for number, node in enumerate(("desk0", "pod0", "pod1"), 1):
+        known = POD if node in fabric else HOME
+        known = replace(known, address=f"100.64.0.{number}", fabric=fabric.get(node, ""))
+        facts[node] = Facts(node, "debian", "13", "6.12", 2, 1, 2, 1, 4096, "v2",
+                            node not in fabric, f"10.0.0.{number}", slurm="24.11.5",
+                            mesh=known)  # fmt: skip
+    declared = {n: f.address for n, f in facts.items()}
+    traits = {n: mesh.contained(Traits(), f) for n, f in facts.items()}
+    return Site(spec, facts, traits, mesh.addresses(spec, facts, declared))
+
+
+def test_pods_of_one_cluster_are_an_island_by_their_own_network() -> None:
+    site = together_of(pod0="10.65.0.2", pod1="10.65.0.3")
+    assert mesh.islands(site) == (("desk", ("desk0",)), ("fabric-pods", ("pod0", "pod1")))
+    assert mesh.bridged(site) == ("desk",)
+    for node, found in ((n, resources(site, n)) for n in ("pod0", "pod1")):
+        conf = found["file:/etc/slurm/slurm.conf"].content  # type: ignore[attr-defined]
+        assert "NodeAddr=10.65.0.[2-3]" in conf, node
+        assert "100.64.0.2" not in conf and "100.64.0.3" not in conf
+        hosts = dict((n, a) for a, n in found["hosts"].entries)  # type: ignore[attr-defined]
+        assert hosts == {"desk0": "100.64.0.1", "pod0": "10.65.0.2", "pod1": "10.65.0.3"}
+    everywhere = resources(site, "desk0")["file:/etc/slurm/slurm.conf"].content  # type: ignore[attr-defined]
+    assert "NodeAddr=100.64.0.[2-3]" in everywhere and "10.65" not in everywhere
+
+
+def test_pods_that_know_no_such_network_stay_alone() -> None:
+    assert [name for name, _ in mesh.islands(together_of(pod0="", pod1=""))] == [
+        "desk", "alone-pod0", "alone-pod1",
+    ]  # fmt: skip

@@ -10,15 +10,24 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.cloud.ledger import Ledger
-from corral.providers.cloud.model import CloudApi, Instance, Label, Offer, State, Wanted
+from corral.providers.cloud.model import (
+    CloudApi,
+    ClusterApi,
+    Instance,
+    Label,
+    Offer,
+    State,
+    Wanted,
+    member_label,
+)
 
 LOOKS: Final = 4
 LOOK_S: Final = 5.0
@@ -61,10 +70,15 @@ class Launcher:
         Raises:
             CorralError: every offer was refused, or the cloud takes nothing at all.
         """
+        return await self._first(node, offers, lambda offer: self._one(node, offer))
+
+    async def _first(
+        self, node: str, offers: Sequence[Offer], take: Callable[[Offer], Awaitable[str]]
+    ) -> str:
         refusals: list[CloudError] = []
         for offer in offers:
             try:
-                return await self._one(node, offer)
+                return await take(offer)
             except CloudError as error:
                 if error.reason not in PASS_ON:
                     error.node = node
@@ -101,6 +115,40 @@ class Launcher:
             identity = found
         self.ledger.launched(label.nonce, identity)
         return identity
+
+    async def launch_group(self, group: str, nodes: Sequence[str], offers: Sequence[Offer]) -> str:
+        """Rent the machines of a group as one of the cloud's own clusters, all or none.
+
+        Returns:
+            the cluster's id.
+
+        Raises:
+            CorralError: as ``launch``.
+        """
+        return await self._first(group, offers, lambda offer: self._whole(group, nodes, offer))
+
+    async def _whole(self, group: str, nodes: Sequence[str], offer: Offer) -> str:
+        api = self.apis[offer.provider]
+        if not isinstance(api, ClusterApi):
+            raise CorralError(Code.NOT_GOOD, f"{offer.provider} has no clusters", node=group)
+        self.may(offer if offer.price is None else replace(offer, price=offer.price * len(nodes)))
+        label = Label(self.cluster, group, self.nonce())
+        members = [replace(member_label(label, n), node=node) for n, node in enumerate(nodes)]
+        for member in members:
+            self.ledger.intent(member, offer)
+        try:
+            return await api.launch_cluster(self.make(label, offer), len(nodes))
+        except CloudError as error:
+            if not error.unsure:
+                for member in members:
+                    self.ledger.refused(member.nonce, error.reason.value)
+                raise
+            for _ in range(LOOKS):
+                await asyncio.sleep(LOOK_S)
+                for one in await api.extras(self.cluster):
+                    if one.name == label.name:
+                        return one.id
+            raise
 
     async def _looked(self, provider: str, label: Label) -> str:
         """The id of the instance that an unsure launch made, "" when none shows up."""

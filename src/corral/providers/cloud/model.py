@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol, runtime_checkable
 
 PREFIX: Final = "corral-"
 NAME_AT_MOST: Final = 60
@@ -133,6 +133,8 @@ class Instance:
         created: Unix seconds, None when the cloud does not say.
         detail: the cloud's own word for the state.
         group: id of the cloud's cluster that it is a member of; such a one ends with its cluster.
+        rank: its place in that cluster. Its label is made from the cluster's, which names a group
+            in the place of a node.
     """
 
     provider: str
@@ -150,6 +152,7 @@ class Instance:
     created: float | None = None
     detail: str = ""
     group: str = ""
+    rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +217,11 @@ class Told:
     notes: tuple[str, ...] = field(default=())
 
 
+def member_label(whole: Label, rank: int) -> Label:
+    """The label of one member of a cloud's own cluster, which bears one name for all of them."""
+    return Label(whole.cluster, whole.node, f"{whole.nonce}.{rank}")
+
+
 class CloudApi(Protocol):
     """One account of one cloud. Every method raises ``CloudError``."""
 
@@ -262,4 +270,25 @@ class CloudApi(Protocol):
 
     async def close(self) -> None:
         """Give up the connection."""
+        ...
+
+
+@runtime_checkable
+class ClusterApi(CloudApi, Protocol):
+    """A cloud that also rents several machines as one, with a network of their own."""
+
+    async def cluster_offers(self) -> tuple[Offer, ...]:
+        """As ``offers``, for machines of such a cluster; the price is that of one machine."""
+        ...
+
+    async def launch_cluster(self, wanted: Wanted, nodes: int) -> str:
+        """Rent them, all or none; never repeated by itself, as ``launch``.
+
+        Args:
+            wanted: of each machine; the label names the group in the place of a node.
+            nodes: how many.
+
+        Returns:
+            id of the cluster; ``instances`` shows its machines with ``group`` set to it.
+        """
         ...

@@ -26,19 +26,28 @@ from corral.providers.base import (
     Observed,
     raise_failed,
 )
-from corral.providers.cloud import predicting
+from corral.providers.cloud import predicting, together
 from corral.providers.cloud.accounts import open_accounts, providers_named
 from corral.providers.cloud.booting import boot_script
 from corral.providers.cloud.choosing import Spend, candidates, require_within, spend
-from corral.providers.cloud.launching import Launcher, Sorted, sort
+from corral.providers.cloud.launching import Launcher, Sorted
 from corral.providers.cloud.ledger import Ledger
-from corral.providers.cloud.model import CloudApi, Instance, Label, Offer, State, Wanted
+from corral.providers.cloud.model import (
+    CloudApi,
+    ClusterApi,
+    Instance,
+    Label,
+    Offer,
+    State,
+    Wanted,
+)
 from corral.providers.cloud.reaping import end_all, end_some, find
 from corral.providers.cloud.simulated import rehearsal_of
 from corral.providers.cloud.waiting import Watch, until_reachable
 from corral.spec.cloud import CLOUDS, seconds
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, declared_of, nodes_of
+from corral.spec.together import together_of
 
 KEY: Final = "id_ed25519"
 KNOWN_HOSTS: Final = "known_hosts"
@@ -70,6 +79,8 @@ class CloudProvider:
         self.ledger = ledger or Ledger(spec.name)
         self._memory = Memory()
         self._sorted = Sorted({}, ())
+        self._groups = together_of(spec)
+        self._told: dict[str, together.Told] = {}
         self._offers: dict[str, tuple[Offer, ...]] = {}
 
     @property
@@ -94,7 +105,7 @@ class CloudProvider:
         try:
             found = await find(apis, self.cluster, self.ledger)
             declared = [n.name for n in declared_of(self._spec)]
-            self._sorted = sort(found.instances, self.cluster, declared)
+            self._sorted, self._told = together.sort(found, self.cluster, declared, self._groups)
             missing = [n for n in self.nodes if n.name not in self._sorted.nodes]
             if missing:
                 await self._choose(apis, missing)
@@ -108,10 +119,15 @@ class CloudProvider:
         for api in apis.values():
             await api.check()
         on_sale = {name: await api.offers() for name, api in apis.items()}
+        as_one = dict(on_sale)
+        for name, api in apis.items():
+            if self._groups and isinstance(api, ClusterApi):
+                as_one[name] = await api.cluster_offers()
         for node in missing:
             cloud = node.group.cloud
             if cloud is not None:
-                found = candidates(node.group.name, node.group.provider, cloud, on_sale)
+                sale = as_one if cloud.cluster else on_sale
+                found = candidates(node.group.name, node.group.provider, cloud, sale)
                 self._offers[node.name] = found
         self.require_budget(missing)
 
@@ -142,8 +158,12 @@ class CloudProvider:
             MachineAction(i.label.node if i.label else i.id, Action.REMOVE, _line(i, "is too many"))
             for i in self._sorted.surplus
         ]
+        for name, told in self._told.items():
+            actions += told.plan(name, self.ledger.now(), observed.machines, self._line_of)
         for node in self.nodes:
             one = self._sorted.nodes.get(node.name)
+            if node.group.name in self._groups:
+                continue
             if one is None:
                 actions.append(MachineAction(node.name, Action.CREATE, self._price_line(node)))
             elif one.state in (State.BROKEN, State.STOPPED):
@@ -152,6 +172,9 @@ class CloudProvider:
             elif not observed.machines[node.name].running:
                 actions.append(MachineAction(node.name, Action.START, _line(one, "boots")))
         return tuple(actions)
+
+    def _line_of(self, node: str) -> str:
+        return self._price_line(self._nodes[node])
 
     def _price_line(self, node: Node) -> str:
         offers = self._offers.get(node.name, ())
@@ -190,8 +213,10 @@ class CloudProvider:
             launcher = self._launcher(apis, emit)
             watches = {name: Watch(api) for name, api in apis.items()}
             live = [a for a in actions if a.action is not Action.REMOVE]
+            single, wholes = together.parted(live, self._groups)
             ends = await asyncio.gather(
-                *(self._bring_up(apis, watches, launcher, a, emit) for a in live),
+                *(self._bring_up(apis, watches, launcher, a, emit) for a in single),
+                *(self._whole(apis, watches, launcher, g, emit) for g in wholes),
                 return_exceptions=True,
             )
         finally:
@@ -206,6 +231,8 @@ class CloudProvider:
         if any(a.action is Action.REMOVE for a in actions):
             gone += self._sorted.surplus
         await end_some(apis, self.ledger, gone)
+        for extra in (e for told in self._told.values() for e in told.spare):
+            await apis[extra.provider].remove(extra)
         for one in gone:
             if one.label:
                 self._unpin(one.label.node)
@@ -214,7 +241,8 @@ class CloudProvider:
         public = make_key(cluster_dir(self.cluster) / KEY, f"corral-{self.cluster}")
 
         def make(label: Label, offer: Offer) -> Wanted:
-            group = self._nodes[label.node].group
+            first = self._groups.get(label.node, (label.node,))[0]
+            group = self._nodes[first].group
             cloud = group.cloud
             budget = self._spec.budget
             return Wanted(
@@ -259,6 +287,23 @@ class CloudProvider:
             raise
         took = time.monotonic() - began
         emit(Event(Kind.NODE_DONE, "machines", node, f"{provider} {identity}: sshd answers", took))
+
+    async def _whole(
+        self,
+        apis: Mapping[str, CloudApi],
+        watches: Mapping[str, Watch],
+        launcher: Launcher,
+        actions: Sequence[MachineAction],
+        emit: Emit,
+    ) -> None:
+        first = self._nodes[actions[0].node]
+        told, anew = self._told[first.group.name], actions[0].action is not Action.START
+        with together.said(actions, emit):
+            offers = self._offers.get(first.name, ())
+            if anew and not offers:
+                offers = await self._late_offers(apis, first.name)
+            watch, name = watches[first.group.provider], first.group.name
+            await together.bring_up(watch, launcher, name, told, offers, anew=anew)
 
     async def _late_offers(self, apis: Mapping[str, CloudApi], node: str) -> tuple[Offer, ...]:
         await self._choose(apis, [self._nodes[node]])
@@ -330,7 +375,8 @@ class CloudProvider:
         apis = self.apis()
         try:
             found = await find(apis, self.cluster, self.ledger)
-            mine = [i for i in found.instances if i.label and i.label.node in nodes]
+            seen, _ = together.sort(found, self.cluster, nodes, self._groups)
+            mine = [i for n, i in seen.nodes.items() if n in nodes]
             await end_some(apis, self.ledger, mine)
         finally:
             await _close(apis, given=bool(self._given))

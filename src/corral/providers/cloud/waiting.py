@@ -27,12 +27,17 @@ class Watch:
 
     async def look(self, identity: str) -> Instance | None:
         """The instance, as of at most ``POLL_S`` seconds ago."""
+        await self.every()
+        return self._seen.get(identity)
+
+    async def every(self) -> tuple[Instance, ...]:
+        """All instances, as of at most ``POLL_S`` seconds ago."""
         async with self._lock:
             now = asyncio.get_running_loop().time()
             if now - self._when >= POLL_S:
                 self._seen = {one.id: one for one in await self._api.instances()}
                 self._when = asyncio.get_running_loop().time()
-        return self._seen.get(identity)
+        return tuple(self._seen.values())
 
 
 async def until_reachable(

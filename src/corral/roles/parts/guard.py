@@ -70,7 +70,7 @@ def label(name: str, cluster: str) -> str:
     return node if node and tail.startswith(mark) else ""
 
 
-def _lambda(call: Call, cluster: str) -> list[Found]:
+def _lambda(call: Call, cluster: str, _: object) -> list[Found]:
     gone = ("terminating", "terminated", "preempted")
     return [
         Found(
@@ -90,24 +90,24 @@ def _launched(tags: Sequence[Mapping[str, str]]) -> float | None:
     return float(times[0]) if times and times[0].isdecimal() else None
 
 
-def _runpod(call: Call, cluster: str) -> list[Found]:
-    mine = {
-        str(one["id"])
-        for one in call("runpod", "GET", "/v2/clusters", None)["clusters"]
-        if label(str(one["name"]), cluster)
-    }
+def _runpod(call: Call, cluster: str, groups: Mapping[str, Sequence[str]]) -> list[Found]:
+    every = call("runpod", "GET", "/v2/clusters", None)["clusters"]
+    mine = {str(one["id"]): label(str(one["name"]), cluster) for one in every}
     found: list[Found] = []
     for pod in call("runpod", "GET", "/v2/pods?includeClusterPods=true", None)["pods"]:
         if pod["status"] == "TERMINATED":
             continue
-        group = str(pod["cluster"]["id"]) if pod.get("cluster") else ""
-        node = label(str(pod["name"]), cluster) or (str(pod["name"]) if group in mine else "")
+        member = pod.get("cluster") or {}
+        group, rank = str(member.get("id", "")), member.get("rank")
+        nodes = groups.get(mine.get(group, ""), ())
+        node = label(str(pod["name"]), cluster) or (str(pod["name"]) if mine.get(group) else "")
+        node = nodes[rank] if rank is not None and rank < len(nodes) else node
         when = _time(pod.get("createdAt"))
         found.append(Found("runpod", str(pod["id"]), node, float(pod["cost"]), when, group))
     return found
 
 
-def _paperspace(call: Call, cluster: str) -> list[Found]:
+def _paperspace(call: Call, cluster: str, _: object) -> list[Found]:
     found: list[Found] = []
     after = ""
     while True:
@@ -190,10 +190,10 @@ class Round:
 
     def look(self) -> list[Found]:
         """All machines of the cluster; a cloud that does not answer is said, and tried again."""
-        found: list[Found] = []
+        found, told = list[Found](), (str(self.conf["cluster"]), self.conf.get("groups", {}))
         for cloud in self.conf["clouds"]:
             try:
-                found += [x for x in LISTS[cloud](self.call, self.conf["cluster"]) if x.node]
+                found += [x for x in LISTS[cloud](self.call, *told) if x.node]
             except (OSError, ValueError, KeyError, TypeError) as error:
                 self.say(f"{cloud} was not listed: {error}", failed=True)
                 # Counted on, as nobody has seen an end.

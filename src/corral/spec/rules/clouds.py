@@ -13,6 +13,9 @@ from corral.spec.rules.view import Problem, Rule, View
 LABEL_ROOM: Final = 37
 """Characters that cluster and node may have together (``providers.cloud.model.LABEL_ROOM``)."""
 
+CLUSTER_LEAST: Final = 2
+"""podCount of RunPod's createCluster."""
+
 _ELASTIC: Final = ("lambda", "paperspace")
 _NO_TIMER: Final = frozenset(("lambda",))
 
@@ -42,7 +45,8 @@ def cloud_unused(view: View) -> Iterator[Problem]:
 def cloud_name_long(view: View) -> Iterator[Problem]:
     """Names of cluster and node that do not fit into an instance's name."""
     for group in view.of_provider(*CLOUDS):
-        long = max(group.names, key=len, default="")
+        whole = group.group.cloud is not None and group.group.cloud.cluster
+        long = max((*group.names, group.group.name if whole else ""), key=len)
         if len(long) + len(view.spec.name) > LABEL_ROOM:
             message = (
                 f"{view.spec.name} and {long} together are longer than {LABEL_ROOM} characters"
@@ -65,7 +69,8 @@ def no_dead_man(view: View) -> Iterator[Problem]:
         cloud = group.group.cloud
         places = {group.group.provider, *(s.provider for s in (cloud.fallback if cloud else ()))}
         budget = view.spec.budget
-        bare = (places & _NO_TIMER) - set(budget.unguarded if budget else ())
+        whole = {"runpod"} if cloud and cloud.cluster else set[str]()
+        bare = (places & (_NO_TIMER | whole)) - set(budget.unguarded if budget else ())
         if bare:
             names = ", ".join(sorted(bare))
             message = f"machines of {names} cannot end themselves when their controller is lost"
@@ -78,7 +83,28 @@ def pod_controller(view: View) -> Iterator[Problem]:
     for group in view.of_provider("runpod"):
         message = f"group {group.group.name}: pods have no systemd, no TUN and no UDP"
         hint = "they are nodes of an island of their own, for jobs on one node; see the guide"
+        if group.group.cloud and group.group.cloud.cluster:
+            hint = "together they are an island, by the network of their cluster; see the guide"
         yield Problem(group.at("provider"), message, hint)
+
+
+def cloud_cluster(view: View) -> Iterator[Problem]:
+    """A provider's own cluster where there is none, that is none, or whose name is taken."""
+    for group in view.groups:
+        cloud = group.group.cloud
+        if cloud is None or not cloud.cluster:
+            continue
+        others = {group.group.provider, *(s.provider for s in cloud.fallback)} - {"runpod"}
+        if others:
+            message = f"{', '.join(sorted(others))}: no clusters of machines are rented there"
+            hint = "remove cluster, or rent the group and its fall-backs at runpod"
+            yield Problem(group.at("cloud", "cluster"), message, hint)
+        if len(group.names) < CLUSTER_LEAST and not group.broken:
+            message = f"a cluster has {CLUSTER_LEAST} machines at least, and this group has one"
+            yield Problem(group.at("nodes"), message, "remove cluster, or add nodes")
+        if any(group.group.name in other.names for other in view.groups):
+            message = f"{group.group.name} is a node as well, and names this group's cluster"
+            yield Problem(group.at("name"), message, "name the group otherwise")
 
 
 def elastic_place(view: View) -> Iterator[Problem]:
@@ -110,6 +136,9 @@ RULES: Final = (
          ("groups.elastic", "groups.provider", "groups.nodes"), elastic_place, ("controller",)),
     Rule("cloud-missing", Level.ERROR, "A rented group must say what is rented.",
          ("groups.cloud", "groups.provider"), cloud_missing),
+    Rule("cloud-cluster", Level.ERROR,
+         "Machines come as one of the provider's own clusters at runpod, two or more of them.",
+         ("groups.cloud", "groups.provider", "groups.nodes"), cloud_cluster, ("groups.name",)),
     Rule("cloud-unused", Level.ERROR,
          "Fields of rented machines on a group that is not rented, or addresses on one that is.",
          ("groups.cloud", "groups.provider", "groups.addresses"), cloud_unused),

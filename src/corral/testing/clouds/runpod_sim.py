@@ -160,9 +160,8 @@ class RunPodSim(Sim):
     def _create_cluster(self, body: Mapping[str, Any]) -> dict[str, Any]:
         compute = body["compute"]
         kind, nodes = compute["gpuTypeId"], compute["podCount"]
-        free = [
-            c for c in CENTERS if self.capacity.get((kind, c), nodes) >= nodes and kind in TYPES
-        ]
+        asked = body.get("dataCenterIds") or CENTERS
+        free = [c for c in asked if self.capacity.get((kind, c), nodes) >= nodes and kind in TYPES]
         if not free:
             raise Refused(400, "Bad Request", "There is not enough capacity in any data center.")
         identity = self.identity("clu")
