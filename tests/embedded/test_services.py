@@ -116,20 +116,23 @@ def test_the_page_is_nobodys_root(served: Live) -> None:
     assert any("Permission denied" in line for line in asked)
 
 
+ASK = (
+    "import json,sys,urllib.request as u,urllib.parse as p;"
+    "print(json.dumps([json.load(u.urlopen('http://127.0.0.1:9090/api/v1/query?'+"
+    "p.urlencode({'query':q}),timeout=20))['data']['result'] for q in sys.argv[1:]]))"
+)
+
+
+def values(served: Live, *queries: str) -> list[Any]:
+    """What the controller's Prometheus answers now."""
+    done = served.run(served.controller, sh("python3 -c {p} {q}", p=ASK, q=list(queries)))
+    assert done.ok, done.tail
+    return json.loads(done.stdout)
+
+
 def test_prometheus_scrapes_slurm_nodes_and_jobs(served: Live) -> None:
-    ask = (
-        "import json,sys,urllib.request as u,urllib.parse as p;"
-        "print(json.dumps([json.load(u.urlopen('http://127.0.0.1:9090/api/v1/query?'+"
-        "p.urlencode({'query':q})))['data']['result'] for q in sys.argv[1:]]))"
-    )
-
-    def values(*queries: str) -> list[Any]:
-        done = served.run(served.controller, sh("python3 -c {p} {q}", p=ask, q=list(queries)))
-        assert done.ok, done.tail
-        return json.loads(done.stdout)
-
     up, gpus, load, slurm = values(
-        "up", "sum(corral_node_gpus)", "count(node_load1)", "corral_slurm_up"
+        served, "up", "sum(corral_node_gpus)", "count(node_load1)", "corral_slurm_up"
     )
     assert {one["value"][1] for one in up} == {"1"}
     assert len(up) == 4
@@ -155,6 +158,52 @@ def test_prometheus_scrapes_slurm_nodes_and_jobs(served: Live) -> None:
             page.ask(f"jobs/{job}", {"do": "cancel"})
 
     use(served.spec, work)
+
+
+# nvidia-smi of a machine without a GPU: its two answers as NVIDIA's manual has them, for the job's
+# first process.
+SMI = """\
+#!/bin/sh
+case $1 in
+*compute-apps*) cd /sys/fs/cgroup/system.slice || exit
+  find . -path '*/job_*' -name cgroup.procs -exec cat {} + | head -n 1 | sed 's/^/GPU-a, /' ;;
+*) echo '0, GPU-a, 93, 40000, 81559, 61, 402.5' ;;
+esac
+"""
+
+
+@pytest.fixture
+def working(served: Live) -> Iterator[Live]:
+    """Something to tell of everything: jobs that run and wait, a drained node, a GPU."""
+    begin = sh(
+        "cd /shared && scontrol update nodename=node2 state=drain reason=fan && "
+        "for n in 1 2; do runuser -u corral -- sbatch -J panel -N 1 -w node0 --exclusive "
+        "-o /dev/null --gres=gpu:1 --wrap 'while :; do :; done'; done"
+    )
+    put = sh("printf %s {t} >{f}; chmod 755 {f}", t=SMI, f="/usr/local/bin/nvidia-smi")
+    assert served.run("node0", put).ok
+    assert served.run(served.controller, begin).ok
+    yield served
+    end = sh("scancel -n panel; scontrol update nodename=node2 state=resume; true")
+    served.run(served.controller, end)
+    served.run("node0", sh("rm -f /usr/local/bin/nvidia-smi"))
+
+
+def test_every_panel_of_the_dashboard_shows_something(working: Live) -> None:
+    """Each question of Grafana's dashboard, asked of a real Prometheus over a real cluster."""
+    found = json.loads(
+        working.run(working.controller, sh("cat /etc/corral/grafana-dashboard.json")).stdout
+    )
+    asked = [target["expr"] for panel in found["panels"] for target in panel["targets"]]
+    assert len(asked) > 20
+    end, empty = time.monotonic() + 240, set(asked)
+    while empty and time.monotonic() < end:
+        answers = values(working, *asked)
+        empty = {expr for expr, result in zip(asked, answers, strict=True) if not result}
+        # There is no DCGM without a GPU: the names are checked against NVIDIA's list elsewhere.
+        empty = {expr for expr in empty if "DCGM" not in expr}
+        time.sleep(3 if empty else 0)
+    assert not empty
 
 
 def test_a_dead_slurmctld_is_a_metric_and_no_gap(served: Live) -> None:

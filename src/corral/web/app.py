@@ -37,6 +37,7 @@ from corral.web.sessions import Sessions
 from corral.web.settings import BY_COMMANDS, Settings
 from corral.web.slurmrest import Slurm, SlurmRest
 from corral.web.state import COOKIE, State, state_of
+from corral.web.tracking import TrackingTunnel
 
 STATIC: Final = Path(__file__).parent / "static"
 ROOMS: Final = (
@@ -75,6 +76,7 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         spec=spec,
         own=_own(settings, spec),
         figures=_figures(settings, spec),
+        tracking=_tracking(settings, spec),
     )
 
     @asynccontextmanager
@@ -84,6 +86,8 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         await rest.close()
         if state.figures is not None:
             await state.figures.close()
+        if state.tracking is not None:
+            await state.tracking.close()
 
     app = FastAPI(
         title="Corral",
@@ -114,6 +118,12 @@ def _figures(settings: Settings, spec: ClusterSpec | None) -> Figures | None:
     if settings.prometheus:
         return Prometheus(settings.prometheus)
     return figures.BySsh(spec) if spec is not None and not settings.service else None
+
+
+def _tracking(settings: Settings, spec: ClusterSpec | None) -> TrackingTunnel | None:
+    if spec is None or settings.service or not spec.services.mlflow:
+        return None
+    return TrackingTunnel(spec)
 
 
 class _Static(StaticFiles):

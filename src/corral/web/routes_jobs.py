@@ -175,7 +175,10 @@ async def job_figures(job_id: JobId, session: Viewer, state: Here) -> Any:
 async def extras(job_id: JobId, session: Viewer, state: Here) -> Any:
     """Environment, tracked run and recordings of one's own job."""
     found = await _own(state, session, job_id)
-    return (await _own_way(state).extras(session.login, found)).as_dict()
+    told = (await _own_way(state).extras(session.login, found)).as_dict()
+    if told["run"] and state.tracking is not None:
+        told["tracking"] = await state.tracking.address() or told["tracking"]
+    return told
 
 
 @router.get("/{job_id}/profile.svg")

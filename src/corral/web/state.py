@@ -17,6 +17,7 @@ from corral.web.poller import Poller, Pollers
 from corral.web.sessions import RateLimit, Session, Sessions
 from corral.web.settings import Settings
 from corral.web.slurmrest import Slurm
+from corral.web.tracking import TrackingTunnel
 
 COOKIE: Final = "corral_session"
 CSRF: Final = "x-csrf-token"
@@ -30,6 +31,7 @@ class State:
         spec: the cluster, where Corral itself runs here.
         own: how a user's own commands are done; None where there is no way.
         figures: what jobs use over time; None where nobody can tell.
+        tracking: the way to the cluster's tracking server, where a browser needs one.
         background: applies and looks that go on while pages come and go.
         logins, actions, reads: how often somebody may try, change and look.
     """
@@ -43,6 +45,7 @@ class State:
     spec: ClusterSpec | None = None
     own: Own | None = None
     figures: Figures | None = None
+    tracking: TrackingTunnel | None = None
     logins: RateLimit = field(default_factory=lambda: RateLimit(10, 60))
     actions: RateLimit = field(default_factory=lambda: RateLimit(120, 60))
     reads: RateLimit = field(default_factory=lambda: RateLimit(1200, 60))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import zipfile
 from dataclasses import replace
@@ -25,6 +26,7 @@ from corral.state.pyenv import PythonEnv
 from .test_cluster import laptop, site
 
 UI = Services(ui=True)
+RECORDED = Path(__file__).parents[2] / "recorded"
 FILES = Path(metrics.__file__).parent / "programs" / "figures.sh"
 
 
@@ -140,6 +142,12 @@ def test_the_dashboard_asks_only_for_what_there_is() -> None:
         known = name.removeprefix("corral_gpu_").removeprefix("corral_node_")
         assert name in text or known in text, name
     assert found["uid"] == "corral"
+    told = RECORDED.joinpath("dcgm/default-counters.txt").read_text().splitlines()
+    dcgm = set(re.findall(r"DCGM_\w+", asked))
+    assert dcgm
+    assert dcgm <= set(told)
+    ids = [panel["id"] for panel in found["panels"]]
+    assert len(ids) == len(set(ids))
 
 
 @pytest.mark.parametrize("version", [1, 2])
