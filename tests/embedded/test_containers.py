@@ -166,6 +166,29 @@ def test_an_image_of_a_registry_lands_on_shared_storage(lab: Live, registry: str
     assert done.size > 100_000
     ran = srun(lab, "-N3", "-n3", f"--container-image={done.path}", "cat", "/etc/os-release")
     assert ran.stdout.splitlines() == ["ID=corral-test-image"] * 3, ran.tail
+    # Without a file too: each node imports it for itself.
+    direct = sh(
+        "ENROOT_ALLOW_HTTP=yes srun -Q -p main -N2 -n2 --mem=100M -t 5 --container-image={image} "
+        "cat /etc/os-release",
+        image=f"{registry}:5000#lab/box:1",
+    )
+    ran = lab.run(lab.controller, as_user("corral", direct), timeout=300)
+    assert ran.stdout.splitlines() == ["ID=corral-test-image"] * 2, ran.tail
+
+
+def test_nodes_that_let_nobody_import_are_named(lab: Live, registry: str) -> None:
+    """As without enroot+caps, which gives two programs their capabilities."""
+    image = f"docker://{registry}:5000/lab/box:1"
+    program = "/usr/bin/enroot-aufs2ovlfs"
+    try:
+        for node in ("node0", "node1", "node2"):
+            assert lab.run(node, sh("setcap -r {program}", program=program)).ok
+        with pytest.raises(CorralError, match="was not imported") as caught:
+            asyncio.run(api.import_image(lab.spec, image, name="none", http=True))
+        assert "enroot+caps" in caught.value.hint
+    finally:
+        for node in ("node0", "node1", "node2"):
+            lab.run(node, sh("setcap cap_sys_admin,cap_mknod+pe {program}", program=program))
 
 
 def test_a_key_opens_the_registry_and_stays_secret(

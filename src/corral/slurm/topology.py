@@ -136,7 +136,7 @@ def tree(fabric: Fabric, nodes: Sequence[str]) -> tuple[Switch, ...]:
         CorralError: NOT_GOOD, a node is not on the fabric.
     """
     level = _levels(fabric)
-    leaves = _leaves(fabric, nodes)
+    leaves = _whole(_leaves(fabric, nodes))
     found = [
         Switch(f"leaf{i + 1}", tuple(sorted(leaves[key], key=nodes.index)))
         for i, key in enumerate(sorted(leaves, key=lambda k: nodes.index(leaves[k][0])))
@@ -260,6 +260,19 @@ def _leaves(fabric: Fabric, nodes: Sequence[str]) -> dict[frozenset[str], list[s
             )
         found[frozenset(x.peer for a in adapters for x in a.links if x.peer in fabric.switches)
               ].append(node)  # fmt: skip
+    return found
+
+
+def _whole(leaves: dict[frozenset[str], list[str]]) -> dict[frozenset[str], list[str]]:
+    """Nodes that miss some of a unit's switches belong to that unit: an adapter of theirs is out.
+
+    Else a node with one of eight links down would be a leaf of its own, and jobs kept away from it.
+    """
+    found: dict[frozenset[str], list[str]] = {}
+    for key in sorted(leaves, key=len, reverse=True):
+        units = [k for k in found if key and key < k]
+        unit = max(units, key=lambda k: len(leaves[k]), default=key)
+        found.setdefault(unit, []).extend(leaves[key])
     return found
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.api import importing
 from corral.api.importing import KEY, key_of
 from corral.errors import Code, CorralError
 from corral.jobs.importing import checked_key, import_of, script
@@ -78,3 +79,19 @@ def test_keys() -> None:
         with pytest.raises(CorralError) as caught:
             checked_key(bad)
         assert not bad or bad not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        ("enroot-aufs2ovlfs: failed to set capabilities: Operation not permitted", "enroot+caps"),
+        ("[INFO] Authenticating with user: anna", "wants a login"),
+        ("curl: (6) Could not resolve host: reg.example", "do not reach the registry"),
+        ("No space left on device", "last lines"),
+    ],
+)
+def test_what_enroot_says_is_read(said: str, hint: str) -> None:
+    wanted = import_of("docker://reg.example/box", "/shared")
+    error = importing._failed(wanted, 1, f"srun: starting\n{said}\n")
+    assert hint in error.hint
+    assert said in error.tail

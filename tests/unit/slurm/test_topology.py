@@ -125,7 +125,10 @@ def recorded(name: str) -> str:
 def test_what_is_odd_is_named_from_a_recorded_listing() -> None:
     nodes = odd()[1]
     for text in (odd()[0], recorded("odd-8")):
-        assert sorted(topology.complaints(topology.parse(text), nodes)) == sorted(ODD)
+        fabric = topology.parse(text)
+        assert sorted(topology.complaints(fabric, nodes)) == sorted(ODD)
+        # A link that is down does not put its node apart.
+        assert topology.tree(fabric, nodes) == (Switch("leaf1", tuple(nodes)),)
 
 
 def test_recorded_listings_of_large_fabrics() -> None:
