@@ -101,12 +101,12 @@ class Ui:
                 "nobody can be asked here, and --yes was not given",
                 hint="run it with --yes to do it without asking",
             )
-        with self._quiet(), _plain_interrupts():
-            self.err.print(Text(f"{question} [y/N] ", style="bold"), end="")
-            try:
+        try:
+            with self._quiet(), _plain_interrupts():
+                self.err.print(Text(f"{question} [y/N] ", style="bold"), end="")
                 answer = sys.stdin.readline().strip().lower()
-            except KeyboardInterrupt as error:
-                raise InterruptedByUserError(state) from error
+        except KeyboardInterrupt as error:
+            raise InterruptedByUserError(state) from error
         return answer in ("y", "yes")
 
     def run(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from corral.cli.main import VERBS, load_verb
+from corral.cli.ui import InterruptedByUserError, Ui
 from corral.errors import Code, CorralError, NodesFailedError
 from corral.spec.models import ClusterSpec
 
@@ -180,3 +181,16 @@ def test_help_and_version(corral: Run, golden: Golden) -> None:
     golden("cli/help.txt", corral("--help").stdout)
     assert corral("--version").stdout.startswith("corral 0.")
     assert corral().exit_code == 2
+
+
+def test_ctrl_c_while_the_question_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may come before anybody reads: still it is said what state things are in."""
+    ui = Ui()
+
+    def pressed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Ui, "interactive", True)
+    monkeypatch.setattr(ui.err, "print", pressed)
+    with pytest.raises(InterruptedByUserError, match="job 7 goes on"):
+        ui.ask("Cancel job 7?", state="job 7 goes on")
