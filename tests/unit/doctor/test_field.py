@@ -97,6 +97,13 @@ FIELD: tuple[tuple[str, Source, str, str], ...] = (
         "operation not permitted: OCI permission denied",
         "runc 1.1.5 by podman 4.3, seen here",
     ),
+    (
+        "F36",
+        JOB,
+        "transport/shm.cc:590 NCCL WARN Cuda failure 217 'peer access is not supported between "
+        "these two devices'",
+        "NCCL on GeForce cards, NVIDIA/nccl issue 1838",
+    ),
     ("F33", ANY, "UDP connections are not supported", "RunPod's documentation"),
     ("F86", Source.SLURMD, "error: Unable to register: Zero Bytes were transmitted or received",
      "Slurm 22.05; its cause stands in another log"),

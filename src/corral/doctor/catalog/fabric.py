@@ -53,6 +53,7 @@ FAILURES: Final = (
         symptoms=(
             r"rendezvous(?:connection|timeout)error",
             r"client socket has (?:timed out|failed to connect)",
+            r"timed out after \d+ seconds waiting for clients",  # rank 0, where others never came
             r"timed out (?:after \S+ )?(?:waiting|trying to "
             r"connect).*(?:29500|master_port|tcpstore)",
             r"(?:29500|tcpstore|store).*(?:eaddrinuse|address already in use)",
@@ -88,7 +89,7 @@ FAILURES: Final = (
         Layer.JOB,
         symptoms=(
             r"p2p (?:is disabled|not supported) .*(?:geforce|rtx)",
-            r"cuda(?:_)?error.*peer access (?:is not supported|unsupported)",
+            r"cuda(?:_| )?(?:error|failure).*peer access (?:is not supported|unsupported)",
         ),
         where=_JOB,
         hardware=True,
