@@ -102,12 +102,12 @@ def test_all_come_as_one_and_go_as_one(tmp_path: Path) -> None:
     cluster.up()
     assert [c.operation for c in cluster.sim.calls].count("POST /v2/clusters") == 1
     assert set(cluster.nodes()) == set(NODES)
+    run(cluster.world.loop, asyncio.sleep(120))
     ranks = {m.id: m.more["rank"] for m in cluster.sim.alive()}
     assert [ranks[cluster.nodes()[n]] for n in NODES] == [0, 1, 2]
-    run(cluster.world.loop, asyncio.sleep(120))
     assert cluster.actions() == []
     rentals = cluster.world.ledger.rentals().values()
-    assert sorted(r.node for r in rentals if r.open) == list(NODES)
+    assert {r.node: r.id for r in rentals if r.open} == cluster.nodes()
     assert spend(rentals, cluster.world.loop.time()).per_hour == pytest.approx(3 * 2 * 2.99)
     cluster.down()
     assert cluster.sim.alive() == [] and cluster.sim.clusters == {}  # type: ignore[attr-defined]
@@ -146,6 +146,39 @@ def test_a_second_cluster_of_one_group_goes(tmp_path: Path) -> None:
     assert len(cluster.sim.alive()) == 3 and len(cluster.sim.clusters) == 1  # type: ignore[attr-defined]
 
 
+def test_a_cluster_that_shows_no_machine_yet_is_waited_for_and_not_doubled(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    cluster.up()
+    seen = cluster.sim.now() + 200
+    for machine in cluster.sim.alive():
+        machine.shown = seen
+    assert cluster.actions() == [(n, Action.START) for n in NODES]
+    cluster.up()
+    assert cluster.sim.now() >= seen and len(cluster.sim.clusters) == 1  # type: ignore[attr-defined]
+    # Another one without machines, such as one whose launch was not answered, goes.
+    empty = dict(next(iter(cluster.sim.clusters.values())))  # type: ignore[attr-defined]
+    name = Label("lab", "pods", "00000b").name
+    cluster.sim.clusters["cluzz"] = empty | {"id": "cluzz", "name": name}  # type: ignore[attr-defined]
+    assert ("cluzz", Action.REMOVE) in cluster.actions()
+    cluster.up()
+    assert "cluzz" not in cluster.sim.clusters and len(cluster.sim.alive()) == 3  # type: ignore[attr-defined]
+
+
+def test_a_dearer_offer_to_fall_back_on_is_counted_for_all_of_them(tmp_path: Path) -> None:
+    full = {("NVIDIA A100 80GB PCIe", center): 0 for center in ("US-KS-2", "EU-RO-1")}
+    cluster = Cluster(tmp_path, capacity=full)
+    fields = spec_of(per_hour=12.0).model_dump(mode="json", exclude_unset=True)
+    fields["groups"][1]["cloud"] |= {
+        "type": "NVIDIA A100 80GB PCIe",
+        "fallback": [{"provider": "runpod", "type": "NVIDIA H100 80GB HBM3", "count": 2}],
+    }
+    # 9.84 $/h fits and cannot be had, 17.94 $/h can be had and does not fit.
+    with pytest.raises(CorralError, match=r"17\.94"):
+        cluster.up(ClusterSpec.model_validate(fields))
+    assert cluster.sim.alive() == []
+    assert not [r for r in cluster.world.ledger.rentals().values() if r.open]
+
+
 def test_no_room_for_all_of_them_launches_none(tmp_path: Path) -> None:
     full = {("NVIDIA H100 80GB HBM3", center): 2 for center in ("US-KS-2", "EU-RO-1")}
     cluster = Cluster(tmp_path, capacity=full)
@@ -165,6 +198,7 @@ def test_the_budget_counts_all_of_them(tmp_path: Path) -> None:
 def test_the_guard_knows_its_nodes_and_ends_it_as_a_whole(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
     cluster.up()
+    run(cluster.world.loop, asyncio.sleep(60))
 
     def call(_: str, method: str, path: str, body: object) -> object:
         cluster.world.loop.clock += 1.1

@@ -145,7 +145,8 @@ def way_words(facts: MeshFacts, udp: str = "") -> str:
     lacks = [w for w, there in (("/dev/net/tun", facts.tun), ("CAP_NET_ADMIN", facts.net_admin))
              if not there]  # fmt: skip
     without = " and ".join(lacks) or "an interface"
-    return f"in user space by TCP only, without {without}{relayed}"
+    like = "; to the others of its cloud's cluster by their own network" if facts.fabric else ""
+    return f"in user space by TCP only, without {without}{relayed}{like}"
 
 
 def _island_of(site: Site) -> dict[str, str]:

@@ -233,6 +233,11 @@ def test_pods_of_one_cluster_are_an_island_by_their_own_network() -> None:
     assert "NodeAddr=100.64.0.[2-3]" in everywhere and "10.65" not in everywhere
 
 
+def test_the_plan_says_which_pods_have_a_network_of_their_own() -> None:
+    assert mesh.way_words(replace(POD, fabric="10.65.0.2")).endswith("by their own network")
+    assert "own network" not in mesh.way_words(POD)
+
+
 def test_pods_that_know_no_such_network_stay_alone() -> None:
     assert [name for name, _ in mesh.islands(together_of(pod0="", pod1=""))] == [
         "desk", "alone-pod0", "alone-pod1",

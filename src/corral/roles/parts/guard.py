@@ -256,7 +256,7 @@ class Round:
     def reached(self, found: Sequence[Found], spent: float, total: float) -> None:
         """The budget is spent: drain and warn first, end when the grace is over."""
         grace = float(self.conf["grace"])
-        nodes = sorted({one.node for one in found})
+        nodes = sorted({one.node for one in found} & {*self.conf["nodes"]})  # known to Slurm
         if not self.state.get("reached"):
             self.state |= {"reached": self.now(), "ended": []}
             self.say(f"{spent:.2f} $ of {total:.2f} $ are spent: {','.join(nodes) or 'nothing'} "
@@ -264,7 +264,7 @@ class Round:
         if not found:
             return
         left = self.state["reached"] + grace - self.now()
-        if left > 0 and self.drain(nodes, left):
+        if left > 0 and nodes and self.drain(nodes, left):
             return
         for _ in range(TRIES):
             for one in found:

@@ -171,7 +171,8 @@ class RunPodSim(Sim):
             "dataCenterIds": [free[0]],
         }
         # Its members bear names of RunPod's own: only the flag and the cluster's id show whose.
-        for rank in range(nodes):
+        # Ranks follow no order of ids.
+        for rank in reversed(range(nodes)):
             self._create({**pod, "name": f"{identity}-{rank}"}, identity, rank)
         self.clusters[identity] = {
             "id": identity,
@@ -281,7 +282,9 @@ class RunPodSim(Sim):
         group = machine.more["group"]
         if group:
             rank = machine.more["rank"]
-            shown["cluster"] = {"id": group, "rank": rank, "ip": f"10.65.0.{rank + 2}"}
+            shown["cluster"] = {"id": group, "rank": None}  # until it is assigned
+            if status != "PROVISIONING":
+                shown["cluster"] |= {"rank": rank, "ip": f"10.65.0.{rank + 2}"}
         return shown
 
 
