@@ -18,7 +18,7 @@ from corral.state.packages import Packages
 
 ENROOT_CONF: Final = "/etc/enroot/enroot.conf.d/50-corral.conf"
 CGROUP_HOOK: Final = "/etc/enroot/hooks.d/10-cgroups.sh"
-NEEDS: Final = ("curl", "gawk", "jq", "parallel", "squashfs-tools", "zstd")
+NEEDS: Final = ("ca-certificates", "curl", "gawk", "jq", "parallel", "squashfs-tools", "zstd")
 
 _CONF: Final = """\
 # Written by Corral. Each user's folders are made by /etc/slurm/prolog.d/50-all-enroot-dirs.
