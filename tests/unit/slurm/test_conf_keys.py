@@ -34,6 +34,13 @@ def test_impact(old: str, new: str, impact: str, keys: tuple[str, ...]) -> None:
     assert impact_of("slurm.conf", SLURM, SLURM.replace(old, new)) == (impact, keys)
 
 
+def test_a_name_that_was_lost_and_comes_back_is_no_other_name() -> None:
+    lost = SLURM.replace("ClusterName=laptop\n", "")
+    assert lost != SLURM
+    assert impact_of("slurm.conf", lost, SLURM) == ("restart", ("ClusterName",))
+    assert impact_of("slurm.conf", SLURM, lost)[0] == "recreate"
+
+
 def test_nothing_changes() -> None:
     for file, text in render(LAPTOP).items():
         assert impact_of(file, text, text) == ("none", ())

@@ -23,6 +23,9 @@ KEYS: Final[Mapping[tuple[str, str, str], Key]] = MappingProxyType({key.id: key 
 UNKNOWN: Final[ImpactWord] = "restart"
 """What changing a key does that Corral never wrote: a restart covers every key but a few."""
 
+_NAME: Final = "clustername"
+"""Lost and written again it is no other name: no daemon starts without one (F31)."""
+
 _Settings = dict[tuple[str, str, str], str]
 
 
@@ -48,7 +51,11 @@ def impact_of(file: str, before: str, after: str) -> tuple[ImpactWord, tuple[str
             gone = gone or (line == key == "nodename" and entry not in new)
     if not before:
         return "none", _names(file, changed)
-    words: list[ImpactWord] = [_impact(file, line, key) for line, key in changed]
+    there = {key for _, _, key in old}
+    words: list[ImpactWord] = [
+        _impact(file, line, key) if key in there or key != _NAME else UNKNOWN
+        for line, key in changed
+    ]
     if gone and file == "slurm.conf":
         words.append("drain")  # jobs on a node that is taken away are lost
     return IMPACTS[max(map(IMPACTS.index, words), default=0)], _names(file, changed)
