@@ -16,9 +16,9 @@ from corral.state.base import Context, Seen
 
 DATA = b"a package\0of some bytes\n" * 1000
 TOOLS = sh(
-    "for p in curl openssl python3; do command -v $p >/dev/null || {{ "
-    "DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $p </dev/null >/dev/null "
-    "|| exit 1; }}; done"
+    "export DEBIAN_FRONTEND=noninteractive; for p in curl openssl python3; do "
+    "command -v $p >/dev/null || apt-get install -y -q --no-install-recommends $p </dev/null "
+    ">/dev/null || exit 1; done"
 )
 SERVE = sh(
     "{tools}; set -e; "
