@@ -191,13 +191,15 @@ def test_a_rank_that_takes_too_much_memory(cluster: Live, tmp_path: Path) -> Non
 
 
 REDUCE = """\
-import os, sys, torch, torch.distributed as dist
+import os, sys, time, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 one = torch.ones(1)
 dist.all_reduce(one)
 print("of", dist.get_world_size(), "rank", dist.get_rank(), "sum", int(one), flush=True)
 if len(sys.argv) > 1 and dist.get_rank() == int(sys.argv[1]):
     raise ValueError("the real error")
+if len(sys.argv) > 1:
+    time.sleep(3600)
 dist.barrier()
 os._exit(0)  # gloo's threads may not outlive the store (PyTorch 2.6)
 """
