@@ -19,9 +19,11 @@ from pathlib import Path
 
 import pytest
 from tests.embedded.test_conf_oracle import image, run
+from tests.unit.roles.test_cluster import site
 from tests.unit.slurm.test_topology import Made, fat_tree, odd, rails
 
 from corral import api
+from corral.roles import fabric
 from corral.slurm import topology
 from corral.spec.load import load_text
 from corral.spec.models import ClusterSpec
@@ -39,9 +41,9 @@ def tools() -> None:
 
 
 @contextlib.contextmanager
-def simulated(folder: Path, fabric: str, host: str) -> Iterator[dict[str, str]]:
+def simulated(folder: Path, net: str, host: str) -> Iterator[dict[str, str]]:
     """The environment in which InfiniBand's tools find themselves on a host of that fabric."""
-    (folder / "fabric.net").write_text(fabric)
+    (folder / "fabric.net").write_text(net)
     # Commands come by standard input, and its end would end it; the number keeps two runs apart.
     number = str(os.getpid() % 30000)
     process = subprocess.Popen(
@@ -57,9 +59,9 @@ def simulated(folder: Path, fabric: str, host: str) -> Iterator[dict[str, str]]:
         process.wait(30)
 
 
-def discovered(folder: Path, name: str, fabric: str, host: str) -> str:
+def discovered(folder: Path, name: str, net: str, host: str) -> str:
     """What ibnetdiscover prints on the host."""
-    with simulated(folder, fabric, host) as env:
+    with simulated(folder, net, host) as env:
         until = time.monotonic() + 60
         while True:
             done = subprocess.run(["ibnetdiscover"], env=env, capture_output=True, text=True,
@@ -122,15 +124,15 @@ grep -iE 'error|fatal' /tmp/log | grep -i topo
 """
 
 
-def declared(fabric: str, count: int, plugin: str) -> ClusterSpec:
+def declared(listing: str, count: int, plugin: str) -> ClusterSpec:
     """A cluster of that many nodes with the switches that corral export topology printed."""
     text = SPEC.replace("NODES", f"dgx[000-{count - 1}]").replace(
         "ADDRESSES", ",".join(f"10.8.{i}.[1-128]" for i in range(count // 128))
     )
     first = load_text(text, "large.yaml").spec
     assert first is not None
-    found = api.fabric_of(first, fabric, plugin=plugin)
-    assert found.complaints == ()
+    found = api.fabric_of(first, listing, plugin=plugin)
+    assert found.odd == ()
     both = load_text(text + found.text, "large.yaml")
     assert both.spec is not None, both.findings
     return both.spec
@@ -143,11 +145,7 @@ def test_slurmctld_takes_five_hundred_nodes(image: str, plugin: str, tmp_path: P
     assert spec.network.topology is not None
     leaves = [s for s in spec.network.topology.switches if s.nodes]
     assert [s.nodes for s in leaves][:2] == ["dgx[000-031]", "dgx[032-063]"]
-    lines = [topology.Switch(s.name, (s.nodes,) if s.nodes else (), s.switches)
-             for s in spec.network.topology.switches]  # fmt: skip
-    text = (
-        topology.render_blocks(lines, (32,)) if plugin == "block" else topology.render_tree(lines)
-    )
+    text = fabric.topology(site(spec))
     folder = tmp_path / "conf"
     folder.mkdir()
     (folder / "topology.conf").write_text(text)
