@@ -115,6 +115,9 @@ EDITS: Final[Mapping[str, Edit]] = {
         for name in LIMITS
     },
     "users.keys": person(keys=[SSH_KEY.example]),
+    "access.ssh": put("access", "ssh", value="jobs_only"),
+    "access.login": put("access", value={"ssh": "jobs_only", "login": "node[0,2]"}),
+    "network.firewall": put("network", "firewall", value="leave"),
     "qos.preempts": add("qos", {"name": "night", "preempts": ["base"]}),
     "network.topology.plugin": put("network", "topology", value={"plugin": "block", **SWITCHES}),
     "network.topology.switches.name": put("network", "topology", value=SWITCHES),
@@ -159,12 +162,9 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "partitions.name": f"{_ALONE}: test_impact.py, test_a_partition_goes_when_it_is_empty",
     "controller": f"{_ALONE}: test_living.py",
     "network.control": "lan has no meaning between containers",
-    "network.firewall": f"{_ALONE}: test_firewall.py",
     "storage.mount": _MADE,
     **{f"storage.{name}": _NFS for name in ("kind", "server", "path", "root_squash")},
     "users.uid": f"{_ALONE}: test_impact.py, test_a_uid_is_not_taken_from_another",
-    "access.ssh": "needs pam_slurm_adopt: tests/machines",
-    "access.login": "needs pam_slurm_adopt: tests/machines",
     **{f"software.nvidia.{name}": _GPU for name in ("driver", "cuda", "source", "vendor_repo")},
     "software.nvidia.vendor_sha256": _GPU,
     "software.desktop": "installs a desktop: tests/machines",
@@ -176,6 +176,7 @@ NOT_HERE: Final[Mapping[str, str]] = {
         f"groups.cloud.{n}": _RENT
         for n in ("count", "disk_gib", "image", "prefer", "price_at_most", "regions", "type")
     },
+    "groups.cloud.cluster": _RENT,
     "groups.cloud.volumes": _RENT,
     **{f"groups.cloud.fallback.{n}": _RENT for n in ("count", "provider", "regions", "type")},
     **{
