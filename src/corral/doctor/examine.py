@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from corral.doctor.containers import user_namespaces
 from corral.doctor.health import read_reason
 from corral.doctor.launches import launches
 from corral.doctor.look import Told
 from corral.doctor.model import Diagnosis, Layer, Report, Source
+from corral.doctor.namespaces import alone, user_namespaces
 from corral.doctor.probes import PROBES, Scene, found
 from corral.doctor.reading import read, report
 from corral.doctor.tailnet import tailnet
@@ -21,7 +21,7 @@ _LOGS: Final = {
     "slurmdbd": Source.SLURMDBD,
     "munge": Source.MUNGE,
 }
-RULES: Final = (*PROBES, user_namespaces, launches, tailnet)
+RULES: Final = (*PROBES, alone, user_namespaces, launches, tailnet)
 """All that asks the machines."""
 _SYMPTOMS: Final = frozenset({"F83", "F86"})
 """Failures that always have a cause beneath them."""

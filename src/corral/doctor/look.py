@@ -178,6 +178,7 @@ def script(ask: Ask) -> Script:
     ]
     if ask.controller:
         parts.append(_CONTROLLER)
+    parts.append(sh(_ALONE, units=[u for u in ask.units if u.startswith("slurm")]))
     if ask.containers:
         parts.append(_USER_NAMESPACE)
     if ask.mesh:
@@ -209,6 +210,13 @@ _MACHINE: Final = sh(
     firewall=PROGRAM,
 )
 
+# /proc/PID/net is the network of that process, which may be another than the machine's.
+_ALONE: Final = (
+    "echo @@alone; for u in {units}; do p=$(systemctl show -p MainPID --value $u 2>/dev/null);"
+    ' if [ "${{p:-0}}" -gt 0 ] && [ -r /proc/$p/net/fib_trie ] &&'
+    " ! awk '/host LOCAL/ && a !~ /^127\\./ {{ f = 1 }} {{ a = $2 }} END {{ exit !f }}'"
+    " /proc/$p/net/fib_trie; then echo $u; fi; done"
+)
 # As nobody: root may where users may not.
 _USER_NAMESPACE: Final = sh(
     "echo @@userns; runuser -u nobody -- timeout 10 unshare -Ur true 2>&1 || echo refused"

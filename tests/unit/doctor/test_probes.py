@@ -56,6 +56,7 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
         "not permitted",
     ),
     ("F20", N1, {N1: {"userns": "refused"}}, "no answer"),
+    ("F54", N1, {N1: {"alone": "slurmd"}}, "slurmd has no address"),
     ("F68", N1, {N1: {"mounts": "/shared folder ext2/ext3"}}, "/shared is not mounted"),
     ("F68", N1, {N1: {"mounts": "/shared mounted failed"}}, "stat -f /shared"),
     ("F68", N1, {N1: {"mounts": f"/shared folder {STALE}"}}, "Stale file handle"),

@@ -195,6 +195,13 @@ CASES: tuple[tuple[str, Source, str], ...] = (
         "error: Unable to establish control machine address",
     ),
     (
+        "F54",
+        SLURMD,
+        "error: _xgetaddrinfo: getaddrinfo() failed: Name or service not known: Invalid argument, "
+        'attempt number 5\nerror: slurm_set_addr: Unable to resolve "(null)"\n'
+        "error: Error creating slurm stream socket: Address family not supported by protocol",
+    ),
+    (
         "F58",
         Source.PACKAGES,
         "E: Release file for http://x/InRelease is expired (invalid since 3d).",

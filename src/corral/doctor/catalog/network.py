@@ -125,15 +125,18 @@ FAILURES: Final = (
     Failure(
         "F54",
         "no-routable-address",
-        "the machine has no address but loopback",
-        "without any other address glibc hides IPv4 from Slurm (AI_ADDRCONFIG)",
-        "give it an address; ip addr add 10.9.9.1/32 dev lo is enough for one machine",
+        "a machine, or a daemon on it, has no address but loopback",
+        "without any other address glibc hides IPv4 from Slurm (AI_ADDRCONFIG); a unit with "
+        "PrivateNetwork=yes has none",
+        "give it an address (ip addr add 10.9.9.1/32 dev lo is enough for one machine); for a "
+        "daemon: systemctl cat UNIT, and no PrivateNetwork",
         "seen with podman --network none",
         Layer.NETWORK,
         symptoms=(
             r"unable to resolve \"127\.0\.0\.1\"",
             r"unable to resolve \"\(null\)\"",
             r"unable to establish control machine address",
+            r"creating slurm stream socket: address family not supported",
         ),
     ),
     Failure(

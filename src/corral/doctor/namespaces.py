@@ -1,4 +1,4 @@
-"""Rules over what users' containers need of a machine. Pure."""
+"""Rules over the kernel's namespaces: what users may make, what a daemon was put in. Pure."""
 
 from __future__ import annotations
 
@@ -15,3 +15,13 @@ def user_namespaces(scene: Scene) -> Iterator[Diagnosis]:
         if said and said[-1] == "refused":
             text = said[0] if len(said) > 1 else "unshare -Ur, as nobody: no answer in 10 s"
             yield found("F20", told.node, text)
+
+
+def alone(scene: Scene) -> Iterator[Diagnosis]:
+    """F54: a daemon whose network has no address but loopback's, whatever the machine has.
+
+    Slurm 24.11 then says of names that do resolve that they do not.
+    """
+    for told in scene.heard:
+        for unit in told.lines("alone"):
+            yield found("F54", told.node, f"{unit} has no address but 127.*", unit)
