@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tests.embedded.links import shaped
 
 from corral import api
 from corral.api.bench import Known
 from corral.api.benching import Benched, Wanted
-from corral.hosts.quote import sh
 from corral.prove.fabric.program import MEASURES, Progress
 from corral.prove.fabric.verdict import Outcome
 
@@ -26,20 +23,6 @@ HEALTHY = 0.04
 
 def measure(live: Live, wanted: Wanted, known: Known | None = None) -> Benched:
     return asyncio.run(api.run_bench(live.spec, wanted, known))
-
-
-@contextmanager
-def shaped(live: Live, node: str, rate: str) -> Iterator[None]:
-    """A node whose link carries no more than ``rate`` towards it."""
-    peer = live.run(node, sh("cat /sys/class/net/eth0/iflink")).stdout.strip()
-    links = Path("/sys/class/net").glob("*/ifindex")
-    veth = next(p.parent.name for p in links if p.read_text().strip() == peer)
-    shape = ["tbf", "rate", rate, "burst", "64kb", "latency", "50ms"]
-    subprocess.run(["tc", "qdisc", "replace", "dev", veth, "root", *shape], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["tc", "qdisc", "del", "dev", veth, "root"], check=True)
 
 
 def test_all_collectives_are_measured_and_kept(cluster: Live) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.embedded.links import peer_of, shaped
 
 from corral import api
 from corral.api.bench import Known
@@ -52,13 +53,6 @@ def bad(found: Measured) -> set[tuple[str, str]]:
 
 def process(live: Live, node: str) -> str:
     return host("podman", "inspect", "-f", "{{.State.Pid}}", f"corral-{live.spec.name}-{node}")
-
-
-def peer_of(live: Live, node: str) -> str:
-    """This machine's end of a node's link."""
-    peer = live.run(node, sh("cat /sys/class/net/eth0/iflink")).stdout.strip()
-    links = Path("/sys/class/net").glob("*/ifindex")
-    return next(p.parent.name for p in links if p.read_text().strip() == peer)
 
 
 @contextmanager
@@ -104,13 +98,8 @@ def test_a_healthy_network_is_measured_and_kept(cluster: Live) -> None:
 
 
 def test_a_slow_node_is_named(cluster: Live) -> None:
-    end = peer_of(cluster, "node2")
-    shape = ["tbf", "rate", "50mbit", "burst", "64kb", "latency", "50ms"]
-    host("tc", "qdisc", "replace", "dev", end, "root", *shape)
-    try:
+    with shaped(cluster, "node2", "50mbit"):
         found = network(cluster, gbps=0.4)
-    finally:
-        host("tc", "qdisc", "del", "dev", end, "root")
     assert ("node2", "") in bad(found)
     assert any("node2 is slow with every other node" in r.text for r in found.remarks)
     assert not found.good

@@ -1,5 +1,7 @@
 """The scheduled proof for real: idle nodes only, preempted at once, bad nodes drained, undrained.
 
+Collectives too, begun by its own timer: measured, kept, and who is slow named.
+
 CORRAL_TEST_SCHEDULE=NAME uses a cluster that stands under that name, with ``proof: {every: 1d}``.
 """
 
@@ -12,6 +14,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from tests.embedded.conftest import Live, named
+from tests.embedded.links import shaped
 
 from corral import api
 from corral.hosts.quote import Script, sh
@@ -43,8 +46,8 @@ def settings(proving: Live) -> Iterator[None]:
     do(proving, sh("cp /run/proof.conf /etc/corral/proof.conf; rm -f {f}", f=FIGURES))
 
 
-def do(live: Live, script: Script) -> str:
-    done = live.run(live.controller, script, timeout=240)
+def do(live: Live, script: Script, timeout: float = 240) -> str:
+    done = live.run(live.controller, script, timeout=timeout)
     assert done.ok, done.tail
     return done.stdout
 
@@ -140,3 +143,45 @@ def test_a_bad_node_is_drained_and_taken_back_by_it_alone(proving: Live) -> None
     asyncio.run(api.fetch_rounds(proving.spec))
     verdicts = [k.proof.results[0].verdict for k in api.proofs(proving.spec.name)[-3:]]
     assert verdicts == [Verdict.FAIL, Verdict.FAIL, Verdict.PASS]
+
+
+def by_timer(live: Live) -> str:
+    """Let the timer itself begin a round now, and wait until its result is kept."""
+    drop_in = "/run/systemd/system/corral-proof.timer.d/soon.conf"
+    script = sh(
+        "last() {{ ls /var/lib/corral/proof/rounds | sort | tail -n 1; }}; before=$(last);"
+        " mkdir -p $(dirname {f}) && printf '%s\\n' '[Timer]' OnActiveSec= OnUnitActiveSec="
+        " RandomizedDelaySec=0 AccuracySec=1s OnActiveSec=1s >{f} && systemctl daemon-reload &&"
+        " systemctl restart corral-proof.timer;"
+        ' i=0; until [ "$(last)" != "$before" ]; do i=$((i + 1)); [ $i -lt 1200 ] || break;'
+        " sleep 0.3; done; rm -f {f}; systemctl daemon-reload;"
+        " systemctl restart corral-proof.timer;"
+        ' [ "$(last)" != "$before" ] && cat /var/lib/corral/proof/rounds/$(last)',
+        f=drop_in,
+    )
+    return do(live, script, timeout=420)
+
+
+def test_collectives_are_measured_by_its_timer_and_who_is_slow_is_named(proving: Live) -> None:
+    well = by_timer(proving)
+    assert "group node0,node1,node2 pass well" in well
+    # Three such rounds are a past: what was just measured, thrice.
+    do(proving, sh("grep ' all:3 ' {f} >/run/all && cat /run/all /run/all >>{f}", f=FIGURES))
+    with shaped(proving, "node2", "50mbit"):
+        slow = by_timer(proving)
+    assert "group node0,node1,node2 fail all_" in slow
+    assert "node2 is slow with every other node" in slow
+    assert "node0 is slow" not in slow
+    assert "node1 is slow" not in slow
+    assert reason(proving, "node2") == ""  # collectives drain nobody: docs/decisions/0063
+    assert asyncio.run(api.fetch_rounds(proving.spec)) >= 2
+    good, bad = api.proofs(proving.spec.name)[-2:]
+    assert (good.by, bad.by) == ("schedule", "schedule")
+    assert (good.proof.good, bad.proof.good) == (True, False)
+    summary = bad.proof.results[0].summary
+    assert summary.startswith("collectives over node0,node1,node2: all_")
+    assert "node2 is slow" in summary
+    kept = {e.node: e.figures for e in bad.proof.results[0].evidence}
+    before = {e.node: e.figures for e in good.proof.results[0].evidence}
+    name = "all_reduce_gb_s"
+    assert kept["node0,node1,node2"][name] < before["node0,node1,node2"][name] / 2

@@ -1,0 +1,112 @@
+"""Collectives measured inside containers, and what the doctor says where containers fail.
+
+Needs CORRAL_TEST_ENROOT and CORRAL_TEST_PYXIS, as test_containers.py does. The image is the node's
+own Python and PyTorch, whose version says that it is the image's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.embedded.conftest import Live, named
+from tests.embedded.test_containers import software
+
+from corral import api
+from corral.api.benching import Wanted
+from corral.errors import CorralError
+from corral.hosts.quote import sh
+from corral.prove.context import as_user
+from corral.prove.fabric.reading import OWN
+from corral.spec.models import ClusterSpec
+
+pytestmark = pytest.mark.slow
+MIB = 1 << 20
+IMAGE = "/shared/corral-torch.sqsh"
+EMPTY = "/shared/corral-empty.sqsh"
+PROGRAMS = Path(__file__).parent / "programs"
+TABLE = Path(__file__).parents[1] / "recorded" / "nccl" / "dgx1-all-reduce.txt"
+VERSION = "usr/lib/python3/dist-packages/torch/version.py"
+
+MAKE = sh(
+    "set -e; cd /; f=/var/tmp/corral-image; mkdir -p $f/opt/nccl-tests $f/empty/bin;"
+    " printf %s {program} >$f/opt/nccl-tests/all_reduce_perf;"
+    " chmod 755 $f/opt/nccl-tests/all_reduce_perf; printf %s {table} >$f/opt/nccl-tests/table.txt;"
+    " mksquashfs bin sbin lib lib64 etc usr $f/opt {image} -keep-as-directory -noappend -quiet"
+    " -no-progress -no-xattrs -noI -noD -noF -noX -wildcards"
+    " -e {version} 'usr/share/doc/*' 'usr/share/man/*' 'usr/share/locale/*' 'etc/slurm/*'"
+    " 'etc/munge/*' 'etc/ssh/*' 'usr/lib/python3/dist-packages/sklearn/*'"
+    " -p {changed} -p 'tmp d 1777 0 0' -p 'proc d 755 0 0' -p 'sys d 755 0 0' -p 'dev d 755 0 0'"
+    " -p 'run d 755 0 0' -p 'var d 755 0 0' -p 'root d 700 0 0' >&2;"
+    " mksquashfs $f/empty {empty} -noappend -quiet -no-progress >&2; chmod 644 {image} {empty};"
+    " rm -rf $f",
+    program=(PROGRAMS / "all_reduce_perf").read_text(),
+    table=TABLE.read_text(),
+    image=IMAGE,
+    empty=EMPTY,
+    version=VERSION,
+    changed=f"{VERSION} f 644 0 0 sed s/^__version__.*/__version__='of-the-image'/ /{VERSION}",
+)
+
+
+@pytest.fixture(scope="module")
+def lab(request: pytest.FixtureRequest) -> Live:
+    """A cluster of this file's own; CORRAL_TEST_CONTAINERS=NAME uses one and leaves it standing."""
+    standing = os.environ.get("CORRAL_TEST_CONTAINERS", "")
+    spec = named(standing or f"ctb-{os.getpid()}", software=software())
+    if standing:
+        asyncio.run(api.up(spec))
+        live = Live(spec, {})
+    else:
+        bring_up: Callable[[ClusterSpec], Live] = request.getfixturevalue("fresh_cluster")
+        live = bring_up(spec)
+    if not live.run(live.controller, sh("test -e {i}", i=IMAGE)).ok:
+        made = live.run(live.controller, MAKE, timeout=400)
+        assert made.ok, made.tail
+    return live
+
+
+def test_the_own_benchmark_runs_with_the_images_pytorch(lab: Live) -> None:
+    wanted = Wanted(("all_reduce",), nodes=2, smallest=MIB, largest=MIB, container=IMAGE)
+    found = asyncio.run(api.run_bench(lab.spec, wanted))
+    ((table, _),) = found.benchmark.tables
+    assert (table.ranks, table.nodes, table.wrong) == (2, 2, 0)
+    lines: list[str] = []
+    asyncio.run(api.logs(lab.spec, found.job, on_line=lambda line: lines.append(line.text)))
+    (told,) = [line for line in lines if OWN in line]
+    assert '"torch of-the-image gloo"' in told
+
+
+def test_nccl_tests_is_the_images(lab: Live) -> None:
+    wanted = Wanted(("all_reduce",), nodes=2, nccl_tests="/opt/nccl-tests", container=IMAGE)
+    found = asyncio.run(api.run_bench(lab.spec, wanted, api.Known(hardware="dgx1")))
+    ((_, verdict),) = found.benchmark.tables
+    assert verdict.busbw == 54.06
+    with pytest.raises(CorralError):  # the machines have none
+        asyncio.run(api.run_bench(lab.spec, Wanted(("all_reduce",), nodes=2,
+                                                   nccl_tests="/opt/nccl-tests")))  # fmt: skip
+
+
+def test_an_image_without_a_shell_is_said(lab: Live) -> None:
+    wanted = Wanted(("all_reduce",), nodes=2, smallest=MIB, largest=MIB, container=EMPTY)
+    with pytest.raises(CorralError) as caught:
+        asyncio.run(api.run_bench(lab.spec, wanted))
+    assert "no such file" in caught.value.tail.lower()
+
+
+def test_folders_that_enroot_cannot_make_are_named(lab: Live) -> None:
+    """Its runtime folder below /run, where nobody makes it, as pyxis issue 12 has it."""
+    conf = "/etc/enroot/enroot.conf.d/90-test.conf"
+    broken = "echo ENROOT_RUNTIME_PATH /run/enroot-test/x >{f}"
+    job = sh("srun -Q -p main -t 3 -w node1 --mem=100M --container-image={i} true", i=IMAGE)
+    try:
+        assert lab.run("node1", sh(broken, f=conf)).ok
+        done = lab.run(lab.controller, as_user("corral", job), timeout=200)
+    finally:
+        lab.run("node1", sh("rm -f {f}", f=conf))
+    assert not done.ok
+    found = [f.failure.id for f in api.doctor_log(f"{done.stdout}\n{done.stderr}").findings]
+    assert found == ["F21"], done.tail
