@@ -179,6 +179,14 @@ def test_a_dearer_offer_to_fall_back_on_is_counted_for_all_of_them(tmp_path: Pat
     assert not [r for r in cluster.world.ledger.rentals().values() if r.open]
 
 
+def test_a_rehearsals_cloud_that_starts_again_knows_its_clusters(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    cluster.up()
+    again = World("runpod", tmp_path / "again").sim
+    again.adopt(cluster.sim.alive())
+    assert again._clusters() == cluster.sim._clusters()  # type: ignore[attr-defined]
+
+
 def test_no_room_for_all_of_them_launches_none(tmp_path: Path) -> None:
     full = {("NVIDIA H100 80GB HBM3", center): 2 for center in ("US-KS-2", "EU-RO-1")}
     cluster = Cluster(tmp_path, capacity=full)

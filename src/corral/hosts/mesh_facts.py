@@ -27,6 +27,7 @@ if [ -e /run/.containerenv ] || [ -e /.dockerenv ] || [ -n "$RUNPOD_POD_ID" ]; t
   echo yes
   if unshare -Ur true 2>/dev/null; then echo userns; fi
   [ ! -s {fabric} ] || echo "fabric $(cat {fabric})"
+  echo "name $(uname -n)"
 fi
 for f in /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes; do
   if [ -r "$f" ]; then echo "limit $(cat "$f")"; break; fi
@@ -58,6 +59,7 @@ class MeshFacts:
         container: it is a container: clock, kernel and firewall are its host's.
         userns: a container that may make user namespaces (enroot and pyxis need them).
         fabric: a container's IPv4 address on its cloud's own network for clusters; "" for none.
+        name: what a container calls itself, without a domain: rented ones may not change it.
         limit_mib: memory that the container's cgroup allows, 0 for no limit.
         tun: /dev/net/tun is there.
         net_admin: it may make network interfaces (CAP_NET_ADMIN).
@@ -76,6 +78,7 @@ class MeshFacts:
     container: bool = False
     userns: bool = False
     fabric: str = ""
+    name: str = ""
     limit_mib: int = 0
     tun: bool = False
     net_admin: bool = False
@@ -113,7 +116,8 @@ def mesh(parts: Mapping[str, str]) -> MeshFacts:
     return MeshFacts(
         container="yes" in around,
         userns="userns" in around,
-        fabric=_fabric(parts.get("container", "")),
+        fabric=_line(r"fabric ([0-9]{1,3}(?:\.[0-9]{1,3}){3})", parts),
+        name=_line(r"name ([a-z0-9][a-z0-9-]{0,62})(?:\..*)?", parts),
         limit_mib=_limit(parts.get("container", "")),
         tun="tun" in first,
         net_admin=bool(int(first.get("caps") or "0", 16) >> NET_ADMIN & 1),
@@ -130,8 +134,8 @@ def mesh(parts: Mapping[str, str]) -> MeshFacts:
     )
 
 
-def _fabric(text: str) -> str:
-    found = re.search(r"^fabric ([0-9]{1,3}(?:\.[0-9]{1,3}){3})$", text, re.MULTILINE)
+def _line(pattern: str, parts: Mapping[str, str]) -> str:
+    found = re.search(f"^{pattern}$", parts.get("container", ""), re.MULTILINE)
     return found[1] if found else ""
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.roles import mlflow
+from corral.roles.mesh import pod_names
 from corral.roles.site import Site
 from corral.spec.nodes import Node
 from corral.state.base import Impact, Resource, Wanted
@@ -100,7 +101,8 @@ def real(site: Site) -> tuple[Node, ...]:
 
 def names_of(site: Site) -> HostsBlock:
     """The nodes' names in /etc/hosts."""
-    return HostsBlock(tuple((site.addresses[n], n) for n in site.names))
+    named = tuple((site.addresses[n], n) for n in site.names)
+    return HostsBlock((*named, *pod_names(site)))
 
 
 def wanted(site: Site) -> tuple[Wanted, ...]:

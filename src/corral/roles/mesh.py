@@ -132,6 +132,18 @@ def mates(site: Site, node: str) -> tuple[str, ...]:
     return tuple(n for n, island in every.items() if island == every.get(node))
 
 
+def pod_names(site: Site) -> tuple[tuple[str, str], ...]:
+    """(address, name) of containers that call themselves otherwise than the file does.
+
+    slurmctld sends srun its notices by that name, and asks for it for 40 s when nobody knows it
+    (seen with 24.11.5: _xgetaddrinfo, ten tries).
+    """
+    known = {n: site.facts[n].mesh.name for n in site.names if not site.facts[n].systemd}
+    return tuple(
+        (site.addresses[n], own) for n, own in known.items() if own not in ("", *site.names)
+    )
+
+
 def way_words(facts: MeshFacts, udp: str = "") -> str:
     """How a machine takes part, and why so.
 

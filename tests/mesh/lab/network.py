@@ -132,6 +132,9 @@ class Networks:
         ip(*at, "link", "add", f"f{node}", "type", "veth", "peer", "name", "ens1", "netns", pid)
         ip(*at, "link", "set", f"f{node}", "master", "fabric", "up")
         ip(*at, "link", "set", f"n{node}", "type", "bridge_slave", "isolated", "on")
+        # Where br_netfilter is loaded, what a bridge carries goes through the router's chain too.
+        self.inside(home, "nft", "add", "rule", "ip", "home", "through",
+                    "iifname", "fabric", "accept")  # fmt: skip
         inside = ("nsenter", "-t", str(pid), "-n", "ip")
         run(*inside, "addr", "add", f"{address}/24", "dev", "ens1")
         run(*inside, "link", "set", "ens1", "up")

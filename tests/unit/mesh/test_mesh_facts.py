@@ -63,6 +63,14 @@ def test_a_containers_own_network_is_an_address_or_nothing(line: str, address: s
     assert mesh({"container": f"yes\n{line}\nlimit max"}).fabric == address
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [("name 4f2a8c", "4f2a8c"), ("name a-b.example.org", "a-b"), ("name x y", ""), ("name ", "")],
+)
+def test_a_containers_own_name(line: str, name: str) -> None:
+    assert mesh({"container": f"yes\n{line}\nlimit max"}).name == name
+
+
 def test_no_limit_is_no_limit() -> None:
     assert mesh({"container": "yes\nlimit max"}).limit_mib == 0
     assert mesh({"container": "yes\nlimit 9223372036854771712"}).limit_mib == 0

@@ -238,6 +238,18 @@ def test_the_plan_says_which_pods_have_a_network_of_their_own() -> None:
     assert "own network" not in mesh.way_words(POD)
 
 
+def test_a_pods_own_name_is_known_to_all() -> None:
+    site = together_of(pod0="10.65.0.2", pod1="10.65.0.3")
+    pod = site.facts["pod0"]
+    facts = {**site.facts, "pod0": replace(pod, mesh=replace(pod.mesh, name="4f2a8c"))}
+    named = {
+        node: resources(replace(site, facts=facts), node)["hosts"].entries  # type: ignore[attr-defined]
+        for node in ("desk0", "pod0", "pod1")
+    }
+    assert ("100.64.0.2", "4f2a8c") in named["desk0"]
+    assert ("10.65.0.2", "4f2a8c") in named["pod0"] and ("10.65.0.2", "4f2a8c") in named["pod1"]
+
+
 def test_pods_that_know_no_such_network_stay_alone() -> None:
     assert [name for name, _ in mesh.islands(together_of(pod0="", pod1=""))] == [
         "desk", "alone-pod0", "alone-pod1",

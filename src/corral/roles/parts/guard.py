@@ -97,11 +97,11 @@ def _runpod(call: Call, cluster: str, groups: Mapping[str, Sequence[str]]) -> li
     for pod in call("runpod", "GET", "/v2/pods?includeClusterPods=true", None)["pods"]:
         if pod["status"] == "TERMINATED":
             continue
-        member = pod.get("cluster") or {}
+        member: Mapping[str, Any] = pod.get("cluster") or {}
         group, rank = str(member.get("id", "")), member.get("rank")
         nodes = groups.get(mine.get(group, ""), ())
         node = label(str(pod["name"]), cluster) or (str(pod["name"]) if mine.get(group) else "")
-        node = nodes[rank] if rank is not None and rank < len(nodes) else node
+        node = str(nodes[rank]) if rank is not None and rank < len(nodes) else node
         when = _time(pod.get("createdAt"))
         found.append(Found("runpod", str(pod["id"]), node, float(pod["cost"]), when, group))
     return found

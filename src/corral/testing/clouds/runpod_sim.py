@@ -153,7 +153,12 @@ class RunPodSim(Sim):
                 env.get("CORRAL_BOOT", ""),
                 (env["PUBLIC_KEY"],) if env.get("PUBLIC_KEY") else tuple(self.keys),
                 port=22001 + len(self.rented),
-                more={"body": dict(body), "group": group, "rank": rank},
+                more={
+                    "body": dict(body),
+                    "group": group,
+                    "rank": rank,
+                    "cluster": self.clusters.get(group, {}),
+                },
             )
         )
 
@@ -171,9 +176,6 @@ class RunPodSim(Sim):
             "dataCenterIds": [free[0]],
         }
         # Its members bear names of RunPod's own: only the flag and the cluster's id show whose.
-        # Ranks follow no order of ids.
-        for rank in reversed(range(nodes)):
-            self._create({**pod, "name": f"{identity}-{rank}"}, identity, rank)
         self.clusters[identity] = {
             "id": identity,
             "name": body["name"],
@@ -182,7 +184,17 @@ class RunPodSim(Sim):
             "dataCenterId": free[0],
             "createdAt": _time(self.now()),
         }
+        # Ranks follow no order of ids.
+        for rank in reversed(range(nodes)):
+            self._create({**pod, "name": f"{identity}-{rank}"}, identity, rank)
         return self._cluster(identity)
+
+    def adopt(self, machines: Sequence[Machine]) -> None:
+        """Take machines over, and with them the clusters they are members of."""
+        super().adopt(machines)
+        for one in machines:
+            if one.more.get("cluster"):
+                self.clusters[one.more["group"]] = dict(one.more["cluster"])
 
     def _members(self, identity: str) -> list[Machine]:
         return [m for m in self.alive() if m.more["group"] == identity]
