@@ -158,7 +158,9 @@ def way_words(facts: MeshFacts, udp: str = "") -> str:
              if not there]  # fmt: skip
     without = " and ".join(lacks) or "an interface"
     like = "; to the others of its cloud's cluster by their own network" if facts.fabric else ""
-    return f"in user space by TCP only, without {without}{relayed}{like}"
+    alone = "; without user namespaces, so jobs there have no containers of their own"
+    fenced = alone if facts.container and not facts.userns else ""
+    return f"in user space by TCP only, without {without}{relayed}{like}{fenced}"
 
 
 def _island_of(site: Site) -> dict[str, str]:

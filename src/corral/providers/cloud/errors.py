@@ -61,6 +61,14 @@ class Row:
     hint: str
 
 
+# Before all others: Paperspace's words for it hold "limit", which elsewhere is a quota's.
+TOO_MANY = Row(
+    429,
+    "",
+    Reason.LIMIT,
+    "too many calls",
+    "another program uses the same account: wait a minute",
+)
 COMMON = (
     Row(401, "", Reason.KEY, "the API key is wrong, expired or deleted",
         "make a new key on the provider's page and set {variable}"),
@@ -71,8 +79,6 @@ COMMON = (
     Row(408, "", Reason.BROKEN, "the cloud gave up waiting", "try again"),
     Row(409, "", Reason.BUSY, "it cannot be done in its state", "wait until it has settled"),
     Row(422, "", Reason.REQUEST, "the request does not fit", "correct the field that it names"),
-    Row(429, "", Reason.LIMIT, "too many calls",
-        "another program uses the same account: wait a minute"),
     Row(400, "", Reason.REQUEST, "the request does not fit", "correct the field that it names"),
 )  # fmt: skip
 
@@ -90,7 +96,7 @@ def judge(
         code: the provider's own code, "" when there is none.
         text: its own words.
     """
-    for row in (*rows, *COMMON):
+    for row in (TOO_MANY, *rows, *COMMON):
         if row.status not in (0, status) or row.code not in f"{code} {text}":
             continue
         return CloudError(
