@@ -27,6 +27,12 @@ def test_reap_ends_what_nobody_knows_and_leaves_the_rest(tmp_path: Path) -> None
     for name in (Label("lost", "gpu0", "00000a").name, Label("lost", "gpu1", "00000b").name):
         rent(sims["lambda"], name)
     rent(sims["lambda"], "my-own-box")
+    # Its pods bear names of RunPod's own: only the cluster's name says whose they are.
+    whole = {"gpuTypeId": "NVIDIA H100 80GB HBM3", "gpuCountPerPod": 1, "podCount": 2}
+    for name in (Label("lost", "pods", "00000c").name, "somebody-elses"):
+        sims["runpod"]._create_cluster(  # type: ignore[attr-defined]
+            {"name": name, "type": "TRAINING", "image": "x", "compute": whole}
+        )
     server = CloudServer(sims)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     environ = {**os.environ, "CORRAL_STATE_DIR": str(tmp_path)}
@@ -40,11 +46,14 @@ def test_reap_ends_what_nobody_knows_and_leaves_the_rest(tmp_path: Path) -> None
 
     try:
         status, shown = corral("reap", "--dry-run", "--json")
-        assert status == 1 and len(json.loads(shown)["found"][0]["instances"]) == 2
+        (found,) = json.loads(shown)["found"]
+        assert status == 1 and len(found["instances"]) == 4 and len(found["extras"]) == 1
         assert len(sims["lambda"].alive()) == 3
         status, shown = corral("reap", "--yes")
         assert status == 0 and "show nothing any more" in shown
         assert [m.name for m in sims["lambda"].alive()] == ["my-own-box"]
+        assert len(sims["runpod"].alive()) == 2
+        assert [c["name"] for c in sims["runpod"].clusters.values()] == ["somebody-elses"]  # type: ignore[attr-defined]
         assert corral("reap")[0] == 0
     finally:
         server.shutdown()
