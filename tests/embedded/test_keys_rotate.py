@@ -1,4 +1,8 @@
-"""Keys replaced on live clusters while a job on all nodes starts steps in a loop."""
+"""Keys replaced on live clusters while a job on all nodes starts steps in a loop.
+
+CORRAL_TEST_KEYS=NAME uses a cluster of examples/laptop.yaml that stands under that name (for the
+tests with munge: one with slurm.auth munge).
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,22 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.embedded.busy import BusyJob
 from tests.embedded.conftest import Live, named
-from tests.embedded.test_crash import Fuse
+from tests.embedded.living import cancel, job_on, pid_of
+from tests.embedded.test_crash import Fuse, kill_scripts
 
 from corral import api
 from corral.errors import CorralError
 from corral.hosts.quote import sh
 from corral.spec.models import ClusterSpec, Slurm
+
+STANDING = os.environ.get("CORRAL_TEST_KEYS", "")
+MOST = {api.Which.AUTH: 34, api.Which.MUNGE: 16, api.Which.JWT: 6}
+"""Changes that a rotation is killed at, one after the other; more than it has."""
+KEYS = {
+    api.Which.AUTH: ("/etc/slurm/slurm.jwks", "/etc/slurm/slurm.key"),
+    api.Which.MUNGE: ("/etc/munge/munge.key",),
+    api.Which.JWT: (),
+}
 
 
 def digests(live: Live, path: str) -> set[str]:
@@ -35,7 +49,9 @@ def settled(live: Live) -> None:
     assert answer.stdout.strip() == "node0 node1 node2", answer.tail
 
 
-def rotate(spec: ClusterSpec, kill_at: int) -> tuple[int, list[str]]:
+def rotate(
+    spec: ClusterSpec, kill_at: int, which: api.Which = api.Which.AUTH
+) -> tuple[int, list[str]]:
     """Rotate in a process of its own that SIGKILLs itself at its N-th change (0: never)."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -43,7 +59,7 @@ def rotate(spec: ClusterSpec, kill_at: int) -> tuple[int, list[str]]:
         os.close(reading)
         status = 1
         try:
-            asyncio.run(api.rotate_keys(spec, Fuse(kill_at, writing)))
+            asyncio.run(api.rotate_keys(spec, Fuse(kill_at, writing), which=which))
             status = 0
         except BaseException:  # the child must not go on as a second pytest
             traceback.print_exc()
@@ -58,14 +74,32 @@ def rotate(spec: ClusterSpec, kill_at: int) -> tuple[int, list[str]]:
 
 
 @pytest.fixture(scope="module")
-def with_munge(fresh_cluster: Callable[[ClusterSpec], Live]) -> Iterator[Live]:
-    yield fresh_cluster(named(f"keys-munge-{os.getpid()}", slurm=Slurm(auth="munge")))
+def with_munge(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
+    spec = named(STANDING or f"keys-munge-{os.getpid()}", slurm=Slurm(auth="munge"))
+    return Live(spec, {}) if STANDING else fresh_cluster(spec)
 
 
 @pytest.fixture(scope="module")
 def first(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
     """A cluster whose keys were never rotated."""
-    return fresh_cluster(named(f"keys-{os.getpid()}"))
+    spec = named(STANDING or f"keys-{os.getpid()}")
+    return Live(spec, {}) if STANDING else fresh_cluster(spec)
+
+
+@pytest.fixture
+def lives_on() -> Iterator[Callable[[Live], None]]:
+    """Starts a job; it must be the same processes in the end."""
+    jobs: list[tuple[Live, str, str]] = []
+
+    def begin(live: Live) -> None:
+        job = job_on(live, "node1")
+        jobs.append((live, job, pid_of(live, "node1", job)))
+
+    yield begin
+    for live, job, pid in jobs:
+        after = pid_of(live, "node1", job)
+        cancel(live, [job])
+        assert after == pid, "the job did not live through it"
 
 
 @pytest.mark.slow
@@ -132,6 +166,19 @@ def test_old_tokens_end_with_the_jwt_key(first: Live) -> None:
 
 
 @pytest.mark.slow
+def test_rotated_keys_do_not_stand_in_the_way_of_munge(first: Live) -> None:
+    """slurmd without its files takes auth/slurm where a slurm.jwks lies: it must be gone."""
+    if asyncio.run(api.rotation_phase(first.spec)) == "none":
+        asyncio.run(api.rotate_keys(first.spec))
+    settled(first)
+    munge = Live(first.spec.model_copy(update={"slurm": Slurm(auth="munge")}), {})
+    assert asyncio.run(api.up(munge.spec))
+    settled(munge)
+    assert asyncio.run(api.up(first.spec))
+    settled(first)
+
+
+@pytest.mark.slow
 def test_munge_loses_no_job(with_munge: Live) -> None:
     before = digests(with_munge, "/etc/munge/munge.key")
     job = BusyJob(with_munge)
@@ -143,3 +190,60 @@ def test_munge_loses_no_job(with_munge: Live) -> None:
     after = digests(with_munge, "/etc/munge/munge.key")
     assert len(after) == 1 and not after & before
     settled(with_munge)
+
+
+def goes_on_after_a_kill(live: Live, which: api.Which, at: int) -> None:
+    """Killed at one change, with its scripts on the nodes: a second call ends it everywhere."""
+    before = {path: digests(live, path) for path in KEYS[which]}
+    status, begun = rotate(live.spec, at, which)
+    if status == 0:
+        assert len(begun) < MOST[which]
+        settled(live)
+        pytest.skip(f"the rotation has {len(begun)} changes")
+    kill_scripts(live.spec.name)
+    done, again = rotate(live.spec, 0, which)
+    print(f"killed at {at}, {begun[-1]}; then {len(again)} changes")
+    assert done == 0
+    for path, was in before.items():
+        now = digests(live, path)
+        assert len(now) == 1, f"a node has another {path} after a kill at {begun[-1]}"
+        assert not now & was
+    left = live.with_fleet(
+        lambda fleet: fleet.all(
+            sh("ls /etc/slurm /etc/munge /var/spool/slurmctld 2>/dev/null | grep -E {e}; :",
+               e=r"\.(corral|next)$")
+        )
+    )  # fmt: skip
+    said = {n: a.stdout for n, a in left.items() if not isinstance(a, CorralError)}
+    assert said == {"node0": "", "node1": "", "node2": ""}, "half written keys are left"
+    settled(live)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", range(1, MOST[api.Which.AUTH] + 1))
+def test_killed_at_each_change(at: int, first: Live, lives_on: Callable[[Live], None]) -> None:
+    lives_on(first)
+    goes_on_after_a_kill(first, api.Which.AUTH, at)
+    assert asyncio.run(api.rotation_phase(first.spec)) == "rotated"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", range(1, MOST[api.Which.JWT] + 1))
+def test_jwt_killed_at_each_change(at: int, first: Live, lives_on: Callable[[Live], None]) -> None:
+    lives_on(first)
+    token = sh("scontrol token username=corral lifespan=900 | cut -d= -f2")
+    old = first.run(first.controller, token).stdout.strip()
+    goes_on_after_a_kill(first, api.Which.JWT, at)
+    ask = sh("IFS= read -r SLURM_JWT && export SLURM_JWT && timeout 10 squeue 2>&1")
+    assert not first.run(first.controller, ask, stdin=f"{old}\n".encode()).ok
+    new = first.run(first.controller, token).stdout.strip()
+    assert first.run(first.controller, ask, stdin=f"{new}\n".encode()).ok
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", range(1, MOST[api.Which.MUNGE] + 1))
+def test_munge_killed_at_each_change(
+    at: int, with_munge: Live, lives_on: Callable[[Live], None]
+) -> None:
+    lives_on(with_munge)
+    goes_on_after_a_kill(with_munge, api.Which.MUNGE, at)

@@ -8,6 +8,7 @@ from corral.roles.site import Site
 from corral.state.accounts import UserAccount
 from corral.state.base import Resource, StageWanted, Wanted
 from corral.state.files import Directory
+from corral.state.gone import Gone
 from corral.state.naming import Hostname
 from corral.state.secret import Secret
 from corral.state.service import Service
@@ -69,6 +70,16 @@ def keys(site: Site) -> tuple[Secret, ...]:
         return (key(site),)
     jwks = Secret(SLURM_JWKS, site.controller, "slurm:slurm", "600", optional=True)
     return (key(site), jwks)
+
+
+def former_keys(site: Site) -> tuple[Gone, ...]:
+    """Keys of auth/slurm that must not be there where munge is used.
+
+    Before it has its files, slurmd (and sackd) takes auth/slurm when there is a slurm.key, or a
+    slurm.jwks after a rotation: the controller would not understand it (seen with 24.11.5,
+    "authentication plugin auth/slurm(103) not found", and slurmd never starts).
+    """
+    return (Gone(SLURM_KEY), Gone(SLURM_JWKS)) if site.auth == "munge" else ()
 
 
 def key_paths(site: Site) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import hashlib
 
 from corral.hosts.quote import sh
 from corral.roles import containers, slurm_packages
-from corral.roles.base import SLURM_KEY, key_paths
+from corral.roles.base import former_keys, key_paths
 from corral.roles.controller import rest, rest_gate
 from corral.roles.machine import LIMITS
 from corral.roles.site import Site
@@ -17,7 +17,6 @@ from corral.slurm.version import Feature, has
 from corral.spec.nodes import fold
 from corral.state.base import Gate, Impact, Resource, StageWanted, Wanted
 from corral.state.files import File
-from corral.state.gone import Gone
 from corral.state.service import Service
 
 DEFAULTS = "/etc/default/slurmd"
@@ -33,10 +32,7 @@ def stages(site: Site, files: dict[str, str]) -> tuple[StageWanted, ...]:
     first = [_upgraded(site, defaults, i, b) for i, b in enumerate(slurm_packages.rolling(site))]
     late = slurm_packages.old(site)
     rest_of = tuple(n for n in nodes if n not in late)
-    # Before it has its files slurmd takes auth/slurm when there is a slurm.key: the controller
-    # would not understand it (24.11, "authentication plugin auth/slurm(103) not found").
-    former = (Gone(SLURM_KEY),) if site.auth == "munge" else ()
-    resources: tuple[Resource, ...] = (*former, defaults, _slurmd(site))
+    resources: tuple[Resource, ...] = (*former_keys(site), defaults, _slurmd(site))
     last = StageWanted(
         "compute",
         "slurmd on all compute nodes" + (", slurmrestd" if site.spec.slurm.rest else ""),

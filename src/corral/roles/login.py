@@ -7,7 +7,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts.quote import sh
 from corral.roles import letting_go
-from corral.roles.base import key_paths
+from corral.roles.base import former_keys, key_paths
 from corral.roles.site import Site
 from corral.slurm.packages import Family
 from corral.slurm.version import Feature, has
@@ -48,6 +48,7 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
     text = f'# Written by Corral.\nSACKD_OPTIONS="--conf-server {server}"\n'
     resources = (
         Packages("slurm-login", ("slurm-smd-sackd" if smd else "sackd",)),
+        *former_keys(site),
         File(DEFAULTS, text),
         letting_go.around("sackd"),
         Service("sackd", (DEFAULTS, *key_paths(site)), impact=Impact.NONE),
