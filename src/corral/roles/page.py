@@ -19,12 +19,14 @@ UNIT: Final = "corral-web"
 USER: Final = "corral-web"
 UID: Final = 64036
 SETTINGS: Final = "/etc/corral/web.json"
+TLS: Final = f"/run/{UNIT}-tls"
 HELPER: Final = "corral-web-user"
 """Name of the socket and of its service, which do one user's own things (web/as_user.py)."""
 HELPER_SOCKET: Final = "/run/corral-web/user.sock"
 
-# systemd opens the settings as root, and hands the TLS key over in a folder that is this service's
-# alone (systemd.exec(5), LoadCredential): both may be root's.
+# systemd opens the settings as root, and root copies the TLS key into a folder that is this
+# service's alone and goes with it: both may be root's. Not LoadCredential: its mount comes to
+# nothing where the machine's / is no shared mount, as in podman's containers (systemd 257, 0082).
 _TEXT: Final = """\
 # Written by Corral: the cluster's page.
 [Unit]
@@ -39,7 +41,7 @@ Group=corral-web
 ExecStart=%PYTHON% -I -m corral.web
 StandardInput=file:%SETTINGS%
 StandardOutput=journal
-%CREDENTIALS%Restart=always
+%TLS%Restart=always
 RestartSec=2
 MemoryMax=1G
 %HARDENED%
@@ -151,8 +153,7 @@ def settings(site: Site) -> str:
         told["outside"] = address
         told["plain"] = mesh and not page.certificate
         if page.certificate:
-            told["certificate"] = f"/run/credentials/{UNIT}.service/certificate"
-            told["key"] = f"/run/credentials/{UNIT}.service/key"
+            told["certificate"], told["key"] = f"{TLS}/certificate", f"{TLS}/key"
     if site.spec.services.metrics:
         told["prometheus"] = "http://127.0.0.1:9090"
     return json.dumps(told, sort_keys=True) + "\n"
@@ -168,12 +169,13 @@ def _names(site: Site) -> list[str]:
 
 
 def _unit(page: Page) -> str:
-    credentials = ""
+    lines = list[str]()
     if page.certificate and page.key:
-        credentials = (
-            f"LoadCredential=certificate:{page.certificate}\nLoadCredential=key:{page.key}\n"
-        )
-    return _filled(_TEXT, {"CREDENTIALS": credentials})
+        lines += [f"RuntimeDirectory={UNIT}-tls", "RuntimeDirectoryMode=0700"]
+        for name, file in (("certificate", page.certificate), ("key", page.key)):
+            copy = f"/usr/bin/install -m 0400 -o {USER} -g {USER} -T {file} {TLS}/{name}"
+            lines.append(f"ExecStartPre=+{copy}")
+    return _filled(_TEXT, {"TLS": "".join(f"{line}\n" for line in lines)})
 
 
 def _shared(site: Site) -> str:

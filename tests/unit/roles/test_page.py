@@ -52,7 +52,7 @@ def test_the_page_listens_on_loopback_and_its_settings_hold_no_secret() -> None:
     unit = found["/etc/systemd/system/corral-web.service"]
     assert "User=corral-web" in unit
     assert "NoNewPrivileges=yes" in unit
-    assert "LoadCredential" not in unit
+    assert "ExecStartPre" not in unit
     assert not [text for text in found.values() if "%PYTHON%" in text or "%SHARED%" in text]
     socket = found["/etc/systemd/system/corral-web-user.socket"]
     assert "SocketUser=corral-web" in socket
@@ -70,9 +70,10 @@ def test_outside_by_tls_and_in_a_mesh_without() -> None:
     assert told["names"] == ["hpc.example.org", "node0", "10.0.0.10"]
     assert "hsts" not in told
     assert "node0" in told["names"]
-    assert told["key"] == "/run/credentials/corral-web.service/key"
+    assert told["key"] == "/run/corral-web-tls/key"
     unit = found["/etc/systemd/system/corral-web.service"]
-    assert "LoadCredential=key:/etc/k.pem" in unit
+    assert " -T /etc/k.pem /run/corral-web-tls/key" in unit
+    assert "RuntimeDirectoryMode=0700" in unit
 
 
 def test_a_controller_with_too_old_a_python_is_refused() -> None:

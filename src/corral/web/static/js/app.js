@@ -33,7 +33,7 @@ async function route() {
   fill($("tabs"), PAGES.filter(visible).map((p) => el("a", { href: `#${p.name}`, "aria-current": p.name === here ? "page" : undefined }, p.title)));
   document.title = `${page.title || rest[0] || ""} · ${me.cluster} · Corral`;
   // Each page has a place of its own: one that comes late, after somebody went on, finds its place gone.
-  const main = el("div", { class: "page" });
+  const main = el("div", { class: "page" }, page.title && el("h1", { class: "unseen", text: page.title }));
   fill($("main"), main);
   try {
     const done = await page.page(main, me, ...rest);

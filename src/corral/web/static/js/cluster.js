@@ -10,6 +10,8 @@ const FIGURES_MS = 20000;
 // Made once: localeCompare with options makes a collator at each call, 0.6 s for 10,000 nodes.
 const { compare } = new Intl.Collator("en", { numeric: true });
 const KINDS = [["good", "idle"], ["mix", "mixed"], ["busy", "allocated"], ["warn", "drained"], ["bad", "down"], ["off", "other"]];
+const MARKED = new Set(["warn", "bad"]);
+const chosen = new Map(); // node that the keyboard stands on, by heat map
 const past = { at: [], gpus: [], running: [] };
 let filter = "", grouping = "partition", colouring = "state";
 let racks = null, figures = {};
@@ -55,7 +57,7 @@ function card(node) {
   const warm = warmth(node);
   const kind = nodeKind(node.state);
   const shown = Math.min(node.gpus, 16);
-  return el("button", { class: `node ${kind}`, type: "button", onclick: () => { location.hash = `node/${node.name}`; } },
+  return el("button", { class: `node ${kind}`, type: "button", "data-key": node.name, onclick: () => { location.hash = `node/${node.name}`; } },
     el("span", { class: "row between" }, el("b", { text: node.name }), badge(node.state.split("+").join(" "), kind)),
     shown ? el("span", { class: "gpus", role: "img", "aria-label": `${node.gpus_used} of ${many(node.gpus, "GPU")} in use` }, Array.from({ length: shown }, (_, i) => el("i", { class: i < node.gpus_used ? "used" : "" }))) : null,
     el("small", { text: `CPU ${node.cpus_used}/${node.cpus} · load ${node.load === null ? "-" : node.load.toFixed(1)} · ${node.memory_used ? gib(node.memory_used) : 0} of ${gib(node.memory)}${warm ? ` · ${warm}` : ""}` }),
@@ -71,11 +73,16 @@ const SHARES = {
   power: (n) => { const watts = figures[n.name]?.watts ?? n.watts; return watts ? watts / (700 * Math.max(1, n.gpus)) : null; },
 };
 
+const told = (node) => (node ? [node.name, node.state, node.gpus && `GPUs ${node.gpus_used}/${node.gpus}`, `CPUs ${node.cpus_used}/${node.cpus}`, warmth(node), node.reason].filter(Boolean).join("  ") : "\u00a0");
+
 // A square per node; which one is under the pointer is arithmetic, so that 10,000 cost no elements.
+// What is drained is hollow and what is down is struck through: not everybody sees the colours.
 function heat(nodes, label) {
-  const canvas = el("canvas", { class: "heat", role: "img", tabIndex: 0, "aria-label": `${label}: ${many(nodes.length, "node")}; use the filter to find one` });
-  const tip = el("div", { class: "dim mono", text: " " });
-  let side = 14, across = 1;
+  const key = `heat ${label}`;
+  const tip = el("div", { class: "tip mono", role: "status", text: told(chosen.get(key) && nodes.find((n) => n.name === chosen.get(key))) });
+  const canvas = el("canvas", { class: "heat", role: "application", tabIndex: 0, "data-key": key, "aria-roledescription": "heat map", "aria-label": `${label}: ${many(nodes.length, "node")}. Arrow keys go from node to node, Enter opens one; the filter finds one by name` });
+  let side = 14, across = 1, at = nodes.findIndex((n) => n.name === chosen.get(key));
+  const square = (pen, i, inset = 0) => pen.fillRect((i % across) * side + inset, Math.floor(i / across) * side + inset, side - 2 - 2 * inset, side - 2 - 2 * inset);
   const draw = () => {
     const width = canvas.clientWidth || 900;
     side = nodes.length > 4000 ? 9 : nodes.length > 1000 ? 12 : 16;
@@ -84,30 +91,51 @@ function heat(nodes, label) {
     canvas.width = width * scale; canvas.height = tall * scale; canvas.style.height = `${tall}px`;
     const pen = canvas.getContext("2d");
     pen.scale(scale, scale);
-    const colours = Object.fromEntries(KINDS.map(([kind]) => [kind, colour(kind)]));
-    colours.warm = colour("bad");
+    const colours = Object.fromEntries([...KINDS.map(([kind]) => kind), "card", "focus"].map((kind) => [kind, colour(kind)]));
+    const states = colouring === "state";
     nodes.forEach((node, i) => {
-      const share = SHARES[colouring]?.(node);
-      pen.fillStyle = colouring === "state" ? colours[nodeKind(node.state)] : colours[share === null ? "off" : "warm"];
-      pen.globalAlpha = colouring !== "state" ? 0.12 + 0.88 * Math.min(1, Math.max(0, share ?? 0)) : node.gpus ? 0.45 + 0.55 * (node.gpus_used / node.gpus) : 0.9;
-      pen.fillRect((i % across) * side, Math.floor(i / across) * side, side - 2, side - 2);
+      const share = SHARES[colouring]?.(node), kind = nodeKind(node.state);
+      pen.fillStyle = states ? colours[kind] : colours[share === null ? "off" : "bad"];
+      pen.globalAlpha = !states ? 0.12 + 0.88 * Math.min(1, Math.max(0, share ?? 0)) : node.gpus && !MARKED.has(kind) ? 0.45 + 0.55 * (node.gpus_used / node.gpus) : 1;
+      square(pen, i);
+      if (!states || !MARKED.has(kind)) return;
+      pen.fillStyle = colours.card;
+      if (kind === "warn") square(pen, i, 2);
+      else pen.fillRect((i % across) * side, Math.floor(i / across) * side + (side - 2) / 2 - 1, side - 2, 2);
     });
+    pen.globalAlpha = 1;
+    if (at < 0 || document.activeElement !== canvas) return;
+    pen.strokeStyle = colours.focus;
+    pen.lineWidth = 2;
+    pen.strokeRect((at % across) * side - 1, Math.floor(at / across) * side - 1, side, side);
   };
   const under = (event) => {
     const box = canvas.getBoundingClientRect();
     const x = Math.floor((event.clientX - box.left) / side), y = Math.floor((event.clientY - box.top) / side);
-    return x < across ? nodes[y * across + x] : undefined;
+    return x >= 0 && x < across ? nodes[y * across + x] : undefined;
   };
-  canvas.addEventListener("mousemove", (event) => { const node = under(event); tip.textContent = node ? `${node.name}  ${node.state}  GPUs ${node.gpus_used}/${node.gpus}  CPUs ${node.cpus_used}/${node.cpus}  ${warmth(node)}  ${node.reason}` : " "; });
+  const moves = () => ({ ArrowRight: 1, ArrowLeft: -1, ArrowDown: across, ArrowUp: -across, Home: -at, End: nodes.length - 1 - at });
+  canvas.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && nodes[at]) location.hash = `node/${nodes[at].name}`;
+    const move = moves()[event.key];
+    if (move === undefined) return;
+    event.preventDefault();
+    if (at < 0) at = 0; else if (nodes[at + move]) at += move;
+    chosen.set(key, nodes[at].name);
+    tip.textContent = told(nodes[at]);
+    draw();
+  });
+  for (const name of ["focus", "blur"]) canvas.addEventListener(name, draw);
+  canvas.addEventListener("mousemove", (event) => { tip.textContent = told(under(event) || nodes[at]); });
   canvas.addEventListener("click", (event) => { const node = under(event); if (node) location.hash = `node/${node.name}`; });
   requestAnimationFrame(draw);
-  return [canvas, tip];
+  return [tip, canvas];
 }
 
 function table(nodes) {
-  return el("div", { class: "scroll" }, el("table", {},
+  return el("div", { class: "scroll", tabIndex: 0 }, el("table", {},
     el("thead", {}, el("tr", {}, ["node", "state", "reason"].map((h) => el("th", { text: h })), ["GPUs", "CPUs", "memory", "load"].map((h) => el("th", { class: "num", text: h })))),
-    el("tbody", {}, nodes.map((n) => el("tr", { tabIndex: 0, onclick: () => { location.hash = `node/${n.name}`; }, onkeydown: (e) => { if (e.key === "Enter") location.hash = `node/${n.name}`; } },
+    el("tbody", {}, nodes.map((n) => el("tr", { tabIndex: 0, "data-key": `row ${n.name}`, onclick: () => { location.hash = `node/${n.name}`; }, onkeydown: (e) => { if (e.key === "Enter") location.hash = `node/${n.name}`; } },
       el("td", { text: n.name }), el("td", {}, badge(n.state.split("+").join(" "), nodeKind(n.state))), el("td", { class: "cut", title: n.reason, text: n.reason }),
       el("td", { class: "num", text: `${n.gpus_used}/${n.gpus}` }), el("td", { class: "num", text: `${n.cpus_used}/${n.cpus}` }), el("td", { class: "num", text: `${n.memory_used ? gib(n.memory_used) : 0} / ${gib(n.memory)}` }), el("td", { class: "num", text: n.load === null ? "-" : n.load.toFixed(1) }))))));
 }
@@ -122,29 +150,33 @@ export async function clusterPage(main, me) {
   const trouble = el("span", { class: "reason" });
   const body = el("div", { class: "row" });
   body.style.display = "grid";
-  const verdict = el("div");
+  const verdict = el("div"), legend = el("div", { class: "legend" });
   const plot = el("div", { class: "plot" });
   const history = el("div", { class: "card", hidden: true }, el("h2", { text: "Since this page was opened" }), plot);
   main.append(top, verdict, el("div", { class: "card" },
-    el("div", { class: "row between" }, el("h2", { text: "Nodes" }), el("div", { class: "legend" }, KINDS.map(([kind, word]) => el("span", {}, el("i", { class: `dot-${kind}` }), word)))),
+    el("div", { class: "row between" }, el("h2", { text: "Nodes" }), legend),
     el("div", { class: "row" }, search, by, heats, trouble), el("br"), body), history);
   let cost = null;
   const showTop = () => now.head && fill(top, tiles(now.head), cost && costTile(cost));
   let wait = 0;
   const draw = () => {
     wait = 0;
+    if (body.matches(":active")) return later(); // what is replaced between press and release gets no click
     const { test, wrong } = nodeTest(filter);
     trouble.textContent = wrong;
-    const groups = new Map();
+    const groups = new Map(), kinds = {};
     let count = 0;
     for (const node of now.nodes.values()) {
       if (!test(node)) continue;
+      const kind = nodeKind(node.state);
       count += 1;
+      kinds[kind] = (kinds[kind] || 0) + 1;
       for (const name of groupsOf(node)) {
         if (!groups.has(name)) groups.set(name, []);
         groups.get(name).push(node);
       }
     }
+    fill(legend, KINDS.map(([kind, word]) => el("span", {}, el("i", { class: `dot-${kind}` }), word, " ", el("b", { text: whole(kinds[kind]) }))));
     if (!count) return fill(body, el("p", { class: "dim", text: now.loaded ? "No node matches." : "Asking Slurm…" }));
     const order = (a, b) => compare(a.name, b.name);
     heats.hidden = count <= CARDS;

@@ -10,12 +10,18 @@ export function el(tag, props = {}, ...children) {
     else if (key in made && key !== "list" && key !== "form") made[key] = value;
     else made.setAttribute(key, value === true ? "" : value);
   }
+  if (tag === "pre") made.tabIndex = 0; // what scrolls can be scrolled by keyboard
   made.append(...children.flat().filter((c) => c !== null && c !== undefined && c !== false));
   return made;
 }
 
+// What has the focus, by its key or its words: the one that takes its place gets the focus too.
+const named = (e) => e.dataset?.key || (e.matches?.("button, a") ? e.textContent : "");
+
 export function fill(target, ...children) {
+  const focus = target.contains(document.activeElement) ? named(document.activeElement) : "";
   target.replaceChildren(...children.flat().filter((c) => c !== null && c !== undefined && c !== false));
+  if (focus) [...target.querySelectorAll("button, a, [data-key]")].find((e) => named(e) === focus)?.focus({ preventScroll: true });
   return target;
 }
 

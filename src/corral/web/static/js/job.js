@@ -9,12 +9,12 @@ const MAX_LINES = 5000;
 
 export async function jobPage(main, me, id) {
   const box = el("div", { class: "card" });
-  const log = el("pre", { class: "log", tabIndex: 0, "aria-label": "Output of the job" });
+  const log = el("pre", { class: "log", role: "log", tabIndex: 0, "aria-label": "Output of the job" });
   const logState = el("span", { class: "dim" });
   const logBox = el("div", { class: "card", hidden: true }, el("div", { class: "row between" }, el("h2", { text: "Output" }), logState), log);
   const script = el("pre"), scriptBox = el("div", { class: "card", hidden: true }, el("h2", { text: "Batch script" }), script);
   const usage = el("div"), usageFrom = el("span", { class: "dim" }), usageBox = el("div", { class: "card", hidden: true }, el("div", { class: "row between" }, el("h2", { text: "Use over time" }), usageFrom), usage);
-  const links = el("div", { class: "card", hidden: true }), vars = el("table", {}), varsBox = el("details", { class: "card", hidden: true }, el("summary", { text: "Environment of its first process" }), el("div", { class: "scroll" }, vars));
+  const links = el("div", { class: "card", hidden: true }), vars = el("table", {}), varsBox = el("details", { class: "card", hidden: true }, el("summary", { text: "Environment of its first process" }), el("div", { class: "scroll", tabIndex: 0 }, vars));
   main.append(el("p", {}, el("a", { href: "#jobs", text: "← all jobs" })), box, logBox, usageBox, links, scriptBox, varsBox);
   const curves = curvesIn(usage);
   let looked = 0;

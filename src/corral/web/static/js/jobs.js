@@ -34,7 +34,7 @@ export async function jobsPage(main, me, tab = "all", filter = "") {
     const of = { running: ["RUNNING", "COMPLETING", "SUSPENDED"], waiting: ["PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"] };
     fill(chips, TABS.map(([key, word]) => {
       const n = key === "all" ? Object.values(counts).reduce((a, b) => a + b, 0) : of[key] ? of[key].reduce((a, s) => a + (counts[s] || 0), 0) : null;
-      return el("button", { class: "chip", "aria-pressed": String(view.show === key), text: n === null ? word : `${word} ${whole(n)}`, onclick: () => { view.show = key; view.offset = 0; showChips(); load(); } });
+      return el("button", { class: "chip", "data-key": key, "aria-pressed": String(view.show === key), text: n === null ? word : `${word} ${whole(n)}`, onclick: () => { view.show = key; view.offset = 0; showChips(); load(); } });
     }));
   };
   async function load() {
@@ -49,19 +49,17 @@ export async function jobsPage(main, me, tab = "all", filter = "") {
   }
   function draw(jobs, total) {
     if (!jobs.length) { fill(foot); return fill(body, el("p", { class: "dim center", text: view.q || view.show !== "all" ? "No job matches." : "No jobs. The queue is empty." })); }
-    const focused = document.activeElement?.closest?.("tr")?.dataset.job;
-    fill(body, el("div", { class: "scroll" }, el("table", {},
+    fill(body, el("div", { class: "scroll", tabIndex: 0 }, el("table", {},
       el("thead", {}, el("tr", {}, HEADS.map(([key, word, num]) => el("th", { class: num ? "num" : "", "aria-sort": view.by === key ? (view.down ? "descending" : "ascending") : undefined },
-        key ? el("button", { text: `${word}${view.by === key ? (view.down ? " ↓" : " ↑") : ""}`, onclick: () => { view.down = view.by === key ? !view.down : true; view.by = key; load(); } }) : word)))),
+        key ? el("button", { "data-key": `by ${key}`, text: `${word}${view.by === key ? (view.down ? " ↓" : " ↑") : ""}`, onclick: () => { view.down = view.by === key ? !view.down : true; view.by = key; load(); } }) : word)))),
       el("tbody", {}, jobs.map((job) => {
         const row = el("tr", { tabIndex: 0, onclick: () => { location.hash = `job/${job.id}`; }, onkeydown: (e) => { if (e.key === "Enter") location.hash = `job/${job.id}`; } },
           el("td", { class: "nowrap", text: job.label }), el("td", { class: "cut", title: job.name, text: job.name }), el("td", { text: job.user }), el("td", {}, badge(job.state, jobKind(job.state))),
           el("td", { class: "cut", title: where(job), text: where(job) }), el("td", { class: "num", text: job.gpus || "-" }), el("td", { class: "num", text: job.cpus }),
           el("td", { class: "num" }, job.state === "RUNNING" && job.limit && job.start_at ? bar(Date.now() / 1000 + now.skew - job.start_at, job.limit, true) : null, timeCell(job)));
-        row.dataset.job = job.id;
+        row.dataset.job = row.dataset.key = job.id;
         return row;
       })))));
-    if (focused) body.querySelector(`tr[data-job="${CSS.escape(focused)}"]`)?.focus();
     const last = Math.min(view.offset + PAGE, total);
     fill(foot, el("span", { class: "dim", text: total > PAGE ? `${whole(view.offset + 1)} to ${whole(last)} of ${many(total, "job")}` : many(total, "job") }),
       total > PAGE ? el("span", { class: "row" }, el("button", { text: "Earlier page", disabled: view.offset === 0, onclick: () => { view.offset -= PAGE; load(); } }), el("button", { text: "Next page", disabled: last >= total, onclick: () => { view.offset += PAGE; load(); } })) : null);

@@ -1,0 +1,195 @@
+"""The page for everybody: axe's rules (WCAG 2 A and AA) on each page, and by keyboard alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from corral.hosts.quote import sh
+from tests.browser.conftest import Browser, Served, run_root
+from tests.browser.test_page import COUNTING, go, submit_script
+from tests.embedded.conftest import Live
+
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
+MANY = 400
+
+
+def violations(page: Any) -> list[str]:
+    found = Axe().run(page, options=RULES).response["violations"]
+    return [
+        f"{page.url}: {one['id']}: {one['help']}: {node['html'][:160]}: {node['failureSummary']}"
+        for one in found
+        for node in one["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_page_breaks_a_rule_of_axe(owner: Browser, served: Served, theme: str) -> None:
+    page = owner.page
+    page.evaluate(f"localStorage.setItem('theme', '{theme}')")
+    page.reload()
+    job = submit_script(owner, served, COUNTING, "seen by all")
+    wrong: list[str] = []
+    places = {
+        "cluster": ".node", "jobs": "tr[data-job]", "submit": "#field-script", "proof": ".card",
+        "plan": "textarea", "history": ".card", "node/node1": "h1", f"job/{job}": ".log",
+    }  # fmt: skip
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        for place, ready in places.items():
+            go(owner, served, place)
+            page.wait_for_selector(f"main {ready}")
+            wrong += violations(page)
+    page.click("button:text-is('Cancel')")
+    page.wait_for_selector("dialog[open]")
+    wrong += violations(page)
+    page.click("text=Cancel the job")
+    page.wait_for_selector("h1 >> text=cancelled")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_login_breaks_no_rule_of_axe(tab: Browser, served: Served) -> None:
+    tab.page.goto(served.url)
+    tab.page.wait_for_selector("input[name=token]")
+    assert not violations(tab.page)
+
+
+def focused(page: Any) -> str:
+    return page.evaluate("document.activeElement.textContent.trim() || document.activeElement.name")
+
+
+def tab_to(page: Any, text: str) -> None:
+    """Press Tab until what says ``text`` has the focus, and can be seen to have it."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if focused(page).startswith(text):
+            outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+            assert outline != "none", text
+            return
+    pytest.fail(f"Tab never comes to {text}")
+
+
+def test_by_keyboard_alone(owner: Browser, served: Served) -> None:
+    """Find a node, read it; submit a job, cancel it; never a mouse."""
+    page = owner.page
+    press = page.keyboard.press
+    press("Tab")
+    assert focused(page) == "Skip to content"
+    press("/")
+    page.keyboard.type("node1")
+    page.wait_for_function("document.querySelectorAll('.node').length === 1")
+    tab_to(page, "node1")
+    press("Enter")
+    page.wait_for_selector("h1 >> text=node1")
+    press("s")
+    page.wait_for_selector("#field-script")
+    tab_to(page, "By script")
+    press("Space")
+    page.wait_for_selector("textarea[name=script]")
+    tab_to(page, "script")
+    press("Control+A")
+    page.keyboard.type("#!/bin/sh\nsleep 300\n")
+    tab_to(page, "Submit")
+    press("Enter")
+    page.wait_for_selector("h1 >> text=running")
+    tab_to(page, "Cancel")
+    press("Enter")
+    page.wait_for_selector("dialog[open]")
+    assert focused(page) == "Cancel the job"
+    press("Enter")
+    page.wait_for_selector("h1 >> text=cancelled")
+    press("j")
+    page.wait_for_selector("tr[data-job]")
+
+
+@pytest.fixture
+def crowded(owner: Browser, served: Served) -> Any:
+    """The page as if the cluster had many nodes: copies of its own."""
+    page = owner.page
+
+    def many(route: Any) -> None:
+        reply = route.fetch()
+        told = reply.json()
+        at = told["columns"].index("name")
+        states = ("IDLE", "MIXED", "ALLOCATED", "IDLE+DRAIN", "DOWN")
+        rows = []
+        for number in range(MANY):
+            row = list(told["rows"][0])
+            row[at] = f"n{number:04}"
+            row[told["columns"].index("state")] = states[number % len(states)]
+            rows.append(row)
+        route.fulfill(response=reply, body=json.dumps({**told, "rows": rows}))
+
+    page.route("**/api/nodes", many)
+    page.reload()
+    page.wait_for_selector("canvas.heat")
+    yield page
+    page.unroute("**/api/nodes")
+
+
+def test_the_heat_map_by_keyboard(crowded: Any) -> None:
+    page = crowded
+    page.focus("canvas.heat")
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight"):
+        page.keyboard.press(key)
+    assert page.locator(".tip").inner_text().startswith("n0002")
+    page.keyboard.press("ArrowDown")
+    below = page.locator(".tip").inner_text()[:5]
+    assert int(below[1:]) > 10
+    page.keyboard.press("End")
+    assert page.locator(".tip").inner_text().startswith(f"n{MANY - 1:04}")
+    page.evaluate("document.dispatchEvent(new Event('theme'))")  # a redraw keeps where one is
+    page.wait_for_timeout(600)
+    assert page.evaluate("document.activeElement.className") == "heat"
+    page.keyboard.press("ArrowLeft")
+    assert page.locator(".tip").inner_text().startswith(f"n{MANY - 2:04}")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f"h1 >> text=n{MANY - 2:04}")
+
+
+def test_states_are_told_apart_without_colour(crowded: Any) -> None:
+    """Drained is hollow, down is struck through: pixels of three squares, as grey."""
+    page = crowded
+    page.wait_for_timeout(300)
+    seen = page.evaluate(
+        """() => {
+          const canvas = document.querySelector("canvas.heat"), pen = canvas.getContext("2d");
+          const scale = devicePixelRatio || 1, side = 16;
+          const at = (i, x, y) => { const [r, g, b] = pen.getImageData((i * side + x) * scale,
+            y * scale, 1, 1).data; return Math.round(0.3 * r + 0.6 * g + 0.1 * b); };
+          return [0, 3, 4].map((i) => [at(i, 0, 1), at(i, 6, 5), at(i, 1, 6)]);
+        }"""
+    )
+    idle, drained, down = seen
+    assert idle[0] == idle[1] == idle[2]
+    assert abs(drained[0] - drained[1]) > 60
+    assert abs(down[0] - down[2]) > 60
+
+
+def test_doctors_mend_is_shown_applied_and_true(
+    owner: Browser, served: Served, cluster: Live
+) -> None:
+    """The button under the findings: its plan, the terminal's code, and the daemon runs again."""
+    run_root(cluster, "node1", sh("systemctl stop slurmd"))
+    try:
+        page = go(owner, served, "doctor")
+        page.wait_for_selector("article.finding >> text=Fix:", timeout=180_000)
+        shown = len(served.terminal)
+        page.click("text=Show the plan that mends this")
+        page.wait_for_selector("text=Apply exactly this plan", timeout=180_000)
+        assert "slurmd" in page.locator("main").inner_text()
+        told = [line for line in served.terminal[shown:] if "to apply" in line]
+        page.fill("input[placeholder=code]", told[-1].rpartition(" ")[2].strip())
+        page.click("text=Apply exactly this plan")
+        page.wait_for_selector(".state >> text=applied", timeout=180_000)
+        assert run_root(cluster, "node1", sh("systemctl is-active slurmd")).strip() == "active"
+    finally:
+        back = sh(
+            "systemctl start slurmd; i=0; until sinfo -h -n node1 -o %T | grep -qE "
+            "'^(idle|mix|alloc)'; do i=$((i+1)); [ $i -lt 40 ] || break; "
+            "scontrol update nodename=node1 state=resume 2>/dev/null; sleep 1; done"
+        )
+        run_root(cluster, "node1", back)
