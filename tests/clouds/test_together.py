@@ -12,7 +12,7 @@ from corral.events import ignore
 from corral.providers.base import Action
 from corral.providers.cloud import together
 from corral.providers.cloud.choosing import spend
-from corral.providers.cloud.model import Label
+from corral.providers.cloud.model import Capacity, Label
 from corral.providers.cloud.provider import CloudProvider
 from corral.roles.parts import guard
 from corral.spec.models import ClusterSpec
@@ -185,6 +185,21 @@ def test_a_rehearsals_cloud_that_starts_again_knows_its_clusters(tmp_path: Path)
     again = World("runpod", tmp_path / "again").sim
     again.adopt(cluster.sim.alive())
     assert again._clusters() == cluster.sim._clusters()  # type: ignore[attr-defined]
+
+
+def test_what_is_on_sale_for_clusters_is_asked_for_apart(tmp_path: Path) -> None:
+    one = {("NVIDIA H100 80GB HBM3", "US-KS-2"): 1}
+    cluster = Cluster(tmp_path, capacity=one)
+
+    async def asked() -> list[set[str]]:
+        api = cluster.world.client()
+        every = (await api.offers(), await api.cluster_offers())
+        return [
+            {o.region for o in found if "H100" in o.type and o.capacity is Capacity.HIGH}
+            for found in every
+        ]
+
+    assert run(cluster.world.loop, asked()) == [{"US-KS-2", "EU-RO-1"}, {"EU-RO-1"}]
 
 
 def test_no_room_for_all_of_them_launches_none(tmp_path: Path) -> None:

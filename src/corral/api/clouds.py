@@ -16,7 +16,7 @@ from typing import Any, Final
 from corral.errors import Code, CorralError
 from corral.hosts.state_dir import cluster_dir
 from corral.providers.cloud.accounts import open_account
-from corral.providers.cloud.model import Capacity, Offer, Told, Volume
+from corral.providers.cloud.model import Capacity, CloudApi, ClusterApi, Offer, Told, Volume
 from corral.providers.cloud.simulated import FILE, rehearsal_of
 from corral.spec.cloud import CLOUDS
 from corral.spec.models import ClusterSpec
@@ -52,8 +52,19 @@ class Sale:
         }
 
 
+async def _on_sale(api: CloudApi, *, together: bool) -> tuple[Offer, ...]:
+    if not together:
+        return await api.offers()
+    return await api.cluster_offers() if isinstance(api, ClusterApi) else ()
+
+
 async def offers(
-    providers: Iterable[str] = (), gpu: str = "", *, everything: bool = False, cluster: str = ""
+    providers: Iterable[str] = (),
+    gpu: str = "",
+    *,
+    everything: bool = False,
+    cluster: str = "",
+    together: bool = False,
 ) -> Sale:
     """Ask clouds what they have on sale.
 
@@ -62,6 +73,8 @@ async def offers(
         gpu: only GPUs whose name (or type) holds this word, whatever its case.
         everything: also what cannot be had now.
         cluster: ask the simulated clouds of this rehearsed cluster.
+        together: machines that come as one of the cloud's own clusters (``cloud.cluster``), where
+            there are such; the price is that of one machine.
 
     Raises:
         CorralError: a cloud that was named cannot be asked; none can.
@@ -76,7 +89,7 @@ async def offers(
         try:
             api = open_account(name, rehearsal)
             try:
-                found += await api.offers()
+                found += await _on_sale(api, together=together)
                 volumes += await api.volumes()
                 told[name] = api.told
             finally:

@@ -25,6 +25,13 @@ PROVIDER = Annotated[
     typer.Option("--provider", "-p", metavar="NAME", help=f"One of {', '.join(CLOUDS)}."),
 ]
 ALL = Annotated[bool, typer.Option("--all", "-a", help="Also what cannot be had now.")]
+TOGETHER = Annotated[
+    bool,
+    typer.Option(
+        "--together",
+        help="Machines that come as one cluster of the cloud's own (runpod, cloud.cluster).",
+    ),
+]
 SIMULATED = Annotated[
     str,
     typer.Option(
@@ -38,12 +45,18 @@ SIMULATED = Annotated[
 
 
 @app.command(
-    epilog=examples("corral offers --gpu h100", "corral offers -p lambda --all --json | jq .offers")
+    epilog=examples(
+        "corral offers --gpu h100",
+        "corral offers -p runpod --together",
+        "corral offers -p lambda --all --json | jq .offers",
+    )
 )
 def offers(
     gpu: GPU = "",
     provider: PROVIDER = None,
     everything: ALL = False,
+    *,
+    together: TOGETHER = False,
     wanted: SIMULATED = "",
     as_json: JSON = False,
 ) -> int:
@@ -60,7 +73,9 @@ def offers(
                 Code.USAGE, f"no provider {name} rents machines", hint=f"one of {', '.join(CLOUDS)}"
             )
     sale = ui.quietly(
-        lambda: api.offers(provider or (), gpu, everything=everything, cluster=wanted)
+        lambda: api.offers(
+            provider or (), gpu, everything=everything, cluster=wanted, together=together
+        )
     )
     ui.json(sale.as_dict())
     rows = [

@@ -115,14 +115,16 @@ class RunPodSim(Sim):
                 "maxCount": {"secure": most, "community": most},
                 "availability": "HIGH",
                 "dataCenters": [
-                    {"id": c, "name": c, "availability": self._level(kind, c)} for c in CENTERS
+                    {"id": c, "name": c, "availability": self._level(kind, c, request)}
+                    for c in CENTERS
                 ],
             }
             for kind, (name, memory, secure, community, most) in TYPES.items()
         ]
 
-    def _level(self, kind: str, center: str) -> str:
-        return "HIGH" if self.has_capacity(kind, center) else "NONE"
+    def _level(self, kind: str, center: str, request: Request) -> str:
+        least = 2 if request.query.get("product") == "CLUSTER" else 1
+        return "HIGH" if self.capacity.get((kind, center), least) >= least else "NONE"
 
     def _create(self, body: Mapping[str, Any], group: str = "", rank: int = 0) -> Machine:
         gpu = body["gpu"]
