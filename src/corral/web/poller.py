@@ -102,6 +102,8 @@ class Poller:
             await asyncio.wait({*waits, told}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             told.cancel()
+        if not known.is_set():
+            await self._one  # it has ended; what is no answer of Slurm's is an error of ours
         return self.now
 
     @asynccontextmanager
@@ -170,11 +172,12 @@ class Poller:
             self._is(replace(now, seen_at=time.time(), release=self._rest.release))
         self._since["nodes"] = since
         self._known["nodes"].set()
+        if clock >= self._due["partitions"]:
+            self._is(self.now.with_partitions(await self._rest.partitions(login)))
+            self._due["partitions"] = clock + PARTITIONS_S
+        # Last: what comes after them must not fail, or changed jobs would be lost with it.
         jobs = await self._jobs(self.now, login, clock)
         now = self.now if jobs is None else self.now.with_jobs(jobs)
-        if clock >= self._due["partitions"]:
-            now = now.with_partitions(await self._rest.partitions(login))
-            self._due["partitions"] = clock + PARTITIONS_S
         if not now.whole:
             now = replace(now, rev=now.rev + 1, whole=True)
         now = replace(now, seen_at=time.time(), trouble="", release=self._rest.release)

@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import httpx
+import pytest
 
 from corral.web import poller as poller_module
 from corral.web import snapshot
@@ -128,6 +129,18 @@ def test_nodes_that_changed_are_not_lost_where_the_jobs_fail() -> None:
         await poller.look()
         assert not poller.now.trouble
         assert "changed" in {node.reason for node in poller.now.nodes.values()}
+
+    run(work())
+
+
+def test_an_error_of_ours_is_no_empty_cluster() -> None:
+    async def work() -> None:
+        def answer(request: httpx.Request) -> httpx.Response:
+            raise RuntimeError("a bug")
+
+        poller = polled(FakeRest(), answer)
+        with pytest.raises(RuntimeError, match="a bug"):
+            await poller.fresh(jobs=False)
 
     run(work())
 
