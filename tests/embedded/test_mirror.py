@@ -16,9 +16,9 @@ from corral.state.base import Context, Seen
 
 DATA = b"a package\0of some bytes\n" * 1000
 TOOLS = sh(
-    "export DEBIAN_FRONTEND=noninteractive; for p in curl openssl python3; do "
-    "command -v $p >/dev/null || apt-get install -y -q --no-install-recommends $p </dev/null "
-    ">/dev/null || exit 1; done"
+    "export DEBIAN_FRONTEND=noninteractive; get() {{ apt-get install -y -q "
+    "--no-install-recommends curl openssl python3 </dev/null >/dev/null; }}; "
+    "get 2>/dev/null || {{ apt-get update -q >/dev/null && get; }} || exit 1"
 )
 SERVE = sh(
     "{tools}; set -e; "
