@@ -156,7 +156,7 @@ def tab(chromium: Any, served: Served) -> Iterator[Browser]:
     """A fresh tab without a login; a script error or a blocked resource fails the test."""
     context = chromium.new_context(viewport={"width": 1280, "height": 800})
     page = context.new_page()
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(60_000)
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on(
