@@ -93,3 +93,33 @@ def test_the_program_is_whole_and_the_interface_is_told() -> None:
     assert "interface eth1" in told.splitlines()
     plain: Site = site(spec)
     assert "interface" not in proof.settings(plain)
+
+
+def test_ranks_meet_without_libuv(tmp_path: Path) -> None:
+    """A distribution's PyTorch ends where libuv is asked for (seen: Debian's 2.6)."""
+    python = tmp_path / "python3"
+    python.write_text(
+        '#!/bin/sh\necho "$USE_LIBUV" >>"$TMPDIR/seen"\ncase $2 in *cuda*) exit 1 ;; esac'
+    )
+    python.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "TMPDIR": str(tmp_path)}
+    subprocess.run(["/bin/sh", "-c", proof.group_program()], check=True, env=env)
+    assert set((tmp_path / "seen").read_text().split()) == {"0"}
+    assert not list(tmp_path.glob("corral-collectives*"))
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("RuntimeError: no libuv\nsrun: error: node0: task 1: Exited with exit code 1\n",
+         "RuntimeError: no libuv"),
+        ("srun: error: node0: task 1: Exited with exit code 1\n",
+         "srun: error: node0: task 1: Exited with exit code 1"),
+    ],
+)  # fmt: skip
+def test_a_broken_measurement_says_its_own_last_words(
+    tmp_path: Path, error: str, words: str
+) -> None:
+    (tmp_path / "err").write_text(error)
+    said = TEXT[TEXT.index("said() {") : TEXT.index("# measure NODE")]
+    assert run(f'{said}said "$work/err"', tmp_path) == words

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Corral's scheduled proof, collectives: sent by srun to `sh -s` on each rank, as corral-proof.
 # Rank 0 prints "figure NAME VALUE" lines; nothing where there is no PyTorch.
-LC_ALL=C OMP_NUM_THREADS=1
-export LC_ALL OMP_NUM_THREADS
+# USE_LIBUV: a distribution's PyTorch is built without it and ends where it is asked for (F62).
+LC_ALL=C OMP_NUM_THREADS=1 USE_LIBUV=0
+export LC_ALL OMP_NUM_THREADS USE_LIBUV
 python3 -c 'import torch.distributed as d, sys; sys.exit(not d.is_available())' 2>/dev/null || exit 0
 if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
   small=67108864 large=1073741824

@@ -65,6 +65,10 @@ became() {
   done
   echo "$became_state"
 }
+# said FILE: a program's last words; srun's own line after them says only that it ended.
+said() {
+  { grep -v 'Exited with exit code' "$1" || cat "$1"; } | tail -n 1 | tr -c '[:print:]\n' ' ' | cut -c1-200
+}
 # measure NODE [OPTION...]: figures into $work/NODE; what came of it into $work/NODE.word.
 measure() {
   at=$1
@@ -205,7 +209,7 @@ for file in "$work"/*.word; do
   fi
   case $word in
     preempted | busy) report "$node" "$word" 'a job of somebody came first'; continue ;;
-    broken) report "$node" broken "$(tail -n 1 "$work/$node.err" | tr -c '[:print:]\n' ' ' | cut -c1-200)"; continue ;;
+    broken) report "$node" broken "$(said "$work/$node.err")"; continue ;;
   esac
   if [ -z "$why" ]; then
     report "$node" pass well
@@ -242,7 +246,7 @@ if [ -e "$work/well" ] && [ -r "$joint" ]; then
     case $word in
       none) ;;
       preempted | busy) echo "group $all $word a job of somebody came first" >>"$work/round" ;;
-      broken) echo "group $all broken $(tail -n 1 "$work/$all.err" | tr -c '[:print:]\n' ' ' | cut -c1-200)" >>"$work/round" ;;
+      broken) echo "group $all broken $(said "$work/$all.err")" >>"$work/round" ;;
       *)
         sed -n "s/^figure /figure $all /p" "$work/$all" >"$work/joint"
         if [ -z "$why" ]; then
