@@ -101,7 +101,6 @@ def test_an_injected_failure_is_named_first(
     injected(one, cluster, table)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("one", MACHINE_INJECTIONS, ids=lambda i: f"{i.id}: {i.name}")
 def test_an_injected_failure_of_the_machine_is_named_first(
     one: Injection, cluster: Live, table: list[str]
