@@ -183,10 +183,11 @@ async def tunnel_to(spec: ClusterSpec, *ways: tuple[str, str]) -> list[str]:
     name = controller_of(spec)
     provider = next(p for p in providers_of(spec) if any(n.name == name for n in p.nodes))
     await provider.observe()
-    argv = login(provider.ssh_target(name), name, ())
+    # Not -N: cat ends with its input, so that a tunnel never outlives who made it, killed or not.
+    argv = login(provider.ssh_target(name), name, ("exec cat >/dev/null",))
     at = argv.index("--")
     options = (
-        *("-N", "-T", "-o", "ExitOnForwardFailure=yes", "-o", "BatchMode=yes"),
+        *("-T", "-o", "ExitOnForwardFailure=yes", "-o", "BatchMode=yes"),
         *("-o", "StreamLocalBindUnlink=yes", "-o", "StreamLocalBindMask=0177"),
         *("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4"),
         *(word for near, far in ways for word in ("-L", f"{near}:{far}")),
