@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 
 from corral import api
@@ -72,6 +73,25 @@ class Bare:
             argv = [*self.base, *words, self.name]
             subprocess.run(argv, check=True, capture_output=True, timeout=120)
         self.settle()
+        self._take_address_again()
+
+    def _take_address_again(self) -> None:
+        """A container that starts again may be given another address; a machine keeps its own."""
+        listed = self.root("ip -o -4 addr show scope global")
+        if f" {self.address}/" in listed:
+            return
+        new, device = next(
+            (line.split()[3], line.split()[1])
+            for line in listed.splitlines()
+            if IPv4Address(self.address) in IPv4Interface(line.split()[3]).network
+        )
+        prefix = new.partition("/")[2]
+        self.root(
+            'way=$(ip route show default); ip addr del "$2" dev "$3"; ip addr add "$1" dev "$3"; '
+            '[ -z "$way" ] || ip route replace $way',
+            *(f"{self.address}/{prefix}", new, device),
+        )
+        subprocess.run(["ip", "neigh", "flush", "to", self.address], check=True)
 
     def spec(self, user: str, **ssh: object) -> ClusterSpec:
         group = {

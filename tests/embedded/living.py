@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from tests.embedded.conftest import Live
 
 from corral import api
+from corral.errors import CorralError
 from corral.hosts.quote import sh
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import fold, nodes_of
+from corral.spec.nodes import fold
 
 UNITS = ("slurmctld", "slurmdbd", "slurmd", "slurmrestd", "mariadb")
 
@@ -57,12 +58,13 @@ def cancel(live: Live, jobs: Iterable[str]) -> None:
 def starts(live: Live) -> dict[str, str]:
     """``node unit``: systemd's invocation id. It stays when a daemon replaces itself, as Slurm's do
     on ``scontrol reconfigure`` from 23.11 on, and changes with every start by systemd."""
+    script = sh(
+        "for u in {units}; do echo $u $(systemctl show -P InvocationID $u); done", units=UNITS
+    )
     found: dict[str, str] = {}
-    for node in (n.name for n in nodes_of(live.spec)):
-        script = sh(
-            "for u in {units}; do echo $u $(systemctl show -P InvocationID $u); done", units=UNITS
-        )
-        for line in live.run(node, script).stdout.splitlines():
+    for node, answer in live.with_fleet(lambda fleet: fleet.all(script)).items():
+        assert not isinstance(answer, CorralError), answer
+        for line in answer.stdout.splitlines():
             unit, _, started = line.partition(" ")
             if started:
                 found[f"{node} {unit}"] = started

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,6 @@ import pytest
 from tests.embedded.bare import PASSWORD, Bare, container, own_state
 from tests.embedded.conftest import needs
 
-from corral.hosts.openssh import control_dir
 from corral.spec.load import load_text
 
 pytestmark = pytest.mark.slow
@@ -41,6 +41,7 @@ class Behind:
     gate: Bare
     inner: tuple[Bare, Bare]
     folder: Path
+    runtime: Path  # where its shared connections are: no other cluster's may be ended with them
 
     def file(self, jump: str = "") -> Path:
         path = self.folder / "behind.yaml"
@@ -54,6 +55,7 @@ class Behind:
         secret.write_text(f"{PASSWORD}\n")
         kinds = ("SUDO", "LOGIN", "JUMP") if passwords else ("SUDO",)
         env = os.environ | {f"CORRAL_{k}_PASSWORD_FILE": str(secret) for k in kinds}
+        env["XDG_RUNTIME_DIR"] = str(self.runtime)
         argv = [sys.executable, "-m", "corral", *words]
         stdin = subprocess.DEVNULL
         return subprocess.run(
@@ -64,8 +66,8 @@ class Behind:
         return self.corral("exec", "-c", str(self.file(jump)), "--json", "--", "hostname")
 
     def alone(self) -> None:
-        """End all shared connections of this user's that lead to these machines."""
-        for path in control_dir().glob("*"):
+        """End all shared connections that lead to these machines."""
+        for path in (self.runtime / f"corral-ssh-{os.getuid()}").glob("*"):
             subprocess.run(["ssh", "-O", "exit", "-S", str(path), "x"], capture_output=True)
 
     def logins(self) -> int:
@@ -106,7 +108,10 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
         gate = stack.enter_context(container("gate", inside, "podman"))
         nodes = [stack.enter_context(container(f"in{i}", inside)) for i in (0, 1)]
         leave(inside)
-        yield Behind(gate, (nodes[0], nodes[1]), tmp_path_factory.mktemp("behind"))
+        runtime = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cj")))
+        behind = Behind(gate, (nodes[0], nodes[1]), tmp_path_factory.mktemp("behind"), runtime)
+        yield behind
+        behind.alone()
 
 
 def test_there_is_no_other_way(there: Behind) -> None:
