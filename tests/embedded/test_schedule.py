@@ -153,13 +153,13 @@ def by_timer(live: Live) -> str:
         " mkdir -p $(dirname {f}) && printf '%s\\n' '[Timer]' OnActiveSec= OnUnitActiveSec="
         " RandomizedDelaySec=0 AccuracySec=1s OnActiveSec=1s >{f} && systemctl daemon-reload &&"
         " systemctl restart corral-proof.timer;"
-        ' i=0; until [ "$(last)" != "$before" ]; do i=$((i + 1)); [ $i -lt 1200 ] || break;'
+        ' i=0; until [ "$(last)" != "$before" ]; do i=$((i + 1)); [ $i -lt 2400 ] || break;'
         " sleep 0.3; done; rm -f {f}; systemctl daemon-reload;"
         " systemctl restart corral-proof.timer;"
         ' [ "$(last)" != "$before" ] && cat /var/lib/corral/proof/rounds/$(last)',
         f=drop_in,
     )
-    return do(live, script, timeout=420)
+    return do(live, script, timeout=900)
 
 
 def test_collectives_are_measured_by_its_timer_and_who_is_slow_is_named(proving: Live) -> None:

@@ -22,6 +22,7 @@ together() {
   r=10
   for s in $SLOW; do case ",$1," in *,$s,*) r=1 ;; esac; done
   case $1 in *a1*b1*) [ -z "$TRUNK" ] || r=3 ;; esac
+  echo "$1" >>"$work/measured"
   echo "figure all_reduce_gb_s $r" >"$work/$1"
 }
 """
@@ -47,6 +48,7 @@ def test_one_slow_node_of_eight(tmp_path: Path, slow: str) -> None:
 def test_one_of_three(tmp_path: Path) -> None:
     said = run(f"{TOGETHER}{NARROW}narrow a1,a2,a3", tmp_path, SLOW="a2", TRUNK="")
     assert said == "a2 is slow with every other node (1 of 10 GB/s)"
+    assert (tmp_path / "measured").read_text().split() == ["a1,a2", "a1,a3", "a2,a3"]
 
 
 def test_what_joins_two_good_halves(tmp_path: Path) -> None:

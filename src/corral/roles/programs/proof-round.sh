@@ -141,8 +141,12 @@ narrow() {
   for node in $(echo "$set" | tr ',' ' '); do
     for peer in ${good:-$(echo "$set" | tr ',' ' ')}; do
       [ "$node" != "$peer" ] || continue
-      together "$node,$peer"
-      echo "$node $(rate_of "$node,$peer")" >>"$work/pairs"
+      pair=$peer,$node
+      if [ ! -e "$work/$pair" ]; then # each two once
+        pair=$node,$peer
+        together "$pair"
+      fi
+      echo "$node $(rate_of "$pair")" >>"$work/pairs"
     done
   done
   awk '{ if ($2 > top) top = $2; if ($2 > best[$1]) best[$1] = $2; rate[$1] }
