@@ -214,7 +214,14 @@ def test_torchrun_starts_the_ranks_where_pytorch_has_no_libuv(
     assert ran.outcome.good, ran.lines
     said = sorted(line.text for line in ran.lines if line.text.startswith("of "))
     assert said == [f"of 4 rank {rank} sum 4" for rank in range(4)]
-    ran = run(cluster, **wanted, args=["3"])
+
+
+@pytest.mark.slow
+def test_a_rank_of_torchrun_that_dies_ends_the_job_with_its_error(
+    cluster: Live, tmp_path: Path
+) -> None:
+    wanted = {"nodes": 2, "gpus_per_node": 2, "launcher": "torchrun", "args": ["3"]}
+    ran = run(cluster, script=script(tmp_path, REDUCE), **wanted)
     assert ran.outcome.state is JobState.FAILED
     assert ran.outcome.failed is not None
     assert ran.outcome.failed.rank == 1, "the log of its node"
