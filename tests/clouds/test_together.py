@@ -118,6 +118,8 @@ def test_all_come_as_one_and_go_as_one(tmp_path: Path) -> None:
 def test_another_size_or_a_lost_machine_is_another_cluster(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
     cluster.up()
+    more = spec_of("pod[0-3]")
+    assert cluster.actions(more) == [(n, Action.RECREATE) for n in (*NODES, "pod3")]
     run(cluster.world.loop, asyncio.sleep(120))
     fewer = spec_of("pod[0-1]")
     assert cluster.actions(fewer) == [(n, Action.RECREATE) for n in NODES[:2]]

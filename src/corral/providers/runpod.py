@@ -133,14 +133,18 @@ class RunPod:
             return pods
         clusters = await self._clusters()
         with understood(self._place, "pods"):
-            return _labelled(pods, records(data["pods"]), clusters)
+            labels = {identity: label for identity, (label, _) in clusters.items()}
+            return _labelled(pods, records(data["pods"]), labels)
 
-    async def _clusters(self) -> dict[str, Label]:
-        """The labels of Corral's Instant Clusters by their ids."""
+    async def _clusters(self) -> dict[str, tuple[Label, int]]:
+        """Label and size of Corral's Instant Clusters by their ids."""
         data = await self.caller.call("GET", "/v2/clusters")
         with understood(self._place, "clusters"):
-            found = {str(c["id"]): label_of(str(c["name"])) for c in records(data["clusters"])}
-        return {identity: label for identity, label in found.items() if label}
+            return {
+                str(one["id"]): (label, int(one["compute"]["podCount"]))
+                for one in records(data["clusters"])
+                if (label := label_of(str(one["name"])))
+            }
 
     async def launch(self, wanted: Wanted) -> str:
         """Create one pod in the secure cloud."""
@@ -208,8 +212,8 @@ class RunPod:
     async def extras(self, cluster: str) -> tuple[Extra, ...]:
         """Instant Clusters that carry the label, with or without pods."""
         return tuple(
-            Extra(self.name, "cluster", identity, label.name)
-            for identity, label in (await self._clusters()).items()
+            Extra(self.name, "cluster", identity, label.name, size)
+            for identity, (label, size) in (await self._clusters()).items()
             if label.cluster == cluster
         )
 

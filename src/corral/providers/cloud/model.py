@@ -184,12 +184,16 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """Something that is no instance and was made for a cluster: an ssh key, a startup script."""
+    """Something that is no instance and was made for a cluster: an ssh key, a startup script.
+
+    A cloud's own cluster is one as well; ``size`` is how many machines it was launched with.
+    """
 
     provider: str
     kind: str
     id: str
     name: str
+    size: int = 0
 
     def __str__(self) -> str:
         return f"{self.provider} {self.kind} {self.name} ({self.id})"

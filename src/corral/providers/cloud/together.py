@@ -39,17 +39,21 @@ class Told:
         members: machines of its cluster, by node or, beyond the nodes, by name.
         cluster: the cloud's id of its cluster, "" for none; one without machines is forming.
         spare: clusters of the group that are too many and have no machines.
+        size: how many machines the cluster was launched with, 0 when the cloud does not say.
     """
 
     nodes: tuple[str, ...]
     members: Mapping[str, Instance]
     cluster: str
     spare: tuple[Extra, ...] = ()
+    size: int = 0
 
     def action(self, now: float) -> Action | None:
         """What the group as a whole needs; None: nothing but, perhaps, time to boot. Pure."""
         if not self.cluster:
             return Action.CREATE
+        if self.size not in (0, len(self.nodes)):
+            return Action.RECREATE
         if any(m.state in (State.BROKEN, State.STOPPED) for m in self.members.values()):
             return Action.RECREATE
         since = max((m.created or 0.0 for m in self.members.values()), default=now)
@@ -115,7 +119,8 @@ def sort(
                  and (label := label_of(e.name, cluster)) and label.node == name]  # fmt: skip
         best = order[0] if order else (empty[0].id if empty else "")
         spare = tuple(e for e in empty if e.id != best)
-        told[name] = Told(tuple(groups[name]), members, best, spare)
+        size = next((e.size for e in found.extras if best and e.id == best), 0)
+        told[name] = Told(tuple(groups[name]), members, best, spare, size)
     return Sorted(kept, tuple(surplus)), told
 
 
