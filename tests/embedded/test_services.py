@@ -165,8 +165,8 @@ def test_prometheus_scrapes_slurm_nodes_and_jobs(served: Live) -> None:
 SMI = """\
 #!/bin/sh
 case $1 in
-*compute-apps*) cd /sys/fs/cgroup/system.slice || exit
-  find . -path '*/job_*' -name cgroup.procs -exec cat {} + | head -n 1 | sed 's/^/GPU-a, /' ;;
+*compute-apps*) find /sys/fs/cgroup -path '*/job_*' -name cgroup.procs -exec cat {} + |
+  head -n 1 | sed 's/^/GPU-a, /' ;;
 *) echo '0, GPU-a, 93, 40000, 81559, 61, 402.5' ;;
 esac
 """
