@@ -43,7 +43,7 @@ def log_in(tab: Browser, served: Served, token: str) -> Any:
 def test_cluster_at_a_glance(owner: Browser, shoot: Shoot) -> None:
     page = owner.page
     assert page.locator(".node").count() == 3
-    assert page.locator("#live").inner_text() == "live"
+    page.wait_for_function("document.querySelector('#live').textContent === 'live'")
     page.fill("input[type=search]", "node[1-2] state=idle,mixed,allocated")
     page.wait_for_function("document.querySelectorAll('.node').length === 2")
     page.fill("input[type=search]", "colour=red")

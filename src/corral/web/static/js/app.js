@@ -45,10 +45,10 @@ async function route() {
 
 function showLive() {
   const age = now.head && now.head.seen_at ? Date.now() / 1000 + now.skew - now.head.seen_at : null;
-  const dead = !now.ok || (now.head && now.head.trouble);
+  const opening = now.ok === null, dead = now.ok === false || (now.head && now.head.trouble);
   const mark = $("live");
-  mark.className = dead ? "dead" : age !== null && age > 45 ? "late" : "on";
-  mark.textContent = dead ? (now.head && now.head.seen_at ? `seen ${span(age)} ago` : "offline") : "live";
+  mark.className = dead ? "dead" : opening || (age !== null && age > 45) ? "late" : "on";
+  mark.textContent = dead ? (now.head && now.head.seen_at ? `seen ${span(age)} ago` : "offline") : opening ? "connecting" : "live";
   mark.title = age === null ? "" : `Slurm said this ${Math.round(age)} s ago`;
   const trouble = now.head && now.head.trouble;
   $("banner").hidden = !trouble;

@@ -40,6 +40,7 @@ function took(data) {
 
 export function start() {
   stop();
+  now.ok = null; // nobody knows yet
   source = new EventSource("api/events");
   source.onopen = () => { now.ok = true; tell("age"); };
   source.onmessage = (event) => took(JSON.parse(event.data));
