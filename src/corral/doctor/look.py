@@ -150,18 +150,7 @@ def script(ask: Ask) -> Script:
             ' "$(sha256sum <"$d/$n" | cut -c1-16)"; fi; done; done',
             conf=list(CONF),
         ),
-        sh(
-            'echo @@disks; for p in {disks}; do if [ -d "$p" ]; then'
-            ' df -Pk "$p" 2>/dev/null | awk -v p="$p" \'NR==2 {{print p, $4, $2}}\';'
-            ' df -Pi "$p" 2>/dev/null | awk -v p="$p" \'NR==2 && $2>0 {{print p":inodes", $4, '
-            "$2}}';"
-            " fi; done\n"
-            # access(2) tells root of a read-only file system, and of nothing else.
-            'echo @@readonly; for p in {written}; do if [ -d "$p" ] && [ ! -w "$p" ]; then'
-            ' echo "$p"; fi; done',
-            disks=list(DISKS),
-            written=list(DISKS[1:]),
-        ),
+        _DISKS,
         sh(
             "echo @@mounts; for m in {mounts}; do"
             # SIGKILL: nothing else ends a process that waits for an NFS server (mount option hard).
@@ -187,6 +176,18 @@ def script(ask: Ask) -> Script:
     return join([*parts, sh("true")])
 
 
+_DISKS: Final = sh(
+    'echo @@disks; for p in {disks}; do if [ -d "$p" ]; then'
+    ' df -Pk "$p" 2>/dev/null | awk -v p="$p" \'NR==2 {{print p, $4, $2}}\';'
+    ' df -Pi "$p" 2>/dev/null | awk -v p="$p" \'NR==2 && $2>0 {{print p":inodes", $4, '
+    "$2}}';"
+    " fi; done\n"
+    # access(2) tells root of a read-only file system, and of nothing else.
+    'echo @@readonly; for p in {written}; do if [ -d "$p" ] && [ ! -w "$p" ]; then'
+    ' echo "$p"; fi; done',
+    disks=list(DISKS),
+    written=list(DISKS[1:]),
+)
 _MACHINE: Final = sh(
     "export LC_ALL=C; echo @@clock; date +%s.%N\n"
     "echo @@hostname; hostname\n"
