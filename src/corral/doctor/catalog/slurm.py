@@ -190,7 +190,8 @@ FAILURES: Final = (
         "a daemon that an earlier stop left behind (systemctl status names it), or a second one "
         "that somebody started by hand",
         "ss -ltnp 'sport = :6817 or sport = :6818' names the process; end it, then corral apply",
-        "Slurm 24.11.5, slurmd after a reconfiguration that hung (docs/decisions/0076-reconfigurations-that-hang.md)",
+        "Slurm 24.11.5, slurmd after a reconfiguration that hung "
+        "(docs/decisions/0076-reconfigurations-that-hang.md)",
         Layer.SERVICE,
         symptoms=(
             r"unable to bind listen port",
