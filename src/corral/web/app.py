@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -79,16 +79,6 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         tracking=_tracking(settings, spec),
     )
 
-    @asynccontextmanager
-    async def running(app: FastAPI) -> AsyncGenerator[None]:
-        yield
-        await state.pollers.close()
-        await rest.close()
-        if state.figures is not None:
-            await state.figures.close()
-        if state.tracking is not None:
-            await state.tracking.close()
-
     app = FastAPI(
         title="Corral",
         summary="See and run one Slurm cluster.",
@@ -96,7 +86,7 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         docs_url=None,
         redoc_url=None,
         openapi_url="/api/openapi.json",
-        lifespan=running,
+        lifespan=_lifespan(state),
     )
     app.state.corral = state
     app.state.pending = None
@@ -106,6 +96,22 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
     app.mount("/", _Static(directory=STATIC, html=True), name="static")
     app.add_middleware(Guard, names=settings.names, hsts=settings.hsts)
     return app
+
+
+def _lifespan(state: State) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    """Closes at the end what the application holds open."""
+
+    @asynccontextmanager
+    async def running(_: FastAPI) -> AsyncGenerator[None]:
+        yield
+        await state.pollers.close()
+        await state.rest.close()
+        if state.figures is not None:
+            await state.figures.close()
+        if state.tracking is not None:
+            await state.tracking.close()
+
+    return running
 
 
 def _own(settings: Settings, spec: ClusterSpec | None) -> Own | None:
