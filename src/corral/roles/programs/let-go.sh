@@ -3,7 +3,7 @@
 #
 # On "scontrol reconfigure" slurmd, slurmctld and sackd (23.11 to 26.05 at least) fork a helper, which
 # forks the new daemon and leaves by exit(3). That runs OpenSSL's handlers in a copy of a process with
-# many threads, where a lock that another thread held is never given back: about once in 250 times
+# many threads, where a lock that another thread held is never given back: once in a hundred times
 # (24.11.5, OpenSSL 3.5) the helper waits for ever, and the old daemon for it. Slurm goes on, but
 # systemd's main process is the old one: a stop takes 90 s, leaves the new daemon behind, and the
 # next start finds its port taken. Where the new daemon could not start, none serves at all.
