@@ -8,11 +8,10 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager, closing
 from typing import Any, Final
 
-from corral.api.nodes import login
+from corral.api.serving import tunnel_to
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.hosts.child import Child
-from corral.providers import providers_of
 from corral.roles.mlflow import PORT
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of
@@ -53,18 +52,9 @@ async def tracking_page(spec: ClusterSpec, *, port: int = 0) -> AsyncGenerator[t
         session.require_running()
         name = controller_of(spec)
         address = session.addresses()[name]
-    provider = next(p for p in providers_of(spec) if any(n.name == name for n in p.nodes))
-    await provider.observe()
-    target = provider.ssh_target(name)
     here = port or _free()
-    argv = login(target, name, ())
-    at = argv.index("--")
-    options = (
-        *("-N", "-T", "-o", "ExitOnForwardFailure=yes", "-o", "BatchMode=yes"),
-        *("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4"),
-        *("-L", f"{HERE}:{here}:{address}:{PORT}"),
-    )
-    async with await Child.start([*argv[:at], *options, *argv[at:]], quiet=True) as tunnel:
+    argv = await tunnel_to(spec, (f"{HERE}:{here}", f"{address}:{PORT}"))
+    async with await Child.start(argv, quiet=True) as tunnel:
         await _until(tunnel, here)
         yield f"http://{HERE}:{here}", lambda: _ended(tunnel)
 
