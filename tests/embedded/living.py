@@ -13,6 +13,9 @@ from corral.hosts.quote import sh
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import fold
 
+HALF_WRITTEN = r"\.(corral(\.[A-Za-z0-9]{6})?|next)$"
+"""What a key is called until it has its place, as grep -E and re take it: a rotation's own names,
+mktemp's, and munge's next key."""
 UNITS = ("slurmctld", "slurmdbd", "slurmd", "slurmrestd", "mariadb")
 
 

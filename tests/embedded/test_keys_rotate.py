@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.embedded.busy import BusyJob
 from tests.embedded.conftest import Live, named
-from tests.embedded.living import cancel, job_on, pid_of
+from tests.embedded.living import HALF_WRITTEN, cancel, job_on, pid_of
 from tests.embedded.test_crash import Fuse, kill_scripts
 
 from corral import api
@@ -210,10 +210,12 @@ def goes_on_after_a_kill(live: Live, which: api.Which, at: int) -> None:
         assert not now & was
     left = live.with_fleet(
         lambda fleet: fleet.all(
-            sh("ls /etc/slurm /etc/munge /var/spool/slurmctld 2>/dev/null | grep -E {e}; :",
-               e=r"\.(corral|next)$")
+            sh(
+                "ls -A /etc/slurm /etc/munge /var/spool/slurmctld 2>/dev/null | grep -E {e}; :",
+                e=HALF_WRITTEN,
+            )
         )
-    )  # fmt: skip
+    )
     said = {n: a.stdout for n, a in left.items() if not isinstance(a, CorralError)}
     assert said == {"node0": "", "node1": "", "node2": ""}, "half written keys are left"
     settled(live)

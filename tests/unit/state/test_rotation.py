@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import pwd
+import re
 import stat
 import subprocess
 import time
@@ -16,8 +17,11 @@ from typing import Any
 
 import pytest
 
-from corral.hosts.quote import Script
+from corral.hosts.quote import Script, sh
 from corral.state import rotation
+from corral.state.base import Context, Seen
+from corral.state.secret import Secret
+from tests.embedded.living import HALF_WRITTEN
 
 ME = f"{pwd.getpwuid(os.getuid()).pw_name}:{grp.getgrgid(os.getgid()).gr_name}"
 
@@ -128,3 +132,31 @@ def test_a_next_key_is_made_once(keys: Keys) -> None:
     assert len(one) == 64
     keys.sh(script)
     assert coming.read_bytes() == one
+
+
+@pytest.mark.parametrize("way", ["announce", "replace", "prepare", "make", "copy"])
+def test_the_tests_know_what_a_killed_rotation_leaves(keys: Keys, way: str) -> None:
+    """tests/embedded/test_keys_rotate.py looks for it on nodes, and saw nothing of mktemp's."""
+    path = str(keys.key)
+    made = Secret(f"{path}.x", "node0", ME).diff(Seen(0, "absent"), Context("node0"))
+    copied = Secret(path, "node0", ME).diff(Seen(0, "other 600 x"), Context("node1"))
+    assert made is not None and copied is not None
+    script = {
+        "announce": rotation.announce(str(keys.jwks), path, ME),
+        "replace": rotation.replace(path, 64, ME, "600"),
+        "prepare": rotation.prepare(path, 64, ME, "400"),
+        "make": made.script,
+        "copy": copied.script,
+    }[way]
+    killed = subprocess.run(
+        ["/bin/sh", "-c", sh("chown() {{ kill -9 0; }}; {s}", s=script)],
+        input=b"3\nabc",
+        check=False,
+        start_new_session=True,
+    )
+    assert killed.returncode == -9
+    (left,) = (f.name for f in keys.key.parent.iterdir() if f != keys.key)
+    assert re.search(HALF_WRITTEN, left), left
+    found = subprocess.run(["grep", "-E", HALF_WRITTEN], input=f"{left}\n".encode(), check=False)
+    assert found.returncode == 0
+    assert not re.search(HALF_WRITTEN, "slurm.conf slurm.key slurm.jwks munge.key jwt_hs256.key")
