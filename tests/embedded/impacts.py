@@ -129,6 +129,10 @@ EDITS: Final[Mapping[str, Edit]] = {
     "health.at_most": put("health", "at_most", value=20),
     "health.skip": put("health", "skip", value=["health.disk"]),
     "slurm.prolog.minutes": put("slurm", "prolog", "minutes", value=3),
+    "slurm.prolog.leftovers": put("slurm", "prolog", "leftovers", value=True),
+    "slurm.prolog.gpus": put("slurm", "prolog", "gpus", value=True),
+    "slurm.prolog.clocks": put("slurm", "prolog", "clocks", value="highest"),
+    "slurm.prolog.drop_caches": put("slurm", "prolog", "drop_caches", value=True),
     "software.hold": put("software", "hold", value=False),
     "software.at_once": put("software", "at_once", value=2),
     "software.drain_minutes": put("software", "drain_minutes", value=5),
@@ -210,8 +214,6 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "services.mlflow": f"{_ALONE}: test_mlflow.py",
     "services.mlflow_store": f"{_ALONE}: test_mlflow.py",
     "services.mlflow_uri": f"{_ALONE}: test_mlflow.py",
-    **{f"slurm.prolog.{n}": "acts on GPUs and caches" for n in ("clocks", "drop_caches", "gpus")},
-    "slurm.prolog.leftovers": f"{_ALONE}: test_prolog.py",
     "software.containers": _PYXIS,
     **{
         f"software.pyxis.{n}": _PYXIS

@@ -160,7 +160,10 @@ class Slurm(Model):
     accounting: bool = about("restart", "slurmdbd with MariaDB on the controller.", default=True)
     rest: bool = about("restart", "slurmrestd with JWT on the controller.", default=True)
     prolog: Prolog | None = about(
-        "reload", "Scripts before and after each job; left out: none.", default=None
+        "reload",
+        "Scripts before and after each job; left out: none. Bringing or taking them has Slurm read "
+        "slurm.conf anew; changing which ones run does not.",
+        default=None,
     )
 
 

@@ -10,29 +10,31 @@ from corral.spec.kinds import Model, about
 class Prolog(Model):
     """Small scripts that run as root on each node of a job, in /etc/slurm/prolog.d and epilog.d.
 
-    Scripts that somebody else puts there run too and stay.
+    Scripts that somebody else puts there run too and stay. The first of these fields brings Prolog=
+    and Epilog= into slurm.conf, which Slurm reads anew; from then on the scripts count from the
+    next job and no daemon is told.
     """
 
     leftovers: bool = about(
-        "none",
+        "reload",
         "After a user's last job on a node: end processes that the job left outside any login, and "
         "remove the user's files in /dev/shm, /tmp and /var/tmp and System V memory; the files "
         "stay while the user is logged in there.",
         default=True,
     )
     gpus: bool = about(
-        "none",
+        "reload",
         "After a job: end what still computes on its GPUs, and drain the node where that fails; "
         "after one that had the whole node also reset clocks, power and compute mode.",
         default=True,
     )
     clocks: Literal["keep", "highest"] = about(
-        "none",
+        "reload",
         "highest: for a job that has the whole node, GPUs and CPUs at their highest clocks.",
         default="keep",
     )
     drop_caches: bool = about(
-        "none",
+        "reload",
         "After a job that had the whole node, empty the page cache: equal conditions for the next.",
         default=False,
     )
