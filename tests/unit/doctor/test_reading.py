@@ -295,6 +295,14 @@ def test_a_pasted_log_names_it_as_well(first: str, source: Source, text: str) ->
     assert first in [d.failure.id for d in found]
 
 
+def test_what_does_not_help_torchrun_is_not_advised() -> None:
+    """USE_LIBUV=0 is for ranks alone: torchrun's agents do not look at it (seen with 2.6)."""
+    (found,) = report(read("use_libuv was requested but PyTorch was build without libuv")).findings
+    assert "--launcher torchrun" in found.failure.fix
+    assert re.search(r"ranks by srun with USE_LIBUV=0", found.failure.fix)
+    assert "whatever USE_LIBUV says" in found.failure.cause
+
+
 HEALTHY = """\
 slurmctld: slurmctld version 24.11.5 started on cluster laptop(1)
 slurmctld: cred/slurm: init: credential creation plugin loaded

@@ -125,9 +125,12 @@ FAILURES: Final = (
         "F62",
         "torch-without-libuv",
         "torchrun asks for a store that this PyTorch lacks",
-        "distribution packages of PyTorch are built without libuv, torchrun's default",
-        "ranks started by srun (corral run does), or USE_LIBUV=0",
-        "seen with Debian's PyTorch 2.6",
+        "distribution packages of PyTorch are built without libuv, which torchrun's agents take "
+        "since 2.4 whatever USE_LIBUV says: only a store that a rank serves itself heeds that",
+        "corral run --launcher torchrun gives the agents the other store; or start the ranks by "
+        "srun with USE_LIBUV=0 (corral run does), or install PyTorch's own wheels",
+        "PyTorch 2.4 and later, torch/distributed/rendezvous.py and elastic/rendezvous/ (pull "
+        "request 196855, open in September 2026); seen with Debian's 2.6",
         Layer.JOB,
         symptoms=(r"use_libuv was requested but pytorch was buil[dt] without libuv",),
         where=_JOB,
