@@ -102,6 +102,8 @@ need_venv() {
   python=$(find_python)
   if ! .venv/bin/python -m pip --version >/dev/null 2>&1 ||
     { [ -e "$stamp" ] && ! grep -Fxq "$PWD" "$stamp"; }; then
+    # A link leads to another checkout's environment, which --clear would empty.
+    [ ! -L .venv ] || rm .venv
     "$python" -m venv --clear .venv >"$log" 2>&1 ||
       { tail -n 5 "$log" >&2; fail "$python could not make .venv"; }
   fi
