@@ -176,7 +176,7 @@ def test_collectives_are_measured_by_its_timer_and_who_is_slow_is_named(proving:
     with shaped(proving, "node2", "50mbit"):
         slow = by_timer(proving)
     assert "group node0,node1,node2 fail all_" in slow
-    assert "node2 is slow with every other node" in slow
+    assert re.search(r"node2 is slow with every other node \(\S+ of \S+ GB/s\): look at its", slow)
     assert "node0 is slow" not in slow
     assert "node1 is slow" not in slow
     assert reason(proving, "node2") == ""  # collectives drain nobody: docs/decisions/0063
@@ -187,6 +187,7 @@ def test_collectives_are_measured_by_its_timer_and_who_is_slow_is_named(proving:
     summary = bad.proof.results[0].summary
     assert summary.startswith("collectives over node0,node1,node2: all_")
     assert "node2 is slow" in summary
+    assert "corral bench run" in bad.proof.results[0].hint
     kept = {e.node: e.figures for e in bad.proof.results[0].evidence}
     before = {e.node: e.figures for e in good.proof.results[0].evidence}
     name = "all_reduce_gb_s"

@@ -13,9 +13,19 @@ FOLDER: Final = "/var/lib/corral/proof/rounds"
 MOST: Final = 60
 CHECK: Final = "schedule.nodes"
 _ROUND: Final = re.compile(r"round (\d{1,12})")
+_HINTS: Final = (
+    (r"^collectives over ", "no node is drained for it; corral bench run measures the same now, "
+     "corral bench network each two nodes by themselves"),
+    (r"\bgpu\d+_gpu\d+_gb_s\b", "the way between its GPUs, NVLink or PCIe: corral bench gpu"),
+    (r"\bgpu\d+_\w+ is\b", "heat, power, clocks, or another program on the GPU: corral bench gpu"),
+    (r"\bmount\d+_write_mb_s\b", "the file server, or the way to it: corral bench storage"),
+    (r"\bdisk_write_mb_s\b", "its disk: nearly full, failing, or busy with something else"),
+    (r"\bcpu_mb_s\b", "heat, clocks, or another program on its processors: corral doctor --health"),
+)  # fmt: skip
+"""What is likely, by the words of a round; all that fit are said."""
 _HINT: Final = (
-    "the node is drained and measured again by the next round, behind a reservation; begin with "
-    "corral doctor --health and corral bench"
+    "a node that was drained for it is measured again by the next round, behind a reservation; "
+    "begin with corral doctor --health"
 )
 
 
@@ -64,10 +74,15 @@ def _proof(cluster: str, at: int, lines: list[str]) -> Proof:
         for node, (word, said) in (*words.items(), *groups.items())
     )
     verdict, summary = _jointly(groups, *_judged(words))
-    hint = _HINT if verdict in {Verdict.FAIL, Verdict.WARN} else ""
+    hint = _hint(summary) if verdict in {Verdict.FAIL, Verdict.WARN} else ""
     title = "Idle nodes measure as their fellows and their past"
     result = CheckResult(CHECK, title, "schedule", verdict, summary, hint, evidence)
     return Proof(cluster, float(at), (result,))
+
+
+def _hint(summary: str) -> str:
+    likely = [hint for pattern, hint in _HINTS if re.search(pattern, summary)]
+    return "; ".join(likely) or _HINT
 
 
 def _judged(words: dict[str, tuple[str, str]]) -> tuple[Verdict, str]:

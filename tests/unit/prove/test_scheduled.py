@@ -63,6 +63,26 @@ def test_collectives_stand_beside_the_nodes() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("lines", "likely"),
+    [
+        ("node a fail cpu_mb_s is 4, it had 300 before", "clocks"),
+        ("node a fail disk_write_mb_s is 4, its fellows have 300", "its disk"),
+        ("node a fail mount1_write_mb_s is 4, its fellows have 300", "the file server"),
+        ("node a fail gpu3_bf16_tflops is 4, its fellows have 300", "heat, power"),
+        ("node a fail gpu0_gpu1_gb_s is 4, its fellows have 300", "NVLink"),
+        ("node a pass well\ngroup a,b fail all_reduce_gb_s is 1; b is slow", "corral bench run"),
+        ("node a broken no sh", "begin with corral doctor"),
+    ],
+)
+def test_what_is_likely_is_said(lines: str, likely: str) -> None:
+    """It said of all that the node is drained, of collectives too, which drain nobody."""
+    (proof,) = parse_rounds("lab", f"round 1\n{lines}\nend 2\n")
+    (result,) = proof.results
+    assert likely in result.hint
+    assert ("measured again by the next round" in result.hint) is ("broken" in lines)
+
+
 def test_a_round_that_was_cut_is_none() -> None:
     cut = ROUND.replace("end 1795307151\n", "")
     assert parse_rounds("lab", cut) == ()

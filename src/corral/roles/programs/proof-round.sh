@@ -91,11 +91,14 @@ measure() {
   echo "$word" >"$work/$at.word"
 }
 
+# slot NODES: the file of what these reach together; a list of many names is too long to be a name.
+slot() { echo "$work/of-$(echo "$1" | cksum | tr ' ' -)"; }
 # together NODES: what these reach in collectives, of a job over all of them; as measure does.
 together() {
   few=$(echo "$1" | tr ',' '\n' | wc -l)
   first=${1%%,*}
   named=corral-proof-all-$now
+  kept=$(slot "$1")
   ranks=$(awk -v n="$first" '$1 == n { print ($3 > 0 ? $3 : 1) }' "$work/nodes")
   gpus=$(awk -v n="$first" '$1 == n && $3 > 0 { print $3 }' "$work/nodes")
   address=$(timeout 20 scontrol show node "$first" -o | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p')
@@ -107,50 +110,77 @@ together() {
     srun --quiet --immediate=20 --partition=corral-proof --nodelist="$at" --nodes="$few" \
     --ntasks-per-node="$ranks" --exclusive --cpu-bind=none --mem=0 --time="$minutes" \
     --kill-on-bad-exit=1 --job-name="$named" --chdir=/ ${gpus:+"--gres=gpu:$gpus"} \
-    sh -s) <"$joint" >"$work/$at" 2>"$work/$at.err"
+    sh -s) <"$joint" >"$kept" 2>"$kept.err"
   code=$?
-  if [ "$code" -eq 0 ] && grep -q '^figure ' "$work/$at"; then word=measured
+  if [ "$code" -eq 0 ] && grep -q '^figure ' "$kept"; then word=measured
   elif [ "$code" -eq 0 ]; then word=none # no PyTorch there
   elif [ "$(became "$named")" = PREEMPTED ]; then word=preempted
-  elif grep -qiE 'immediate|Unable to allocate|busy' "$work/$at.err"; then word=busy
+  elif grep -qiE 'immediate|Unable to allocate|busy' "$kept.err"; then word=busy
   else word=broken
   fi
-  echo "$word" >"$work/$at.joint"
+  echo "$word" >"$kept.word"
 }
-rate_of() { awk '$1 == "figure" && $2 == "all_reduce_gb_s" { print $3; f = 1 } END { if (!f) print 0 }' "$work/$1"; }
-slower() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < 0.7 * b) }'; }
+# reach NODES: measured now unless they were already; where that could not be, says why and fails.
+reach() {
+  [ -e "$(slot "$1").word" ] || together "$1"
+  case $(cat "$(slot "$1").word") in
+    measured) return 0 ;;
+    preempted | busy) echo 'who it is was not found: a job of somebody came first' ;;
+    *) echo "who it is was not found: $1 was not measured: $(said "$(slot "$1").err")" ;;
+  esac
+  return 1
+}
+# rate_of NODES: their $figure; where wrong results are sought, 1 for right ones and 0 for wrong ones.
+rate_of() {
+  awk -v f="$figure" '$1 != "figure" { next } $2 ~ /_wrong$/ && $3 > 0 { wrong = 1 } $2 == f { rate = $3 }
+    END { print f == "wrong" ? !wrong : rate + 0 }' "$(slot "$1")"
+}
+slower() { awk -v a="$1" -v b="$2" -v s="${3:-0.7}" 'BEGIN { exit !(a < s * b) }'; }
 # part NODES FROM TO: some of them.
 part() { echo "$1" | tr ',' '\n' | sed -n "$2,$3p" | paste -s -d , -; }
-# narrow NODES: who of them makes all slow, by halves and then by pairs; "" where nobody stands out.
+# narrow NODES WHY: who of them makes all slow, or wrong, by halves and then by pairs, and where to look.
 narrow() {
-  set=$1 good=
+  set=$1 good='' figure=${2%% *}
+  case $2 in *' wrong results of '*) figure=wrong ;; esac
   while count=$(echo "$set" | tr ',' '\n' | wc -l) && [ "$count" -ge 4 ]; do
     one=$(part "$set" 1 $((count / 2))) other=$(part "$set" $((count / 2 + 1)) "$count")
-    together "$one"
-    together "$other"
-    a=$(rate_of "$one") b=$(rate_of "$other")
+    reach "$one" && reach "$other" || return 0
+    whole=$(rate_of "$set") a=$(rate_of "$one") b=$(rate_of "$other")
     if slower "$a" "$b"; then set=$one good=${other%%,*}
     elif slower "$b" "$a"; then set=$other good=${one%%,*}
-    else
-      echo "$one ($a GB/s) and $other ($b GB/s) are slow only together: look at what joins them"
+    elif slower "$whole" "$a" 0.6; then # larger rings lose some of their speed anyway
+      [ "$figure" != wrong ] || { echo "$one and $other are wrong only together: look at what joins them"; return; }
+      echo "$one ($a GB/s) and $other ($b GB/s) are slow only together: look at what joins them, a switch or the trunk between two"
       return
+    elif [ "$count" -gt 5 ]; then
+      echo "$one and $other are so each by itself: more than one node, or what all of them share, a switch or settings"
+      return
+    else break # few enough for pairs
     fi
   done
   [ "$count" -gt 2 ] || [ -n "$good" ] || { echo "$set: with two nodes nobody can say which"; return; }
   : >"$work/pairs"
-  for node in $(echo "$set" | tr ',' ' '); do
-    for peer in ${good:-$(echo "$set" | tr ',' ' ')}; do
-      [ "$node" != "$peer" ] || continue
-      pair=$peer,$node
-      if [ ! -e "$work/$pair" ]; then # each two once
-        pair=$node,$peer
-        together "$pair"
-      fi
-      echo "$node $(rate_of "$pair")" >>"$work/pairs"
+  for node in $(echo "$set${good:+,$good}" | tr ',' ' '); do
+    for peer in $(echo "$set${good:+,$good}" | tr ',' ' '); do
+      [ "$node" != "$peer" ] || break # each two once
+      reach "$peer,$node" || return 0
+      echo "$peer $node $(rate_of "$peer,$node")" >>"$work/pairs"
     done
   done
-  awk '{ if ($2 > top) top = $2; if ($2 > best[$1]) best[$1] = $2; rate[$1] }
-    END { for (n in rate) if (best[n] < 0.7 * top) printf "%s is slow with every other node (%s of %s GB/s) ", n, best[n] + 0, top }' "$work/pairs"
+  awk -v good="$good" -v wrong="$([ "$figure" != wrong ] || echo 1)" '
+    function say(text) { printf "%s%s", n++ ? "; " : "", text }
+    { one[NR] = $1; two[NR] = $2; rate[NR] = $3
+      if ($3 > top) top = $3
+      for (i = 1; i <= 2; i++) { if (!($i in best)) { best[$i] = 0; name[++names] = $i }; if ($3 > best[$i]) best[$i] = $3 } }
+    END {
+      for (i = 1; i <= names; i++) if (best[name[i]] < 0.7 * top && name[i] != good) {
+        bad[name[i]]
+        say(name[i] (wrong ? " gives wrong results with every other node: look at its memory and its GPUs" : " is slow with every other node (" best[name[i]] " of " top " GB/s): look at its card, cable and port"))
+      }
+      for (i = 1; i <= NR; i++) if (rate[i] < 0.7 * top && !(one[i] in bad) && !(two[i] in bad))
+        say(one[i] " and " two[i] (wrong ? " give wrong results together" : " reach " rate[i] " GB/s, other pairs " top " GB/s") ": look at the way between them")
+      if (!n) say("no node and no two of them stand out: look at what all share, a switch or settings")
+    }' "$work/pairs"
 }
 
 # judge NODE: "" when well, else what is wrong. Fellows are nodes of the same group; 2 of them, or 3
@@ -239,26 +269,27 @@ if [ -e "$work/well" ] && [ -r "$joint" ]; then
     want == "x" gpus[$1] { printf "%s%s", n++ ? "," : "", $1 }' "$work/nodes" "$work/well")
   few=$(echo "$all" | tr ',' '\n' | wc -l)
   if [ "$few" -ge 2 ]; then
-    for turn in 1 2; do # once is no fault
+    for _ in 1 2; do # once is no fault
       together "$all"
-      word=$(cat "$work/$all.joint") why=
+      word=$(cat "$kept.word") why=
       [ "$word" = measured ] || break
-      cp "$work/$all" "$work/all:$few"
+      cp "$kept" "$work/all:$few"
       why=$(judge "all:$few")
       [ -n "$why" ] || break
     done
     case $word in
       none) ;;
       preempted | busy) echo "group $all $word a job of somebody came first" >>"$work/round" ;;
-      broken) echo "group $all broken $(said "$work/$all.err")" >>"$work/round" ;;
+      broken) echo "group $all broken $(said "$kept.err")" >>"$work/round" ;;
       *)
-        sed -n "s/^figure /figure $all /p" "$work/$all" >"$work/joint"
+        sed -n "s/^figure /figure $all /p" "$kept" >"$work/joint"
         if [ -z "$why" ]; then
           echo "group $all pass well" >>"$work/round"
           remember "all:$few"
         else
-          echo "group $all fail $why; $(narrow "$all")" >>"$work/round"
-          tell "collectives over $all: $why (turn $turn)"
+          why="$why; $(narrow "$all" "$why")"
+          echo "group $all fail $why" >>"$work/round"
+          tell "collectives over $all: $why"
         fi
         cat "$work/joint" >>"$work/round"
         ;;
