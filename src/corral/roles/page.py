@@ -14,12 +14,15 @@ from corral.state.accounts import UserAccount
 from corral.state.base import Gate, Resource, StageWanted, Wanted
 from corral.state.files import File
 from corral.state.service import Service, Stopped
+from corral.state.timer import UNITS
 
 UNIT: Final = "corral-web"
 USER: Final = "corral-web"
 UID: Final = 64036
 SETTINGS: Final = "/etc/corral/web.json"
 TLS: Final = f"/run/{UNIT}-tls"
+RENEW: Final = f"{UNIT}-tls"
+"""Name of the timer, which runs as long as the page, and of its service: a renewed certificate."""
 HELPER: Final = "corral-web-user"
 """Name of the socket and of its service, which do one user's own things (web/as_user.py)."""
 HELPER_SOCKET: Final = "/run/corral-web/user.sock"
@@ -32,7 +35,7 @@ _TEXT: Final = """\
 [Unit]
 Description=Page of the Corral cluster
 After=network-online.target slurmrestd.service
-Wants=network-online.target
+Wants=network-online.target%RENEW%
 StartLimitIntervalSec=0
 
 [Service]
@@ -87,6 +90,27 @@ RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
 CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_CHOWN
 NoNewPrivileges=yes
 """
+_RENEW: Final = f"""\
+# Written by Corral: the page takes its certificate anew where the files are others than before.
+[Unit]
+Description=Renewed certificate of the Corral page
+ConditionPathExists={TLS}/certificate
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -c 'cmp -s %CERTIFICATE% {TLS}/certificate && cmp -s %KEY% {TLS}/key || \\
+    systemctl reload {UNIT}'
+"""
+_HOURLY: Final = f"""\
+# Written by Corral.
+[Unit]
+Description=Renewed certificate of the Corral page
+PartOf={UNIT}.service
+
+[Timer]
+OnCalendar=hourly
+RandomizedDelaySec=600
+"""
 _ASK: Final = "import socket,sys;socket.create_connection((sys.argv[1],int(sys.argv[2])),5).close()"
 
 
@@ -100,6 +124,7 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
     sockets = f"/etc/systemd/system/{HELPER}.socket"
     helper = f"/etc/systemd/system/{HELPER}@.service"
     listen = f"/etc/systemd/system/{HELPER}-listen.service"
+    renewing = _renewing(site.spec.services.page)
     resources: tuple[Resource, ...] = (
         UserAccount(USER, UID, "/nonexistent", "/usr/sbin/nologin", system=True),
         File(SETTINGS, settings(site), mode="600"),
@@ -108,10 +133,20 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
         File(listen, _LISTEN),
         File(unit, _unit(site.spec.services.page)),
         Service(f"{HELPER}-listen", (sockets, helper, listen)),
-        Service(UNIT, (unit, SETTINGS, code.marker)),
+        *renewing,
+        Service(UNIT, (unit, SETTINGS, code.marker, *(file.path for file in renewing))),
     )
     title = f"the page on {site.controller}"
     return (StageWanted("page", title, (Wanted((site.controller,), resources),), _gates(site)),)
+
+
+def _renewing(page: Page) -> tuple[File, ...]:
+    """What looks for a renewed certificate each hour: the page itself may not read root's files."""
+    if not page.certificate or not page.key:
+        return ()
+    files = {"CERTIFICATE": page.certificate, "KEY": page.key}
+    texts = {"service": _filled(_RENEW, files), "timer": _HOURLY}
+    return tuple(File(f"{UNITS}/{RENEW}.{kind}", text) for kind, text in texts.items())
 
 
 # Service knows services only: this one keeps the socket as long as it is on.
@@ -170,12 +205,15 @@ def _names(site: Site) -> list[str]:
 
 def _unit(page: Page) -> str:
     lines = list[str]()
+    renew = ""
     if page.certificate and page.key:
+        renew = f" {RENEW}.timer"
         lines += [f"RuntimeDirectory={UNIT}-tls", "RuntimeDirectoryMode=0700"]
         for name, file in (("certificate", page.certificate), ("key", page.key)):
             copy = f"/usr/bin/install -m 0400 -o {USER} -g {USER} -T {file} {TLS}/{name}"
-            lines.append(f"ExecStartPre=+{copy}")
-    return _filled(_TEXT, {"TLS": "".join(f"{line}\n" for line in lines)})
+            lines += [f"ExecStartPre=+{copy}", f"ExecReload=+{copy}"]
+        lines.append("ExecReload=/bin/sh -c 'kill -HUP $MAINPID'")
+    return _filled(_TEXT, {"TLS": "".join(f"{line}\n" for line in lines), "RENEW": renew})
 
 
 def _shared(site: Site) -> str:

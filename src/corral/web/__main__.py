@@ -17,6 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from corral.web.app import create_app
+from corral.web.renewing import at_hangup
 from corral.web.settings import Settings
 from corral.web.slurmrest import Login
 
@@ -36,7 +37,7 @@ def main() -> None:
     sys.stdout.write(f"{json.dumps({'port': listening.getsockname()[1], 'code': code})}\n")
     sys.stdout.flush()
     with suppress(KeyboardInterrupt):
-        asyncio.run(_serve(servers, attached=settings.handover is not None))
+        asyncio.run(_serve(servers, settings))
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -69,10 +70,12 @@ def _config(app: FastAPI, settings: Settings, **more: Any) -> uvicorn.Config:
     )
 
 
-async def _serve(servers: list[tuple[uvicorn.Server, socket.socket]], *, attached: bool) -> None:
+async def _serve(servers: list[tuple[uvicorn.Server, socket.socket]], settings: Settings) -> None:
+    if settings.outside and settings.certificate:
+        at_hangup(servers[-1][0].config, settings.certificate, settings.key)
     serving = [asyncio.create_task(server.serve([bound])) for server, bound in servers]
     waits = [*serving]
-    if attached:
+    if settings.handover is not None:
         waits.append(asyncio.create_task(_input_ended()))
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for server, _ in servers:

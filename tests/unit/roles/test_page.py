@@ -53,6 +53,8 @@ def test_the_page_listens_on_loopback_and_its_settings_hold_no_secret() -> None:
     assert "User=corral-web" in unit
     assert "NoNewPrivileges=yes" in unit
     assert "ExecStartPre" not in unit
+    assert "ExecReload" not in unit
+    assert "corral-web-tls" not in "".join(found)
     assert not [text for text in found.values() if "%PYTHON%" in text or "%SHARED%" in text]
     socket = found["/etc/systemd/system/corral-web-user.socket"]
     assert "SocketUser=corral-web" in socket
@@ -74,6 +76,37 @@ def test_outside_by_tls_and_in_a_mesh_without() -> None:
     unit = found["/etc/systemd/system/corral-web.service"]
     assert " -T /etc/k.pem /run/corral-web-tls/key" in unit
     assert "RuntimeDirectoryMode=0700" in unit
+    for name, file in (("certificate", "/etc/c.pem"), ("key", "/etc/k.pem")):
+        copy = f"install -m 0400 -o corral-web -g corral-web -T {file} {page.TLS}/{name}"
+        for moment in ("ExecStartPre", "ExecReload"):
+            assert f"{moment}=+/usr/bin/{copy}" in unit.splitlines()
+    told_last = [line for line in unit.splitlines() if line.startswith("ExecReload=")][-1]
+    assert told_last == "ExecReload=/bin/sh -c 'kill -HUP $MAINPID'"
+    assert " corral-web-tls.timer" in unit
+    assert "PartOf=corral-web.service" in found["/etc/systemd/system/corral-web-tls.timer"]
+
+
+def test_a_renewed_certificate_is_told_once(tmp_path: Path) -> None:
+    tls = Page(listen="control", certificate="/etc/c.pem", key="/etc/k.pem")
+    found = files(page.stages(site(laptop(services=Services(ui=True, page=tls)))))
+    unit = found["/etc/systemd/system/corral-web-tls.service"]
+    line = unit.replace("\\\n", "").partition("ExecStart=/bin/sh -c '")[2].partition("'")[0]
+    (tmp_path / "systemctl").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "systemctl").chmod(0o755)
+    for name in ("c.pem", "k.pem", "certificate", "key"):
+        (tmp_path / name).write_text("old")
+    line = line.replace("/etc/", f"{tmp_path}/").replace(page.TLS, str(tmp_path))
+
+    def told() -> str:
+        env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+        done = subprocess.run(["sh", "-c", line], env=env, capture_output=True, check=True)
+        return done.stdout.decode().strip()
+
+    assert told() == ""
+    for name in ("c.pem", "k.pem"):
+        (tmp_path / name).write_text("new")
+        assert told() == "reload corral-web"
+        (tmp_path / name).write_text("old")
 
 
 def test_a_controller_with_too_old_a_python_is_refused() -> None:
