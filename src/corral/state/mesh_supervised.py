@@ -174,21 +174,34 @@ class Supervised:
         if seen.text == "running current" and not touched:
             return None
         verb = "restart" if seen.text.startswith("running") else "start"
+        # What did not run when it was looked at and runs by now began with the inputs of now.
+        fresh = verb == "start" and not touched
         return Change(
             self.id,
             f"{verb} {self.name} under supervisord" + (f", {self.note}" if self.note else ""),
             seen.text,
             "running current",
-            self._start(),
+            self._start(fresh=fresh),
             self.impact if verb == "restart" else Impact.NONE,
             keeps=(f"file:{self._file}",),
         )
 
-    def _start(self) -> Script:
+    def _start(self, *, fresh: bool) -> Script:
+        # What is new or changed is begun by update itself (do_update of supervisorctl 4.3), and all
+        # there is by a supervisord that has just begun (autostart). To restart it as well began it
+        # twice, and a slurmd that is still starting was waited for, about 10 s (stopwaitsecs).
+        again = sh("supervisorctl restart {name} >/dev/null", name=self.name)
+        if fresh:
+            again = sh(
+                "case $(supervisorctl status {name}) in *RUNNING*|*STARTING*) ;; "
+                "*) {again} ;; esac",
+                name=self.name,
+                again=again,
+            )
         return sh(
             "mkdir -p {logs} {stamps} && printf %s {text} > {file} && "
-            "supervisorctl update >/dev/null; "
-            "supervisorctl restart {name} >/dev/null; "
+            "told=$(supervisorctl update); "
+            "printf '%s\\n' \"$told\" | grep -qxE {begun} || {{ {again}; }}; "
             "i=0; until supervisorctl status {name} | grep -q RUNNING; do i=$((i + 1)); "
             "[ $i -lt 30 ] || {{ supervisorctl status {name} >&2; "
             "supervisorctl tail {name} >&2; exit 1; }}; sleep 0.5; done\n"
@@ -197,6 +210,8 @@ class Supervised:
             stamps=STAMPS,
             text=self.text,
             file=self._file,
+            begun=f"{self.name}: (added|updated) process group",
+            again=again,
             name=self.name,
             now=self._now(),
             stamp=f"{STAMPS}/{self.name}",
