@@ -229,13 +229,13 @@ _TAILNET: Final = (
 STATE_FOLDER: Final = "/var/spool/slurmctld"
 _CONTROLLER: Final = sh(
     "echo @@state; stat -c '%U %a' {state} 2>&1\n"
-    "echo @@ping; timeout 10 scontrol ping 2>&1\n"
+    # Where no slurmctld answers, each of the others asks again until its time is up (24.11).
+    "echo @@ping; p=$(timeout 10 scontrol ping 2>&1); printf '%s\\n' \"$p\"\n"
+    "case $p in *' is UP'*)\n"
     "echo @@nodes; timeout 15 scontrol show nodes -o 2>&1\n"
     "echo @@batch; timeout 15 squeue -h -t RUNNING -O"
-    " 'JobID:|,StateCompact:|,BatchFlag:|,BatchHost:|,TimeUsed:|' 2>/dev/null\n"
-    "echo @@config; timeout 15 scontrol show config 2>&1 |"
-    " grep -E '^(TaskPlugin|GresTypes|SlurmUser|AuthType|CgroupPlugin|ConstrainDevices|HASH_VAL"
-    "|PropagateResourceLimitsExcept) '\n"
+    " 'JobID:|,StateCompact:|,BatchFlag:|,BatchHost:|,TimeUsed:|' 2>/dev/null;;\n"
+    "esac\n"
     "echo @@slurmconf; cat /etc/slurm/slurm.conf 2>/dev/null\n"
     "echo @@gresconf; cat /etc/slurm/gres.conf 2>/dev/null\n"
     "echo @@cgroupconf; cat /etc/slurm/cgroup.conf 2>/dev/null\n"
