@@ -174,6 +174,8 @@ async def _run(ctx: ProveContext, seen: Survey, index: int, one: Slots) -> Resul
         ' if [ "$r" -eq {count} ] && [ "$w" -eq 1 ]; then break; fi; sleep 0.1; done\n'
         "echo @@snapshot; printf '%s\\n' \"$s\"\n"
         "echo @@others; squeue -h -t R -w {nodes} -o '%j of %u' | grep -vF \"$j\"\n"
+        # Too many or too few is the verdict already: nothing is waited for then.
+        '[ "$(printf \'%s\\n\' "$s" | grep -c "|RUNNING|")" -eq {count} ] || exit 0\n'
         'end=$(($(date +%s) + 20)); while [ -n "$(q)" ] && [ "$(date +%s)" -lt "$end" ]; do'
         ' scancel -Q -b -s USR1 -t RUNNING -n "$j"; sleep 0.15; done\n'
         "echo @@records; q -t all",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from corral.prove import mpi
+from corral.prove.launch import WAIT
 from corral.prove.mpi import judge, kinds_of, parse, plan
 
 NODES = ("node0", "node1", "node2")
@@ -51,3 +55,10 @@ def test_an_srun_that_fails_is_no_pass() -> None:
     assert judge(NODES, "pmix", parse(GOOD), done=False) == [
         "--mpi=pmix: srun failed after its ranks had spoken"
     ]
+
+
+def test_ranks_that_never_meet_give_up_before_srun_is_ended() -> None:
+    """Two nodes that do not reach each other took the check all of srun's 60 s."""
+    seconds = re.search(r"^alarm (\d+);", mpi._PMI2.lstrip())
+    assert seconds
+    assert 5 <= int(seconds[1]) <= WAIT + 10
