@@ -121,7 +121,13 @@ export function bar(used, total, small = false) {
 const JOB_KIND = { RUNNING: "busy", COMPLETED: "good", COMPLETING: "busy", PENDING: "warn", CONFIGURING: "warn", SUSPENDED: "mix", CANCELLED: "off" };
 export const jobKind = (state) => JOB_KIND[state] || (state.startsWith("REQUEUE") ? "warn" : "bad");
 
+const kinds = new Map(); // 10,000 nodes have a handful of states
 export function nodeKind(state) {
+  if (!kinds.has(state)) kinds.set(state, kindOf(state));
+  return kinds.get(state);
+}
+
+function kindOf(state) {
   const [base, ...flags] = state.split("+");
   if (base === "DOWN" || base === "ERROR" || flags.some((f) => f.startsWith("NOT_RESP") || f.startsWith("INVALID") || f === "FAIL")) return "bad";
   if (flags.includes("DRAIN") || flags.some((f) => f.startsWith("MAINT") || f.startsWith("REBOOT"))) return "warn";
