@@ -135,10 +135,12 @@ def _whole_cluster(lab: Lab, sim: RunPodSim, spec: ClusterSpec) -> None:
     assert sorted((told or "").split()) == sorted(m.id for m in sim.alive())
     desk.ssh(f"cat > /tmp/sum.sh <<'END'\n{SUM}END\n")
     words = "sbatch -W -N2 -w pod[0-1] -t 10 -o /tmp/sum.out /tmp/sum.sh; true"
-    desk.ssh(f"{as_user} '{words}' 2>&1", timeout=420)
-    pod = next(p for m, p in sim.behind.pods.items() if sim.rented[m].more["rank"] == 0)  # type: ignore[union-attr]
+    told = desk.ssh(f"{as_user} '{words}' 2>&1", timeout=420)
+    (first,) = (m.id for m in sim.alive() if m.more["rank"] == 0)  # one of another test is gone
+    pod = sim.behind.pods[first]  # type: ignore[union-attr]
     out = (pod.root("cat /tmp/sum.out", check=False) or "").splitlines()
-    assert sorted(out) == ["10.65.0.2 pod0 3000.0", "10.65.0.2 pod1 3000.0"], out
+    jobs = desk.ssh("scontrol show jobs", check=False)
+    assert sorted(out) == ["10.65.0.2 pod0 3000.0", "10.65.0.2 pod1 3000.0"], (out, told, jobs)
     bill = asyncio.run(api.cost(spec))
     assert bill.now.per_hour == pytest.approx(2 * 2.99)
 
