@@ -56,11 +56,23 @@ let_go() {
   done
 }
 
+# idle UNIT: slurmd that runs nothing, no prolog and no epilog. It then waits at its end for threads
+# that ask a slurmctld who does not answer (_registration_engine sleeps for up to 128 s,
+# _wait_for_all_threads in slurmd.c, 24.11): nothing is lost without them. Jobs have processes of
+# their own; slurmctld writes its state at its end, however long that takes.
+idle() {
+  [ "$1" = slurmd ] || return 1
+  for pid in $pids; do
+    [ -z "$(cat "/proc/$pid"/task/*/children 2>/dev/null)" ] || return 1
+  done
+}
+patience=20
+
 # end UNIT SECONDS: SIGTERM to each process of it once, whenever it appears; SIGKILL at the end.
 end() {
-  asked=' ' tries=$(($2 * 4))
+  asked=' ' tries=$(($2 * 4)) idle_from=$((($2 - patience) * 4))
   while pids=$(left "$1") && [ -n "$pids" ]; do
-    if [ "$tries" = 0 ]; then
+    if [ "$tries" = 0 ] || { [ "$tries" -le "$idle_from" ] && idle "$1"; }; then
       # shellcheck disable=SC2086 # several numbers
       kill -KILL $pids 2>/dev/null
       return
