@@ -43,6 +43,7 @@ class Break:
         undo: script per node that mends it; must work whatever ``do`` got done.
         says: a piece of text the summary must hold.
         implies: checks that may fail too.
+        sed: the controller's file that is changed, and how, where that and a reconfigure is all.
     """
 
     check: str
@@ -51,6 +52,7 @@ class Break:
     undo: Mapping[str, Script]
     says: str
     implies: frozenset[str] = frozenset()
+    sed: tuple[str, str] | None = None
 
 
 def edit(path: str, expression: str) -> Script:
@@ -79,6 +81,7 @@ def conf(check: str, name: str, path: str, expression: str, says: str, *implies:
         {CTL: join([restore(path), RECONFIGURE])},
         says,
         frozenset(implies),
+        (path, expression),
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.embedded.prove_breaks import BREAKS, ELSEWHERE, Break
+from tests.embedded.prove_breaks import BREAKS, ELSEWHERE
+from tests.embedded.prove_groups import Group, doing, groups, label, undoing
 from tests.embedded.prove_record import file_name
 from tests.embedded.test_prove import proof_of
 
@@ -15,12 +17,14 @@ from corral.prove.model import Verdict
 if TYPE_CHECKING:
     from tests.embedded.conftest import Live
 
+RECORDING = bool(os.environ.get("CORRAL_TEST_RECORD"))
 
-def needed(check: str) -> tuple[str, ...]:
-    """The check and all it needs."""
+
+def needed(checks: set[str]) -> tuple[str, ...]:
+    """The checks and all they need."""
     needs = {one.id: one.needs for one in CHECKS}
     found: dict[str, None] = {}
-    left = [check]
+    left = sorted(checks)
     while left:
         one = left.pop()
         found[one] = None
@@ -28,25 +32,27 @@ def needed(check: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-@pytest.mark.parametrize("one", BREAKS, ids=lambda b: f"{b.check}: {b.name}")
-def test_break_fails_its_check_and_mending_it_passes(one: Break, cluster: Live) -> None:
+@pytest.mark.parametrize("group", groups(alone=RECORDING), ids=label)
+def test_break_fails_its_check_and_mending_it_passes(group: Group, cluster: Live) -> None:
     try:
-        for node, script in one.do.items():
+        for node, script in doing(group):
             done = cluster.run(node, script)
             assert done.ok, done.tail
-        proof = proof_of(cluster, record=file_name(one.check, one.name))
+        proof = proof_of(cluster, record=file_name(group[0].check, group[0].name))
     finally:
-        mended = [cluster.run(node, script) for node, script in one.undo.items()]
+        mended = [cluster.run(node, script) for node, script in undoing(group)]
     assert all(result.ok for result in mended), [result.tail for result in mended]
     results = {result.check: result for result in proof.results}
-    target = results[one.check]
-    assert target.verdict is Verdict.FAIL, target.summary
-    assert one.says in target.summary
-    assert target.hint
+    for one in group:
+        target = results[one.check]
+        assert target.verdict is Verdict.FAIL, (one.name, target.summary)
+        assert one.says in target.summary, one.name
+        assert target.hint
     assert not proof.good
     failed = {check for check, result in results.items() if result.verdict is Verdict.FAIL}
-    assert failed <= {one.check} | one.implies, {c: results[c].summary for c in failed}
-    again = proof_of(cluster, needed(one.check))
+    true = {one.check for one in group}.union(*(one.implies for one in group))
+    assert failed <= true, {c: results[c].summary for c in failed - true}
+    again = proof_of(cluster, needed({one.check for one in group}))
     bad = [f"{r.check}: {r.summary}" for r in again.results if r.verdict is not Verdict.PASS]
     assert not bad
 

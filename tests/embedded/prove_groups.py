@@ -1,0 +1,84 @@
+"""Breaks that are made together: they touch other things, and each is told by its own words. Data.
+
+One proof finds all of a group, so that ten proofs and ten looks afterwards are saved. What each
+does alone is replayed from recordings (tests/unit/prove/test_replay.py), which are made one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tests.embedded.prove_breaks import BREAKS, CTL, RECONFIGURE, Break, edit, restore
+
+from corral.hosts.quote import Script, join
+
+TOGETHER: tuple[frozenset[str], ...] = (
+    frozenset(
+        {
+            "the installer's line in /etc/hosts",
+            "an older slurmd on one node",
+            "a clock 60 s ahead",
+            "a setting changed on one node only",
+            "slurmrestd on all addresses",
+            "a shared folder closed to the user",
+        }
+    ),
+    frozenset({"ConstrainDevices=no", "ConstrainRAMSpace=no", "ConstrainCores=no"}),
+    frozenset({"slurmdbd stopped", "slurmrestd stopped"}),
+    frozenset(
+        {
+            "no route between two nodes",
+            "something on the port that answers everybody",
+            "a shared folder not mounted on one node",
+        }
+    ),
+)
+"""Names of breaks, by the group they are made in."""
+
+Group = tuple[Break, ...]
+
+
+def groups(*, alone: bool = False) -> tuple[Group, ...]:
+    """All breaks once, those of a group together, in their order.
+
+    Args:
+        alone: each by itself, as recordings want it.
+    """
+    found: dict[frozenset[str], list[Break]] = {}
+    for one in BREAKS:
+        single = frozenset({one.name})
+        name = single if alone else next((g for g in TOGETHER if one.name in g), single)
+        found.setdefault(name, []).append(one)
+    return tuple(tuple(group) for group in found.values())
+
+
+def label(group: Group) -> str:
+    """What pytest calls it."""
+    return "; ".join(f"{one.check}: {one.name}" for one in group)
+
+
+def doing(group: Group) -> Iterator[tuple[str, Script]]:
+    """What makes it so, node by node; one file is edited once, and Slurm reads it once."""
+    for one in group:
+        if one.sed is None:
+            yield from one.do.items()
+    edits = [edit(path, "\n".join(expressions)) for path, expressions in _edits(group).items()]
+    if edits:
+        yield CTL, join([*edits, RECONFIGURE], " && ")
+
+
+def undoing(group: Group) -> Iterator[tuple[str, Script]]:
+    """What mends it."""
+    for one in reversed(group):
+        if one.sed is None:
+            yield from one.undo.items()
+    if found := _edits(group):
+        yield CTL, join([*map(restore, found), RECONFIGURE])
+
+
+def _edits(group: Iterable[Break]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for one in group:
+        if one.sed is not None:
+            found.setdefault(one.sed[0], []).append(one.sed[1])
+    return found
