@@ -10,7 +10,7 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +70,17 @@ class Live:
     def run(self, node: str, script: Script, *, stdin: bytes = b"", timeout: float = 60) -> Result:
         """Run a script as root on a node."""
         return self.with_fleet(lambda f: f.run(node, script, stdin=stdin, timeout=timeout))
+
+    def each(self, scripts: Iterable[tuple[str, Script]], *, timeout: float = 60) -> list[Result]:
+        """Run scripts as root one after the other, whatever became of those before, in one session.
+
+        A session looks at the machines first, which takes longer than most scripts.
+        """
+
+        async def work(fleet: Fleet) -> list[Result]:
+            return [await fleet.run(node, script, timeout=timeout) for node, script in scripts]
+
+        return self.with_fleet(work)
 
 
 def needs() -> str:

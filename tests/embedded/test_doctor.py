@@ -119,14 +119,13 @@ def injected(one: Injection, cluster: Live, table: list[str]) -> None:
     """Break it, look, mend it, look again."""
     try:
         here(cluster, one.host)
-        for node, script in one.do.items():
-            done = cluster.run(node, script)
+        for done in cluster.each(one.do.items()) if one.do else ():
             assert done.ok, done.tail
         report = until(cluster, lambda r: ids(r)[:1] == [one.id])
         table.append(row(one, report))
     finally:
         here(cluster, one.host_undo)
-        undone = [cluster.run(node, script, timeout=120) for node, script in one.undo.items()]
+        undone = cluster.each(one.undo.items(), timeout=120) if one.undo else []
         after = until(cluster, lambda r: r.healthy)
     assert all(result.ok for result in undone), [result.tail for result in undone]
     assert ids(report)[:1] == [one.id], [f.as_dict() for f in report.findings]

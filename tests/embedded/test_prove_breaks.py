@@ -35,12 +35,11 @@ def needed(checks: set[str]) -> tuple[str, ...]:
 @pytest.mark.parametrize("group", groups(alone=RECORDING), ids=label)
 def test_break_fails_its_check_and_mending_it_passes(group: Group, cluster: Live) -> None:
     try:
-        for node, script in doing(group):
-            done = cluster.run(node, script)
+        for done in cluster.each(doing(group)):
             assert done.ok, done.tail
         proof = proof_of(cluster, record=file_name(group[0].check, group[0].name))
     finally:
-        mended = [cluster.run(node, script) for node, script in undoing(group)]
+        mended = cluster.each(undoing(group))
     assert all(result.ok for result in mended), [result.tail for result in mended]
     results = {result.check: result for result in proof.results}
     for one in group:
