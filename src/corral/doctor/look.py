@@ -152,13 +152,16 @@ def script(ask: Ask) -> Script:
         ),
         _DISKS,
         sh(
-            "echo @@mounts; for m in {mounts}; do"
+            # All at once: a server that is silent may have several. What is mounted is asked of
+            # the kernel, which knows without the server, once stat had automount mount it.
+            "echo @@mounts; for m in {mounts}; do {{"
             # SIGKILL: nothing else ends a process that waits for an NFS server (mount option hard).
-            ' k=folder; if timeout -s KILL 5 mountpoint -q "$m" 2>/dev/null; then k=mounted; fi;'
-            ' s=$(timeout -s KILL 10 stat -f -c %T "$m" 2>&1); r=$?;'
+            ' s=$(timeout -s KILL 10 stat -f -c %T "$m" 2>&1); r=$?; k=folder;'
+            " if awk -v m=\"$m\" '$5 == m {{ f = 1 }} END {{ exit !f }}'"
+            " /proc/self/mountinfo; then k=mounted; fi;"
             ' case "$r" in 0) ;; 137) s="no answer in 10 s, failed" ;; *) s="$s failed" ;; esac;'
-            ' printf \'%s %s\\n\' "$m" "$k $s";'
-            " done",
+            ' printf \'%s %s\\n\' "$m" "$k $s"; }} &'
+            " done; wait",
             mounts=list(ask.mounts),
         )
         if ask.mounts

@@ -35,3 +35,27 @@ def test_a_dead_slurmctld_is_asked_once(tmp_path: Path, answer: str, asked: list
     lines = (tmp_path / "asked").read_text().split("\n")
     assert [one for one in ("ping", "nodes") if any(one in line for line in lines)] == asked
     assert ("nodes" in told) == ("batch" in told) == ("nodes" in asked)
+
+
+def test_shared_folders_are_asked_at_once_and_the_kernel_says_what_is_mounted(
+    tmp_path: Path,
+) -> None:
+    """Each of a silent server's took 15 s, one after the other."""
+    # Nobody's answer comes before all have been asked.
+    together = "echo >>$d/asked; until [ $(wc -l <$d/asked) -ge 3 ]; do :; done"
+    fakes = {"timeout": f'd=${{0%/*}}; shift 3; {together}; exec "$@"', "mountpoint": "exit 9"}
+    for name, text in fakes.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    text = str(script(Ask(("node0",), (), ("/proc", "/no/such", str(tmp_path)))))
+    text = text[text.index("echo @@mounts") : text.index("wait") + 4]
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(
+        ["sh", "-c", text], env=env, capture_output=True, check=True, text=True, timeout=20
+    )
+    told = dict(line.split(" ", 1) for line in sections(done.stdout)["mounts"].splitlines())
+    assert told["/proc"] == "mounted proc"
+    assert told["/no/such"].startswith("folder ")
+    assert told["/no/such"].endswith(" failed")
+    assert told[str(tmp_path)].startswith("folder ")
+    assert not told[str(tmp_path)].endswith("failed")
