@@ -16,8 +16,10 @@ from corral.api import clusters, nodes, overview
 from corral.api.cluster import sync
 from corral.apply.journal import Journal
 from corral.errors import Code, CorralError
+from corral.hosts.fleet import Fleet
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.target import SshTarget
+from corral.prove.context import ProveContext
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
 
@@ -243,7 +245,12 @@ def test_status_that_is_good(spec: ClusterSpec) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["slurm_load_node error: Unable to contact slurm controller (connect failure)", ""]
+    "said",
+    [
+        "slurm_load_node error: Unable to contact slurm controller (connect failure)",
+        "Slurmctld(primary) at node0 is DOWN",
+        "",
+    ],
 )
 def test_status_while_slurmctld_is_silent(said: str, spec: ClusterSpec) -> None:
     gone = CorralError(Code.UNREACHABLE, "no route to host", node="node2")
@@ -254,3 +261,24 @@ def test_status_while_slurmctld_is_silent(said: str, spec: ClusterSpec) -> None:
     assert said in seen.troubles[0].message
     assert [node.state for node in seen.nodes] == ["unknown", "unknown", "unreachable"]
     assert [t.subject for t in seen.troubles[1:]] == ["slurmd on node1", "node2"]
+
+
+@pytest.mark.parametrize(("word", "asked"), [("UP", 3), ("DOWN", 1)])
+def test_status_asks_a_dead_slurmctld_once(
+    spec: ClusterSpec, tmp_path: Path, word: str, asked: int
+) -> None:
+    """Two commands asked again for 15 s each, and the status then said "it knows no node"."""
+    fake = (
+        f"#!/bin/sh\necho >>${{0%/*}}/asked\n"
+        f"[ $1 != ping ] || echo 'Slurmctld(primary) at node0 is {word}'\n"
+    )
+    for name in ("scontrol", "squeue"):
+        (tmp_path / name).write_text(fake)
+        (tmp_path / name).chmod(0o755)
+    script = overview._script(ProveContext(spec, Fleet({}), "node0", "corral", {}), "node0")
+    text = script[script.index("echo @@nodes") :]
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(["sh", "-c", text], env=env, capture_output=True, check=True, text=True)
+    assert (tmp_path / "asked").read_text().count("\n") == asked
+    assert ("is DOWN" in done.stdout) is (word == "DOWN")
+    assert ("@@queue" in done.stdout) is (word == "UP")

@@ -161,9 +161,13 @@ def _script(context: ProveContext, name: str) -> Script:
         unit_is=UNIT_IS,
         units=list(units_of(context, name)) or ["ssh"],
     )
+    # Where no slurmctld answers, each of the others asks again until its time is up, and then says
+    # nothing of why (24.11).
     ask = sh(
-        "echo @@nodes; timeout 15 scontrol --details --oneliner show nodes 2>&1\n"
-        "echo @@queue; timeout 15 squeue --noheader --format=%T 2>/dev/null\ntrue"
+        "echo @@nodes; p=$(timeout 10 scontrol ping 2>&1); case $p in *' is UP'*)\n"
+        "timeout 15 scontrol --details --oneliner show nodes 2>&1\n"
+        "echo @@queue; timeout 15 squeue --noheader --format=%T 2>/dev/null;;\n"
+        "*) printf '%s\\n' \"$p\";; esac\ntrue"
     )
     return join([head, ask if name == context.controller else NOTHING])
 
