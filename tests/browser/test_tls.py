@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import ssl
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -51,6 +53,12 @@ def openssl(folder: Path, *words: str) -> None:
     subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True, timeout=60)
 
 
+def signed(home: Path, name: str) -> None:
+    """A certificate for the page's key; each has a number of its own."""
+    openssl(home, "x509", "-req", "-in", "page.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
+            "-days", "2", "-extfile", "ext", "-out", name)  # fmt: skip
+
+
 @dataclass
 class Secured:
     """The page by TLS, and the browser that trusts who signed its certificate."""
@@ -80,8 +88,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "-subj", "/CN=Corral test CA")  # fmt: skip
     openssl(home, "req", *key, "-keyout", "page.key", "-out", "page.csr", "-subj", f"/CN={NAME}")
     (home / "ext").write_text(f"subjectAltName=DNS:{NAME}\n")
-    openssl(home, "x509", "-req", "-in", "page.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
-            "-days", "2", "-extfile", "ext", "-out", "page.pem")  # fmt: skip
+    signed(home, "page.pem")
     database = home / ".pki" / "nssdb"
     database.mkdir(parents=True)
     add = ["certutil", "-d", f"sql:{database}", "-A", "-t", "C,,", "-n", "test", "-i", "ca.pem"]
@@ -148,6 +155,32 @@ def test_a_given_certificate(secured: Secured, people: Callable[[str], str]) -> 
     page.wait_for_selector(".node")
     page.click("text=Log out")
     page.wait_for_selector("input[name=token]")
+    page.context.close()
+
+
+def test_a_renewed_certificate_ends_no_session(
+    secured: Secured, authority: Path, people: Callable[[str], str]
+) -> None:
+    lead = secured.cluster.controller
+    shown = (secured.address, PORT)
+    page, _ = secured.open(PORT)
+    log_in(page, people(OTHER))
+    server = sh("systemctl show -p MainPID --value corral-web; systemctl is-active {t}",
+                t="corral-web-tls.timer")  # fmt: skip
+    before = run_root(secured.cluster, lead, server)
+    signed(authority, "renewed.pem")
+    renewed = (authority / "renewed.pem").read_text()
+    assert ssl.get_server_certificate(shown).strip() != renewed.strip()
+    put = sh("printf %s {new} >{at}; systemctl start corral-web-tls", new=renewed, at=CERTIFICATE)
+    run_root(secured.cluster, lead, put)
+    until = time.monotonic() + 30
+    while ssl.get_server_certificate(shown).strip() != renewed.strip():
+        assert time.monotonic() < until, "the old certificate is shown"
+        time.sleep(0.2)
+    page.reload()
+    page.wait_for_selector(".node")  # still logged in
+    assert run_root(secured.cluster, lead, server) == before
+    assert "active" in before
     page.context.close()
 
 
