@@ -40,7 +40,7 @@ def until(cluster: Live, good: Callable[[Report], bool]) -> Report:
         report = look(cluster)
         if good(report) or time.monotonic() > end:
             return report
-        time.sleep(1)
+        time.sleep(0.3)
 
 
 def ids(report: Report) -> list[str]:

@@ -25,6 +25,7 @@ DISKS: Final = (
     *("/var/spool/slurmctld", "/var/spool/slurmd"),
 )
 LOG_LINES: Final = 400
+PORTS_AT_ONCE: Final = 64
 RECENT_MIN: Final = 5
 """Minutes of the log of a daemon that runs: slurmd tries to register every few seconds."""
 _SECTION: Final = re.compile(r"^@@([a-z]+)$", re.MULTILINE)
@@ -253,16 +254,16 @@ def ports_script(targets: Sequence[tuple[str, int]]) -> Script:
     Asked only when something is wrong: Slurm's daemons log an error for each connection that says
     nothing.
     """
-    return join([sh("echo @@ports"), *(_port(address, port) for address, port in targets)])
-
-
-def _port(address: str, port: int) -> Script:
-    # bash alone opens TCP connections by itself; every Debian and Ubuntu has it.
+    # bash alone opens TCP connections by itself; every Debian and Ubuntu has it. Many at once: each
+    # port that a firewall drops, or of a machine that is off, takes the 5 s.
     return sh(
-        "if timeout 5 bash -c {probe} 2>/dev/null; then echo {what} open; else echo {what} "
-        "closed; fi",
-        probe=f": </dev/tcp/{address}/{port}",
-        what=f"{address}:{port}",
+        "echo @@ports; n=0; for t in {targets}; do {{"
+        ' if timeout 5 bash -c {probe} "${{t%:*}}" "${{t##*:}}" 2>/dev/null;'
+        ' then echo "$t open"; else echo "$t closed"; fi; }} &'
+        " n=$((n + 1)); [ $((n % {batch})) -ne 0 ] || wait; done; wait",
+        targets=[f"{address}:{port}" for address, port in targets],
+        probe=": </dev/tcp/$0/$1",
+        batch=PORTS_AT_ONCE,
     )
 
 
