@@ -25,7 +25,8 @@ DISKS: Final = (
     *("/var/spool/slurmctld", "/var/spool/slurmd"),
 )
 LOG_LINES: Final = 400
-PORTS_AT_ONCE: Final = 64
+AT_ONCE: Final = 64
+"""Questions that may each wait for a network: names of a dead DNS, ports that a firewall drops."""
 RECENT_MIN: Final = 5
 """Minutes of the log of a daemon that runs: slurmd tries to register every few seconds."""
 _SECTION: Final = re.compile(r"^@@([a-z]+)$", re.MULTILINE)
@@ -128,10 +129,12 @@ def script(ask: Ask) -> Script:
     parts = [
         _MACHINE,
         sh(
-            "echo @@names; for n in {names}; do"
+            "echo @@names; {{ i=0; for n in {names}; do {{"
             ' printf \'%s %s\\n\' "$n" "$(timeout 10 getent ahostsv4 "$n" |'
-            " sed -n 's/ *STREAM.*//p' | tr '\\n' ' ')\"; done",
+            " sed -n 's/ *STREAM.*//p' | tr '\\n' ' ')\"; }} &"
+            " i=$((i + 1)); [ $((i % {batch})) -ne 0 ] || wait; done; wait; }} | sort",
             names=list(ask.names),
+            batch=AT_ONCE,
         ),
         sh(
             "{unit_is}\necho @@units; for u in {units}; do"
@@ -155,14 +158,14 @@ def script(ask: Ask) -> Script:
         sh(
             # All at once: a server that is silent may have several. What is mounted is asked of
             # the kernel, which knows without the server, once stat had automount mount it.
-            "echo @@mounts; for m in {mounts}; do {{"
+            "echo @@mounts; {{ for m in {mounts}; do {{"
             # SIGKILL: nothing else ends a process that waits for an NFS server (mount option hard).
             ' s=$(timeout -s KILL 10 stat -f -c %T "$m" 2>&1); r=$?; k=folder;'
             " if awk -v m=\"$m\" '$5 == m {{ f = 1 }} END {{ exit !f }}'"
             " /proc/self/mountinfo; then k=mounted; fi;"
             ' case "$r" in 0) ;; 137) s="no answer in 10 s, failed" ;; *) s="$s failed" ;; esac;'
             ' printf \'%s %s\\n\' "$m" "$k $s"; }} &'
-            " done; wait",
+            " done; wait; }} | sort",
             mounts=list(ask.mounts),
         )
         if ask.mounts
@@ -257,13 +260,13 @@ def ports_script(targets: Sequence[tuple[str, int]]) -> Script:
     # bash alone opens TCP connections by itself; every Debian and Ubuntu has it. Many at once: each
     # port that a firewall drops, or of a machine that is off, takes the 5 s.
     return sh(
-        "echo @@ports; n=0; for t in {targets}; do {{"
+        "echo @@ports; {{ n=0; for t in {targets}; do {{"
         ' if timeout 5 bash -c {probe} "${{t%:*}}" "${{t##*:}}" 2>/dev/null;'
         ' then echo "$t open"; else echo "$t closed"; fi; }} &'
-        " n=$((n + 1)); [ $((n % {batch})) -ne 0 ] || wait; done; wait",
+        " n=$((n + 1)); [ $((n % {batch})) -ne 0 ] || wait; done; wait; }} | sort",
         targets=[f"{address}:{port}" for address, port in targets],
         probe=": </dev/tcp/$0/$1",
-        batch=PORTS_AT_ONCE,
+        batch=AT_ONCE,
     )
 
 
