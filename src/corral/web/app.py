@@ -20,6 +20,7 @@ from corral.spec.models import ClusterSpec
 from corral.web import (
     figures,
     routes_corral,
+    routes_form,
     routes_jobs,
     routes_login,
     routes_nodes,
@@ -41,7 +42,7 @@ from corral.web.tracking import TrackingTunnel
 
 STATIC: Final = Path(__file__).parent / "static"
 ROOMS: Final = (
-    routes_login, routes_view, routes_jobs, routes_nodes, routes_corral, routes_report,
+    routes_login, routes_view, routes_form, routes_jobs, routes_nodes, routes_corral, routes_report,
 )  # fmt: skip
 
 

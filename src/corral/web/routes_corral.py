@@ -26,7 +26,7 @@ from corral.plan.model import Plan
 from corral.spec.models import ClusterSpec
 from corral.web.sessions import Session
 from corral.web.slurmrest import dumps
-from corral.web.state import Changer, Here, Owner, State
+from corral.web.state import Changer, Here, Owner, State, still_in
 
 router = APIRouter(prefix="/api/corral", tags=["corral"])
 CONFIRM_S: Final = 300.0
@@ -173,7 +173,7 @@ async def work_now(owner: Owner, state: Here) -> Any:
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {}}}},
 )
-async def work_events(owner: Owner, state: Here) -> StreamingResponse:
+async def work_events(request: Request, owner: Owner, state: Here) -> StreamingResponse:
     """Events of what is under way, from its beginning (server-sent events)."""
 
     async def stream() -> AsyncIterator[bytes]:
@@ -181,6 +181,8 @@ async def work_events(owner: Owner, state: Here) -> StreamingResponse:
         while True:
             more = await state.background.since(index)
             index += len(more)
+            if not still_in(request):
+                return
             yield b"data: " + dumps({"events": more}) + b"\n\n"
             if not state.background.running and not await state.background.since(index):
                 break

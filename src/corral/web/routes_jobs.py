@@ -20,19 +20,27 @@ from corral import api
 from corral.errors import Code, CorralError
 from corral.slurm.rest import write
 from corral.slurm.rest.model import RestJob
-from corral.spec.models import ClusterSpec
-from corral.spec.nodes import users_of
 from corral.web.own import Own
 from corral.web.routes_view import packed_of
 from corral.web.search import ORDERS, SHOWN, ordered, parse
 from corral.web.sessions import Session
 from corral.web.slurmrest import dumps
 from corral.web.snapshot import JOB_COLUMNS, job_row
-from corral.web.state import Changer, Here, State, Viewer, here_of, poller_of, state_of
+from corral.web.state import (
+    Changer,
+    Here,
+    State,
+    Viewer,
+    here_of,
+    poller_of,
+    state_of,
+    still_in,
+)
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 JobId = Annotated[int, Path(ge=1, le=0x7FFFFFFF)]
 LINES_AT_ONCE: Final = 500
+QUIET_S: Final = 15.0
 _NO_CONTROL: Final = r"^[^\x00-\x1f\x7f]*$"
 
 
@@ -92,39 +100,6 @@ async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
     return packed_of(request).reply(request, key, now.jobs_rev, body)
 
 
-@router.get("/form")
-async def form(session: Viewer, state: Here) -> Any:
-    """The form of a job: JobSpec's JSON Schema, the partitions and the shared folders."""
-    spec = state.spec
-    return {
-        "schema": api.JobSpec.model_json_schema(),
-        "can_spec": spec is not None
-        and state.own is not None
-        and session.user in {u.name for u in users_of(spec)},
-        "storage": [s.mount for s in spec.storage] if spec else [],
-    }
-
-
-@router.post("/preview")
-async def preview(wanted: dict[str, Any], session: Changer, state: Here) -> Any:
-    """The batch script that a filled form stands for; nothing is submitted."""
-    job = _job_spec(wanted, session)
-    return {"script": api.job_script(_spec(state), job)}
-
-
-@router.post("/spec")
-async def submit_spec(
-    request: Request, wanted: dict[str, Any], session: Changer, state: Here
-) -> Any:
-    """Submit a filled form: the way of ``corral run``, as the session's user."""
-    job = _job_spec(wanted, session)
-    _spec(state)
-    sent = _own_way(state).submit(session.login, job)
-    number = await _audited(state, session, "submit", job.title, sent)
-    poller_of(request, session).nudge()
-    return {"id": number}
-
-
 @router.post("")
 async def submit(request: Request, wanted: Script, session: Changer, state: Here) -> Any:
     """Submit a script with the user's own token."""
@@ -145,7 +120,7 @@ async def submit(request: Request, wanted: Script, session: Changer, state: Here
         options=options,
     )
     sent = state.rest.submit(session.login, submission)
-    number = await _audited(state, session, "submit", wanted.name, sent)
+    number = await audited(state, session, "submit", wanted.name, sent)
     poller_of(request, session).nudge()
     return {"id": number}
 
@@ -175,7 +150,7 @@ async def job_figures(job_id: JobId, session: Viewer, state: Here) -> Any:
 async def extras(job_id: JobId, session: Viewer, state: Here) -> Any:
     """Environment, tracked run and recordings of one's own job."""
     found = await _own(state, session, job_id)
-    told = (await _own_way(state).extras(session.login, found)).as_dict()
+    told = (await own_way(state).extras(session.login, found)).as_dict()
     if told["run"] and state.tracking is not None:
         told["tracking"] = await state.tracking.address() or told["tracking"]
     return told
@@ -187,7 +162,7 @@ async def profile(job_id: JobId, session: Viewer, state: Here) -> Response:
     found = await _own(state, session, job_id)
     spec = here_of(state)
     if spec is None:
-        raise _elsewhere()
+        raise elsewhere()
     drawn = (await api.job_profile(spec, str(found.id))).picture()
     if not drawn:
         raise CorralError(
@@ -200,7 +175,7 @@ async def profile(job_id: JobId, session: Viewer, state: Here) -> Response:
 async def script(job_id: JobId, session: Viewer, state: Here) -> Any:
     """The batch script of one's own job."""
     found = await _own(state, session, job_id)
-    return {"script": await _own_way(state).script(session.login, found.id)}
+    return {"script": await own_way(state).script(session.login, found.id)}
 
 
 @router.get(
@@ -208,12 +183,12 @@ async def script(job_id: JobId, session: Viewer, state: Here) -> Any:
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {}}}},
 )
-async def log(job_id: JobId, session: Viewer, state: Here) -> StreamingResponse:
+async def log(request: Request, job_id: JobId, session: Viewer, state: Here) -> StreamingResponse:
     """What one's own job prints, as it prints it (server-sent events)."""
     found = await _own(state, session, job_id)
     if not found.stdout:
         raise CorralError(Code.NOT_FOUND, f"job {job_id} writes no file", hint="an srun does not")
-    way = _own_way(state)
+    way = own_way(state)
 
     async def stream() -> AsyncIterator[bytes]:
         queue: asyncio.Queue[str | None] = asyncio.Queue(20_000)
@@ -233,6 +208,8 @@ async def log(job_id: JobId, session: Viewer, state: Here) -> StreamingResponse:
         reading = asyncio.create_task(read())
         try:
             async for lines in _batches(queue):
+                if not still_in(request):
+                    break
                 yield b"data: " + dumps({"lines": lines}) + b"\n\n"
             told = {"error": trouble[0].as_dict()} if trouble else {}
             yield b"event: end\ndata: " + dumps(told) + b"\n\n"
@@ -247,7 +224,7 @@ async def _batches(queue: asyncio.Queue[str | None]) -> AsyncIterator[list[str]]
     while True:
         lines: list[str] = []
         try:
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(QUIET_S):
                 line = await queue.get()
         except TimeoutError:
             yield lines
@@ -278,7 +255,7 @@ async def act(
             f"job {job_id} is {found.user}'s: Slurm does not let you {wanted.do} it",
             hint="ask its owner, or an operator",
         )
-    await _audited(state, session, wanted.do, f"job {job_id}", _done(state, session, found, wanted))
+    await audited(state, session, wanted.do, f"job {job_id}", _done(state, session, found, wanted))
     poller_of(request, session).nudge()
     return {"ok": True}
 
@@ -301,7 +278,7 @@ async def _done(state: State, session: Session, found: RestJob, wanted: Action) 
 
 async def _requeue(state: State, session: Session, found: RestJob) -> None:
     """Slurmrestd has no requeue before 26.05: by Corral, as the job's owner, where it runs here."""
-    way = _own_way(state)
+    way = own_way(state)
     if found.user != session.user:
         raise CorralError(
             Code.FORBIDDEN, "only its owner requeues a job here", hint="scontrol requeue ID"
@@ -331,19 +308,19 @@ async def _own(state: State, session: Session, job_id: int) -> RestJob:
     return found
 
 
-def _own_way(state: State) -> Own:
+def own_way(state: State) -> Own:
+    """How a user's own commands are done.
+
+    Raises:
+        CorralError: FORBIDDEN, there is no way here.
+    """
     if state.own is None:
-        raise _elsewhere()
+        raise elsewhere()
     return state.own
 
 
-def _spec(state: State) -> ClusterSpec:
-    if state.spec is None:
-        raise _elsewhere()
-    return state.spec
-
-
-def _elsewhere() -> CorralError:
+def elsewhere() -> CorralError:
+    """What is asked for needs Corral."""
     return CorralError(
         Code.FORBIDDEN,
         "this needs Corral itself, which does not run here",
@@ -351,19 +328,8 @@ def _elsewhere() -> CorralError:
     )
 
 
-def _job_spec(fields: dict[str, Any], session: Session) -> api.JobSpec:
-    # A script of this server's disk could be anybody's: only what lies on the cluster.
-    script_ = fields.get("script")
-    if not isinstance(script_, str) or not script_.startswith("/"):
-        raise CorralError(
-            Code.USAGE,
-            "the script must be a path on the cluster's shared storage",
-            hint="such as /shared/train.py",
-        )
-    return api.job_spec({**fields, "user": session.user})
-
-
-async def _audited(state: State, session: Session, what: str, subject: str, work: Any) -> Any:
+async def audited(state: State, session: Session, what: str, subject: str, work: Any) -> Any:
+    """Do it, and note who did it and how it ended."""
     try:
         found = await work
     except CorralError as error:

@@ -15,7 +15,7 @@ from fastapi.responses import StreamingResponse
 from corral.web.poller import KEEP_S, Poller
 from corral.web.slurmrest import dumps
 from corral.web.snapshot import JOB_COLUMNS, NODE_COLUMNS, Snapshot, node_row
-from corral.web.state import COOKIE, Here, Viewer, poller_of, state_of
+from corral.web.state import Here, Viewer, poller_of, state_of, still_in
 
 router = APIRouter(prefix="/api", tags=["view"])
 GZIP_FROM: Final = 2048
@@ -90,15 +90,14 @@ async def figures(session: Viewer, state: Here) -> dict[str, Any]:
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {}}}},
 )
-async def events(request: Request, session: Viewer, state: Here) -> StreamingResponse:
+async def events(request: Request, session: Viewer) -> StreamingResponse:
     """What changes, as it changes (server-sent events): the first one is the whole head."""
     poller = poller_of(request, session)
-    key = request.cookies.get(COOKIE, "")
 
     async def stream() -> AsyncIterator[bytes]:
         async with poller.watching() as queue:
             yield _event(_hello(poller))
-            while state.sessions.find(key, touch=False) is not None:
+            while still_in(request):
                 try:
                     async with asyncio.timeout(KEEP_S):
                         yield _event(await queue.get())

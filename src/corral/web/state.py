@@ -77,6 +77,12 @@ def session_of(request: Request) -> Session:
     return session
 
 
+def still_in(request: Request) -> bool:
+    """Whether the session of a stream that goes on has not ended meanwhile; looking is no use."""
+    key = request.cookies.get(COOKIE, "")
+    return state_of(request).sessions.find(key, touch=False) is not None
+
+
 def changing(request: Request) -> Session:
     """The session of a request that changes something: it must carry the session's own token.
 

@@ -2,7 +2,6 @@
 import { call, complain, el, fill, toast } from "./dom.js";
 
 const FIRST = ["script", "args", "name", "nodes", "gpus_per_node", "time", "mem", "partition", "env"];
-const HIDDEN = new Set(["user"]);
 
 const kindOf = (schema) => { const options = schema.anyOf ? schema.anyOf.find((o) => o.type !== "null") || {} : schema; return { ...options, title: schema.title, description: schema.description, default: schema.default }; };
 
@@ -12,6 +11,9 @@ function resolve(schema, root) {
   return schema;
 }
 
+// What an object's values are: texts (env), or lists of them (sweep); pydantic says it by pattern.
+const valuesOf = (schema) => [schema.additionalProperties, ...Object.values(schema.patternProperties || {})].find((s) => s?.type)?.type;
+
 // Only fields whose value one line can hold; what is richer belongs into a file for corral run.
 function input(name, schema) {
   const props = { name, id: `field-${name}`, autocomplete: "off", spellcheck: false };
@@ -20,7 +22,8 @@ function input(name, schema) {
   if (schema.type === "boolean") return el("input", { ...props, type: "checkbox", checked: Boolean(schema.default) });
   if (schema.type === "integer" || schema.type === "number") return el("input", { ...props, type: "number", min: schema.minimum, max: schema.maximum, value: schema.default ?? "" });
   if (schema.type === "array" && (schema.items?.type === "string" || schema.items?.$ref)) return el("input", { ...props, placeholder: "separated by blanks" });
-  if (schema.type === "object" && schema.additionalProperties?.type === "string") return el("input", { ...props, placeholder: "NAME=value OTHER=value" });
+  const values = schema.type === "object" && valuesOf(schema);
+  if (values) return el("input", { ...props, placeholder: values === "array" ? "name=1,2,3 other=a,b" : "NAME=value OTHER=value" });
   if (schema.type === "string") return el("input", { ...props, pattern: schema.pattern && schema.pattern.length < 400 ? schema.pattern.replace(/^\^|\$$/g, "") : undefined, value: schema.default ?? "" });
   return null;
 }
@@ -31,7 +34,10 @@ function valueOf(field, schema) {
   if (!text || text === String(schema.default ?? "")) return undefined;
   if (schema.type === "integer" || schema.type === "number") return Number(text);
   if (schema.type === "array") return text.split(/\s+/);
-  if (schema.type === "object") return Object.fromEntries(text.split(/\s+/).map((pair) => [pair.split("=")[0], pair.split("=").slice(1).join("=")]));
+  if (schema.type === "object") {
+    const list = valuesOf(schema) === "array";
+    return Object.fromEntries(text.split(/\s+/).map((pair) => { const at = pair.includes("=") ? pair.indexOf("=") : pair.length, value = pair.slice(at + 1); return [pair.slice(0, at), list ? value.split(",") : value]; }));
+  }
   return text;
 }
 
@@ -53,7 +59,7 @@ const gone = (id) => { toast(`job ${id} is submitted`); location.hash = `job/${i
 
 function form(data) {
   const root = data.schema;
-  const names = Object.keys(root.properties).filter((n) => !HIDDEN.has(n));
+  const names = Object.keys(root.properties);
   const made = new Map();
   for (const name of names) {
     const schema = kindOf(resolve(root.properties[name], root));

@@ -1,0 +1,142 @@
+"""Jobs by form: all of JobSpec, and nothing of the server's own disk."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral import api
+from corral.jobs import submit as submission
+from corral.spec.models import ClusterSpec
+from corral.web import app as app_module
+from corral.web.own import BySsh
+from tests.unit.web.fake import FakeRest, Page
+from tests.unit.web.test_owner import spec
+
+SUBMIT = Path(app_module.__file__).parent / "static" / "js" / "submit.js"
+USER = "corral"
+# The form's own functions, with elements that are what they were made of.
+IN_NODE = """
+const el = (tag, props) => ({ tag, ...props });
+%s
+const told = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const answer = {};
+for (const [name, text] of Object.entries(told.typed)) {
+  const schema = kindOf(resolve(told.schema.properties[name], told.schema));
+  const field = input(name, schema);
+  answer[name] = field && valueOf({ value: text, checked: text === "yes" }, schema);
+}
+console.log(JSON.stringify(answer));
+"""
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+class Sent(BySsh):
+    """Keeps the job, as it would go to the cluster."""
+
+    def __init__(self) -> None:
+        super().__init__(ClusterSpec.model_validate(spec()))
+        self.jobs: list[api.JobSpec] = []
+
+    async def submit(self, login: object, job: api.JobSpec) -> int:
+        self.jobs.append(job)
+        return 7
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"script": "HERE/secret.py"}, {"script": "/shared/../HERE/secret.py"},
+        {"script": "/sharedx/a.py"}, {"script": "/"}, {"script": 7}, {},
+        {"script": "/shared/a.py", "folder": "HERE"},
+        {"script": "/shared/a.py", "in_place": False},
+        {"script": "/shared/a.py", "environment": "HERE/secret.py"},
+    ],
+)  # fmt: skip
+def test_no_file_of_the_servers_own_machine_goes_along(
+    wanted: dict[str, Any], tmp_path: Path
+) -> None:
+    """Who runs the page has keys to all machines on that disk."""
+    (tmp_path / "secret.py").write_text("key of the cluster\n")
+    body = json.loads(json.dumps(wanted).replace("HERE", str(tmp_path)))
+
+    async def work() -> None:
+        async with Page(FakeRest(), spec=spec()) as page:
+            state = page.app.state.corral
+            state.own = Sent()
+            await page.login(USER)
+            for way in ("preview", "spec"):
+                reply = await page.post(f"jobs/{way}", body)
+                assert reply.status_code == 400, reply.text
+                assert "key of the cluster" not in reply.text
+            assert not state.own.jobs
+
+    run(work())
+
+
+def test_a_script_that_is_here_too_is_taken_from_the_cluster(tmp_path: Path) -> None:
+    """The machine with the page has the same path: what lies there stays there."""
+    program = tmp_path / "train.py"
+    program.write_text("another one's\n")
+    here = spec()
+    here["storage"][0]["mount"] = str(tmp_path)
+
+    async def work() -> None:
+        async with Page(FakeRest(), spec=here) as page:
+            state = page.app.state.corral
+            state.own = Sent()
+            await page.login(USER)
+            reply = await page.post("jobs/spec", {"script": str(program), "user": "root"})
+            assert reply.json() == {"id": 7}
+            (job,) = state.own.jobs
+            assert (job.user, job.in_place) == (USER, True)
+            assert await submission._parcel(job, state.spec) is None, "nothing is packed"
+
+    run(work())
+
+
+def test_the_form_is_all_of_jobspec_but_what_the_page_decides() -> None:
+    async def work() -> dict[str, Any]:
+        async with Page(FakeRest(), spec=spec()) as page:
+            await page.login(USER)
+            return (await page.get("jobs/form")).json()
+
+    told = run(work())
+    assert told["can_spec"]
+    left_out = set(api.JobSpec.model_fields) - set(told["schema"]["properties"])
+    assert left_out == {"user", "folder", "in_place", "environment"}
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node runs the page's own functions")
+def test_every_field_of_the_form_can_be_typed() -> None:
+    schema = api.JobSpec.model_json_schema()
+    typed = {name: "" for name in schema["properties"]}
+    typed |= {
+        "script": " /shared/a.py ", "args": "--lr  1e-3", "nodes": "3", "env": "A=b=c D= E",
+        "sweep": "lr=1e-3,3e-4 seed=1", "requeue": "yes", "profile": "torch", "launcher": "auto",
+    }  # fmt: skip
+    code = SUBMIT.read_text()
+    functions = code[code.index("const kindOf") : code.index("export async function")]
+    done = subprocess.run(
+        ["node", "-e", IN_NODE % functions],
+        input=json.dumps({"schema": schema, "typed": typed}),
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert not [name for name, value in found.items() if value is None], "no field for these"
+    assert found == {
+        "script": "/shared/a.py", "args": ["--lr", "1e-3"], "nodes": 3,
+        "env": {"A": "b=c", "D": "", "E": ""}, "sweep": {"lr": ["1e-3", "3e-4"], "seed": ["1"]},
+        "requeue": True, "profile": "torch",
+    }  # fmt: skip
+    api.job_spec({k: v for k, v in found.items() if k != "args"} | {"args": ["{lr}"]})
