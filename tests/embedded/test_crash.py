@@ -107,7 +107,7 @@ def test_killed_at_each_change_in_turn(name: str) -> None:
     """Up is killed as soon as it begins anything new, again and again, until nothing is left.
 
     Its scripts on the nodes are killed with it, in the middle of what they do; so the next round
-    begins with the same thing, goes through it, and is killed at the first that none was killed at yet.
+    begins with the same thing, goes through it, and is killed at the first new one.
     """
     killed: list[str] = []
     for _ in range(KILLS):
