@@ -148,6 +148,8 @@ def _jobs(jobs: list[JobLine]) -> list[Family]:
 
 def _partitions(partitions: Iterable[RestPartition]) -> list[Family]:
     found: dict[Labels, float] = {
-        (("partition", p.name),): float(p.state.upper() == "UP") for p in partitions
+        (("partition", p.name),): float(p.state.upper() == "UP")
+        for p in partitions
+        if p.state  # v0.0.39 (23.02) tells none
     }
     return [Family("corral_partition_up", "gauge", "1: the partition takes jobs.", found)]

@@ -63,22 +63,18 @@ def _partition_38(found: dict[str, Any]) -> None:
 
 
 def _job_39(job: dict[str, Any]) -> None:
-    """v0.0.39 -> 40: ``job_state`` a list; ``exit_code`` the raw wait status taken apart."""
+    """v0.0.39 -> 40: ``job_state`` a list; ``exit_code`` the raw wait status taken apart.
+
+    The raw one is bare in v0.0.38 and ``{"set", "infinite", "number"}`` in v0.0.39.
+    """
     if isinstance(job.get("job_state"), str):
         job["job_state"] = [job["job_state"]]
     raw = number(job.get("exit_code"))
-    if raw is not None and not isinstance(job.get("exit_code"), dict):
+    if raw is not None:
         job["exit_code"] = {
             "return_code": {"set": True, "infinite": False, "number": int(raw) >> 8},
             "signal": {"id": {"set": True, "infinite": False, "number": int(raw) & 0x7F}},
         }
-
-
-def _partition_39(found: dict[str, Any]) -> None:
-    """v0.0.39 -> 40: the state was a text."""
-    inner = found.get("partition")
-    if isinstance(inner, dict) and isinstance(inner.get("state"), str):  # pyright: ignore
-        found["partition"] = {"state": [inner["state"]]}
 
 
 LIFTS: Final = MappingProxyType[tuple[str, int], Lift](
@@ -87,7 +83,6 @@ LIFTS: Final = MappingProxyType[tuple[str, int], Lift](
         ("job", 38): _job_38,
         ("partition", 38): _partition_38,
         ("job", 39): _job_39,
-        ("partition", 39): _partition_39,
     }
 )
 """By kind and by the version they lift from."""

@@ -1,0 +1,70 @@
+"""v0.0.39 (Slurm 23.02), which no Debian release serves: v0.0.40's recorded answers, brought down.
+
+The differences are those between the two releases' parsers (SchedMD's source,
+``src/plugins/data_parser/v0.0.39/parsers.c`` and ``v0.0.40``, before 24.11 dropped the older).
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral.slurm.rest import read
+from corral.web.exposition import families
+
+RECORDED = Path(__file__).parents[3] / "recorded" / "rest" / "24.11" / "v0.0.40"
+# TIMESTAMP_NO_VAL was UINT64: the number alone.
+TIMES = {
+    "boot_time", "reason_changed_at", "slurmd_start_time", "last_busy", "submit_time",
+    "start_time", "end_time", "suspend_time", "last_update",
+}  # fmt: skip
+
+
+def newer(what: str) -> Any:
+    return json.loads((RECORDED / f"{what}.json").read_text())["body"]
+
+
+def older(what: str) -> Any:
+    found = copy.deepcopy(newer(what))
+    for one in found[what]:
+        for key in TIMES & one.keys():
+            one[key] = one[key]["number"] if isinstance(one[key], dict) else one[key]
+        if what == "nodes":  # UINT32_NO_VAL then, UINT32 now
+            one["cpu_load"] = {"set": True, "infinite": False, "number": one["cpu_load"]}
+        if what == "jobs":
+            (one["job_state"],) = one["job_state"]
+            code = one["exit_code"]
+            status = code["return_code"]["number"] << 8 | code["signal"]["id"]["number"]
+            one["exit_code"] = {"set": True, "infinite": False, "number": status}
+        if what == "partitions":  # state_up was skipped: the partition's state is not told
+            del one["partition"]
+    return found
+
+
+@pytest.mark.parametrize(("what", "reader"), [("nodes", read.nodes_of), ("jobs", read.jobs_of)])
+def test_an_older_answer_reads_as_the_newer_one(what: str, reader: Any) -> None:
+    assert older(what) != newer(what)
+    assert reader(older(what), 39) == reader(newer(what), 40)
+
+
+def test_how_a_job_ended() -> None:
+    jobs = {job.id: job for job in read.jobs_of(older("jobs"), 39)}
+    assert (jobs[3].state, jobs[3].exit_status, jobs[3].exit_signal) == ("FAILED", 3, 0)
+    body = older("jobs")
+    body["jobs"][0]["exit_code"]["number"] = 9
+    assert read.jobs_of(body, 39)[0].exit_signal == 9
+
+
+def test_a_partition_whose_state_is_not_told_is_not_told_to_be_down() -> None:
+    found = read.partitions_of(older("partitions"), 39)
+    before = read.partitions_of(newer("partitions"), 40)
+    assert [p.name for p in found] == [p.name for p in before]
+    assert [p.max_time for p in found] == [p.max_time for p in before]
+    (up,) = (f for f in families((), (), found) if f.name == "corral_partition_up")
+    assert not up.values
+    (up,) = (f for f in families((), (), before) if f.name == "corral_partition_up")
+    assert set(up.values.values()) == {1.0}
