@@ -37,7 +37,7 @@ from corral.web.poller import Poller, Pollers
 from corral.web.sessions import Sessions
 from corral.web.settings import BY_COMMANDS, Settings
 from corral.web.slurmrest import Slurm, SlurmRest
-from corral.web.state import COOKIE, State, state_of
+from corral.web.state import COOKIE, State, Viewer, state_of
 from corral.web.tracking import TrackingTunnel
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -86,7 +86,7 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         version="1",
         docs_url=None,
         redoc_url=None,
-        openapi_url="/api/openapi.json",
+        openapi_url=None,
         lifespan=_lifespan(state),
     )
     app.state.corral = state
@@ -94,6 +94,11 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
     _errors(app)
     for room in ROOMS:
         app.include_router(room.router)
+
+    @app.get("/api/openapi.json", include_in_schema=False)
+    async def described(session: Viewer) -> JSONResponse:  # pyright: ignore
+        return JSONResponse(app.openapi())  # like all but the login, for who is logged in
+
     app.mount("/", _Static(directory=STATIC, html=True), name="static")
     app.add_middleware(Guard, names=settings.names, hsts=settings.hsts)
     return app

@@ -17,11 +17,13 @@ from corral.errors import CorralError
 from corral.roles import metrics, own_code, page
 from corral.roles.own_wheel import own_wheel
 from corral.roles.wheels import PYTHONS, locked
+from corral.spec.models import ClusterSpec
 from corral.spec.page import Page
 from corral.spec.services import Services
 from corral.state.base import Resource, StageWanted
 from corral.state.files import File
 from corral.state.pyenv import PythonEnv
+from corral.web import figures
 
 from .test_cluster import laptop, site
 
@@ -61,7 +63,19 @@ def test_the_page_listens_on_loopback_and_its_settings_hold_no_secret() -> None:
     assert "SocketMode=0600" in socket
 
 
-def test_outside_by_tls_and_in_a_mesh_without() -> None:
+def test_in_a_mesh_outside_without_tls() -> None:
+    network = {"control": "tailscale", "mesh": {"url": "https://mesh.example.org"}}
+    spec = laptop(services=Services(ui=True, page=Page(listen="control"))).model_dump(mode="json")
+    spec["network"] |= network
+    found = files(page.stages(site(ClusterSpec.model_validate(spec))))
+    told = json.loads(found[page.SETTINGS])
+    assert told["outside"] == "10.0.0.10"
+    assert told["plain"] is True
+    assert "key" not in told
+    assert "-tls" not in "".join(found)
+
+
+def test_outside_by_tls() -> None:
     tls = Page(
         listen="control", names=("hpc.example.org",), certificate="/etc/c.pem", key="/etc/k.pem"
     )
@@ -224,3 +238,8 @@ def test_figures_of_jobs_and_gpus(tmp_path: Path, version: int) -> None:
     assert 'corral_gpu_celsius{gpu="1",uuid="GPU-b"} 33' in lines
     assert 'corral_gpu_job{gpu="0",uuid="GPU-a",jobid="12"} 1' in lines
     assert not [line for line in lines if "watts" in line and "GPU-b" in line]
+    # What the page draws curves and heat maps of is asked by these names.
+    asked = " ".join([*figures.OF_NODES.values(), *figures.OF_A_JOB.values()])
+    names = set(re.findall(r"corral_\w+", asked))
+    assert len(names) >= 6
+    assert not {name for name in names if f"\n{name}{{" not in f"\n{out}"}

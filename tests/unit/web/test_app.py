@@ -39,6 +39,7 @@ def test_nothing_is_served_without_a_login() -> None:
                 assert reply.status_code == 401, (method, path, reply.text)
                 tried += 1
             assert tried > 20
+            assert (await page.http.get("/api/openapi.json")).status_code == 401
             assert not page.rest.asked
 
     run(work())
@@ -199,6 +200,7 @@ def test_jobs_page() -> None:
 
             assert await ids("show=running") == [2, 1]
             assert await ids("show=waiting&down=false") == [5, 6]
+            assert await ids("show=ended&down=false") == [3, 4, 7, 8]
             assert await ids("q=state=pend+user=kim") == [6, 5]
             assert await ids("q=user=ada") == [2]
             assert await ids("q=user!=kim") == [2]

@@ -196,3 +196,30 @@ def test_the_same_states_are_not_compared_again(monkeypatch: Any) -> None:
         assert poller.now.jobs[1].state == "FAILED"
 
     run(work())
+
+
+def test_it_rests_four_times_as_long_as_slurm_took_and_longer_in_trouble() -> None:
+    poller = polled(FakeRest())
+    for took, rest in ((0.01, 1.0), (0.5, 2.0), (4.0, 16.0), (60.0, 30.0)):
+        poller.took = took
+        assert poller.pause == rest
+    poller.now = snapshot.Snapshot(trouble="slurmrestd does not answer")
+    for took, rest in ((0.01, 5.0), (4.0, 16.0), (60.0, 30.0)):
+        poller.took = took
+        assert poller.pause == rest
+
+
+def test_what_slurm_took_is_what_was_waited_for_all_its_answers() -> None:
+    async def work() -> None:
+        rest = FakeRest()
+
+        async def slow(request: httpx.Request) -> httpx.Response:
+            await asyncio.sleep(0.02)
+            return rest(request)
+
+        poller = polled(rest, slow)
+        await poller.look()
+        assert poller.took >= 0.02 * sum(rest.asked.values()) >= 0.06
+        assert poller.pause >= min(1.0, 4 * poller.took)
+
+    run(work())

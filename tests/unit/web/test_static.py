@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 
@@ -10,6 +11,13 @@ import pytest
 from corral.web import app as app_module
 
 STATIC = Path(app_module.__file__).parent / "static"
+
+# Of npm's package uplot 1.6.32, as they are: two files of dist, and LICENSE.
+VENDORED = {
+    "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+    "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+    "uPlot.LICENSE": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
+}
 
 
 def contrast(one: str, other: str) -> float:
@@ -55,3 +63,11 @@ def test_front_end_is_small_and_calls_nobody() -> None:
         for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
             assert word not in text, (path, word)
         assert not re.search(r"<script(?![^>]*src=)|style=\"|onclick=\"", text), path
+
+
+def test_what_is_vendored_is_what_its_makers_published() -> None:
+    found = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in (STATIC / "vendor").iterdir()
+    }
+    assert found == VENDORED

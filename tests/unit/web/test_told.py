@@ -1,0 +1,233 @@
+"""What pages show besides Slurm's lists: heat and power, cost, plots, progress, the journal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from corral import api
+from corral.api import web_past
+from corral.events import Emit, Event, Kind
+from corral.web import background, routes_jobs, routes_report
+from corral.web.figures import Prometheus
+from corral.web.own import BySsh
+from tests.unit.prove.test_report import MATRIX, PLOT
+from tests.unit.web.fake import FakeRest, Page
+from tests.unit.web.test_owner import EXAMPLES, spec
+from tests.unit.web.test_report import owner
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def test_temperature_and_power_of_each_node() -> None:
+    told = {"corral_gpu_celsius": "61", "corral_gpu_watts": "402.5"}
+
+    def prometheus(request: httpx.Request) -> httpx.Response:
+        query = request.url.params["query"]
+        value = next((v for word, v in told.items() if word in query), "NaN")
+        found = [{"metric": {"node": "node0"}, "value": [1, value]}]
+        return httpx.Response(200, json={"data": {"result": found}})
+
+    async def work() -> None:
+        async with Page(FakeRest()) as page:
+            await page.login()
+            assert (await page.get("figures")).json() == {"nodes": {}}
+            transport = httpx.MockTransport(prometheus)
+            page.app.state.corral.figures = Prometheus("http://x", transport)
+            found = (await page.get("figures")).json()["nodes"]
+            assert found == {"node0": {"celsius": 61.0, "watts": 402.5}}
+
+    run(work())
+
+
+def test_what_rented_machines_cost_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = SimpleNamespace(per_hour=3.5, total=12.0, unpriced=1)
+    monkeypatch.setattr(routes_report.api, "spend_now", lambda _: now, raising=False)
+    rented = api.lint_text((EXAMPLES / "cloud-mesh.yaml").read_text(), "x")[0]
+    assert rented is not None
+
+    async def work() -> None:
+        async with Page(FakeRest(), spec=rented.model_dump(mode="json")) as page:
+            await page.login("kim", "Administrator")
+            assert (await page.get("corral/cost")).status_code == 403
+            await owner(page)
+            assert (await page.get("corral/cost")).json() == {
+                "rented": True, "per_hour": 3.5, "total": 12.0, "unpriced": 1,
+            }  # fmt: skip
+
+    run(work())
+
+
+def test_progress_is_told_by_stage_and_node_as_it_happens() -> None:
+    """Server-sent events while the work is under way, all from its beginning, then its end."""
+
+    async def work() -> None:
+        async with Page(FakeRest(), spec=spec()) as page:
+            await owner(page)
+            go = asyncio.Event()
+
+            async def applying(emit: Emit) -> Any:
+                emit(Event(Kind.STAGE_STARTED, "slurm", message="Slurm"))
+                emit(Event(Kind.CHANGE_DONE, "slurm.conf", "node1", "written", 0.4))
+                await go.wait()
+                emit(Event(Kind.NODE_FAILED, "slurm", "node2", "no space"))
+                return {"ok": True}
+
+            page.app.state.corral.background.start("apply", applying)
+            asked = asyncio.create_task(page.get("corral/work/events"))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            go.set()
+            reply = await asked
+            assert reply.headers["content-type"].startswith("text/event-stream")
+            parts = reply.text.strip().split("\n\n")
+            events = [
+                event
+                for part in parts[:-1]
+                for event in json.loads(part.removeprefix("data: "))["events"]
+            ]
+            assert [(e["kind"], e["subject"], e.get("node", "")) for e in events] == [
+                ("stage-started", "slurm", ""), ("change-done", "slurm.conf", "node1"),
+                ("node-failed", "slurm", "node2"),
+            ]  # fmt: skip
+            assert parts[-1].startswith("event: end\n")
+            end = json.loads(parts[-1].partition("data: ")[2])
+            assert (end["what"], end["running"], end["result"]) == ("apply", False, {"ok": True})
+
+    run(work())
+
+
+def test_streams_end_with_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who logs out, or whose session was stolen and ended, is told nothing more."""
+    monkeypatch.setattr(routes_jobs, "QUIET_S", 0.01)
+    since = background.Background.since
+    monkeypatch.setattr(background.Background, "since", lambda self, at: since(self, at, 0.01))
+
+    class Printing(BySsh):
+        async def log(self, login: Any, job: Any, on_line: Any) -> None:
+            on_line("before")
+            for _ in range(1000):
+                await asyncio.sleep(0.005)
+            on_line("after")
+
+    async def work() -> None:
+        async with Page(FakeRest(), spec=spec()) as page:
+            await owner(page)
+            state = page.app.state.corral
+            state.own = Printing(state.spec)
+
+            async def never(emit: Emit) -> Any:
+                await asyncio.Event().wait()
+
+            state.background.start("apply", never)
+            streams = [
+                asyncio.create_task(page.get(path)) for path in ("jobs/1/log", "corral/work/events")
+            ]
+            await asyncio.sleep(0.05)
+            assert not [one for one in streams if one.done()]
+            await page.post("logout", {})
+            log, work = await asyncio.wait_for(asyncio.gather(*streams), 30)
+            assert '"before"' in log.text
+            assert '"after"' not in log.text
+            assert "event: end" not in work.text
+            state.background._task.cancel()
+
+    run(work())
+
+
+def test_measurements_are_shown_with_their_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = {
+        "kind": "bench", "job": 25, "at": 5.0, "nodes": "node[0-1]",
+        "charts": [PLOT.as_dict(), MATRIX.as_dict()],
+        "tables": [{"collective": "all_reduce", "busbw_gb_s": 300.0, "outcome": "pass",
+                    "reasons": []}],
+    }  # fmt: skip
+    monkeypatch.setattr(web_past, "proofs", lambda _: [])
+    monkeypatch.setattr(web_past, "bench_history", lambda _: (record,))
+
+    async def work() -> None:
+        async with Page(FakeRest(), spec=spec()) as page:
+            await owner(page)
+            (listed,) = (await page.get("corral/reports")).json()["reports"]
+            assert listed["plots"] == 2
+            shown = await page.get("corral/reports/bench-25")
+            assert shown.text.count("<svg") >= 2
+            assert "limit 400 GB/s" in shown.text
+            # Drawn in the page itself: its policy fetches nothing and runs nothing.
+            assert "<img" not in shown.text
+            assert "script-src" not in shown.headers["content-security-policy"]
+
+    run(work())
+
+
+def test_the_journal_says_who_did_what_when_and_what_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stages = [{"changes": [{}, {}]}, {"changes": [{}]}]
+    done = {"kind": "change-done", "subject": "slurm.conf", "node": "node1", "message": "written"}
+    records = [
+        {"at": 1.0, "run": "a", "kind": "plan", "plan": {"stages": stages}},
+        {"at": 2.0, "run": "a", "kind": "event", "event": done},
+        {"at": 3.0, "run": "a", "kind": "event", "event": {"kind": "node-started"}},
+        {"at": 4.0, "run": "b", "kind": "proof", "proof": {"results": [{"verdict": "fail"}]}},
+    ]
+    monkeypatch.setattr(web_past, "read_journal", lambda _: iter(records))
+
+    async def work() -> list[dict[str, Any]]:
+        async with Page(FakeRest(), spec=spec()) as page:
+            await owner(page)
+            return (await page.get("corral/history")).json()["records"]
+
+    told = run(work())
+    assert [(r["at"], r["what"], r["text"]) for r in told] == [
+        (4.0, "proof", "proof of 1 checks: 1 failed"), (2.0, "change-done", "written"),
+        (1.0, "plan", "plan with 3 changes in 2 stages"),
+    ]  # fmt: skip
+    assert told[1]["node"] == "node1"
+
+
+def test_the_api_is_described_whole() -> None:
+    async def work() -> Any:
+        async with Page(FakeRest()) as page:
+            await page.login()
+            return (await page.get("openapi.json")).json()
+
+    found = run(work())
+    operations = [
+        (method, path, one) for path, item in found["paths"].items() for method, one in item.items()
+    ]
+    assert len(operations) > 25
+    assert not [where for *where, one in operations if not one.get("description")]
+    assert not [where for *where, one in operations if not one.get("tags")]
+    assert len({one["operationId"] for *_, one in operations}) == len(operations)
+    for *where, one in operations:
+        asked = one.get("requestBody", {}).get("content", {})
+        assert "application/json" in asked or not asked, where
+
+
+def test_no_text_of_a_cluster_file_makes_the_server_fail() -> None:
+    """schemathesis is nobody's owner, so this route is tried here."""
+    hostile = (
+        "", "\x00", "\ud7ff\u202e", "a: &a [*a]", "a: &a {<<: *a}", "- " * 500, "{" * 999,
+        "[1" * 300, "!!python/object/apply:os.system [id]", "corral: v1\nname: [[]]\n",
+        "? a\n: b\n", "%YAML 9.9\n---\n", "name: 1\nname: 2\n", "x: " + "9" * 5000,
+        "a: 0x" + "f" * 5000, "2026-99-99: 1", "'", "<<: 1",
+    )  # fmt: skip
+
+    async def work() -> None:
+        async with Page(FakeRest(), spec=spec()) as page:
+            await owner(page)
+            for text in hostile:
+                reply = await page.post("corral/lint", {"text": text})
+                assert reply.status_code == 200, (text[:40], reply.text)
+                assert reply.json()["findings"], text[:40]
+
+    run(work())
