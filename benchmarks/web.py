@@ -189,12 +189,15 @@ async def measure(page: str, slurm: str, pid: int, viewers: int, rounds: int) ->
         found["nodes of the first view ever, s"] = round(time.monotonic() - begin, 2)
         await http.get("/api/cluster")
         found["first look at Slurm with all jobs, s"] = round(time.monotonic() - begin, 2)
-        begin = time.monotonic()
+        begin, weight = time.monotonic(), 0
         for path in ("/", "/app.css", "/js/app.js", "/js/dom.js", "/js/live.js", "/js/cluster.js",
                      "/js/filter.js", "/js/plotter.js",
                      "/api/me", "/api/cluster", "/api/nodes"):  # fmt: skip
-            (await http.get(path)).raise_for_status()
+            reply = await http.get(path)
+            reply.raise_for_status()
+            weight += reply.num_bytes_downloaded
         found["first view by HTTP, s"] = round(time.monotonic() - begin, 3)
+        found["its weight as transferred, kB"] = round(weight / 1000)
         begin = time.monotonic()
         (await http.get("/api/jobs?show=waiting&q=user=user3")).raise_for_status()
         found["one page of 50,000 jobs, filtered, s"] = round(time.monotonic() - begin, 3)

@@ -1,0 +1,227 @@
+"""The page beside Slurm-web over the same recorded answers: nodes, jobs, calls, memory.
+
+    .venv/bin/python -m benchmarks.slurm_web --source FOLDER [--nodes 1000] [--jobs 5000]
+
+FOLDER is a git checkout of Slurm-web (rackslab/Slurm-web on GitHub), which is on no package index;
+its tag v6.0.0 is taken. An environment of its own is made for it once. Its agent runs as
+``slurm-web agent`` does, without redis; its gateway, which would sign people in, is left out. Both
+ask the same player of slurmrestd (``benchmarks/web.py``), in turns, round by round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+
+import httpx
+
+from benchmarks.machine import machine
+from benchmarks.web import memory, token
+
+TAG = "v6.0.0"
+RFL = ("authentication", "core", "log", "permissions", "settings", "web")
+PINS = (
+    *(f"RFL.{name}==1.9.0" for name in RFL),
+    *("aiohttp==3.14.5", "Flask==3.1.3", "PyJWT==2.15.1", "PyYAML==6.0.3", "ClusterShell==1.10.1"),
+    *("prometheus-client==0.26.0", "requests==2.34.2", "redis==8.1.0", "setuptools==80.9.0"),
+)
+VIEWERS = 10
+PLAYER, AGENT = 26998, 26997
+SITE = """\
+[service]
+cluster=big
+port={port}
+[slurmrestd]
+uri=http://127.0.0.1:{player}
+jwt_mode=static
+jwt_user=user1
+jwt_token={token}
+versions=
+  0.0.42
+[jwt]
+key={folder}/jwt.key
+[policy]
+definition={source}/conf/vendor/policy.yml
+vendor_roles={source}/conf/vendor/policy.ini
+[racksdb]
+enabled=no
+"""
+# Its own program reads where its settings lie from a file that only its packages have. RacksDB,
+# which draws racks, is switched off; v6.0.0 imports it all the same, and it wants cairo and GTK.
+START = """\
+import sys
+from pathlib import Path
+from types import ModuleType
+for name, words in {"errors": ["RacksDBSchemaError", "RacksDBFormatError"],
+                    "version": ["get_version"], "web.app": ["RacksDBWebBlueprint"]}.items():
+    sys.modules[f"racksdb.{name}"] = made = ModuleType(name)
+    for word in words:
+        setattr(made, word, type(word, (Exception,), {}))
+sys.modules["racksdb"], sys.modules["racksdb.web"] = ModuleType("racksdb"), ModuleType("web")
+from rfl.authentication.jwt import JWTManager, jwt_gen_key
+from rfl.authentication.user import AuthenticatedUser
+from slurmweb.apps import SlurmwebAppSeed
+from slurmweb.apps.agent import SlurmwebAppAgent
+from slurmweb.version import get_version
+folder, source = Path(sys.argv[1]), Path(sys.argv[2])
+key = folder / "jwt.key"
+if not key.exists():
+    jwt_gen_key(key)
+user = AuthenticatedUser(login="user1", groups=[])
+bearer = JWTManager.key("slurm-web", "HS256", key).generate(user, 1)
+print(get_version(), bearer, flush=True)
+SlurmwebAppAgent(SlurmwebAppSeed.with_parameters(
+    debug=False, log_flags=[], log_component=None, debug_flags=[],
+    conf_defs=source / "conf/vendor/agent.yml", conf=folder / "agent.ini")).run()
+"""
+
+
+def peer(source: Path) -> tuple[Path, Path]:
+    """Slurm-web's own environment, made once, and its files as tagged."""
+    folder = Path(tempfile.gettempdir()) / "corral-bench-slurm-web"
+    python, files = folder / "venv" / "bin" / "python", folder / "source"
+    if not (folder / "complete").exists():
+        files.mkdir(parents=True, exist_ok=True)
+        kept = subprocess.run(
+            ["git", "-C", str(source), "archive", TAG, "slurmweb", "conf", "pyproject.toml",
+             "README.md"], check=True, capture_output=True,
+        )  # fmt: skip
+        subprocess.run(["tar", "-x", "-C", str(files)], input=kept.stdout, check=True)
+        subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
+        pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        # RFL.authentication asks for python-ldap, which is compiled and only the gateway's.
+        subprocess.run([*pip, "--no-deps", *PINS[: len(RFL)]], check=True)
+        subprocess.run([*pip, *PINS[len(RFL) :]], check=True)
+        subprocess.run([*pip, "--no-deps", "--no-build-isolation", str(files)], check=True)
+        (folder / "complete").touch()
+    return python, files
+
+
+@contextlib.contextmanager
+def running(argv: list[str], stdin: str = "") -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server, and the first line it says."""
+    said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # it lives as long as the server
+    server = subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True
+    )
+    try:
+        if server.stdin is None or server.stdout is None:
+            raise SystemExit("no pipes")
+        if stdin:
+            server.stdin.write(stdin)
+            server.stdin.flush()
+        quiet = "--serve" in " ".join(argv)
+        line = "" if quiet else server.stdout.readline()
+        if not line and not quiet:
+            server.wait(30)
+            said.seek(0)
+            raise SystemExit(f"{argv[0]} ended:\n{said.read()[-2000:]}")
+        yield server, line
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def answering(url: str) -> None:
+    """Wait until somebody listens there."""
+    for _ in range(600):
+        with contextlib.suppress(httpx.HTTPError):
+            httpx.get(url, timeout=60)
+            return
+        time.sleep(0.2)
+    raise SystemExit(f"nobody answers at {url}")
+
+
+def timed(ask: Callable[[str], httpx.Response], path: str) -> tuple[float, int]:
+    """Seconds and bytes of one answer."""
+    begin = time.monotonic()
+    reply = ask(path)
+    reply.raise_for_status()
+    return time.monotonic() - begin, len(reply.content)
+
+
+def compare(agent: httpx.Client, base: str, page: httpx.Client, rounds: int) -> None:
+    """Both in turns; medians, and calls to slurmrestd while several look at once."""
+    ways = {"Slurm-web": (agent, base), "the page": (page, "/api")}
+    asked = {"nodes": ("nodes", "nodes"), "jobs": ("jobs", "jobs?limit=100")}
+    for what, paths in asked.items():
+        times: dict[str, list[float]] = {name: [] for name in ways}
+        sizes: dict[str, int] = {}
+        for _ in range(rounds):
+            for (name, (client, prefix)), path in zip(ways.items(), paths, strict=True):
+                took, sizes[name] = timed(client.get, f"{prefix}/{path}")
+                times[name].append(took)
+        for name, found in times.items():
+            said = f"median {median(found):.3f} s, most {max(found):.3f} s"
+            print(f"{what:30} {name:10} {said}, {sizes[name] / 1000:.0f} kB")
+    for name, (client, prefix) in ways.items():
+        before = httpx.get(f"http://127.0.0.1:{PLAYER}/count").json()
+        begin = time.monotonic()
+        with ThreadPoolExecutor(VIEWERS) as pool:
+            for reply in pool.map(client.get, [f"{prefix}/nodes"] * VIEWERS):
+                reply.raise_for_status()
+        took = time.monotonic() - begin
+        calls = httpx.get(f"http://127.0.0.1:{PLAYER}/count").json() - before
+        print(f"{f'{VIEWERS} viewers of the nodes at once':30} {name:10} {took:.3f} s, "
+              f"{calls} calls to slurmrestd")  # fmt: skip
+
+
+def main() -> None:
+    """Start all, compare, end all."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--source", type=Path, required=True, help="git checkout of Slurm-web")
+    for name, value in (("nodes", 1000), ("jobs", 5000), ("rounds", 5)):
+        parser.add_argument(f"--{name}", type=int, default=value)
+    args = parser.parse_args()
+    python, source = peer(args.source)
+    player = [sys.executable, str(Path(__file__).with_name("web.py")), f"--serve={PLAYER}"]
+    player += [f"--nodes={args.nodes}", f"--jobs={args.jobs}"]
+    settings = json.dumps({"cluster": "big", "rest": f"http://127.0.0.1:{PLAYER}"})
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        told = SITE.format(
+            port=AGENT, player=PLAYER, token=token(), folder=folder, source=source
+        )  # fmt: skip
+        (folder / "agent.ini").write_text(told)
+        print(f"{machine()}; {args.nodes} nodes, {args.jobs} jobs")
+        stack.enter_context(running(player))
+        answering(f"http://127.0.0.1:{PLAYER}/count")
+        start = [str(python), "-c", START, str(folder), str(source)]
+        agent, line = stack.enter_context(running(start))
+        version, bearer = line.split()
+        answering(f"http://127.0.0.1:{AGENT}/version")
+        server, line = stack.enter_context(
+            running([sys.executable, "-m", "corral.web"], f"{settings}\n")
+        )
+        url = f"http://127.0.0.1:{json.loads(line)['port']}"
+        one = stack.enter_context(
+            httpx.Client(
+                base_url=f"http://127.0.0.1:{AGENT}",
+                headers={"Authorization": f"Bearer {bearer}"},
+                timeout=300,
+            )
+        )
+        other = stack.enter_context(httpx.Client(base_url=url, timeout=300))
+        other.post("/api/login", json={"token": token()}).raise_for_status()
+        for name, client, path in (
+            ("Slurm-web", one, f"/v{version}/nodes"),
+            ("the page", other, "/api/cluster"),  # nodes and all jobs
+        ):
+            took, _ = timed(client.get, path)
+            print(f"{'its first look ever':30} {name:10} {took:.3f} s")
+        compare(one, f"/v{version}", other, args.rounds)
+        for name, process in (("Slurm-web", agent), ("the page", server)):
+            print(f"{'memory at most':30} {name:10} {memory(process.pid, 'VmHWM'):.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()
