@@ -231,7 +231,9 @@ def _advice(job: JobInfo, own: Sequence[NodeInfo], asked: str) -> tuple[str, boo
     word = job.reason.partition(",")[0]
     if word in _HELD:
         return f"scontrol release {job.id}", True
-    if word in _NEVER or not _fits(job, asked, own):
+    # Without accounting it is said of any job that waits, before Slurm 24.11: it starts anyway.
+    never = word in _NEVER and (word != "InvalidAccount" or bool(job.account))
+    if never or not _fits(job, asked, own):
         return f"it never starts like this: corral cancel {job.raw_id}; ask for what there is", True
     out = [info.name for info in own if not info.state.usable]
     if out:

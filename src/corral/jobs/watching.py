@@ -86,7 +86,9 @@ function use(   line, cmd, rows) {
   close(sstat)
   if (!rows) print "u -"
   if (folder == "") return
-  cmd = "cat gpus-[0-9]* 2>/dev/null; : > followed"
+  # Fresh ones alone: a job that was requeued has those of its last run (seen).
+  cmd = "find . -maxdepth 1 -name 'gpus-[0-9]*' ! -name '*.new' -newermt '-60 seconds'"
+  cmd = cmd " -exec cat {} + 2>/dev/null; : > followed"
   while ((cmd | getline line) > 0) print "g " line
   close(cmd)
 }
@@ -141,7 +143,10 @@ BEGIN {
     look(nap)
     asked += nap; alive += nap
     drain_all(0)
-    if (alive >= 5) { print "h"; alive = 0; beat++; if (beat % 2 && ran && !quiet) use() }
+    if (alive >= 5) {
+      print "h"; alive = 0; beat++
+      if (beat % 2 && ran && state == "RUNNING" && !quiet) use()
+    }
     fflush()
     # After the batch script's end only slurmctld's word is missing: it comes within a moment.
     # The first log says that the job runs: asked once then, and not before the usual time again.

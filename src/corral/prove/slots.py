@@ -25,6 +25,8 @@ from corral.prove.survey import Survey, sections, survey
 from corral.spec.nodes import fold
 
 WAITS: Final = frozenset({"Resources", "Priority"})
+NO_DATABASE: Final = frozenset({"InvalidAccount"})
+"""What Slurm before 24.11 says of any job that waits, without accounting (docs/decisions/0100)."""
 JOBS_PER_NODE: Final = 4  # of nodes without GPUs; more jobs would prove no more
 _JOB: Final = 'trap "exit 0" USR1; sleep 100 & wait'
 
@@ -68,7 +70,9 @@ async def slots(ctx: ProveContext) -> Judgement:
     wanted = [one for one in wanted if one.gpus] or wanted
     if not wanted:
         return skipped("no idle node")
-    runs = await asyncio.gather(*(_run(ctx, seen, i, one) for i, one in enumerate(wanted)))
+    waits = WAITS if ctx.spec.slurm.accounting else WAITS | NO_DATABASE
+    each = (_run(ctx, seen, i, one, waits) for i, one in enumerate(wanted))
+    runs = await asyncio.gather(*each)
     problems: list[str] = []
     evidence: list[Evidence] = []
     for one, result in zip(wanted, runs, strict=True):
@@ -77,7 +81,7 @@ async def slots(ctx: ProveContext) -> Judgement:
             return skipped(f"other jobs came in between: {clip(parts['others'])}")
         snapshot = parse_records(parts.get("snapshot", ""))
         records = parse_records(parts.get("records", ""))
-        problems += judge_slots(one, snapshot, records)
+        problems += judge_slots(one, snapshot, records, waits)
         evidence.append(_evidence(ctx, one, result, snapshot))
     total = sum(one.count for one in wanted)
     kind = "one-GPU job" if wanted[0].gpus else "job"
@@ -101,7 +105,10 @@ def parse_records(text: str) -> tuple[Record, ...]:
 
 
 def judge_slots(
-    wanted: Slots, snapshot: tuple[Record, ...], records: tuple[Record, ...]
+    wanted: Slots,
+    snapshot: tuple[Record, ...],
+    records: tuple[Record, ...],
+    waits: frozenset[str] = WAITS,
 ) -> list[str]:
     """Just as many run as there are slots, one waits for them, and their times overlap."""
     running = [one for one in snapshot if one.state == "RUNNING"]
@@ -115,7 +122,7 @@ def judge_slots(
     problems = [
         f"job {one.job} waits for {one.reason}, not for resources"
         for one in waiting
-        if one.reason not in WAITS
+        if one.reason not in waits
     ]
     if len(waiting) != 1:
         problems.append(f"{len(waiting)} jobs waited on {where}, not one")
@@ -154,7 +161,9 @@ def _evidence(
     return Evidence(ctx.controller, command, said(result), figures)
 
 
-async def _run(ctx: ProveContext, seen: Survey, index: int, one: Slots) -> Result:
+async def _run(
+    ctx: ProveContext, seen: Survey, index: int, one: Slots, waits: frozenset[str] = WAITS
+) -> Result:
     others = [
         name
         for name, node in seen.slurm.items()
@@ -169,7 +178,7 @@ async def _run(ctx: ProveContext, seen: Survey, index: int, one: Slots) -> Resul
         " --wrap {job} >/dev/null || exit 1; i=$((i + 1)); done\n"
         "end=$(($(date +%s) + 20)); while :; do s=$(q) || exit 1;"
         " r=$(printf '%s\\n' \"$s\" | grep -c '|RUNNING|[^|P]');"
-        " w=$(printf '%s\\n' \"$s\" | grep -cE '\\|PENDING\\|(Resources|Priority)\\|');"
+        " w=$(printf '%s\\n' \"$s\" | grep -cE {waiting});"
         ' if [ "$r" -gt {count} ] || [ "$(date +%s)" -ge "$end" ]; then break; fi;'
         ' if [ "$r" -eq {count} ] && [ "$w" -eq 1 ]; then break; fi; sleep 0.1; done\n'
         "echo @@snapshot; printf '%s\\n' \"$s\"\n"
@@ -187,6 +196,7 @@ async def _run(ctx: ProveContext, seen: Survey, index: int, one: Slots) -> Resul
         gres=sh("--gres=gpu:1") if one.gpus else NOTHING,
         cpus=one.cores * threads,
         memory=MEMORY,
+        waiting=rf"\|PENDING\|({'|'.join(sorted(waits))})\|",
         job=_JOB,
     )
     return await ctx.control(as_user(ctx.user, script), timeout=90.0)

@@ -170,8 +170,8 @@ HEALTH: Final[tuple[HealthKind, ...]] = (
         "health.leftover",
         "processes of jobs that ended are still there, or hold a GPU outside of any job",
         "cgroups of jobs against squeue, and nvidia-smi's list of processes",
-        "a process in the cgroup of a job that runs no longer, or a user's process with a GPU that "
-        "belongs to no job; twice running",
+        "a process in the cgroup of a job that ended a minute ago or earlier, or a user's process "
+        "with a GPU that belongs to no job; twice running",
         "kill them; one that cannot be killed (state D) needs a reboot",
         "DeepOps' epilog: Residual GPU processes found; failure F84",
         "F84",

@@ -103,6 +103,7 @@ class Feature(StrEnum):
     SACKD = "sackd"
     UNIT_RUNS_AS_SLURM = "unit_runs_as_slurm"
     METRICS = "metrics"
+    NO_DATABASE = "no_database"
 
 
 FEATURES: Final = MappingProxyType(
@@ -118,6 +119,8 @@ FEATURES: Final = MappingProxyType(
         Feature.IGNORE_SYSTEMD: SlurmVersion(22, 5),
         Feature.AUTODETECT_NVIDIA: SlurmVersion(24, 11),
         Feature.METRICS: SlurmVersion(25, 11),
+        # Before, a stale errno at slurmctld's start counted as a lost slurmdbd (fix: 4790a7ac53).
+        Feature.NO_DATABASE: SlurmVersion(24, 11),
     }
 )
 """The first release with each feature. The plugin file must be there too (see ``PLUGINS``)."""

@@ -38,6 +38,12 @@ def row(job: int, state: str, reason: str = "None") -> str:
         ([row(1, "RUNNING"), row(2, "RUNNING"), row(3, "PENDING", "Resources")], True, ""),
         ([row(1, "RUNNING"), row(2, "PENDING", "Resources")], False, "1 of 2 jobs ran at once"),
         ([row(n, "RUNNING") for n in (1, 2, 3)], False, "3 jobs ran at once"),
+        # Seen with 23.11.4 without accounting; with it, such a job never starts.
+        (
+            [row(1, "RUNNING"), row(2, "RUNNING"), row(3, "PENDING", "InvalidAccount")],
+            True,
+            "no-db",
+        ),
         # Its prolog still runs: Slurm says RUNNING, and the records decide as they always did.
         ([row(1, "RUNNING"), row(2, "RUNNING", "Prolog")], True, "0 jobs waited on a, not one"),
     ],
@@ -68,11 +74,17 @@ def test_too_many_or_too_few_is_the_verdict_at_once(
     monkeypatch.setattr(slots, "as_user", lambda user, script: script)
     wanted = slots.Slots(Batch("main", (slurm_node("a"),), gpu=False), 2, 1, 0)
     here: Any = Here()
-    answer = asyncio.run(slots._run(here, look(), 0, wanted))
+    waits = slots.WAITS | slots.NO_DATABASE if problem == "no-db" else slots.WAITS
+    answer = asyncio.run(slots._run(here, look(), 0, wanted, waits))
     parts = slots.sections(answer.stdout)
     snapshot = slots.parse_records(parts["snapshot"])
     assert ("records" in parts) is records
-    found = slots.judge_slots(wanted, snapshot, slots.parse_records(parts.get("records", "")))
+    done = slots.parse_records(parts.get("records", ""))
+    if problem == "no-db":
+        (said,) = slots.judge_slots(wanted, snapshot, done)
+        assert "job 3 waits for InvalidAccount, not for resources" in said
+        problem = ""
+    found = slots.judge_slots(wanted, snapshot, done, waits)
     assert bool(found) is bool(problem), found
     assert problem in "; ".join(found)
     assert (tmp_path / "jobs").read_text().count("1") == 3

@@ -355,3 +355,43 @@ def test_hostile_words_stay_words(node: Node) -> None:
 def test_meanings_are_whole() -> None:
     for kind in BY_ID.values():
         assert all((kind.title, kind.looks, kind.fails, kind.fix, kind.source, kind.failure))
+
+
+def left(node: Node, pid: int, *, job: int = 0, ending: bool = False) -> None:
+    """A user's process on a GPU, in a job's cgroup or in none; one that ends has no memory left."""
+    folder = node.root / "proc" / str(pid)
+    folder.mkdir()
+    if os.geteuid() == 0:
+        os.chown(folder, 2000, 2000)
+    step = f"/system.slice/gpu0_slurmstepd.scope/job_{job}/step_0/user/task_0"
+    (folder / "cgroup").write_text(f"0::{step if job else '/user.slice'}\n")
+    (folder / "statm").write_text("0 0 0 0 0 0 0\n" if ending else "54086 2289 1979 45 0 1685 0\n")
+    node.gpus(apps=f"{pid}, 00000000:07:00.0\n")
+
+
+@pytest.mark.parametrize(
+    ("queue", "verdict"),
+    [
+        ("12 RUNNING $((now + 3600))", "ok"),
+        ("12 COMPLETING $now", "ok"),
+        ("12 COMPLETED $now", "ok"),  # seen on H200: gone a second later
+        ("12 CANCELLED $((now - 20))", "ok"),
+        ("12 COMPLETED $((now - 100))", "fail"),
+        ("12 FAILED N/A", "fail"),
+        ("13 RUNNING $now", "fail"),  # slurmctld has forgotten it (MinJobAge)
+    ],
+)
+def test_processes_of_a_job_have_a_minute_to_go(node: Node, queue: str, verdict: str) -> None:
+    node.tool(
+        "squeue", f'#!/bin/sh\n[ "$SLURM_TIME_FORMAT" = %s ] && now=$(date +%s); echo "{queue}"\n'
+    )
+    left(node, 71, job=12)
+    found, words = node.run("--look")["leftover"]
+    assert found == verdict
+    assert ("71 (job 12)" in words) is (verdict == "fail")
+
+
+@pytest.mark.parametrize(("ending", "verdict"), [(True, "ok"), (False, "fail")])
+def test_one_that_gives_its_gpu_back_is_no_leftover(node: Node, ending: bool, verdict: str) -> None:
+    left(node, 72, ending=ending)
+    assert node.run("--look")["leftover"][0] == verdict

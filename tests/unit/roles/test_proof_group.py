@@ -177,6 +177,10 @@ def test_ranks_meet_without_libuv(tmp_path: Path) -> None:
     [
         ("RuntimeError: no libuv\nsrun: error: node0: task 1: Exited with exit code 1\n",
          "RuntimeError: no libuv"),
+        ("[rank0]: Last error:\n[rank0]: Duplicate GPU detected : rank 0 and rank 1\n"
+         "[rank0]:[W1122 12:22:01.833779557 ProcessGroupNCCL.cpp:1575] Warning: WARNING: destroy\n"
+         "slurmstepd-gpu0: error: *** STEP 19.0 ON gpu0 CANCELLED AT 2026-11-22T12:25:01 ***\n",
+         "[rank0]: Duplicate GPU detected : rank 0 and rank 1"),
         ("srun: error: node0: task 1: Exited with exit code 1\n",
          "srun: error: node0: task 1: Exited with exit code 1"),
     ],

@@ -88,3 +88,18 @@ def test_without_accounting_no_key_needs_the_database() -> None:
     files = render(replace(LAPTOP, accounting_host=""))
     assert "slurmdbd.conf" not in files
     assert "AccountingStorage" not in files["slurm.conf"]
+
+
+@pytest.mark.parametrize(
+    ("version", "host", "due"),
+    [
+        (SlurmVersion(23, 11, 4), "", True),
+        (SlurmVersion(23, 11, 4), "node0", False),
+        (SlurmVersion(24, 11), "", False),
+    ],
+)
+def test_waiting_jobs_start_soon_where_backfill_alone_starts_them(
+    version: SlurmVersion, host: str, due: bool
+) -> None:
+    conf = replace(LAPTOP, version=version, accounting_host=host)
+    assert ("SchedulerParameters=bf_interval=5\n" in render(conf)["slurm.conf"]) is due

@@ -16,6 +16,7 @@ first: so it is whole or not there.
 import os
 import runpy
 import sys
+import warnings
 from pathlib import Path
 
 MARK = "corral step"
@@ -38,6 +39,8 @@ class Recorder:
     def start(self):
         """Record from here on."""
         profiler = self.torch.profiler
+        # PyTorch 2.11 warns of recordings with several cycles; this one has one.
+        warnings.filterwarnings("ignore", message="Warning: Profiler clears events")
         wanted = [profiler.ProfilerActivity.CPU]
         if self.torch.cuda.is_available():
             wanted.append(profiler.ProfilerActivity.CUDA)

@@ -20,6 +20,7 @@ kept=${CORRAL_HEALTH_KEPT:-/var/lib/corral/health}
 run=${CORRAL_HEALTH_RUN:-/run/corral-health}
 tab=$(printf '\t')
 patience=40 # tenths of a second for all that may hang: nvidia-smi, file servers, the controller
+grace=60    # seconds after a job's end for its processes to go
 
 look=
 case ${1-} in
@@ -350,23 +351,26 @@ check_services() {
 }
 
 check_leftover() {
-  # Processes in the cgroup of a job (proctrack/cgroup), and those that hold a GPU.
+  # Processes in the cgroup of a job (proctrack/cgroup), and those that hold a GPU. Not those that are
+  # just ending: when Slurm calls a job completed, a thread of it may still give its GPU's memory back
+  # (the process a zombie without memory of its own, for about a second on H200, seen).
   grep -Hso '/job_[0-9]*' "$proc"/[0-9]*/cgroup | sed 's#^.*/\([0-9]*\)/cgroup:/job_#\1 #' | sort -u >"$work/of_jobs"
   bare=
   if [ -s "$work/apps" ]; then
     # shellcheck disable=SC2013 # words: a process id each
     for pid in $(sed -n 's/^ *\([0-9][0-9]*\),.*/\1/p' "$work/apps" | sort -u); do
       [ -d "$proc/$pid" ] && [ "$(stat -c %u "$proc/$pid")" != 0 ] || continue
+      case $(cat "$proc/$pid/statm" 2>/dev/null) in '0 '*) continue ;; esac
       grep -q "^$pid " "$work/of_jobs" || bare="$bare $pid"
     done
   fi
   ended=
   if [ -s "$work/of_jobs" ]; then
-    if ! timeout -s KILL 3 squeue -h -w "$node" -t all -o '%A %T' >"$work/queue" 2>/dev/null; then
+    if ! SLURM_TIME_FORMAT=%s timeout -s KILL 3 squeue -h -w "$node" -t all -o '%A %T %e' >"$work/queue" 2>/dev/null; then
       say none leftover 'the controller did not say which jobs run here'
       return
     fi
-    ended=$(awk 'FILENAME == ARGV[1] { if ($2 !~ /^(CANCELLED|COMPLETED|DEADLINE|FAILED|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|TIMEOUT|BOOT_FAIL)$/) runs[$1] = 1; next }
+    ended=$(awk -v late="$(($(date +%s) - grace))" 'FILENAME == ARGV[1] { if ($2 !~ /^(CANCELLED|COMPLETED|DEADLINE|FAILED|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|TIMEOUT|BOOT_FAIL)$/ || $3 + 0 > late) runs[$1] = 1; next }
       !($2 in runs) { printf " %s (job %s)", $1, $2 }' "$work/queue" "$work/of_jobs")
   fi
   if [ -n "$ended" ]; then say fail leftover "processes of jobs that have ended:$ended"

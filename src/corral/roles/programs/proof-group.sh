@@ -10,22 +10,21 @@ if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/de
 else
   small=1048576 large=4194304
 fi
-file=${TMPDIR:-/tmp}/corral-collectives.$$
-trap 'rm -f "$file"' EXIT HUP INT TERM
-cat >"$file" <<'CORRAL_COLLECTIVES'
+# No files and no traps: a preempted job must end at once (see proof-node.sh).
+{
+  python3 - --collectives=all_reduce,all_gather --smallest=$small --largest=$large --factor=4 --seconds=1 <<'CORRAL_COLLECTIVES'
 @COLLECTIVES@
 CORRAL_COLLECTIVES
-python3 "$file" --collectives=all_reduce,all_gather --smallest=$small --largest=$large --factor=4 --seconds=1 >"$file.out" || {
-  rm -f "$file.out"
-  exit 1
-}
-sed -n 's/^@@corral-bench //p' "$file.out" | python3 -c '
+  code=$?
+  [ "$code" -eq 0 ] || echo '@@failed'
+} | sed -n -e 's/^@@corral-bench //p' -e '/^@@failed$/p' | python3 -c '
 import json, sys
 for line in sys.stdin:
+    if line.startswith("@@failed"):
+        sys.exit(1)
     found = json.loads(line)
     name = found["args"][0].removesuffix("_perf")
     ways = [row[w] for row in found["results"] for w in ("out_of_place", "in_place") if row[w]]
     print("figure %s_gb_s %.4g" % (name, max(way["bus_bw"] for way in ways)))
     print("figure %s_wrong %d" % (name, sum(way["nwrong"] for way in ways)))
 '
-rm -f "$file.out"

@@ -1,6 +1,9 @@
 #!/bin/sh
 # Corral's scheduled proof, the part that runs on a node: sent by srun to `sh -s`, as corral-proof.
 # Prints "figure NAME VALUE" lines; needs nothing but the system's own tools, uses PyTorch if there.
+# A job that is preempted gets SIGTERM in this shell alone (proctrack/cgroup signals the task, and
+# SIGKILL reaches the rest when it has ended): so no traps, behind which sh would wait for its GPU
+# program and the user's job for KillWait, 30 s (seen: 9 s), and no files that only traps remove.
 LC_ALL=C
 export LC_ALL
 mib=${1:-128}
@@ -19,15 +22,16 @@ done
 wait
 rate cpu_mb_s $((mib * cores)) "$begin" "$(seconds)"
 
-# written NAME FOLDER: what a file of that size takes until it is on the disk.
+# written NAME FOLDER: what a file of that size takes until it is on the disk; it has no name by then.
 written() {
   file=$(mktemp "$2/.corral-proof.XXXXXX" 2>/dev/null) || return
-  trap 'rm -f "$file"' EXIT HUP INT TERM
+  exec 3>"$file"
+  rm -f "$file"
   begin=$(seconds)
-  if dd if=/dev/zero of="$file" bs=1M count="$mib" conv=fdatasync 2>/dev/null; then
+  if dd if=/dev/zero bs=1M count="$mib" conv=fdatasync >&3 2>/dev/null; then
     rate "$1_write_mb_s" "$mib" "$begin" "$(seconds)"
   fi
-  rm -f "$file"
+  exec 3>&-
 }
 written disk /var/tmp
 n=0
@@ -37,10 +41,11 @@ for mount in "$@"; do
 done
 
 python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || exit 0
-cat >"${TMPDIR:-/tmp}/corral-gpu.$$" <<'CORRAL_GPU_PROGRAM'
+{
+  python3 - --line <<'CORRAL_GPU_PROGRAM'
 @GPU@
 CORRAL_GPU_PROGRAM
-python3 "${TMPDIR:-/tmp}/corral-gpu.$$" --line | sed -n 's/^@@corral-gpus //p' | python3 -c '
+} | sed -n 's/^@@corral-gpus //p' | python3 -c '
 import json, sys
 for line in sys.stdin:
     found = json.loads(line)
@@ -55,4 +60,3 @@ for line in sys.stdin:
     for peer in found["peers"]:
         print("figure gpu%s_gpu%s_gb_s %.4g" % (peer["from"], peer["to"], peer["gb_s"]))
 '
-rm -f "${TMPDIR:-/tmp}/corral-gpu.$$"

@@ -65,9 +65,10 @@ became() {
   done
   echo "$became_state"
 }
-# said FILE: a program's last words; srun's own line after them says only that it ended.
+# said FILE: a program's last words; what Slurm and PyTorch's own clearing up (W1122 ...) say after
+# them is only that it ended.
 said() {
-  { grep -v 'Exited with exit code' "$1" || cat "$1"; } | tail -n 1 | tr -c '[:print:]\n' ' ' | cut -c1-200
+  { grep -vE 'Exited with exit code|^(slurmstepd|srun)[:-]|^(\[rank[0-9]+\]:)?\[W[0-9]{4} ' "$1" || cat "$1"; } | tail -n 1 | tr -c '[:print:]\n' ' ' | cut -c1-200
 }
 # measure NODE [OPTION...]: figures into $work/NODE; what came of it into $work/NODE.word.
 measure() {

@@ -99,17 +99,7 @@ def _slurm(conf: ClusterConf) -> str:
     write.key("SlurmdLogFile", f"{LOG_DIR}/slurmd.log")
     write.key("SlurmctldPidFile", _pid_file(conf, "slurmctld"))
     write.key("SlurmdPidFile", "/run/slurmd.pid")
-    write.section("Isolation and scheduling")
-    write.key("ProctrackType", "proctrack/cgroup")
-    write.key("TaskPlugin", "task/affinity,task/cgroup")
-    write.key("JobAcctGatherType", "jobacct_gather/cgroup")
-    write.key("PrologFlags", "Contain")
-    write.key("SelectType", "select/cons_tres")
-    write.key("SelectTypeParameters", "CR_Core_Memory")
-    if gpus:
-        write.key("GresTypes", "gpu")
-    write.key("MpiDefault", "none")
-    write.key("PropagateResourceLimitsExcept", "MEMLOCK")
+    _scheduled(write, conf, gpus=gpus)
     if any(partition.gives_way for partition in conf.partitions) and not conf.preempt:
         write.section("Jobs that give way")
         write.key("PreemptType", "preempt/partition_prio")
@@ -154,6 +144,32 @@ def _links(write: Writer, conf: ClusterConf) -> None:
     write.key("ReturnToService", "2")
 
 
+def _scheduled(write: Writer, conf: ClusterConf, *, gpus: bool) -> None:
+    """How jobs are kept apart and chosen."""
+    write.section("Isolation and scheduling")
+    write.key("ProctrackType", "proctrack/cgroup")
+    write.key("TaskPlugin", "task/affinity,task/cgroup")
+    write.key("JobAcctGatherType", "jobacct_gather/cgroup")
+    write.key("PrologFlags", "Contain")
+    write.key("SelectType", "select/cons_tres")
+    write.key("SelectTypeParameters", "CR_Core_Memory")
+    if gpus:
+        write.key("GresTypes", "gpu")
+    write.key("MpiDefault", "none")
+    write.key("PropagateResourceLimitsExcept", "MEMLOCK")
+    if parameters := _scheduling(conf):
+        write.key("SchedulerParameters", ",".join(parameters))
+
+
+def _scheduling(conf: ClusterConf) -> list[str]:
+    found = ["nohold_on_prolog_fail"] if conf.prolog else []
+    if not conf.accounting_host and not has(conf.version, Feature.NO_DATABASE):
+        # Its main scheduler calls every job that waits InvalidAccount, and the backfill scheduler
+        # alone starts them, by default each 30 s (seen with 23.11.4 of Ubuntu 24.04).
+        found.append("bf_interval=5")
+    return found
+
+
 def _programs(write: Writer, conf: ClusterConf) -> None:
     """What slurmd runs on each node beside jobs."""
     if conf.prolog:
@@ -161,7 +177,6 @@ def _programs(write: Writer, conf: ClusterConf) -> None:
         write.key("Prolog", conf.prolog)
         write.key("Epilog", conf.epilog)
         write.key("PrologEpilogTimeout", str(conf.prolog_minutes * 60))
-        write.key("SchedulerParameters", "nohold_on_prolog_fail")
     if conf.health:
         write.section("Node health")
         write.key("HealthCheckProgram", conf.health)

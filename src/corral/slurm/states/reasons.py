@@ -33,7 +33,8 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
         "JobLaunchFailure": "it could not be started: read slurmd's log on its node",
         "Prolog": "its prolog is still running",
         "Cleaning": "it was requeued and its last run is still being cleaned up",
-        "InvalidAccount": "its account does not exist any more",
+        "InvalidAccount": "its account does not exist any more; without accounting, Slurm before "
+        "24.11 says so of any job that waits",
         "InvalidQOS": "its QOS does not exist any more",
         "QOSNotAllowed": "its QOS may not use this partition",
         "AccountNotAllowed": "its account may not use this partition",
