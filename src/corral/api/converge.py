@@ -21,6 +21,7 @@ from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.state_dir import cluster_dir
 from corral.plan.model import Plan
 from corral.roles import containers, slurm_packages
+from corral.spec.cloud import CLOUDS
 from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec
 
@@ -110,7 +111,7 @@ async def down(
         purge: on machines of provider ssh also remove home folders of the users that Corral made,
             and keep no dump of the accounting database.
         force: cancel jobs that run on machines of provider ssh; give back those that answer when
-            others do not.
+            others do not, and end what is rented all the same.
 
     Returns:
         what was removed; of machines given back ``node: what``.
@@ -124,11 +125,31 @@ async def down(
         begin = time.monotonic()
         emit(Event(Kind.PHASE_STARTED, "down"))
         session = await Session.open(spec)
-        back = await given_back(session, emit, purge=purge, force=force)
+        try:
+            back = await given_back(session, emit, purge=purge, force=force)
+        except CorralError as error:
+            await _costs(session, error, emit, force=force)
+            raise
         gone = (*back, *await session.destroy(emit))
         shutil.rmtree(folder, ignore_errors=True)
         emit(Event(Kind.PHASE_DONE, "down", seconds=time.monotonic() - begin))
     return gone
+
+
+async def _costs(session: Session, error: CorralError, emit: Emit, *, force: bool) -> None:
+    """End what is rented though the user's machines were not given back, or say that it costs."""
+    if not any(group.provider in CLOUDS for group in session.spec.groups):
+        return
+    if not force:
+        error.hint += "; rented machines go on to cost money: corral down --force ends them"
+        return
+    try:
+        gone = await session.end_rented(emit)
+    except CorralError as other:
+        gone = (f"rented machines: {other}", *other.tail.splitlines())
+    else:
+        gone = tuple(f"ended: {line}" for line in gone)
+    error.tail = "\n".join([*gone, error.tail]).strip()
 
 
 async def _looked(session: Session, emit: Emit) -> Look:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from corral.errors import CorralError
+from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.state_dir import cluster_names
 from corral.providers.cloud.accounts import open_account
@@ -48,10 +48,20 @@ class Reapable:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What was found, and which clouds could not be asked (with why)."""
+    """What was found, and which clouds could not be asked (with why).
+
+    Attributes:
+        clusters: what the clouds list.
+        silent: clouds without a key here, and those that did not answer or take it.
+    """
 
     clusters: tuple[Reapable, ...]
     silent: dict[str, CorralError]
+
+    @property
+    def unsure(self) -> tuple[str, ...]:
+        """Clouds of which there is a key, and of which nobody knows what they run."""
+        return tuple(n for n, e in self.silent.items() if e.code is not Code.NOT_FOUND)
 
 
 async def survey(names: Iterable[str] = ()) -> Survey:
@@ -69,7 +79,7 @@ async def survey(names: Iterable[str] = ()) -> Survey:
     for name in rehearsed:
         apis: dict[str, CloudApi] = {c: open_account(c, rehearsal_of(name)) for c in CLOUDS}
         found.append(await _of(apis, name))
-    apis, silent = _open()
+    apis, silent = await _answering()
     real = [name for name in wanted if name not in rehearsed]
     if not apis and (real or not wanted):
         raise next(iter(silent.values()))
@@ -115,6 +125,18 @@ def _open() -> tuple[dict[str, CloudApi], dict[str, CorralError]]:
             apis[name] = open_account(name)
         except CorralError as error:
             silent[name] = error
+    return apis, silent
+
+
+async def _answering() -> tuple[dict[str, CloudApi], dict[str, CorralError]]:
+    """The clouds that list what they run: one that is silent hides nothing of the others."""
+    apis, silent = _open()
+    for name, api in list(apis.items()):
+        try:
+            await api.instances()
+        except CorralError as error:
+            silent[name] = error
+            await apis.pop(name).close()
     return apis, silent
 
 

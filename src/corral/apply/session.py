@@ -28,6 +28,7 @@ from corral.providers import providers_of
 from corral.providers.base import Action, MachineAction, Provider
 from corral.providers.cloud.guarding import watched
 from corral.providers.cloud.presence import present
+from corral.providers.cloud.provider import CloudProvider
 from corral.roles import mesh
 from corral.roles.cluster import wanted
 from corral.roles.site import Site
@@ -76,6 +77,7 @@ class Session:
         self.controller = controller_of(spec)
         self._providers = {node.name: p for p in providers for node in p.nodes}
         self._actions: tuple[tuple[Provider, tuple[MachineAction, ...]], ...] = ()
+        self._refusals: tuple[CorralError, ...] = ()
         self.fleet = Fleet({})
         self._debs: DebSet | None = None
         self._udp: dict[str, str] = {}
@@ -95,18 +97,20 @@ class Session:
     async def refresh(self) -> None:
         """Look again at which machines exist and run."""
         actions: list[tuple[Provider, tuple[MachineAction, ...]]] = []
+        refusals: list[CorralError] = []
         transports: dict[str, OpenSSH] = {}
         hops = Hops(control_dir())
         for provider in dict.fromkeys(self._providers.values()):
             observed = await provider.observe()
             found = provider.plan(observed)
             actions.append((provider, found))
+            refusals += [observed.refusal] if observed.refusal else []
             waiting = {a.node for a in found}
             for name, machine in observed.machines.items():
                 if machine.running and name not in waiting:
                     target = provider.ssh_target(name)
                     transports[name] = OpenSSH(name, target, control_dir(), hops=hops)
-        self._actions = tuple(actions)
+        self._actions, self._refusals = tuple(actions), tuple(refusals)
         order = [n.name for n in nodes_of(self.spec) if n.name in transports]
         self.fleet = Fleet(
             {name: transports[name] for name in order},
@@ -165,7 +169,12 @@ class Session:
         """Read facts, compute what is wanted, probe, and compare.
 
         One round trip per machine when its facts are those of the last look, else two.
+
+        Raises:
+            CorralError: a machine cannot be read; a provider cannot make what is missing.
         """
+        for refusal in self._refusals:
+            raise refusal
         guess = guessed(self.folder)
         source = self.spec.slurm.source
         if self._debs is None and (source.debs or source.tarball):
@@ -305,6 +314,16 @@ class Session:
         for provider in dict.fromkeys(self._providers.values()):
             gone += await provider.destroy(emit)
         return (*gone, *await take_out(self.spec, (), emit))
+
+    async def end_rented(self, emit: Emit) -> tuple[str, ...]:
+        """End what costs money by the hour, and leave all else as it is.
+
+        Returns:
+            what was ended.
+        """
+        every = dict.fromkeys(self._providers.values())
+        rented = [provider for provider in every if isinstance(provider, CloudProvider)]
+        return tuple([line for one in rented for line in await one.destroy(emit)])
 
     async def leftovers(self) -> list[str]:
         """What still carries the cluster's label."""

@@ -34,18 +34,22 @@ def reap(
 
     Looks at every cloud of which there is a key for instances that carry a cluster's label or stand
     in the ledger of this machine, ends them, and lists again until nothing is left. Machines that
-    were not made by Corral are never touched. Exit status 1 when something was found and not ended.
+    were not made by Corral are never touched. Exit status 1 when something was found and not ended,
+    or a cloud did not take its key or answer.
     """
     ui = Ui(as_json=as_json)
     seen = ui.quietly(lambda: api.survey(names or ()))
     for name, error in seen.silent.items():
-        ui.note(f"{name} was not asked: {error.message}", "dim")
+        style = "yellow" if name in seen.unsure else "dim"
+        ui.note(f"{name} was not asked: {error.message}", style)
     chosen = [
         c for c in seen.clusters if (names or not c.known) and (c.found.instances or c.found.extras)
     ]
     passed = [c for c in seen.clusters if not names and c.known and c.found.instances]
     for one in passed:
-        ui.note(f"{one.cluster} is known here and left alone: {one.per_hour:.2f} $/h", "dim")
+        rate = f"{one.per_hour:.2f} $/h"
+        text = f"{one.cluster} is known here and left alone: {rate}; end it: corral down, or reap"
+        ui.note(f"{text} {one.cluster}", "dim")
     for one in chosen:
         ui.show(Text(f"{clean(one.cluster)}: {one.per_hour:.2f} $/h", "bold"))
         for line in one.found.lines():
@@ -54,8 +58,9 @@ def reap(
     if dry_run or not chosen:
         ui.json({"found": result, "ended": []})
         if not chosen:
-            ui.show("nothing to end")
-        return Exit.NOT_GOOD if chosen else Exit.GOOD
+            where = f" at the other clouds (not asked: {', '.join(seen.unsure)})"
+            ui.show(f"nothing to end{where if seen.unsure else ''}")
+        return Exit.NOT_GOOD if chosen or seen.unsure else Exit.GOOD
     what = ", ".join(one.cluster for one in chosen)
     if not yes and not ui.ask(f"Ends all of {what}, and all that is on it. Do it?"):
         ui.json({"found": result, "ended": []})

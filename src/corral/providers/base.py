@@ -71,11 +71,14 @@ class Observed:
         machines: one per declared node, in the order of the nodes, existing or not.
         strays: machines of this cluster that are declared no longer.
         network: the subnet that the provider gave or will give, "" when it gives none.
+        refusal: why what is missing cannot be made (no such type, budget): a plan raises it, while
+            whoever looks only, ends or uses what is there goes on.
     """
 
     machines: Mapping[str, Machine]
     strays: tuple[str, ...] = ()
     network: str = ""
+    refusal: CorralError | None = None
 
 
 @dataclass(slots=True)

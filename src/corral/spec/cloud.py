@@ -113,7 +113,7 @@ class Budget(Model):
     dead_man: Duration = about(
         "recreate",
         "Rented machines end themselves after this time, where the provider allows it (runpod, "
-        "paperspace); 0h: never.",
+        "paperspace), in whole hours, rounded up; 0h: never.",
         default="24h",
     )
     guard: Interval = about(
@@ -138,3 +138,8 @@ class Budget(Model):
 def seconds(text: str) -> int:
     """A duration such as 90s, 10m or 2h in seconds."""
     return int(text[:-1]) * _UNITS[text[-1]]
+
+
+def hours(text: str) -> int:
+    """A duration in hours, as clouds count them: rounded up, so that only 0 is never."""
+    return -(-seconds(text) // _UNITS["h"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -67,3 +67,9 @@ def open_accounts(
         CorralError: as ``open_account``.
     """
     return {name: open_account(name, rehearsal) for name in providers}
+
+
+async def close_all(apis: Mapping[str, CloudApi], *, given: bool = False) -> None:
+    """Give up the connections, unless somebody else gave them."""
+    for api in () if given else apis.values():
+        await api.close()

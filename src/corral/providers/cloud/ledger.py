@@ -104,7 +104,10 @@ class Ledger:
         self._write(ENDED, nonce)
 
     def adopt(self, instance: Instance) -> None:
-        """Note an instance that carries the label: one the ledger forgot, or its id or price."""
+        """Note an instance that carries the label: one the ledger forgot, or its id or price.
+
+        One whose end was noted too soon, as a stale list did not show it, is open again.
+        """
         if instance.label is None:
             return
         known = self.rentals().get(instance.label.nonce)
@@ -119,7 +122,7 @@ class Ledger:
                 price=instance.price,
                 at=instance.created,
             )
-        if known is None or known.id != instance.id:
+        if known is None or known.id != instance.id or known.ended is not None:
             self.launched(instance.label.nonce, instance.id)
         elif instance.price is not None and known.price != instance.price:
             self._write("price", instance.label.nonce, price=instance.price)
@@ -176,7 +179,7 @@ def read(lines: Iterable[str]) -> dict[str, Rental]:
 
 def _after(rental: Rental, kind: str, record: dict[str, Any]) -> Rental:
     if kind == LAUNCHED:
-        return replace(rental, id=str(record["id"]), refused=False)
+        return replace(rental, id=str(record["id"]), refused=False, ended=None)
     if kind == REFUSED:
         return replace(rental, refused=True)
     if kind == ENDED and rental.ended is None:

@@ -27,7 +27,7 @@ from corral.providers.base import (
     raise_failed,
 )
 from corral.providers.cloud import predicting, together
-from corral.providers.cloud.accounts import open_accounts, providers_named
+from corral.providers.cloud.accounts import close_all, open_accounts, providers_named
 from corral.providers.cloud.booting import boot_script
 from corral.providers.cloud.choosing import Spend, candidates, require_within, spend
 from corral.providers.cloud.launching import Launcher, Sorted
@@ -41,16 +41,16 @@ from corral.providers.cloud.model import (
     State,
     Wanted,
 )
+from corral.providers.cloud.pins import KNOWN_HOSTS, forget
 from corral.providers.cloud.reaping import end_all, end_some, find
 from corral.providers.cloud.simulated import rehearsal_of
 from corral.providers.cloud.waiting import Watch, until_reachable
-from corral.spec.cloud import CLOUDS, seconds
+from corral.spec.cloud import CLOUDS, hours
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, declared_of, nodes_of
 from corral.spec.together import together_of
 
 KEY: Final = "id_ed25519"
-KNOWN_HOSTS: Final = "known_hosts"
 LOGIN: Final = {"lambda": "ubuntu", "paperspace": "paperspace", "runpod": "root"}
 DEFAULT_DEAD_MAN: Final = "24h"
 
@@ -97,25 +97,33 @@ class CloudProvider:
     async def observe(self) -> Observed:
         """Find the cluster's instances, and offers for nodes that have none.
 
+        What is missing and cannot be had (a type or region that is not on sale, the budget) is the
+        observation's ``refusal``: what runs can be used, and ended, all the same (0105).
+
         Raises:
-            CorralError: a key is missing or not taken, a type or region is not on sale, the budget
-                does not allow what is missing. Nothing is launched.
+            CorralError: a key is missing or not taken, a cloud does not answer.
         """
         apis = self.apis()
+        refusal: CorralError | None = None
         try:
             found = await find(apis, self.cluster, self.ledger)
             declared = [n.name for n in declared_of(self._spec)]
             self._sorted, self._told = together.sort(found, self.cluster, declared, self._groups)
             missing = [n for n in self.nodes if n.name not in self._sorted.nodes]
-            if missing:
+            try:
                 await self._choose(apis, missing)
+            except CorralError as error:
+                refusal = error
         finally:
-            await _close(apis, given=bool(self._given))
+            await close_all(apis, given=bool(self._given))
         machines = {n.name: self._machine(n) for n in self.nodes}
-        self._memory.observed = Observed(machines, tuple(i.id for i in self._sorted.surplus))
+        strays = tuple(i.id for i in self._sorted.surplus)
+        self._memory.observed = Observed(machines, strays, refusal=refusal)
         return self._memory.observed
 
     async def _choose(self, apis: Mapping[str, CloudApi], missing: Sequence[Node]) -> None:
+        if not missing:
+            return
         for api in apis.values():
             await api.check()
         on_sale = {name: await api.offers() for name, api in apis.items()}
@@ -189,7 +197,8 @@ class CloudProvider:
     def _sum_line(self) -> str:
         now = self.spend()
         missing = [n for n in self.nodes if n.name not in self._sorted.nodes]
-        rate = now.per_hour + sum(self._offers[n.name][0].price or 0.0 for n in missing)
+        firsts = [self._offers[n.name][0] for n in missing if n.name in self._offers]
+        rate = now.per_hour + sum(offer.price or 0.0 for offer in firsts)
         budget = self._spec.budget
         most = f" of {budget.per_hour:.2f}" if budget and budget.per_hour else ""
         spent = f", {now.total:.2f} $ spent so far" if now.total >= 0.005 else ""  # noqa: PLR2004
@@ -207,6 +216,9 @@ class CloudProvider:
         """
         if not actions:
             return
+        refusal = self._memory.observed.refusal
+        if refusal is not None and any(a.action is Action.CREATE for a in actions):
+            raise refusal
         apis = self.apis()
         try:
             await self._end_first(apis, actions)
@@ -220,7 +232,7 @@ class CloudProvider:
                 return_exceptions=True,
             )
         finally:
-            await _close(apis, given=bool(self._given))
+            await close_all(apis, given=bool(self._given))
         raise_failed(ends)
 
     async def _end_first(
@@ -235,7 +247,7 @@ class CloudProvider:
             await apis[extra.provider].remove(extra)
         for one in gone:
             if one.label:
-                self._unpin(one.label.node)
+                forget(self.cluster, one.label.node)
 
     def _launcher(self, apis: Mapping[str, CloudApi], emit: Emit) -> Launcher:
         public = make_key(cluster_dir(self.cluster) / KEY, f"corral-{self.cluster}")
@@ -250,7 +262,7 @@ class CloudProvider:
                 offer,
                 public,
                 str(boot_script(public, LOGIN[offer.provider])),
-                seconds(budget.dead_man if budget else DEFAULT_DEAD_MAN) // 3600,
+                hours(budget.dead_man if budget else DEFAULT_DEAD_MAN),
                 (cloud.image or "") if cloud and offer.provider == group.provider else "",
                 cloud.disk_gib if cloud else 100,
                 cloud.volumes if cloud and offer.provider == group.provider else (),
@@ -360,7 +372,7 @@ class CloudProvider:
         try:
             return await end_all(apis, self.cluster, self.ledger, emit)
         finally:
-            await _close(apis, given=bool(self._given))
+            await close_all(apis, given=bool(self._given))
 
     async def leftovers(self) -> list[str]:
         """What a list of each cloud shows of the cluster."""
@@ -368,7 +380,7 @@ class CloudProvider:
         try:
             return (await find(apis, self.cluster, self.ledger)).lines()
         finally:
-            await _close(apis, given=bool(self._given))
+            await close_all(apis, given=bool(self._given))
 
     async def release(self, nodes: Sequence[str]) -> None:
         """End the machines of these nodes, those that there are."""
@@ -379,22 +391,10 @@ class CloudProvider:
             mine = [i for n, i in seen.nodes.items() if n in nodes]
             await end_some(apis, self.ledger, mine)
         finally:
-            await _close(apis, given=bool(self._given))
+            await close_all(apis, given=bool(self._given))
         for node in nodes:
-            self._unpin(node)
-
-    def _unpin(self, node: str) -> None:
-        """Forget a host key: the next machine of that name has another."""
-        path = cluster_dir(self.cluster, create=False) / KNOWN_HOSTS
-        if path.is_file():
-            lines = path.read_text().splitlines(keepends=True)
-            path.write_text("".join(line for line in lines if line.split()[:1] != [node]))
+            forget(self.cluster, node)
 
 
 def _line(one: Instance, what: str) -> str:
     return f"{one.provider} {one.type} {one.id} {what}"
-
-
-async def _close(apis: Mapping[str, CloudApi], *, given: bool) -> None:
-    for api in () if given else apis.values():
-        await api.close()

@@ -119,14 +119,35 @@ async def end_all(
 ) -> tuple[str, ...]:
     """End all instances of a cluster, remove what else was made, and prove that nothing is left.
 
-    Safe to repeat; another process may do the same.
+    Safe to repeat; another process may do the same. A cloud that takes no key, or does not answer,
+    keeps nothing at the others running.
 
     Returns:
         what was ended and removed.
 
     Raises:
-        CorralError: PROVIDER_FAILED, something is left; its lines are in the tail.
+        CorralError: PROVIDER_FAILED, something is left; its lines are in the tail. A cloud could
+            not be asked: what was ended at the others stands before its tail.
     """
+    ends = await asyncio.gather(
+        *(_end_at({name: api}, cluster, ledger, emit) for name, api in apis.items()),
+        return_exceptions=True,
+    )
+    gone = tuple(line for end in ends if not isinstance(end, BaseException) for line in end)
+    raised = [end for end in ends if isinstance(end, BaseException)]
+    for error in sorted(raised, key=lambda one: isinstance(one, CorralError)):
+        if isinstance(error, CorralError):
+            others = [f"ended all the same: {line}" for line in gone]
+            more = [f"and {other}" for other in raised if other is not error]
+            error.tail = "\n".join([*others, *more, error.tail]).strip()
+        raise error
+    return gone
+
+
+async def _end_at(
+    apis: Mapping[str, CloudApi], cluster: str, ledger: Ledger, emit: Emit
+) -> tuple[str, ...]:
+    """``end_all`` at one cloud."""
     gone: dict[str, None] = {}
     clean = 0
     found = Found((), ())

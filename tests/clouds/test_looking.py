@@ -1,0 +1,185 @@
+"""Rented nodes of one file at simulated clouds: what is refused is said before any launch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral.apply.session import Session
+from corral.errors import CorralError
+from corral.events import ignore
+from corral.providers.base import Action
+from corral.providers.cloud import provider
+from corral.providers.cloud.pacing import Pacer
+from corral.providers.cloud.provider import CloudProvider
+from corral.spec.cloud import hours
+from corral.spec.models import ClusterSpec
+from tests.clouds.common import World
+from tests.clouds.virtual import run
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No state of this machine, and sshd of machines that are entries only answers at once."""
+
+    async def reachable(*_: object) -> None:
+        """Nothing."""
+
+    monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setattr(provider, "until_reachable", reachable)
+
+
+def spec_of(cloud: dict[str, Any], name: str = "lambda", **budget: Any) -> ClusterSpec:
+    group = {"name": "gpu", "provider": name, "nodes": "gpu[0-1]", "cloud": cloud}
+    limits = {"per_hour": 20, "unguarded": ["lambda"], **budget}
+    return ClusterSpec.model_validate(
+        {"corral": "v1", "name": "lab", "groups": [group], "budget": limits}
+    )
+
+
+class Clouds:
+    """Simulated clouds with one ledger and one clock."""
+
+    def __init__(self, folder: Path, *names: str, **options: Any) -> None:
+        first = World(names[0], folder, options=options)
+        self.worlds = [first, *(World(n, folder, first.loop) for n in names[1:])]
+        self.loop, self.ledger = first.loop, first.ledger
+
+    def provider(self, spec: ClusterSpec) -> CloudProvider:
+        return CloudProvider(spec, {w.name: w.client() for w in self.worlds}, self.ledger)
+
+    def up(self, spec: ClusterSpec) -> None:
+        async def go() -> None:
+            one = self.provider(spec)
+            await one.apply(one.plan(await one.observe()), ignore)
+
+        run(self.loop, go())
+
+    def alive(self) -> list[tuple[str, float]]:
+        return [(m.type, m.price) for w in self.worlds for m in w.sim.alive()]
+
+    def made(self) -> Iterator[str]:
+        """Calls that made anything."""
+        calls = (c.operation for w in self.worlds for c in w.sim.calls)
+        return (text for text in calls if not text.startswith("GET"))
+
+
+BAD = {
+    "unknown type": ({"type": "gpu_1x_h10"}, {}, "has no type gpu_1x_h10"),
+    "unknown region": ({"type": "gpu_1x_a10", "regions": ["us-wst-1"]}, {}, "no region us-wst-1"),
+    "no such size": ({"type": "gpu_1x_a10", "count": 4}, {}, "with 4 GPUs"),
+    "too dear": ({"type": "gpu_1x_a10", "price_at_most": 0.5}, {}, "nothing costs 0.50"),
+    "budget": ({"type": "gpu_1x_a10"}, {"per_hour": 1.4}, "would cost 1.50"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_had_is_said_by_the_plan_and_nothing_is_made(
+    case: str, tmp_path: Path
+) -> None:
+    cloud, budget, words = BAD[case]
+    clouds, spec = Clouds(tmp_path, "lambda"), spec_of(cloud, **budget)
+    session = Session(spec, (clouds.provider(spec),))
+    run(clouds.loop, session.refresh())  # status, exec and down do no more than this
+    with pytest.raises(CorralError, match=words) as caught:
+        run(clouds.loop, session.look())  # plan and up
+    assert caught.value.hint
+    with pytest.raises(CorralError, match=words):
+        clouds.up(spec)
+    assert list(clouds.made()) == [] and clouds.ledger.rentals() == {}
+
+
+@pytest.mark.parametrize("name", ["lambda", "runpod", "paperspace"])
+def test_a_key_that_has_expired_makes_nothing(name: str, tmp_path: Path) -> None:
+    types = {"lambda": "gpu_1x_a10", "runpod": "NVIDIA GeForce RTX 4090", "paperspace": "A4000"}
+    clouds = Clouds(tmp_path, name)
+    clouds.worlds[0].sim.key = "another"
+    with pytest.raises(CorralError, match="wrong, expired or deleted"):
+        clouds.up(spec_of({"type": types[name]}, name))
+    assert list(clouds.made()) == [] and clouds.ledger.rentals() == {}
+
+
+def test_an_account_that_cannot_pay_makes_nothing(tmp_path: Path) -> None:
+    clouds = Clouds(tmp_path, "paperspace")
+    clouds.worlds[0].sim.standing = False  # type: ignore[attr-defined]
+    with pytest.raises(CorralError, match="will rent nothing to this account"):
+        clouds.up(spec_of({"type": "A4000"}, "paperspace"))
+    assert list(clouds.made()) == []
+
+
+def test_what_runs_is_used_and_ended_when_the_budget_allows_no_more(tmp_path: Path) -> None:
+    clouds = Clouds(tmp_path, "lambda")
+    clouds.up(spec_of({"type": "gpu_1x_a10"}))
+    clouds.worlds[0].sim.terminate(clouds.worlds[0].sim.alive()[1])
+    run(clouds.loop, asyncio.sleep(120))
+    spent = spec_of({"type": "gpu_1x_a10"}, total=0.001)
+    one = clouds.provider(spent)
+    observed = run(clouds.loop, one.observe())
+    assert observed.refusal is not None and "are spent" in observed.refusal.message
+    assert observed.machines["gpu0"].running
+    assert [(a.node, a.action) for a in one.plan(observed)] == [("gpu1", Action.CREATE)]
+    run(clouds.loop, one.destroy(ignore))
+    assert clouds.alive() == []
+
+
+def test_the_plan_says_the_price_of_each_and_of_all(tmp_path: Path) -> None:
+    clouds = Clouds(tmp_path, "lambda")
+    one = clouds.provider(spec_of({"type": "gpu_1x_a10"}))
+    (said,) = {a.summary for a in one.plan(run(clouds.loop, one.observe()))}
+    assert "lambda gpu_1x_a10 in us-west-1, 0.75 $/h, else 3 other offers" in said
+    assert said.endswith("cluster then 1.50 of 20.00 $/h")
+
+
+@pytest.mark.parametrize(("most", "kept"), [(6.5, 1), (5.0, 0)])
+def test_launches_side_by_side_stay_within_the_budget(
+    most: float, kept: int, tmp_path: Path
+) -> None:
+    """The plan counts the first offers; those that are fallen back on are dearer."""
+    clouds = Clouds(tmp_path, "lambda", "paperspace")
+    dear = {"type": "gpu_1x_a10", "regions": ["us-west-1"],
+            "fallback": [{"provider": "paperspace", "type": "H100"}]}  # fmt: skip
+    one = clouds.provider(spec_of(dear, per_hour=most))
+    planned = one.plan(run(clouds.loop, one.observe()))
+    clouds.worlds[0].sim.capacity["gpu_1x_a10", "us-west-1"] = 0
+    with pytest.raises(CorralError, match="the budget is"):
+        run(clouds.loop, one.apply(planned, ignore))
+    assert clouds.alive() == [("H100", 5.95)] * kept
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"), [("0h", 0), ("1s", 1), ("30m", 1), ("60m", 1), ("90m", 2), ("24h", 24)]
+)
+def test_only_zero_is_never(text: str, whole: int) -> None:
+    assert hours(text) == whole
+
+
+@pytest.mark.parametrize(("dead_man", "minutes"), [("30m", "-60"), ("0h", "")])
+def test_a_pod_carries_its_dead_man_timer(dead_man: str, minutes: str, tmp_path: Path) -> None:
+    clouds = Clouds(tmp_path, "runpod")
+    clouds.up(spec_of({"type": "NVIDIA GeForce RTX 4090"}, "runpod", dead_man=dead_man))
+    bodies = [m.more["body"]["args"] for m in clouds.worlds[0].sim.alive()]
+    assert len(bodies) == 2
+    assert all(("runpodctl remove pod" in text) is bool(minutes) for text in bodies)
+    assert all(minutes in text for text in bodies)
+
+
+def _turns(folder: Path, told: Any) -> None:
+    pacer = Pacer(folder, "account", {"calls": 2.0}, lambda: 1000.0)
+    told.put([pacer._take("calls", 2.0) for _ in range(20)])
+
+
+def test_processes_share_one_rate(tmp_path: Path) -> None:
+    fork = get_context("fork")
+    told = fork.Queue()
+    workers = [fork.Process(target=_turns, args=(tmp_path, told)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    every = sorted(turn for _ in workers for turn in told.get(timeout=60))
+    for worker in workers:
+        worker.join(60)
+    assert every == [1000.0 + 2.0 * i for i in range(40)]
