@@ -171,11 +171,21 @@ def test_plan_and_apply(owner: Browser, served: Served, cluster: Live, shoot: Sh
         page.fill("input[placeholder=code]", code)
         page.click("text=Apply exactly this plan")
         page.wait_for_selector(".state >> text=applied", timeout=180_000)
+        told = page.locator(".events li").all_inner_texts()
+        assert [line for line in told if line.startswith("stage done")], told
+        assert [line for line in told if " on node" in line], told
         shown = run_root(
             cluster, cluster.controller, sh("scontrol -o show partition main | tr ' ' '\\n'")
         )
         wanted = "UNLIMITED" if limit == "infinite" else "2-00:00:00"
         assert f"MaxTime={wanted}" in shown
+
+
+def test_the_journal_tells_what_was_applied(owner: Browser, served: Served) -> None:
+    page = go(owner, served, "history")
+    done = page.locator("tbody tr", has_text="change done").first.locator("td")
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d", done.nth(0).inner_text())
+    assert done.nth(2).inner_text().startswith("node")
 
 
 def test_user_is_no_administrator(

@@ -206,6 +206,29 @@ def test_every_panel_of_the_dashboard_shows_something(working: Live) -> None:
     assert not empty
 
 
+def test_the_page_draws_heat_power_and_a_jobs_gpu(working: Live) -> None:
+    """Out of the real Prometheus: each node's temperature and power, the curves of a job's GPU."""
+
+    def work(page: Page, code: str) -> None:
+        page.csrf = page.ask("login/code", {"code": code})["csrf"]
+        seen: dict[str, Any] = {}
+        curves: set[str] = set()
+        end = time.monotonic() + 240
+        while time.monotonic() < end:
+            seen = page.ask("figures")["nodes"].get("node0", {})
+            told = page.ask("jobs?show=running&q=panel")
+            jobs = [row[told["columns"].index("id")] for row in told["rows"]]
+            found = page.ask(f"jobs/{jobs[0]}/figures")["curves"] if jobs else []
+            curves = {curve["what"] for curve in found if curve["points"]}
+            if "celsius" in seen and {"gpu", "gpu_memory", "watts", "memory", "cpus"} <= curves:
+                break
+            time.sleep(4)
+        assert (seen["celsius"], seen["watts"], seen["gpu"]) == (61.0, 402.5, 0.93)
+        assert {"gpu", "gpu_memory", "watts", "memory", "cpus"} <= curves
+
+    use(working.spec, work)
+
+
 def test_a_dead_slurmctld_is_a_metric_and_no_gap(served: Live) -> None:
     served.run(served.controller, sh("systemctl stop slurmctld"))
     try:
