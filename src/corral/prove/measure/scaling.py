@@ -20,6 +20,8 @@ WELL: Final = 0.8
 ROUGH: Final = "up to a third"
 """How far off other links were, foretold without GPUs from links that were not the limit: -32 to
 +26 % (docs/measurements/2026-11-22-shaped-links.md)."""
+TOLD: Final = 0.05
+"""Of a step: what takes less is left out of the answer."""
 EXACT: Final = 0.15
 """A prediction is good when it is off by no more."""
 
@@ -231,8 +233,7 @@ def _plain(seen: Scaling) -> Iterator[Remark]:
         times, nodes = seen.speedup(one), ranks // seen.beside
         share = times / nodes
         head = f"{_nodes(seen, ranks)}, {_what(seen)}"
-        net = max(0.0, one.seconds - (one.compute.own or one.compute.slowest)) / one.seconds
-        tail = f"; {net:.0%} of a step waits for the network"
+        tail = f"; {_spent(one)}"
         if share >= WELL:
             text = f"{head}: {times:.2f} times as fast as one: it pays{tail}"
             yield Remark(Outcome.PASS, _nodes(seen, ranks), text)
@@ -242,6 +243,19 @@ def _plain(seen: Scaling) -> Iterator[Remark]:
         else:
             text = f"{head}: {times:.2f} times as fast as one: several nodes do not pay{tail}"
             yield Remark(Outcome.WARN, _nodes(seen, ranks), text)
+
+
+def _spent(one: Trained) -> str:
+    """Where a step's time goes that one node does not need: the network, and what none mends."""
+    took, compute = one.seconds, one.compute
+    net = took - (compute.own or compute.slowest)
+    rest = {
+        "is DDP's own work (gradients gathered and copied)": min(took, compute.own)
+        - compute.slowest,
+        "waits for the slowest rank": min(took, compute.slowest) - compute.alone,
+    }
+    told = [f", {spent / took:.0%} {what}" for what, spent in rest.items() if spent >= TOLD * took]
+    return f"{max(0.0, net) / took:.0%} of a step waits for the network{''.join(told)}"
 
 
 def _advice(seen: Scaling, plain: Trained) -> Iterator[Remark]:

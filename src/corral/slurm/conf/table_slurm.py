@@ -309,7 +309,7 @@ SLURM: Final = (
         "nohold_on_prolog_fail, with slurm.prolog; bf_interval=5 without accounting before 24.11",
         "A job whose node failed its prolog starts on another one; by default it is held until "
         "somebody releases it. Without slurmdbd older releases may start waiting jobs by backfill "
-        "alone (docs/decisions/0100), every 30 s by default.",
+        "alone, every 30 s by default.",
         "reload",
         "F51",
     ),

@@ -61,6 +61,25 @@ def test_gpus_are_foretold_too(way: str) -> None:
     assert all(abs(errors[w]) <= EXACT for w in ("accumulate", "bf16", "local_sgd")), errors
 
 
+def test_four_gpus_through_slurm() -> None:
+    """Four H200 as four nodes: foretold over NVLink, and what no network is to blame for."""
+    fast, slow = recorded("h200x4-nvlink"), recorded("h200x4-sockets")
+    assert all(abs(g.error) <= EXACT for g in guesses(fast))
+    assert sum(abs(g.error) <= EXACT for g in guesses(slow)) == 8  # of 11
+    said = [r.text for r in answer(fast)]
+    assert (
+        "2.68 times as fast as one, 67% of what they could be; 0% of a step waits for the"
+        in said[1]
+    )
+    assert (
+        "17% is DDP's own work (gradients gathered and copied), 15% waits for the slowest"
+        in said[1]
+    )
+    assert (
+        "0.96 times as fast as one: several nodes do not pay; 66% of a step" in answer(slow)[1].text
+    )
+
+
 def test_what_is_to_be_used_depends_on_the_network() -> None:
     fast = [r.text for r in answer(recorded("h200x2-nvlink"))]
     slow = [r.text for r in answer(recorded("h200x2-sockets"))]
