@@ -21,6 +21,8 @@ from corral.web.tracking import TrackingTunnel
 
 COOKIE: Final = "corral_session"
 CSRF: Final = "x-csrf-token"
+UNATTENDED: Final = "x-unattended"
+"""The page asked by itself: nobody has touched it for a while. A thief gains nothing by it."""
 
 
 @dataclass(slots=True)
@@ -68,7 +70,8 @@ def session_of(request: Request) -> Session:
         CorralError: LOGIN_REFUSED, nobody is logged in; TOO_MANY.
     """
     state = state_of(request)
-    session = state.sessions.find(request.cookies.get(COOKIE, ""))
+    touch = UNATTENDED not in request.headers
+    session = state.sessions.find(request.cookies.get(COOKIE, ""), touch=touch)
     if session is None:
         raise CorralError(
             Code.LOGIN_REFUSED, "nobody is logged in here", hint="log in, or run corral ui again"

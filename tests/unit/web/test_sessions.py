@@ -62,6 +62,26 @@ def test_looking_keeps_a_session_but_an_open_stream_alone_does_not() -> None:
     assert sessions.find(key) is None
 
 
+def test_a_page_that_nobody_touches_keeps_no_session() -> None:
+    async def work() -> None:
+        async with Page(FakeRest(), idle_s=600) as page:
+            await page.login()
+            sessions = page.app.state.corral.sessions
+            now, alone = time.time(), {"x-unattended": "1"}
+            sessions._clock = lambda: now + 500
+            assert (await page.get("cluster", headers=alone)).status_code == 200
+            assert (await page.get("jobs", headers=alone)).status_code == 200
+            sessions._clock = lambda: now + 650
+            assert (await page.get("cluster", headers=alone)).status_code == 401
+            await page.login()
+            sessions._clock = lambda: now + 1100
+            assert (await page.get("cluster")).status_code == 200
+            sessions._clock = lambda: now + 1600
+            assert (await page.get("cluster", headers=alone)).status_code == 200
+
+    run(work())
+
+
 def test_the_stream_of_an_ended_session_says_so_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routes_view, "KEEP_S", 0.02)
 

@@ -28,6 +28,11 @@ export function fill(target, ...children) {
 let csrf = "";
 export const setCsrf = (text) => { csrf = text; };
 
+// What a page asks by itself keeps no session alive that nobody uses.
+const ATTENDED_MS = 60000;
+let touched = Date.now();
+for (const name of ["pointerdown", "pointermove", "keydown", "wheel"]) addEventListener(name, () => { touched = Date.now(); }, { capture: true, passive: true });
+
 export class Refused extends Error {
   constructor(status, error) {
     super(error.message || `the server answered ${status}`);
@@ -41,6 +46,7 @@ export class Refused extends Error {
 
 export async function call(path, body, method) {
   const options = { method: method || (body === undefined ? "GET" : "POST"), headers: {}, credentials: "same-origin" };
+  if (Date.now() - touched > ATTENDED_MS) options.headers["X-Unattended"] = "1";
   if (options.method !== "GET") {
     options.headers["Content-Type"] = "application/json";
     options.headers["X-CSRF-Token"] = csrf;
