@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from ipaddress import ip_address, ip_network
 from typing import Final
 
 from corral.spec.cloud import CLOUDS
@@ -18,6 +19,8 @@ CLUSTER_LEAST: Final = 2
 
 _ELASTIC: Final = ("lambda", "paperspace")
 _NO_TIMER: Final = frozenset(("lambda",))
+_OWN: Final = tuple(map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
+"""RFC 1918."""
 
 
 def cloud_missing(view: View) -> Iterator[Problem]:
@@ -88,6 +91,44 @@ def pod_controller(view: View) -> Iterator[Problem]:
         yield Problem(group.at("provider"), message, hint)
 
 
+def pod_place(view: View) -> Iterator[Problem]:
+    """Pods where they can be no nodes: found out before they are rented."""
+    tailnet = view.spec.network.control == "tailscale"
+    for group in view.groups:
+        cloud = group.group.cloud
+        places = {group.group.provider, *(s.provider for s in (cloud.fallback if cloud else ()))}
+        if "runpod" not in places:
+            continue
+        if not tailnet:
+            # Its one open port is sshd's (runpod.PORTS), another one after each start.
+            message = f"group {group.group.name}: Slurm reaches a pod by a tailnet alone"
+            hint = "write network: {control: tailscale}; see the guide, Mesh"
+            yield Problem(group.at("provider"), message, hint)
+        if view.complete and controller_of(view.spec) in group.names:
+            message = f"the controller {controller_of(view.spec)} may be a pod, without systemd"
+            yield Problem(group.at("nodes"), message, "name a machine as controller")
+
+
+def rented_apart(view: View) -> Iterator[Problem]:
+    """Machines of one's own network that rented ones are to reach."""
+    if view.spec.network.control == "tailscale" or not view.of_provider(*CLOUDS):
+        return
+    for group in view.of_provider("ssh"):
+        own = [a for a in group.addresses if _own(a)]
+        if own:
+            message = f"rented machines do not reach {own[0]}, an address of your own network"
+            hint = "write network: {control: tailscale}, or an address that the clouds reach"
+            yield Problem(group.at("addresses"), message, hint)
+
+
+def _own(address: str) -> bool:
+    try:
+        found = ip_address(address)
+    except ValueError:  # a name: who knows
+        return False
+    return any(found in network for network in _OWN if network.version == found.version)
+
+
 def cloud_cluster(view: View) -> Iterator[Problem]:
     """A provider's own cluster where there is none, that is none, or whose name is taken."""
     for group in view.groups:
@@ -150,6 +191,13 @@ RULES: Final = (
     Rule("dead-man-missing", Level.INFO,
          "Which rented machines cannot end themselves when their controller is lost.",
          ("groups.provider", "groups.cloud"), no_dead_man, ("budget",)),
+    Rule("pod-place", Level.ERROR,
+         "A pod at RunPod is a compute node of a tailnet, and nothing else.",
+         ("groups.provider", "groups.cloud", "groups.nodes"), pod_place,
+         ("network.control", "controller")),
+    Rule("rented-apart", Level.WARNING,
+         "Rented machines reach no address of a network behind a router; a tailnet joins them.",
+         ("groups.addresses", "groups.provider"), rented_apart, ("network.control",)),
     Rule("pod-limits", Level.WARNING, "What a container at RunPod lacks as a node.",
          ("groups.provider",), pod_controller),
 )  # fmt: skip
