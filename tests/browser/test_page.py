@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from corral.apply.journal import person
 from corral.hosts.quote import sh
 from tests.browser.conftest import OTHER, Browser, Served, run_root
 from tests.embedded.conftest import Live
@@ -185,7 +186,8 @@ def test_the_journal_tells_what_was_applied(owner: Browser, served: Served) -> N
     page = go(owner, served, "history")
     done = page.locator("tbody tr", has_text="change done").first.locator("td")
     assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d", done.nth(0).inner_text())
-    assert done.nth(2).inner_text().startswith("node")
+    assert done.nth(1).inner_text() == person()
+    assert done.nth(3).inner_text().startswith("node")
 
 
 def test_user_is_no_administrator(

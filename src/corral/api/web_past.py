@@ -136,7 +136,7 @@ def spend_now(cluster: str) -> Spend:
 
 
 def history(cluster: str, limit: int = 500) -> tuple[dict[str, Any], ...]:
-    """What was done to the cluster, newest first: plans, changes, failures, proofs.
+    """What was done to the cluster, newest first, and by whom: plans, changes, failures, proofs.
 
     Args:
         cluster: its name.
@@ -146,7 +146,8 @@ def history(cluster: str, limit: int = 500) -> tuple[dict[str, Any], ...]:
     for record in read_journal(cluster_dir(cluster, create=False) / "journal.jsonl"):
         told = _told(record)
         if told:
-            kept.append({"at": record.get("at"), "run": record.get("run"), **told})
+            stamp = {key: record.get(key, "") for key in ("at", "run", "by")}
+            kept.append({**stamp, **told})
     return tuple(reversed(kept))
 
 
@@ -154,8 +155,9 @@ def _told(record: dict[str, Any]) -> dict[str, Any] | None:
     kind = record.get("kind")
     if kind == "plan":
         stages = record.get("plan", {}).get("stages", [])
-        changes = sum(len(stage.get("changes", [])) for stage in stages)
-        return {"what": "plan", "text": f"plan with {changes} changes in {len(stages)} stages"}
+        changes = [entry for stage in stages for entry in stage.get("changes", [])]
+        text = f"plan with {len(changes)} changes in {len(stages)} stages"
+        return {"what": "plan", "text": text, "changes": [_change(one) for one in changes]}
     if kind == "proof":
         results = record.get("proof", {}).get("results", [])
         failed = sum(result.get("verdict") == "fail" for result in results)
@@ -166,3 +168,8 @@ def _told(record: dict[str, Any]) -> dict[str, Any] | None:
         text = event.get("message") or event.get("subject", "")
         return {"what": event["kind"], "text": text, "node": event.get("node", "")}
     return None
+
+
+def _change(entry: dict[str, Any]) -> str:
+    summary = entry.get("change", {}).get("summary", "")
+    return f"{', '.join(entry.get('nodes', []))}: {summary}"

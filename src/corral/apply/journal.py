@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,10 +28,12 @@ class Journal:
     def __init__(self, path: Path, run: str) -> None:
         self._path = path
         self._run = run
+        self._by = person()
 
     def write(self, kind: str, fields: Mapping[str, Any]) -> None:
-        """Append one record, stamped with the time (unix seconds) and the run's id."""
-        line = json.dumps({"at": round(time.time(), 3), "run": self._run, "kind": kind, **fields})
+        """Append one record, stamped with the time (unix seconds), the run's id and who did it."""
+        stamp = {"at": round(time.time(), 3), "run": self._run, "by": self._by}
+        line = json.dumps({**stamp, "kind": kind, **fields})
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
@@ -46,6 +49,17 @@ class Journal:
             emit(event)
 
         return both
+
+
+def person() -> str:
+    """Who runs this: the login name, and under sudo the name of who typed it."""
+    name = os.environ.get("SUDO_USER", "")
+    if os.getuid() == 0 and name:
+        return name
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container's user that no file names
+        return str(os.getuid())
 
 
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -209,3 +210,17 @@ def test_one_writer_per_cluster(tmp_path: Path) -> None:
     assert caught.value.code is Code.BUSY
     with cluster_lock(tmp_path):
         pass
+
+
+@pytest.mark.parametrize(
+    ("uid", "sudo", "found"),
+    [(0, "kim", "kim"), (0, "", "root"), (987654, "kim", "987654")],
+)
+def test_the_journal_says_who_did_it(
+    uid: int, sudo: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under sudo the person who typed it; SUDO_USER of somebody who is not root is only a word."""
+    monkeypatch.setattr(os, "getuid", lambda: uid)
+    monkeypatch.setenv("SUDO_USER", sudo)
+    Journal(tmp_path / "j.jsonl", "r1").write("plan", {})
+    assert [record["by"] for record in read_journal(tmp_path / "j.jsonl")] == [found]

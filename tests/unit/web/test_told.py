@@ -171,10 +171,11 @@ def test_measurements_are_shown_with_their_plots(monkeypatch: pytest.MonkeyPatch
 def test_the_journal_says_who_did_what_when_and_what_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stages = [{"changes": [{}, {}]}, {"changes": [{}]}]
+    one = {"nodes": ["node0", "node1"], "change": {"summary": "write slurm.conf"}}
+    stages = [{"changes": [one, {}]}, {"changes": [{}]}]
     done = {"kind": "change-done", "subject": "slurm.conf", "node": "node1", "message": "written"}
     records = [
-        {"at": 1.0, "run": "a", "kind": "plan", "plan": {"stages": stages}},
+        {"at": 1.0, "run": "a", "by": "kim", "kind": "plan", "plan": {"stages": stages}},
         {"at": 2.0, "run": "a", "kind": "event", "event": done},
         {"at": 3.0, "run": "a", "kind": "event", "event": {"kind": "node-started"}},
         {"at": 4.0, "run": "b", "kind": "proof", "proof": {"results": [{"verdict": "fail"}]}},
@@ -192,6 +193,8 @@ def test_the_journal_says_who_did_what_when_and_what_changed(
         (1.0, "plan", "plan with 3 changes in 2 stages"),
     ]  # fmt: skip
     assert told[1]["node"] == "node1"
+    assert [r["by"] for r in told] == ["", "", "kim"], "journals of before said nothing of it"
+    assert told[2]["changes"][0] == "node0, node1: write slurm.conf"
 
 
 def test_the_api_is_described_whole() -> None:

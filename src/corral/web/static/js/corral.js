@@ -65,7 +65,8 @@ export async function doctorPage(main) {
 
 export async function historyPage(main) {
   const { records } = await call("corral/history");
-  const rows = records.map((r) => el("tr", {}, el("td", { class: "nowrap", text: clock(r.at) }), el("td", {}, badge(r.what.replace("-", " "), r.what.endsWith("failed") ? "bad" : r.what === "proof" || r.what === "plan" ? "busy" : "off")), el("td", { text: r.node || "" }), el("td", { text: r.text })));
+  const rows = records.map((r) => el("tr", {}, el("td", { class: "nowrap", text: clock(r.at) }), el("td", { text: r.by || "-" }), el("td", {}, badge(r.what.replace("-", " "), r.what.endsWith("failed") ? "bad" : r.what === "proof" || r.what === "plan" ? "busy" : "off")), el("td", { text: r.node || "" }),
+    el("td", {}, r.changes?.length ? el("details", {}, el("summary", { text: r.text }), el("ul", {}, r.changes.map((text) => el("li", { text })))) : r.text)));
   main.append(el("div", { class: "card" }, el("h2", { text: "History" }), el("p", { class: "dim", text: "The journal of this machine, newest first." }),
-    rows.length ? el("div", { class: "scroll", tabIndex: 0 }, el("table", {}, el("thead", {}, el("tr", {}, ["when", "what", "node", "in words"].map((h) => el("th", { text: h })))), el("tbody", {}, rows))) : el("p", { class: "dim", text: "Nothing was done from here yet." })));
+    rows.length ? el("div", { class: "scroll", tabIndex: 0 }, el("table", {}, el("thead", {}, el("tr", {}, ["when", "who", "what", "node", "in words"].map((h) => el("th", { text: h })))), el("tbody", {}, rows))) : el("p", { class: "dim", text: "Nothing was done from here yet." })));
 }
