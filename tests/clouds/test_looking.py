@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from corral.api import converge
 from corral.apply.session import Session
-from corral.errors import CorralError
+from corral.errors import Code, CorralError
 from corral.events import ignore
 from corral.providers.base import Action
 from corral.providers.cloud import provider
+from corral.providers.cloud.on_call import on_call
 from corral.providers.cloud.pacing import Pacer
 from corral.providers.cloud.provider import CloudProvider
 from corral.spec.cloud import hours
@@ -133,6 +135,51 @@ def test_the_plan_says_the_price_of_each_and_of_all(tmp_path: Path) -> None:
     (said,) = {a.summary for a in one.plan(run(clouds.loop, one.observe()))}
     assert "lambda gpu_1x_a10 in us-west-1, 0.75 $/h, else 3 other offers" in said
     assert said.endswith("cluster then 1.50 of 20.00 $/h")
+
+
+def elastic(cloud: dict[str, Any], **budget: Any) -> ClusterSpec:
+    """A desk that stays, and two nodes that come for jobs."""
+    fields = spec_of(cloud, **budget).model_dump(mode="json", exclude_unset=True)
+    desk = {"name": "home", "provider": "ssh", "nodes": "desk", "addresses": "203.0.113.1"}
+    group = {**fields["groups"][0], "elastic": {"cpus": 1, "memory_gib": 1}}
+    return ClusterSpec.model_validate({**fields, "groups": [desk, group], "controller": "desk"})
+
+
+def test_nodes_that_come_for_jobs_are_priced_before(tmp_path: Path) -> None:
+    clouds = Clouds(tmp_path, "lambda")
+
+    def told(spec: ClusterSpec) -> tuple[str, ...]:
+        return run(clouds.loop, on_call(spec, {"lambda": clouds.worlds[0].client()}))
+
+    assert told(elastic({"type": "gpu_1x_a10"})) == (
+        "gpu: 0 to 2 nodes for jobs: lambda gpu_1x_a10 in us-west-1, 0.75 $/h each, all of them "
+        "1.50 of 20.00 $/h, else 3 other offers",
+    )
+    assert told(spec_of({"type": "gpu_1x_a10"})) == ()
+    small = ({"type": "gpu_1x_a10"}, {"per_hour": 0.7}, "a node of group gpu would cost 0.75")
+    for cloud, budget, words in (BAD["unknown type"], BAD["unknown region"], small):
+        with pytest.raises(CorralError, match=words):
+            told(elastic(cloud, **budget))
+    assert list(clouds.made()) == []
+
+
+def test_a_plan_says_so_before_it_asks_any_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def lines(_: ClusterSpec) -> tuple[str, ...]:
+        return ("the price",)
+
+    async def silent(_: ClusterSpec) -> None:
+        raise CorralError(Code.UNREACHABLE, "no answer")
+
+    monkeypatch.setattr(converge, "on_call", lines)
+    monkeypatch.setattr(converge.Session, "open", silent)
+    said: list[str] = []
+    with pytest.raises(CorralError, match="no answer"):
+        asyncio.run(converge.plan(spec_of({"type": "x"}), lambda e: said.append(e.message)))
+    with pytest.raises(CorralError, match="no answer"):
+        asyncio.run(
+            converge.up(spec_of({"type": "x"}), lambda e: said.append(e.message), lambda _: True)
+        )
+    assert said == ["the price", "the price"]
 
 
 @pytest.mark.parametrize(("most", "kept"), [(6.5, 1), (5.0, 0)])

@@ -20,6 +20,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.state_dir import cluster_dir
 from corral.plan.model import Plan
+from corral.providers.cloud.on_call import on_call
 from corral.roles import containers, slurm_packages
 from corral.spec.cloud import CLOUDS
 from corral.spec.digest import digest
@@ -36,8 +37,10 @@ async def plan(spec: ClusterSpec, emit: Emit = ignore) -> Plan:
     """Compare what the file declares with what the machines hold; changes nothing.
 
     Raises:
-        CorralError: a machine or the provider could not be read.
+        CorralError: a machine or the provider could not be read; what is to be rented
+            cannot be had.
     """
+    await _on_call(spec, emit)
     async with await Session.open(spec) as session:
         return (await _looked(session, emit)).plan
 
@@ -72,6 +75,8 @@ async def up(spec: ClusterSpec, emit: Emit = ignore, approve: Approve | None = N
     Raises:
         CorralError: as ``apply``; NOT_GOOD when it does not settle.
     """
+    if approve is not None:
+        await _on_call(spec, emit)
     with cluster_lock(cluster_dir(spec.name)):
         for _ in range(ROUNDS):
             async with await Session.open(spec) as session:
@@ -134,6 +139,11 @@ async def down(
         shutil.rmtree(folder, ignore_errors=True)
         emit(Event(Kind.PHASE_DONE, "down", seconds=time.monotonic() - begin))
     return gone
+
+
+async def _on_call(spec: ClusterSpec, emit: Emit) -> None:
+    for said in await on_call(spec):
+        emit(Event(Kind.NOTE, "plan", message=said))
 
 
 async def _costs(session: Session, error: CorralError, emit: Emit, *, force: bool) -> None:
