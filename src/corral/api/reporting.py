@@ -84,7 +84,7 @@ def bench_page(name: str, found: Benched, at: float | None = None) -> str:
         sections.append(
             Section(
                 what,
-                f"{what} over {table.nodes or '?'} nodes, {table.ranks or '?'} ranks",
+                f"{what} over {_several(table.nodes, 'node')}, {_several(table.ranks, 'rank')}",
                 _WORDS[verdict.outcome],
                 "; ".join(
                     (
@@ -113,6 +113,10 @@ def bench_page(name: str, found: Benched, at: float | None = None) -> str:
             )
         )
     return render(_bench_report(name, sections, time.time() if at is None else at))
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count or '?'} {what}{'' if count == 1 else 's'}"
 
 
 def _bench_report(name: str, sections: list[Section], at: float) -> Report:

@@ -220,3 +220,19 @@ def test_scales_hold_their_values(values: list[float], log: bool, unit: str) -> 
 )
 def test_numbers_for_people(value: float, unit: str, text: str) -> None:
     assert written(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "words"),
+    [
+        ((Verdict.WARN,), "worth a look"),
+        ((Verdict.PASS, Verdict.FAIL), "not as it must be"),
+        ((Verdict.SKIP,), "measured, nothing to compare with"),
+    ],
+)
+def test_a_measurement_is_not_called_unproven(verdicts: tuple[Verdict, ...], words: str) -> None:
+    """Two of two H200 at 69 % of what they could be: "NOT proven" stood over it (seen)."""
+    results = tuple(CheckResult("measure.scaling", "T", "measure", v, "s") for v in verdicts)
+    text = Seen(render(proof_report(Proof("lab", 1.0, results)))).text
+    assert words in text
+    assert "proven" not in text

@@ -19,6 +19,12 @@ Word = Literal["pass", "warn", "fail", "skip"]
 _SIGNS: Final = {"pass": "\u2713", "warn": "!", "fail": "\u2716", "skip": "\u2013"}
 _ORDER: Final[tuple[Word, ...]] = ("fail", "warn", "pass", "skip")
 _WORDS: Final = {"pass": "passed", "warn": "warned", "fail": "failed", "skip": "skipped"}
+_MEASURED: Final = {
+    "fail": "not as it must be",
+    "warn": "worth a look",
+    "pass": "as it should be",
+    "skip": "measured, nothing to compare with",
+}
 MOST_ROWS: Final = 200
 """Rows of a table beside a plot; the JSON has all."""
 
@@ -93,7 +99,14 @@ class Report:
 
 
 def proof_report(proof: Proof, notes: Sequence[Note] = ()) -> Report:
-    """A proof as a report."""
+    """A proof as a report; a measurement (``corral bench scaling``) proves nothing but itself."""
+    sections = tuple(_section(result) for result in proof.results)
+    if sections and all(one.group == "measure" for one in sections):
+        worst: Word = next(word for word in _ORDER if any(one.word == word for one in sections))
+        words, made = _MEASURED[worst], "corral bench"
+        return Report(
+            proof.cluster, worst, words, proof.at, sections, tuple(notes), made, "measurement"
+        )
     word: Word = "pass" if proof.good else "fail"
     if proof.good and proof.count(Verdict.WARN):
         word = "warn"
@@ -102,7 +115,7 @@ def proof_report(proof: Proof, notes: Sequence[Note] = ()) -> Report:
         word,
         "proven" if proof.good else "NOT proven",
         proof.at,
-        tuple(_section(result) for result in proof.results),
+        sections,
         tuple(notes),
     )
 
