@@ -33,9 +33,9 @@ def test_use_of_gpus(tmp_path: Path, state: str, due: list[str]) -> None:
     (job / "gpus-1").write_text("gpu1 7, 9, 9;\n")  # of its run before it was requeued
     os.utime(job / "gpus-1", (1, 1))
     fakes = {
-        # Twenty questions, forty seconds of the watcher's own time; then it has ended.
+        # Seven questions, a dozen seconds of the watcher's own time; then it has ended.
         "squeue": f"n=$(($(cat n 2>/dev/null || echo 0) + 1)); echo $n >n\n"
-        f"[ $n -lt 20 ] && echo '{row(state)}' || echo '{row('COMPLETED')}'",
+        f"[ $n -lt 7 ] && echo '{row(state)}' || echo '{row('COMPLETED')}'",
         "sleep": ":",
         "sstat": ":",
         "scontrol": ":",

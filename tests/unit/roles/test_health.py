@@ -372,12 +372,8 @@ def left(node: Node, pid: int, *, job: int = 0, ending: bool = False) -> None:
 @pytest.mark.parametrize(
     ("queue", "verdict"),
     [
-        ("12 RUNNING $((now + 3600))", "ok"),
-        ("12 COMPLETING $now", "ok"),
         ("12 COMPLETED $now", "ok"),  # seen on H200: gone a second later
-        ("12 CANCELLED $((now - 20))", "ok"),
         ("12 COMPLETED $((now - 100))", "fail"),
-        ("12 FAILED N/A", "fail"),
         ("13 RUNNING $now", "fail"),  # slurmctld has forgotten it (MinJobAge)
     ],
 )
