@@ -104,7 +104,9 @@ async def plan(request: Request, wanted: Text, owner: Owner, session: Changer, s
         keep_plan(request, spec, found, state)
         return plan_dict(found)
 
-    return {"id": state.background.start("plan", work)}
+    identity = state.background.start("plan", work)
+    state.audit.note(session.user, "plan", spec.name)
+    return {"id": identity}
 
 
 @router.post("/apply")
@@ -136,7 +138,9 @@ async def doctor(owner: Owner, session: Changer, state: Here) -> Any:
             "findings": [f.as_dict() for f in found.findings],
         }
 
-    return {"id": state.background.start("doctor", work)}
+    identity = state.background.start("doctor", work)
+    state.audit.note(session.user, "doctor", owner[1].name)
+    return {"id": identity}
 
 
 @router.get("/proof")

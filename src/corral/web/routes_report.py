@@ -77,4 +77,6 @@ async def mend(request: Request, owner: Owner, session: Changer, state: Here) ->
         keep_plan(request, spec, found, state)
         return plan_dict(found)
 
-    return {"id": state.background.start("plan", work)}
+    identity = state.background.start("plan", work)
+    state.audit.note(owner[0].user, "plan", spec.name)
+    return {"id": identity}

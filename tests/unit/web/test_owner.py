@@ -39,7 +39,7 @@ def test_token_never_makes_an_owner() -> None:
 
 
 def test_apply_needs_the_code_of_the_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     applied: list[Plan] = []
 
@@ -54,7 +54,7 @@ def test_apply_needs_the_code_of_the_terminal(
 
     async def work() -> None:
         rest = FakeRest()
-        async with Page(rest, spec=spec()) as page:
+        async with Page(rest, spec=spec(), audit=tmp_path / "audit.log") as page:
             code = page.app.state.corral.sessions.code(login_of(rest.login("kim")))
             page.csrf = (await page.post("login/code", {"code": code})).json()["csrf"]
             assert (await page.post("corral/apply", {"code": "123456"})).status_code == 409
@@ -86,3 +86,9 @@ def test_apply_needs_the_code_of_the_terminal(
             assert len(applied) == 1
 
     run(work())
+    noted = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
+    told = [(one["audit"], one["outcome"]) for one in noted if one["user"] == "kim"]
+    assert told == [
+        ("login", "ok"), ("plan", "ok"), ("apply", "forbidden"), ("apply", "forbidden"),
+        ("apply", "ok"), ("plan", "ok"), *[("apply", "forbidden")] * 5,
+    ]  # fmt: skip
