@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from corral.api.mesh_access import Wanted, merged, needed
+from corral.api.mesh_nfs import thin
 from corral.apply.journal import Journal
 from corral.apply.lock import cluster_lock
 from corral.apply.mesh import devices_of
@@ -74,6 +75,7 @@ class MeshStatus:
         strays: machines with the tag that are no nodes of the file.
         links: measured links, empty when none were asked for.
         asked: the control server was asked; else why not.
+        thin: NFS folders that come over a link too thin for them, a line for each node.
     """
 
     server: str
@@ -82,6 +84,7 @@ class MeshStatus:
     strays: tuple[Device, ...]
     links: tuple[Link, ...]
     asked: str = ""
+    thin: tuple[str, ...] = ()
 
     @property
     def good(self) -> bool:
@@ -98,6 +101,7 @@ class MeshStatus:
             "nodes": [asdict(n) for n in self.nodes],
             "strays": [asdict(d) for d in self.strays],
             "links": [link.as_dict() for link in self.links],
+            "thin": list(self.thin),
         }
 
 
@@ -135,8 +139,9 @@ async def mesh_status(
         )
         pairs = _pairs(mesh, {n: f for n, f in facts.items() if f}, session.controller)
         measured = await _measure(session.fleet, pairs, emit) if links else ()
+        slow = thin(spec.storage, measured, session.controller)
     strays = tuple(d for name, d in by_name.items() if name not in names)
-    return MeshStatus(mesh.url, tag_of(spec), nodes, strays, measured, asked)
+    return MeshStatus(mesh.url, tag_of(spec), nodes, strays, measured, asked, slow)
 
 
 async def _devices(spec: ClusterSpec) -> tuple[tuple[Device, ...] | None, str]:

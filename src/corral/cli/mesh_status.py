@@ -59,6 +59,10 @@ def _view(seen: MeshStatus) -> Iterator[RenderableType]:
     if seen.links:
         yield Text()
         yield table(LINKS, [_link(link) for link in seen.links], right="latency throughput MTU")
+    for line in seen.thin:
+        yield Text(clean(line), "yellow")
+    if seen.thin:
+        yield Text("  hint: copy what jobs read to the nodes: corral data sync FOLDER")
     for node in seen.nodes:
         if node.problem:
             yield Text(f"{node.node}: {clean(node.problem)}", "bold red")

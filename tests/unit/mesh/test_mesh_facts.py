@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corral.api.mesh_nfs import thin
 from corral.api.meshing import watched
 from corral.hosts.facts import Facts
 from corral.hosts.mesh_api import Device
 from corral.hosts.mesh_facts import MESH, MeshFacts, mesh
 from corral.hosts.mesh_links import Link, parse_figures, parse_path
 from corral.spec.mesh import Mesh
+from corral.spec.models import Storage
 
 JOINED = """\
 tun
@@ -189,3 +191,22 @@ def test_figures() -> None:
 )
 def test_verdicts(link: Link, verdict: str) -> None:
     assert link.verdict.startswith(verdict)
+
+
+def test_nfs_over_a_thin_link_is_named() -> None:
+    folders = (Storage(mount="/shared", kind="nfs", server="desk"),
+               Storage(mount="/data", kind="existing"))  # fmt: skip
+    links = [
+        Link("desk", "rent0", "direct", "a", 12, 180, 1280),
+        Link("desk", "rent1", "direct", "a", 1, 900, 1280),
+        Link("rent2", "desk", "relayed", "fra", 90, 600, 1280),
+        Link("desk", "pod0", "direct", "a", 5, 700, 0),
+        Link("rent0", "rent1", "direct", "a", 5, 1, 1280),
+        Link("desk", "lost", "unknown", "", 0, 0, 1280, "no answer"),
+    ]
+    assert thin(folders, links, "other") == (
+        "rent0: /shared from desk comes at 180 Mb/s: 10 GB take 7 minutes, in each epoch",
+        "rent2: /shared from desk comes at 600 Mb/s, by a relay: 10 GB take 2 minutes, in each "
+        "epoch",
+        "pod0: /shared from desk cannot be mounted there: it is reached by TCP only",
+    )
