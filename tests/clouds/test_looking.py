@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,9 +18,11 @@ from corral.errors import Code, CorralError
 from corral.events import ignore
 from corral.providers.base import Action
 from corral.providers.cloud import provider
+from corral.providers.cloud.model import State
 from corral.providers.cloud.on_call import on_call
 from corral.providers.cloud.pacing import Pacer
 from corral.providers.cloud.provider import CloudProvider
+from corral.providers.cloud.secrets import key_of
 from corral.spec.cloud import hours
 from corral.spec.models import ClusterSpec
 from tests.clouds.common import World
@@ -230,3 +234,51 @@ def test_processes_share_one_rate(tmp_path: Path) -> None:
     for worker in workers:
         worker.join(60)
     assert every == [1000.0 + 2.0 * i for i in range(40)]
+
+
+@pytest.mark.parametrize("name", ["lambda", "runpod", "paperspace"])
+def test_a_machine_is_switched_off_where_the_cloud_can_and_still_counted(
+    name: str, tmp_path: Path
+) -> None:
+    world = World(name, tmp_path)
+    run(world.loop, world.up(("gpu0",)))
+
+    async def stop() -> list[State]:
+        await asyncio.sleep(120)
+        api = world.client()
+        (one,) = await api.instances()
+        await api.stop(one)
+        return [i.state for i in await api.instances()]
+
+    if name == "lambda":
+        with pytest.raises(CorralError, match="only terminate"):
+            run(world.loop, stop())
+    else:
+        assert run(world.loop, stop()) == [State.STOPPED]
+    assert world.sim.violations == []
+    assert [r.open for r in world.ledger.rentals().values()] == [True]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "volumes"),
+    [("lambda", "gpu_1x_a10", ["data"]), ("runpod", "NVIDIA GeForce RTX 4090", ["vol1"])],
+)
+def test_file_systems_of_the_account_are_attached(
+    name: str, kind: str, volumes: list[str], tmp_path: Path
+) -> None:
+    clouds = Clouds(tmp_path, name)
+    clouds.up(spec_of({"type": kind, "volumes": volumes}, name))
+    sim = clouds.worlds[0].sim
+    told = [m.more.get("systems") or m.more["body"]["mounts"]["network"] for m in sim.alive()]
+    wanted = volumes if name == "lambda" else [{"volumeId": "vol1", "path": "/workspace"}]
+    assert told == [wanted] * 2 and sim.violations == []
+
+
+def test_a_key_comes_from_the_keyring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = {("corral", "lambda"): "key-in-the-keyring"}
+    fake = SimpleNamespace(get_password=lambda service, name: held.get((service, name)))
+    monkeypatch.setitem(sys.modules, "keyring", fake)
+    none = tmp_path / "none"
+    assert key_of("lambda", {}, file=none) == "key-in-the-keyring"
+    with pytest.raises(CorralError, match="no API key of RunPod"):
+        key_of("runpod", {}, file=none)

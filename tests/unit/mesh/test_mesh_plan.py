@@ -165,6 +165,17 @@ def test_a_pod_gets_daemons_under_supervisord_and_files_of_its_own() -> None:
     assert not any(name.startswith("supervised:") for name in whole)
 
 
+def test_the_key_daemon_of_a_pod_runs_under_supervisord_too() -> None:
+    site = site_of()
+    spec = ClusterSpec.model_validate(
+        {**site.spec.model_dump(mode="json", exclude_unset=True), "slurm": {"auth": "munge"}}
+    )
+    found = resources(replace(site, spec=spec), "pod0")
+    assert isinstance(found["supervised:munged"], Supervised)
+    assert "service:munge" not in found
+    assert "service:munge" in resources(replace(site, spec=spec), "rent0")
+
+
 def test_the_plan_says_that_nothing_is_fenced_there() -> None:
     slurmd = resources(site_of(), "pod0")["supervised:slurmd"]
     change = slurmd.diff(Seen(0, "stopped stale"), Context("pod0"))
