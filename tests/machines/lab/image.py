@@ -160,14 +160,18 @@ def _apt_option(name: str) -> str:
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
 
 
+def _unchecked() -> list[str]:
+    """What of an archive's dates this machine's administrator has apt not look at."""
+    fields = ("Check-Valid-Until", "Check-Date")
+    return [field for field in fields if "false" in _apt_option(f"Acquire::{field}")]
+
+
 def _deb822(source: archive.Source) -> str:
     # What this machine's administrator decided for a frozen archive goes for its guests as well
     # (failures.md F58: a Release file past its Valid-Until).
     lines = [f"URIs: {source.uri}", f"Suites: {source.suite}"]
     lines.append(f"Components: {' '.join(source.components)}")
-    for field in ("Check-Valid-Until", "Check-Date"):
-        if "false" in _apt_option(f"Acquire::{field}"):
-            lines.append(f"{field}: no")
+    lines += [f"{field}: no" for field in _unchecked()]
     lines.append("Trusted: yes" if source.trusted else f"Signed-By: {source.signed_by}")
     return "\n".join(["Types: deb", *lines, ""])
 
@@ -249,6 +253,7 @@ def _build(recipe: Suite, customize: str, path: Path) -> None:
         argv += ['--aptopt=APT::Install-Recommends "false"', "--dpkgopt=force-unsafe-io"]
         argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT]
         argv += [f'--customize-hook={hook} "$1"', "--skip=cleanup/apt", "--skip=cleanup/tmp"]
+        argv += [f'--aptopt=Acquire::{field} "false"' for field in _unchecked()]
         signed = next((s.signed_by for s in sources if s.signed_by.startswith("/")), "")
         argv += [f"--keyring={signed}"] if signed else []
         argv += [f"--include={','.join(_OS)}", recipe.name, str(tree)]
