@@ -11,6 +11,7 @@ from corral.spec import rules, texts
 from corral.spec.findings import Level
 
 from .cases import GONE, LAB, LAPTOP, changed, found, load_dict
+from .cases_cloud import CLOUD
 from .cases_iron import IRON
 from .cases_page import PAGE
 
@@ -56,39 +57,6 @@ MESH: list[Case] = [
         LAB,
         {**MESHED, "network.mesh.url": "http://headscale.example.org"},
         "network.mesh.url",
-    ),
-]
-RENTED: dict[str, object] = {
-    "provider": "lambda",
-    "addresses": None,
-    "cloud": {"type": "gpu_1x_a10"},
-}
-AT: dict[str, object] = {f"groups.0.{k}": v for k, v in RENTED.items()}
-ELASTIC = {"cpus": 1, "memory_gib": 1}
-AS_ONE = {"groups.0.cloud": {"type": "x", "cluster": True}}
-POD = {"groups.0.provider": "runpod"}
-RUNPOD = {"provider": "runpod", "type": "x"}
-TAILNET = {"network.control": "tailscale"}
-CLOUD: list[Case] = [
-    ("cloud-missing", LAB, {**AT, "groups.0.cloud": None}, "groups[0]"),
-    ("cloud-unused", LAB, {"groups.0.cloud": {"type": "x"}}, "groups[0].cloud"),
-    ("cloud-unused", LAB, {**AT, "groups.0.addresses": "10.0.0.[1-3]"}, "groups[0].addresses"),
-    ("cloud-name-long", LAB, {**AT, "groups.0.nodes": "n" * 40}, "groups[0].nodes"),
-    ("budget-missing", LAB, AT, "groups[0].provider"),
-    ("dead-man-missing", LAB, {**AT, "budget": {}}, "groups[0].provider"),
-    ("pod-limits", LAB, {**AT, "groups.0.provider": "runpod"}, "groups[0].provider"),
-    ("pod-place", LAB, {**AT, **POD}, "groups[0].provider"),
-    ("pod-place", LAB, {**AT, **POD, **TAILNET}, "groups[0].nodes"),
-    ("pod-place", LAB, {**AT, "groups.0.cloud.fallback": [RUNPOD]}, "groups[0].provider"),
-    ("rented-apart", LAB, AT, "groups[1].addresses"),
-    ("cloud-cluster", LAB, {**AT, **AS_ONE}, "groups[0].cloud.cluster"),
-    ("cloud-cluster", LAB, {**AT, **AS_ONE, **POD, "groups.0.nodes": "one0"}, "groups[0].nodes"),
-    ("dead-man-missing", LAB, {**AT, **AS_ONE, **POD, "budget": {}}, "groups[0].provider"),
-    (
-        "elastic-place",
-        LAB,
-        {"groups.0.elastic": ELASTIC, "controller": "cpu0"},
-        "groups[0].elastic",
     ),
 ]
 FIRES: list[Case] = [
