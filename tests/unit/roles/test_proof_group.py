@@ -17,17 +17,20 @@ TEXT = proof.text("proof-round.sh")
 NARROW = (
     TEXT[TEXT.index("slot() {") : TEXT.index("# together NODES")]
     + TEXT[TEXT.index("said() {") : TEXT.index("# measure NODE")]
-    + TEXT[TEXT.index("reach() {") : TEXT.index("# judge NODE")]
+    + TEXT[TEXT.index("patiently() {") : TEXT.index("# judge NODE")]
 )
 JUDGE = TEXT[TEXT.index("judge() {") : TEXT.index("remember() {")]
 # Nodes of a list reach 10 GB/s together; 1 where a slow one or a slow link is among them; 3 over
 # the trunk a|b. Wrong ones add up wrongly, and who is busy is measured with nobody.
 TOGETHER = """
+sleep() { echo $1 >>"$work/naps"; }
 together() {
   r=10 w=0 word=measured
   for s in ${SLOW:-}; do case ",$1," in *,$s,*) r=1 ;; esac; done
   for s in ${WRONG:-}; do case ",$1," in *,$s,*) w=7 ;; esac; done
   for s in ${BUSY:-}; do case "$1" in $s) word=preempted r= ;; esac; done
+  for s in ${ENDING:-}; do case "$1" in $s) [ -e "$work/was" ] || word=busy r=; : >"$work/was" ;;
+  esac; done
   for s in ${BROKEN:-}; do case "$1" in $s) word=broken r= ;; esac; done
   case $1 in *${LINK:-nobody}*) r=1 ;; *a1*b1*) [ -z "${TRUNK:-}" ] || r=3 ;; esac
   echo "$1" >>"$work/measured"
@@ -104,6 +107,16 @@ def test_a_users_job_meanwhile_makes_nobody_slow(tmp_path: Path, away: str) -> N
     (tmp_path / "more").mkdir()
     said = narrowed(tmp_path / "more", "a1,a2,a3,a4", SLOW="a4", BROKEN="a1,a2")
     assert said == "who it is was not found: a1,a2 was not measured: no route to host"
+
+
+def test_what_is_ending_there_still_is_waited_for(tmp_path: Path) -> None:
+    said = narrowed(tmp_path, "a1,a2,a3", SLOW="a3", ENDING="a1,a3")
+    assert said == f"a3 is slow with every other node (1 of 10 GB/s): {LOOK}"
+    assert (tmp_path / "naps").read_text().split() == ["1"]
+    (tmp_path / "more").mkdir()
+    said = narrowed(tmp_path / "more", "a1,a2,a3", SLOW="a3", BUSY="a1,a3")
+    assert said.endswith("a job of somebody came first")
+    assert not (tmp_path / "more" / "naps").exists(), "a user's job is not waited for"
 
 
 def test_many_nodes_with_long_names(tmp_path: Path) -> None:

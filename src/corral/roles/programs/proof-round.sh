@@ -34,7 +34,7 @@ while read -r key value; do
     mount) mounts="$mounts $value" ;; node) echo "$value" >>"$work/nodes" ;;
   esac
 done <"$conf"
-now=$(date +%s)
+now=$(date +%s) port=$now
 : >"$work/round"
 tell() { logger -t corral-proof -- "$*" 2>/dev/null; echo "$*"; }
 
@@ -100,6 +100,7 @@ together() {
   first=${1%%,*}
   named=corral-proof-all-$now
   kept=$(slot "$1")
+  port=$((20000 + (port + 1) % 10000)) # another one each time: the one before may be closing still
   ranks=$(awk -v n="$first" '$1 == n { print ($3 > 0 ? $3 : 1) }' "$work/nodes")
   gpus=$(awk -v n="$first" '$1 == n && $3 > 0 { print $3 }' "$work/nodes")
   address=$(timeout 20 scontrol show node "$first" -o | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p')
@@ -107,7 +108,7 @@ together() {
   at=$1
   shift
   (cd / && timeout $((minutes * 60 + 60)) runuser -u "$user" -- env -i PATH="$PATH" LC_ALL=C \
-    MASTER_ADDR="$address" MASTER_PORT=$((20000 + now % 10000)) "$@" \
+    MASTER_ADDR="$address" MASTER_PORT="$port" "$@" \
     srun --quiet --immediate=20 --partition=corral-proof --nodelist="$at" --nodes="$few" \
     --ntasks-per-node="$ranks" --exclusive --cpu-bind=none --mem=0 --time="$minutes" \
     --kill-on-bad-exit=1 --job-name="$named" --chdir=/ ${gpus:+"--gres=gpu:$gpus"} \
@@ -121,9 +122,17 @@ together() {
   fi
   echo "$word" >"$kept.word"
 }
+# patiently NODES: together, again while they are busy: what ran before may be ending there still.
+patiently() {
+  for pause in 1 3 9 0; do
+    together "$1"
+    [ "$word" = busy ] && [ "$pause" -gt 0 ] || return 0
+    sleep "$pause"
+  done
+}
 # reach NODES: measured now unless they were already; where that could not be, says why and fails.
 reach() {
-  [ -e "$(slot "$1").word" ] || together "$1"
+  [ -e "$(slot "$1").word" ] || patiently "$1"
   case $(cat "$(slot "$1").word") in
     measured) return 0 ;;
     preempted | busy) echo 'who it is was not found: a job of somebody came first' ;;
@@ -271,7 +280,7 @@ if [ -e "$work/well" ] && [ -r "$joint" ]; then
   few=$(echo "$all" | tr ',' '\n' | wc -l)
   if [ "$few" -ge 2 ]; then
     for _ in 1 2; do # once is no fault
-      together "$all"
+      patiently "$all"
       word=$(cat "$kept.word") why=
       [ "$word" = measured ] || break
       cp "$kept" "$work/all:$few"
