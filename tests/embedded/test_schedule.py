@@ -169,6 +169,10 @@ def by_timer(live: Live) -> str:
 
 
 def test_collectives_are_measured_by_its_timer_and_who_is_slow_is_named(proving: Live) -> None:
+    # Disks of one machine differ as it pleases, and a node that is not well is left out: here no
+    # node has fellows.
+    apart = Script(r"sed -i 's/^node \([^ ]*\) [^ ]*/node \1 \1/' /etc/corral/proof.conf")
+    do(proving, apart)
     well = by_timer(proving)
     assert "group node0,node1,node2 pass well" in well
     # Three such rounds are a past: what was just measured, thrice.
