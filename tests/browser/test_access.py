@@ -35,7 +35,8 @@ def test_no_page_breaks_a_rule_of_axe(owner: Browser, served: Served, theme: str
     wrong: list[str] = []
     places = {
         "cluster": ".node", "jobs": "tr[data-job]", "submit": "#field-script", "proof": ".card",
-        "plan": "textarea", "history": ".card", "node/node1": "h1", f"job/{job}": ".log",
+        "jobs/ended": "tr[data-job]", "plan": "textarea", "history": ".card", "node/node1": "h1",
+        f"job/{job}": ".log",
     }  # fmt: skip
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 800})

@@ -111,3 +111,6 @@ def test_without_slurmrestd_the_commands_answer(bare: Any) -> None:
     page.click("text=Cancel the job")
     page.wait_for_selector("h1 >> text=cancelled")
     assert job
+    past = page.evaluate("fetch('api/past?days=1').then((r) => r.json())")
+    assert past["why"] == ""  # sacct answered
+    assert past["total"] > 0

@@ -24,6 +24,7 @@ from corral.web import (
     routes_jobs,
     routes_login,
     routes_nodes,
+    routes_past,
     routes_report,
     routes_view,
 )
@@ -33,6 +34,7 @@ from corral.web.bycommands import ByCommands
 from corral.web.figures import Figures, Prometheus
 from corral.web.guard import Guard
 from corral.web.own import ByHelper, BySsh, Own
+from corral.web.pastjobs import PastJobs
 from corral.web.poller import Poller, Pollers
 from corral.web.sessions import Sessions
 from corral.web.settings import BY_COMMANDS, Settings
@@ -42,7 +44,8 @@ from corral.web.tracking import TrackingTunnel
 
 STATIC: Final = Path(__file__).parent / "static"
 ROOMS: Final = (
-    routes_login, routes_view, routes_form, routes_jobs, routes_nodes, routes_corral, routes_report,
+    routes_login, routes_view, routes_form, routes_jobs, routes_past, routes_nodes, routes_corral,
+    routes_report,
 )  # fmt: skip
 
 
@@ -72,6 +75,7 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         rest=rest,
         sessions=sessions,
         pollers=Pollers(poller, private=settings.private),
+        past=PastJobs(rest, _spare(settings, spec, rest)),
         audit=Audit(settings.audit),
         background=Background(),
         spec=spec,
@@ -118,6 +122,13 @@ def _lifespan(state: State) -> Callable[[FastAPI], AbstractAsyncContextManager[N
             await state.tracking.close()
 
     return running
+
+
+def _spare(settings: Settings, spec: ClusterSpec | None, rest: Slurm) -> Slurm | None:
+    """Who asks accounting where slurmrestd cannot: sacct, from the machine with the keys."""
+    if spec is None or settings.service or isinstance(rest, ByCommands):
+        return None
+    return ByCommands(spec)
 
 
 def _own(settings: Settings, spec: ClusterSpec | None) -> Own | None:

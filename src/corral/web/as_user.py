@@ -71,7 +71,7 @@ async def _accepted(
     rest = SlurmRest(settings.rest)
     try:
         await rest.check(login)
-        job = await rest.job(login, wanted.job) if wanted.job else None
+        job = await _job(rest, login, wanted) if wanted.job else None
     finally:
         await rest.close()
     if wanted.job and (job is None or job.user != login.user):
@@ -81,6 +81,19 @@ async def _accepted(
     if wanted.do == "submit":
         await api.make_room(spec, login.user)
     return login, job
+
+
+async def _job(rest: SlurmRest, login: Login, wanted: Wanted) -> RestJob | None:
+    """The job; what it wrote may be read still when only accounting remembers it."""
+    found = await rest.job(login, wanted.job)
+    if found is not None or wanted.do not in {"log", "extras"}:
+        return found
+    try:
+        return await rest.past_job(login, wanted.job)
+    except CorralError as error:
+        if error.code is not Code.NOT_FOUND:
+            raise
+        return None
 
 
 def become(user: str) -> None:

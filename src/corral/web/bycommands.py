@@ -6,21 +6,25 @@ only who runs ``corral ui`` can log in, and commands run as that user by ssh.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from corral import api
 from corral.errors import Code, CorralError
-from corral.slurm.rest import commands, read, write
+from corral.slurm.rest import commands, past, read, write
 from corral.slurm.rest.loose import Record, records
 from corral.slurm.rest.model import ADMINISTRATOR, OPERATOR, USER, RestJob, RestNode, RestPartition
+from corral.slurm.states.jobs import parse_history
 from corral.spec.models import ClusterSpec
 from corral.web.slurmrest import Login
 
 T = TypeVar("T")
 _LEVELS: Final = {"administrator": ADMINISTRATOR, "operator": OPERATOR}
 _DENIED: Final = ("permission denied", "access/permission", "invalid user", "not permitted")
+
+_DISABLED: Final = "accounting storage is disabled"
 
 
 class ByCommands:
@@ -90,6 +94,40 @@ class ByCommands:
         """One job; None when slurmctld has forgotten it."""
         found, _ = await self.jobs(login)
         return next((job for job in found if job.id == job_id), None)
+
+    async def past(self, login: Login, days: int, user: str) -> past.Past:
+        """Jobs that ended in the last days, by sacct; of one user, or "" for all.
+
+        Raises:
+            CorralError: NOT_FOUND, there is no accounting; SLURM_REFUSED; UNREACHABLE.
+        """
+        mark = secrets.token_hex(8)
+        return past.newest(await self._history(login, past.command(days, user, mark), mark))
+
+    async def past_job(self, login: Login, job_id: int) -> RestJob | None:
+        """One job by sacct; None when accounting does not know it.
+
+        Raises:
+            CorralError: as ``past``.
+        """
+        mark = secrets.token_hex(8)
+        found = await self._history(login, past.command_for(job_id, mark), mark)
+        return next((job for job in past.newest(found).jobs if job.id == job_id), None)
+
+    async def _history(
+        self, login: Login, command: tuple[str, ...], mark: str
+    ) -> tuple[RestJob, ...]:
+        try:
+            said = await self._run(login, command, doing="sacct")
+        except CorralError as error:
+            if _DISABLED in error.message.lower():
+                raise CorralError(
+                    Code.NOT_FOUND,
+                    "this cluster keeps no accounting",
+                    hint="slurm: {accounting: true}",
+                ) from error
+            raise
+        return tuple(read.past_info(info) for info in parse_history(said, mark))
 
     async def states(self, login: Login) -> dict[str, str]:
         """State of each job by its label."""

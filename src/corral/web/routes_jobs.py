@@ -127,16 +127,23 @@ async def submit(request: Request, wanted: Script, session: Changer, state: Here
 
 @router.get("/{job_id}")
 async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
-    """All that slurmctld tells this user of one job."""
-    found = await _job(state, session, job_id)
+    """All that slurmctld tells this user of one job; when it has forgotten it, accounting."""
+    found = await state.rest.job(session.login, job_id)
+    forgotten = found is None
+    found = found or await _past(state, session, job_id)
     mine = found.user == session.user
-    return {**asdict(found), "mine": mine, "may": mine or session.operates}
+    return {
+        **asdict(found),
+        "mine": mine,
+        "may": mine or session.operates,
+        "forgotten": forgotten,
+    }
 
 
 @router.get("/{job_id}/figures")
 async def job_figures(job_id: JobId, session: Viewer, state: Here) -> Any:
     """What a job of one's own uses over time; operators see everybody's."""
-    found = await _job(state, session, job_id)
+    found = await _told(state, session, job_id)
     if found.user != session.user and not session.operates:
         raise CorralError(
             Code.FORBIDDEN, f"job {job_id} is {found.user}'s", hint="ask its owner, or an operator"
@@ -292,13 +299,30 @@ async def _job(state: State, session: Session, job_id: int) -> RestJob:
         raise CorralError(
             Code.NOT_FOUND,
             f"Slurm does not know job {job_id} any more",
-            hint="it keeps ended jobs for MinJobAge; corral jobs --all asks accounting",
+            hint="it keeps ended jobs for MinJobAge; their page shows what accounting tells",
         )
     return found
 
 
+async def _past(state: State, session: Session, job_id: int) -> RestJob:
+    found = await state.past.job(session.login, job_id)
+    if found is None:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"Slurm does not know job {job_id}",
+            hint="slurmctld keeps ended jobs for MinJobAge, accounting longer, where there is one",
+        )
+    return found
+
+
+async def _told(state: State, session: Session, job_id: int) -> RestJob:
+    """The job as slurmctld tells it, or accounting."""
+    found = await state.rest.job(session.login, job_id)
+    return found or await _past(state, session, job_id)
+
+
 async def _own(state: State, session: Session, job_id: int) -> RestJob:
-    found = await _job(state, session, job_id)
+    found = await _told(state, session, job_id)
     if found.user != session.user:
         raise CorralError(
             Code.FORBIDDEN,

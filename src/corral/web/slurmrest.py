@@ -13,20 +13,25 @@ from typing import Any, Final, Protocol, TypeVar
 import httpx
 
 from corral.errors import Code, CorralError
-from corral.slurm.rest import read, write
+from corral.slurm.rest import past, read, write
 from corral.slurm.rest.adapters import NEWEST, OLDEST
-from corral.slurm.rest.loose import Record
-from corral.slurm.rest.model import USER, RestJob, RestNode, RestPartition, Told
+from corral.slurm.rest.loose import Record, record, records, text
+from corral.slurm.rest.model import USER, RestJob, RestNode, RestPartition
 from corral.slurm.rest.stream import Memory, RecordStream
+from corral.web.answers import (
+    MISSING,
+    OK,
+    SACCT,
+    TIMEOUT,
+    UNCHANGED,
+    Answer,
+    no_past,
+    refused,
+    unreachable,
+)
 
 T = TypeVar("T")
-TIMEOUT: Final = 20.0
 CHUNK: Final = 1 << 16
-OK, UNCHANGED, MISSING, UNAUTHORIZED, FORBIDDEN, NO_AUTH = 200, 304, 404, 401, 403, 511
-_DENIED: Final = ("permission denied", "invalid user id", "operation not permitted", "access/perm")
-_NOT_TAKEN: Final = "authentication"
-_NOT_TAKEN_22: Final = "Unspecified error"
-"""All that 22.05 says to a bad token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +40,6 @@ class Login:
 
     user: str
     token: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back: the HTTP status, the JSON body, and what it says of itself."""
-
-    status: int
-    body: Any
-    told: Told
 
 
 class Slurm(Protocol):
@@ -65,6 +61,8 @@ class Slurm(Protocol):
     ) -> tuple[tuple[RestJob, ...] | None, int]: ...
     async def partitions(self, login: Login) -> tuple[RestPartition, ...]: ...  # noqa: D102
     async def job(self, login: Login, job_id: int) -> RestJob | None: ...  # noqa: D102
+    async def past(self, login: Login, days: int, user: str) -> past.Past: ...  # noqa: D102
+    async def past_job(self, login: Login, job_id: int) -> RestJob | None: ...  # noqa: D102
     async def states(self, login: Login) -> dict[str, str]: ...  # noqa: D102
     async def submit(self, login: Login, wanted: write.Submission) -> int: ...  # noqa: D102
     async def change(  # noqa: D102
@@ -92,12 +90,13 @@ class SlurmRest:
             limits=httpx.Limits(max_connections=16),
         )
         self._version: int | None = None
+        self._cluster = ""
         self._nodes = Memory[RestNode]()
         self._states: dict[str, str] = {}
         self._states_mark = b""
         self.release = ""
         self.calls = 0
-        self.waited = 0.0  # seconds until answers began, all together: Slurm's own time
+        self.waited = 0.0  # seconds until answers began, all together: slurmctld's time
 
     async def close(self) -> None:
         """End the connections."""
@@ -116,6 +115,7 @@ class SlurmRest:
                 answer = await self._ask("GET", f"/slurm/v0.0.{number}/ping", login)
                 if answer.status == OK:
                     self._version, self.release = number, answer.told.release
+                    self._cluster = read.cluster_of(answer.body)
                     return number
                 if answer.status != MISSING:
                     raise refused(answer, "asking slurmrestd for its version")
@@ -178,6 +178,53 @@ class SlurmRest:
         if answer.status == MISSING or any("job id" in e.lower() for e in answer.told.errors):
             return None
         raise refused(answer, f"asking for job {job_id}")
+
+    async def past(self, login: Login, days: int, user: str) -> past.Past:
+        """Jobs that ended in the last days, out of accounting; of one user, or "" for all.
+
+        Raises:
+            CorralError: NOT_FOUND, it does not tell of accounting; SLURM_REFUSED; UNREACHABLE.
+        """
+        number, cluster = await self._accounting(login)
+        found = list[RestJob]()
+        for window in past.windows(days):
+            stream = RecordStream("jobs", lambda one: read.past_job(one, number))
+            params = past.params(window, user, cluster)
+            async with self._streamed(f"/slurmdb/v0.0.{number}/jobs", login, params) as reply:
+                async for data in reply.aiter_bytes(CHUNK):
+                    found.extend(stream.feed(data))
+                    if len(found) > 2 * past.MOST:
+                        found = [*past.newest(found, past.MOST + 1).jobs]
+                    await asyncio.sleep(0)  # viewers are served in between
+            if reply.status_code != OK:
+                raise no_past(_answer(reply.status_code, stream), "asking accounting for jobs")
+            if len(found) > past.MOST:
+                break
+        return past.newest(found)
+
+    async def past_job(self, login: Login, job_id: int) -> RestJob | None:
+        """One job out of accounting; None when that does not know it either.
+
+        Raises:
+            CorralError: as ``past``.
+        """
+        number, cluster = await self._accounting(login)
+        answer = await self._ask("GET", f"/slurmdb/v0.0.{number}/job/{job_id}", login)
+        if answer.status != OK:
+            raise no_past(answer, f"asking accounting for job {job_id}")
+        # Several clusters may share one accounting.
+        listed = [o for o in records(record(answer.body).get("jobs"))
+                  if not cluster or text(o.get("cluster")) == cluster]  # fmt: skip
+        known = past.newest(read.past_jobs(listed, number)).jobs
+        return next((job for job in known if job.id == job_id), None)
+
+    async def _accounting(self, login: Login) -> tuple[int, str]:
+        number = await self.version(login)
+        if number < past.TELLS_FROM:
+            raise CorralError(
+                Code.NOT_FOUND, "this slurmrestd is too old to tell of past jobs", hint=SACCT
+            )
+        return number, self._cluster
 
     async def states(self, login: Login) -> dict[str, str]:
         """State of each job by its label; slurmctld answers it from a small table (24.05).
@@ -246,13 +293,14 @@ class SlurmRest:
             return None, since
         return tuple(found), told.last_update or 0
 
-    def _streamed(self, path: str, login: Login, params: dict[str, str]) -> Any:
+    def _streamed(self, path: str, login: Login, params: past.Params) -> Any:
         self.calls += 1
         stream = self._http.stream("GET", path, params=params, headers=_headers(login))
-        return _Reached(stream, self._add)
+        return _Reached(stream, lambda seconds: self._add(path, seconds))
 
-    def _add(self, seconds: float) -> None:
-        self.waited += seconds
+    def _add(self, path: str, seconds: float) -> None:
+        if path.startswith("/slurm/"):  # slurmdbd's time says nothing of slurmctld's
+            self.waited += seconds
 
     async def _call(self, method: str, path: str, login: Login, body: Any = None) -> Answer:
         number = await self.version(login)
@@ -266,7 +314,7 @@ class SlurmRest:
         except httpx.HTTPError as error:
             raise unreachable(error) from error
         finally:
-            self._add(time.monotonic() - begin)
+            self._add(path, time.monotonic() - begin)
         try:
             found: Any = reply.json()
         except ValueError:
@@ -306,40 +354,6 @@ def _answer(status: int, stream: RecordStream[Any]) -> Answer:
     except CorralError:
         body = {}
     return Answer(status, body, read.told(body))
-
-
-def unreachable(error: httpx.HTTPError) -> CorralError:
-    """Slurmrestd did not answer."""
-    slow = isinstance(error, httpx.TimeoutException)
-    return CorralError(
-        Code.TIMED_OUT if slow else Code.UNREACHABLE,
-        "slurmrestd does not answer" + (f" within {TIMEOUT:g} s" if slow else ""),
-        tail=str(error)[:200],
-        hint="on the controller: systemctl status slurmrestd",
-    )
-
-
-def refused(answer: Answer, doing: str) -> CorralError:
-    """What an answer that is none of success says."""
-    said = "; ".join(answer.told.errors)
-    lower = said.lower()
-    if answer.status in (UNAUTHORIZED, NO_AUTH) or _NOT_TAKEN in lower or said == _NOT_TAKEN_22:
-        return CorralError(
-            Code.LOGIN_REFUSED,
-            "Slurm does not take this token: it is wrong, or it has expired",
-            hint="make a new one on the controller: scontrol token lifespan=28800",
-        )
-    if answer.status == FORBIDDEN or any(word in lower for word in _DENIED):
-        return CorralError(
-            Code.FORBIDDEN,
-            f"Slurm does not let you do this: {said or 'permission denied'}",
-            hint="it needs the owner of the job, or an operator",
-        )
-    return CorralError(
-        Code.SLURM_REFUSED,
-        f"{doing}: {said or f'slurmrestd answered {answer.status}'}",
-        hint="" if said else "on the controller: journalctl -u slurmrestd",
-    )
 
 
 def dumps(value: object) -> bytes:

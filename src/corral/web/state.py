@@ -13,6 +13,7 @@ from corral.web.audit import Audit
 from corral.web.background import Background
 from corral.web.figures import Figures
 from corral.web.own import Own
+from corral.web.pastjobs import PastJobs
 from corral.web.poller import Poller, Pollers
 from corral.web.sessions import RateLimit, Session, Sessions
 from corral.web.settings import Settings
@@ -30,6 +31,7 @@ class State:
     """One server: its settings, its sessions, its pollers.
 
     Attributes:
+        past: what accounting tells of jobs that slurmctld has forgotten.
         spec: the cluster, where Corral itself runs here.
         own: how a user's own commands are done; None where there is no way.
         figures: what jobs use over time; None where nobody can tell.
@@ -42,6 +44,7 @@ class State:
     rest: Slurm
     sessions: Sessions
     pollers: Pollers
+    past: PastJobs
     audit: Audit
     background: Background
     spec: ClusterSpec | None = None

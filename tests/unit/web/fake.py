@@ -38,8 +38,13 @@ class FakeRest:
         self.bodies = {
             path.stem: json.loads(path.read_text()) for path in self.folder.glob("*.json")
         }
+        if "past-job" in self.bodies:  # recorded on another cluster than the rest
+            name = self.bodies["past-job"]["body"]["jobs"][0]["cluster"]
+            self.bodies["ping"]["body"]["meta"]["slurm"]["cluster"] = name
         self.roles: dict[str, str] = {}
         self.down = False
+        self.accounting = True
+        self.past_asked: list[httpx.QueryParams] = []
 
     def login(self, user: str = "kim", role: str = "None", **claims: Any) -> str:
         made = token(user, **claims)
@@ -55,6 +60,8 @@ class FakeRest:
         user = request.headers.get("x-slurm-user-name", "")
         known = self.good.get(request.headers.get("x-slurm-user-token", "")) == user
         base = f"/slurm/v0.0.{self.api}/"
+        if path.startswith(f"/slurmdb/v0.0.{self.api}/job"):
+            return self._past(request, path) if known else httpx.Response(511, json={})
         if path.startswith("/slurmdb/"):
             name = path.rpartition("/")[2]
             users = [{"name": name, "administrator_level": [self.roles.get(name, "None")]}]
@@ -83,6 +90,18 @@ class FakeRest:
             error = {"description": "Unable to query partitions", "error": "Unspecified error"}
             return httpx.Response(500, json={"errors": [error]})
         return self._said(what)
+
+    def _past(self, request: httpx.Request, path: str) -> httpx.Response:
+        if not self.accounting or "past" not in self.bodies:
+            return httpx.Response(404, text="Unable find requested URL.")
+        if not path.endswith("/jobs"):
+            number = int(path.rpartition("/")[2])
+            known = self.bodies["past-job"]["body"]["jobs"][0]["job_id"]
+            return self._said("past-job" if number == known else "past-no-job")
+        self.past_asked.append(request.url.params)
+        if request.url.params["end_time"] != "now":
+            return self._said("past-none")
+        return self._said("past-user" if "users" in request.url.params else "past")
 
     def _updated(self, what: str) -> int:
         return self.bodies[what]["body"].get("last_update", {}).get("number", 0)

@@ -111,9 +111,12 @@ def test_streams_end_with_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     since = background.Background.since
     monkeypatch.setattr(background.Background, "since", lambda self, at: since(self, at, 0.01))
 
+    begun = asyncio.Event()
+
     class Printing(BySsh):
         async def log(self, login: Any, job: Any, on_line: Any) -> None:
             on_line("before")
+            begun.set()
             for _ in range(1000):
                 await asyncio.sleep(0.005)
             on_line("after")
@@ -131,6 +134,7 @@ def test_streams_end_with_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
             streams = [
                 asyncio.create_task(page.get(path)) for path in ("jobs/1/log", "corral/work/events")
             ]
+            await asyncio.wait_for(begun.wait(), 30)
             await asyncio.sleep(0.05)
             assert not [one for one in streams if one.done()]
             await page.post("logout", {})

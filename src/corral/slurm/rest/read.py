@@ -7,6 +7,7 @@ makes. A record that cannot be read is left out and counted, never a reason to s
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
@@ -22,6 +23,7 @@ from corral.slurm.rest.model import (
     RestPartition,
     Told,
 )
+from corral.slurm.states.jobs import JobInfo
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.states.reasons import explain
 
@@ -148,6 +150,85 @@ def job(found: Record, version: int) -> RestJob:
     )
 
 
+def past_job(found: Record, _: int) -> RestJob:
+    """One job as accounting tells it (v0.0.40 on: its fields have not changed since).
+
+    Raises:
+        CorralError: PARSE_FAILED, it has no number or no state.
+    """
+    state = next(iter(words(record(found.get("state")).get("current"))), "")
+    number_ = whole(found.get("job_id"))
+    if not number_ or not state:
+        raise CorralError(Code.PARSE_FAILED, "a job without number or state")
+    reason = text(record(found.get("state")).get("reason"))
+    time, code = record(found.get("time")), record(found.get("exit_code"))
+    tres, array = _counted(found), record(found.get("array"))
+    limit = number(time.get("limit"))
+    names = {f"array_{key}": array.get(key) for key in ("job_id", "task_id")}
+    return RestJob(
+        id=number_,
+        label=_label({**names, "array_task_string": array.get("task")}, number_),
+        name=text(found.get("name")),
+        user=text(found.get("user")) or text(record(found.get("association")).get("user")),
+        state=state,
+        reason="" if reason == "None" else reason,
+        account=text(found.get("account")),
+        partition=text(found.get("partition")),
+        qos=text(found.get("qos")),
+        priority=_maybe(found.get("priority")),
+        nodes="" if found.get("nodes") == "None assigned" else text(found.get("nodes")),
+        node_count=tres.get("node", 0) or whole(found.get("allocation_nodes")),
+        cpus=tres.get("cpu", 0),
+        gpus=tres.get("gres/gpu", 0),
+        memory=tres.get("mem", 0),
+        submit_at=moment(time.get("submission")),
+        start_at=moment(time.get("start")),
+        end_at=moment(time.get("end")),
+        limit=None if limit is None else int(limit) * 60,
+        exit_status=_maybe(code.get("return_code")),
+        exit_signal=_signal(code),
+        stdout=text(found.get("stdout_expanded")),
+        stderr=text(found.get("stderr_expanded")),
+        workdir=text(found.get("working_directory")),
+        comment=text(record(found.get("comment")).get("job")),
+        restarts=whole(found.get("restart_cnt")),
+    )
+
+
+def _counted(found: Record) -> dict[str, int]:
+    """What a job was given, else what it asked for, by its kind: ``cpu``, ``mem``, ``gres/gpu``."""
+    tres = record(found.get("tres"))
+    listed = records(tres.get("allocated")) or records(tres.get("requested"))
+    pairs = [
+        ("/".join(p for p in (text(o.get("type")), text(o.get("name"))) if p), o) for o in listed
+    ]
+    return {kind: whole(one.get("count")) for kind, one in pairs}
+
+
+def past_info(info: JobInfo) -> RestJob:
+    """One job as sacct tells it."""
+    code = info.exit_code
+    return RestJob(
+        id=info.raw_id,
+        label=info.id,
+        name=info.name,
+        user=info.user,
+        state=info.state.value,
+        account=info.account,
+        partition=info.partition,
+        nodes=info.node_list,
+        node_count=info.nodes,
+        cpus=info.cpus,
+        gpus=_tres_gpus(info.tres),
+        memory=_tres_memory(info.tres),
+        submit_at=info.submitted,
+        start_at=info.started,
+        end_at=info.ended,
+        exit_status=None if code is None else code.status,
+        exit_signal=0 if code is None else code.signal,
+    )
+
+
 def partition(found: Record, version: int) -> RestPartition:
     """One partition of any version.
 
@@ -180,6 +261,16 @@ def jobs_of(body: object, version: int) -> tuple[RestJob, ...]:
     """All jobs of an answer that can be read."""
     found = records(record(body).get("jobs"))
     return tuple(j for one in found if (j := _tried(job, one, version)))
+
+
+def past_jobs(listed: Iterable[Record], version: int) -> tuple[RestJob, ...]:
+    """All jobs of accounting that can be read."""
+    return tuple(j for one in listed if (j := _tried(past_job, one, version)))
+
+
+def cluster_of(body: object) -> str:
+    """The name of the cluster that answers; "" before v0.0.40, which does not say it."""
+    return text(record(record(record(body).get("meta")).get("slurm")).get("cluster"))
 
 
 def partitions_of(body: object, version: int) -> tuple[RestPartition, ...]:

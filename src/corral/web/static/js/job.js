@@ -47,7 +47,7 @@ export async function jobPage(main, me, id) {
     if (told) act({ do: "limit", minutes: Number(told.minutes) }, `the limit is ${told.minutes} minutes now`);
   };
   function buttons() {
-    if (!job.may) return null;
+    if (!job.may || job.forgotten) return null;
     const ended = ENDED.has(job.state);
     return el("div", { class: "row" },
       !ended && job.state === "PENDING" && (job.held ? el("button", { text: "Release", onclick: () => act({ do: "release" }, "it may start again") }) : el("button", { text: "Hold", onclick: () => act({ do: "hold" }, "it is held") })),
@@ -59,8 +59,9 @@ export async function jobPage(main, me, id) {
     // A button that is replaced between press and release gets no click.
     if (box.matches(":active")) { setTimeout(draw, 100); return; }
     const fact = (word, value) => value === null || value === undefined || value === "" ? null : [el("dt", { text: word }), el("dd", {}, value)];
-    fill(box, el("div", { class: "row between" }, el("h1", {}, job.name, " ", badge(job.state, jobKind(job.state))), buttons()), el("br"), el("dl", { class: "facts" },
+    fill(box, el("div", { class: "row between" }, el("h1", {}, job.name, " ", badge(job.state, jobKind(job.state))), buttons()), job.forgotten ? el("p", { class: "dim", text: "Slurm's controller has forgotten this job: this is what accounting keeps of it." }) : null, el("br"), el("dl", { class: "facts" },
       fact("job", job.label), fact("why it waits", job.why && el("span", { class: "reason", text: job.why })),
+      ENDED.has(job.state) ? fact("reason", job.reason) : null,
       ENDED.has(job.state) ? fact("ended", `${clock(job.end_at)}, exit status ${job.exit_status ?? "-"}${job.exit_signal ? `, signal ${job.exit_signal}` : ""}`) : null,
       fact("user", `${job.user}${job.account ? ` (${job.account})` : ""}`), fact("partition", `${job.partition}${job.qos ? `, QOS ${job.qos}` : ""}`),
       fact("nodes", job.nodes || many(job.node_count, "node")), fact("given", `${job.gpus ? `${many(job.gpus, "GPU")}, ` : ""}${many(job.cpus, "CPU")}, ${gib(job.memory)}`),
@@ -78,7 +79,7 @@ export async function jobPage(main, me, id) {
     if (first || before !== job.state) measure();
     if (job.mine && me.mine) {
       if (first || before !== job.state) more();
-      if (first) call(`jobs/${id}/script`).then((d) => { script.textContent = d.script; scriptBox.hidden = false; }, () => {});
+      if (first && !job.forgotten) call(`jobs/${id}/script`).then((d) => { script.textContent = d.script; scriptBox.hidden = false; }, () => {});
       if (job.stdout && job.state !== "PENDING" && (!source || before !== job.state) && (first || !source)) follow();
     }
   }
@@ -101,7 +102,7 @@ export async function jobPage(main, me, id) {
     source.addEventListener("end", (event) => { const told = JSON.parse(event.data); logState.textContent = told.error ? told.error.message : "the end"; source.close(); });
     source.onerror = () => { logState.textContent = "the connection broke"; source.close(); source = null; };
   }
-  const changed = (event) => { const told = event.detail; if (!told || told.some((j) => j.id === job.id)) load().catch(() => {}); };
+  const changed = (event) => { const told = event.detail; if (job.forgotten) return; if (!told || told.some((j) => j.id === job.id)) load().catch(() => {}); };
   await load();
   live.addEventListener("jobs", changed);
   const tick = setInterval(() => { if (job && !ENDED.has(job.state)) { draw(); if (Date.now() - looked > 4500) measure(); } }, 5000);

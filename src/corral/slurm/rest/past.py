@@ -1,0 +1,88 @@
+"""What accounting is asked about jobs that ended, by slurmrestd and by sacct. Pure.
+
+The times are sacct(1)'s (``now-7days``): slurmctld's clock counts then, not that of who asks, and
+all API versions read them, while v0.0.40 and v0.0.41 refuse a bare number as ``end_time`` (24.11).
+With states, accounting gives the jobs that came to one of them in the time asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from corral.slurm.rest.model import RestJob
+from corral.slurm.states.jobs import show_history
+
+STATES: Final = (
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
+    "PREEMPTED", "REVOKED", "TIMEOUT",
+)  # fmt: skip
+"""In which jobs end (sacct(1), JOB STATE CODES)."""
+MOST: Final = 2000
+"""Jobs of one period that are kept: the newest. slurmrestd has no such limit of its own."""
+TELLS_FROM: Final = 40
+"""The first API version whose accounting is read; older ones name their fields otherwise."""
+Params = Mapping[str, str | Sequence[str]]
+_EDGES: Final = (0, 1, 3, 7, 15, 30)
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Jobs that ended in a period.
+
+    Attributes:
+        jobs: the newest ``MOST``, newest first.
+        cut: there are more.
+    """
+
+    jobs: tuple[RestJob, ...]
+    cut: bool = False
+
+
+def windows(days: int) -> tuple[tuple[int, int], ...]:
+    """A period in parts, newest first, as days ago: who has enough leaves out the others.
+
+    The parts begin at "now" when each is asked: they overlap by that moment, and lose nothing.
+    """
+    inner = [edge for edge in _EDGES if edge < days]
+    return tuple(zip([*inner[1:], days], inner, strict=True))
+
+
+def params(window: tuple[int, int], user: str, cluster: str) -> Params:
+    """The query of ``/slurmdb/v0.0.NN/jobs``; empty ``user`` or ``cluster``: of all.
+
+    Several states are several parameters: 24.11 takes one with commas for an unknown flag.
+    """
+    start, end = (_ago(days) for days in window)
+    fixed = {"start_time": start, "end_time": end, "skip_steps": "true", "state": STATES}
+    return fixed | {k: v for k, v in (("users", user), ("cluster", cluster)) if v}
+
+
+def command(days: int, user: str, mark: str) -> tuple[str, ...]:
+    """The sacct whose answer ``parse_history`` reads."""
+    return (
+        *("env", "SLURM_TIME_FORMAT=%s", *show_history(mark)),
+        *(f"--starttime={_ago(days)}", "--endtime=now", f"--state={','.join(STATES)}"),
+        f"--user={user}" if user else "--allusers",
+    )
+
+
+def command_for(job_id: int, mark: str) -> tuple[str, ...]:
+    """The sacct for one job, or for the parts of one array."""
+    return ("env", "SLURM_TIME_FORMAT=%s", *show_history(mark), f"--jobs={job_id}")
+
+
+def _ago(days: int) -> str:
+    return f"now-{days}days" if days else "now"
+
+
+def newest(jobs: Iterable[RestJob], most: int = MOST) -> Past:
+    """The newest of them; of a job that ran several times the last time."""
+    last = dict[int, RestJob]()
+    for job in jobs:
+        known = last.get(job.id)
+        if known is None or (job.end_at or 0) >= (known.end_at or 0):
+            last[job.id] = job
+    found = sorted(last.values(), key=lambda job: (job.end_at or 0, job.id), reverse=True)
+    return Past(tuple(found[:most]), len(found) > most)

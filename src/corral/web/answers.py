@@ -1,0 +1,71 @@
+"""What slurmrestd's answers mean: their status, and the errors that they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx
+
+from corral.errors import Code, CorralError
+from corral.slurm.rest.model import Told
+
+TIMEOUT: Final = 20.0
+OK, UNCHANGED, MISSING, UNAUTHORIZED, FORBIDDEN, NO_AUTH = 200, 304, 404, 401, 403, 511
+SACCT: Final = "where there is accounting, corral jobs --all asks it"
+_DENIED: Final = ("permission denied", "invalid user id", "operation not permitted", "access/perm")
+_NOT_TAKEN: Final = "authentication"
+_NOT_TAKEN_22: Final = "Unspecified error"
+"""All that 22.05 says to a bad token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back: the HTTP status, the JSON body, and what it says of itself."""
+
+    status: int
+    body: Any
+    told: Told
+
+
+def unreachable(error: httpx.HTTPError) -> CorralError:
+    """Slurmrestd did not answer."""
+    slow = isinstance(error, httpx.TimeoutException)
+    return CorralError(
+        Code.TIMED_OUT if slow else Code.UNREACHABLE,
+        "slurmrestd does not answer" + (f" within {TIMEOUT:g} s" if slow else ""),
+        tail=str(error)[:200],
+        hint="on the controller: systemctl status slurmrestd",
+    )
+
+
+def refused(answer: Answer, doing: str) -> CorralError:
+    """What an answer that is none of success says."""
+    said = "; ".join(answer.told.errors)
+    lower = said.lower()
+    if answer.status in (UNAUTHORIZED, NO_AUTH) or _NOT_TAKEN in lower or said == _NOT_TAKEN_22:
+        return CorralError(
+            Code.LOGIN_REFUSED,
+            "Slurm does not take this token: it is wrong, or it has expired",
+            hint="make a new one on the controller: scontrol token lifespan=28800",
+        )
+    if answer.status == FORBIDDEN or any(word in lower for word in _DENIED):
+        return CorralError(
+            Code.FORBIDDEN,
+            f"Slurm does not let you do this: {said or 'permission denied'}",
+            hint="it needs the owner of the job, or an operator",
+        )
+    return CorralError(
+        Code.SLURM_REFUSED,
+        f"{doing}: {said or f'slurmrestd answered {answer.status}'}",
+        hint="" if said else "on the controller: journalctl -u slurmrestd",
+    )
+
+
+def no_past(answer: Answer, doing: str) -> CorralError:
+    """Without accounting slurmrestd does not have that path at all."""
+    if answer.status == MISSING:
+        return CorralError(
+            Code.NOT_FOUND, "this cluster keeps no accounting that slurmrestd tells of", hint=SACCT
+        )
+    return refused(answer, doing)
