@@ -57,6 +57,25 @@ def test_the_page_is_told_of_a_period(api: int) -> None:
     run(work())
 
 
+def test_of_a_full_period_the_newest_are_kept_and_the_older_parts_not_asked_for() -> None:
+    many = [
+        {"job_id": n + 1, "state": {"current": ["FAILED"]}, "time": {"end": 1000 + n}}
+        for n in range(2 * MOST + 500)
+    ]
+
+    async def work() -> None:
+        async with Page(FakeRest()) as page:
+            page.rest.bodies["past"]["body"]["jobs"] = many
+            await page.login()
+            told = (await page.get("past?days=30&limit=1&q=state=failed&by=end_at")).json()
+            assert told["cut"]
+            assert len(page.rest.past_asked) == 1
+            found = (await page.app.state.corral.past.ended(KIM, 30, "")).jobs
+            assert [found[0].id, found[-1].id, len(found)] == [2 * MOST + 500, MOST + 501, MOST]
+
+    run(work())
+
+
 def test_another_clusters_job_of_the_same_number_is_not_shown() -> None:
     async def work() -> None:
         async with Page(FakeRest()) as page:
