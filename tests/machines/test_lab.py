@@ -18,8 +18,10 @@ from tests.machines.before_after import sections
 from tests.machines.conftest import bring_up, spec_of
 from tests.machines.lab import Lab
 
+# By status: asked for by name, dpkg tells of packages too that others but mention.
 NOT_BARE = (
-    "dpkg-query -W -f '${Package} ' 'slurm*' 'mariadb*' 'munge' 'chrony' 'python3' 2>/dev/null"
+    "dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' 'slurm*' 'mariadb*' 'munge' 'chrony' "
+    "'python3' 2>/dev/null | sed -n 's/^i. *//p'"
 )
 
 

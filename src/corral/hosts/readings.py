@@ -91,13 +91,15 @@ fi"""
 
 # apt-cache is asked only while Slurm is missing: without its pkgcache.bin (container images switch
 # it off) it reads all package lists, half a second of CPU each time.
+# A program that is there and cannot tell its version is one that dpkg is unpacking, or was when the
+# power went: then apt has to say what comes.
 # Plugins of the kinds on which a choice depends; all of them would be a hundred names per node.
 _SLURM: Final = sh(
     """\
 echo '@@ version'
 v=
 for c in slurmd slurmctld slurmdbd sackd scontrol; do
-  if command -v $c >/dev/null; then v=$c; $c -V; break; fi
+  if v=$($c -V 2>/dev/null) && [ -n "$v" ]; then printf '%s\\n' "$v"; break; else v=; fi
 done
 echo '@@ candidate'
 if [ -z "$v" ] && command -v apt-cache >/dev/null; then

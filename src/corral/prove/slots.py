@@ -26,7 +26,7 @@ from corral.spec.nodes import fold
 
 WAITS: Final = frozenset({"Resources", "Priority"})
 NO_DATABASE: Final = frozenset({"InvalidAccount"})
-"""What Slurm before 24.11 says of any job that waits, without accounting (docs/decisions/0100)."""
+"""What Slurm before 24.11 says of any job that waits, without accounting (docs/decisions/0088)."""
 JOBS_PER_NODE: Final = 4  # of nodes without GPUs; more jobs would prove no more
 _JOB: Final = 'trap "exit 0" USR1; sleep 100 & wait'
 

@@ -117,9 +117,10 @@ class HostsBlock:
         return sh(
             't=$(mktemp {path}.corral.XXXXXX) && chmod 644 "$t" && '
             "{{ sed '/^# corral begin/,/^# corral end/d' {path} | "
-            'awk -v n="$(uname -n)" \'$1 !~ /^127\\./ {{ print; next }} {{ keep = $1; '
+            'awk -v n="$(uname -n)" \'$1 !~ /^127\\./ {{ print; next }} {{ keep = $1; own = 0; '
             'for (i = 2; i <= NF; i++) {{ if (substr($i, 1, 1) == "#") break; split($i, p, "."); '
-            'if (p[1] != n) keep = keep "\\t" $i }} if (keep != $1) print keep }}\'; '
+            'if (p[1] == n) own = 1; else keep = keep "\\t" $i }} '
+            "if (!own) print; else if (keep != $1) print keep }}'; "
             "printf '%s\\n' {block}; }} > \"$t\" && "
             '{{ mv -f "$t" {path} 2>/dev/null || cat "$t" > {path}; }}; '
             "s=$?; rm -f {path}.corral.??????; exit $s",

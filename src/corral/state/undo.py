@@ -175,10 +175,13 @@ aside() { # DIR PATH
   ! changed "$1" "$2" || { cp -a "$2" "$2.corral-kept" &&
     say kept "$2.corral-kept: somebody changed $2 since"; }
 }
-hosts() { # WAS: the block goes; lines of the owner's, old and new, stay
-  sed '/^# corral begin/,/^# corral end/d' /etc/hosts > $L/tmp.h
-  grep '^127\.' "$1" | grep -vxFf $L/tmp.h >> $L/tmp.h
-  cat $L/tmp.h > /etc/hosts; rm -f $L/tmp.h
+hosts() { # WAS: as it was, then lines that somebody added since; what they took away stays away
+  awk 'FILENAME == ARGV[1] { was[$0]; line[++n] = $0; for (i = 2; i <= NF; i++) has[$1, $i]; next }
+    /^# corral begin/, /^# corral end/ { next }
+    { now[$0]; ours = /^127\./; for (i = 2; i <= NF; i++) if (!(($1, $i) in has)) ours = 0 }
+    !ours && !($0 in was) { more = more $0 "\n" }
+    END { for (i = 1; i <= n; i++) if (line[i] ~ /^127\./ || line[i] in now) print line[i]
+      printf "%s", more }' "$1" /etc/hosts > $L/tmp.h && cat $L/tmp.h > /etc/hosts; rm -f $L/tmp.h
 }
 put_back() { # WAS PATH; a bind mount such as a container's /etc/hosts cannot be renamed over (F65)
   mkdir -p "${2%/*}" && cp -a "$1" "$2.corral-new" &&

@@ -147,7 +147,7 @@ def test_hosts_block(folder: Path) -> None:
     assert name in change.before
     run(change)
     after = path.read_text()
-    assert "127.0.0.1\tlocalhost" in after
+    assert "127.0.0.1 localhost\n" in after  # as its owner wrote it
     assert "127.0.1.1\tother" in after
     assert name not in after.replace("node0", "").replace("node1", "")
     assert "10.0.0.9 mine" in after

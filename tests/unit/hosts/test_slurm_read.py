@@ -1,0 +1,42 @@
+"""Which Slurm a machine has, or is offered: the real shell, with stand-in programs."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from corral.hosts.facts import FACTS
+
+ASK = (
+    "echo '@@ version'" + FACTS.partition("echo '@@ version'")[2].partition("echo '@@ plugins'")[0]
+)
+OFFERED = "#!/bin/sh\necho '  Candidate: 24.11.5-4'\n"
+
+
+@pytest.mark.parametrize(
+    ("slurmd", "wanted"),
+    [
+        ("#!/bin/sh\necho slurm-wlm 24.11.5\n", ["slurm-wlm 24.11.5"]),
+        (None, ["  Candidate: 24.11.5-4"]),
+        # dpkg was in the middle of it: the program is there, its library is not.
+        (
+            "#!/bin/sh\necho libslurmfull.so: cannot open >&2; exit 127\n",
+            ["  Candidate: 24.11.5-4"],
+        ),
+    ],
+    ids=["installed", "offered", "half unpacked"],
+)
+def test_a_machine_tells_what_it_has_or_is_offered(
+    slurmd: str | None, wanted: list[str], tmp_path: Path
+) -> None:
+    for name, text in {"apt-cache": OFFERED, "slurmd": slurmd}.items():
+        if text is not None:
+            (tmp_path / name).write_text(text)
+            (tmp_path / name).chmod(0o755)
+    (tmp_path / "grep").symlink_to("/usr/bin/grep")
+    told = subprocess.run(["/bin/sh", "-c", ASK], env={"PATH": str(tmp_path)}, check=True,
+                          capture_output=True, text=True)  # fmt: skip
+    lines = [line for line in told.stdout.splitlines() if not line.startswith("@@")]
+    assert lines == wanted
