@@ -1,0 +1,84 @@
+"""From the launch call to a node that takes jobs, on simulated clouds: Corral's own share of it.
+
+    .venv/bin/python -m benchmarks.rehearsal [--repeat 3]
+
+examples/cloud-mesh.yaml: a desk, a node rented from Lambda and one from Paperspace, each a
+container that boots with the user_data it was given. The simulated clouds call a machine running
+2 s after the call at the earliest; that is no time of Corral's, and is given without it too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import statistics
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from tests.embedded.conftest import Live
+
+from benchmarks.machine import machine
+from corral import api
+from corral.events import Event, Kind
+from corral.hosts.quote import sh
+from corral.providers.cloud.ledger import Ledger
+from corral.spec.load import load_or_raise
+from corral.spec.models import ClusterSpec
+from corral.testing.clouds.__main__ import BOOT_S
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "cloud-mesh.yaml"
+RENTED = {"gpu0": "h100", "small0": "small"}
+
+
+def life(name: str) -> dict[str, float]:
+    """Seconds of one life of the cluster: up from nothing, a job on each rented node, down."""
+    text = load_or_raise(EXAMPLE).model_dump(mode="python") | {"name": name}
+    spec = api.rehearsal(ClusterSpec.model_validate(text))[0]
+    found: dict[str, float] = {}
+    called: list[float] = []
+
+    def emit(event: Event) -> None:
+        if event.kind is Kind.NODE_STARTED and event.subject == "machines" and event.node in RENTED:
+            called.append(time.perf_counter())
+        if event.kind is Kind.PHASE_DONE and event.seconds is not None:
+            found[event.subject] = found.get(event.subject, 0.0) + event.seconds
+
+    try:
+        asyncio.run(api.up(spec, emit))
+        live = Live(spec, {})
+        for node, partition in RENTED.items():
+            done = live.run("desk", sh("timeout 60 srun -p {p} hostname", p=partition), timeout=90)
+            if done.stdout.strip() != node:
+                raise SystemExit(f"{node} ran no job: {done.tail}")
+        found["launch call to a job on each"] = time.perf_counter() - min(called)
+        found["the same, without the boot"] = found["launch call to a job on each"] - BOOT_S
+    finally:
+        begin = time.perf_counter()
+        asyncio.run(api.down(spec, force=True))
+        found["down"] = time.perf_counter() - begin
+        Ledger(spec.name).path.unlink(missing_ok=True)
+    return found
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeat", type=int, default=3)
+    args = parser.parse_args()
+    where = machine()
+    runs = [life(f"bench-{os.getpid()}-{turn}") for turn in range(args.repeat)]
+    table = Table(title=f"examples/cloud-mesh.yaml on simulated clouds, seconds\n{where}")
+    for column in ("what", "median", "best", "worst"):
+        table.add_column(column, justify="left" if column == "what" else "right")
+    for key in runs[0]:
+        values = [run[key] for run in runs]
+        shown = (statistics.median(values), min(values), max(values))
+        table.add_row(key, *(f"{v:.1f}" for v in shown))
+    Console(width=110).print(table)
+
+
+if __name__ == "__main__":
+    main()
