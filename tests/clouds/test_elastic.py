@@ -195,11 +195,11 @@ def test_a_spent_budget_signals_jobs_and_ends_machines_from_the_controller(rente
     assert key == "600 root"
     # From here on nobody but the controller's timer does anything.
     until(lambda: rented.desk("ls /shared/saved 2>/dev/null"), 240, "the job got its signal")
-    until(lambda: not _listed(rented), 120, "the clouds list nothing")
+    until(lambda: not _listed(rented), 300, "the clouds list nothing")
     # The round that ended them looks once more before it says so.
     state = "cat /var/lib/corral/guard/state.json"
     last = "the clouds list nothing any more"
-    until(lambda: json.loads(rented.desk(state))["said"][-1] == last, 120, last)
+    until(lambda: json.loads(rented.desk(state))["said"][-1] == last, 300, last)
     told = json.loads(rented.desk(state))
     assert 0.06 <= told["spent"] < 0.3, told
     assert rented.desk("journalctl -u corral-guard | grep -c sim-; true") == "0"
