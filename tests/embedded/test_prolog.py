@@ -42,7 +42,7 @@ def job(lab: Live, command: str, *options: str) -> None:
     """A job of the job user on the node, waited for until its epilog has ended there."""
     # Not sbatch --wait: it looks after 2 s, and then after 8 more (_job_wait in sbatch.c).
     script = sh(
-        "j=$(sbatch -Q --parsable -p main -w {node} --mem=64M -t 2 -o /dev/null {options}"
+        "j=$(sbatch --parsable -p main -w {node} --mem=64M -t 2 -o /dev/null {options}"
         " --wrap {command}) || exit 1; i=0; while [ $i -lt 900 ]; do i=$((i + 1));"
         " s=$(squeue -h -t all -j $j -o %T); case $s in COMPLETED) exit 0 ;;"
         ' PENDING|CONFIGURING|RUNNING|COMPLETING) sleep 0.1 ;; *) break ;; esac; done; echo "$s";'
