@@ -75,6 +75,8 @@ end() {
     if [ "$tries" = 0 ] || { [ "$tries" -le "$idle_from" ] && idle "$1"; }; then
       # shellcheck disable=SC2086 # several numbers
       kill -KILL $pids 2>/dev/null
+      gone=50 # their port is free once they are gone, which may take a loaded machine a moment
+      while [ -n "$(left "$1")" ] && [ "$gone" -gt 0 ]; do gone=$((gone - 1)) && sleep 0.1; done
       return
     fi
     for pid in $pids; do
