@@ -17,8 +17,9 @@ from typing import Any, ClassVar, Final
 import httpx
 
 from corral.errors import Code
+from corral.providers.cloud.answers import records
 from corral.providers.cloud.errors import CloudError, Reason, Row
-from corral.providers.cloud.http import Caller, Manner, records, understood, wrong
+from corral.providers.cloud.http import Caller, Manner, understood, wrong
 from corral.providers.cloud.model import (
     PREFIX,
     Capacity,

@@ -18,8 +18,9 @@ import httpx
 
 from corral.hosts.mesh_facts import FABRIC
 from corral.hosts.quote import Script, sh
+from corral.providers.cloud.answers import part, records
 from corral.providers.cloud.errors import CloudError, Reason, Row
-from corral.providers.cloud.http import Caller, Manner, part, records, understood
+from corral.providers.cloud.http import Caller, Manner, understood
 from corral.providers.cloud.model import (
     Capacity,
     Extra,

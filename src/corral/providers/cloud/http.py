@@ -11,7 +11,7 @@ import contextlib
 import json as jsonlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import httpx
 
@@ -224,23 +224,3 @@ def understood(place: Place, what: str) -> Generator[None]:
         yield
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise wrong(place, what, error) from error
-
-
-def records(value: Any) -> list[dict[str, Any]]:
-    """A JSON list of objects.
-
-    Raises:
-        TypeError: it is something else.
-    """
-    if not isinstance(value, list):
-        raise TypeError("no list")
-    found = cast("list[Any]", value)
-    if not all(isinstance(one, dict) for one in found):
-        raise TypeError("no list of objects")
-    return cast("list[dict[str, Any]]", found)
-
-
-def part(data: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """An object inside of an object; empty where it is null or absent."""
-    value = data.get(name)
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 from corral.errors import Code, CorralError
 from corral.hosts.process import run
 from corral.hosts.state_dir import state_dir
+from corral.providers.cloud.answers import records
 from corral.providers.cloud.errors import CloudError, Reason, Row
-from corral.providers.cloud.http import Caller, Manner, records
+from corral.providers.cloud.http import Caller, Manner
 from corral.providers.cloud.pacing import Pacer
 from corral.providers.cloud.secrets import Place
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
@@ -18,14 +18,16 @@ from corral.hosts.quote import sh
 from corral.hosts.target import SshTarget
 from corral.hosts.traits import Traits
 from corral.providers.base import Action, Machine, MachineAction, Memory, Observed
-from corral.providers.cloud.http import records
-from corral.providers.gcp.google import Google
+from corral.providers.cloud.answers import records
 from corral.providers.gcp.making import Making
 from corral.providers.gcp.preflight import Told, Trouble, require_none, troubles
 from corral.spec.gcp import MACHINE, Gcp
 from corral.spec.gcp_made import login_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, controller_of, nodes_of
+
+if TYPE_CHECKING:
+    from corral.providers.gcp.google import Google
 
 NODES_S: Final = 1800.0
 """Seconds after Terraform's end until all machines run and Slurm answers: their first boot."""
@@ -290,7 +292,17 @@ class GcpProvider:
             await self._close(google)
 
     async def _open(self) -> Google:
-        return self._given or await Google.open(self._gcp.project)
+        if self._given is not None:
+            return self._given
+        try:
+            from corral.providers.gcp.google import Google  # noqa: PLC0415  # wants httpx
+        except ModuleNotFoundError as error:
+            raise CorralError(
+                Code.MISSING_TOOL,
+                f"Google Cloud needs a package that is not installed: {error.name}",
+                hint="install Corral with its clouds: pip install 'corral[clouds]'",
+            ) from error
+        return await Google.open(self._gcp.project)
 
     async def _close(self, google: Google) -> None:
         if self._given is None:
