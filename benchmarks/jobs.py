@@ -104,7 +104,7 @@ cd {folder} && exec setpriv --reuid=corral --regid=corral --init-groups --reset-
 SRUN = """\
 export MASTER_ADDR=$(scontrol -o show node node0 | sed -n 's/.* NodeAddr=\\([^ ]*\\) .*/\\1/p')
 export MASTER_PORT=29777 OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=eth0 USE_LIBUV=0
-srun -N 2 --ntasks-per-node=1 --gres=gpu:1 --input=none \\
+srun -N 2 --ntasks-per-node=1 --cpus-per-task={cpus} --gres=gpu:1 --input=none \\
   sh -c 'RANK=$SLURM_PROCID WORLD_SIZE=2 exec python3 train.py'"""
 
 # As a person types it in a shell on each node; no Slurm at all. torchrun.py is what corral run
@@ -121,14 +121,17 @@ PAIRS = (
     ("corral run", "bare srun"),
 )
 ROUNDS = 7
+# All of a node's: embedded nodes share the machine's, and Slurm would bind both ranks to the same
+# one, where bare torchrun is bound to none.
+CPUS = 2
 
 
 def by_corral(opened: Cluster, script: Path, launcher: str) -> str:
     """Both ranks by `corral run`; gives what they printed."""
     lines: list[str] = []
     outcome = opened.run(
-        str(script), nodes=2, gpus_per_node=1, folder="none", launcher=launcher,
-        on_line=lambda line: lines.append(line.text),
+        str(script), nodes=2, gpus_per_node=1, cpus_per_rank=CPUS, folder="none", launcher=launcher,
+        env={"OMP_NUM_THREADS": "1"}, on_line=lambda line: lines.append(line.text),
     )  # fmt: skip
     if not outcome.good:
         raise SystemExit("\n".join(lines))
@@ -151,7 +154,7 @@ def overhead(spec: ClusterSpec, folder: Path) -> list[Row]:
     opened = Cluster(spec)
     ask = "scontrol -o show node node0 | sed -n 's/.* NodeAddr=\\([^ ]*\\) .*/\\1/p'"
     address = on(spec, Script(ask)).strip()
-    srun = sh(BARE, folder=place, inner=str(sh(SRUN)))
+    srun = sh(BARE, folder=place, inner=str(sh(SRUN, cpus=CPUS)))
     torchrun = sh(
         BARE,
         folder=place,

@@ -73,8 +73,8 @@ def test_a_tunnel_ends_with_its_input(
     async def standing(spec: ClusterSpec) -> Standing:
         return Standing(spec)
 
-    async def asked(spec: ClusterSpec) -> tuple[bool, Any]:
-        return False, serving.OLDEST_REST
+    async def asked(spec: ClusterSpec) -> tuple[bool, Any, None]:
+        return False, serving.OLDEST_REST, None
 
     async def token(spec: ClusterSpec, user: str, seconds: int) -> str:
         return "token"

@@ -13,7 +13,8 @@ from corral.api.bench import Benchmark, Known, judged
 from corral.apply.journal import Journal, read_journal
 from corral.apply.session import Session
 from corral.doctor.model import Diagnosis, Source
-from corral.doctor.reading import read as likely
+from corral.doctor.reading import read as shown
+from corral.doctor.reading import report
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.quote import sh
@@ -160,7 +161,7 @@ async def run_bench(
     else:
         reading, pairs = read_program(lines)
     verdicts = judged(reading, given)
-    causes = () if verdicts.good else likely("\n".join(lines), Source.JOB)
+    causes = () if verdicts.good else _likely(lines)
     halves = read_halves(lines)
     found = Benched(outcome.id, outcome.nodes, verdicts, pairs, causes, halves)
     _keep(spec.name, wanted, found)
@@ -325,7 +326,7 @@ def _one_table(found: Reading, nodes: int) -> Reading:
 
 def _failed(outcome: batch.JobOutcome, lines: list[str]) -> CorralError:
     failed = outcome.failed
-    causes = likely("\n".join(lines), Source.JOB)
+    causes = _likely(lines)
     hint = f"corral logs {outcome.id} has all of it; its nodes need python3 with PyTorch"
     if causes:
         first = causes[0].failure
@@ -337,6 +338,11 @@ def _failed(outcome: batch.JobOutcome, lines: list[str]) -> CorralError:
         tail=failed.tail if failed and failed.tail else "\n".join(lines[-20:]),
         hint=hint,
     )
+
+
+def _likely(lines: list[str]) -> tuple[Diagnosis, ...]:
+    """First causes of what the job printed, without what follows from them."""
+    return report(shown("\n".join(lines), Source.JOB)).findings
 
 
 def _keep(name: str, wanted: Wanted, found: Benched) -> None:

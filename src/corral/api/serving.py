@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from corral.api.nodes import login
+from corral.api.serving_sudo import sudo_of
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.hosts.child import Child
@@ -76,7 +77,7 @@ async def serve_page(
     name = user or users_of(spec)[0].name
     _person(name)
     socket = control_dir() / f"rest-{secrets.token_hex(4)}"
-    private, version = await _asked(spec)
+    private, version, sudo = await _asked(spec)
     rest = spec.slurm.rest and version >= OLDEST_REST
     token = await token_of(spec, name, int(hours * 3600)) if rest else ""
     figures = control_dir() / f"prom-{secrets.token_hex(4)}"
@@ -98,6 +99,7 @@ async def serve_page(
                 "source": source,
                 "handover": [name, token],
                 "private": private,
+                "sudo": sudo,
                 "prometheus": f"unix:{figures}" if spec.services.metrics else "",
             }
             await server.tell(json.dumps(settings).encode() + b"\n")
@@ -161,17 +163,19 @@ async def token_of(spec: ClusterSpec, user: str, seconds: int) -> str:
     return result.stdout.partition("SLURM_JWT=")[2].strip()
 
 
-async def _asked(spec: ClusterSpec) -> tuple[bool, SlurmVersion]:
-    """Whether Slurm hides users' jobs or nodes from each other; and its version."""
+async def _asked(spec: ClusterSpec) -> tuple[bool, SlurmVersion, dict[str, Any] | None]:
+    """Whether Slurm hides users' jobs or nodes from each other; its version; what sudo wants."""
     script = sh(
         "timeout 20 scontrol show config | sed -n 's/^PrivateData *= *//p'; scontrol --version"
     )
     async with await Session.open(spec) as session:
         session.require_running()
         result = await session.fleet.run(session.controller, script, timeout=60)
-    hidden, _, version = check(result, "asking for PrivateData").stdout.strip().rpartition("\n")
+        check(result, "asking for PrivateData")
+        sudo = await sudo_of(session)
+    hidden, _, version = result.stdout.strip().rpartition("\n")
     words = set(hidden.strip().split(",")) - {"", "none", "cloud"}
-    return bool(words), SlurmVersion.parse(version)
+    return bool(words), SlurmVersion.parse(version), sudo
 
 
 async def tunnel_to(spec: ClusterSpec, *ways: tuple[str, str]) -> list[str]:

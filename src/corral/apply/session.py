@@ -20,6 +20,7 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import Hops, OpenSSH, control_dir
 from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
+from corral.hosts.target import SshTarget
 from corral.hosts.traits import Traits
 from corral.hosts.transport import check
 from corral.plan.make import make_plan
@@ -160,6 +161,10 @@ class Session:
     def addresses(self) -> dict[str, str]:
         """The address of each node on the control network, there or not."""
         return {name: p.address(name) for name, p in self._providers.items()}
+
+    def targets(self) -> dict[str, SshTarget]:
+        """How each machine that runs is reached."""
+        return {name: self._providers[name].ssh_target(name) for name in self.fleet.nodes}
 
     def traits(self) -> dict[str, Traits]:
         """What the providers know beyond facts."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
-import signal
 import sys
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from typing import Any, TypeVar
@@ -15,6 +13,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from corral.cli.interrupts import plain_interrupts, ran, typed_line
 from corral.cli.progress import Follower, follower
 from corral.cli.text import clean
 from corral.errors import Code, CorralError
@@ -102,9 +101,9 @@ class Ui:
                 hint="run it with --yes to do it without asking",
             )
         try:
-            with self._quiet(), _plain_interrupts():
+            with self._quiet(), plain_interrupts():
                 self.err.print(Text(f"{question} [y/N] ", style="bold"), end="")
-                answer = sys.stdin.readline().strip().lower()
+                answer = typed_line().strip().lower()
         except KeyboardInterrupt as error:
             raise InterruptedByUserError(state) from error
         return answer in ("y", "yes")
@@ -130,7 +129,7 @@ class Ui:
         self._follower = follower(self.err, lines_only=lines_only)
         try:
             with self._follower as following, accompanied(self._person):
-                return asyncio.run(use(following.feed))
+                return ran(use(following.feed))
         except KeyboardInterrupt as error:
             raise InterruptedByUserError(state) from error
         finally:
@@ -145,9 +144,13 @@ class Ui:
         """
         try:
             with accompanied(self._person):
-                return asyncio.run(use())
+                return ran(use())
         except KeyboardInterrupt as error:
             raise InterruptedByUserError("nothing was changed") from error
+
+    def attended(self) -> contextlib.AbstractContextManager[None]:
+        """Use this around a use case that goes on until it is ended: a page, a tunnel."""
+        return accompanied(self._person)
 
     async def _password(self, words: str) -> str | None:
         if not self.interactive:
@@ -174,16 +177,6 @@ class Ui:
     def paused(self) -> contextlib.AbstractContextManager[None]:
         """Use this around prints to the terminal while a use case runs."""
         return self._quiet()
-
-
-@contextlib.contextmanager
-def _plain_interrupts() -> Generator[None]:
-    """Let Ctrl-C end a blocking read: asyncio's own handler only asks the main task to end."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def console(stream: Any) -> Console:

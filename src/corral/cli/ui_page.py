@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import html
 import os
 import tempfile
@@ -14,6 +13,7 @@ import typer
 
 from corral import api
 from corral.api.serving import Page
+from corral.cli.interrupts import ran
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
 from corral.cli.ui import Ui
 from corral.cli.ui_tracking import show_tracking
@@ -64,7 +64,8 @@ def ui(  # noqa: PLR0917  # typer calls it by name
     Serves the page on this machine's loopback until Ctrl-C, and reaches the controller by ssh. A
     one-time code, shown here, logs you in as a Slurm user; what you may do there, Slurm decides.
     With --controller the page is the controller's own, and this only makes the tunnel to it.
-    Plans are applied from the page only with another code, which this terminal shows too.
+    Plans are applied from the page only with another code, which this terminal shows too. Where a
+    machine's sudo wants a password, it is asked for here, once, before the page opens.
     """
     screen = Ui(as_json=as_json)
     spec = cluster(screen, target, wanted)
@@ -83,7 +84,8 @@ def ui(  # noqa: PLR0917  # typer calls it by name
             return await ended()
 
     try:
-        said = asyncio.run(serving())
+        with screen.attended():
+            said = ran(serving())
     except KeyboardInterrupt:
         screen.note("the page is closed; the cluster goes on")
         return Exit.GOOD

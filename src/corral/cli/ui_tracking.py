@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import webbrowser
 
 from corral import api
+from corral.cli.interrupts import ran
 from corral.cli.ui import Ui
 from corral.errors import Code, CorralError, Exit
 from corral.spec.models import ClusterSpec
@@ -29,7 +29,8 @@ def show_tracking(screen: Ui, spec: ClusterSpec, *, port: int, browser: bool) ->
             return await ended()
 
     try:
-        said = asyncio.run(holding())
+        with screen.attended():
+            said = ran(holding())
     except KeyboardInterrupt:
         screen.note("the tunnel is closed; MLflow goes on")
         return Exit.GOOD

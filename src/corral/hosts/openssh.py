@@ -144,9 +144,9 @@ class OpenSSH:
             return await self._once(script, stdin, timeout, on_line)
         except _PasswordError as wanted:
             words = f"sudo password of {self._target.user} on the nodes"
-            password = await person().password(SUDO, words)
+            password = await person().password(SUDO, words, self._target.place(self._node))
             if password is None:
-                raise wanted.args[0] from None
+                raise _hinted(wanted.args[0], person().hint) from None
             self._password = f"{password}\n".encode()
         return await self._once(script, stdin, timeout, on_line)
 
@@ -344,6 +344,11 @@ class OpenSSH:
         # An account without a shell says so on stdout.
         text = ended.err if ended.err.strip() else f"{ended.err}\n{ended.out[-2000:]}"
         return failure(self._node, self._target, status, text, known)
+
+
+def _hinted(error: CorralError, hint: str) -> CorralError:
+    error.hint = hint or error.hint
+    return error
 
 
 def _talkative(target: SshTarget) -> SshTarget:

@@ -49,21 +49,36 @@ class Person:
         ask: gives the password of a kind in words, None when nobody can be asked.
         tell: told a node and what was seen of it.
         environ: where ``FILES`` are looked up.
+        only: machines that may have an answer, as ``SshTarget.place`` says them; None: all.
+        hint: what to do where there is no answer; "": as the error itself says.
         asking: held while somebody is asked.
     """
 
     ask: Ask = nobody
     tell: Tell = silent
     environ: dict[str, str] = field(default_factory=dict[str, str])
+    only: frozenset[str] | None = None
+    hint: str = ""
     _known: dict[str, str | None] = field(default_factory=dict[str, str | None], repr=False)
     asking: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
 
-    async def password(self, kind: str, words: str) -> str | None:
+    def known(self, kind: str) -> str | None:
+        """The password of a kind where a machine has wanted it already; nobody is asked."""
+        return self._known.get(kind)
+
+    async def password(self, kind: str, words: str, place: str = "") -> str | None:
         """The password of a kind, such as ``SUDO``: from its file, else asked for once.
+
+        Args:
+            kind: ``SUDO``, ``LOGIN`` or ``JUMP``.
+            words: what is asked for.
+            place: the machine that wants it, as ``SshTarget.place`` says it.
 
         Raises:
             CorralError: USAGE, the file cannot be read, or the password cannot be sent.
         """
+        if self.only is not None and place not in self.only:
+            return None
         async with self.asking:
             if kind not in self._known:
                 name = self.environ.get(FILES[kind], "")

@@ -124,6 +124,14 @@ class SshTarget:
         port = "" if self.port == SSH_PORT else f"-{self.port}"
         return f"_jump.{self.address.replace(':', '.')}{port}"
 
+    def place(self, node: str) -> str:
+        """Which machine this is and which account there: equal for equal ones.
+
+        With the node's name, under which the host key is pinned, and all jump hosts.
+        """
+        way = f" by {self.via.place(self.via.alias)}" if self.via else ""
+        return f"{node}: {self.user}@{self.address} port {self.port}{way}"
+
     def _pinned_before(self) -> tuple[str, ...]:
         return (self.via.control_name(self.via.alias),) if self.via else ()
 

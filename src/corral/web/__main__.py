@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import socket
 import sys
 from contextlib import suppress
@@ -16,15 +17,24 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
+from corral.hosts.person import accompanied
 from corral.web.app import create_app
+from corral.web.attendant import attendant
 from corral.web.renewing import at_hangup
 from corral.web.settings import Settings
 from corral.web.slurmrest import Login
 
 
 def main() -> None:
-    """Read the settings, listen, say where, serve."""
-    settings = Settings.model_validate_json(sys.stdin.readline())
+    """Read the settings and serve; whoever started it answers what sudo on a machine asks."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # tokens and a password in no core dump
+    told = Settings.model_validate_json(sys.stdin.readline())
+    with accompanied(attendant(told.sudo)):
+        serve(told.model_copy(update={"sudo": None}))
+
+
+def serve(settings: Settings) -> None:
+    """Listen, say where, serve."""
     app = create_app(settings)
     listening = _listen(settings.host, settings.port)
     code = ""

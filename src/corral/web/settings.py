@@ -5,19 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 BY_COMMANDS: Final = "commands:"
+
+
+class Sudo(BaseModel):
+    """The sudo password of who started the page."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    password: SecretStr
+    machines: frozenset[str] = Field(
+        description="Machines that may have it, as SshTarget.place says them."
+    )
 
 
 class Settings(BaseModel):
     """How one server serves one cluster.
 
     ``python -m corral.web`` reads them as one JSON object on standard input, so that the token in
-    ``handover`` stands in no argument list and no file.
+    ``handover`` and the password in ``sudo`` stand in no argument list and no file.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     cluster: str = Field(description="Name of the cluster.")
     rest: str = Field(
@@ -56,6 +67,9 @@ class Settings(BaseModel):
     source: str = Field(default="", description="Path of the cluster file, for the editor.")
     handover: tuple[str, str] | None = Field(
         default=None, description="User and token of who started it; a one-time code opens it."
+    )
+    sudo: Sudo | None = Field(
+        default=None, description="Where a machine's sudo wants a password; the page never has it."
     )
     private: bool = Field(
         default=False, description="Slurm hides users' jobs from each other (PrivateData)."

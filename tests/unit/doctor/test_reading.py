@@ -220,6 +220,17 @@ CASES: tuple[tuple[str, Source, str], ...] = (
     ("F84", Source.REASON, "Kill task failed"),
     ("F90", JOB, "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0."),
     (
+        "F103",  # Enroot 4.1.2 with Pyxis 0.24.0 in a job of 100 MiB
+        JOB,
+        "slurmstepd-node1: error: pyxis: child 3853 failed with error code: 137\n"
+        "slurmstepd-node1: error: pyxis:     [INFO] Extracting squashfs filesystem...\n"
+        "slurmstepd-node1: error: pyxis:     /usr/lib/enroot/runtime.sh: line 391:  3885 Killed"
+        '                  unsquashfs ${TTY_OFF+-no-progress} -d "${rootfs}" "${image}" 1>&2\n'
+        "slurmstepd-node1: error: Detected 1 oom_kill event in StepId=5.0. Some of the step tasks"
+        " have been OOM Killed.\n"
+        "srun: error: node1: task 0: Out Of Memory",
+    ),
+    (
         "F91",
         JOB,
         "error: *** JOB 9 ON node0 CANCELLED AT 2026-03-01T00:00:00 DUE TO TIME LIMIT ***",
@@ -293,6 +304,11 @@ def test_a_pasted_log_names_it_as_well(first: str, source: Source, text: str) ->
     noise = "[2026-11-21T10:00:00.123] slurmctld version 24.11.5 started on cluster lab\n"
     found = report(read(noise + text + "\nsome other line\n")).findings
     assert first in [d.failure.id for d in found]
+
+
+def test_unpacking_that_was_cancelled_ran_out_of_nothing() -> None:
+    text = "runtime.sh: line 391:  3885 Killed      unsquashfs -d /x\nerror: JOB 9 CANCELLED"
+    assert read(text, JOB) == ()
 
 
 def test_what_does_not_help_torchrun_is_not_advised() -> None:

@@ -59,3 +59,13 @@ def test_a_password_is_in_no_representation() -> None:
     one = Person(ask)
     asyncio.run(one.password(SUDO, "x"))
     assert "s3cret" not in repr(one)
+
+
+def test_what_is_known_without_asking() -> None:
+    async def ask(_: str) -> str:
+        return "pw"
+
+    one = Person(ask)
+    assert one.known(SUDO) is None
+    asyncio.run(one.password(SUDO, "x"))
+    assert one.known(SUDO) == "pw"

@@ -7,6 +7,11 @@ from typing import Final
 from corral.doctor.model import Failure, Layer, Source
 
 _JOB: Final = (Source.JOB,)
+_OOM: Final = (
+    r"detected \d+ oom[ _-]kill event",
+    r"some of the step tasks have been oom killed",
+    r"task \d+ out of memory",
+)
 
 FAILURES: Final = (
     Failure(
@@ -173,12 +178,22 @@ FAILURES: Final = (
         "ask for more by --mem, or load data lazily; sacct -o MaxRSS shows what it took",
         "slurm.conf(5), JobAcctGather; cgroup.conf(5)",
         Layer.JOB,
-        symptoms=(
-            r"detected \d+ oom[ _-]kill event",
-            r"some of the step tasks have been oom killed",
-            r"task \d+ out of memory",
-        ),
+        symptoms=_OOM,
         where=(Source.JOB, Source.SLURMD),
+    ),
+    Failure(
+        "F103",
+        "image-unpacking-out-of-memory",
+        "unpacking the container's image took more memory than the job asked for",
+        "enroot unpacks the image inside of the job: unsquashfs keeps up to half a GiB, and files "
+        "that are not on the disk yet count as the job's memory too",
+        "ask for more by --mem: 2G for most images, and the image's size where enroot's folder is "
+        "a tmpfs (software.pyxis.local names it)",
+        "unsquashfs(1), -da and -fr; the kernel's cgroup documents, memory",
+        Layer.JOB,
+        symptoms=(r"\bkilled unsquashfs\b",),
+        needs=_OOM,
+        where=_JOB,
     ),
     Failure(
         "F91",

@@ -18,6 +18,9 @@ LINE: Final = 0.95
 
 FULL: Final = 0.8
 """Of its line's rate: from there on the line is the limit, and not the nodes."""
+OVER: Final = 1.25
+"""Times a line's rate: who sends faster has another link than the declared one (tbf at 2.5 Gb/s
+with its bucket: 1.10)."""
 _TURNS: Final = 30
 
 
@@ -64,7 +67,9 @@ class Cost:
 
     def limited(self, now: float) -> bool:
         """Whether a link of so many Gb/s (0: not known) is what limits the nodes."""
-        return bool(now) and self.beta <= 8e-9 / (now * LINE) / FULL
+        if not now:
+            return False
+        return 8e-9 / (now * OVER) <= self.beta <= 8e-9 / (now * LINE) / FULL
 
     @property
     def busbw(self) -> float:
