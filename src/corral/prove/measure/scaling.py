@@ -23,7 +23,8 @@ HELD: Final = (
 )
 """docs/measurements/2026-11-22-shaped-links.md; ``tests/recorded/scaling`` holds it."""
 ROUGH: Final = (
-    "a rough guide: so foretold from NVLink, TCP of 30 Gb/s between two H200 was off by -23 to +30 %"
+    "a rough guide: foretold so from NVLink, TCP of 30 Gb/s between two H200 was off by -23 to "
+    "+30 %"
 )
 """The recorded h200x2 files; a test holds it."""
 TOLD: Final = 0.05
