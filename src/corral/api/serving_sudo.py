@@ -1,0 +1,49 @@
+"""What the page's server gets of the person who starts it: sudo's password (decision 0091)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from corral.apply.session import Session
+from corral.errors import CorralError
+from corral.hosts.person import SUDO, person
+from corral.hosts.quote import sh
+from corral.hosts.transport import Result
+from corral.spec.nodes import fold
+
+LOOK_S: Final = 10.0
+"""So long a machine that does not answer may hold up the page. Asking a person is not counted."""
+
+
+async def sudo_of(session: Session) -> dict[str, Any] | None:
+    """The sudo password, where a machine of the cluster wants one, and which machines may have it.
+
+    Whoever is there is asked once, and only when a machine's sudo has said that it wants one.
+
+    Args:
+        session: the cluster.
+
+    Returns:
+        ``password`` and ``machines`` (``SshTarget.place``); None where no password is known.
+
+    Raises:
+        CorralError: USAGE, the password cannot be read or sent.
+    """
+    reached = {n: t for n, t in session.targets().items() if t.user != "root"}
+    if reached and person().known(SUDO) is None:
+        _tell(await session.fleet.all(sh(":"), reached, timeout=LOOK_S))
+    password = person().known(SUDO)
+    if password is None:
+        return None
+    return {"password": password, "machines": [t.place(n) for n, t in reached.items()]}
+
+
+def _tell(answers: Mapping[str, Result | CorralError]) -> None:
+    """Say which machines the page will not reach as root; the page says it of each again."""
+    found: dict[str, list[str]] = {}
+    for node, answer in answers.items():
+        if isinstance(answer, CorralError):
+            found.setdefault(answer.message, []).append(node)
+    for message, nodes in found.items():
+        person().tell(fold(nodes), message)
