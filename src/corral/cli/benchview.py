@@ -34,6 +34,7 @@ def view(one: Table, verdict: Verdict) -> list[RenderableType]:
         )
         for row in one.rows
     ]
+    head_of = ("size", "us", "algbw GB/s", "busbw GB/s")
     head = Text.assemble((f"{clean(one.label)} " if one.label else "", "dim"), (name, "bold"))
     outcome = Text.assemble(
         (verdict.outcome.value, STYLES[verdict.outcome]),
@@ -45,7 +46,7 @@ def view(one: Table, verdict: Verdict) -> list[RenderableType]:
         outcome.append(f"; reference: {one_line(verdict.reference.source)}", "dim")
     return [
         head.append(f", {who}{where}"),
-        table(("size", "us", "algbw", "busbw"), rows, right="size us algbw busbw"),
+        table(head_of, rows, right=" ".join(head_of)),
         outcome,
         *(Text(f"  {clean(reason)}") for reason in verdict.reasons),
     ]

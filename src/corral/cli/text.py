@@ -81,9 +81,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], *, right: str = "
         right: titles of the columns that are aligned to the right, with spaces between.
     """
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    numbers = right.split()
     for title in head:
-        made.add_column(title, justify="right" if title in numbers else "left", overflow="fold")
+        number = bool(title) and f" {title} " in f" {right} "  # titles may be several words
+        made.add_column(title, justify="right" if number else "left", overflow="fold")
     for row in rows:
         made.add_row(*(c if isinstance(c, Text) else Text(one_line(c)) for c in row))
     return made

@@ -19,7 +19,7 @@ def test_a_good_table(corral: Run) -> None:
     done = corral("bench", "read", str(DGX1), "--hardware", "dgx1")
     assert done.exit_code == 0, done.output
     assert "all_reduce, 16 ranks" in done.stdout
-    assert "512 MiB  18620.0  28.83  54.06" in done.stdout
+    assert "512 MiB  18620.0       28.83       54.06" in done.stdout
     assert "pass: 54.06 GB/s at 512 MiB; limit 93.75 GB/s; reference: DeepOps" in done.stdout
 
 

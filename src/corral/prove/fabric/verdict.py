@@ -139,7 +139,8 @@ def _speed(
     busbw: float, reference: Reference | None, rule: tuple[float, float]
 ) -> tuple[Outcome, list[str]]:
     if reference is None:
-        return Outcome.UNKNOWN, ["nothing is known to compare it with: name the hardware"]
+        text = "nothing is known to compare it with: name the hardware by --hardware"
+        return Outcome.UNKNOWN, [f"{text} (corral bench hardware lists it)"]
     share = busbw / reference.busbw
     warn, fail = rule
     outcome = Outcome.FAIL if share < fail else Outcome.WARN if share < warn else Outcome.PASS
