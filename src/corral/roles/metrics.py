@@ -8,7 +8,7 @@ from importlib import resources
 from typing import Any, Final
 
 from corral.hosts.quote import sh
-from corral.roles import nvidia, own_code
+from corral.roles import nvidia, own_code, power
 from corral.roles.site import Site
 from corral.slurm.version import Feature, has
 from corral.state.accounts import UserAccount
@@ -156,6 +156,15 @@ ExecStart=/usr/bin/prometheus --config.file={CONF} \\
 """
 
 
+def by_slurm(site: Site) -> bool:
+    """Whether slurmctld tells Prometheus: not while PrivateData is set (metrics.html).
+
+    It is with elastic nodes.
+    """
+    elastic = power.power(site.spec) is not None
+    return site.spec.services.metrics and has(site.version, Feature.METRICS) and not elastic
+
+
 def scraping(site: Site) -> str:
     """prometheus.yml, which is JSON too (a subset of YAML)."""
     here = _host(site.addresses[site.controller])
@@ -166,13 +175,14 @@ def scraping(site: Site) -> str:
             "static_configs": [_target(site, n, NODE_EXPORTER) for n in _able(site)],
         },
     ]
-    if has(site.version, Feature.METRICS):
+    if by_slurm(site):
+        # No label "node": Slurm's own figures of each node have it, and would be renamed.
         jobs += [
             {
                 "job_name": f"slurm-{path}",
                 "metrics_path": f"/metrics/{path}",
                 "static_configs": [
-                    {"targets": [f"{here}:6817"], "labels": {"node": site.controller}}
+                    {"targets": [f"{here}:6817"], "labels": {"cluster": site.spec.name}}
                 ],
             }
             for path in SLURM_PATHS

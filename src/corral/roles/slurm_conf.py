@@ -7,11 +7,10 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
 from corral.hosts.traits import Traits
-from corral.roles import containers, fabric, mesh, people, power, prolog, proof
+from corral.roles import containers, fabric, mesh, metrics, people, power, prolog, proof
 from corral.roles.site import Site
 from corral.slurm.conf.cluster import ClusterConf, NodeConf, PartitionConf
 from corral.slurm.duration import max_time
-from corral.slurm.version import Feature, has
 from corral.spec.intervals import seconds_of
 from corral.spec.models import Gpu
 from corral.spec.nodes import Node, partitions_of
@@ -67,21 +66,12 @@ def cluster_conf(site: Site) -> ClusterConf:
         islands=mesh.islands(site),
         bridged=mesh.bridged(site),
         power=power.power(spec),
-        metrics=_metrics(site),
+        metrics=metrics.by_slurm(site),
         apart=any(not site.facts[node.name].systemd for node in site.compute),
         swap_limit=all(
             f.swap_limit for f in (site.facts[n.name] for n in site.compute) if f.systemd
         ),
     )
-
-
-def _metrics(site: Site) -> bool:
-    """Whether slurmctld tells Prometheus: not while PrivateData is set (metrics.html).
-
-    It is with elastic nodes.
-    """
-    elastic = power.power(site.spec) is not None
-    return site.spec.services.metrics and has(site.version, Feature.METRICS) and not elastic
 
 
 def _partitions(site: Site) -> tuple[PartitionConf, ...]:

@@ -65,9 +65,11 @@ class SlurmBackup:
         # slurmdbd is stopped for the dump and slurmctld for the copy (upgrades.html, Create
         # Backups); the old slurmctld starts again, slurmdbd when it is upgraded.
         dump = sh(
+            # Installed and never set up, as on a node's image: there is no database yet.
+            "[ ! -e /etc/slurm/slurmdbd.conf ] || {{ "
             "systemctl stop slurmdbd.service && d=$(command -v mariadb-dump || echo mysqldump) && "
             '"$d" --single-transaction --databases {db} | gzip -1 > {path}.new/accounting.sql.gz '
-            "&& gunzip -c {path}.new/accounting.sql.gz | tail -n 1 | grep -q 'Dump completed'",
+            "&& gunzip -c {path}.new/accounting.sql.gz | tail -n 1 | grep -q 'Dump completed'; }}",
             db=self.database,
             path=self.path,
         )

@@ -10,12 +10,14 @@ import subprocess
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from corral.errors import CorralError
 from corral.roles import metrics, own_code, page
 from corral.roles.own_wheel import own_wheel
+from corral.roles.slurm_conf import cluster_conf
 from corral.roles.wheels import PYTHONS, locked
 from corral.spec.models import ClusterSpec
 from corral.spec.page import Page
@@ -26,6 +28,7 @@ from corral.state.pyenv import PythonEnv
 from corral.web import figures
 
 from .test_cluster import laptop, site
+from .test_guard import cluster
 
 UI = Services(ui=True)
 RECORDED = Path(__file__).parents[2] / "recorded"
@@ -159,15 +162,18 @@ def test_neither_is_there_when_nothing_declares_it() -> None:
     }
 
 
-def scraped(version: str = "") -> dict[str, list[str]]:
+def told_to_prometheus(version: str = "") -> list[dict[str, Any]]:
     one = site(laptop(services=Services(metrics=True)))
     if version:
         facts = {n: replace(f, slurm=version) for n, f in one.facts.items()}
         one = replace(one, facts=facts)
-    told = json.loads(metrics.scraping(one))
+    return json.loads(metrics.scraping(one))["scrape_configs"]
+
+
+def scraped(version: str = "") -> dict[str, list[str]]:
     return {
         job["job_name"]: [t for c in job["static_configs"] for t in c["targets"]]
-        for job in told["scrape_configs"]
+        for job in told_to_prometheus(version)
     }
 
 
@@ -178,6 +184,24 @@ def test_what_prometheus_asks() -> None:
     assert not [name for name in jobs if name.startswith("slurm")]
     newer = scraped("25.11.2")
     assert newer["slurm-scheduler"] == ["10.0.0.10:6817"]
+
+
+def test_slurms_own_figures_keep_their_labels() -> None:
+    """A label of the target renames the metric's of that name: exported_node (Prometheus' docs)."""
+    for job in told_to_prometheus("25.11.2"):
+        if job["job_name"].startswith("slurm"):
+            labels = {label for one in job["static_configs"] for label in one["labels"]}
+            assert labels == {"cluster"}
+
+
+def test_slurm_is_not_asked_where_elastic_nodes_switch_its_endpoint_off() -> None:
+    one = cluster("5m")
+    spec = one.spec.model_copy(update={"services": Services(metrics=True)})
+    facts = {n: replace(f, slurm="25.11.2") for n, f in one.facts.items()}
+    one = replace(one, spec=spec, facts=facts)
+    assert not metrics.by_slurm(one)
+    assert "slurm-" not in metrics.scraping(one)
+    assert cluster_conf(one).metrics is False
 
 
 def test_the_dashboard_asks_only_for_what_there_is() -> None:
