@@ -14,6 +14,7 @@ from typing import Any, Final
 from corral.api.serving import Page, token_of, tunnel_to
 from corral.errors import Code, CorralError
 from corral.hosts.child import Child
+from corral.hosts.threads import abandonable
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
 
@@ -66,7 +67,7 @@ async def _code(url: str, token: str, tunnel: Child) -> str:
     end = asyncio.get_running_loop().time() + UP_S
     while True:
         try:
-            return str((await asyncio.to_thread(_post, f"{url}api/login/handover", token))["code"])
+            return str((await abandonable(_post, f"{url}api/login/handover", token))["code"])
         except urllib.error.HTTPError as error:
             raise _refused(error) from error
         except OSError as error:

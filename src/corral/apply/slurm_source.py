@@ -20,6 +20,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.facts import Facts
 from corral.hosts.state_dir import state_dir
+from corral.hosts.threads import abandonable
 from corral.providers.slurm_build import built
 from corral.roles.slurm_packages import parts_of_spec
 from corral.slurm.packages import DebSet, deb, deb_set
@@ -67,7 +68,7 @@ async def _from_tarball(text: str, sha256: str, facts: Mapping[str, Facts], emit
         path = _cache() / f"{sha256[:16]}-{PurePosixPath(text).name}"
         if not path.is_file():
             emit(Event(Kind.NOTE, "packages", message=f"fetching {text}"))
-            data = await asyncio.to_thread(_fetch, text)
+            data = await abandonable(_fetch, text)
             await asyncio.to_thread(_keep, path, data)
     found = await asyncio.to_thread(_sha256, path)
     if found != sha256:
@@ -83,7 +84,7 @@ async def _from_tarball(text: str, sha256: str, facts: Mapping[str, Facts], emit
 async def _folder(text: str, emit: Emit) -> Path:
     if not text.startswith("https:"):
         return Path(text)
-    index = (await asyncio.to_thread(_index, text)).decode("utf-8", "replace")
+    index = (await abandonable(_index, text)).decode("utf-8", "replace")
     wanted = index_of(index)
     folder = _cache() / f"debs-{hashlib.sha256(index.encode()).hexdigest()[:16]}"
     for name, digest in wanted.items():
@@ -91,7 +92,7 @@ async def _folder(text: str, emit: Emit) -> Path:
         if path.is_file() and await asyncio.to_thread(_sha256, path) == digest:
             continue
         emit(Event(Kind.NOTE, "packages", message=f"fetching {path.name}"))
-        data = await asyncio.to_thread(_fetch, f"{text}/{name}")
+        data = await abandonable(_fetch, f"{text}/{name}")
         if hashlib.sha256(data).hexdigest() != digest:
             raise CorralError(
                 Code.NOT_GOOD,

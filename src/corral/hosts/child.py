@@ -10,6 +10,7 @@ from typing import Final, Self
 from corral.errors import Code, CorralError
 
 END_S: Final = 5.0
+SAID_S: Final = 2.0
 
 
 class Child:
@@ -80,7 +81,13 @@ class Child:
         """The last lines of its standard error, once it has ended (``quiet`` only)."""
         if self._process.stderr is None:
             return ""
-        return (await self._process.stderr.read()).decode("utf-8", "replace")[-2000:]
+        said = b""
+        # A process of its own that outlived it may hold the other end.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SAID_S):
+                while more := await self._process.stderr.read(4096):
+                    said = (said + more)[-2000:]
+        return said.decode("utf-8", "replace")
 
     async def __aenter__(self) -> Self:
         return self

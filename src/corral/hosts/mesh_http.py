@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from corral.errors import Code, CorralError
+from corral.hosts.threads import abandonable
 
 TIMEOUT_S: Final = 20.0
 TRIES: Final = 3
@@ -101,7 +102,7 @@ class Http:
         tries = TRIES if method == "GET" else 1
         for left in range(tries - 1, -1, -1):
             try:
-                return await asyncio.to_thread(self._once, method, path, body, headers, form)
+                return await abandonable(self._once, method, path, body, headers, form)
             except CorralError as error:
                 transient = error.status is None or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
                 if not left or not transient:

@@ -20,6 +20,9 @@ from corral.errors import Code, CorralError
 
 MAX_OUTPUT: Final = 64 * 1024 * 1024
 LINGER_S: Final = 0.5
+GONE_S: Final = 5.0
+"""So long a killed process is waited for: one that the kernel holds (a frozen cgroup, a network
+namespace that does not go away, a dead disk) ends no sooner than that lets go of it."""
 
 Feed = Callable[[bytes], bool]
 
@@ -191,7 +194,7 @@ def _write(transport: asyncio.SubprocessTransport, stdin: bytes) -> None:
 
 
 async def _end(transport: asyncio.SubprocessTransport, watch: _Watch) -> None:
-    """Kill the whole group if it still runs, wait until it is reaped, let go of the pipes."""
+    """Kill the whole group if it still runs, wait for its end, but not for ever, let go of it."""
     pipe = transport.get_pipe_transport(0)
     if isinstance(pipe, asyncio.WriteTransport) and pipe.get_write_buffer_size():
         pipe.abort()  # close() would wait for a reader that may never come
@@ -201,6 +204,6 @@ async def _end(transport: asyncio.SubprocessTransport, watch: _Watch) -> None:
     try:
         # Before close(): that polls the child itself, and then the loop's child watcher warns
         # "Unknown child process" (CPython 3.11, base_subprocess.py).
-        await asyncio.shield(watch.exited)
+        await asyncio.wait({watch.exited}, timeout=GONE_S)
     finally:
         transport.close()

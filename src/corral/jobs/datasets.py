@@ -17,6 +17,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, join, sh
+from corral.hosts.threads import abandonable
 from corral.hosts.transport import Result, check
 from corral.jobs.roof import roof_script, user_folder
 from corral.jobs.watching import as_user
@@ -129,7 +130,7 @@ async def shard_here(
         CorralError: USAGE, no samples in it; NOT_GOOD, it changed meanwhile; COMMAND_FAILED.
     """
     try:
-        samples = await asyncio.to_thread(shards.samples_of, folder, labels=labels)
+        samples = await abandonable(shards.samples_of, folder, labels=labels)
     except shards.ShardError as error:
         raise CorralError(
             Code.USAGE, str(error), hint="a sample is the files of one name: 0001.png, 0001.cls"
@@ -221,7 +222,7 @@ async def _send(
     fleet: Fleet, controller: str, user: str, folder: str, shard: shards.Shard
 ) -> Mapping[str, Any]:
     try:
-        data = await asyncio.to_thread(_packed, shard)
+        data = await abandonable(_packed, shard)
     except (shards.ShardError, OSError) as error:
         raise CorralError(
             Code.NOT_GOOD, str(error), hint="run it again when nobody writes there"

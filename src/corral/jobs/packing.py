@@ -16,6 +16,7 @@ from pathspec import GitIgnoreSpec
 
 from corral.errors import Code, CorralError
 from corral.hosts import process
+from corral.hosts.threads import abandonable
 
 IGNORE_FILE: Final = ".corralignore"
 PROJECT_MARKS: Final = (IGNORE_FILE, ".git", "pyproject.toml", "uv.lock", "requirements.txt")
@@ -103,7 +104,7 @@ async def pack(script: Path, folder: str | None = None, *, here: Path | None = N
     if root is None:
         return await _plain(script, here)
     files = await _listed(root)
-    return await asyncio.to_thread(_parcel, root, files, script, here)
+    return await abandonable(_parcel, root, files, script, here)
 
 
 def outline(script: Path, folder: str | None = None, *, here: Path | None = None) -> Parcel:
@@ -178,7 +179,7 @@ async def _plain(script: Path, here: Path) -> Parcel:
                 f"only {script.name} goes along: {root} is large and no project; --folder sends it"
             )
             return Parcel(None, alone.files, alone.program, notes=(note,))
-    return await asyncio.to_thread(_parcel, root, files, script, here)
+    return await abandonable(_parcel, root, files, script, here)
 
 
 async def _listed(root: Path) -> list[Path]:

@@ -16,6 +16,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import NOTHING, Script, join, sh
+from corral.hosts.threads import abandonable
 from corral.hosts.transport import Result, check
 from corral.jobs import environment, profiling
 from corral.jobs.containers import mounts_of
@@ -255,7 +256,7 @@ async def _send(
     parcel = going.parcel or Parcel(None, (), "")
     token = secrets.token_hex(4)
     own = own_files(going.job, text) | tracking.files | profiling.files(going.job.profile)
-    packed = await asyncio.to_thread(
+    packed = await abandonable(
         archive, parcel, missing(parcel, seen.marks), going.name, token, own
     )
     if parcel.root is not None:

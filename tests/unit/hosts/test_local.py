@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
 import warnings
 from collections.abc import Coroutine
 from pathlib import Path
@@ -85,6 +86,30 @@ def test_cancelling_kills_all_that_the_script_started(tmp_path: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await work
         await asyncio.wait_for(until_gone(int((tmp_path / "pid").read_text())), 30)
+
+    run(scenario())
+
+
+def test_one_that_cannot_be_killed_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The kernel keeps some: in a frozen cgroup, on a dead disk."""
+    spared: list[int] = []
+    monkeypatch.setattr(process, "GONE_S", 0.01)
+
+    async def scenario() -> None:
+        began = asyncio.Event()
+        script = sh("echo on; exec sleep 100")
+        work = asyncio.create_task(NODE.run(script, on_line=lambda _: began.set()))
+        await began.wait()
+        monkeypatch.setattr(os, "killpg", lambda pid, _: spared.append(pid))
+        monkeypatch.setattr(subprocess.Popen, "kill", lambda _: None)
+        work.cancel()
+        assert await asyncio.wait({work}, timeout=30) == ({work}, set())
+        assert work.cancelled()
+        assert not gone(spared[0])
+        os.kill(spared[0], signal.SIGKILL)
+        await asyncio.wait_for(until_gone(spared[0]), 30)
 
     run(scenario())
 

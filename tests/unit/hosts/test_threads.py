@@ -1,0 +1,53 @@
+"""Blocking work that a command's end does not wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from corral.hosts.threads import abandonable
+
+WHO = contextvars.ContextVar("who", default="nobody")
+
+
+def test_what_it_gives_and_raises() -> None:
+    def add(one: int, *, two: int) -> tuple[int, str]:
+        return one + two, WHO.get()
+
+    async def scenario() -> None:
+        WHO.set("kim")
+        assert await abandonable(add, 1, two=2) == (3, "kim")
+        with pytest.raises(ZeroDivisionError):
+            await abandonable(divmod, 1, 0)
+
+    asyncio.run(scenario())
+
+
+def test_nobody_waits_for_it_once_it_is_given_up() -> None:
+    end = threading.Event()
+    ended: list[threading.Thread] = []
+
+    def blocks(began: Callable[[], object]) -> None:
+        ended.append(threading.current_thread())
+        began()
+        end.wait(20)  # without the limit a failure would be a test that hangs
+
+    async def scenario() -> None:
+        loop, began = asyncio.get_running_loop(), asyncio.Event()
+        work = asyncio.create_task(
+            abandonable(blocks, lambda: loop.call_soon_threadsafe(began.set))
+        )
+        await began.wait()
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+    asyncio.run(scenario())
+    assert ended[0].is_alive()
+    assert ended[0].daemon, "the interpreter's end waits for all others"
+    end.set()
+    ended[0].join()  # it finds the loop closed, and says nothing of it
