@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from importlib import import_module
@@ -38,6 +39,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("corral")
+
+
+# What a script puts into the background (`./test browser &`) has SIGINT ignored, and all that it
+# starts too: no `corral ui` ended by its Ctrl-C, and pytest by none of CI's.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)

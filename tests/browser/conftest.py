@@ -23,6 +23,7 @@ import pytest
 
 from corral.hosts.quote import Script, sh
 from tests.embedded.conftest import EXAMPLES, Live, cluster, fresh_cluster
+from tests.hanging import DEBUG, ended
 
 __all__ = ["cluster", "fresh_cluster"]
 
@@ -60,7 +61,12 @@ class Terminal:
     def open(self, *args: str) -> Served:
         argv = [sys.executable, "-m", "corral", "ui", str(self.file), "--json", *args]
         process = subprocess.Popen(
-            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            argv,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, **DEBUG},
         )
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -79,7 +85,13 @@ class Terminal:
     def close(self) -> None:
         for served in self.running:
             served.process.send_signal(signal.SIGINT)
-            served.process.wait(30)
+        hung: list[str] = []
+        for served in self.running:
+            try:
+                ended(served.process, lambda served=served: "".join(served.terminal))
+            except AssertionError as error:
+                hung.append(str(error))
+        assert not hung, "\n".join(hung)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.hanging import DEBUG, looked_at
 
 from corral import api
 from corral.hosts.fleet import Fleet
@@ -38,7 +39,7 @@ class Terminal:
         self._process = subprocess.Popen(
             ["setsid", "--ctty", *argv],
             stdin=there, stdout=there, stderr=there, close_fds=True,
-            env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"},
+            env={**os.environ, **DEBUG, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"},
         )  # fmt: skip
         os.close(there)
         self._said = b""
@@ -63,7 +64,14 @@ class Terminal:
         end = time.monotonic() + seconds
         while self._read(end):
             pass
-        return self._process.wait(max(1.0, end - time.monotonic()))
+        try:
+            return self._process.wait(max(1.0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            seen = looked_at(self._process.pid)
+            until = time.monotonic() + 5
+            while self._read(until):
+                pass
+            pytest.fail(f"it did not end within {seconds:g} s:\n{seen}\nsaid:\n{self.said}")
 
     def _read(self, end: float) -> bool:
         """Take what it says next; False when it has ended, or time has."""

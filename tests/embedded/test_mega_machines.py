@@ -25,6 +25,7 @@ from tests.embedded.conftest import needs
 from tests.embedded.mega import project
 from tests.embedded.mega.project import Mega, mega_at, server
 from tests.embedded.test_containers import software
+from tests.hanging import ended
 
 from corral import api
 from corral.prove.model import CheckResult, Verdict
@@ -205,7 +206,7 @@ def test_the_page_by_ssh(machines: Machines) -> None:
             assert "rows" in jobs, jobs
     finally:
         page.send_signal(signal.SIGINT)
-        page.wait(60)
+        ended(page)
 
 
 def nodes_of(browser: httpx.Client) -> dict[str, dict[str, Any]]:

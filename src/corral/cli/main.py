@@ -8,6 +8,7 @@ when it resolves it. So ``corral --help`` loads no use case, and ``corral plan``
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -180,4 +181,6 @@ for _name, _verb in VERBS.items():
 
 def main() -> None:
     """Run the command line of this process."""
+    if "CORRAL_DEBUG" in os.environ:
+        import_module("corral.hosts.stacks").on_signal()
     app()

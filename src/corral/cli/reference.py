@@ -34,7 +34,7 @@ error is `{"error": {"code": ..., "message": ..., "node": ..., "command": ..., "
 |---|---|
 | `CORRAL_CLUSTER` | the cluster that is meant when none is said |
 | `CORRAL_STATE_DIR` | where keys, host keys and journals of clusters are kept |
-| `CORRAL_DEBUG` | 1: a traceback for errors that nobody expected |
+| `CORRAL_DEBUG` | 1: tracebacks of unexpected errors; SIGUSR1 shows what Corral waits for |
 | `NO_COLOR` | anything: no colours |
 """
 

@@ -18,6 +18,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from corral.hosts.person import accompanied
+from corral.hosts.stacks import on_signal
 from corral.web.app import create_app
 from corral.web.attendant import attendant
 from corral.web.renewing import at_hangup
@@ -27,6 +28,7 @@ from corral.web.slurmrest import Login
 
 def main() -> None:
     """Read the settings and serve; whoever started it answers what sudo on a machine asks."""
+    on_signal()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # tokens and a password in no core dump
     told = Settings.model_validate_json(sys.stdin.readline())
     with accompanied(attendant(told.sudo)):
