@@ -15,10 +15,12 @@ from tests.embedded.conftest import Live
 
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
 MANY = 400
-# A job of the past, known to accounting before the page asks: what it is told stays for a minute.
+# Jobs of the past, known to accounting before the page asks: what it is told stays for a minute.
+# Without -S, sacct -s tells of those alone that end just now.
 PAST = sh(
-    "timeout 60 srun -n1 true && "
-    "timeout 60 sh -c 'until sacct -anX -s CD | grep -q .; do sleep 0.3; done'"
+    "timeout 20 srun -n1 true && {{ timeout 20 srun -n1 false; true; }} && timeout 15 sh -c "
+    "'until [ $(sacct -anXo state -s CD,F -S now-1hour -E now | sort -u | grep -c .) -ge 2 ]; "
+    "do sleep 0.3; done'"
 )
 
 
@@ -29,6 +31,15 @@ def violations(page: Any) -> list[str]:
         for one in found
         for node in one["nodes"]
     ]
+
+
+def in_both_themes(page: Any) -> list[str]:
+    """Violations of what is shown now, in light and in dark."""
+    found: list[str] = []
+    for theme in ("light", "dark"):
+        page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+        found += [f"{theme}: {one}" for one in violations(page)]
+    return found
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -51,12 +62,18 @@ def test_no_page_breaks_a_rule_of_axe(
         for place, ready in places.items():
             go(owner, served, place)
             page.wait_for_selector(f"main {ready}")
+            if place == "jobs/ended":
+                page.wait_for_selector("tr[data-job] >> text=failed")
+            assert page.evaluate("document.documentElement.dataset.theme") == theme
             wrong += violations(page)
     page.click("button:text-is('Cancel')")
     page.wait_for_selector("dialog[open]")
     wrong += violations(page)
     page.click("text=Cancel the job")
     page.wait_for_selector("h1 >> text=cancelled")
+    go(owner, served, "doctor")
+    page.wait_for_selector("main :is(article.finding, .state)", timeout=180_000)
+    wrong += violations(page)
     assert not wrong, "\n".join(wrong)
 
 
@@ -186,15 +203,21 @@ def test_doctors_mend_is_shown_applied_and_true(
     try:
         page = go(owner, served, "doctor")
         page.wait_for_selector("article.finding >> text=Fix:", timeout=180_000)
+        wrong = in_both_themes(page)
         shown = len(served.terminal)
         page.click("text=Show the plan that mends this")
         page.wait_for_selector("text=Apply exactly this plan", timeout=180_000)
         assert "slurmd" in page.locator("main").inner_text()
+        for summary in page.locator("main details > summary").all():
+            summary.click()
+        page.set_viewport_size({"width": 390, "height": 800})
+        wrong += in_both_themes(page)
         told = [line for line in served.terminal[shown:] if "to apply" in line]
         page.fill("input[placeholder=code]", told[-1].rpartition(" ")[2].strip())
         page.click("text=Apply exactly this plan")
         page.wait_for_selector(".state >> text=applied", timeout=180_000)
         assert run_root(cluster, "node1", sh("systemctl is-active slurmd")).strip() == "active"
+        assert not wrong, "\n".join(wrong)
     finally:
         back = sh(
             "systemctl start slurmd; i=0; until sinfo -h -n node1 -o %T | grep -qE "

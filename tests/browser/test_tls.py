@@ -158,12 +158,16 @@ def test_a_given_certificate(secured: Secured, people: Callable[[str], str]) -> 
     page.context.close()
 
 
+@pytest.mark.parametrize("by", ["systemctl start corral-web-tls", "systemctl reload corral-web"])
 def test_a_renewed_certificate_ends_no_session(
-    secured: Secured, authority: Path, people: Callable[[str], str]
+    secured: Secured, authority: Path, people: Callable[[str], str], by: str
 ) -> None:
+    """What the timer does, and what a renewal's hook does: the live page stays as it was."""
     lead = secured.cluster.controller
     shown = (secured.address, PORT)
     page, _ = secured.open(PORT)
+    streams: list[str] = []
+    page.on("request", lambda r: streams.append(r.url) if r.url.endswith("/api/events") else None)
     log_in(page, people(OTHER))
     server = sh("systemctl show -p MainPID --value corral-web; systemctl is-active {t}",
                 t="corral-web-tls.timer")  # fmt: skip
@@ -171,12 +175,20 @@ def test_a_renewed_certificate_ends_no_session(
     signed(authority, "renewed.pem")
     renewed = (authority / "renewed.pem").read_text()
     assert ssl.get_server_certificate(shown).strip() != renewed.strip()
-    put = sh("printf %s {new} >{at}; systemctl start corral-web-tls", new=renewed, at=CERTIFICATE)
+    put = sh("printf %s {new} >{at}; {by}", new=renewed, at=CERTIFICATE, by=sh(by))
     run_root(secured.cluster, lead, put)
     until = time.monotonic() + 30
     while ssl.get_server_certificate(shown).strip() != renewed.strip():
         assert time.monotonic() < until, "the old certificate is shown"
         time.sleep(0.2)
+    opened = len(streams)
+    drain = sh("scontrol update nodename=node2 state=drain reason=renewed")
+    run_root(secured.cluster, lead, drain)
+    try:
+        page.wait_for_selector(".node >> text=renewed")
+    finally:
+        run_root(secured.cluster, lead, sh("scontrol update nodename=node2 state=resume"))
+    assert opened == len(streams) == 1, "told by the stream that was open before"
     page.reload()
     page.wait_for_selector(".node")  # still logged in
     assert run_root(secured.cluster, lead, server) == before

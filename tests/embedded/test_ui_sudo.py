@@ -235,14 +235,14 @@ def test_a_stolen_session_does_not_get_the_password(there: There) -> None:
     with typed(there.argv("keeper", "keeper"), f"{PASSWORD}\n") as shown:
         page = Page(shown)
         planned = page.work("plan", {"text": there.text("keeper", "thief")})
-    told = json.dumps(planned["error"])
-    assert "failed on 2 nodes (node[1-2])" in told
-    assert "sudo: a password is required" in told
-    assert "that its file had then" in told
     for node in ("node1", "node2"):
         taken = there.live.run(node, got)
         assert taken.ok, "the thief's sudo was run"
         assert PASSWORD not in taken.stdout, node
+    told = json.dumps(planned["error"])
+    assert "failed on 2 nodes (node[1-2])" in told
+    assert "sudo: a password is required" in told
+    assert "that its file had then" in told
 
 
 def test_what_the_page_says_when_no_password_was_given(there: There, tmp_path: Path) -> None:
