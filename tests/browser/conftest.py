@@ -150,7 +150,9 @@ def chromium(cluster: Live) -> Iterator[Any]:
     from playwright.sync_api import sync_playwright  # noqa: PLC0415  # only where it is needed
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        browser = playwright.chromium.launch(
+            executable_path=program, args=list(FLAGS), timeout=180_000
+        )
         yield browser
         browser.close()
 
@@ -168,7 +170,7 @@ def tab(chromium: Any, served: Served) -> Iterator[Browser]:
     """A fresh tab without a login; a script error or a blocked resource fails the test."""
     context = chromium.new_context(viewport={"width": 1280, "height": 800})
     page = context.new_page()
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(120_000)
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on(
@@ -189,6 +191,7 @@ def tab(chromium: Any, served: Served) -> Iterator[Browser]:
 def state(chromium: Any, served: Served) -> Any:
     """The cookie of who runs ``corral ui``: its code works once."""
     context = chromium.new_context()
+    context.set_default_timeout(120_000)
     page = context.new_page()
     page.goto(f"{served.url}#code={served.code}")
     page.wait_for_selector(".node")

@@ -18,7 +18,7 @@ MANY = 400
 # Jobs of the past, known to accounting before the page asks: what it is told stays for a minute.
 # Without -S, sacct -s tells of those alone that end just now.
 PAST = sh(
-    "timeout 20 srun -n1 true && {{ timeout 20 srun -n1 false; true; }} && timeout 15 sh -c "
+    "timeout 20 srun -n1 true && {{ timeout 20 srun -n1 false; true; }} && timeout 45 sh -c "
     "'until [ $(sacct -anXo state -s CD,F -S now-1hour -E now | sort -u | grep -c .) -ge 2 ]; "
     "do sleep 0.3; done'"
 )
@@ -220,8 +220,9 @@ def test_doctors_mend_is_shown_applied_and_true(
         assert not wrong, "\n".join(wrong)
     finally:
         back = sh(
-            "systemctl start slurmd; i=0; until sinfo -h -n node1 -o %T | grep -qE "
-            "'^(idle|mix|alloc)'; do i=$((i+1)); [ $i -lt 40 ] || break; "
+            "systemctl reset-failed slurmd; systemctl start slurmd; i=0; "
+            "until sinfo -h -n node1 -o %T | grep -qE '^(idle|mix|alloc)'; do "
+            "i=$((i+1)); [ $i -lt 40 ] || break; "
             "scontrol update nodename=node1 state=resume 2>/dev/null; sleep 1; done"
         )
         run_root(cluster, "node1", back)

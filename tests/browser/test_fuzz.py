@@ -30,7 +30,7 @@ def test_no_input_makes_the_server_fail(served: Served, people: Callable[[str], 
 
 
 def fuzz(url: str, token: str, seen: Counter[int]) -> None:
-    with httpx.Client(base_url=url) as http:
+    with httpx.Client(base_url=url, timeout=120) as http:
         reply = http.post("/api/login", json={"token": token})
         reply.raise_for_status()
         cookie = f"corral_session={http.cookies['corral_session']}"
@@ -48,7 +48,7 @@ def _each(cases: Any, url: str, headers: dict[str, str], seen: Counter[int]) -> 
               suppress_health_check=list(HealthCheck))  # fmt: skip
     @given(cases)
     def one(case: schemathesis.Case) -> None:
-        answer = case.call(base_url=url, headers=headers)
+        answer = case.call(base_url=url, headers=headers, timeout=120)
         seen[answer.status_code] += 1
         assert answer.status_code != 500, (case.method, case.path, answer.text[:300])
 

@@ -89,7 +89,7 @@ def bare(cluster: Live, terminal: Terminal, chromium: Any) -> Iterator[Any]:
     served = other.open()
     context = chromium.new_context(viewport={"width": 1280, "height": 800})
     page = context.new_page()
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(120_000)
     page.goto(f"{served.url}#code={served.code}")
     yield page, served
     context.close()

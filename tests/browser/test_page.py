@@ -133,7 +133,7 @@ def test_doctor_finds_what_is_broken(
         assert "node1" in page.locator("article.finding").first.inner_text()
         shoot(page, "ui-doctor")
     finally:
-        run_root(cluster, "node1", sh("systemctl start slurmd"))
+        run_root(cluster, "node1", sh("systemctl reset-failed slurmd; systemctl start slurmd"))
         run_root(
             cluster,
             cluster.controller,

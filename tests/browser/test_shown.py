@@ -127,7 +127,8 @@ def silent(cluster: Live, request: pytest.FixtureRequest) -> Iterator[Callable[[
 
     yield stop
     start = sh(
-        "systemctl start {u}; i=0; until timeout 20 sinfo -h >/dev/null 2>&1; do i=$((i+1)); "
+        "systemctl reset-failed {u}; systemctl start {u}; i=0; "
+        "until timeout 20 sinfo -h >/dev/null 2>&1; do i=$((i+1)); "
         "[ $i -lt 60 ] || break; sleep 1; done",
         u=unit,
     )

@@ -122,7 +122,7 @@ class Bare:
         argv = ["ssh", "-F", "none", "-o", "PreferredAuthentications=none", "-o", "BatchMode=yes"]
         argv += ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
         argv += [f"admin@{self.address}", "true"]
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while True:
             done = subprocess.run(argv, capture_output=True, text=True, timeout=30)
             # While it starts anew nothing listens, or it hangs up before it has said anything.

@@ -154,7 +154,7 @@ def left_well(pytestconfig: pytest.Config) -> Iterator[None]:
     live = pytestconfig.stash.get(SHARED, None)
     if live is None:
         return
-    until = time.monotonic() + 90
+    until = time.monotonic() + 180  # slurmctld asks a silent node again after 40 s
     while text := live.run(live.controller, UNWELL).stdout:
         if time.monotonic() > until:
             live.run(live.controller, MEND)

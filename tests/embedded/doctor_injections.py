@@ -153,7 +153,7 @@ INJECTIONS: tuple[Injection, ...] = (
         "F73",
         "slurmctld stopped",
         {CTL: sh("systemctl stop slurmctld")},
-        {CTL: join([sh("systemctl start slurmctld"), SETTLED])},
+        {CTL: join([sh("systemctl reset-failed slurmctld; systemctl start slurmctld"), SETTLED])},
         (CTL,),
     ),
     stopped("F38", "slurmdbd", CTL),
@@ -161,7 +161,12 @@ INJECTIONS: tuple[Injection, ...] = (
         "F38",
         "MariaDB stopped",
         {CTL: sh("systemctl stop mariadb")},
-        {CTL: sh("systemctl start mariadb; systemctl restart slurmdbd")},
+        {
+            CTL: sh(
+                "systemctl start mariadb; systemctl reset-failed slurmdbd;"
+                " systemctl restart slurmdbd"
+            )
+        },
         (CTL,),
     ),
     Injection(

@@ -50,7 +50,12 @@ MORE_INJECTIONS: tuple[Injection, ...] = (
                 "systemctl start slurmd; true"
             )
         },
-        {N1: sh("systemctl stop corral-test-port; systemctl start slurmd")},
+        {
+            N1: sh(
+                "systemctl stop corral-test-port; systemctl reset-failed slurmd;"
+                " systemctl start slurmd"
+            )
+        },
         (N1,),
     ),
     replace(

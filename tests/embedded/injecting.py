@@ -49,7 +49,7 @@ def conf(
     resume = sh(
         "scontrol reconfigure; systemctl reset-failed slurmctld slurmd; systemctl restart "
         "slurmctld;"
-        " i=0; until scontrol ping | grep -q ' is UP'; do i=$((i + 1)); [ $i -lt 100 ] || exit 1;"
+        " i=0; until scontrol ping | grep -q ' is UP'; do i=$((i + 1)); [ $i -lt 400 ] || exit 1;"
         " sleep 0.1; done; scontrol reconfigure;"
         " scontrol update nodename=ALL state=resume 2>/dev/null; true"
     )
@@ -76,7 +76,7 @@ def stopped(id_: str, unit: str, node: str, *also: str) -> Injection:
         id_,
         f"{unit} stopped",
         {node: sh("systemctl stop {unit}", unit=unit)},
-        {node: sh("systemctl start {unit}", unit=unit)},
+        {node: sh("systemctl reset-failed {unit}; systemctl start {unit}", unit=unit)},
         (node,),
         frozenset(also),
     )

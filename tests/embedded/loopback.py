@@ -115,7 +115,7 @@ def started(folder: Path, *, extra: str = "") -> Sshd:
 
 async def ready(sshd: Sshd) -> None:
     node = sshd.transport()
-    await node.connect(within=20)
+    await node.connect(within=90)
     await node.close()
 
 
@@ -127,7 +127,7 @@ def running(folder: Path, *, extra: str = "") -> Iterator[Sshd]:
         yield sshd
     finally:
         sshd.process.terminate()
-        sshd.process.wait(timeout=10)
+        sshd.process.wait(timeout=60)
 
 
 @contextlib.contextmanager
@@ -141,7 +141,7 @@ def served(folder: Path) -> Iterator[Sshd]:
 
 async def until(condition: Callable[[], bool], what: str) -> None:
     """Wait for a condition; the limit is for a broken test only."""
-    for _ in range(600):
+    for _ in range(2400):
         if condition():
             return
         await asyncio.sleep(0.05)

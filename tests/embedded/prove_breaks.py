@@ -95,7 +95,7 @@ def rest_unit(command: str) -> dict[str, Script]:
     return {
         CTL: sh(
             "printf '%s\\n' '[Service]' 'ExecStart=' {command} >{path} && systemctl daemon-reload"
-            " && systemctl restart slurmrestd && i=0; while [ $i -lt 100 ]; do i=$((i + 1));"
+            " && systemctl restart slurmrestd && i=0; while [ $i -lt 400 ]; do i=$((i + 1));"
             " if grep -q ':1AA4 .* 0A ' /proc/net/tcp; then exit 0; fi; sleep 0.1; done; exit 1",
             command=f"ExecStart={command}",
             path=DROP_IN,
@@ -106,8 +106,8 @@ def rest_unit(command: str) -> dict[str, Script]:
 REST_BACK = {
     CTL: sh(
         "rm -f {path} /usr/local/lib/open.pl; systemctl daemon-reload;"
-        " systemctl restart slurmrestd && i=0;"
-        " while [ $i -lt 100 ]; do i=$((i + 1));"
+        " systemctl reset-failed slurmrestd; systemctl restart slurmrestd && i=0;"
+        " while [ $i -lt 400 ]; do i=$((i + 1));"
         " if grep -q ':1AA4 .* 0A ' /proc/net/tcp; then exit 0; fi; sleep 0.1; done; exit 1",
         path=DROP_IN,
     )
@@ -141,7 +141,7 @@ BREAKS = (
             CTL: sh("scontrol update nodename=node1 state=down reason=stopped"),
         },
         {
-            "node1": sh("systemctl start slurmd"),
+            "node1": sh("systemctl reset-failed slurmd; systemctl start slurmd"),
             CTL: join([sh("scontrol update nodename=node1 state=resume"), SETTLED]),
         },
         "node1",
@@ -309,7 +309,8 @@ BREAKS = (
         {CTL: sh("systemctl stop slurmdbd")},
         {
             CTL: sh(
-                "systemctl start slurmdbd; timeout 60 sh -c 'until sacct -n; do sleep 0.2; done'"
+                "systemctl reset-failed slurmdbd; systemctl start slurmdbd;"
+                " timeout 60 sh -c 'until sacct -n; do sleep 0.2; done'"
             )
         },
         "sacct",

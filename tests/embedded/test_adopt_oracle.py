@@ -26,7 +26,7 @@ chown munge:munge /etc/munge/munge.key; chmod 400 /etc/munge/munge.key
 install -d -o munge -g munge /run/munge; runuser -u munge -- munged
 runuser -u slurm -- slurmctld -D > /tmp/log 2>&1 &
 pid=$!
-for i in $(seq 100); do
+for i in $(seq 400); do
   scontrol ping 2> /dev/null | grep -q 'is UP' && break
   kill -0 $pid 2> /dev/null || break
   sleep .2

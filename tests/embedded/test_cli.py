@@ -32,7 +32,7 @@ def file(cluster: Live, tmp_path: Path) -> str:
 def typed(*args: str, status: int = 0) -> str:
     """What a command prints on stdout; its exit status is checked."""
     done = subprocess.run(
-        [CORRAL, *args], capture_output=True, text=True, timeout=90, stdin=subprocess.DEVNULL
+        [CORRAL, *args], capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL
     )
     assert done.returncode == status, f"{args}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -133,6 +133,6 @@ def test_bad_files_and_usage(tmp_path: Path) -> None:
     typed("nonsense", status=2)
     env = {**os.environ, "CORRAL_STATE_DIR": str(tmp_path / "state")}
     argv = [CORRAL, "status"]
-    done = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=60)
+    done = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=120)
     assert done.returncode == 2
     assert not (tmp_path / "state").exists()

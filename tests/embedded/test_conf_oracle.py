@@ -45,17 +45,17 @@ if [ -e /etc/slurm/slurmdbd.conf ]; then
   install -d -o mysql -g mysql /run/mysqld
   cp /conf/mariadb.cnf /etc/mysql/mariadb.conf.d/90-corral.cnf
   mariadbd --user=mysql --skip-networking > /tmp/mariadb.log 2>&1 &
-  for i in $(seq 100); do mariadb -e 'select 1' > /dev/null 2>&1 && break; sleep .2; done
+  for i in $(seq 400); do mariadb -e 'select 1' > /dev/null 2>&1 && break; sleep .2; done
   mariadb -e "create database slurm_acct_db;
     create user slurm@localhost identified via unix_socket;
     grant all on slurm_acct_db.* to slurm@localhost"
   $AS slurmdbd -D > /tmp/dbd.log 2>&1 &
-  for i in $(seq 100); do sacctmgr -n show cluster > /dev/null 2>&1 && break; sleep .2; done
+  for i in $(seq 400); do sacctmgr -n show cluster > /dev/null 2>&1 && break; sleep .2; done
   sacctmgr -i add cluster oracle > /dev/null
 fi
 $AS slurmctld -D > /tmp/ctld.log 2>&1 &
 pid=$!
-for i in $(seq 100); do
+for i in $(seq 400); do
   scontrol ping 2> /dev/null | grep -q 'is UP' && break
   kill -0 $pid 2> /dev/null || break
   sleep .2
@@ -72,7 +72,7 @@ echo "=== log"; cat /tmp/ctld.log /tmp/dbd.log 2> /dev/null
 
 def podman(*argv: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["podman", "--runtime", "runc", *argv], capture_output=True, text=True, timeout=180,
+        ["podman", "--runtime", "runc", *argv], capture_output=True, text=True, timeout=400,
         check=False,
     )  # fmt: skip
 

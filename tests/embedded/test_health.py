@@ -156,7 +156,10 @@ FAULTS = (
             ' g="$d$m"; [ -d "$g" ] || g=$d; g="$g/job_99999"; mkdir -p "$g" || exit 1;'
             ' sleep 600 >/dev/null 2>&1 & echo $! >"$g/cgroup.procs"; echo "$g $!" >/run/leftover'
         ),
-        Script("read -r g p </run/leftover; kill $p; sleep 0.3; rmdir $g; rm /run/leftover"),
+        Script(
+            "read -r g p </run/leftover; kill $p; i=0; "
+            "until rmdir $g 2>/dev/null || [ $i -ge 300 ]; do i=$((i + 1)); sleep 0.1; done; rm /run/leftover"
+        ),
         TWICE,
     ),
 )
@@ -170,7 +173,7 @@ def state(cluster: Live, node: str = N1) -> tuple[str, str]:
 
 
 def done(cluster: Live, script: Script, node: str = N1) -> str:
-    result = cluster.run(node, script)
+    result = cluster.run(node, script, timeout=180)
     assert result.ok, result.tail
     return result.stdout
 
@@ -240,7 +243,7 @@ def test_slurmd_runs_it_by_itself(cluster: Live) -> None:
     disk = next(f for f in FAULTS if f.id == "health.disk")
     wait = sh(
         "i=0; until scontrol show node {n} -o | grep -q 'Reason=health.disk'; do i=$((i + 1));"
-        " [ $i -lt 150 ] || exit 1; sleep 0.2; done",
+        " [ $i -lt 400 ] || exit 1; sleep 0.1; done",
         n=N1,
     )
     try:

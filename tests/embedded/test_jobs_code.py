@@ -86,7 +86,7 @@ def test_what_was_sent_is_checked_and_shared(cluster: Live, tmp_path: Path) -> N
     """A spoiled content never gets into the store; equal contents are one file there."""
     root = project(tmp_path / "p")
     job = Cluster(cluster.spec).submit(str(root / "train.py"))
-    job.result(timeout=120)
+    job.result(timeout=300)
     links = sh("stat -c %h {file}", file=f"{job.folder}/code/model.py")
     assert int(cluster.run(cluster.controller, links).stdout) >= 2
     mode = sh("stat -c %a:%U {file}", file=f"{job.folder}/code/model.py")
@@ -122,7 +122,7 @@ def test_a_sweep_is_one_array_and_each_point_has_its_own_folder(
         sweep={"lr": ("1e-3", "3e-4"), "note": ("it's $(id)", "")},
         at_once=3,
     )
-    found = job.result(timeout=180)
+    found = job.result(timeout=300)
     assert isinstance(found, ArrayOutcome)
     assert [dict(part.point) for part in found.parts] == [
         {"lr": lr, "note": note} for lr in ("1e-3", "3e-4") for note in ("it's $(id)", "")
@@ -144,7 +144,7 @@ def test_a_part_that_fails_is_named(cluster: Live, tmp_path: Path) -> None:
     script.write_text('#!/bin/sh\necho "part $SLURM_ARRAY_TASK_ID"\nexit "$SLURM_ARRAY_TASK_ID"\n')
     job = Cluster(cluster.spec).submit(str(script), array="0,3")
     with pytest.raises(CorralError) as caught:
-        job.result(timeout=120)
+        job.result(timeout=300)
     assert caught.value.code is Code.NOT_GOOD
     assert f"{job.id}_3: FAILED part 3" in caught.value.tail
     assert job.state == "FAILED"
@@ -157,14 +157,18 @@ def test_a_handle_waits_and_cancels(cluster: Live, tmp_path: Path) -> None:
     script.write_text("#!/bin/sh\necho begins\nsleep 3600\n")
     events: list[Event] = []
     job = Cluster(cluster.spec, events.append).submit(str(script), nodes=2)
-    with pytest.raises(CorralError) as caught:
-        job.wait(timeout=3)
-    assert caught.value.code is Code.TIMED_OUT
+    until = time.monotonic() + 180
+    begun = False
+    while not begun and time.monotonic() < until:
+        with pytest.raises(CorralError) as caught:
+            job.wait(timeout=3)
+        assert caught.value.code is Code.TIMED_OUT
+        begun = [line.text for line in job.logs() if line.rank == 0] == ["begins"]
+    assert begun
     assert any(event.kind is Kind.JOB for event in events)
     assert job.state == "RUNNING"
-    assert [line.text for line in job.logs() if line.rank == 0] == ["begins"]
     job.cancel()
-    outcome = job.wait(timeout=60)
+    outcome = job.wait(timeout=180)
     assert isinstance(outcome, JobOutcome)
     assert outcome.state.value == "CANCELLED"
 

@@ -48,7 +48,7 @@ def test_many_nodes_and_one_login(sshd: Sshd) -> None:
     ):
         (sshd.folder / "config").open("a").write("MaxStartups 1:100:2\n")
         sshd.process.terminate()
-        sshd.process.wait(timeout=10)
+        sshd.process.wait(timeout=60)
         sshd.start()
         asyncio.run(ready(sshd))
         public = (inner.folder / "host.pub").read_text()

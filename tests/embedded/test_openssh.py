@@ -259,13 +259,13 @@ def test_a_server_with_one_session_per_connection(tmp_path: Path) -> None:
 def test_connect_waits_for_a_machine_that_boots(tmp_path: Path) -> None:
     with running(tmp_path) as sshd:
         sshd.process.terminate()
-        sshd.process.wait(timeout=10)
+        sshd.process.wait(timeout=60)
 
         async def scenario() -> None:
             node = sshd.transport()
             with pytest.raises(CorralError, match="nothing listens"):
                 await node.connect()
-            wait = asyncio.create_task(node.connect(within=30))
+            wait = asyncio.create_task(node.connect(within=120))
             await asyncio.sleep(0)
             sshd.start()
             await wait

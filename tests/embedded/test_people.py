@@ -76,12 +76,13 @@ def wait(lab: Live, job: str, state: str, reason: str = "") -> None:
     done = lab.run(
         lab.controller,
         sh(
-            'i=0; while [ $i -lt 200 ]; do i=$((i + 1)); s=$(squeue -h -j {job} -o "%T %r"); '
+            'i=0; while [ $i -lt 600 ]; do i=$((i + 1)); s=$(squeue -h -j {job} -o "%T %r"); '
             'case "$s" in {state}" "*{reason}*) exit 0 ;; esac; sleep 0.2; done; echo "$s"; exit 1',
             job=job,
             state=state,
             reason=reason,
         ),
+        timeout=400,
     )
     assert done.ok, done.stdout
 
@@ -170,9 +171,9 @@ def test_only_those_with_a_job_log_in(lab: Live) -> None:
         cancel(lab)
         gone = sh(
             "i=0; while pgrep -f 'sleep 98765[4]' >/dev/null; do i=$((i + 1)); "
-            "[ $i -lt 100 ] || exit 1; sleep 0.2; done"
+            "[ $i -lt 400 ] || exit 1; sleep 0.2; done"
         )
-        assert lab.run(NODE, gone).ok
+        assert lab.run(NODE, gone, timeout=200).ok
     finally:
         cancel(lab)
 

@@ -204,10 +204,10 @@ def test_node_killed_together_with_its_conmon(name: str) -> None:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while any(machine.carries(pid, identity) for pid in victims):
         assert time.monotonic() < deadline
-        os.sched_yield()
+        time.sleep(0.05)
     assert up(one) == [Action.START]
 
 
@@ -288,12 +288,12 @@ def test_killed_at_any_moment_it_converges_and_leaves_nothing(name: str) -> None
 
 def settle(cluster: str) -> None:
     """Wait for podmans that a killed Corral had begun; they end by themselves."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         lines = out("ps", "-eo", "args").splitlines()
         if not any(v.startswith("podman ") and f"corral-{cluster}" in v for v in lines):
             return
-        os.sched_yield()
+        time.sleep(0.1)
     raise AssertionError("a podman of the killed process never ended")
 
 
