@@ -158,7 +158,8 @@ FAULTS = (
         ),
         Script(
             "read -r g p </run/leftover; kill $p; i=0; "
-            "until rmdir $g 2>/dev/null || [ $i -ge 300 ]; do i=$((i + 1)); sleep 0.1; done; rm /run/leftover"
+            "until rmdir $g 2>/dev/null || [ $i -ge 300 ]; do i=$((i + 1)); sleep 0.1; done; "
+            "rm /run/leftover"
         ),
         TWICE,
     ),
