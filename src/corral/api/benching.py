@@ -155,7 +155,7 @@ async def run_bench(
     if not isinstance(outcome, batch.JobOutcome):
         raise TypeError("a benchmark is no array")
     if not outcome.good:
-        raise _failed(outcome, lines)
+        raise _failed(wanted, outcome, lines)
     if wanted.nccl_tests:
         reading, pairs = _one_table(read("\n".join(lines)), job.nodes), ()
     else:
@@ -324,10 +324,12 @@ def _one_table(found: Reading, nodes: int) -> Reading:
     return found
 
 
-def _failed(outcome: batch.JobOutcome, lines: list[str]) -> CorralError:
+def _failed(wanted: Wanted, outcome: batch.JobOutcome, lines: list[str]) -> CorralError:
     failed = outcome.failed
     causes = _likely(lines)
-    hint = f"corral logs {outcome.id} has all of it; its nodes need python3 with PyTorch"
+    where = "in its image" if wanted.container else "on its nodes"
+    needs = f"nccl-tests in {wanted.nccl_tests}" if wanted.nccl_tests else "python3 with PyTorch"
+    hint = f"corral logs {outcome.id} has all of it; it needs {needs} {where}"
     if causes:
         first = causes[0].failure
         hint = f"{first.id} {first.title}: {first.fix}; corral logs {outcome.id} has all of it"

@@ -218,6 +218,7 @@ CASES: tuple[tuple[str, Source, str], ...] = (
     ("F68", JOB, "ls: cannot access '/shared': Stale file handle"),
     ("F72", CTLD, "error: _parse_next_key: Parsing error at unrecognized key: FooBar"),
     ("F84", Source.REASON, "Kill task failed"),
+    ("F104", Source.REASON, "proof.cpu_mb_s: cpu_mb_s is 70.6, it had 430 before"),
     ("F90", JOB, "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0."),
     (
         "F103",  # Enroot 4.1.2 with Pyxis 0.24.0 in a job of 100 MiB

@@ -36,6 +36,11 @@ def node(state: str = "IDLE", reason: str = "", by: str = "slurm", name: str = "
         (node("DOWN", "Node unexpectedly rebooted"), "rebooted", "last -x"),
         (node("IDLE+DRAIN", "health.disk: / has 1 MiB left"), "a local disk is full", "by itself"),
         (node("IDLE+DRAIN", "NHC: check_fs_free"), "health check", "mend"),
+        (
+            node("IDLE+DRAIN", "proof.cpu_mb_s: cpu_mb_s is 71, its fellows have 430", "root"),
+            "scheduled proof measured",
+            "corral-proof-round",
+        ),
         (node("IDLE+DRAIN", "Prolog error"), "the prolog fails", "by hand"),
         (node("IDLE+DRAIN"), "no reason was given", "slurmctld.log"),
         (node("DOWN"), "no reason", "corral up"),

@@ -150,4 +150,18 @@ FAILURES: Final = (
         symptoms=(r"\bnhc: ", r"^health\.[a-z]+: "),
         where=(Source.REASON,),
     ),
+    Failure(
+        "F104",
+        "measured-slow",
+        "the scheduled proof measured the node twice and found it too slow",
+        "the figure in the reason lies far below its fellows' or its own past: a clock that heat "
+        "or power holds down, a disk that is worn, full or being rebuilt, a GPU or its link",
+        "look at what the figure names on that node; well again, it is taken back by the next "
+        "round (at once: corral-proof-round on the controller), and corral resume NODE takes it "
+        "back as it is",
+        "docs/guide/proof-report.md",
+        Layer.NODE,
+        symptoms=(r"^proof\.\w+: ",),
+        where=(Source.REASON,),
+    ),
 )
