@@ -21,6 +21,7 @@ from corral.hosts.person import accompanied
 from corral.hosts.stacks import on_signal
 from corral.web.app import create_app
 from corral.web.attendant import attendant
+from corral.web.quiet import without_cut_streams
 from corral.web.renewing import at_hangup
 from corral.web.settings import Settings
 from corral.web.slurmrest import Login
@@ -48,6 +49,7 @@ def serve(settings: Settings) -> None:
         servers.append((uvicorn.Server(outside), _listen(settings.outside, settings.port)))
     sys.stdout.write(f"{json.dumps({'port': listening.getsockname()[1], 'code': code})}\n")
     sys.stdout.flush()
+    without_cut_streams()
     with suppress(KeyboardInterrupt):
         asyncio.run(_serve(servers, settings))
 
