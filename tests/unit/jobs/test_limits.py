@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from corral.errors import Code, CorralError
@@ -146,6 +148,14 @@ def test_a_fair_share_of_the_node() -> None:
     assert cpus_per_rank(JobSpec(script="a", gpus_per_node=1, cpus_per_rank=2), nodes()) == 2
     assert cpus_per_rank(one, nodes(cpus=2)) == 1
     assert memory_share(one, ()) == ""
+
+
+@pytest.mark.parametrize(("has", "share"), [(64000, "4000M"), (8000, "1024M"), (1000, "1000M")])
+def test_a_container_gets_what_its_image_takes_to_unpack(has: int, share: str) -> None:
+    inside = JobSpec(script="a", container="/shared/x.sqsh")
+    some = [replace(node, memory_mib=has) for node in nodes()]
+    assert memory_share(inside, some) == share
+    assert memory_share(inside.model_copy(update={"mem": "100M"}), some) == "100M"
 
 
 @pytest.mark.parametrize(

@@ -187,8 +187,8 @@ FAILURES: Final = (
         "unpacking the container's image took more memory than the job asked for",
         "enroot unpacks the image inside of the job: unsquashfs keeps up to half a GiB, and files "
         "that are not on the disk yet count as the job's memory too",
-        "ask for more by --mem: 2G for most images, and the image's size where enroot's folder is "
-        "a tmpfs (software.pyxis.local names it)",
+        "ask for 1G or more by --mem, and for the image's size on top where enroot's folder "
+        "(software.pyxis.local) is a tmpfs",
         "unsquashfs(1), -da and -fr; the kernel's cgroup documents, memory",
         Layer.JOB,
         symptoms=(r"\bkilled unsquashfs\b",),
