@@ -9,6 +9,7 @@ from typing import Final, Self
 
 from corral.errors import Code, CorralError
 
+EOF_S: Final = 1.0
 END_S: Final = 5.0
 SAID_S: Final = 2.0
 
@@ -96,13 +97,13 @@ class Child:
         """End it: by closing its input, then by SIGTERM, then by SIGKILL."""
         if self._process.stdin is not None:
             self._process.stdin.close()
+        # Not asyncio.timeout: after Ctrl-C this task is cancelled already, and the end of that is
+        # a CancelledError, which leaves this loop and the process behind (CPython 3.11).
+        gone = asyncio.ensure_future(self._process.wait())
         for end in (None, self._process.terminate, self._process.kill):
             if end is not None:
                 with contextlib.suppress(ProcessLookupError):
                     end()
-            try:
-                async with asyncio.timeout(END_S if end else 1.0):
-                    await self._process.wait()
-                    return
-            except TimeoutError:
-                continue
+            await asyncio.wait({gone}, timeout=END_S if end else EOF_S)
+            if gone.done() or not self.running:
+                return

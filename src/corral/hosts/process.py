@@ -169,8 +169,11 @@ async def run(
         ) from error
     try:
         _write(transport, stdin)
-        async with asyncio.timeout(timeout):
-            await watch.over
+        # Not asyncio.timeout: in the cleaning up of a task that was cancelled its end would be a
+        # CancelledError (CPython 3.11).
+        await asyncio.wait({watch.over}, timeout=timeout)
+        if not watch.over.done():
+            raise TimeoutError
     finally:
         await _end(transport, watch)
     if watch.broken is not None:

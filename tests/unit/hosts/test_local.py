@@ -114,6 +114,31 @@ def test_one_that_cannot_be_killed_is_not_waited_for(
     run(scenario())
 
 
+def test_the_time_limit_holds_while_a_cancelled_task_cleans_up() -> None:
+    """asyncio.timeout raises no TimeoutError there (CPython 3.11)."""
+    late: list[bool] = []
+
+    async def cleans_up(began: asyncio.Event) -> None:
+        try:
+            began.set()
+            await asyncio.Event().wait()
+        finally:
+            with pytest.raises(TimeoutError):
+                await process.run(["sleep", "100"], timeout=0.05)
+            late.append(True)
+
+    async def scenario() -> None:
+        began = asyncio.Event()
+        work = asyncio.create_task(cleans_up(began))
+        await began.wait()
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+    run(scenario())
+    assert late
+
+
 def test_a_daemon_that_keeps_stdout_does_not_hold_the_run(tmp_path: Path) -> None:
     result = run(NODE.run(sh("sleep 100 & echo $! >{f}; echo x", f=str(tmp_path / "pid"))))
     assert (result.status, result.stdout) == (0, "x\n")

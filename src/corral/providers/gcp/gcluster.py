@@ -171,11 +171,12 @@ async def _collect(stream: asyncio.StreamReader | None) -> str:
 
 
 async def _interrupt(process: asyncio.subprocess.Process) -> None:
+    gone = asyncio.ensure_future(process.wait())
     for number, seconds in ((signal.SIGINT, INTERRUPT_S), (signal.SIGKILL, 5.0)):
         if process.returncode is not None:
             return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await process.wait()
+        # Not asyncio.timeout: this task is cancelled already, and the limit's end would be a
+        # CancelledError, which leaves the loop before the kill (CPython 3.11).
+        await asyncio.wait({gone}, timeout=seconds)
