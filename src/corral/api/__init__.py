@@ -115,6 +115,7 @@ if TYPE_CHECKING:
     from corral.api.nodes import ssh_argv as ssh_argv
     from corral.api.overview import Status as Status
     from corral.api.overview import status as status
+    from corral.api.past_measured import last_measured as last_measured
     from corral.api.past_proofs import Kept as Kept
     from corral.api.past_proofs import chosen_proof as chosen_proof
     from corral.api.past_proofs import compare_kept as compare_kept
@@ -197,6 +198,7 @@ _HOMES: Final = MappingProxyType(
             *("Kept", "chosen_proof", "compare_kept", "compare_proofs", "fetch_rounds"),
             *("proofs", "since_last"),
         ),
+        "past_measured": ("last_measured",),
         "reporting": ("bench_page", "proof_page", "write_page"),
         "imaging": ("build_image", "images", "remove_images"),
         "importing": ("Imported", "import_image"),

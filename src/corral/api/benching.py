@@ -164,7 +164,7 @@ async def run_bench(
     causes = () if verdicts.good else _likely(lines)
     halves = read_halves(lines)
     found = Benched(outcome.id, outcome.nodes, verdicts, pairs, causes, halves)
-    _keep(spec.name, wanted, found)
+    keep(spec.name, wanted, found)
     return found
 
 
@@ -347,7 +347,8 @@ def _likely(lines: list[str]) -> tuple[Diagnosis, ...]:
     return report(shown("\n".join(lines), Source.JOB)).findings
 
 
-def _keep(name: str, wanted: Wanted, found: Benched) -> None:
+def keep(name: str, wanted: Wanted, found: Benched) -> None:
+    """Write a measurement, with its plots, to a cluster's history."""
     journal = Journal(cluster_dir(name) / HISTORY, f"job-{found.job}")
     charts: list[Chart] = [*bench_charts(found.benchmark.tables)]
     if found.pairs:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from corral.api.past_measured import WORDS
 from corral.errors import Code, CorralError
 from corral.prove.compare import Comparison
 from corral.prove.fabric.charts import bench_charts, pair_matrix
@@ -22,22 +25,28 @@ if TYPE_CHECKING:
 
 _HEAD: Final = ("", "check", "node", "what", "before", "after", "")
 _GRAVEST: Final[tuple[Word, ...]] = ("fail", "warn", "pass")
-_WORDS: Final[dict[Outcome, Word]] = {
-    Outcome.PASS: "pass",
-    Outcome.WARN: "warn",
-    Outcome.FAIL: "fail",
-    Outcome.UNKNOWN: "skip",
-}
 
 
-def proof_page(proof: Proof, since: Comparison | None = None) -> str:
+def proof_page(
+    proof: Proof, since: Comparison | None = None, before: Sequence[Section] = ()
+) -> str:
     """A proof as one HTML page.
 
     Args:
         proof: the proof.
         since: what changed since an earlier one, shown after the verdict.
+        before: what was measured before (``last_measured``), drawn beside; no verdict counts it.
     """
-    return render(proof_report(proof, () if since is None else (changes_note(since),)))
+    notes = [] if since is None else [changes_note(since)]
+    if before:
+        notes.append(_before_note(before))
+    return render(replace(proof_report(proof, notes), before=tuple(before)))
+
+
+def _before_note(before: Sequence[Section]) -> Note:
+    text = "By corral bench, and kept; the verdict above does not count it."
+    rows = tuple((one.id.partition(".")[2], one.label or one.word, one.summary) for one in before)
+    return Note("Last measured", text, ("what", "verdict", "when, and what was seen"), rows)
 
 
 def comparison_page(proof: Proof, changes: Comparison) -> str:
@@ -85,7 +94,7 @@ def bench_page(name: str, found: Benched, at: float | None = None) -> str:
             Section(
                 what,
                 f"{what} over {_several(table.nodes, 'node')}, {_several(table.ranks, 'rank')}",
-                _WORDS[verdict.outcome],
+                WORDS[verdict.outcome],
                 "; ".join(
                     (
                         f"{verdict.busbw:.4g} GB/s at {written(float(verdict.size), 'B')}",

@@ -88,7 +88,8 @@ def prove(
     ui.show(*proof_view(proof, verbose=verbose))
     if html is not None:
         since = api.since_last(spec.name, proof, partial=bool(only))
-        written(ui, html, api.proof_page(proof, since))
+        before = () if only else api.last_measured(spec.name)
+        written(ui, html, api.proof_page(proof, since, before))
     return Exit.GOOD if proof.good else Exit.NOT_GOOD
 
 

@@ -86,6 +86,7 @@ class Report:
         notes: tables after the verdict.
         made: what made it, for the foot of the page.
         noun: what the sections are, such as "check".
+        before: what was measured before and belongs to no verdict of this page; drawn and folded.
     """
 
     subject: str
@@ -96,6 +97,7 @@ class Report:
     notes: tuple[Note, ...] = ()
     made: str = "corral prove"
     noun: str = "check"
+    before: tuple[Section, ...] = ()
 
 
 def proof_report(proof: Proof, notes: Sequence[Note] = ()) -> Report:
@@ -146,8 +148,8 @@ def render(report: Report) -> str:
     body = [
         *_troubles(report.sections),
         *(part for note in report.notes for part in _note(note)),
-        *_figures(report.sections),
-        *_all(report.sections),
+        *_figures((*report.sections, *report.before)),
+        *_all((*report.sections, *report.before)),
     ]
     footer = h(
         "footer",
