@@ -153,6 +153,8 @@ class SlurmAccounts:
         declared = {one.name for one in self.accounts}
         mine = {one.name: one.account for one in self.users}
         old = [name for name in found.accounts if name in found.ours and name not in declared]
+        gone = found.qos_ours - {one.name for one in self.qos}
+        yield from self._defaults_off(found, gone)
         for account, user in found.members:
             if account in found.ours and mine.get(user, account) != account:
                 words = ["delete", "user", "where", f"name={user}", f"account={account}", there]
@@ -163,10 +165,27 @@ class SlurmAccounts:
             if name not in strangers and name not in parents:
                 words = ["delete", "account", "where", f"name={name}", there]
                 yield Step(f"delete account {name}", f"account {name}", "", _run(words))
-        kept = {one.name for one in self.qos}
-        for name in sorted(found.qos_ours - kept):
+        for name in sorted(gone):
             words = ["delete", "qos", "where", f"name={name}"]
             yield Step(f"delete QOS {name}", f"QOS {name}", "", _run(words))
+
+    def _defaults_off(self, found: Found, gone: frozenset[str]) -> Iterator[Step]:
+        """No association keeps a QOS that goes as its default: sacctmgr would not delete it.
+
+        Who the file names no longer stays a member of the account; who it names has been set.
+        """
+        there = f"cluster={self.cluster}"
+        held = {(one.account, one.name) for one in self.users if self.limits}
+        held |= {(one.name, "") for one in self.accounts if self.limits}
+        every = {**found.members, **{(name, ""): seen for name, seen in found.accounts.items()}}
+        for (account, user), fields in every.items():
+            if fields["DefaultQOS"] not in gone or (account, user) in held:
+                continue
+            where = ["account", "where", f"name={account}", there]
+            if user:
+                where = ["user", "where", f"name={user}", f"account={account}", there]
+            name = f"{user} in {account}" if user else f"account {account}"
+            yield from _set(name, where, fields, {"DefaultQOS": ""})
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,24 @@ def test_what_corral_made_and_nobody_uses_is_deleted_last() -> None:
     }
 
 
+def test_a_qos_goes_though_it_was_the_default_of_who_is_named_no_longer() -> None:
+    """ "Associations ... have the qos as default": sacctmgr 24.11.5 changes nothing then."""
+    kept = Account("vision", "root", 5, Limit(), ("normal",))
+    wanted = SlurmAccounts("lab", (kept, Account("corral")), (CORRAL,), (HIGH,))
+    assert calls(diff(wanted)) == [
+        "modify account where name=vision cluster=lab set QosLevel=normal DefaultQOS=-1",
+        "modify user where name=alice account=vision cluster=lab set DefaultQOS=-1",
+        "delete qos where name=low",
+    ]
+    unlimited = SlurmAccounts("lab", (kept, Account("corral")), (ALICE, CORRAL), (), limits=False)
+    assert calls(diff(unlimited)) == [
+        "modify user where name=alice account=vision cluster=lab set DefaultQOS=-1",
+        "modify account where name=vision cluster=lab set DefaultQOS=-1",
+        "delete qos where name=high",
+        "delete qos where name=low",
+    ]
+
+
 def test_what_somebody_else_made_is_never_deleted() -> None:
     foreign = SEEN.replace("vision|corral\n", "vision|by hand\n").replace("high|corral", "high|x")
     less = SlurmAccounts("lab", (Account("corral"),), (CORRAL,), (Quality("low"),))
