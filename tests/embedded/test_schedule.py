@@ -141,7 +141,7 @@ def test_a_bad_node_is_drained_and_taken_back_by_it_alone(proving: Live) -> None
     assert "node node1 fail cpu_mb_s is" in told
     assert drained.startswith("proof.cpu_mb_s: cpu_mb_s is ")
     assert re.search(r"it had (1e\+09|1000000000) before$", drained)
-    assert "the scheduled proof measured the node twice" in why.meaning
+    assert "measured too slow twice by the scheduled proof" in why.meaning
     assert "F104" in {f.failure.id for f in why.findings}
     assert "node node1 fail" in again
     assert still == drained

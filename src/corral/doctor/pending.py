@@ -90,9 +90,10 @@ def why_pending(
         words = "it does not wait: it has ended" if job.state.ended else "it does not wait: it runs"
         return WhyPending(job.id, str(job.state), "", words, (), None, 0, "")
     own = [nodes[n] for n in _members(partition, nodes)]
-    missing = tuple(
-        dict.fromkeys([*_limits(job, partition), *_capacity(job, asked, own), *_out(own)])
-    )
+    lacks = [*_limits(job, partition)]
+    if not _elsewhere(job) or not _fits(job, asked, own):
+        lacks += [*_capacity(job, asked, own), *_out(own)]
+    missing = tuple(dict.fromkeys(lacks))
     return WhyPending(
         job.id,
         str(job.state),
@@ -188,16 +189,17 @@ def _capacity(job: JobInfo, asked: str, own: Sequence[NodeInfo]) -> Iterator[str
         if not wants.get(key):
             continue
         each = -(-wants[key] // count)
+        there = f"on each of {count} nodes" if count > 1 else "on a node"
         has = [getattr(r, field) for r in rooms]
         free = [getattr(r, _FREE[field]) for r in rooms]
         if sum(h >= each for h in has) < count:
             yield (
-                f"it asks for {each}{unit} {name} on each of {count} nodes; "
+                f"it asks for {each}{unit} {name} {there}; "
                 f"{sum(h >= each for h in has)} have that many at all"
             )
         elif sum(f >= each for f in free) < count:
             yield (
-                f"{name}: it asks for {each}{unit} on each of {count} nodes; free now: "
+                f"{name}: it asks for {each}{unit} {there}; free now: "
                 + ", ".join(f"{r.node} {f}{unit}" for r, f in zip(rooms, free, strict=True))
             )
 
@@ -227,6 +229,17 @@ _NEVER: Final = frozenset(
 )  # fmt: skip
 
 
+_ELSEWHERE: Final = _HELD | {"BeginTime", "Dependency", "JobArrayTaskLimit", "Licenses"}
+
+
+def _elsewhere(job: JobInfo) -> bool:
+    """True when it waits for something else than room: what nodes lack now keeps it from nothing.
+
+    Of ``(BeginTime)`` no node that is drained is the cause.
+    """
+    return job.reason.partition(",")[0] in _ELSEWHERE
+
+
 def _advice(job: JobInfo, own: Sequence[NodeInfo], asked: str) -> tuple[str, bool]:
     word = job.reason.partition(",")[0]
     if word in _HELD:
@@ -236,7 +249,7 @@ def _advice(job: JobInfo, own: Sequence[NodeInfo], asked: str) -> tuple[str, boo
     if never or not _fits(job, asked, own):
         return f"it never starts like this: corral cancel {job.raw_id}; ask for what there is", True
     out = [info.name for info in own if not info.state.usable]
-    if out:
+    if out and not _elsewhere(job):
         return f"corral doctor --why-drained {out[0]}", False
     return "nothing: it starts by itself when what it waits for is there", False
 

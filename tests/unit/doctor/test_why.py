@@ -38,7 +38,7 @@ def node(state: str = "IDLE", reason: str = "", by: str = "slurm", name: str = "
         (node("IDLE+DRAIN", "NHC: check_fs_free"), "health check", "mend"),
         (
             node("IDLE+DRAIN", "proof.cpu_mb_s: cpu_mb_s is 71, its fellows have 430", "root"),
-            "scheduled proof measured",
+            "measured too slow twice",
             "corral-proof-round",
         ),
         (node("IDLE+DRAIN", "Prolog error"), "the prolog fails", "by hand"),
@@ -159,9 +159,7 @@ def test_gpus_in_use_are_said() -> None:
     busy = cluster(**dict.fromkeys(NAMES, "cpu=1,gres/gpu=1"))
     why = why_pending(job(), ASKED, PARTITION, busy)
     assert why.words.startswith("it is next")
-    assert why.missing == (
-        "GPUs: it asks for 2 on each of 1 nodes; free now: node0 1, node1 1, node2 1",
-    )
+    assert why.missing == ("GPUs: it asks for 2 on a node; free now: node0 1, node1 1, node2 1",)
     assert not why.stuck
     assert "by itself" in why.advice
 
@@ -173,7 +171,7 @@ def test_what_is_free_is_not_missing() -> None:
 @pytest.mark.parametrize(
     ("asked", "nodes", "says"),
     [
-        ("cpu=1,node=1,gres/gpu=3", 1, "3 GPUs on each of 1 nodes; 0 have that many at all"),
+        ("cpu=1,node=1,gres/gpu=3", 1, "3 GPUs on a node; 0 have that many at all"),
         ("cpu=1,mem=8G,node=1", 1, "8192 MiB memory"),
         ("cpu=64,node=1", 1, "64 CPUs"),
         ("cpu=4,node=4", 4, "it asks for 4 nodes; its partition has 3, of which 3 take jobs"),
@@ -193,6 +191,30 @@ def test_nodes_that_are_out_are_named_with_their_reason() -> None:
     assert "node1 takes no jobs: new memory" in why.missing
     assert why.advice == "corral doctor --why-drained node1"
     assert not why.stuck
+
+
+@pytest.mark.parametrize("reason", ["BeginTime", "Dependency", "JobHeldUser"])
+def test_a_node_that_is_out_is_not_why_a_job_waits_for_something_else(reason: str) -> None:
+    nodes = {**cluster(), "node1": node("IDLE+DRAIN", "new memory", "ann")}
+    why = why_pending(job(reason), "cpu=1,node=1", PARTITION, nodes)
+    assert why.missing == ()
+    assert "why-drained" not in why.advice
+    large = why_pending(job(reason), "cpu=64,node=1", PARTITION, nodes)
+    assert any("64 CPUs" in line for line in large.missing)  # it would wait for ever all the same
+
+
+@pytest.mark.parametrize("between", [" ", "_"])
+def test_slurms_sentence_is_one_reason(between: str) -> None:
+    said = (
+        "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority "
+        "partitions"
+    )
+    nodes = {**cluster(), "node1": node("IDLE+DRAIN", "new memory", "ann")}
+    why = why_pending(job(said.replace(" ", between), 3), "cpu=3,node=3", PARTITION, nodes)
+    assert (
+        why.words == "nodes it needs are down, drained, or kept for partitions of higher priority"
+    )
+    assert why.advice == "corral doctor --why-drained node1"
 
 
 def test_limits_of_the_partition_are_said() -> None:

@@ -153,7 +153,7 @@ FAILURES: Final = (
     Failure(
         "F104",
         "measured-slow",
-        "the scheduled proof measured the node twice and found it too slow",
+        "measured too slow twice by the scheduled proof",
         "the figure in the reason lies far below its fellows' or its own past: a clock that heat "
         "or power holds down, a disk that is worn, full or being rebuilt, a GPU or its link",
         "look at what the figure names on that node; well again, it is taken back by the next "

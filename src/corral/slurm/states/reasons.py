@@ -72,12 +72,25 @@ _FAMILIES: Final = (
 )
 
 
+_SENTENCES: Final = (
+    (
+        "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority",
+        "nodes it needs are down, drained, or kept for partitions of higher priority",
+    ),
+)
+"""Where Slurm says a sentence (24.11, job_scheduler.c) and no word; it has a comma of its own."""
+
+
 def explain(reason: str) -> str:
     """A pending reason in words: squeue's ``Resources`` or ``ReqNodeNotAvail, Unavail...``.
 
     An unknown word is given back as it is: later releases have more of them.
     """
     text = reason.strip().removeprefix("(").removesuffix(")")
+    spaced = text.replace("_", " ")
+    for begins, said in _SENTENCES:
+        if spaced.startswith(begins):
+            return said
     word, _, more = text.partition(",")
     if word in ("", "None", "null"):
         return ""
