@@ -113,8 +113,10 @@ def main() -> None:
     console.print(table)
     for source, found in errors.items():
         good = sum(e <= EXACT for e in found)
+        refused = "; corral bench scaling gives no figures from such a link" * (source == "none")
         console.print(
             f"from {source}: {good} of {len(found)} within {EXACT:.0%}, worst {max(found):.0%}"
+            f"{refused}"
         )
 
 
