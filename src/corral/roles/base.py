@@ -5,9 +5,10 @@ from __future__ import annotations
 from corral.roles import fabric, health, letting_go, machine, prolog, proof, slurm_packages
 from corral.roles.one_run import in_one_run
 from corral.roles.site import Site
+from corral.slurm.conf.cluster import MARIADB_CNF, MARIADB_CONF
 from corral.state.accounts import UserAccount
 from corral.state.base import Resource, StageWanted, Wanted
-from corral.state.files import Directory
+from corral.state.files import Directory, File
 from corral.state.gone import Gone
 from corral.state.naming import Hostname
 from corral.state.secret import Secret
@@ -28,6 +29,9 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
     """Machines made ready, then the controller's key copied to all."""
     compute = tuple(n.name for n in site.compute)
     wanted = [Wanted((node.name,), (Hostname(node.name),)) for node in site.nodes]
+    if site.spec.slurm.accounting:
+        # Before any package: MariaDB's makes its own tables, by these settings.
+        wanted.append(Wanted((site.controller,), (File(MARIADB_CNF, MARIADB_CONF),)))
     wanted.append(Wanted(site.names, _common(site)))
     wanted.append(Wanted((site.controller,), _controller(site)))
     wanted.append(Wanted(compute, (*slurm_packages.compute(site), _spool())))

@@ -7,7 +7,7 @@ from corral.roles import slurm_packages
 from corral.roles.base import key_paths
 from corral.roles.people import accounts
 from corral.roles.site import Site
-from corral.slurm.conf.cluster import DATABASE, JWT_KEY, MARIADB_CONF
+from corral.slurm.conf.cluster import DATABASE, JWT_KEY, MARIADB_CNF
 from corral.slurm.conf.keys import ALL, impact_of
 from corral.slurm.packages import Part
 from corral.slurm.version import SlurmVersion
@@ -134,11 +134,9 @@ def _slurm_files(site: Site, files: dict[str, str]) -> tuple[File, ...]:
 
 
 def _accounting(site: Site, files: dict[str, str]) -> StageWanted:
-    mariadb = "/etc/mysql/mariadb.conf.d/90-corral.cnf"
     dbd = f"{ETC}/slurmdbd.conf"
     resources: tuple[Resource, ...] = (
-        File(mariadb, MARIADB_CONF),
-        Service("mariadb", (mariadb,)),
+        Service("mariadb", (MARIADB_CNF,)),
         Database(DATABASE, "slurm"),
         *_jwt(site),
         *_slurm_files(site, files),

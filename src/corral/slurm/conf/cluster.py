@@ -15,7 +15,15 @@ from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf, PowerC
 from corral.slurm.conf.writer import HEADER, Writer
 from corral.slurm.version import Feature, has
 
-__all__ = ["MARIADB_CONF", "ClusterConf", "NodeConf", "PartitionConf", "PowerConf", "render"]
+__all__ = [
+    "MARIADB_CNF",
+    "MARIADB_CONF",
+    "ClusterConf",
+    "NodeConf",
+    "PartitionConf",
+    "PowerConf",
+    "render",
+]
 
 STATE_DIR: Final = "/var/spool/slurmctld"
 SPOOL_DIR: Final = "/var/spool/slurmd"
@@ -28,12 +36,16 @@ SRUN_PORTS: Final = "60001-63000"
 # supported by Slurm and will cause slurmdbd to fatal when a write conflicts with a concurrent
 # transaction"; older releases fail in silence. MariaDB before 10.6.18 has no such variable: loose_.
 # The lock wait is accounting.html's advice: the hourly roll-up of a busy cluster needs it.
+# From 10.11.17, 11.4.11 and 11.8.7 on (MDEV-38671) 8 TiB of addresses are reserved at the start,
+# more than a process has on Arm kernels of 39 bits and on user-mode-linux: InnoDB gives up there.
+MARIADB_CNF: Final = "/etc/mysql/mariadb.conf.d/90-corral.cnf"
 MARIADB_CONF: Final = """\
 # Written by Corral: what slurmdbd needs of MariaDB; it comes over the unix socket.
 [mariadbd]
 skip-networking
 loose_innodb_snapshot_isolation=OFF
 innodb_lock_wait_timeout=900
+loose_innodb_buffer_pool_size_max=64G
 """
 
 
