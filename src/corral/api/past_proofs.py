@@ -159,6 +159,13 @@ def chosen_proof(history: Sequence[Kept], word: str) -> Kept:
     run = [one for one in history if one.by != SCHEDULE] or history
     if word in by_place and len(run) >= -by_place[word]:
         return run[by_place[word]]
+    if word in by_place:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"there is no {word} proof yet: one alone was made",
+            hint="run corral prove once more; rounds of the schedule have ids and dates: corral "
+            "prove --history",
+        )
     exact = [one for one in history if one.id == word]
     digits = re.sub(r"[-:T ]", "", word)
     begins = [one for one in history if digits and one.id.replace("-", "").startswith(digits)]

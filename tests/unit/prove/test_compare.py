@@ -100,6 +100,12 @@ def test_a_scheduled_proof_is_kept_once(state: Path) -> None:
     assert len(proofs("lab")) == 1
 
 
+def test_the_one_before_the_only_one(state: Path) -> None:
+    keep_proof(proof(result("a")))
+    with pytest.raises(CorralError, match="no previous proof yet"):
+        chosen_proof(proofs("lab"), "previous")
+
+
 @pytest.mark.parametrize("word", ["2026", "nothing", "", "1999-01-01"])
 def test_what_names_no_proof(state: Path, word: str) -> None:
     for i in range(2):
