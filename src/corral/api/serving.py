@@ -10,7 +10,7 @@ import asyncio
 import json
 import secrets
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -102,19 +102,26 @@ async def serve_page(
                 "sudo": sudo,
                 "prometheus": f"unix:{figures}" if spec.services.metrics else "",
             }
-            await server.tell(json.dumps(settings).encode() + b"\n")
-            told = json.loads(await server.line(UP_S) or "{}")
-            if not told:
-                raise CorralError(
-                    Code.COMMAND_FAILED,
-                    "the page's server did not start",
-                    hint=f"its words stand above; is port {port} taken?" if port else "",
-                )
+            told = await _told(server, settings)
             page = Page(f"http://127.0.0.1:{told['port']}/", name, told["code"])
             yield page, lambda: _ended(tunnel, server)
     finally:
         socket.unlink(missing_ok=True)
         figures.unlink(missing_ok=True)
+
+
+async def _told(server: Child, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the server its settings; what it says of itself once it listens."""
+    await server.tell(json.dumps(settings).encode() + b"\n")
+    told = json.loads(await server.line(UP_S) or "{}")
+    if not told:
+        port = settings["port"]
+        raise CorralError(
+            Code.COMMAND_FAILED,
+            "the page's server did not start",
+            hint=f"its words stand above; is port {port} taken?" if port else "",
+        )
+    return told
 
 
 def _require() -> None:
