@@ -256,9 +256,7 @@ async def _send(
     parcel = going.parcel or Parcel(None, (), "")
     token = secrets.token_hex(4)
     own = own_files(going.job, text) | tracking.files | profiling.files(going.job.profile)
-    packed = await abandonable(
-        archive, parcel, missing(parcel, seen.marks), going.name, token, own
-    )
+    packed = await abandonable(archive, parcel, missing(parcel, seen.marks), going.name, token, own)
     if parcel.root is not None:
         emit(
             Event(
