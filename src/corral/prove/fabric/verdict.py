@@ -16,6 +16,7 @@ from corral.errors import Code, CorralError
 from corral.prove.fabric.model import Collective, Row, Table
 
 GIB: Final = 1 << 30
+MIB: Final = 1 << 20
 SEVERAL: Final = (0.90, 0.70)
 SINGLE: Final = (0.96, 0.90)
 _OVER: Final = 1.02
@@ -118,7 +119,9 @@ def judge(table: Table, reference: Reference | None, nodes: int) -> Verdict:
     else:
         outcome, reasons = _speed(row.best, reference, SINGLE if nodes == 1 else SEVERAL)
     if row.size < GIB:
-        reasons.append(f"the largest size is {row.size / GIB:.2g} GiB: the plateau may be higher")
+        reasons.append(
+            f"the largest size is {row.size / MIB:.3g} MiB: the plateau may be higher, from 1 GiB on"
+        )
     if reference is not None and reference.limit and row.best > reference.limit * _OVER:
         outcome = _worse(outcome, Outcome.WARN)
         reasons.insert(
