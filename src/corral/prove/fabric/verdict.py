@@ -120,7 +120,7 @@ def judge(table: Table, reference: Reference | None, nodes: int) -> Verdict:
         outcome, reasons = _speed(row.best, reference, SINGLE if nodes == 1 else SEVERAL)
     if row.size < GIB:
         reasons.append(
-            f"the largest size is {row.size / MIB:.3g} MiB: the plateau may be higher, from 1 GiB on"
+            f"the largest size is {row.size / MIB:.3g} MiB: the plateau may be higher (from 1 GiB)"
         )
     if reference is not None and reference.limit and row.best > reference.limit * _OVER:
         outcome = _worse(outcome, Outcome.WARN)
