@@ -163,7 +163,8 @@ def test_training_over_nodes_is_measured_and_answered(cluster: Live) -> None:
     texts = " ".join(r.text for r in found.remarks)
     assert "3 nodes, a model of" in texts
     assert "gradients sent as bfloat16" in texts
-    assert "cost model" in texts and "on a link of 1 Gb/s" in texts
+    # Nothing shapes these links: the nodes' processors are the limit, and no figure would hold.
+    assert "cost model" in texts and "links of 1 Gb/s are not foretold" in texts
 
 
 @pytest.mark.slow

@@ -90,6 +90,8 @@ def test_cancelling_kills_all_that_the_script_started(tmp_path: Path) -> None:
     run(scenario())
 
 
+# Of a process that runs on, Popen warns when it is thrown away: that is what is looked at here.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_one_that_cannot_be_killed_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
