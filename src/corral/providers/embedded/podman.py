@@ -103,6 +103,22 @@ class Podman:
             )
         return end.stdout.decode(errors="replace")
 
+    async def ensure(self, kind: str, name: str, *options: str, hint: str = "") -> None:
+        """Create a network or a volume that is not there yet.
+
+        A killed Corral's podman may be creating it at this moment: that is no failure.
+
+        Raises:
+            CorralError: PROVIDER_FAILED, MISSING_TOOL or TIMED_OUT.
+        """
+        if (await self.ended(kind, "exists", name)).status == 0:
+            return
+        try:
+            await self.text(kind, "create", *options, name, hint=hint)
+        except CorralError:
+            if (await self.ended(kind, "exists", name)).status != 0:
+                raise
+
     async def records(self, *args: str) -> list[Fields]:
         """Run ``podman ARGS --format json`` and give its records.
 

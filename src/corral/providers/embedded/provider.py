@@ -136,18 +136,16 @@ class EmbeddedProvider:
         """The network and the volumes; each is labelled from birth."""
         label = layout.labels({layout.CLUSTER: self.cluster})
         net = layout.network(self.cluster)
-        if (await self._podman.ended("network", "exists", net)).status != 0:
-            await self._podman.text(
-                *("network", "create", "--disable-dns", "--subnet", self._memory.observed.network),
-                *(*label, net),
-                hint="another network took the addresses meanwhile: run the same command again",
-            )
+        await self._podman.ensure(
+            "network",
+            net,
+            *("--disable-dns", "--subnet", self._memory.observed.network, *label),
+            hint="another network took the addresses meanwhile: run the same command again",
+        )
         await asyncio.to_thread(cni.mend, net)
         for mount in self._mounts:
             name = layout.volume(self.cluster, mount)
-            if (await self._podman.ended("volume", "exists", name)).status != 0:
-                where = layout.labels({layout.MOUNT: mount})
-                await self._podman.text("volume", "create", *label, *where, name)
+            await self._podman.ensure("volume", name, *label, *layout.labels({layout.MOUNT: mount}))
 
     async def _remove(self, node: str, access: Access) -> None:
         name = layout.container(self.cluster, node)
@@ -165,9 +163,7 @@ class EmbeddedProvider:
                 if action.action is Action.START:
                     await removal.restart(self._podman, layout.container(self.cluster, node), node)
                 elif action.action is not Action.ENROL:
-                    await self._podman.text(
-                        *(await self._container(node)).run(), node=node, timeout=180.0
-                    )
+                    await self._create(node)
                 await self._enrol(node, access, key)
                 await self._answers(node)
             except CorralError as error:
@@ -175,6 +171,17 @@ class EmbeddedProvider:
                 raise
             took = time.monotonic() - began
             emit(Event(Kind.NODE_DONE, "machines", node, "sshd answers", took))
+
+    async def _create(self, node: str) -> None:
+        """Run a new container, or wait for the one that a killed Corral's podman still makes."""
+        wanted = await self._container(node)
+        try:
+            await self._podman.text(*wanted.run(), node=node, timeout=180.0)
+        except CorralError as error:
+            taken = "already in use" in error.tail
+            name = layout.container(self.cluster, node)
+            if not taken or not await seeing.comes(self._podman, name, wanted.made_from):
+                raise
 
     async def _container(self, node: str) -> containers.Container:
         group = self._node(node).group

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.providers.base import Machine, Observed
@@ -13,6 +15,7 @@ from corral.providers.embedded.podman import Fields, Podman, subnets
 from corral.spec.nodes import Node
 
 Network = ipaddress.IPv4Network
+COMES_S: Final = 60.0
 
 
 async def observe(
@@ -113,6 +116,27 @@ async def runs(podman: Podman, name: str) -> bool:
     """True while the container runs."""
     end = await podman.ended("inspect", "--format", "{{.State.Running}}", name)
     return end.stdout.strip() == b"true"
+
+
+async def comes(podman: Podman, name: str, made_from: str) -> bool:
+    """True once the container that somebody else is making runs; False when it is another one.
+
+    Args:
+        podman: what is asked.
+        name: the container's.
+        made_from: digest of what was declared, as the label says it.
+    """
+    label = f'{{{{index .Config.Labels "{layout.SPEC}"}}}}'
+    end = time.monotonic() + COMES_S
+    while time.monotonic() < end:
+        # The name is taken before podman knows the container.
+        seen = await podman.ended("container", "inspect", "--format", label, name)
+        if seen.status == 0 and seen.stdout.strip().decode() != made_from:
+            return False
+        if await runs(podman, name):
+            return True
+        await asyncio.sleep(0.1)
+    return False
 
 
 async def last_lines(podman: Podman, name: str) -> str:
