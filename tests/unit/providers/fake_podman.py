@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from corral.hosts.process import Ended
 
@@ -35,6 +36,8 @@ class FakePodman:
     calls: list[list[str]] = field(default_factory=list)
     fail: dict[str, str] = field(default_factory=dict)
     stdins: list[bytes] = field(default_factory=list)
+    racing: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Containers that another podman makes in this moment, with labels that differ from ours."""
 
     async def __call__(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float) -> Ended:
         await asyncio.sleep(0)
@@ -98,10 +101,12 @@ class FakePodman:
         self.containers[name] = {
             "Id": identity,
             "Names": [name],
-            "Labels": labels(args),
+            "Labels": labels(args) | self.racing.get(name, {}),
             "State": "running",
             "Pid": 1,
         }
+        if name in self.racing:
+            return Ended(125, b"", b"the container name is already in use")
         return Ended(0, identity.encode(), b"")
 
     def _rm(self, args: list[str]) -> Ended:
@@ -128,6 +133,8 @@ class FakePodman:
         text = option(args, "--format")
         text = text.replace("{{.Id}}", str(found["Id"]))
         text = text.replace("{{.State.Status}}", str(found["State"]))
+        for label, value in cast("dict[str, str]", found["Labels"]).items():
+            text = text.replace(f'{{{{index .Config.Labels "{label}"}}}}', value)
         text = text.replace("{{.State.Running}}", str(found["State"] == "running").lower())
         assert "{{" not in text, text
         return Ended(0, text.encode(), b"")

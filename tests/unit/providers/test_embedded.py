@@ -14,7 +14,7 @@ from corral.events import Event, Kind, ignore
 from corral.hosts.state_dir import cluster_dir
 from corral.providers import providers_of
 from corral.providers.base import Action, MachineAction
-from corral.providers.embedded import EmbeddedProvider, Podman, machine, provider
+from corral.providers.embedded import EmbeddedProvider, Podman, layout, machine, provider
 from corral.providers.embedded.image import Images
 from corral.spec.models import ClusterSpec
 from tests.unit.providers.fake_podman import HOST_KEY, FakePodman, option
@@ -253,6 +253,20 @@ def test_a_failure_at_any_point_is_found_again_and_finished(podman: FakePodman, 
     assert len(podman.containers) == 3
     asyncio.run(made(podman).destroy(ignore))
     assert asyncio.run(made(podman).leftovers()) == []
+
+
+def test_what_a_killed_ones_podman_still_makes_is_taken_over(podman: FakePodman) -> None:
+    """Seen 2 times in 12 where the kill came while "podman run" ran."""
+    podman.racing = {"corral-lab-node1": {}}
+    assert len(bring_up(podman)) == 3
+    assert plan(podman) == {}
+
+
+def test_another_container_of_that_name_is_not_taken_over(podman: FakePodman) -> None:
+    podman.racing = {"corral-lab-node1": {layout.SPEC: "other"}}
+    with pytest.raises(CorralError) as caught:
+        bring_up(podman)
+    assert "already in use" in caught.value.tail
 
 
 def test_several_failures_come_together(podman: FakePodman) -> None:

@@ -130,7 +130,7 @@ async def comes(podman: Podman, name: str, made_from: str) -> bool:
     end = time.monotonic() + COMES_S
     while time.monotonic() < end:
         # The name is taken before podman knows the container.
-        seen = await podman.ended("container", "inspect", "--format", label, name)
+        seen = await podman.ended("inspect", "--format", label, name)
         if seen.status == 0 and seen.stdout.strip().decode() != made_from:
             return False
         if await runs(podman, name):
