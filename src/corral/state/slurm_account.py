@@ -148,7 +148,7 @@ class SlurmAccounts:
         return {**EMPTY, **inherited}
 
     def _gone(self, found: Found) -> Iterator[Step]:
-        """What Corral made and the file names no longer; what others use stays."""
+        """What Corral made and the file names no longer; accounts that others use stay."""
         there = f"cluster={self.cluster}"
         declared = {one.name for one in self.accounts}
         mine = {one.name: one.account for one in self.users}

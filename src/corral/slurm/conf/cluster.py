@@ -38,7 +38,8 @@ SRUN_PORTS: Final = "60001-63000"
 # The lock wait is accounting.html's advice: the hourly roll-up of a busy cluster needs it.
 # From 10.11.17, 11.4.11 and 11.8.7 on (MDEV-38671) 8 TiB of addresses are reserved at the start,
 # more than a process has on Arm kernels of 39 bits and on user-mode-linux: InnoDB gives up there.
-# A larger pool of the machine's owner raises it; 11.8.6 takes memory for all that it might become.
+# A larger pool of the machine's owner raises it (seen with 11.8.6, which takes memory for as much
+# as the pool might become: no large value is safe).
 MARIADB_CNF: Final = "/etc/mysql/mariadb.conf.d/90-corral.cnf"
 MARIADB_CONF: Final = """\
 # Written by Corral: what slurmdbd needs of MariaDB; it comes over the unix socket.
