@@ -206,14 +206,15 @@ def test_nsys_is_refused_where_it_is_not_and_collected_where_it_is(
         for node in nodes:
             put = sh("mkdir -p $(dirname {f}) && cat > {f} && chmod 755 {f}", f=NSYS)
             assert cluster.run(node, put, stdin=(HERE / "fake_nsys.sh").read_bytes()).ok
-        job, outcome, lines = run(cluster, **wanted)
+        ended = [run(cluster, **wanted, launcher=launcher) for launcher in ("srun", "torchrun")]
     finally:
         for node in nodes:
             cluster.run(node, sh("rm -rf /usr/local/cuda"))
-    assert outcome.good, lines
-    assert {"rank 0", "rank 1"} <= set(lines)
-    found = recorded(cluster, job)
-    assert {"rank-0.nsys-rep", "rank-1.nsys-rep"} <= found.files.keys()
-    assert [(rank, rows[0].milliseconds) for rank, rows in found.kernels.items()] == [
-        (0, 5.0), (1, 5.0),
-    ]  # fmt: skip
+    for job, outcome, lines in ended:
+        assert outcome.good, lines
+        assert {"rank 0", "rank 1"} <= set(lines)
+        found = recorded(cluster, job)
+        assert {"rank-0.nsys-rep", "rank-1.nsys-rep"} <= found.files.keys()
+        assert [(rank, rows[0].milliseconds) for rank, rows in found.kernels.items()] == [
+            (0, 5.0), (1, 5.0),
+        ]  # fmt: skip

@@ -38,7 +38,7 @@ mkdir -p "$CORRAL_JOB_FOLDER/profile"
 # No CPU samples: they need a lower perf_event_paranoid than job users have on most machines.
 _NSYS_WORDS: Final = """\
 nsys profile --trace=cuda,nvtx,osrt,cudnn,cublas --sample=none --cpuctxsw=none --kill=sigterm \\
-  --osrt-threshold=100000 --force-overwrite=true --output="$folder/profile/rank-%q{{{rank}}}\""""
+  --osrt-threshold=100000 --force-overwrite=true --output="$folder/profile/rank-%q{{RANK}}\""""
 
 # Debian's package (2023.4.4) has the importer where its nsys does not look ("The importer binary
 # and its dependencies were not found"): what a rank recorded stays raw, and is imported here.
@@ -57,13 +57,12 @@ done
 """
 
 
-def words(profiler: Profiler, *, python: bool, torchrun: bool) -> Script:
+def words(profiler: Profiler, *, python: bool) -> Script:
     """What stands before the rank's own program, behind its interpreter for the one of PyTorch."""
     if profiler == "torch" and python:
         return sh('"$job/lib/traced.py"')
     if profiler == "nsys":
-        rank = Script("SLURM_PROCID") if torchrun else Script("RANK")
-        return sh(_NSYS_WORDS, rank=rank)
+        return sh(_NSYS_WORDS)
     return NOTHING
 
 

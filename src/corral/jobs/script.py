@@ -201,14 +201,15 @@ def _srun(job: JobSpec, place: Place) -> Script:
 
 def _command(job: JobSpec, place: Place) -> Script:
     python = place.program.endswith(".py")
-    runner = ["python3"] if python and not job.torchrun else []
-    if job.torchrun and not python:
-        runner = ["--no-python"]
-    before = profiling.words(job.profile, python=python, torchrun=job.torchrun)
-    first = [*runner, *([before] if before and job.profile == "torch" else [])]
-    if job.profile == "nsys":
-        first = [before, *runner]
-    words = [*first, _inside(job, place, place.program)]
+    runner: list[str | Script] = ["python3"] if python else []
+    if job.torchrun and python:
+        # The ranks of a node share one log.
+        runner.append(sh('"$job/lib/corral/lines.py"'))
+    before = profiling.words(job.profile, python=python)
+    first = [before, *runner] if job.profile == "nsys" else [*runner, *([before] if before else [])]
+    # Without it torchrun takes its first word for a script of Python's, be it nsys.
+    launched = ["--no-python"] if job.torchrun else []
+    words = [*launched, *first, _inside(job, place, place.program)]
     if job.sweep:
         arguments = point_arguments(job.args, tuple(job.sweep))
         return sh("{words} {arguments}", words=words, arguments=arguments)

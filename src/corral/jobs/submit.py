@@ -236,8 +236,9 @@ def own_files(job: JobSpec, text: Script) -> dict[str, bytes]:
     for name in ("checkpoint.py", "shards.py"):
         files[f"lib/corral/{name}"] = resources.files("corral").joinpath(name).read_bytes()
     if job.torchrun:
-        program = resources.files("corral.jobs.programs").joinpath("torchrun.py")
-        files["lib/corral/torchrun.py"] = program.read_bytes()
+        programs = resources.files("corral.jobs.programs")
+        for name in ("torchrun.py", "lines.py"):
+            files[f"lib/corral/{name}"] = programs.joinpath(name).read_bytes()
     if job.sweep:
         files["points"] = point_lines(job.sweep)
     return files

@@ -166,7 +166,7 @@ lines=$(wc -l < "$folder/batch.log") || lines=0
 srun --kill-on-bad-exit=1 --input=none --distribution=block \
   --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=8 \
   --output="$folder/rank-%t.log" --open-mode=append \
-  sh -c "$rank" rank /shared/corral/jobs/corral/x/code/train.py
+  sh -c "$rank" rank --no-python python3 "$job/lib/corral/lines.py" /shared/corral/jobs/corral/x/code/train.py
 status=$?
 
 if [ "$status" -ne 0 ]; then

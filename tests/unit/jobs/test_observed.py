@@ -47,7 +47,7 @@ def test_golden(name: str, golden: Callable[[str, str], None]) -> None:
     job, place = JOBS[name]
     own = [
         *(getattr(place.tracking, part) for part in ("begin", "sample", "end")),
-        profiling.words(job.profile, python=True, torchrun=False),
+        profiling.words(job.profile, python=True),
         profiling.rank_setup(job.profile),
         profiling.after(job.profile),
     ]
@@ -151,9 +151,11 @@ def test_torch_records_python_scripts_only() -> None:
     assert b"register_optimizer_step_post_hook" in profiling.files("torch")["lib/traced.py"]
 
 
-def test_torchrun_runs_the_recorder_and_nsys_names_reports_by_node() -> None:
+def test_torchrun_starts_the_recorder_of_each_rank() -> None:
     job = JobSpec(script="train.py", nodes=2, gpus_per_node=2, launcher="torchrun")
     text = batch_script(job.model_copy(update={"profile": "torch"}), PLACE)
-    assert 'rank "$job/lib/traced.py" /shared/j/code/train.py' in text
+    python = 'python3 "$job/lib/corral/lines.py"'
+    assert f'rank --no-python {python} "$job/lib/traced.py" /shared/j/code/train.py' in text
     text = batch_script(job.model_copy(update={"profile": "nsys"}), PLACE)
-    assert "rank-%q{SLURM_PROCID}" in text
+    assert "rank --no-python nsys profile " in text
+    assert f'rank-%q{{RANK}}" {python} /shared/j/code/train.py' in text
