@@ -1,6 +1,6 @@
 """From bare machines (user-mode-linux) to a proven cluster over SSH, and what this side spends.
 
-    .venv/bin/python -m benchmarks.bare_metal [--machines 2] [--suite trixie]
+    .venv/bin/python -m benchmarks.bare_metal [--machines 3] [--suite trixie]
 
 Needs root and user-mode-linux, as tests/machines does. They share this machine's CPUs, and a fork
 costs them about 20 ms: figures compare within one run, and are upper bounds for real machines.
@@ -91,7 +91,7 @@ def used(verb: str, file: str) -> Used:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--machines", type=int, default=2)
+    parser.add_argument("--machines", type=int, default=3)
     parser.add_argument("--suite", default="trixie")
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
