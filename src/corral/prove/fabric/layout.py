@@ -12,15 +12,16 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-HEADER: Final = re.compile(r"#\s*size\s+count\s+type\s")
-OLD_HEADER: Final = re.compile(r"#\s+bytes\s+N\s+type\s")
+HEADER: Final = re.compile(r"#?\s*size\s+count\s+type\s")
+OLD_HEADER: Final = re.compile(r"#?\s*bytes\s+N\s+type\s")
 """nccl-tests 1: other columns, milliseconds."""
 
 _LEFT: Final = ("size", "count", "type", "redop", "root")
 _TIMES: Final = ("time", "cputime")
 _GROUP: Final = ("algbw", "busbw")
 _CHECKS: Final = ("error", "#wrong")
-_STAMP: Final = "timestamp"
+_AFTER: Final = {"timestamp": 2, "algo": 1, "proto": 1, "nchannels": 1}
+"""Columns after the measurements, and their words: ``-S``, and what rccl-tests adds for AMD."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +33,14 @@ class Layout:
         groups: the columns of each group of measurements (out-of-place, then in-place).
         check: ``error`` or ``#wrong``.
         cpu: times are CPU times, which do not follow from size and bandwidth.
-        stamped: each row ends with a date and a time.
+        after: words of a row behind its measurements, which say nothing of speed.
     """
 
     left: tuple[str, ...]
     groups: tuple[tuple[str, ...], ...]
     check: str
     cpu: bool
-    stamped: bool
+    after: int
 
     @property
     def group_width(self) -> int:
@@ -49,7 +50,7 @@ class Layout:
     @property
     def width(self) -> int:
         """Words in a whole row."""
-        return len(self.left) + sum(map(len, self.groups)) + 2 * self.stamped
+        return len(self.left) + sum(map(len, self.groups)) + self.after
 
 
 def layout(header: str) -> Layout:
@@ -58,13 +59,13 @@ def layout(header: str) -> Layout:
     Raises:
         ValueError: a column nobody knows, or one missing.
     """
-    names = header[header.index("#") + 1 :].split()
+    names = header.lstrip("# ").split()
     left: list[str] = []
     while names and names[0] in _LEFT:
         left.append(names.pop(0))
-    stamped = bool(names) and names[-1] == _STAMP
-    if stamped:
-        names.pop()
+    after = 0
+    while names and names[-1] in _AFTER:
+        after += _AFTER[names.pop()]
     groups: list[tuple[str, ...]] = []
     for name in names:
         if name in _TIMES:
@@ -81,4 +82,4 @@ def layout(header: str) -> Layout:
     checks = [name for name in first if name in _CHECKS]
     if odd or len(checks) != 1 or first[1:3] != _GROUP or len(set(first)) != len(first):
         raise ValueError(f"columns are {' '.join(first)}: not time, algbw, busbw and one check")
-    return Layout(tuple(left), tuple(groups), checks[0], first[0] == "cputime", stamped)
+    return Layout(tuple(left), tuple(groups), checks[0], first[0] == "cputime", after)

@@ -1,7 +1,7 @@
 """Reads what nccl-tests printed, of every layout since 2.0, out of any log; guesses no number.
 
 A log may hold several tables, other programs' lines between the rows, and something before each
-line (``3: `` of ``srun --label``, ``[1,0]<stdout>:`` of mpirun, a time). What looks like a row and
+line (``marks``); where people paste, the ``#`` of a header may be gone. What looks like a row and
 is not a whole one is an error, and so are rows that contradict themselves, their table or its
 closing lines.
 """
@@ -16,14 +16,10 @@ from corral.errors import Code, CorralError
 from corral.prove.fabric.checking import settled
 from corral.prove.fabric.infer import named
 from corral.prove.fabric.layout import HEADER, OLD_HEADER, Layout, layout
+from corral.prove.fabric.marks import parted
 from corral.prove.fabric.model import Rank, Row, Table, Timing
 from corral.prove.fabric.numbers import printed
 
-_ANSI: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_PREFIX: Final = re.compile(
-    r"\s*(?:(?:\[[^\]]*\](?:<\w+>)?:?|[\w.-]+:|\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?)\s+"
-    r"|\[\d+,\d+\]<\w+>:)*"
-)
 _ROW: Final = re.compile(
     r"\d[\d,.]*\s+\d[\d,.]*\s+(?:u?int(?:8|32|64)?|u?char|half|b?float(?:16|32|64)?|double|bf16"
     r"|f8e\dm\d)\b"
@@ -31,14 +27,14 @@ _ROW: Final = re.compile(
 _BEGUN: Final = re.compile(r"\d+\s+\d+(?:\s|$)")
 """Two whole numbers: within a table that is the beginning of a row, whatever follows."""
 _RANK: Final = re.compile(
-    r"#\s+Rank\s+(\d+)(?:\s+Group\s+\d+)?\s+Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s+(.*)"
+    r"#?\s*Rank\s+(\d+)(?:\s+Group\s+\d+)?\s+Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s+(.*)"
 )
 _BOUNDS: Final = re.compile(r"#?\s*Out of bounds values\s*:\s*(\d+)")
 _AVERAGE: Final = re.compile(r"#?\s*Avg bus bandwidth\s*:\s*(\S+)")
-_STARTS: Final = re.compile(r"#\s*Collective test starting:\s*(\S+)")
-_VERSION: Final = re.compile(r"#\s*nccl-tests version\s+(\S+)")
-_SIZES: Final = re.compile(r"#\s*nThread\s+\d+.*\bmaxBytes\s+(\d+)")
-_REDUCED: Final = re.compile(r"#\s*Reducing maxBytes to\s+(\d+)")
+_STARTS: Final = re.compile(r"#?\s*Collective test starting:\s*(\S+)")
+_VERSION: Final = re.compile(r"#?\s*nccl-tests version\s+(\S+)")
+_SIZES: Final = re.compile(r"#?\s*nThread\s+\d+.*\bmaxBytes\s+(\d+)")
+_REDUCED: Final = re.compile(r"#?\s*Reducing maxBytes to\s+(\d+)")
 _GAP: Final = re.compile(r" {25,}\S")
 """Blanks in the place of an out-of-place measurement (trace replay measures in place only)."""
 
@@ -71,13 +67,11 @@ def read_text(text: str) -> tuple[Table, ...]:
     open_by_label: dict[str, _Open] = {}
     done: list[_Open] = []
     for number, raw in enumerate(text.splitlines(), 1):
-        line = _ANSI.sub("", raw)
-        found = _PREFIX.match(line)
-        label = found.group(0).strip() if found else ""
-        body = line[found.end() :] if found else line
+        label, body = parted(raw)
         current = open_by_label.setdefault(label, _Open(label))
         if HEADER.match(body) or OLD_HEADER.match(body):
             if current.layout is not None:
+                _refuse_two(current, number)
                 done.append(current)
                 current = open_by_label[label] = _Open(label)
             current.layout = _layout(number, body)
@@ -94,6 +88,17 @@ def read_text(text: str) -> tuple[Table, ...]:
         raise _broken(0, "there is no table of nccl-tests in it", "give the whole output of one")
     done.sort(key=lambda o: o.rows[0].line if o.rows else 0)
     return tuple(_closed(o) for o in done)
+
+
+def _refuse_two(current: _Open, number: int) -> None:
+    """Refuse rows of several processes that nothing tells apart (nccl-tests issue 107)."""
+    if not current.rows and current.bounds is None:
+        raise _broken(
+            number,
+            "a second header stands here, before any row of the first",
+            "each process measured by itself: build nccl-tests with MPI=1, "
+            "or tell them apart by srun --label",
+        )
 
 
 def _row_like(current: _Open, body: str) -> bool:
@@ -188,12 +193,15 @@ def _timing(cells: dict[str, str], check: str) -> Timing:
 
 
 def _closed(found: _Open) -> Table:
+    # A list pasted in part, or of processes that each call themselves rank 0, counts nobody.
+    whole = {member.rank for member in found.members} == set(range(len(found.members)))
+    members = tuple(found.members) if whole else ()
     table = Table(
         rows=tuple(found.rows),
         collective=named(found.program),
         certain=named(found.program) is not None,
-        ranks=len(found.members),
-        members=tuple(found.members),
+        ranks=len(members),
+        members=members,
         out_of_bounds=found.bounds,
         average=found.average,
         complete=found.bounds is not None and found.average is not None,

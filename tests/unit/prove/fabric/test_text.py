@@ -58,7 +58,8 @@ def test_table_of_seed_003() -> None:
     assert not found.checked
 
 
-times = st.floats(min_value=5, max_value=2e6)
+# 16 GiB over 1 GbE take 147 s, which the narrow columns print as 1.5e+08.
+times = st.floats(min_value=5, max_value=3e8)
 sizes = st.lists(st.integers(10, 34), min_size=1, max_size=6, unique=True).map(sorted)
 
 
@@ -90,7 +91,8 @@ def test_what_was_printed_is_read(
     for row, (_, first, second) in zip(found.rows, rows, strict=True):
         for seen, real in ((row.out_of_place, first), (row.in_place, second)):
             assert seen is not None
-            assert seen.time_us == pytest.approx(real.time_us, rel=2e-3, abs=0.06)
+            lost = 0.051 if real.time_us > 9_999_999 and generation.narrow else 2e-3
+            assert seen.time_us == pytest.approx(real.time_us, rel=lost, abs=0.06)
             assert seen.algbw == pytest.approx(real.algbw, rel=1e-2, abs=0.0051)
             assert seen.busbw == pytest.approx(real.busbw, rel=1e-2, abs=0.0051)
     if max(t.algbw for _, *pair in rows for t in pair) > 50 and ranks < 32:
@@ -162,15 +164,68 @@ def test_cut_anywhere_within_a_row(text: str) -> None:
             assert len(cut.splitlines()[-1].split()) == len(row.group().split())
 
 
-@pytest.mark.parametrize(
-    "prefix",
-    ["0: ", " 3: ", "[1,0]<stdout>:", "2026-03-01T10:20:30.123Z ", "worker-0: ", "\x1b[32m", "   "],
-)
+CONSTANT = [
+    *("0: ", " 3: ", "[1,0]<stdout>:", "[1,0]<stdout>: ", "worker-0: ", "\x1b[32m", "   "),
+    *("[prterun-node1-1234@1,0]<stdout>:", "[pod/launcher-abc/nccl] ", "nccl-1  | ", "> ", ">> "),
+    *("slurm-12.out:", "node1: 0: ", "\ufeff", "\u00a0"),
+]
+
+
+@pytest.mark.parametrize("prefix", CONSTANT)
 def test_what_stands_before_each_line(prefix: str) -> None:
     text = "".join(prefix + line for line in DGX1.splitlines(keepends=True))
     (found,) = read_text(text)
     assert found.rows[0].out_of_place == Timing(192.4, 5.45, 10.22, delta=5e-07)
     assert (found.ranks, found.average) == (16, 35.3542)
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        *("2026-03-01T10:20:{0:02}.{0:03}Z ", "2026-03-01T10:20:{0:02}.1234567Z "),
+        *("2026-03-01 10:20:{0:02},123 ", "2026-03-01T10:20:{0:02}.123456+02:00 "),
+        *("[2026-03-01 10:20:{0:02}] ", "[2026-03-01 10:20:{0:02} UTC] ", "10:20:{0:02} "),
+        *("[10:20:{0:02}.123] ", "Mar  1 10:20:{0:02} node1 nccl[123]: ", "[  {0}.123456] "),
+        *("Sun Mar  1 10:20:{0:02} 2026[1,0]<stdout>:", "slurm-12.out:{0}:"),
+        *("[pod/launcher/nccl] 2026-03-01T10:20:{0:02}Z ", "2026/03/01 10:20:{0:02} 3: "),
+    ],
+)
+def test_what_differs_from_line_to_line(prefix: str) -> None:
+    """Each line has a time of its own: it must not keep a header from its rows."""
+    lines = enumerate(DGX1.splitlines(keepends=True), 10)
+    (found,) = read_text("".join(prefix.format(number) + line for number, line in lines))
+    assert [r.size for r in found.rows] == [1048576 << i for i in range(10)]
+    assert (found.ranks, found.average, found.complete) == (16, 35.3542, True)
+
+
+def test_times_do_not_mix_ranks() -> None:
+    mixed = [
+        f"10:20:{i:02} {rank}: {line}"
+        for i, line in enumerate(DGX1.splitlines(), 10)
+        for rank in (0, 1)
+    ]
+    found = read_text("\n".join(mixed))
+    assert [(t.label, len(t.rows)) for t in found] == [("0:", 10), ("1:", 10)]
+
+
+def test_number_signs_that_a_page_took_for_headings() -> None:
+    (found,) = read_text(re.sub("^#", "", DGX1, flags=re.MULTILINE))
+    assert (found.ranks, len(found.rows), found.complete) == (16, 10, True)
+
+
+def test_columns_of_rccl_tests() -> None:
+    """AMD's fork adds how it sent: three words behind each row."""
+    lines = [
+        f"{line}  algo  proto  nchannels"
+        if "busbw" in line
+        else f"{line}  RING  SIMPLE  32"
+        if "float" in line
+        else line
+        for line in DGX1.splitlines()
+    ]
+    (found,) = read_text("\n".join(lines))
+    assert found.rows[-1].in_place == Timing(18732, 28.66, 53.74, delta=5e-07)
+    assert "words" in refused("\n".join(lines).replace("  RING  SIMPLE", "  RING", 1)).message
 
 
 def test_lines_of_others_between_rows() -> None:
@@ -252,6 +307,33 @@ def test_ranks_and_devices() -> None:
     assert found.members[0].device == "Tesla V100-SXM3-32GB"
     few = "\n".join((head + ranks).splitlines()[:10]) + "\n"
     assert "over 8 ranks" in refused(few + DGX1).message
+
+
+def test_a_list_of_ranks_that_was_pasted_in_part_counts_nobody() -> None:
+    ranks = "".join(f"#  Rank {r} Group  0 Pid 1 on n device 0 [01:00] V100\n" for r in (0, 7, 15))
+    (found,) = read_text(ranks + DGX1)
+    assert (found.ranks, found.nodes, found.members) == (16, 0, ())
+
+
+def test_processes_that_each_measured_by_themselves() -> None:
+    """Not built with MPI: all of them call themselves rank 0 (nccl-tests issue 107)."""
+    head = "".join(DGX1.splitlines(keepends=True)[:3])
+    error = refused(head + DGX1)
+    assert "second header" in error.message
+    assert "MPI=1" in error.hint
+
+
+def test_numbers_that_lost_their_digits() -> None:
+    """More than 10 s and 1,000,000 GB/s do not fit the columns of 2.17.7 and later."""
+    text = """
+#       size         count      type   redop    root     time   algbw   busbw  #wrong
+  8589934592    2147483648     float     sum      -1  7310000    1.18    1.18       0
+ 17179869184    4294967296     float     sum      -1  1.5e+07    1.17    1.17       0
+"""
+    (found,) = read_text(text)
+    assert found.rows[-1].out_of_place == Timing(1.5e7, 1.17, 1.17, wrong=0)
+    assert "and the row says" in refused(text.replace("1.5e+07", "1.6e+07")).message
+    assert "and the row says" in refused(text.replace("7310000", "7410000")).message
 
 
 def test_a_run_that_ended_before_its_last_size() -> None:
