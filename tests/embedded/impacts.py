@@ -124,6 +124,7 @@ EDITS: Final[Mapping[str, Edit]] = {
     "network.topology.switches.nodes": put("network", "topology", value=SWITCHES),
     "network.topology.switches.switches": put("network", "topology", value=LEVELS),
     "network.data.mtu": put("network", "data", "mtu", value=1500),
+    "network.data.nics": put("network", "data", "nics", value=2),
     "health.every": put("health", "every", value="17h"),
     "health.drain": put("health", "drain", value=False),
     "health.at_most": put("health", "at_most", value=20),

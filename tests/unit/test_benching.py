@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 
-from corral.api.bench import Known
+from corral.api.bench import Known, judged, refuse_unreachable
 from corral.api.benching import Wanted, bench_history, bench_job, given_or_declared
 from corral.errors import Code, CorralError
-from corral.prove.fabric.declared import efficiency, expected
+from corral.prove.fabric.declared import efficiency
 from corral.prove.fabric.limits import Topology
+from corral.prove.fabric.model import Collective, Row, Table, Timing
 from corral.prove.fabric.program import PROGRAM
+from corral.prove.fabric.reading import Reading
+from corral.prove.fabric.transport import Transport
+from corral.prove.fabric.verdict import Outcome
 from corral.spec.models import ClusterSpec
 
 GIB = 1 << 30
@@ -108,15 +112,55 @@ def test_in_a_container() -> None:
 )
 def test_share_of_the_line(fabric: str, gbps: float, share: float) -> None:
     assert efficiency(fabric, gbps) == share
-    assert expected(Topology(1, gbps), fabric) == pytest.approx(gbps / 8 * share)
 
 
 def test_the_declared_network_is_the_reference() -> None:
     lab = spec(gpus=1, gbps=2.5)
     known = given_or_declared(lab, None, nodes=3, gpus=1)
     assert known.topology == Topology(1, 2.5, gpus=1)
-    assert known.busbw == pytest.approx(0.29375)
+    assert (known.busbw, known.share) == (0.0, 0.94)
     assert (known.nodes, known.fabric) == (3, "ethernet")
+
+
+def measured(collective: Collective, busbw: float, *, ranks: int) -> Reading:
+    timing = Timing(1.0, busbw, busbw, wrong=0)
+    row = Row(0, GIB, GIB // 4, "float", "sum", -1, timing, timing)
+    return Reading((Table((row,), collective, ranks=ranks, complete=True),), Transport())
+
+
+@pytest.mark.parametrize(
+    ("collective", "busbw", "reference", "outcome"),
+    [
+        (Collective.ALL_GATHER, 370, 376, Outcome.PASS),
+        (Collective.ALL_GATHER, 55, 376, Outcome.FAIL),  # one of eight cards
+        (Collective.ALL_REDUCE, 440, 376, Outcome.PASS),  # a tree
+        # 8 of 15 others are on the other node: 50 GB/s a GPU carry 93.75
+        (Collective.ALL_TO_ALL, 85, 88.125, Outcome.PASS),
+        (Collective.ALL_TO_ALL, 40, 88.125, Outcome.FAIL),
+        # one rank of each node sends to the other: by one card
+        (Collective.SENDRECV, 46, 47, Outcome.PASS),
+        (Collective.SENDRECV, 24, 47, Outcome.FAIL),
+        (Collective.BROADCAST, 360, 376, Outcome.PASS),
+    ],
+)
+def test_two_nodes_of_eight_gpus_and_cards(
+    collective: Collective, busbw: float, reference: float, outcome: Outcome
+) -> None:
+    dgx = spec(gpus=8, count=2, fabric="infiniband", gbps=400, nics=8)
+    known = given_or_declared(dgx, None, nodes=2, gpus=8)
+    ((_, verdict),) = judged(measured(collective, busbw, ranks=16), known).tables
+    assert verdict.reference is not None
+    assert verdict.reference.busbw == pytest.approx(reference)
+    assert verdict.outcome is outcome
+
+
+def test_a_reference_nobody_can_reach_is_refused_before_anything_runs() -> None:
+    dgx = spec(gpus=8, count=2, fabric="infiniband", gbps=400, nics=8)
+    known = given_or_declared(dgx, Known(busbw=370), nodes=2, gpus=8)
+    refuse_unreachable(Collective.ALL_GATHER, known, 2)
+    with pytest.raises(CorralError, match=r"all_to_all: .*above the limit of 93.75") as caught:
+        refuse_unreachable(Collective.ALL_TO_ALL, known, 2)
+    assert caught.value.code is Code.USAGE
 
 
 def test_what_was_given_wins() -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from corral.errors import Code, CorralError
 from corral.prove.fabric.hardware import HARDWARE, reference
-from corral.prove.fabric.limits import Algorithm, Topology, limit
+from corral.prove.fabric.limits import Algorithm, Topology, between, limit
 from corral.prove.fabric.model import Collective, Table
 from corral.prove.fabric.reading import Reading, read
-from corral.prove.fabric.transport import Transport, complaints
+from corral.prove.fabric.transport import SOCKETS, Transport, complaints
 from corral.prove.fabric.verdict import Outcome, Reference, Verdict, judge
 
 
@@ -23,6 +24,8 @@ class Known:
         hardware: a name of ``HARDWARE``, "" when it is none of those.
         topology: what carries the data, when it is no known hardware.
         busbw: the healthy figure in GB/s; 0: the hardware's own, or none.
+        share: of the limit between nodes that a healthy network of this kind reaches, where
+            nothing else is known; 0: that is not known either.
         nodes: how many took part; 0: as the log lists them.
         collective: what was measured, where the log does not say.
         algorithm: what NCCL was forced to, None when nothing was.
@@ -37,6 +40,7 @@ class Known:
     collective: Collective | None = None
     algorithm: Algorithm | None = None
     fabric: str = ""
+    share: float = 0.0
     usual: Mapping[Collective, float] = dataclasses.field(default_factory=dict[Collective, float])
 
 
@@ -90,21 +94,50 @@ def judged(found: Reading, given: Known) -> Benchmark:
     Raises:
         CorralError: USAGE, what is known contradicts itself.
     """
-    nodes = given.nodes or max((table.nodes for table in found.tables), default=0)
+    nodes = given.nodes or max((_nodes(table, given)[0] for table in found.tables), default=0)
+    fabric = given.fabric
+    if found.transport.network == SOCKETS and given.hardware in HARDWARE:
+        # Other hosts of the same GPUs may have another fast network, and none of them has sockets.
+        fabric = fabric or HARDWARE[given.hardware].fabric
     # Within one node NCCL names a network all the same, and sends nothing over it.
-    bad = complaints(found.transport, given.fabric) if given.fabric and nodes != 1 else ()
+    bad = complaints(found.transport, fabric) if fabric and nodes != 1 else ()
     return Benchmark(tuple(_judged(table, given, bad) for table in found.tables), found.transport)
 
 
 def _judged(table: Table, known: Known, complained: Sequence[str]) -> tuple[Table, Verdict]:
     if known.collective is not None:
         table = dataclasses.replace(table, collective=known.collective)
-    nodes = known.nodes or table.nodes
+    nodes, taken = _nodes(table, known)
     verdict = judge(table, _reference(table.collective, known, nodes), nodes)
+    if taken:
+        verdict = dataclasses.replace(verdict, reasons=(*verdict.reasons, taken))
     if complained:
         reasons = (*complained, *verdict.reasons)
         verdict = dataclasses.replace(verdict, outcome=Outcome.FAIL, reasons=reasons)
     return table, verdict
+
+
+def _nodes(table: Table, known: Known) -> tuple[int, str]:
+    """How many nodes took part, and a word where that was inferred; 0: not known."""
+    hardware = HARDWARE.get(known.hardware)
+    topology = known.topology or (hardware.topology if hardware else None)
+    if known.nodes or table.nodes or not table.ranks or topology is None:
+        return known.nodes or table.nodes, ""
+    found = math.ceil(table.ranks / topology.gpus)
+    gpus = f"{table.ranks} ranks, {topology.gpus} GPU{'s' * (topology.gpus > 1)} a node"
+    return found, f"taken for {found} node{'s' * (found > 1)} ({gpus}): --nodes says otherwise"
+
+
+def refuse_unreachable(collective: Collective, known: Known, nodes: int) -> None:
+    """Refuse a reference that so many nodes cannot reach, before anything is measured.
+
+    Raises:
+        CorralError: USAGE, naming the collective.
+    """
+    try:
+        _reference(collective, known, nodes)
+    except CorralError as error:
+        raise CorralError(error.code, f"{collective}: {error.message}", hint=error.hint) from error
 
 
 def _reference(collective: Collective | None, known: Known, nodes: int) -> Reference | None:
@@ -125,5 +158,8 @@ def _reference(collective: Collective | None, known: Known, nodes: int) -> Refer
     seen = reference(hardware, collective, several) if hardware else None
     if seen:
         return Reference(seen.busbw, bound, seen.source)
+    if known.share and topology and several > 1:
+        due = known.share * between(topology, collective, several)
+        return Reference(due, bound, f"{known.share:g} of the declared network's rate")
     before = known.usual.get(collective, 0.0)
     return Reference(before, bound, "earlier measurements of this cluster") if before else None

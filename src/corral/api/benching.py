@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any, Final
 
 from corral.api import batch
-from corral.api.bench import Benchmark, Known, judged
+from corral.api.bench import Benchmark, Known, judged, refuse_unreachable
 from corral.apply.journal import Journal, read_journal
 from corral.apply.session import Session
 from corral.doctor.model import Diagnosis, Source
@@ -22,7 +22,7 @@ from corral.hosts.state_dir import cluster_dir
 from corral.jobs.limits import partition_of
 from corral.jobs.model import JobHandle, JobSpec
 from corral.prove.fabric.charts import bench_charts, pair_matrix
-from corral.prove.fabric.declared import expected
+from corral.prove.fabric.declared import efficiency
 from corral.prove.fabric.halves import Bisected, Half, bisected
 from corral.prove.fabric.limits import Topology
 from corral.prove.fabric.model import Collective
@@ -143,6 +143,8 @@ async def run_bench(
     if wanted.nccl_tests and job.nodes > 1:
         job = await _with_mpi(spec, job)
     given = given_or_declared(spec, known, nodes=job.nodes, gpus=gpus)
+    for name in wanted.collectives:
+        refuse_unreachable(Collective(name), given, job.nodes)
     lines: list[str] = []
 
     def on_line(line: batch.RankLine) -> None:
@@ -222,9 +224,8 @@ def given_or_declared(spec: ClusterSpec, known: Known | None, *, nodes: int, gpu
     if gpus and not found.fabric:
         found = replace(found, fabric=data.fabric)
     if data.gbps and not (found.hardware or found.topology):
-        topology = Topology(1, data.gbps, gpus=max(1, gpus))
-        busbw = found.busbw or expected(topology, data.fabric)
-        found = replace(found, topology=topology, busbw=busbw)
+        topology = Topology(data.nics, data.gbps, gpus=max(1, gpus))
+        found = replace(found, topology=topology, share=efficiency(data.fabric, data.gbps))
     return found
 
 

@@ -190,6 +190,14 @@ class DataNetwork(Model):
         "none", "Kind of fabric.", default="ethernet"
     )
     gbps: float | None = about("none", "Line rate in Gb/s.", default=None, gt=0, le=10000)
+    nics: int = about(
+        "none",
+        "Interfaces of that rate which carry GPU traffic on each node; corral bench run judges by "
+        "all of them together.",
+        default=1,
+        ge=1,
+        le=64,
+    )
     pkey: PartitionKey | None = about(
         "none",
         "Partition of an InfiniBand fabric that jobs use; left out: the default one.",

@@ -85,7 +85,8 @@ def _network_notes(spec: ClusterSpec) -> Iterator[str]:
     data = spec.network.data
     if data is None:
         return
-    rate = f"{data.fabric}, {data.gbps:g} Gb/s" if data.gbps else data.fabric
+    several = f"{data.nics} x " * (data.nics > 1)
+    rate = f"{data.fabric}, {several}{data.gbps:g} Gb/s" if data.gbps else data.fabric
     yield (
         f"the data network ({rate}) is a bridge on this machine: what NCCL and storage reach there "
         "says nothing about the real network"

@@ -50,6 +50,34 @@ def test_a_fall_back_to_sockets_fails_a_fast_table(corral: Run) -> None:
     assert "silent fall-back to TCP sockets" in done.stdout
 
 
+def test_known_hardware_knows_its_fabric(corral: Run) -> None:
+    log = "x:1:1 [0] NCCL INFO Using network {}\n" + MEGA.read_text()
+    args = ("bench", "read", "-", "--hardware", "a3-mega")
+    done = corral(*args, stdin=log.format("Socket"))
+    assert done.exit_code == 1
+    assert "NCCL used Socket where the fabric is tcpxo" in done.stdout
+    assert corral(*args, stdin=log.format("FasTrak")).exit_code == 0
+    # Within one node a network is named and not used.
+    assert "fall-back" not in corral(*args, "--nodes", "1", stdin=log.format("Socket")).stdout
+
+
+def test_nodes_that_a_log_does_not_list(corral: Run) -> None:
+    """64 ranks are eight nodes of eight: a tree's limit there is 225 GB/s, and not 375."""
+    rows = MEGA.read_text()
+    done = corral("bench", "read", "-", "--hardware", "a3-mega", stdin=rows)
+    assert "taken for 2 nodes (16 ranks, 8 GPUs a node): --nodes says otherwise" in done.stdout
+    assert "--nodes says" not in corral("bench", "read", str(MEGA), "--nodes", "2").stdout
+    reduce = """
+#       size         count      type   redop    root     time   algbw   busbw #wrong
+  8589934592    2147483648     float     sum      -1  73728.0  116.51  229.38      0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 229.38
+"""
+    done = corral("bench", "read", "-", "--hardware", "a3-mega", "--reference", "188", stdin=reduce)
+    assert "64 ranks" in done.stdout
+    assert "limit 225 GB/s" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("more", "status", "says"),
     [

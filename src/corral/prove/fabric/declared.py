@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from corral.prove.fabric.limits import Topology
-
 _TCP: Final = ((10.0, 0.94), (25.0, 0.75))
 _TCP_ABOVE: Final = 0.45
 _RDMA: Final = 0.94
@@ -20,8 +18,3 @@ def efficiency(fabric: str, gbps: float) -> float:
     if fabric != "ethernet":
         return _RDMA
     return next((share for rate, share in _TCP if gbps <= rate), _TCP_ABOVE)
-
-
-def expected(topology: Topology, fabric: str) -> float:
-    """GB/s busbw over several nodes."""
-    return topology.nic_gb_s * efficiency(fabric, topology.gbps)

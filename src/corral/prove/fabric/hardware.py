@@ -13,6 +13,14 @@ from corral.prove.fabric.limits import Topology
 from corral.prove.fabric.model import Collective
 
 ALL: Final = tuple(Collective)
+RINGS: Final = (
+    Collective.ALL_REDUCE,
+    Collective.ALL_GATHER,
+    Collective.REDUCE_SCATTER,
+    Collective.BROADCAST,
+    Collective.REDUCE,
+)
+"""Those that use all interfaces of a node; a figure of these says nothing of all_to_all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +42,12 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """A kind of node: its title, its topology, its references."""
+    """A kind of node: its title, topology, references, and what NCCL takes between nodes."""
 
     title: str
     topology: Topology
     seen: tuple[Seen, ...] = ()
+    fabric: str = ""
 
 
 _REDUCE: Final = (Collective.ALL_REDUCE,)
@@ -65,14 +74,16 @@ HARDWARE: Final = {
         "DGX-1, 4x100G InfiniBand",
         Topology(4, 100, intra=150, gpus=8),
         (Seen(_REDUCE, True, 54.06, "DeepOps, 2 nodes at 512 MiB"),),
+        "infiniband",
     ),
     "dgx-a100": Hardware(
         "DGX A100, 8x200G InfiniBand",
         Topology(8, 200, intra=300, gpus=8),
         (
-            Seen(ALL, True, 188.0, "DeepOps, 188.5 on 2 nodes and 191.1 on 4 at 4 GiB"),
+            Seen(RINGS, True, 188.0, "DeepOps, 188.5 on 2 nodes and 191.1 on 4 at 4 GiB"),
             Seen(_REDUCE, False, 234.9, "Azure, 16 GiB"),
         ),
+        "infiniband",
     ),
     "dgx-h100": Hardware(
         "DGX or HGX H100/H200, 8x400G InfiniBand",
@@ -80,23 +91,27 @@ HARDWARE: Final = {
         (
             Seen(_REDUCE, False, 480.0, "nccl-tests issue 212: 480 to 483 with NVLS"),
             Seen(_GATHER, False, 361.0, "361 to 363 on H200"),
-            Seen(ALL, True, 370.0, "nccl-tests issue 212: ring about 370"),
+            Seen(RINGS, True, 370.0, "nccl-tests issue 212: ring about 370"),
         ),
+        "infiniband",
     ),
     "a3-high": Hardware(
         "GCP A3 High, GPUDirect-TCPX",
         Topology(4, 200, intra=450, gpus=8, nvls=True),
         (Seen(_GATHER, True, 70.0, "cluster-toolkit: 70.9 at 512 MiB"),),
+        "tcpx",
     ),
     "a3-mega": Hardware(
         "GCP A3 Mega, GPUDirect-TCPXO",
         Topology(8, 200, intra=450, gpus=8, nvls=True),
         (Seen(_GATHER, True, 188.0, "188.2 to 188.5 at 8 GiB, 2 nodes"),),
+        "tcpxo",
     ),
     "a3-ultra": Hardware(
         "GCP A3 Ultra, 8x400G RoCE",
         Topology(8, 400, intra=450, gpus=8, nvls=True),
         (Seen(_GATHER, True, 330.0, "cluster-toolkit: 328.9 to 335.7 at 8 GiB"),),
+        "roce",
     ),
 }
 

@@ -3,6 +3,8 @@
 Sources: nccl-tests doc/PERFORMANCE.md for the bus bandwidth. Hierarchical all-reduce over k nodes
 and n ranks shows up to (n-1)/n x k/(k-1) times the NIC rate, as less data crosses the NICs than the
 formula of the bus bandwidth assumes (nccl-tests issue 196: "you may want to force NCCL_ALGO=RING").
+What each rank sends to single others goes by its own interface, and not over all of a node's as a
+ring does: of all_to_all (n-g)/(n-1) leaves a node of g GPUs, of sendrecv one rank's share.
 NVLink SHARP (NVLS) lets each GPU send and receive the data once instead of 2(n-1)/n times, so that
 all-reduce within a node may pass the link's rate by as much.
 """
@@ -46,11 +48,37 @@ class Topology:
         """All interfaces of a node together, GB/s."""
         return self.nics * self.gbps / 8
 
+    @property
+    def gpu_gb_s(self) -> float:
+        """The interfaces of one GPU, GB/s: its share of them, and one at least."""
+        return max(self.nic_gb_s / self.gpus, self.gbps / 8)
+
 
 def algorithm_of(collective: Collective, nodes: int) -> Algorithm:
     """NCCL's own choice at large sizes: trees only for all-reduce, and only over several nodes."""
     several = nodes > 1 and collective is Collective.ALL_REDUCE
     return Algorithm.TREE if several else Algorithm.RING
+
+
+def between(topology: Topology, collective: Collective, nodes: int) -> float:
+    """GB/s busbw that interfaces can carry at most between nodes, by rings or from rank to rank.
+
+    Args:
+        topology: what carries the data.
+        collective: what was measured.
+        nodes: how many took part, at least 2.
+    """
+    ranks, gpus = nodes * topology.gpus, topology.gpus
+    leaving = (ranks - gpus) / (ranks - 1)
+    match collective:
+        case Collective.ALL_TO_ALL:
+            return topology.nic_gb_s / gpus / leaving
+        case Collective.GATHER | Collective.SCATTER:
+            return topology.gpu_gb_s / leaving
+        case Collective.SENDRECV:
+            return topology.gpu_gb_s
+        case _:
+            return topology.nic_gb_s
 
 
 def limit(
@@ -70,7 +98,7 @@ def limit(
     if nodes <= 1:
         return inside
     used = algorithm or algorithm_of(collective, nodes)
-    found = topology.nic_gb_s
+    found = between(topology, collective, nodes)
     if used is Algorithm.TREE and collective is Collective.ALL_REDUCE:
         ranks = nodes * topology.gpus
         found *= (ranks - 1) / ranks * nodes / (nodes - 1)

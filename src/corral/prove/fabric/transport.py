@@ -21,6 +21,9 @@ NETWORKS: Final = {
 }
 """Names under which NCCL and its plugins announce each kind of fabric."""
 
+SOCKETS: Final = "Socket"
+"""NCCL's word for TCP sockets."""
+
 _USING: Final = re.compile(r"NCCL INFO Using network (.+?)\s*$", re.MULTILINE)
 _NET: Final = re.compile(r"NCCL INFO NET/([A-Za-z0-9_]+)\s*: Using \[?(.*)", re.MULTILINE)
 _VIA: Final = re.compile(r"NCCL INFO Channel [\d/]+ ?: .*? via (\S+)")
@@ -88,9 +91,9 @@ def complaints(found: Transport, fabric: str, interface: str = "") -> tuple[str,
     wanted = NETWORKS.get(fabric, ())
     used = found.network
     if wanted and not any(used == name or used.startswith(f"{name} ") for name in wanted):
-        fallen = " (silent fall-back to TCP sockets)" if used == "Socket" else ""
+        fallen = " (silent fall-back to TCP sockets)" if used == SOCKETS else ""
         return (f"NCCL used {used} where the fabric is {fabric}{fallen}",)
-    if interface and used == "Socket" and found.devices and interface not in found.devices:
+    if interface and used == SOCKETS and found.devices and interface not in found.devices:
         taken = ", ".join(found.devices)
         return (f"NCCL took the interface {taken}, the data network is {interface}",)
     return ()

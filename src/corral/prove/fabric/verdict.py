@@ -143,7 +143,7 @@ def _speed(
 ) -> tuple[Outcome, list[str]]:
     if reference is None:
         text = "nothing is known to compare it with: name the hardware by --hardware"
-        return Outcome.UNKNOWN, [f"{text} (corral bench hardware lists it)"]
+        return Outcome.UNKNOWN, [f"{text} (corral bench hardware lists it) or give --reference"]
     share = busbw / reference.busbw
     warn, fail = rule
     outcome = Outcome.FAIL if share < fail else Outcome.WARN if share < warn else Outcome.PASS

@@ -11,6 +11,7 @@ from corral.api.benching import ENOUGH, HISTORY, given_or_declared, usual_of
 from corral.api.measuring import as_proof, causes_of, measured_before
 from corral.apply.journal import Journal
 from corral.hosts.state_dir import cluster_dir
+from corral.prove.fabric.limits import Topology
 from corral.prove.fabric.model import Collective
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.measure.remark import Measured, Remark
@@ -62,7 +63,7 @@ def test_what_is_declared_stands_before_the_past() -> None:
     lab = spec("lab-3x5090")
     remember(lab.name, [0.1] * 5)
     found = given_or_declared(lab, Known(), nodes=3, gpus=1)
-    assert found.busbw == pytest.approx(2.5 / 8 * 0.94)
+    assert (found.share, found.topology) == (0.94, Topology(1, 2.5))
     assert found.usual == {Collective.ALL_REDUCE: 0.1}
 
 
