@@ -66,13 +66,13 @@ def read(text: str, source: Source = Source.ANY, node: str = "") -> tuple[Diagno
         source: where it comes from; ANY for a pasted one.
         node: whose it is, "" when nobody knows.
     """
-    lines = text.splitlines()
+    lines, small = text.splitlines(), text.lower()
     found: list[Diagnosis] = []
     for failure in CATALOG.values():
-        if not failure.symptoms or not failure.shown_by(source) or not _fits(failure, text):
+        if not failure.symptoms or not failure.shown_by(source):
             continue
-        evidence = _evidence(failure, lines)
-        if evidence:
+        evidence = _evidence(failure, lines, small)
+        if evidence and _fits(failure, text):
             found.append(Diagnosis(failure, (node,) if node else (), evidence))
     return tuple(found)
 
@@ -90,9 +90,11 @@ def _fits(failure: Failure, text: str) -> bool:
     return not any(p.search(text) for p in failure.excluded)
 
 
-def _evidence(failure: Failure, lines: Sequence[str]) -> tuple[str, ...]:
+def _evidence(failure: Failure, lines: Sequence[str], small: str) -> tuple[str, ...]:
     found: dict[str, None] = {}
-    for pattern in failure.patterns:
+    for pattern, held in zip(failure.patterns, failure.held, strict=True):
+        if held not in small:
+            continue
         for line in lines:
             if pattern.search(line):
                 found.setdefault(line.strip()[:LONGEST])

@@ -1,0 +1,66 @@
+"""A log that somebody gives: read as text, or refused as none."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Run
+
+LINE = 'slurmd: error: Unable to resolve "node7": Unknown host'
+ZSTD = bytes.fromhex("28b52ffd") + bytes(range(40))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        LINE.encode(),
+        f"{LINE}\r\n".encode(),
+        f"\ufeff{LINE}".encode(),
+        LINE.encode("utf-16"),
+        b"\x00" * 40 + LINE.encode() * 20,  # a crash left zeros
+        b"\xe9t\xe9 \x1b[31m" + LINE.encode() + b"\x1b[0m",
+    ],
+)
+def test_what_is_text_is_read(corral: Run, home: Path, data: bytes) -> None:
+    (home / "a.log").write_bytes(data)
+    done = corral("doctor", "--log", "a.log")
+    assert done.exit_code == 1, done.output
+    assert "F05 name-unresolvable" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "a.log is empty"),
+        (b" \n\n", "a.log is empty"),
+        (gzip.compress(LINE.encode()), "is compressed"),
+        (bz2.compress(LINE.encode()), "is compressed"),
+        (lzma.compress(LINE.encode()), "is compressed"),
+        (ZSTD, "is compressed"),
+        (bytes(range(256)) * 40, "is no text"),
+    ],
+)
+@pytest.mark.parametrize("verb", [("doctor", "--log"), ("bench", "read")])
+def test_what_is_none_is_never_called_healthy(
+    corral: Run, home: Path, verb: tuple[str, str], data: bytes, says: str
+) -> None:
+    (home / "a.log").write_bytes(data)
+    done = corral(*verb, "a.log")
+    assert done.exit_code == 2, done.output
+    assert says in done.stderr
+    assert "hint:" in done.stderr
+
+
+def test_an_empty_standard_input(corral: Run) -> None:
+    done = corral("doctor", "--log", "-")
+    assert done.exit_code == 2
+    assert "standard input is empty" in done.stderr
+
+
+def test_a_folder(corral: Run, home: Path) -> None:
+    assert "cannot be read" in corral("doctor", "--log", str(home)).stderr
