@@ -33,7 +33,8 @@ SETUP = """
 set -e
 mkdir -p /etc/ssh/sshd_config.d
 echo 'PerSourcePenalties no' > /etc/ssh/sshd_config.d/90-test.conf
-systemctl reload ssh
+# Not reloaded: that ends before sshd listens again.
+systemctl restart ssh
 for u in admin free nosudo terminal; do
   useradd -m -s /bin/bash $u
   printf '%s:%s\\n' $u "$1" | chpasswd

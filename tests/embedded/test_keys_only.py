@@ -116,7 +116,7 @@ def test_corral_killed_or_cut_off_between_the_two(with_passwords: Bare, control:
     """Nobody comes back to confirm: as after SIGKILL, and with the connection gone."""
     there = with_passwords
     fleet = fleet_of(there, control)
-    plan = plan_of(there, fleet, 5)
+    plan = plan_of(there, fleet, 15)  # long enough to be looked at before it is over
     (entry,) = plan.stages[0].changes
     asyncio.run(fleet.run(NODE, entry.change.script))
     there.root("pkill -KILL -u free || :")

@@ -40,6 +40,9 @@ DAEMONS = sh("pgrep -f '^/usr/sbin/slurmd( |$)' | wc -l")
 # A sixth start within ten seconds is refused whatever the unit would have done (StartLimitBurst=).
 START = sh("systemctl reset-failed slurmd; systemctl start slurmd")
 MAIN = sh("systemctl show -p MainPID --value slurmd")
+# Else it may let go of what hangs before a test has seen it.
+ALONE = sh("systemctl stop corral-let-go.timer corral-let-go.service")
+GUARDED = sh("systemctl start corral-let-go.timer")
 LOG = sh("journalctl -u slurmd -n 30 --no-pager -o cat")
 WELL = sh(
     "timeout 60 sh -c 'until sinfo -h -n node1 -o %t | grep -qxE \"idle|mix\"; do sleep 0.3; done'"
@@ -48,12 +51,16 @@ WELL = sh(
 
 @pytest.fixture
 def stalling(cluster: Live, tmp_path: Path) -> Iterator[Live]:
-    """slurmd on one node whose forked processes never end, with a reconfiguration that hangs."""
+    """slurmd on one node whose forked processes never end, with a reconfiguration that hangs.
+
+    The timer that would let go of it stands still.
+    """
     source, made = tmp_path / "stall.c", tmp_path / "stall.so"
     source.write_text(SOURCE)
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", made, source], check=True)
     drop_in = f"[Service]\nEnvironment=LD_PRELOAD={STALL}\n"
     try:
+        assert cluster.run(NODE, ALONE).ok
         assert cluster.run(NODE, sh("cat >{to}", to=STALL), stdin=made.read_bytes()).ok
         put = sh('mkdir -p "$(dirname {to})" && cat >{to}', to=DROP_IN)
         assert cluster.run(NODE, put, stdin=drop_in.encode()).ok
@@ -61,7 +68,7 @@ def stalling(cluster: Live, tmp_path: Path) -> Iterator[Live]:
         hung(cluster)
         yield cluster
     finally:
-        cluster.run(NODE, sh("rm -f {a} {b}", a=DROP_IN, b=STALL))
+        cluster.run(NODE, sh("rm -f {a} {b}; {guarded}", a=DROP_IN, b=STALL, guarded=GUARDED))
         renewed(cluster)
 
 
@@ -96,34 +103,29 @@ def test_a_stop_takes_the_new_daemon_along(stalling: Live) -> None:
 
 def test_the_old_daemon_leaves_by_itself_in_time(stalling: Live) -> None:
     old = stalling.run(NODE, MAIN).stdout.strip()
+    assert stalling.run(NODE, GUARDED).ok
     until(stalling, sh('[ "$({main})" != {old} ] && [ $({n}) = 1 ]', main=MAIN, old=old, n=DAEMONS))
     assert stalling.run(NODE, sh("systemctl is-active slurmd")).ok
 
 
 def test_a_daemon_that_was_reconfigured_again_goes_on(stalling: Live) -> None:
     """The one that the old daemon would name is gone then, and systemd would end the unit."""
-    stalling.run(NODE, sh("systemctl stop corral-let-go.timer"))
-    try:
-        hung(stalling, daemons=5)
-        assert stalling.run(NODE, sh("sleep 4; corral-let-go")).ok
-        assert stalling.run(NODE, sh("systemctl is-active slurmd")).ok
-        assert stalling.run(stalling.controller, WELL, timeout=90).ok
-    finally:
-        stalling.run(NODE, sh("systemctl start corral-let-go.timer"))
+    hung(stalling, daemons=5)
+    assert stalling.run(NODE, sh("sleep 4; corral-let-go")).ok
+    assert stalling.run(NODE, sh("systemctl is-active slurmd")).ok
+    assert stalling.run(stalling.controller, WELL, timeout=90).ok
 
 
 def test_without_it_the_new_daemon_stays_behind_and_holds_the_port(stalling: Live) -> None:
     """What the guard is for; and that a start gets over what was left before it was there."""
     kept = "/opt/corral-let-go.kept"
     without = sh(
-        "systemctl stop corral-let-go.timer corral-let-go.service; mv {g} {k} && "
+        "mv {g} {k} && "
         "systemctl daemon-reload && systemctl kill -s KILL --kill-whom=main slurmd && "
         "timeout 60 sh -c 'while systemctl -q is-active slurmd; do sleep 0.2; done'; {n}",
         g=GUARDS, k=kept, n=DAEMONS,
     )  # fmt: skip
-    back = sh(
-        "mv {k} {g}; systemctl daemon-reload; systemctl start corral-let-go.timer", k=kept, g=GUARDS
-    )
+    back = sh("mv {k} {g}; systemctl daemon-reload", k=kept, g=GUARDS)
     try:
         assert int(stalling.run(NODE, without, timeout=90).stdout.split()[-1]) >= 1
         refused = stalling.run(NODE, START, timeout=150)

@@ -87,6 +87,21 @@ def wait(lab: Live, job: str, state: str, reason: str = "") -> None:
     assert done.ok, done.stdout
 
 
+def begun(lab: Live, user: str, command: str) -> None:
+    """A job's process runs on the node: Slurm says RUNNING before the node has heard of it."""
+    done = lab.run(
+        NODE,
+        sh(
+            "i=0; until pgrep -u {user} -x {command}; do i=$((i + 1)); "
+            "[ $i -lt 600 ] || exit 1; sleep 0.2; done",
+            user=user,
+            command=command,
+        ),
+        timeout=400,
+    )
+    assert done.ok, done.tail
+
+
 def cancel(lab: Live) -> None:
     done = lab.run(
         lab.controller,
@@ -157,6 +172,7 @@ def test_only_those_with_a_job_log_in(lab: Live) -> None:
     try:
         job = submit(lab, "alice", f"-w {NODE} --gres=gpu:1")
         wait(lab, job, "RUNNING")
+        begun(lab, "alice", "sleep")
         opened = lab.run(NODE, login("alice", "user")).stdout
         assert "@ in alice" in opened
         assert f"@ cgroup job_{job}" in opened

@@ -113,11 +113,12 @@ def test_a_wrong_login_password_and_nobody_to_ask(there: Bare) -> None:
 def test_a_key_that_sshd_will_not_take_is_not_proven(there: Bare) -> None:
     forget_state()
     conf = "/etc/ssh/sshd_config.d/10-test.conf"
-    there.root(f"echo 'AuthorizedKeysFile /nowhere' > {conf}; systemctl reload ssh")
+    # Not reloaded: that ends before sshd listens again.
+    there.root(f"echo 'AuthorizedKeysFile /nowhere' > {conf}; systemctl restart ssh")
     try:
         done, _ = install(there, "admin", PASSWORD)
     finally:
-        there.root(f"rm {conf}; systemctl reload ssh")
+        there.root(f"rm {conf}; systemctl restart ssh")
     assert done.error is not None and done.error.code is Code.NOT_GOOD
     assert "AuthorizedKeysFile" in done.error.hint
 
