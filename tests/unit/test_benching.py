@@ -148,10 +148,38 @@ def test_two_nodes_of_eight_gpus_and_cards(
 ) -> None:
     dgx = spec(gpus=8, count=2, fabric="infiniband", gbps=400, nics=8)
     known = given_or_declared(dgx, None, nodes=2, gpus=8)
+    assert not known.gloo
     ((_, verdict),) = judged(measured(collective, busbw, ranks=16), known).tables
     assert verdict.reference is not None
     assert verdict.reference.busbw == pytest.approx(reference)
     assert verdict.outcome is outcome
+
+
+@pytest.mark.parametrize("known", [None, Known(hardware="1gbe")])
+@pytest.mark.parametrize(
+    ("collective", "busbw", "outcome"),
+    [
+        (Collective.ALL_REDUCE, 0.117, Outcome.PASS),
+        (Collective.ALL_REDUCE, 0.06, Outcome.FAIL),
+        (Collective.ALL_TO_ALL, 0.06, Outcome.FAIL),
+        (Collective.SENDRECV, 0.06, Outcome.FAIL),
+        (Collective.BROADCAST, 0.058, Outcome.UNKNOWN),
+        (Collective.REDUCE_SCATTER, 0.052, Outcome.UNKNOWN),
+        (Collective.ALL_GATHER, 0.09, Outcome.UNKNOWN),
+    ],
+)
+def test_what_gloo_does_another_way_is_not_judged_by_the_rate(
+    known: Known | None, collective: Collective, busbw: float, outcome: Outcome
+) -> None:
+    """Figures of three healthy nodes on links of 1 Gb/s, and of sick ones."""
+    lab = spec(fabric="ethernet", gbps=1)
+    given = given_or_declared(lab, known, nodes=3, gpus=0)
+    ((_, verdict),) = judged(measured(collective, busbw, ranks=3), given).tables
+    assert verdict.outcome is outcome
+    assert ("is no ring" in verdict.reasons[0]) == (outcome is Outcome.UNKNOWN)
+    asked = given_or_declared(lab, Known(busbw=0.117), nodes=3, gpus=0)
+    ((_, verdict),) = judged(measured(collective, busbw, ranks=3), asked).tables
+    assert verdict.outcome is not Outcome.UNKNOWN
 
 
 def test_a_reference_nobody_can_reach_is_refused_before_anything_runs() -> None:
@@ -172,7 +200,7 @@ def test_what_was_given_wins() -> None:
 
 def test_the_network_says_nothing_about_one_node_nor_without_a_rate() -> None:
     assert given_or_declared(spec(gbps=10), None, nodes=1, gpus=2) == Known(nodes=1)
-    assert given_or_declared(spec(), None, nodes=3, gpus=0) == Known(nodes=3)
+    assert given_or_declared(spec(), None, nodes=3, gpus=0) == Known(nodes=3, gloo=True)
     # gloo writes no NCCL log: nothing can be said about its transport
     assert given_or_declared(spec(gbps=10), None, nodes=3, gpus=0).fabric == ""
 

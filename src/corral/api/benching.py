@@ -217,7 +217,8 @@ def bench_job(spec: ClusterSpec, wanted: Wanted) -> tuple[JobSpec, int]:
 def given_or_declared(spec: ClusterSpec, known: Known | None, *, nodes: int, gpus: int) -> Known:
     """What to compare with: what was given, and for the rest what the file declares."""
     found = known or Known()
-    found = replace(found, nodes=found.nodes or nodes, usual=usual_of(spec, nodes))
+    usual = usual_of(spec, nodes)
+    found = replace(found, nodes=found.nodes or nodes, usual=usual, gloo=not gpus)
     data = spec.network.data
     if data is None or nodes < 2:  # noqa: PLR2004 - within a node the network carries nothing
         return found

@@ -212,7 +212,8 @@ def _show(ui: Ui, found: Benched) -> None:
         ui.show(*view(one, verdict), Text())
     if found.benchmark.transport.known:
         ui.show(transport_view(found.benchmark.transport))
-    if any(v.outcome in (Outcome.WARN, Outcome.FAIL) for _, v in found.benchmark.tables):
+    # Where nothing is known to compare with, the nodes are still compared with each other.
+    if any(v.outcome is not Outcome.PASS for _, v in found.benchmark.tables):
         for sentence in (*found.bisected.sentences, *found.slow.sentences):
             ui.show(Text(f"slow: {clean(sentence)}", "bold red"))
     for cause in found.causes:

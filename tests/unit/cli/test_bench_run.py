@@ -83,6 +83,16 @@ def test_a_bad_run_names_the_node(corral: Run, asked: dict[str, Any]) -> None:
     assert asked["wanted"] == Wanted()
 
 
+def test_a_slow_node_is_named_where_nothing_else_is_known(
+    corral: Run, asked: dict[str, Any]
+) -> None:
+    done = corral("bench", "run")
+    assert done.exit_code == 0
+    assert "unknown: 364.9 GB/s" in done.stdout
+    assert "slow: node2 is slow with every other node" in done.stdout
+    assert asked
+
+
 def test_json(corral: Run, asked: dict[str, Any]) -> None:
     done = corral("bench", "run", "--json", "--reference", "500")
     found = json.loads(done.stdout)

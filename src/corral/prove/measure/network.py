@@ -339,14 +339,31 @@ def _shared(seen: Links, due: Due) -> Iterator[Remark]:
 
 def _lossy(seen: Links, due: Due) -> Iterator[Remark]:
     del due
-    for flow in seen.flows:
-        share = flow.retransmits * _SEGMENT / max(flow.size, 1)
-        if share > _LOSSY:
-            yield Remark(
-                Outcome.WARN,
-                flow.way,
-                f"{flow.way}: {share:.1%} of the segments were sent twice: packets are lost",
-            )
+    shares = {(f.source, f.target): f.retransmits * _SEGMENT / max(f.size, 1) for f in seen.flows}
+    bad = {way: share for way, share in shares.items() if share > _LOSSY}
+    left = set(bad)
+    for node in (one.node for one in seen.members):
+        for end, words in (
+            (1, f"from every other node to {node}"),
+            (0, f"from {node} to every other node"),
+        ):
+            ways = [way for way in seen.best if way[end] == node]
+            if len(ways) > 1 and all(way in bad for way in ways):
+                left -= set(ways)
+                most = max(bad[way] for way in ways)
+                yield Remark(
+                    Outcome.WARN,
+                    node,
+                    f"{words} up to {most:.1%} of the segments were sent twice: packets are lost "
+                    "at its card, cable or port",
+                )
+    for source, target in sorted(left):
+        yield Remark(
+            Outcome.WARN,
+            f"{source} to {target}",
+            f"{source} to {target}: {bad[source, target]:.1%} of the segments were sent twice: packets "
+            "are lost",
+        )
 
 
 def _far(seen: Links, due: Due) -> Iterator[Remark]:

@@ -68,6 +68,19 @@ def bad(remarks: tuple[Remark, ...]) -> list[tuple[Outcome, str, str]]:
     ]
 
 
+def test_a_node_to_which_packets_are_lost_is_named_once() -> None:
+    """A card that receives badly: three ways lead to it, and all of them lose packets."""
+    to = {(a, "n2"): {"retransmits": 2000} for a in NODES if a != "n2"}
+    (remark, _) = judge_links(links(flows=to), Due())
+    assert (remark.outcome, remark.about) == (Outcome.WARN, "n2")
+    assert "from every other node to n2 up to 2.9% of the segments" in remark.text
+    away = {("n2", b): {"retransmits": 2000} for b in NODES if b != "n2"}
+    (remark, _) = judge_links(links(flows=away), Due())
+    assert "from n2 to every other node" in remark.text
+    del to["n0", "n2"]
+    assert [r.about for r in judge_links(links(flows=to), Due())[:2]] == ["n1 to n2", "n3 to n2"]
+
+
 def test_a_healthy_network_passes() -> None:
     remarks = judge_links(links(), Due(gbps=1))
     assert [r.outcome for r in remarks] == [Outcome.PASS]
