@@ -358,12 +358,9 @@ def _lossy(seen: Links, due: Due) -> Iterator[Remark]:
                     "at its card, cable or port",
                 )
     for source, target in sorted(left):
-        yield Remark(
-            Outcome.WARN,
-            f"{source} to {target}",
-            f"{source} to {target}: {bad[source, target]:.1%} of the segments were sent twice: packets "
-            "are lost",
-        )
+        share, way = bad[source, target], f"{source} to {target}"
+        lost = f"{way}: {share:.1%} of the segments were sent twice: packets are lost"
+        yield Remark(Outcome.WARN, way, lost)
 
 
 def _far(seen: Links, due: Due) -> Iterator[Remark]:
