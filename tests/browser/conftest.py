@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -49,6 +50,16 @@ class Served:
     code: str
     process: subprocess.Popen[str]
     terminal: list[str] = field(default_factory=list)
+
+    def apply_code(self, after: int) -> str:
+        """The code of the last plan, once a line behind the ``after`` first ones shows it."""
+        until = time.monotonic() + 60
+        while time.monotonic() < until:  # another thread reads what the terminal shows
+            told = [line for line in self.terminal[after:] if "to apply" in line]
+            if told:
+                return told[-1].rpartition(" ")[2].strip()
+            time.sleep(0.05)
+        pytest.fail(f"no code in {self.terminal[after:]}")
 
 
 @dataclass

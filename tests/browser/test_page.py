@@ -157,6 +157,7 @@ def test_plan_and_apply(owner: Browser, served: Served, cluster: Live, shoot: Sh
     for limit in ("2-00:00:00", "infinite"):
         area.fill(before.replace("max_time: infinite", f"max_time: {limit}"))
         page.wait_for_selector(".finding.error", state="detached")
+        shown = len(served.terminal)
         page.click("button:text-is('Plan')")
         page.wait_for_selector("text=Apply exactly this plan", timeout=120_000)
         if limit != "infinite":
@@ -164,22 +165,17 @@ def test_plan_and_apply(owner: Browser, served: Served, cluster: Live, shoot: Sh
             page.fill("input[placeholder=code]", "000000x")
             page.click("text=Apply exactly this plan")
             page.wait_for_selector("text=not the code that the terminal shows")
-        code = next(
-            line.rpartition(" ")[2].strip()
-            for line in reversed(served.terminal)
-            if "to apply" in line
-        )
-        page.fill("input[placeholder=code]", code)
+        page.fill("input[placeholder=code]", served.apply_code(shown))
         page.click("text=Apply exactly this plan")
         page.wait_for_selector(".state >> text=applied", timeout=180_000)
         told = page.locator(".events li").all_inner_texts()
         assert [line for line in told if line.startswith("stage done")], told
         assert [line for line in told if " on node" in line], told
-        shown = run_root(
+        told = run_root(
             cluster, cluster.controller, sh("scontrol -o show partition main | tr ' ' '\\n'")
         )
         wanted = "UNLIMITED" if limit == "infinite" else "2-00:00:00"
-        assert f"MaxTime={wanted}" in shown
+        assert f"MaxTime={wanted}" in told
 
 
 def test_the_journal_tells_what_was_applied(owner: Browser, served: Served) -> None:

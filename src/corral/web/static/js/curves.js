@@ -31,10 +31,11 @@ export function curvesIn(target) {
       const mine = curves.filter((c) => c.what === kind.what && c.points.length).sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true })).slice(0, MOST);
       if (!mine.length) continue;
       const data = table(mine, kind.scale), key = mine.map((c) => c.name).join("|"), before = shown.get(kind.what);
-      if (before && before.key === key) { before.plot.setData(data); continue; }
-      if (before) { before.plot.destroy(); before.box.remove(); }
       const last = data.slice(1).map((row) => row.at(-1));
-      const box = el("figure", { class: "curve", role: "img", "aria-label": `${kind.title}: ${mine.map((c, i) => `${c.name} ${last[i] === null ? "-" : Number(last[i]).toPrecision(3)}`).join(", ")}` }, el("figcaption", { text: kind.title }));
+      const words = `${kind.title}: ${mine.map((c, i) => `${c.name} ${last[i] === null ? "-" : Number(last[i]).toPrecision(3)}`).join(", ")}`;
+      if (before && before.key === key) { before.plot.setData(data); before.box.setAttribute("aria-label", words); continue; }
+      if (before) { before.plot.destroy(); before.box.remove(); }
+      const box = el("figure", { class: "curve", role: "img", "aria-label": words }, el("figcaption", { text: kind.title }));
       target.append(box);
       const axis = () => ({ stroke: () => colour("dim"), grid: { stroke: () => colour("line") }, ticks: { stroke: () => colour("line") } });
       const plot = new UPlot({ width: wide(), height: 190, scales: { x: { range: (u, low, high) => (high - low < 60 ? [high - 60, high] : [low, high]) }, y: { range: (u, low, high) => [0, kind.top || Math.max(high * 1.1, 0.01)] } }, axes: [axis(), { ...axis(), size: 52 }],
