@@ -103,7 +103,7 @@ class Cluster:
         """Why a node takes no jobs."""
         return sync(mending.explain_drained(self.spec, node))
 
-    def why_pending(self, job_id: int) -> WhyPending:
+    def why_pending(self, job_id: int | str) -> WhyPending:
         """Why a job waits."""
         return sync(mending.explain_pending(self.spec, job_id))
 

@@ -109,8 +109,12 @@ async def explain_drained(spec: ClusterSpec, node: str) -> WhyDrained:
     return why_drained(node_of(scene.known, names[0]), examine(scene))
 
 
-async def explain_pending(spec: ClusterSpec, job_id: int) -> WhyPending:
+async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
     """Why a job waits: Slurm's word in words, what is not free, when it should start.
+
+    Args:
+        spec: the cluster.
+        job_id: its number, or ``1234_5`` for one of an array.
 
     Raises:
         CorralError: NOT_FOUND, no such job in the queue, or the cluster is not up.
@@ -137,13 +141,13 @@ async def explain_pending(spec: ClusterSpec, job_id: int) -> WhyPending:
     return why_pending(found[0], parts["asked"], fields_of(parts["partition"]), nodes, ahead)
 
 
-def _job(job_id: int) -> Script:
+def _job(job_id: int | str) -> Script:
     name, value = TIME_FORMAT
     return sh("export {name}={value}; {queue} --jobs={id}", name=name, value=value,
               queue=list(SHOW_QUEUE), id=job_id)  # fmt: skip
 
 
-def _rest(job_id: int, partition: str) -> Script:
+def _rest(job_id: int | str, partition: str) -> Script:
     return sh(
         "echo @@asked; squeue -h --array --all --jobs={id} -O tres-alloc:400 | head -n 1\n"
         "echo @@partition; scontrol show partition --oneliner {first}\n"

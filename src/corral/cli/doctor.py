@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.text import Text
@@ -23,6 +24,7 @@ from corral.errors import Code, CorralError, Exit
 from corral.spec.models import ClusterSpec
 
 app = verb_app()
+_JOB: Final = re.compile(r"[1-9]\d{0,9}(?:_\d{1,10})?", re.ASCII)
 LOG = Annotated[
     str,
     typer.Option(
@@ -49,12 +51,11 @@ DRAINED = Annotated[
     ),
 ]
 PENDING = Annotated[
-    int,
+    str,
     typer.Option(
         "--why-pending",
         metavar="JOB",
-        min=0,
-        help="Say why this job waits.",
+        help="Say why this job waits: 1234, or 1234_5 of an array.",
         show_default=False,
     ),
 ]
@@ -94,7 +95,7 @@ def doctor(
     log: LOG = "",
     nodes: NODES = "",
     drained: DRAINED = "",
-    pending: PENDING = 0,
+    pending: PENDING = "",
     health: HEALTH = False,
     fix: FIX = False,
     yes: YES = False,
@@ -113,6 +114,12 @@ def doctor(
             Code.USAGE,
             "--log, --node, --why-drained, --why-pending, --health and --fix do not go together",
             hint="ask one thing at a time; only --health and --node do",
+        )
+    if pending and not _JOB.fullmatch(pending):
+        raise CorralError(
+            Code.USAGE,
+            f"{pending!r} is no job's number",
+            hint="such as 1234, or 1234_5 of an array; corral jobs lists them",
         )
     if log:
         return _report(ui, api.doctor_log(pasted(log)), what="log")

@@ -64,3 +64,10 @@ def test_an_empty_standard_input(corral: Run) -> None:
 
 def test_a_folder(corral: Run, home: Path) -> None:
     assert "cannot be read" in corral("doctor", "--log", str(home)).stderr
+
+
+@pytest.mark.parametrize("job", ["abc", "0", "-5", "1;id", "12_", "1_2_3", "٣"])
+def test_what_is_no_job(corral: Run, job: str) -> None:
+    done = corral("doctor", "lab", f"--why-pending={job}")
+    assert done.exit_code == 2
+    assert "is no job's number" in done.stderr
