@@ -65,6 +65,13 @@ MACHINE_INJECTIONS: tuple[Injection, ...] = (
     _dead_mount("stale", "a shared folder is stale"),
     _dead_mount("silent", "a shared folder's server is silent"),
     Injection(
+        "F105",
+        "a machine has another hostname",
+        {N1: _restarted(sh("hostname elsewhere"))},
+        {N1: _restarted(sh("hostname node1")), CTL: SETTLED},
+        (N1,),
+    ),
+    Injection(
         "F54",
         "slurmd has no address but loopback",
         {

@@ -21,8 +21,8 @@ KEYS: Final = (
 )
 CONF: Final = ("slurm.conf", "gres.conf", "cgroup.conf")
 DISKS: Final = (
-    *("/", "/tmp", "/var", "/var/log", "/var/lib/mysql"),  # noqa: S108 - looked at, not used
-    *("/var/spool/slurmctld", "/var/spool/slurmd"),
+    *("/", "/tmp", "/run", "/var", "/var/log", "/var/log/slurm"),  # noqa: S108 - looked at, not used
+    *("/var/lib/mysql", "/var/spool/slurmctld", "/var/spool/slurmd"),
 )
 LOG_LINES: Final = 400
 AT_ONCE: Final = 64

@@ -102,15 +102,19 @@ def clocks(scene: Scene) -> Iterator[Diagnosis]:
 def disks(scene: Scene) -> Iterator[Diagnosis]:
     """F67: no room, or no inodes."""
     for told in scene.heard:
+        full: list[tuple[str, str]] = []
         for path, sizes in told.pairs("disks").items():
             free, _, total = sizes.partition(" ")
             if not free.isdigit() or not total.isdigit():
                 continue
             inodes = path.endswith(":inodes")
             least = FULL_INODES if inodes else min(FULL_KIB, int(total) * FULL_SHARE)
-            if int(free) < least:
+            where = path.removesuffix(":inodes")
+            # A folder of the file system above it, which is told already.
+            known = any(where.startswith(f.rstrip("/") + "/") and t == total for f, t in full)
+            if int(free) < least and not known:
+                full.append((where, total))
                 what = "inodes" if inodes else "KiB"
-                where = path.removesuffix(":inodes")
                 yield found("F67", told.node, f"{where}: {free} of {total} {what} free", where)
 
 

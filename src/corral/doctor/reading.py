@@ -54,6 +54,7 @@ HIDES: Final[Mapping[str, tuple[str, ...]]] = {
     "F90": ("F88",),
     "F101": ("F73", "F83"),
     "F103": ("F90", "F88"),
+    "F105": ("F73", "F83", "F86"),
 }
 """Failures that a deeper one explains; they are not shown beside it on the same node."""
 

@@ -48,6 +48,12 @@ HUNG = "no answer within 10 s, failed"
 CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
     ("F67", N1, {N1: {"disks": "/var 1000 20000000"}}, "/var: 1000 of 20000000 KiB free"),
     ("F67", N1, {N1: {"disks": "/var:inodes 3 1000000"}}, "/var: 3 of 1000000 inodes free"),
+    (  # folders of a full file system are one finding, the larger disk in it is fine
+        "F67",
+        N1,
+        {N1: {"disks": "/ 10 5000000\n/tmp 10 5000000\n/var 9 5000000\n/var/log 900000 9000000"}},
+        "/: 10 of 5000000 KiB free",
+    ),
     ("F71", N1, {N1: {"readonly": "/var/spool/slurmd"}}, "/var/spool/slurmd cannot be written"),
     (
         "F20",

@@ -187,6 +187,7 @@ CASES: tuple[tuple[str, Source, str], ...] = (
         "slurmd: Resuming operation, reconfigure failed.",
     ),
     ("F72", SLURMD, "slurmd: Resuming operation, reconfigure failed."),
+    ("F105", SLURMD, "slurmd: fatal: Unable to determine this slurmd's NodeName"),
     ("F53", CTLD, "error: This host (vm/vm) not a valid controller"),
     (
         "F54",

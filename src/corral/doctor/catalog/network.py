@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from corral.doctor.model import Failure, Layer, Mend
+from corral.doctor.model import Failure, Layer, Mend, Source
 
 FAILURES: Final = (
     Failure(
@@ -147,6 +147,19 @@ FAILURES: Final = (
         "the managed hosts block has all nodes, its own too: corral apply",
         "seen in a chroot on an H200 server",
         Layer.NETWORK,
+        mend=Mend.APPLY,
+    ),
+    Failure(
+        "F105",
+        "hostname-differs",
+        "a machine calls itself by another name than Slurm's",
+        "its hostname was changed, or taken from DHCP at its last boot: slurmd looks for the node "
+        "of that name in slurm.conf, finds none, and ends",
+        "hostnamectl set-hostname NODE, or corral apply; then systemctl restart slurmd",
+        "seen on Slurm 24.11.5; slurmd(8), -N",
+        Layer.NETWORK,
+        symptoms=(r"unable to determine this slurmd's nodename",),
+        where=(Source.SLURMD,),
         mend=Mend.APPLY,
     ),
 )
