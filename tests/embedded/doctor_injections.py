@@ -7,10 +7,12 @@ from pathlib import Path
 
 from tests.embedded.injecting import (
     CGROUP,
+    DOWN,
     GRES,
     KEY,
     N1,
     PLUGSTACK,
+    UP,
     Injection,
     conf,
     drained,
@@ -238,7 +240,7 @@ INJECTIONS: tuple[Injection, ...] = (
         # In brackets: what waits for the nodes ends the shell.
         {
             CTL: sh(
-                "{edit} && ({reconfigure}) && {{ timeout 20 srun -w node1 true; true; }}",
+                "{edit} && ({reconfigure}) && {{ timeout 40 srun -w node1 true; true; }}",
                 edit=edit(CONF, "$aProlog=/bin/false"),
                 reconfigure=RECONFIGURE,
             )
@@ -268,8 +270,8 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(
         "F18",
         "slurmd's port is dropped",
-        {CTL: sh("scontrol update nodename=node1 state=down reason='Not responding'")},
-        {CTL: sh("scontrol update nodename=node1 state=resume")},
+        {CTL: DOWN},
+        {CTL: UP},
         (N1,),
         host=f"{_IN_N1} iptables -A INPUT -p tcp --dport 6818 ! -i lo -j DROP",
         host_undo=f"{_IN_N1} iptables -D INPUT -p tcp --dport 6818 ! -i lo -j DROP",
@@ -277,11 +279,8 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(
         "F18",
         "slurmctld's port is dropped",
-        {
-            N1: _SLURMD,
-            CTL: sh("scontrol update nodename=node1 state=down reason='Not responding'"),
-        },
-        {N1: _SLURMD, CTL: sh("scontrol update nodename=node1 state=resume; true")},
+        {N1: _SLURMD, CTL: DOWN},
+        {N1: _SLURMD, CTL: UP},
         (N1,),
         host=f"{_IN_N1} iptables -A OUTPUT -p tcp --dport 6817 -j DROP",
         host_undo=f"{_IN_N1} iptables -D OUTPUT -p tcp --dport 6817 -j DROP",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.embedded.injecting import N1, Injection, drained
+from tests.embedded.injecting import DOWN, N1, UP, Injection, drained
 from tests.embedded.prove_breaks import CONF, CTL, RECONFIGURE, edit, restore, wrapper
 
 from corral.hosts.quote import sh
@@ -25,7 +25,7 @@ MORE_INJECTIONS: tuple[Injection, ...] = (
         "an epilog that fails",
         {
             CTL: sh(
-                "{edit} && ({reconfigure}) && {{ timeout 20 srun -w node1 true; true; }}",
+                "{edit} && ({reconfigure}) && {{ timeout 40 srun -w node1 true; true; }}",
                 edit=edit(CONF, "$aEpilog=/bin/false"),
                 reconfigure=RECONFIGURE,
             )
@@ -58,10 +58,7 @@ MORE_INJECTIONS: tuple[Injection, ...] = (
         },
         (N1,),
     ),
-    replace(
-        drained("F83", "Not responding"),
-        do={CTL: sh("scontrol update nodename=node1 state=down reason='Not responding'")},
-    ),
+    replace(drained("F83", "Not responding"), do={CTL: DOWN}, undo={CTL: UP}),
     Injection(
         "F24",
         "the driver's library is of another release",
