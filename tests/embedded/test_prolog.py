@@ -70,7 +70,11 @@ def calm(lab: Live) -> None:
 
 
 def said(lab: Live) -> str:
-    return on_node(lab, sh("journalctl -t slurm-epilog -t slurm-prolog --no-pager -o cat -n 40"))
+    # --sync: what was logged a moment ago may not be in the journal's files yet.
+    return on_node(
+        lab,
+        sh("journalctl --sync; journalctl -t slurm-epilog -t slurm-prolog --no-pager -o cat -n 40"),
+    )
 
 
 @pytest.fixture
