@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from corral.api import batch
-from corral.api.past_proofs import keep_proof
+from corral.api.past_proofs import BENCH, keep_proof
 from corral.apply.journal import Journal, read_journal
 from corral.doctor.catalog import CATALOG
 from corral.doctor.model import Failure
@@ -194,7 +194,7 @@ def keep(spec: ClusterSpec, found: Measured, due: Mapping[str, Any]) -> Measured
     """Write a measurement to the cluster's history, and give it back."""
     journal = Journal(cluster_dir(spec.name) / HISTORY, f"job-{found.job}")
     journal.write(found.kind, {"due": dict(due), **found.as_dict()})
-    keep_proof(as_proof(spec, found), "bench", partial=True)
+    keep_proof(as_proof(spec, found), BENCH, partial=True)
     return found
 
 

@@ -21,6 +21,8 @@ from corral.spec.models import ClusterSpec
 
 FILE: Final = "proofs.jsonl"
 SCHEDULE: Final = "schedule"
+BENCH: Final = "bench"
+"""A measurement that was kept as a proof of one check: it is compared by its own id alone."""
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}([T ]?\d{2}(:?\d{2}(:?\d{2})?)?)?")
 
 
@@ -138,7 +140,7 @@ def compare_kept(one: Kept, other: Kept) -> Comparison:
 
 def since_last(name: str, proof: Proof, *, partial: bool) -> Comparison | None:
     """What changed since the proof before this one; None where there is none to compare with."""
-    run = [k for k in proofs(name) if k.proof.at < proof.at and k.by != SCHEDULE]
+    run = [k for k in proofs(name) if k.proof.at < proof.at and k.by not in (SCHEDULE, BENCH)]
     earlier = [k for k in run if partial or not k.partial]
     if not earlier:
         return None
@@ -156,7 +158,7 @@ def chosen_proof(history: Sequence[Kept], word: str) -> Kept:
             Code.NOT_FOUND, "no proof of this cluster was kept", hint="run corral prove first"
         )
     by_place = {"last": -1, "previous": -2}
-    run = [one for one in history if one.by != SCHEDULE] or history
+    run = [one for one in history if one.by not in (SCHEDULE, BENCH)] or history
     if word in by_place and len(run) >= -by_place[word]:
         return run[by_place[word]]
     if word in by_place:
@@ -169,8 +171,10 @@ def chosen_proof(history: Sequence[Kept], word: str) -> Kept:
     exact = [one for one in history if one.id == word]
     digits = re.sub(r"[-:T ]", "", word)
     begins = [one for one in history if digits and one.id.replace("-", "").startswith(digits)]
-    if exact or (begins and _DATE.fullmatch(word)):
-        return (exact or begins)[-1]
+    if exact:
+        return exact[-1]
+    if begins and _DATE.fullmatch(word):
+        return next((one for one in reversed(begins) if one.by != BENCH), begins[-1])
     if len(begins) == 1:
         return begins[0]
     many = f"{len(begins)} proofs begin with {word!r}" if begins else f"no proof is called {word!r}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Final
 
 import typer
@@ -18,7 +19,7 @@ from corral.cli.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Code, CorralError
 from corral.prove.measure.cost import WAYS
-from corral.prove.measure.remark import Measured
+from corral.prove.measure.remark import Measured, told
 
 SCALING_EPILOG: Final = examples(
     "corral bench scaling",
@@ -85,10 +86,21 @@ def bench_scaling(  # noqa: PLR0917 - typer makes options of arguments
     where = Where(max(training.counts, default=0), partition, time)
     return show(
         ui,
-        lambda emit, submitted: api.bench_scaling(spec, training, where, emit, on_submit=submitted),
+        lambda emit, submitted: api.bench_scaling(
+            spec, training, where, emit, on_line=partial(_progress, ui), on_submit=submitted
+        ),
         _view,
         (spec, html),
     )
+
+
+def _progress(ui: Ui, line: str) -> None:
+    """Say what was measured just now: all of it takes minutes."""
+    for one in told([line], "train"):
+        way, ranks, seconds = one.get("way"), one.get("ranks"), one.get("seconds")
+        if isinstance(seconds, int | float):
+            words = f"{clean(str(way))} over {ranks} rank{'s' * (ranks != 1)}"
+            ui.note(f"{words}: {seconds * 1e3:.4g} ms", "dim")
 
 
 def _view(found: Measured) -> list[RenderableType]:

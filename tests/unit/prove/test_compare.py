@@ -100,6 +100,25 @@ def test_a_scheduled_proof_is_kept_once(state: Path) -> None:
     assert len(proofs("lab")) == 1
 
 
+def test_measurements_are_no_proofs_to_compare_with(state: Path) -> None:
+    """A bench of the same day has one check of another kind: nothing would be the same."""
+    ids = [keep_proof(proof(result("a", x_gb_s=10.0 + i), at=AT + i * 3600)) for i in range(2)]
+    bench = keep_proof(proof(result("measure.network"), at=AT + 2 * 3600), "bench", partial=True)
+    last = keep_proof(proof(result("a", x_gb_s=20.0), at=AT + DAY))
+    history = proofs("lab")
+    words = {"last": last, "previous": ids[1], "2026-11-22": ids[1], bench: bench}
+    assert {word: chosen_proof(history, word).id for word in words} == words
+    late = proof(result("a", x_gb_s=1.0), at=AT + DAY - 3600)
+    changes = since_last("lab", late, partial=True)
+    assert changes is not None
+    assert changes.worse  # against the second proof, and not the bench after it
+
+
+def test_a_day_with_measurements_alone(state: Path) -> None:
+    bench = keep_proof(proof(result("measure.network"), at=AT), "bench", partial=True)
+    assert chosen_proof(proofs("lab"), "2026-11-22").id == bench
+
+
 def test_the_one_before_the_only_one(state: Path) -> None:
     keep_proof(proof(result("a")))
     with pytest.raises(CorralError, match="no previous proof yet"):

@@ -99,8 +99,10 @@ def _cell(
 
 
 def _short(value: float) -> str:
-    """Three digits: what fits into a cell, and about what such a figure is worth."""
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004
+    """Two or three digits: what fits into a cell, about what such a figure is worth."""
+    if abs(value) >= 100:  # noqa: PLR2004
+        return f"{value:.0f}"
+    return f"{value:.3g}" if abs(value) >= 0.1 else f"{value:.2g}"  # noqa: PLR2004
 
 
 def _goodness(matrix: Matrix, value: float, known: Sequence[float]) -> float:
