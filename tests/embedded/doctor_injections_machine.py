@@ -65,6 +65,18 @@ MACHINE_INJECTIONS: tuple[Injection, ...] = (
     _dead_mount("stale", "a shared folder is stale"),
     _dead_mount("silent", "a shared folder's server is silent"),
     Injection(
+        "F73",
+        "slurmd is masked",
+        {N1: sh("systemctl stop slurmd && systemctl mask slurmd")},
+        {
+            N1: sh(
+                "systemctl unmask slurmd && systemctl reset-failed slurmd; systemctl start slurmd"
+            ),
+            CTL: SETTLED,
+        },
+        (N1,),
+    ),
+    Injection(
         "F105",
         "a machine has another hostname",
         {N1: _restarted(sh("hostname elsewhere"))},

@@ -149,6 +149,7 @@ def hardware_(as_json: JSON = False) -> int:
         for seen in hardware.seen
     ]
     keys = ("name", "title", "over", "collectives", "busbw_gb_s", "source")
-    ui.json({"hardware": [dict(zip(keys, row, strict=True)) for row in rows]})
+    told = [dict(zip(keys, row, strict=True)) for row in rows]
+    ui.json({"hardware": [one | {"busbw_gb_s": float(one["busbw_gb_s"])} for one in told]})
     ui.show(table(("name", "hardware", "over", "of", "GB/s", "source"), rows, right="GB/s"))
     return Exit.GOOD

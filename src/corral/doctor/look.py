@@ -137,8 +137,11 @@ def script(ask: Ask) -> Script:
             batch=AT_ONCE,
         ),
         sh(
-            "{unit_is}\necho @@units; for u in {units}; do"
-            ' printf \'%s %s\\n\' "$u" "$(unit_is "$u")"; done',
+            '{unit_is}\necho @@units; for u in {units}; do s=$(unit_is "$u");'
+            ' case "$s:$(systemctl is-enabled "$u" 2>/dev/null)" in active:*) ;;'
+            # No start brings back such a one, and systemctl is-active does not say so.
+            ' *:masked*) s="$s (masked: systemctl unmask $u)";; esac;'
+            ' printf \'%s %s\\n\' "$u" "$s"; done',
             unit_is=UNIT_IS,
             units=list(ask.units),
         ),

@@ -104,3 +104,4 @@ def test_cut_and_missing_files(corral: Run, home: Path) -> None:
 def test_hardware(corral: Run) -> None:
     listed = json.loads(corral("bench", "hardware", "--json").stdout)["hardware"]
     assert {one["name"] for one in listed} == set(HARDWARE)
+    assert all(isinstance(one["busbw_gb_s"], float) for one in listed)

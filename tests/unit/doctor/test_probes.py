@@ -54,6 +54,12 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
         {N1: {"disks": "/ 10 5000000\n/tmp 10 5000000\n/var 9 5000000\n/var/log 900000 9000000"}},
         "/: 10 of 5000000 KiB free",
     ),
+    (
+        "F73",
+        N1,
+        {N1: {"units": "slurmd inactive (masked: systemctl unmask slurmd)"}},
+        "slurmd.service is inactive (masked: systemctl unmask slurmd)",
+    ),
     ("F71", N1, {N1: {"readonly": "/var/spool/slurmd"}}, "/var/spool/slurmd cannot be written"),
     (
         "F20",
