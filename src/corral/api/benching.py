@@ -182,7 +182,9 @@ def bench_job(spec: ClusterSpec, wanted: Wanted) -> tuple[JobSpec, int]:
     nodes = wanted.nodes or most
     unknown = sorted(set(wanted.collectives) - set(MEASURES))
     if unknown or not wanted.collectives:
-        raise _usage(f"no collective is called {', '.join(unknown)}", f"one of {MEASURES}")
+        raise _usage(
+            f"no collective is called {', '.join(unknown)}", f"one of {', '.join(MEASURES)}"
+        )
     if not 0 < wanted.smallest <= wanted.largest:
         raise _usage("--smallest lies above --largest", "such as --smallest 1M --largest 1G")
     if nodes * max(1, gpus) < 2:  # noqa: PLR2004
