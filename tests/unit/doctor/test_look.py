@@ -109,3 +109,7 @@ def test_more_ports_than_at_once_are_all_tried(tmp_path: Path) -> None:
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     done = subprocess.run(["sh", "-c", text], env=env, capture_output=True, check=True, text=True)
     assert len(sections(done.stdout)["ports"].splitlines()) == 2 * AT_ONCE + 2
+
+
+def test_an_answer_is_taken_apart_at_its_marks() -> None:
+    assert sections("@@a\nx\ny\n\n@@b\n@@c\nz\n") == {"a": "x\ny", "b": "", "c": "z"}

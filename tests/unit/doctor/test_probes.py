@@ -12,7 +12,6 @@ import pytest
 from corral.doctor.catalog import CATALOG
 from corral.doctor.examine import examine
 from corral.doctor.look import Ask, Told, script
-from corral.doctor.look import sections as taken_apart
 from corral.doctor.model import Report
 from corral.doctor.probes import PROBES, Scene
 from corral.doctor.reference import RULED
@@ -343,10 +342,6 @@ def test_a_controller_that_cannot_say_is_not_asked_by_its_old_log() -> None:
         N1: {"logslurmd": MUNGE},
     }
     assert ids(examine(scene(changes))) == ["F03"]
-
-
-def test_an_answer_is_taken_apart_at_its_marks() -> None:
-    assert taken_apart("@@a\nx\ny\n\n@@b\n@@c\nz\n") == {"a": "x\ny", "b": "", "c": "z"}
 
 
 def test_what_is_asked_is_asked_of_all() -> None:

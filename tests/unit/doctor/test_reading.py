@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from corral.doctor.catalog import CATALOG
-from corral.doctor.model import Diagnosis, Layer, Source, held
+from corral.doctor.model import Diagnosis, Layer, Source
 from corral.doctor.reading import read, report
 
 REAL_XID = (Path(__file__).parents[2] / "recorded/health/h100-xid-31.txt").read_text()
@@ -378,31 +378,3 @@ def test_a_real_jobs_log_names_its_failure_and_nothing_else(file: Path) -> None:
     """Printed by real jobs on an embedded cluster: Slurm 24.11.5, PyTorch 2.6 of Debian."""
     found = report(read(file.read_text())).findings
     assert [d.failure.id for d in found] == [file.stem.partition("-")[0]]
-
-
-@pytest.mark.parametrize(
-    ("pattern", "due"),
-    [
-        (r"munge decode failed: rewound", "failed:"),
-        (r"node key (?:has )?expired", "expired"),
-        (r"xid \([^)]*\): 79\b", "xid"),
-        (r"colou?r of bx*ts?", "colo"),
-        (r"\S*.{0,40}(?:no such file|permission)", ""),
-        (r"one here|another there", ""),
-        (r"(?:a|b) []x(]+Tail\.end", "tail.end"),
-    ],
-)
-def test_what_an_expression_cannot_match_without(pattern: str, due: str) -> None:
-    assert held(pattern) == due
-
-
-def test_looking_for_that_first_loses_no_finding() -> None:
-    """Each expression that matches a known message, by itself."""
-    tried = 0
-    for _, _, text in CASES:
-        for failure in CATALOG.values():
-            for pattern, due in zip(failure.patterns, failure.held, strict=True):
-                if pattern.search(text):
-                    tried += 1
-                    assert due in text.lower(), pattern.pattern
-    assert tried > len(CASES) // 2
