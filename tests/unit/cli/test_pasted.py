@@ -25,6 +25,7 @@ ZSTD = bytes.fromhex("28b52ffd") + bytes(range(40))
         b"\x00" * 40 + LINE.encode() * 20,  # a crash left zeros
         b"\xe9t\xe9 \x1b[31m" + LINE.encode() + b"\x1b[0m",
     ],
+    ids=["plain", "crlf", "bom", "utf-16", "zeros", "latin-1"],
 )
 def test_what_is_text_is_read(corral: Run, home: Path, data: bytes) -> None:
     (home / "a.log").write_bytes(data)
@@ -38,14 +39,15 @@ def test_what_is_text_is_read(corral: Run, home: Path, data: bytes) -> None:
     [
         (b"", "a.log is empty"),
         (b" \n\n", "a.log is empty"),
-        (gzip.compress(LINE.encode()), "is compressed"),
+        (gzip.compress(LINE.encode(), mtime=0), "is compressed"),
         (bz2.compress(LINE.encode()), "is compressed"),
         (lzma.compress(LINE.encode()), "is compressed"),
         (ZSTD, "is compressed"),
         (bytes(range(256)) * 40, "is no text"),
     ],
+    ids=["empty", "blank", "gzip", "bzip2", "xz", "zstd", "binary"],
 )
-@pytest.mark.parametrize("verb", [("doctor", "--log"), ("bench", "read")])
+@pytest.mark.parametrize("verb", [("doctor", "--log"), ("bench", "read")], ids=" ".join)
 def test_what_is_none_is_never_called_healthy(
     corral: Run, home: Path, verb: tuple[str, str], data: bytes, says: str
 ) -> None:
