@@ -7,19 +7,17 @@ from pathlib import Path
 
 from tests.embedded.injecting import (
     CGROUP,
-    DOWN,
     GRES,
     KEY,
     N1,
     PLUGSTACK,
-    UP,
     Injection,
     conf,
     drained,
     hosts,
     stopped,
 )
-from tests.embedded.prove_breaks import CONF, CTL, RECONFIGURE, SETTLED, edit, restore
+from tests.embedded.prove_breaks import CONF, CTL, DOWN, RECONFIGURE, SETTLED, UP, edit, restore
 
 from corral.hosts.quote import join, sh
 

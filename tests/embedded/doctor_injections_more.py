@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.embedded.injecting import DOWN, N1, UP, Injection, drained
-from tests.embedded.prove_breaks import CONF, CTL, RECONFIGURE, edit, restore, wrapper
+from tests.embedded.injecting import N1, Injection, drained
+from tests.embedded.prove_breaks import CONF, CTL, DOWN, RECONFIGURE, UP, edit, restore, wrapper
 
 from corral.hosts.quote import sh
 

@@ -16,18 +16,6 @@ PLUGSTACK = "/etc/slurm/plugstack.conf"
 KEY = "/etc/slurm/slurm.key"
 N1 = "node1"
 
-# Said again and again: ReturnToService=2 takes a node that was set down back with any answer of its
-# slurmd's, and one to an earlier question may still be on its way (seen 0.1 s later).
-DOWN = sh(
-    "systemd-run -q --unit=corral-test-down sh -c {keep}",
-    keep="while :; do scontrol update nodename=node1 state=down reason='Not responding'; sleep 0.5;"
-    " done",
-)
-# A node that is back already cannot be resumed.
-UP = sh(
-    "systemctl stop corral-test-down; scontrol update nodename=node1 state=resume 2>/dev/null; true"
-)
-
 
 @dataclass(frozen=True)
 class Injection:

@@ -20,6 +20,24 @@ SETTLED = sh(
 )
 RECONFIGURE = join([sh("scontrol reconfigure || exit 1"), SETTLED])
 
+# Said again and again: ReturnToService=2 takes a node that was set down back with any answer of its
+# slurmd's, and one to an earlier question may still be on its way (seen 0.1 s later).
+DOWN = sh(
+    "systemd-run -q --unit=corral-test-down sh -c {keep}",
+    keep="while :; do scontrol update nodename=node1 state=down reason='Not responding'; sleep 0.5;"
+    " done",
+)
+# A node that is back already cannot be resumed.
+UP = sh(
+    "systemctl stop corral-test-down; scontrol update nodename=node1 state=resume 2>/dev/null; true"
+)
+# Nothing on its way brings it back any more.
+STAYS_DOWN = sh(
+    "i=0 n=0; while [ $i -lt 100 ]; do i=$((i + 1)); sleep 0.3;"
+    " if scontrol show node node1 -o | grep -q ' State=DOWN'; then n=$((n + 1)); else n=0; fi;"
+    " [ $n -lt 4 ] || exit 0; done; scontrol show node node1 -o; exit 1"
+)
+
 
 ELSEWHERE = {
     "multinode.mpi": "tests/embedded/test_mpi.py",
@@ -138,11 +156,11 @@ BREAKS = (
         "slurmd stopped and known to be down",
         {
             "node1": sh("systemctl stop slurmd"),
-            CTL: sh("scontrol update nodename=node1 state=down reason=stopped"),
+            CTL: join([DOWN, STAYS_DOWN]),
         },
         {
             "node1": sh("systemctl reset-failed slurmd; systemctl start slurmd"),
-            CTL: join([sh("scontrol update nodename=node1 state=resume"), SETTLED]),
+            CTL: join([UP, SETTLED]),
         },
         "node1",
         frozenset({"smoke.services", "smoke.config"}),  # configless: without slurmd no settings
