@@ -191,6 +191,12 @@ def test_a_reference_nobody_can_reach_is_refused_before_anything_runs() -> None:
     assert caught.value.code is Code.USAGE
 
 
+def test_ranks_without_gpus_have_one_interface() -> None:
+    dgx = spec(gpus=8, count=2, fabric="infiniband", gbps=400, nics=8)
+    assert given_or_declared(dgx, None, nodes=2, gpus=8).topology == Topology(8, 400, gpus=8)
+    assert given_or_declared(dgx, None, nodes=2, gpus=0).topology == Topology(1, 400, gpus=1)
+
+
 def test_what_was_given_wins() -> None:
     lab = spec(gpus=1, gbps=2.5, fabric="roce")
     hardware = given_or_declared(lab, Known(hardware="dgx-h100"), nodes=3, gpus=8)

@@ -227,7 +227,8 @@ def given_or_declared(spec: ClusterSpec, known: Known | None, *, nodes: int, gpu
     if gpus and not found.fabric:
         found = replace(found, fabric=data.fabric)
     if data.gbps and not (found.hardware or found.topology):
-        topology = Topology(data.nics, data.gbps, gpus=max(1, gpus))
+        # gloo has one interface, that of the node's name, however many the GPUs have.
+        topology = Topology(data.nics if gpus else 1, data.gbps, gpus=max(1, gpus))
         found = replace(found, topology=topology, share=efficiency(data.fabric, data.gbps))
     return found
 
