@@ -21,6 +21,7 @@ from corral.api.nodes import login
 from corral.api.serving_sudo import sudo_of
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
+from corral.extras import missing_extra
 from corral.hosts.child import Child
 from corral.hosts.openssh import control_dir
 from corral.hosts.quote import sh
@@ -127,11 +128,7 @@ async def _told(server: Child, settings: Mapping[str, Any]) -> dict[str, Any]:
 def _require() -> None:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        raise CorralError(
-            Code.MISSING_TOOL,
-            f"the page needs {', '.join(missing)}",
-            hint="pip install 'corral[web]'",
-        )
+        raise missing_extra("web", "the page", ", ".join(missing))
 
 
 def _person(user: str) -> None:

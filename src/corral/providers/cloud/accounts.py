@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
-from corral.errors import Code, CorralError
+from corral.extras import missing_extra
 from corral.hosts.state_dir import state_dir
 from corral.providers.cloud.model import CloudApi
 from corral.providers.cloud.pacing import Pacer
@@ -36,11 +36,8 @@ def open_account(provider: str, rehearsal: Rehearsal | None = None) -> CloudApi:
     try:
         home: Any = import_module(module)
     except ModuleNotFoundError as error:
-        raise CorralError(
-            Code.MISSING_TOOL,
-            f"{PLACES[provider].title} needs a package that is not installed: {error.name}",
-            hint="install Corral with its clouds: pip install 'corral[clouds]'",
-        ) from error
+        title = PLACES[provider].title
+        raise missing_extra("clouds", title, error.name or str(error)) from error
     # A simulated cloud has the limits of the real one, and so its own pace.
     pacer = Pacer(state_dir() / "clouds" / "pace", f"{url} {key}", home.GAPS)
     return getattr(home, name)(url, key, pacer)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
+from corral.extras import missing_extra
 from corral.hosts import pins
 from corral.hosts.facts import Facts
 from corral.hosts.keysetup import KNOWN_HOSTS, keys_dir
@@ -297,11 +298,7 @@ class GcpProvider:
         try:
             from corral.providers.gcp.google import Google  # noqa: PLC0415  # wants httpx
         except ModuleNotFoundError as error:
-            raise CorralError(
-                Code.MISSING_TOOL,
-                f"Google Cloud needs a package that is not installed: {error.name}",
-                hint="install Corral with its clouds: pip install 'corral[clouds]'",
-            ) from error
+            raise missing_extra("clouds", "Google Cloud", error.name or str(error)) from error
         return await Google.open(self._gcp.project)
 
     async def _close(self, google: Google) -> None:
