@@ -51,6 +51,15 @@ def expand(hostlist: str) -> list[str]:
     return [name for term in terms for name in _names(term)]
 
 
+def count(hostlist: str) -> int:
+    """How many names a hostlist has, without making them.
+
+    Raises:
+        ClusterShell.NodeSet.NodeSetParseError: the grammar is broken.
+    """
+    return sum(_size(_parts(term)) for term in _terms(hostlist))
+
+
 def _fault(part: str, why: str) -> NodeSetParseError:
     return NodeSetParseError(part, why)
 

@@ -102,7 +102,7 @@ def with_present(spec: ClusterSpec, names: Collection[str]) -> ClusterSpec:
 
 def controller_of(spec: ClusterSpec) -> str:
     """Name of the node that runs slurmctld."""
-    return spec.controller or declared_of(spec)[0].name
+    return spec.controller or expand(spec.groups[0].nodes)[0]
 
 
 def partitions_of(spec: ClusterSpec) -> tuple[Partition, ...]:

@@ -30,6 +30,9 @@ from corral.spec.tree import Path
 
 __all__ = ["RULES", "Judged", "Problem", "Rule", "View", "judge", "view_of"]
 
+PROBLEMS_AT_MOST: Final = 100
+"""Of one rule. A file of 1 MiB has room for 20,000, each with a search for a name like it."""
+
 RULES: Final = (
     *clouds.RULES,
     *containers.RULES,
@@ -73,7 +76,11 @@ def judge(spec: ClusterSpec, unknown: tuple[Path, ...] = ()) -> Iterator[Judged]
         if any(_overlap(field, name) for field in rule.across for _, name in named):
             continue
         doubtful = [p for p, name in named if any(_overlap(field, name) for field in rule.reads)]
-        for problem in rule.check(view):
+        for number, problem in enumerate(rule.check(view)):
+            if number == PROBLEMS_AT_MOST:
+                more = f"more than {PROBLEMS_AT_MOST} problems of this kind; the rest is not listed"
+                yield Judged(rule.id, rule.level, problem.path, more, "correct the listed ones")
+                break
             if not any(_same_entry(path, problem.path) for path in doubtful):
                 yield Judged(rule.id, rule.level, problem.path, problem.message, problem.hint)
 

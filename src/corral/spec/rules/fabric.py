@@ -10,7 +10,7 @@ from ClusterShell.NodeSet import (  # pyright: ignore[reportMissingTypeStubs]
 )
 
 from corral.spec.findings import Level
-from corral.spec.hostlist import expand
+from corral.spec.hostlist import NODES_AT_MOST, expand
 from corral.spec.rules.view import Problem, Rule, View, repeated, some
 
 AT: Final = ("network", "topology", "switches")
@@ -25,17 +25,19 @@ def switches(view: View) -> Iterator[Problem]:
     for name in repeated(names):
         yield Problem(AT, f"two switches are called {name}", "name them apart")
     below = [child for s in topology.switches for child in s.switches]
+    known, children = set(names), set(below)
+    switches_known = f"there are: {some(names)}"
     for i, switch in enumerate(topology.switches):
         if bool(switch.nodes) == bool(switch.switches):
             message = f"{switch.name} has " + ("both" if switch.nodes else "neither") + " of them"
             yield Problem((*AT, i), message, "nodes or switches, one of the two")
         for child in switch.switches:
-            if child not in names or child == switch.name:
+            if child not in known or child == switch.name:
                 yield Problem((*AT, i, "switches"), f"no switch is called {child}",
-                              f"there are: {some(names)}")  # fmt: skip
+                              switches_known)  # fmt: skip
     for child in repeated(below):
         yield Problem(AT, f"{child} is below two switches", "leave it below one")
-    roots = [name for name in names if name not in below]
+    roots = [name for name in names if name not in children]
     if topology.plugin == "tree" and len(roots) > 1:
         hint = "a switch above them; without one, no job can use nodes of both"
         yield Problem(AT, f"{some(roots)} have no switch above them", hint)
@@ -50,6 +52,10 @@ def nodes(view: View) -> Iterator[Problem]:
     for i, switch in enumerate(topology.switches):
         try:
             found = expand(switch.nodes) if switch.nodes else []
+            if len(held) + len(found) > NODES_AT_MOST:
+                yield Problem(AT, f"more than {NODES_AT_MOST} nodes on all switches",
+                              "leave each node on one")  # fmt: skip
+                return
         except NodeSetParseError as error:
             yield Problem((*AT, i, "nodes"), f"the hostlist is broken: {error}", "node[0-2]")
             return
@@ -61,9 +67,10 @@ def nodes(view: View) -> Iterator[Problem]:
     for name in repeated(held):
         yield Problem(AT, f"{name} is on two switches", "leave it on one")
     used = {group for part in view.spec.partitions for group in part.groups}
+    placed = set(held)
     missing = [
         n for n, g in view.names.items()
-        if n not in held and (not used or g.group.name in used)
+        if n not in placed and (not used or g.group.name in used)
     ]  # fmt: skip
     if missing:
         hint = "Slurm gives them to no job of several nodes"

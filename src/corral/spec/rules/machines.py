@@ -48,9 +48,8 @@ def addresses_syntax(view: View) -> Iterator[Problem]:
 
 def too_many_nodes(view: View) -> Iterator[Problem]:
     """More nodes than Slurm takes."""
-    total = sum(len(group.names) for group in view.groups)
-    if total > NODES_AT_MOST:
-        message = f"{total} nodes; Slurm takes {NODES_AT_MOST} at most"
+    if view.too_large:
+        message = f"{view.size} nodes; Slurm takes {NODES_AT_MOST} at most"
         yield Problem(("groups",), message, "make two clusters of it")
 
 

@@ -122,17 +122,18 @@ def storage_provider(view: View) -> Iterator[Problem]:
 def mount_duplicate(view: View) -> Iterator[Problem]:
     """Two folders at one place."""
     mounts = [storage.mount for storage in view.spec.storage]
+    last = {mount: i for i, mount in enumerate(mounts)}
     for mount in repeated(mounts):
-        last = len(mounts) - 1 - mounts[::-1].index(mount)
         hint = "give each a mount of its own"
-        yield Problem(("storage", last, "mount"), f"{mount} is mounted twice", hint)
+        yield Problem(("storage", last[mount], "mount"), f"{mount} is mounted twice", hint)
 
 
 def mount_nested(view: View) -> Iterator[Problem]:
     """A mount below another one hides a part of it."""
     mounts = [PurePosixPath(storage.mount) for storage in view.spec.storage]
+    known = set(mounts)
     for i, mount in enumerate(mounts):
-        above = [other for other in mounts if other != mount and mount.is_relative_to(other)]
+        above = [parent for parent in mount.parents if parent in known]
         if above:
             hint = "put them side by side"
             yield Problem(("storage", i, "mount"), f"{mount} lies inside {above[0]}", hint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from ClusterShell.NodeSet import (  # pyright: ignore[reportMissingTypeStubs]
@@ -11,7 +12,7 @@ from ClusterShell.NodeSet import (  # pyright: ignore[reportMissingTypeStubs]
 )
 
 from corral.spec.findings import Level
-from corral.spec.hostlist import expand
+from corral.spec.hostlist import NODES_AT_MOST, count, expand
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.nodes import fold
 from corral.spec.tree import Path
@@ -49,22 +50,34 @@ class GroupView:
         return ("groups", self.index, *path)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class View:
-    """The cluster as rules see it."""
+    """The cluster as rules see it.
+
+    Attributes:
+        spec: the cluster.
+        groups: its groups; without names and addresses where the cluster is too large.
+        size: how many nodes it declares.
+    """
 
     spec: ClusterSpec
     groups: tuple[GroupView, ...]
+    size: int
 
     @property
+    def too_large(self) -> bool:
+        """Whether it declares more nodes than Slurm takes; their names are not made then."""
+        return self.size > NODES_AT_MOST
+
+    @cached_property
     def names(self) -> dict[str, GroupView]:
         """All node names that could be read, each with its (last) group."""
         return {name: group for group in self.groups for name in group.names}
 
     @property
     def complete(self) -> bool:
-        """True when every hostlist could be read."""
-        return not any(group.broken for group in self.groups)
+        """True when every hostlist could be read and its names were made."""
+        return not self.too_large and not any(group.broken for group in self.groups)
 
     def of_provider(self, *providers: str) -> tuple[GroupView, ...]:
         """The groups of these providers."""
@@ -96,8 +109,21 @@ class Rule:
 
 
 def view_of(spec: ClusterSpec) -> View:
-    """The cluster with its hostlists read."""
-    return View(spec, tuple(_group(i, group) for i, group in enumerate(spec.groups)))
+    """The cluster with its hostlists read.
+
+    A file of 1 MiB has room for 10,000 groups of 65,536 nodes each: names and addresses are made
+    only while all groups together stay within the limit of one cluster.
+    """
+    size = sum(_counted(group.nodes) for group in spec.groups)
+    groups: list[GroupView] = []
+    room = NODES_AT_MOST
+    for index, group in enumerate(spec.groups):
+        if size > NODES_AT_MOST:
+            groups.append(GroupView(index, group, (), (), ()))
+            continue
+        groups.append(_group(index, group, room))
+        room -= len(groups[-1].addresses)
+    return View(spec, tuple(groups), size)
 
 
 def some(names: list[str] | tuple[str, ...]) -> str:
@@ -119,10 +145,26 @@ def repeated(values: list[str]) -> list[str]:
     return list(twice)
 
 
-def _group(index: int, group: NodeGroup) -> GroupView:
+def _group(index: int, group: NodeGroup, room: int) -> GroupView:
+    """A group read; ``room`` is how many addresses are left for it."""
     names, problems = _expanded(group.nodes, ("groups", index, "nodes"))
-    addresses, more = _expanded(group.addresses or "", ("groups", index, "addresses"))
+    path = ("groups", index, "addresses")
+    if _counted(group.addresses or "") > room:
+        message = f"more than {NODES_AT_MOST} addresses in all groups"
+        crowded = Problem(path, message, "write one address for each node, in the same order")
+        return GroupView(index, group, names, (), (*problems, crowded))
+    addresses, more = _expanded(group.addresses or "", path)
     return GroupView(index, group, names, addresses, (*problems, *more))
+
+
+def _counted(hostlist: str) -> int:
+    if not hostlist:
+        return 0
+    try:
+        found = count(hostlist)
+    except NodeSetParseError:
+        return 0
+    return found if found <= NODES_AT_MOST else 0  # a problem of its own: nodes-syntax
 
 
 def _expanded(hostlist: str, path: Path) -> tuple[tuple[str, ...], tuple[Problem, ...]]:
