@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ClusterShell.NodeSet import NodeSet  # pyright: ignore[reportMissingTypeStubs]
 
+from corral.errors import Code, CorralError
 from corral.spec.cloud import CLOUDS
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
@@ -63,11 +64,22 @@ def nodes_of(spec: ClusterSpec) -> tuple[Node, ...]:
 
 
 def declared_of(spec: ClusterSpec) -> tuple[Node, ...]:
-    """All nodes, in the file's order, also those that come only when a job needs them."""
+    """All nodes, in the file's order, also those that come only when a job needs them.
+
+    Raises:
+        CorralError: SPEC_INVALID, a group of a spec that was not loaded from a file (``load``
+            checks it) has another number of addresses than of nodes.
+    """
     found: list[Node] = []
     for group in spec.groups:
         names = expand(group.nodes)
         addresses = expand(group.addresses) if group.addresses else [""] * len(names)
+        if len(names) != len(addresses):
+            raise CorralError(
+                Code.SPEC_INVALID,
+                f"group {group.name} has {len(names)} nodes and {len(addresses)} addresses",
+                hint="write one address for each node, in the same order",
+            )
         found += [Node(n, group, i, addresses[i]) for i, n in enumerate(names)]
     return tuple(found)
 

@@ -8,7 +8,6 @@ from typing import Final
 
 from corral.spec.cloud import CLOUDS
 from corral.spec.findings import Level
-from corral.spec.nodes import controller_of
 from corral.spec.rules.view import Problem, Rule, View
 
 LABEL_ROOM: Final = 37
@@ -104,8 +103,8 @@ def pod_place(view: View) -> Iterator[Problem]:
             message = f"group {group.group.name}: Slurm reaches a pod by a tailnet alone"
             hint = "write network: {control: tailscale}; see the guide, Mesh"
             yield Problem(group.at("provider"), message, hint)
-        if view.complete and controller_of(view.spec) in group.names:
-            message = f"the controller {controller_of(view.spec)} may be a pod, without systemd"
+        if view.complete and view.controller in group.names:
+            message = f"the controller {view.controller} may be a pod, without systemd"
             yield Problem(group.at("nodes"), message, "name a machine as controller")
 
 
@@ -165,8 +164,8 @@ def elastic_place(view: View) -> Iterator[Problem]:
         if elastic.present:
             message = "which nodes are rented is seen, not declared"
             yield Problem(group.at("elastic", "present"), message, "remove present")
-        if view.complete and controller_of(view.spec) in group.names:
-            message = f"the controller {controller_of(view.spec)} cannot come and go"
+        if view.complete and view.controller in group.names:
+            message = f"the controller {view.controller} cannot come and go"
             hint = "name a node that stays: controller"
             yield Problem(group.at("elastic"), message, hint)
 

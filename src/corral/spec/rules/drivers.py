@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from corral.spec.findings import Level
-from corral.spec.nodes import controller_of, partitions_of
+from corral.spec.nodes import partitions_of
 from corral.spec.rules.view import GroupView, Problem, Rule, View
 
 NEED: Final = {"13": 580, "12.9": 575, "12.8": 570}
@@ -107,10 +107,10 @@ def desktop_gpu(view: View) -> Iterator[Problem]:
     """A desktop that shares a GPU with jobs."""
     if view.spec.software.desktop == "none" or not view.complete:
         return
-    group = view.names.get(controller_of(view.spec))
+    group = view.names.get(view.controller)
     used = {name for p in partitions_of(view.spec) for name in p.groups}
     if group is not None and group.group.gpu and group.group.name in used:
-        message = f"the desktop takes memory of {controller_of(view.spec)}'s GPU from jobs there"
+        message = f"the desktop takes memory of {view.controller}'s GPU from jobs there"
         hint = "count on some hundred MiB less there, or make another machine the controller"
         yield Problem(("software", "desktop"), message, hint)
 

@@ -13,7 +13,6 @@ from corral.spec.explain import near
 from corral.spec.findings import Level
 from corral.spec.hostlist import NODES_AT_MOST
 from corral.spec.models import NodeGroup
-from corral.spec.nodes import controller_of
 from corral.spec.rules.view import GroupView, Problem, Rule, View, repeated, some
 
 # "default" is a keyword of slurm.conf (NodeName=DEFAULT), "all" of scontrol (NodeName=ALL).
@@ -218,11 +217,10 @@ def embedded_many(view: View) -> Iterator[Problem]:
 
 def memory_small(view: View) -> Iterator[Problem]:
     """Too little memory for what runs on a node."""
-    controller = controller_of(view.spec) if view.complete else ""
     database = view.spec.slurm.accounting
     for group in view.of_provider("embedded"):
         memory = group.group.memory_mib
-        need = SMALL_CONTROLLER_MIB if database and controller in group.names else SMALL_MIB
+        need = SMALL_CONTROLLER_MIB if database and view.controller in group.names else SMALL_MIB
         if memory is not None and memory < need:
             message = f"{memory} MiB is little for systemd, sshd and Slurm"
             yield Problem(group.at("memory_mib"), message, f"write {need} or more, or leave it out")

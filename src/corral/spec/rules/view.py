@@ -75,6 +75,14 @@ class View:
         return {name: group for group in self.groups for name in group.names}
 
     @property
+    def controller(self) -> str:
+        """The node that runs slurmctld, "" when a broken hostlist leaves that open."""
+        if self.spec.controller:
+            return self.spec.controller
+        first = self.groups[0]
+        return "" if first.broken else first.names[0]
+
+    @property
     def complete(self) -> bool:
         """True when every hostlist could be read and its names were made."""
         return not self.too_large and not any(group.broken for group in self.groups)
