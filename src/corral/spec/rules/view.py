@@ -76,11 +76,11 @@ class View:
 
     @property
     def controller(self) -> str:
-        """The node that runs slurmctld, "" when a broken hostlist leaves that open."""
+        """The node that runs slurmctld, "" when its hostlist could not be read."""
         if self.spec.controller:
             return self.spec.controller
-        first = self.groups[0]
-        return "" if first.broken else first.names[0]
+        names = self.groups[0].names
+        return names[0] if names else ""
 
     @property
     def complete(self) -> bool:
