@@ -37,7 +37,27 @@ TAKEN = {
     "runpod": ("NVIDIA GeForce RTX 4090", "US-KS-2"),
     "paperspace": ("A4000", "ny2"),
 }
-_CONTRACTS = {name: OpenApi.load(OPENAPI / f"{file}.json") for name, file in DOCUMENTS.items()}
+# Lambda's document lists neither 429 nor 5xx. Its text has the form of every refusal ("Error
+# responses": an object error with code, message and, "when present", suggestion).
+_TEXT = {"type": "string"}
+_ERROR = {
+    "type": "object",
+    "properties": {"code": _TEXT, "message": _TEXT, "suggestion": _TEXT},
+    "required": ["code", "message"],
+    "additionalProperties": False,
+}
+FAILURES = {
+    "lambda": {
+        "type": "object",
+        "properties": {"error": _ERROR},
+        "required": ["error"],
+        "additionalProperties": False,
+    }
+}
+CONTRACTS = {
+    name: OpenApi.load(OPENAPI / f"{file}.json", FAILURES.get(name))
+    for name, file in DOCUMENTS.items()
+}
 
 
 @dataclass
@@ -51,7 +71,7 @@ class World:
     checked: bool = True
 
     def __post_init__(self) -> None:
-        contract = _CONTRACTS[self.name] if self.checked else None
+        contract = CONTRACTS[self.name] if self.checked else None
         now = self.loop.time
         self.sim: Sim = SIMS[self.name](key=SECRET, now=now, contract=contract, **self.options)
         self.ledger = Ledger("lab", self.folder, now)

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from corral.testing.clouds import SIMS, Sim
-from corral.testing.clouds.contract import OpenApi
 from corral.testing.clouds.server import CloudServer
-from tests.clouds.common import DOCUMENTS, OPENAPI, SECRET
+from tests.clouds.common import CONTRACTS, SECRET
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl me"
 
@@ -36,10 +35,7 @@ class Shop:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Shop]:
-    sims = {
-        n: make(key=SECRET, limits={}, contract=OpenApi.load(OPENAPI / f"{DOCUMENTS[n]}.json"))
-        for n, make in SIMS.items()
-    }
+    sims = {n: make(key=SECRET, limits={}, contract=CONTRACTS[n]) for n, make in SIMS.items()}
     server = CloudServer(sims)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     environ = {**os.environ, "CORRAL_STATE_DIR": str(tmp_path)}

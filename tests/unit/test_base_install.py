@@ -12,7 +12,7 @@ from corral.extras import DISTRIBUTION, missing_extra, packages_of
 # Packages of the extras, as if they were not there; then all that a verb may import.
 PROGRAM = """
 import importlib, pkgutil, sys
-for name in ("httpx", "fastapi", "uvicorn", "starlette"):
+for name in ("httpx", "tenacity", "fastapi", "uvicorn", "starlette"):
     sys.modules[name] = None
 import corral.api, corral.cli
 failed = []

@@ -16,6 +16,7 @@ from typing import Any, Final
 from corral.errors import Code, CorralError
 from corral.hosts.state_dir import cluster_dir
 from corral.providers.cloud.accounts import open_account
+from corral.providers.cloud.errors import all_failed
 from corral.providers.cloud.model import Capacity, CloudApi, ClusterApi, Offer, Told, Volume
 from corral.providers.cloud.simulated import FILE, rehearsal_of
 from corral.spec.cloud import CLOUDS
@@ -34,7 +35,8 @@ class Sale:
         offers: the cheapest first; those without a price last.
         volumes: file systems of the accounts.
         told: by cloud, what it can and cannot do.
-        silent: by cloud, why it was not asked or did not answer.
+        silent: by cloud, why it was not asked or did not answer; one that is in ``told`` too lists
+            its offers, and not its file systems.
     """
 
     offers: tuple[Offer, ...]
@@ -77,7 +79,7 @@ async def offers(
             there are such; the price is that of one machine.
 
     Raises:
-        CorralError: a cloud that was named cannot be asked; none can.
+        CorralError: none of the clouds can be asked; each is named.
     """
     named = tuple(providers)
     found: list[Offer] = []
@@ -89,17 +91,15 @@ async def offers(
         try:
             api = open_account(name, rehearsal)
             try:
-                found += await _on_sale(api, together=together)
+                on_sale = await _on_sale(api, together=together)
+                found, told[name] = [*found, *on_sale], api.told
                 volumes += await api.volumes()
-                told[name] = api.told
             finally:
                 await api.close()
         except CorralError as error:
-            if named:
-                raise
             silent[name] = error
     if not told:
-        raise next(iter(silent.values()))
+        raise all_failed(silent)
     word = gpu.lower()
     kept = [
         o

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.state_dir import cluster_names
-from corral.providers.cloud.accounts import open_account
+from corral.providers.cloud.accounts import close_all, open_account
+from corral.providers.cloud.errors import all_failed
 from corral.providers.cloud.ledger import Ledger
-from corral.providers.cloud.model import CloudApi, Instance
-from corral.providers.cloud.reaping import Found, end_all, find
+from corral.providers.cloud.model import CloudApi
+from corral.providers.cloud.reaping import Found, end_all, find_some
 from corral.providers.cloud.simulated import rehearsal_of
 from corral.spec.cloud import CLOUDS
 
@@ -53,15 +54,17 @@ class Survey:
     Attributes:
         clusters: what the clouds list.
         silent: clouds without a key here, and those that did not answer or take it.
+        owing: of those without a key, the ones where a ledger of this machine has open rentals.
     """
 
     clusters: tuple[Reapable, ...]
     silent: dict[str, CorralError]
+    owing: tuple[str, ...] = ()
 
     @property
     def unsure(self) -> tuple[str, ...]:
-        """Clouds of which there is a key, and of which nobody knows what they run."""
-        return tuple(n for n, e in self.silent.items() if e.code is not Code.NOT_FOUND)
+        """Clouds of which nobody knows what they run, though something may run there."""
+        return _unsure(self.silent, self.owing)
 
 
 async def survey(names: Iterable[str] = ()) -> Survey:
@@ -71,26 +74,54 @@ async def survey(names: Iterable[str] = ()) -> Survey:
         names: clusters; none: every cluster that the accounts show.
 
     Raises:
-        CorralError: no cloud can be asked at all.
+        CorralError: no cloud can be asked at all; each is named.
     """
     wanted = tuple(names)
     rehearsed = [name for name in wanted if rehearsal_of(name)]
+    real = [name for name in wanted if name not in rehearsed]
+    silent: dict[str, CorralError] = {}
     found: list[Reapable] = []
     for name in rehearsed:
         apis: dict[str, CloudApi] = {c: open_account(c, rehearsal_of(name)) for c in CLOUDS}
-        found.append(await _of(apis, name))
-    apis, silent = await _answering()
-    real = [name for name in wanted if name not in rehearsed]
-    if not apis and (real or not wanted):
-        raise next(iter(silent.values()))
+        one, failed = await _of(apis, name)
+        found.append(one)
+        silent |= {f"simulated {cloud}": error for cloud, error in failed.items()}
+        await close_all(apis)
+    if real or not wanted:
+        more, failed = await _surveyed(real)
+        found += more
+        silent |= failed
+    return Survey(tuple(found), silent, _owing(silent, wanted or tuple(cluster_names())))
+
+
+async def _surveyed(names: list[str]) -> tuple[list[Reapable], dict[str, CorralError]]:
+    """Clusters at the real clouds that answer, all that they show where none is named.
+
+    Raises:
+        CorralError: none answers.
+    """
+    apis, silent = _open()
+    opened, shown = dict(apis), set(names)
     try:
-        if not wanted:
-            real = await _shown(apis)
-        found += [await _of(apis, name, close=False) for name in real]
+        for cloud, api in opened.items():
+            try:
+                listed = await api.instances()
+            except CorralError as error:
+                silent[cloud] = error
+                del apis[cloud]
+                continue
+            if not names:
+                shown |= {i.label.cluster for i in listed if i.label and i.state.exists}
+        found: list[Reapable] = []
+        for name in sorted(shown) if apis else ():
+            one, failed = await _of(apis, name)
+            found.append(one)
+            silent |= failed
     finally:
-        for api in apis.values():
-            await api.close()
-    return Survey(tuple(found), silent)
+        await close_all(opened)
+    if set(silent) == set(CLOUDS):
+        raise all_failed(silent)
+    return found, silent
 
 
 async def reap(name: str, emit: Emit = ignore) -> tuple[str, ...]:
@@ -100,21 +131,23 @@ async def reap(name: str, emit: Emit = ignore) -> tuple[str, ...]:
         what was ended.
 
     Raises:
-        CorralError: PROVIDER_FAILED, something is left; no cloud can be asked.
+        CorralError: PROVIDER_FAILED, something is left; clouds cannot be asked, each named, though
+            there is a key or the ledger has open rentals there: the others are asked all the same.
     """
     rehearsal = rehearsal_of(name)
     apis: dict[str, CloudApi]
+    silent: dict[str, CorralError] = {}
     if rehearsal:
         apis = {cloud: open_account(cloud, rehearsal) for cloud in CLOUDS}
     else:
         apis, silent = _open()
         if not apis:
-            raise next(iter(silent.values()))
+            raise all_failed(silent)
+    unsure = _unsure(silent, _owing(silent, (name,)))
     try:
-        return await end_all(apis, name, Ledger(name), emit)
+        return await end_all(apis, name, Ledger(name), emit, {n: silent[n] for n in unsure})
     finally:
-        for api in apis.values():
-            await api.close()
+        await close_all(apis)
 
 
 def _open() -> tuple[dict[str, CloudApi], dict[str, CorralError]]:
@@ -128,30 +161,16 @@ def _open() -> tuple[dict[str, CloudApi], dict[str, CorralError]]:
     return apis, silent
 
 
-async def _answering() -> tuple[dict[str, CloudApi], dict[str, CorralError]]:
-    """The clouds that list what they run: one that is silent hides nothing of the others."""
-    apis, silent = _open()
-    for name, api in list(apis.items()):
-        try:
-            await api.instances()
-        except CorralError as error:
-            silent[name] = error
-            await apis.pop(name).close()
-    return apis, silent
+def _unsure(silent: Mapping[str, CorralError], owing: Sequence[str]) -> tuple[str, ...]:
+    return tuple(n for n, e in silent.items() if e.code is not Code.NOT_FOUND or n in owing)
 
 
-async def _shown(apis: dict[str, CloudApi]) -> list[str]:
-    """Clusters that any instance names."""
-    every: list[Instance] = []
-    for api in apis.values():
-        every += await api.instances()
-    return sorted({one.label.cluster for one in every if one.label and one.state.exists})
+def _owing(silent: Iterable[str], clusters: Sequence[str]) -> tuple[str, ...]:
+    """Of the clouds, those where a ledger of these clusters has open rentals."""
+    rentals = [r for name in clusters for r in Ledger(name).rentals().values() if r.open]
+    return tuple(cloud for cloud in silent if any(r.provider == cloud for r in rentals))
 
 
-async def _of(apis: dict[str, CloudApi], name: str, *, close: bool = True) -> Reapable:
-    try:
-        found = await find(apis, name, Ledger(name), noting=False)
-    finally:
-        for api in apis.values() if close else ():
-            await api.close()
-    return Reapable(name, name in cluster_names(), found)
+async def _of(apis: Mapping[str, CloudApi], name: str) -> tuple[Reapable, dict[str, CorralError]]:
+    found, failed = await find_some(apis, name, Ledger(name), noting=False)
+    return Reapable(name, name in cluster_names(), found), failed

@@ -64,7 +64,8 @@ def offers(
 
     Asks every cloud of which there is a key: LAMBDA_API_KEY, RUNPOD_API_KEY, PAPERSPACE_API_KEY,
     or a file or keyring entry (see the guide, Clouds). Capacity is what the cloud says; a launch
-    may be refused all the same. Exit status 1 when nothing fits.
+    may be refused all the same. Exit status 1 when nothing fits, or a cloud that was named cannot
+    be asked.
     """
     ui = Ui(as_json=as_json)
     for name in provider or ():
@@ -102,5 +103,8 @@ def offers(
             if text:
                 ui.note(f"{name}: {text}", "dim")
     for name, error in sale.silent.items():
-        ui.note(f"{name} was not asked: {error.message}; {error.hint}", "dim")
-    return Exit.GOOD if rows else Exit.NOT_GOOD
+        what = "no file systems" if name in sale.told else "not asked"
+        style = "dim" if error.code is Code.NOT_FOUND else "yellow"
+        ui.note(f"{name}: {what}: {error.message}; {error.hint}", style)
+    failed = any(name in sale.silent for name in provider or ())
+    return Exit.GOOD if rows and not failed else Exit.NOT_GOOD

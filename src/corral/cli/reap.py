@@ -41,7 +41,8 @@ def reap(
     seen = ui.quietly(lambda: api.survey(names or ()))
     for name, error in seen.silent.items():
         style = "yellow" if name in seen.unsure else "dim"
-        ui.note(f"{name} was not asked: {error.message}", style)
+        where = f" ({error.command})" if error.command else ""
+        ui.note(f"{name} could not be asked: {error.message}{where}", style)
     chosen = [
         c for c in seen.clusters if (names or not c.known) and (c.found.instances or c.found.extras)
     ]
@@ -74,5 +75,6 @@ def reap(
             state="part of it may be ended; the same command goes on from there",
         )
     ui.json({"found": result, "ended": gone})
-    ui.show(f"{what}: ended, and the lists of the clouds show nothing any more")
-    return Exit.GOOD
+    unknown = f"; not asked: {', '.join(seen.unsure)}" if seen.unsure else ""
+    ui.show(f"{what}: ended, and the lists of the clouds show nothing any more{unknown}")
+    return Exit.NOT_GOOD if seen.unsure else Exit.GOOD

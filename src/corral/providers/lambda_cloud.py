@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 import httpx
 
 from corral.errors import Code
-from corral.providers.cloud.answers import records
+from corral.providers.cloud.answers import amount, distinct, identity, record, records
 from corral.providers.cloud.errors import CloudError, Reason, Row
-from corral.providers.cloud.http import Caller, Manner, understood
+from corral.providers.cloud.http import Caller, Dialect, nothing
 from corral.providers.cloud.model import (
     PREFIX,
     Capacity,
@@ -36,6 +36,8 @@ from corral.providers.cloud.secrets import PLACES
 
 GAPS: Final = MappingProxyType({"calls": 1.0, "launch": 12.0})
 """Seconds between calls that the document gives: one a second, one launch in 12 seconds."""
+
+T = TypeVar("T")
 
 USER: Final = "ubuntu"
 TAG: Final = "corral-cluster"
@@ -110,28 +112,28 @@ class LambdaCloud:
         pacer: Pacer,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._place = PLACES[self.name]
-        self.caller = Caller(Manner(self._place, ROWS, _words), url, key, pacer, transport)
+        self.caller = Caller(Dialect(PLACES[self.name], ROWS, _words), url, key, pacer, transport)
         self._registered: dict[str, str] = {}
         self._one = asyncio.Lock()
 
     async def check(self) -> None:
         """One list of regions: free, and refused with a bad key."""
-        await self._data("GET", "/api/v1/regions")
+        await self._data("GET", "/api/v1/regions", _names)
 
     async def offers(self) -> tuple[Offer, ...]:
         """Every type in every region; capacity is an advice (3 of 11 launches were refused)."""
-        types = await self._data("GET", "/api/v1/instance-types")
-        regions = await self._data("GET", "/api/v1/regions")
-        with understood(self._place, "instance types"):
-            names = [str(r["name"]) for r in records(regions)]
-            return tuple(o for item in types.values() for o in _offers(item, names))
+        regions = await self._data("GET", "/api/v1/regions", _names)
+        return await self._data(
+            "GET",
+            "/api/v1/instance-types",
+            lambda data: tuple(o for one in record(data).values() for o in _offers(one, regions)),
+        )
 
     async def instances(self) -> tuple[Instance, ...]:
         """All instances of the account."""
-        data = await self._data("GET", "/api/v1/instances")
-        with understood(self._place, "instances"):
-            return tuple(_instance(one) for one in records(data))
+        return await self._data(
+            "GET", "/api/v1/instances", lambda data: distinct(map(_instance, records(data)))
+        )
 
     async def launch(self, wanted: Wanted) -> str:
         """Launch one; the key is registered with the account first."""
@@ -154,9 +156,9 @@ class LambdaCloud:
         if wanted.image:
             body["image"] = {"family": wanted.image}
         path = "/api/v1/instance-operations/launch"
-        data = await self._data("POST", path, body, again=False, limits=("launch", "calls"))
-        with understood(self._place, "a launch"):
-            return str(data["instance_ids"][0])
+        return await self._data(
+            "POST", path, _launched_id, body, again=False, limits=("launch", "calls")
+        )
 
     async def terminate(self, instances: Sequence[Instance]) -> None:
         """End all in one call; where one is gone already, one by one."""
@@ -172,7 +174,7 @@ class LambdaCloud:
 
     async def _end(self, ids: list[str]) -> None:
         path = "/api/v1/instance-operations/terminate"
-        await self._data("POST", path, {"instance_ids": ids}, again=True)
+        await self._data("POST", path, nothing, {"instance_ids": ids}, again=True)
 
     async def stop(self, instance: Instance) -> None:
         """Raise: Lambda can only terminate.
@@ -190,45 +192,47 @@ class LambdaCloud:
     async def extras(self, cluster: str) -> tuple[Extra, ...]:
         """The cluster's ssh keys."""
         pattern = re.compile(rf"{PREFIX}{re.escape(cluster)}-key-[0-9a-f]{{12}}")
-        data = await self._data("GET", "/api/v1/ssh-keys")
-        with understood(self._place, "ssh keys"):
-            return tuple(
-                Extra(self.name, "ssh key", str(k["id"]), str(k["name"]))
+        return await self._data(
+            "GET",
+            "/api/v1/ssh-keys",
+            lambda data: tuple(
+                Extra(self.name, "ssh key", identity(k["id"]), str(k["name"]))
                 for k in records(data)
                 if pattern.fullmatch(str(k["name"]))
-            )
+            ),
+        )
 
     async def remove(self, extra: Extra) -> None:
         """Remove an ssh key from the account."""
         try:
-            await self._data("DELETE", f"/api/v1/ssh-keys/{extra.id}")
+            await self._data("DELETE", f"/api/v1/ssh-keys/{extra.id}", nothing)
         except CloudError as error:
             if error.reason is not Reason.MISSING:
                 raise
 
     async def volumes(self) -> tuple[Volume, ...]:
         """File systems; their size is what is used."""
-        data = await self._data("GET", "/api/v1/file-systems")
-        with understood(self._place, "file systems"):
-            return tuple(_volume(v) for v in records(data))
+        return await self._data(
+            "GET", "/api/v1/file-systems", lambda data: tuple(map(_volume, records(data)))
+        )
 
     async def make_volume(self, name: str, region: str, gib: int) -> Volume:
         """Make a file system; it grows by itself, so ``gib`` is not asked for."""
         body = {"name": name, "region": region}
-        data = await self._data("POST", "/api/v1/filesystems", body, again=False)
-        with understood(self._place, "a new file system"):
-            return _volume(data)
+        return await self._data("POST", "/api/v1/filesystems", _volume, body, again=False)
 
     async def firewall_rules(self) -> tuple[dict[str, Any], ...]:
         """The inbound rules of the whole account."""
-        data = await self._data("GET", "/api/v1/firewall-rules")
-        with understood(self._place, "firewall rules"):
-            return tuple(records(data))
+        return await self._data(
+            "GET",
+            "/api/v1/firewall-rules",
+            lambda data: tuple({**rule, "protocol": rule["protocol"]} for rule in records(data)),
+        )
 
     async def set_firewall_rules(self, rules: Sequence[Mapping[str, Any]]) -> None:
         """Replace the rules of the whole account: only by ``cloud.whole_sets.change``."""
         body = {"data": [dict(rule) for rule in rules]}
-        await self._data("PUT", "/api/v1/firewall-rules", body, again=True)
+        await self._data("PUT", "/api/v1/firewall-rules", nothing, body, again=True)
 
     async def close(self) -> None:
         """Give up the connection."""
@@ -243,16 +247,22 @@ class LambdaCloud:
         blob = wanted.public_key.split()[:2]
         name = f"{PREFIX}{wanted.label.cluster}-key-{_digest(blob)}"
         for _ in range(3):
-            data = await self._data("GET", "/api/v1/ssh-keys")
-            with understood(self._place, "ssh keys"):
-                for known in records(data):
-                    if str(known["public_key"]).split()[:2] == blob:
-                        return str(known["name"])
+            names = await self._data(
+                "GET",
+                "/api/v1/ssh-keys",
+                lambda data: [
+                    str(known["name"])
+                    for known in records(data)
+                    if str(known["public_key"]).split()[:2] == blob
+                ],
+            )
+            if names:
+                return names[0]
             try:
                 body = {"name": name, "public_key": " ".join(blob)}
-                made = await self._data("POST", "/api/v1/ssh-keys", body, again=False)
-                with understood(self._place, "a new ssh key"):
-                    return str(made["name"])
+                return await self._data(
+                    "POST", "/api/v1/ssh-keys", lambda data: str(data["name"]), body, again=False
+                )
             except CloudError as error:
                 # A name that is taken: another process was first, and the next list shows it.
                 taken = error.reason is Reason.REQUEST and "exist" in error.tail
@@ -269,14 +279,25 @@ class LambdaCloud:
         self,
         method: str,
         path: str,
+        read: Callable[[Any], T],
         body: Mapping[str, Any] | None = None,
         *,
         again: bool | None = None,
         limits: Sequence[str] = ("calls",),
-    ) -> Any:
-        answer = await self.caller.call(method, path, body=body, again=again, limits=limits)
-        with understood(self._place, path):
-            return answer["data"]
+    ) -> T:
+        """A call whose result is in the response's ``data``."""
+        return await self.caller.call(
+            method, path, lambda found: read(found["data"]), body=body, again=again, limits=limits
+        )
+
+
+def _names(data: Any) -> list[str]:
+    return [str(one["name"]) for one in records(data)]
+
+
+def _launched_id(data: Any) -> str:
+    (only,) = data["instance_ids"]
+    return identity(only)
 
 
 def _volume(data: Mapping[str, Any]) -> Volume:
@@ -285,7 +306,7 @@ def _volume(data: Mapping[str, Any]) -> Volume:
         str(data["id"]),
         str(data["name"]),
         str(data["region"]["name"]),
-        data["bytes_used"] / 2**30 if "bytes_used" in data else None,
+        amount(data["bytes_used"]) / 2**30 if "bytes_used" in data else None,
         str(data["mount_point"]),
     )
 
@@ -320,7 +341,7 @@ def _offers(item: Mapping[str, Any], regions: Sequence[str]) -> list[Offer]:
             int(specs["gpus"]),
             int(specs["vcpus"]),
             int(specs["memory_gib"]) * 1024,
-            int(kind["price_cents_per_hour"]) / 100,
+            amount(kind["price_cents_per_hour"]) / 100,
             Capacity.SOME if region in there else Capacity.NONE,
         )
         for region in dict.fromkeys((*regions, *sorted(there)))
@@ -332,7 +353,7 @@ def _instance(data: Mapping[str, Any]) -> Instance:
     status = str(data["status"])
     return Instance(
         "lambda",
-        str(data["id"]),
+        identity(data["id"]),
         name,
         label_of(name),
         STATES.get(status, State.BROKEN),
@@ -341,7 +362,7 @@ def _instance(data: Mapping[str, Any]) -> Instance:
         user=USER,
         type=str(data["instance_type"]["name"]),
         region=str(data["region"]["name"]),
-        price=int(data["instance_type"]["price_cents_per_hour"]) / 100,
+        price=amount(data["instance_type"]["price_cents_per_hour"]) / 100,
         created=_launched(data),
         detail=status,
     )

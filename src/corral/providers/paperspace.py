@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 import httpx
 
 from corral.errors import Code
-from corral.providers.cloud.answers import records
+from corral.providers.cloud.answers import amount, distinct, identity, moment, records
 from corral.providers.cloud.errors import CloudError, Reason, Row
-from corral.providers.cloud.http import Caller, Manner, understood, wrong
+from corral.providers.cloud.http import Caller, Dialect, nothing
 from corral.providers.cloud.model import (
     PREFIX,
     Capacity,
@@ -38,12 +38,14 @@ from corral.providers.cloud.secrets import PLACES
 GAPS: Final = MappingProxyType({"calls": 0.5, "launch": 1.0})
 """Its limits are not documented; others back off from 10 s after a 429."""
 
+T = TypeVar("T")
+
 USER: Final = "paperspace"
 TEMPLATE: Final = "Ubuntu 22.04"
 PAGE: Final = "100"
-PAGES_AT_MOST: Final = 100
 REGIONS: Final = ("ny2", "ca1", "ams1")
 SCRIPT_WAIT_S: Final = 10.0
+SCRIPT_TRIES: Final = 3
 
 ROWS: Final = (
     Row(0, "OUT_OF_CAPACITY", Reason.CAPACITY, "no capacity for this type in this region now",
@@ -111,9 +113,8 @@ class Paperspace:
         pacer: Pacer,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._place = PLACES[self.name]
-        self.caller = Caller(Manner(self._place, ROWS, _words), url, key, pacer, transport)
-        self._templates: list[dict[str, Any]] = []
+        self.caller = Caller(Dialect(PLACES[self.name], ROWS, _words), url, key, pacer, transport)
+        self._templates: list[_Template] = []
         self._scripts: dict[str, str] = {}
         self._one = asyncio.Lock()
 
@@ -123,12 +124,9 @@ class Paperspace:
         Raises:
             CloudError: no payment method, or the account is locked.
         """
-        data = await self.caller.call("GET", "/billing/account-standing")
-        with understood(self._place, "the account's standing"):
-            good = data["hasPaymentMethod"] and data["isInGoodStanding"]
-            messages = [str(text) for text in data["messages"]]
-            if good and not data["isAdminLocked"]:
-                return
+        good, messages = await self.caller.call("GET", "/billing/account-standing", _standing)
+        if good:
+            return
         raise CloudError(
             Code.PROVIDER_FAILED,
             "Paperspace will rent nothing to this account",
@@ -140,18 +138,14 @@ class Paperspace:
     async def offers(self) -> tuple[Offer, ...]:
         """Machine types that a template of the image family names, in every region."""
         found: dict[str, bool] = {}
-        templates = await self._all("/os-templates")
-        with understood(self._place, "templates"):
-            for kind in (k for one in templates for k in one["availableMachineTypes"]):
-                name = str(kind["machineTypeLabel"])
-                found[name] = found.get(name, False) or bool(kind["isAvailable"])
+        for template in await self._all("/os-templates", _template):
+            for name, free in template.types.items():
+                found[name] = found.get(name, False) or free
         return tuple(_offer(n, free, r) for n, free in found.items() for r in REGIONS)
 
     async def instances(self) -> tuple[Instance, ...]:
         """All machines of the team."""
-        machines = await self._all("/machines")
-        with understood(self._place, "machines"):
-            return tuple(_instance(one) for one in machines)
+        return distinct(await self._all("/machines", _instance))
 
     async def launch(self, wanted: Wanted) -> str:
         """Create and start one machine."""
@@ -174,52 +168,48 @@ class Paperspace:
                 "autoShutdownTimeout": wanted.dead_man_h,
                 "autoShutdownForce": True,
             }
-        data = await self.caller.call(
-            "POST", "/machines", body=body, again=False, limits=("launch", "calls")
+        return await self.caller.call(
+            "POST",
+            "/machines",
+            lambda data: identity(data["data"]["id"]),
+            body=body,
+            again=False,
+            limits=("launch", "calls"),
         )
-        with understood(self._place, "a new machine"):
-            return str(data["data"]["id"])
 
     async def terminate(self, instances: Sequence[Instance]) -> None:
         """Delete them; a stopped one would go on to cost its disk and address."""
         for one in instances:
             try:
-                await self.caller.call("DELETE", f"/machines/{one.id}")
+                await self.caller.call("DELETE", f"/machines/{one.id}", nothing)
             except CloudError as error:
                 if error.reason is not Reason.MISSING:
                     raise
 
     async def stop(self, instance: Instance) -> None:
         """Switch it off; its disk stays and costs."""
-        await self.caller.call("PATCH", f"/machines/{instance.id}/stop", body={}, again=True)
+        await self.caller.call("PATCH", f"/machines/{instance.id}/stop", nothing, again=True)
 
     async def extras(self, cluster: str) -> tuple[Extra, ...]:
         """The cluster's startup scripts."""
         pattern = re.compile(rf"{PREFIX}{re.escape(cluster)}-boot-[0-9a-f]{{12}}")
-        scripts = await self._all("/startup-scripts")
-        with understood(self._place, "startup scripts"):
-            return tuple(
-                Extra(self.name, "startup script", str(one["id"]), str(one["name"]))
-                for one in scripts
-                if pattern.fullmatch(str(one["name"])) and not one.get("dtDeleted")
-            )
+        return tuple(
+            Extra(self.name, "startup script", one, name)
+            for one, name in await self._all("/startup-scripts", _script)
+            if pattern.fullmatch(name)
+        )
 
     async def remove(self, extra: Extra) -> None:
         """Delete a startup script."""
         try:
-            await self.caller.call("DELETE", f"/startup-scripts/{extra.id}")
+            await self.caller.call("DELETE", f"/startup-scripts/{extra.id}", nothing)
         except CloudError as error:
             if error.reason is not Reason.MISSING:
                 raise
 
     async def volumes(self) -> tuple[Volume, ...]:
         """Shared drives."""
-        drives = await self._all("/shared-drives")
-        with understood(self._place, "shared drives"):
-            return tuple(
-                Volume(self.name, str(v["id"]), str(v["name"]), str(v["region"]), float(v["size"]))
-                for v in drives
-            )
+        return tuple(await self._all("/shared-drives", _volume))
 
     async def close(self) -> None:
         """Give up the connection."""
@@ -229,13 +219,10 @@ class Paperspace:
         """Id of the template; ids in documents are hints, so it is looked up by its name."""
         family = wanted.image or TEMPLATE
         async with self._one:
-            self._templates = self._templates or await self._all("/os-templates")
-        with understood(self._place, "templates"):
-            for one in self._templates:
-                types = {str(t["machineTypeLabel"]) for t in one["availableMachineTypes"]}
-                names = {str(one[k]) for k in ("id", "name", "operatingSystemLabel")}
-                if wanted.offer.type in types and family in names:
-                    return str(one["id"])
+            self._templates = self._templates or await self._all("/os-templates", _template)
+        for one in self._templates:
+            if wanted.offer.type in one.types and family in one.names:
+                return one.id
         raise CloudError(
             Code.PROVIDER_FAILED,
             f"Paperspace has no template {family} for {wanted.offer.type}",
@@ -257,38 +244,76 @@ class Paperspace:
         """
         digest = hashlib.sha256(wanted.boot.encode()).hexdigest()[:12]
         name = f"{PREFIX}{wanted.label.cluster}-boot-{digest}"
-        last: CloudError | None = None
-        for _ in range(3):
-            scripts = await self._all("/startup-scripts")
-            with understood(self._place, "startup scripts"):
-                for known in scripts:
-                    if known["name"] == name and not known.get("dtDeleted"):
-                        return str(known["id"])
+        left = SCRIPT_TRIES
+        while True:
+            for known, its_name in await self._all("/startup-scripts", _script):
+                if its_name == name:
+                    return known
             try:
                 body = {"name": name, "script": wanted.boot, "isRunOnce": True}
-                made = await self.caller.call("POST", "/startup-scripts", body=body, again=False)
-                with understood(self._place, "a startup script"):
-                    return str(made["id"])
+                return await self.caller.call(
+                    "POST", "/startup-scripts", lambda data: identity(data["id"]), body=body
+                )
             except CloudError as error:
-                if not error.unsure:
+                left -= 1
+                if not (error.unsure and left):
                     raise
-                last = error
                 await asyncio.sleep(SCRIPT_WAIT_S)
-        raise last or wrong(self._place, "startup scripts", ValueError(name))
 
-    async def _all(self, path: str) -> list[dict[str, Any]]:
+    async def _all(self, path: str, read: Callable[[Mapping[str, Any]], T]) -> list[T]:
         """All pages of a list."""
-        found: list[dict[str, Any]] = []
-        after = ""
-        for _ in range(PAGES_AT_MOST):
-            query = {"limit": PAGE, **({"after": after} if after else {})}
-            data = await self.caller.call("GET", path, query=query)
-            with understood(self._place, path):
-                found += records(data["items"])
-                after = str(data.get("nextPage") or "") if data["hasMore"] else ""
-            if not after:
-                break
-        return found
+
+        def page(data: Any) -> tuple[list[T], dict[str, str]]:
+            return [read(one) for one in records(data["items"])], _cursor(data)
+
+        return await self.caller.pages(path, page, {"limit": PAGE})
+
+
+def _cursor(data: Mapping[str, Any]) -> dict[str, str]:
+    """What leads to the next page; the document has a cursor wherever there is more."""
+    more, cursor = data["hasMore"], data.get("nextPage")
+    if more is False:
+        return {}
+    if more is not True or not isinstance(cursor, str) or not cursor:
+        raise ValueError(f"hasMore is {more!r}, and nextPage {str(cursor)[:60]!r}")
+    return {"after": cursor}
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """An image: its names, and which types it can have, with those that can be had now."""
+
+    id: str
+    names: frozenset[str]
+    types: Mapping[str, bool]
+
+
+def _template(data: Mapping[str, Any]) -> _Template:
+    return _Template(
+        identity(data["id"]),
+        frozenset(str(data[name]) for name in ("id", "name", "operatingSystemLabel")),
+        {
+            str(kind["machineTypeLabel"]): kind["isAvailable"] is True
+            for kind in records(data["availableMachineTypes"])
+        },
+    )
+
+
+def _standing(data: Any) -> tuple[bool, list[str]]:
+    good = data["hasPaymentMethod"] and data["isInGoodStanding"] and not data["isAdminLocked"]
+    return bool(good), [str(text) for text in data["messages"]]
+
+
+def _script(data: Mapping[str, Any]) -> tuple[str, str]:
+    """Id and name of a startup script; no name where it was deleted."""
+    return identity(data["id"]), "" if data.get("dtDeleted") else str(data["name"])
+
+
+def _volume(data: Mapping[str, Any]) -> Volume:
+    where = str(data["region"])
+    return Volume(
+        "paperspace", identity(data["id"]), str(data["name"]), where, amount(data["size"])
+    )
 
 
 def _offer(name: str, free: bool, region: str) -> Offer:
@@ -302,7 +327,7 @@ def _instance(data: Mapping[str, Any]) -> Instance:
     created = data.get("dtCreated")
     return Instance(
         "paperspace",
-        str(data["id"]),
+        identity(data["id"]),
         name,
         label_of(name),
         State.GONE if data.get("dtDeleted") else STATES.get(state, State.BROKEN),
@@ -311,7 +336,7 @@ def _instance(data: Mapping[str, Any]) -> Instance:
         user=USER,
         type=str(data["machineType"]),
         region=str(data["region"]),
-        price=float(data["usageRate"]),
-        created=datetime.fromisoformat(str(created)).timestamp() if created else None,
+        price=amount(data["usageRate"]),
+        created=moment(created) if created else None,
         detail=state,
     )

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from itertools import count
 from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 import httpx
 
 from corral.hosts.mesh_facts import FABRIC
 from corral.hosts.quote import Script, sh
-from corral.providers.cloud.answers import part, records
+from corral.providers.cloud.answers import amount, distinct, identity, moment, part, records
 from corral.providers.cloud.errors import CloudError, Reason, Row
-from corral.providers.cloud.http import Caller, Manner, understood
+from corral.providers.cloud.http import Caller, Dialect, nothing
 from corral.providers.cloud.model import (
     Capacity,
     Extra,
@@ -103,12 +102,11 @@ class RunPod:
         pacer: Pacer,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._place = PLACES[self.name]
-        self.caller = Caller(Manner(self._place, ROWS, _words), url, key, pacer, transport)
+        self.caller = Caller(Dialect(PLACES[self.name], ROWS, _words), url, key, pacer, transport)
 
     async def check(self) -> None:
         """Read the account's ssh keys: the cheapest call that a bad key is refused."""
-        await self.caller.call("GET", "/v2/account/ssh-keys")
+        await self.ssh_keys()
 
     async def offers(self) -> tuple[Offer, ...]:
         """GPU types by data center, in the secure cloud and for single pods."""
@@ -120,32 +118,33 @@ class RunPod:
 
     async def _offers(self, product: str) -> tuple[Offer, ...]:
         query = {"include": "AVAILABILITY", "product": product, "cloud": "SECURE"}
-        data = await self.caller.call("GET", "/v2/catalog/gpus", query=query)
-        with understood(self._place, "GPU types"):
-            return tuple(o for one in records(data["gpus"]) for o in _offers(one))
+        return await self.caller.call(
+            "GET",
+            "/v2/catalog/gpus",
+            lambda data: tuple(o for one in records(data["gpus"]) for o in _offers(one)),
+            query=query,
+        )
 
     async def instances(self) -> tuple[Instance, ...]:
         """All pods, also those of clusters: without the flag these cost money unseen (F56)."""
         query = {"includeClusterPods": "true"}
-        data = await self.caller.call("GET", "/v2/pods", query=query)
-        with understood(self._place, "pods"):
-            pods = tuple(_instance(one) for one in records(data["pods"]))
-        if not any(pod.group for pod in pods):
-            return pods
+        pods = await self.caller.call("GET", "/v2/pods", _pods, query=query)
+        if not any(pod.group for pod, _ in pods):
+            return tuple(pod for pod, _ in pods)
         clusters = await self._clusters()
-        with understood(self._place, "pods"):
-            labels = {identity: label for identity, (label, _) in clusters.items()}
-            return _labelled(pods, records(data["pods"]), labels)
+        return _labelled(pods, {group: label for group, (label, _) in clusters.items()})
 
     async def _clusters(self) -> dict[str, tuple[Label, int]]:
         """Label and size of Corral's Instant Clusters by their ids."""
-        data = await self.caller.call("GET", "/v2/clusters")
-        with understood(self._place, "clusters"):
-            return {
-                str(one["id"]): (label, int(one["compute"]["podCount"]))
+        return await self.caller.call(
+            "GET",
+            "/v2/clusters",
+            lambda data: {
+                identity(one["id"]): (label, int(one["compute"]["podCount"]))
                 for one in records(data["clusters"])
                 if (label := label_of(str(one["name"])))
-            }
+            },
+        )
 
     async def launch(self, wanted: Wanted) -> str:
         """Create one pod in the secure cloud."""
@@ -155,10 +154,9 @@ class RunPod:
             "gpu": {"id": wanted.offer.type, "count": wanted.offer.gpus},
             **_container(wanted, _timer(wanted.dead_man_h)),
         }
-        data = await self.caller.call(
-            "POST", "/v2/pods", body=body, again=False, limits=("launch", "calls")
+        return await self.caller.call(
+            "POST", "/v2/pods", _id, body=body, again=False, limits=("launch", "calls")
         )
-        return self._id(data)
 
     async def launch_cluster(self, wanted: Wanted, nodes: int) -> str:
         """Create an Instant Cluster of pods with a fabric of its own; all or nothing.
@@ -177,14 +175,9 @@ class RunPod:
             # No dead-man timer: a member cannot be removed by itself (409).
             **_container(wanted, _FABRIC),
         }
-        data = await self.caller.call(
-            "POST", "/v2/clusters", body=body, again=False, limits=("launch", "calls")
+        return await self.caller.call(
+            "POST", "/v2/clusters", _id, body=body, again=False, limits=("launch", "calls")
         )
-        return self._id(data)
-
-    def _id(self, data: Any) -> str:
-        with understood(self._place, "a new pod"):
-            return str(data["id"])
 
     async def terminate(self, instances: Sequence[Instance]) -> None:
         """Delete pods; one of a cluster goes with its whole cluster, the only way there is."""
@@ -200,7 +193,7 @@ class RunPod:
 
     async def _delete(self, path: str) -> None:
         try:
-            await self.caller.call("DELETE", path)
+            await self.caller.call("DELETE", path, nothing)
         except CloudError as error:
             if error.reason is not Reason.MISSING:
                 raise
@@ -208,13 +201,13 @@ class RunPod:
     async def stop(self, instance: Instance) -> None:
         """Stop a pod: its GPU is given back, and perhaps never to be had again."""
         path = f"/v2/pods/{instance.id}/action"
-        await self.caller.call("POST", path, body={"action": "stop"}, again=True)
+        await self.caller.call("POST", path, nothing, body={"action": "stop"}, again=True)
 
     async def extras(self, cluster: str) -> tuple[Extra, ...]:
         """Instant Clusters that carry the label, with or without pods."""
         return tuple(
-            Extra(self.name, "cluster", identity, label.name, size)
-            for identity, (label, size) in (await self._clusters()).items()
+            Extra(self.name, "cluster", group, label.name, size)
+            for group, (label, size) in (await self._clusters()).items()
             if label.cluster == cluster
         )
 
@@ -224,26 +217,27 @@ class RunPod:
 
     async def volumes(self) -> tuple[Volume, ...]:
         """Network volumes."""
-        data = await self.caller.call("GET", "/v2/network-volumes")
-        with understood(self._place, "network volumes"):
-            return tuple(_volume(v) for v in records(data["networkVolumes"]))
+        return await self.caller.call(
+            "GET",
+            "/v2/network-volumes",
+            lambda data: tuple(map(_volume, records(data["networkVolumes"]))),
+        )
 
     async def make_volume(self, name: str, region: str, gib: int) -> Volume:
         """Make a network volume in a data center."""
         body = {"name": name, "dataCenter": region, "size": gib, "type": "STANDARD"}
-        data = await self.caller.call("POST", "/v2/network-volumes", body=body, again=False)
-        with understood(self._place, "a new network volume"):
-            return _volume(data)
+        return await self.caller.call(
+            "POST", "/v2/network-volumes", _volume, body=body, again=False
+        )
 
     async def ssh_keys(self) -> tuple[str, ...]:
         """The ssh keys of the whole account."""
-        data = await self.caller.call("GET", "/v2/account/ssh-keys")
-        with understood(self._place, "ssh keys"):
-            return tuple(str(key) for key in data["keys"])
+        return await self.caller.call("GET", "/v2/account/ssh-keys", _keys)
 
     async def set_ssh_keys(self, keys: Sequence[str]) -> None:
         """Replace the ssh keys of the whole account: only by ``cloud.whole_sets.change``."""
-        await self.caller.call("PUT", "/v2/account/ssh-keys", body={"keys": [*keys]}, again=True)
+        body = {"keys": [*keys]}
+        await self.caller.call("PUT", "/v2/account/ssh-keys", nothing, body=body, again=True)
 
     async def close(self) -> None:
         """Give up the connection."""
@@ -255,23 +249,43 @@ class RunPod:
 _FABRIC: Final = sh('if [ -n "$NODE_ADDR" ]; then echo "$NODE_ADDR" > {at}; fi; ', at=FABRIC)
 
 
+def _id(data: Any) -> str:
+    return identity(data["id"])
+
+
+def _keys(data: Any) -> tuple[str, ...]:
+    keys = data["keys"]
+    if not isinstance(keys, list):
+        raise TypeError("keys is not a list")
+    return tuple(map(str, cast("list[Any]", keys)))
+
+
+def _pods(data: Any) -> tuple[tuple[Instance, int | None], ...]:
+    """Pods, and the ranks that those of clusters have."""
+    listed = records(data["pods"])
+    ranks = {str(one["id"]): part(one, "cluster").get("rank") for one in listed}
+    return tuple(
+        (pod, None if (rank := ranks[pod.id]) is None else int(rank))
+        for pod in distinct(map(_instance, listed))
+    )
+
+
 def _labelled(
-    pods: Sequence[Instance], told: Sequence[Mapping[str, Any]], clusters: Mapping[str, Label]
+    pods: Sequence[tuple[Instance, int | None]], clusters: Mapping[str, Label]
 ) -> tuple[Instance, ...]:
     """Pods with the labels of their clusters; those without a rank yet take what ranks are free."""
-    ranks = {str(one["id"]): part(one, "cluster").get("rank") for one in told}
-    taken = {(pod.group, ranks[pod.id]) for pod in pods}
+    taken = {(pod.group, rank) for pod, rank in pods}
     found: list[Instance] = []
-    for pod in sorted(pods, key=lambda one: one.id):
+    for pod, known in sorted(pods, key=lambda one: one[0].id):
+        rank = known
         if pod.group not in clusters:
             found.append(pod)
             continue
-        rank = ranks[pod.id]
         if rank is None:
             rank = next(n for n in count() if (pod.group, n) not in taken)
             taken.add((pod.group, rank))
-        label = member_label(clusters[pod.group], int(rank))
-        found.append(replace(pod, label=label, rank=int(rank)))
+        label = member_label(clusters[pod.group], rank)
+        found.append(replace(pod, label=label, rank=rank))
     return tuple(found)
 
 
@@ -322,7 +336,7 @@ def _offers(one: Mapping[str, Any]) -> list[Offer]:
             count,
             0,
             0,
-            float(one["price"]["secure"]) * count,
+            amount(one["price"]["secure"]) * count,
             LEVELS.get(level, Capacity.UNKNOWN),
         )
         for region, level in where
@@ -337,7 +351,7 @@ def _instance(pod: Mapping[str, Any]) -> Instance:
     name = str(pod["name"])
     return Instance(
         "runpod",
-        str(pod["id"]),
+        identity(pod["id"]),
         name,
         label_of(name),
         STATES.get(status, State.BROKEN),
@@ -346,13 +360,13 @@ def _instance(pod: Mapping[str, Any]) -> Instance:
         int(direct.get("port", 22)),
         type=str(part(pod, "gpu").get("id", "")),
         region=str(pod["dataCenterId"] or ""),
-        price=float(pod["cost"]),
-        created=datetime.fromisoformat(str(pod["createdAt"])).timestamp(),
+        price=amount(pod["cost"]),
+        created=moment(pod["createdAt"]),
         detail=status,
-        group=str(cluster.get("id", "")),
+        group=identity(cluster["id"]) if cluster else "",
     )
 
 
 def _volume(data: Mapping[str, Any]) -> Volume:
     where = str(data["dataCenter"])
-    return Volume("runpod", str(data["id"]), str(data["name"]), where, float(data["size"]))
+    return Volume("runpod", str(data["id"]), str(data["name"]), where, amount(data["size"]))

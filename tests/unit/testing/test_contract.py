@@ -8,10 +8,9 @@ import pytest
 
 from corral.testing.clouds import Answer, Request, RunPodSim
 from corral.testing.clouds.contract import OpenApi
-from tests.clouds.common import OPENAPI
+from tests.clouds.common import CONTRACTS, OPENAPI
 
-LAMBDA = OpenApi.load(OPENAPI / "lambda.json")
-RUNPOD = OpenApi.load(OPENAPI / "runpod-v2.json")
+LAMBDA, RUNPOD, PAPERSPACE = (CONTRACTS[n] for n in ("lambda", "runpod", "paperspace"))
 POD: dict[str, Any] = {"name": "n", "image": "i", "gpu": {"id": "x", "count": 1}}
 
 
@@ -27,6 +26,36 @@ POD: dict[str, Any] = {"name": "n", "image": "i", "gpu": {"id": "x", "count": 1}
 )
 def test_requests(request_: Request, word: str) -> None:
     assert any(word in text for text in LAMBDA.request(request_))
+
+
+MACHINE = {"name": "n", "machineType": "C5", "templateId": "t", "region": "ny2", "diskSize": 50}
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request("PATCH", "/machines/ps1/stop", body={}),
+        Request("POST", "/machines", body={**MACHINE, "colour": "red"}),
+    ],
+    ids=["a body where there is none", "a field that is not there"],
+)
+def test_no_call_is_exempt(request_: Request) -> None:
+    assert PAPERSPACE.request(request_)
+
+
+def test_no_answer_is_exempt() -> None:
+    """Statuses that the document does not list, and fields that it does not have."""
+    ask = Request("GET", "/api/v1/instances")
+    limited: dict[str, Any] = {"error": {"code": "global/too-many-requests", "message": "m"}}
+    assert LAMBDA.answer(ask, Answer(429, limited)) == []
+    assert LAMBDA.answer(ask, Answer(429, {"detail": "slow down"}))
+    assert LAMBDA.answer(ask, Answer(302, limited))
+    assert OpenApi.load(OPENAPI / "lambda.json").answer(ask, Answer(429, limited))
+    machines = Request("GET", "/machines")
+    page: dict[str, Any] = {"hasMore": False, "items": [], "nextPage": None}
+    assert PAPERSPACE.answer(machines, Answer(200, page)) == []
+    assert PAPERSPACE.answer(machines, Answer(200, {**page, "total": 0}))
+    assert PAPERSPACE.answer(machines, Answer(502, {"code": "BAD", "message": "m", "more": 1}))
 
 
 def test_unknown_fields_and_values() -> None:

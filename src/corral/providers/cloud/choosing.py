@@ -39,6 +39,7 @@ def candidates(
 
     Order of the file, or of price; inside of it, where capacity is likelier comes first. Offers
     without capacity stay, last of all: the list of capacity is an advice, and wrong now and then.
+    Clouds that are not in ``offers`` could not be asked, and are passed over.
 
     Raises:
         CorralError: NOT_FOUND, a type or region is not on sale, with near ones named; NOT_GOOD,
@@ -46,8 +47,8 @@ def candidates(
     """
     found: list[tuple[int, Offer]] = []
     for place, source in enumerate(sources(provider, cloud)):
-        on_sale = offers.get(source.provider, ())
-        found += [(place, o) for o in _fitting(group, source, on_sale)]
+        if source.provider in offers:
+            found += [(place, o) for o in _fitting(group, source, offers[source.provider])]
     most = cloud.price_at_most
     cheap = [(p, o) for p, o in found if most is None or o.price is None or o.price <= most]
     if not cheap:

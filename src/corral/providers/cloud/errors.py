@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from corral.errors import Code, CorralError
@@ -21,17 +21,28 @@ class Reason(StrEnum):
     MISSING = "missing"  # no such thing
     BUSY = "busy"  # not now, in this state
     LIMIT = "limit"  # too many calls
+    UNREACHED = "unreached"  # no connection: the request was not sent
     BROKEN = "broken"  # the cloud failed: whether it took effect is not known
-    CUT = "cut"  # no whole answer came: whether it took effect is not known
+    CUT = "cut"  # the response is incomplete: whether it took effect is not known
+    SLOW = "slow"  # no complete response in time: whether it took effect is not known
+    STRANGE = "strange"  # a response that the cloud's document does not have: not known either
 
 
-UNSURE = frozenset((Reason.BROKEN, Reason.CUT))
-"""After these nobody knows whether the call took effect: look before you call again."""
+UNSURE = frozenset((Reason.BROKEN, Reason.CUT, Reason.SLOW, Reason.STRANGE))
+"""After these nobody knows whether the call took effect: list before you call again."""
+
+NOT_DONE = frozenset((Reason.LIMIT, Reason.UNREACHED))
+"""The call was not carried out: any call may be repeated, a launch too."""
 
 
 @dataclass(slots=True)
 class CloudError(CorralError):
-    """A cloud refused, failed or did not answer; ``reason`` says which."""
+    """A cloud refused, failed or did not answer.
+
+    Args:
+        reason: which of these.
+        after: seconds after which the cloud takes the call again, 0 when it names none.
+    """
 
     reason: Reason = Reason.BROKEN
     after: float = 0.0
@@ -40,6 +51,11 @@ class CloudError(CorralError):
     def unsure(self) -> bool:
         """True when the call may have taken effect."""
         return self.reason in UNSURE
+
+    @property
+    def transient(self) -> bool:
+        """True when the same call may succeed later."""
+        return self.reason in UNSURE | NOT_DONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +93,25 @@ COMMON = (
         "give the key the rights to read and write, or use another"),
     Row(404, "", Reason.MISSING, "there is no such thing (any more)", "list again: corral offers"),
     Row(408, "", Reason.BROKEN, "the cloud gave up waiting", "try again"),
+    Row(410, "", Reason.REQUEST, "this address of its API was removed",
+        "install a newer Corral: this one calls an API that was retired"),
+    Row(425, "", Reason.LIMIT, "the call came too early", "try again"),
     Row(409, "", Reason.BUSY, "it cannot be done in its state", "wait until it has settled"),
     Row(422, "", Reason.REQUEST, "the request does not fit", "correct the field that it names"),
     Row(400, "", Reason.REQUEST, "the request does not fit", "correct the field that it names"),
 )  # fmt: skip
 
 
+# A cloud that failed may word it like a refusal: a gateway's page that holds "limit" is no quota.
+_REFUSED = range(400, 500)
+# No server of these answers otherwise when it is asked again (RFC 9110, 15.6.2 and 15.6.6).
+_PERMANENT = frozenset((501, 505))
+
+
 def judge(
     rows: Sequence[Row], *, provider: str, variable: str, status: int, code: str, text: str
 ) -> CloudError:
-    """The error for an answer: the first row that fits; a 5xx is a failure of the cloud.
+    """The error for a response: the first row that fits, else by the class of its status.
 
     Args:
         rows: the provider's own rows; ``COMMON`` comes after them.
@@ -96,20 +121,61 @@ def judge(
         code: the provider's own code, "" when there is none.
         text: its own words.
     """
+    tail = f"HTTP {status} {code}: {text}".strip(": ")[:500]
     for row in (TOO_MANY, *rows, *COMMON):
         if row.status not in (0, status) or row.code not in f"{code} {text}":
+            continue
+        if status not in _REFUSED and row.reason is not Reason.BROKEN:
             continue
         return CloudError(
             Code.PROVIDER_FAILED,
             f"{provider}: {row.message}",
-            tail=f"HTTP {status} {code}: {text}".strip(": ")[:500],
+            status=status,
+            tail=tail,
             hint=row.hint.format(variable=variable),
             reason=row.reason,
+        )
+    if status in _REFUSED or status in _PERMANENT:
+        return CloudError(
+            Code.PROVIDER_FAILED,
+            f"{provider} refused the call (HTTP {status})",
+            status=status,
+            tail=tail,
+            hint="the API may have changed; is there a newer Corral?",
+            reason=Reason.REQUEST,
         )
     return CloudError(
         Code.PROVIDER_FAILED,
         f"{provider} failed (HTTP {status})",
-        tail=f"{code}: {text}".strip(": ")[:500],
+        status=status,
+        tail=tail,
         hint="look at the provider's status page, then run the same command again",
         reason=Reason.BROKEN,
+    )
+
+
+def all_failed(failed: Mapping[str, CorralError]) -> CorralError:
+    """One error for the clouds that failed, each under its name.
+
+    Clouds without a key here are in its last lines; they are its subject where no other failed.
+
+    Args:
+        failed: by cloud, one at least.
+    """
+    keyed = {n: e for n, e in failed.items() if e.code is not Code.NOT_FOUND} or dict(failed)
+    name, first = next(iter(keyed.items()))
+    if len(failed) == 1:
+        return first
+    lines = [f"{n}: {e.message}{f' ({e.command})' if e.command else ''}" for n, e in failed.items()]
+    if len(keyed) == 1:
+        tail = "\n".join(
+            [first.tail, *(line for line in lines if not line.startswith(f"{name}: "))]
+        )
+        return replace(first, tail=tail.strip())
+    hints = dict.fromkeys(f"{n}: {e.hint}" for n, e in keyed.items() if e.hint)
+    return CorralError(
+        first.code,
+        f"{len(keyed)} clouds could not be asked: {', '.join(keyed)}",
+        tail="\n".join(lines),
+        hint="; ".join(hints),
     )

@@ -1,41 +1,77 @@
-"""One account of one cloud over HTTPS: paced, repeated only where that is safe, judged by table.
+"""One account of one cloud over HTTPS: paced, limited in time, repeated only where that is safe.
 
-Own loop instead of a retry library (docs/decisions/0041): what may be repeated follows from the
-call, the pause from the cloud's header, and both pass through the pacer all processes share.
+The only maker of calls to clouds. Tenacity repeats; what is repeated, how often and how long are
+the tables below. Stamina, made of tenacity, was tried first: it counts its time limit by the wall
+clock, allows one number of attempts for all reasons, and writes each repeat to a logger of the
+process.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json as jsonlib
-from collections.abc import Callable, Generator, Mapping, Sequence
+import ssl
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from email.utils import formatdate
+from types import MappingProxyType
+from typing import Any, Final, NoReturn, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    wait_exponential,
+    wait_random,
+)
 
 from corral.errors import Code
-from corral.providers.cloud.errors import CloudError, Reason, Row, judge
+from corral.providers.cloud.answers import retry_after, strict_json
+from corral.providers.cloud.errors import NOT_DONE, CloudError, Reason, Row, judge
 from corral.providers.cloud.pacing import Pacer
 from corral.providers.cloud.secrets import Place
 
-TRIES: Final = 5
-LIMITED_TRIES: Final = 12
-PAUSE_S: Final = 2.0
-PAUSE_AT_MOST_S: Final = 60.0
-TIMEOUT_S: Final = 60.0
+ATTEMPT_S: Final = 60.0
+"""From the first byte sent to the last one read: httpx's own limits are those of one read."""
+
 ANSWER_AT_MOST: Final = 16 << 20
-TOO_MANY: Final = 429
-FAILURE: Final = 500
+ATTEMPTS: Final[Mapping[Reason, int]] = MappingProxyType(
+    {
+        Reason.UNREACHED: 5,
+        Reason.CUT: 5,
+        Reason.BROKEN: 5,
+        Reason.SLOW: 3,
+        Reason.LIMIT: 100,
+    }
+)
+"""How often a call is made, by why the last one failed; once where a reason is not here."""
+
+PAUSES_S: Final = 120.0
+LIMITED_S: Final = 600.0
+"""Seconds of pauses in one call, after failures and when the cloud limits its calls."""
+
+HOLD_AT_MOST_S: Final = 60.0
+PAGES_AT_MOST: Final = 200
+LIST_S: Final = 600.0
+GOOD: Final = frozenset((200, 201, 202, 204))
+"""Not 206, nor 203: a part of a list, or what a proxy made of it."""
 
 Words = Callable[[Any], tuple[str, str]]
 """The cloud's own code and text from the JSON of an error."""
 
+T = TypeVar("T")
+_PAUSE: Final = wait_exponential(multiplier=2, max=60) + wait_random(0, 1)
+
+
+def nothing(data: Any) -> None:
+    """Read nothing: the status says all."""
+
 
 @dataclass(frozen=True, slots=True)
-class Manner:
-    """How one cloud is talked to.
+class Dialect:
+    """What differs between clouds.
 
     Attributes:
         place: its names.
@@ -52,54 +88,54 @@ class Caller:
     """Makes the calls of one account.
 
     Args:
-        manner: how this cloud talks.
+        dialect: what is particular to this cloud.
         url: its address.
         key: the API key; stands in no message.
         pacer: whose turn it is.
-        transport: another way than the network, in tests.
+        transport: another one than the network, in tests.
     """
 
     def __init__(
         self,
-        manner: Manner,
+        dialect: Dialect,
         url: str,
         key: str,
         pacer: Pacer,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._manner = manner
+        self._dialect = dialect
         self._key = key
         self._pacer = pacer
-        self.calls = 0
-        self.waited = 0.0
         self._client = httpx.AsyncClient(
             base_url=url,
             headers={"Authorization": f"Bearer {key}", "User-Agent": "corral"},
-            timeout=TIMEOUT_S,
+            timeout=ATTEMPT_S,
             transport=transport,
             # A redirect would carry the key, and a launch, to another place.
             follow_redirects=False,
         )
 
     async def close(self) -> None:
-        """Give up the connection."""
+        """Close the connection."""
         await self._client.aclose()
 
     async def call(
         self,
         method: str,
         path: str,
+        read: Callable[[Any], T],
         *,
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, str] | None = None,
         again: bool | None = None,
         limits: Sequence[str] = ("calls",),
-    ) -> Any:
-        """Make a call and give the JSON of its answer.
+    ) -> T:
+        """Make a call, and again where that is safe, within limits of time.
 
         Args:
             method: HTTP method.
             path: below the cloud's address.
+            read: gives the result from the response's JSON; what it raises is the cloud's fault.
             body: JSON of the request.
             query: query parameters.
             again: it may take effect twice without harm; None: GET and DELETE may.
@@ -107,120 +143,233 @@ class Caller:
                 not hold a turn of another that is stale by then (seen: 429 with 200 launches).
 
         Raises:
-            CloudError: refused, failed, or no whole answer came; ``unsure`` says whether it may
-                have taken effect.
+            CloudError: refused, failed, or the response is not a complete one of the document;
+                ``unsure`` says whether the call may have taken effect.
         """
         safe = method in ("GET", "DELETE") if again is None else again
-        attempt = 0
-        while True:
-            self.waited += await self._pacer.turn(*limits)
-            try:
-                return await self._once(method, path, body, query)
-            except CloudError as error:
-                attempt += 1
-                # A 429 was not carried out, so it may be repeated even where nothing else may.
-                limited = error.reason is Reason.LIMIT
-                if attempt >= (LIMITED_TRIES if limited else TRIES if safe else 1):
-                    raise
-                if not (limited or error.unsure):
-                    raise
-                pause = error.after or min(PAUSE_S * 2 ** (attempt - 1), PAUSE_AT_MOST_S)
-                if limited:
-                    self._pacer.hold(limits[0], pause)
-                await asyncio.sleep(pause)
+
+        async def attempt() -> T:
+            await self._pacer.turn(*limits)
+            return await self._once(method, path, read, body, query)
+
+        def hold(state: RetryCallState) -> None:
+            error = _error(state)
+            if error.reason is Reason.LIMIT:
+                self._pacer.hold(limits[0], min(state.upcoming_sleep, HOLD_AT_MOST_S))
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(lambda error: _repeatable(error, safe=safe)),
+            stop=_enough,
+            wait=lambda state: _error(state).after or _PAUSE(state),
+            before_sleep=hold,
+            # Tenacity's own looks for the loop's kind; the loop's clock may be a test's.
+            sleep=asyncio.sleep,
+            reraise=True,
+        )
+        return await retrying(attempt)
+
+    async def pages(
+        self,
+        path: str,
+        page: Callable[[Any], tuple[Sequence[T], dict[str, str]]],
+        query: Mapping[str, str],
+    ) -> list[T]:
+        """All pages of a list. A list that does not end is an error, never a shorter list.
+
+        Args:
+            path: below the cloud's address.
+            page: reads one page: its items, and the query parameters that the next one adds; none:
+                it is the last.
+            query: parameters of all pages.
+
+        Raises:
+            CloudError: as ``call``; a cursor comes twice, or the pages do not end.
+        """
+        items: list[T] = []
+        cursors: list[dict[str, str]] = []
+        after: dict[str, str] = {}
+        try:
+            async with asyncio.timeout(LIST_S):
+                while len(cursors) < PAGES_AT_MOST:
+                    found, after = await self.call("GET", path, page, query={**query, **after})
+                    items += found
+                    if not after:
+                        return items
+                    if after in cursors:
+                        self._endless(path, f"page {len(cursors) + 1} leads to an earlier one")
+                    cursors.append(after)
+        except TimeoutError:
+            self._endless(path, f"{len(cursors)} pages in {LIST_S:.0f} s")
+        self._endless(path, f"more than {PAGES_AT_MOST} pages")
+
+    def _endless(self, path: str, why: str) -> NoReturn:
+        raise CloudError(
+            Code.PARSE_FAILED,
+            f"{self._dialect.place.title}: the list does not end: {why}",
+            command=f"GET {path}",
+            hint="nothing was concluded from the part that came; run the same command again",
+            reason=Reason.STRANGE,
+        )
 
     async def _once(
         self,
         method: str,
         path: str,
+        read: Callable[[Any], T],
         body: Mapping[str, Any] | None,
         query: Mapping[str, str] | None,
-    ) -> Any:
-        self.calls += 1
-        place = self._manner.place
+    ) -> T:
         try:
-            answer = await self._client.request(method, path, json=body, params=query)
-        except httpx.ConnectError as error:
-            raise CloudError(
-                Code.UNREACHABLE,
-                f"{place.title} cannot be reached",
-                command=f"{method} {path}",
-                tail=self._masked(str(error)),
-                hint="check the network, DNS and proxy settings of this machine",
-                reason=Reason.CUT,
-            ) from error
-        except httpx.HTTPError as error:
-            raise self._cut(method, path, type(error).__name__) from error
-        text = answer.text[:ANSWER_AT_MOST]
-        if answer.is_success:
-            return self._read(method, path, text)
-        raise self._refused(method, path, answer, text)
+            async with (
+                asyncio.timeout(ATTEMPT_S),
+                self._client.stream(method, path, json=body, params=query) as response,
+            ):
+                content = await _content(response)
+        except (TimeoutError, httpx.HTTPError, ValueError) as error:
+            raise self._broken_off(f"{method} {path}", error) from error
+        if response.status_code in GOOD:
+            return self._result(f"{method} {path}", response, content, read)
+        raise self._refused(f"{method} {path}", response, content)
 
-    def _read(self, method: str, path: str, text: str) -> Any:
-        if not text.strip():
-            return None
+    def _result(
+        self, command: str, response: httpx.Response, content: bytes, read: Callable[[Any], T]
+    ) -> T:
+        kind = response.headers.get("content-type", "json")
+        if content.strip() and "json" not in kind.lower():
+            raise self._strange(command, f"the response is {kind[:60]} instead of JSON")
         try:
-            return jsonlib.loads(text)
+            data = strict_json(content) if content.strip() else None
         except ValueError as error:
-            raise self._cut(method, path, "the answer is cut off") from error
+            raise self._incomplete(command, Reason.CUT, f"it is not JSON: {error}") from error
+        try:
+            return read(data)
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError) as e:
+            raise self._strange(command, f"{type(e).__name__}: {e}") from e
 
-    def _cut(self, method: str, path: str, why: str) -> CloudError:
+    def _broken_off(self, command: str, error: Exception) -> CloudError:
+        if isinstance(error, TimeoutError | httpx.ReadTimeout | httpx.WriteTimeout):
+            why = f"not complete after {ATTEMPT_S:.0f} s"
+            return self._incomplete(command, Reason.SLOW, why)
+        if not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
+            return self._incomplete(command, Reason.CUT, str(error) or type(error).__name__)
+        stranger = _certificate(error)
         return CloudError(
-            Code.TIMED_OUT,
-            f"{self._manner.place.title} gave no whole answer ({why})",
-            command=f"{method} {path}",
-            hint="run the same command again: it first looks at what took effect",
-            reason=Reason.CUT,
+            Code.UNREACHABLE,
+            f"{self._dialect.place.title} cannot be reached",
+            command=command,
+            tail=self._masked(str(error) or type(error).__name__),
+            hint="its certificate is not trusted here: is there a proxy that replaces it?"
+            if stranger
+            else "check the network, DNS and proxy settings of this machine",
+            reason=Reason.FORBIDDEN if stranger else Reason.UNREACHED,
         )
 
-    def _refused(self, method: str, path: str, answer: httpx.Response, text: str) -> CloudError:
-        place = self._manner.place
-        code, words = "", text
-        with contextlib.suppress(ValueError, TypeError, AttributeError, KeyError):
-            code, words = self._manner.words(jsonlib.loads(text))
+    def _incomplete(self, command: str, reason: Reason, why: str) -> CloudError:
+        return CloudError(
+            Code.TIMED_OUT,
+            f"incomplete response from {self._dialect.place.title}: {self._masked(why)[:200]}",
+            command=command,
+            hint="run the same command again: it first lists what took effect",
+            reason=reason,
+        )
+
+    def _strange(self, command: str, why: str) -> CloudError:
+        return CloudError(
+            Code.PARSE_FAILED,
+            f"{self._dialect.place.title} sent a response that its document does not have",
+            command=command,
+            tail=self._masked(why)[:300],
+            hint="a login page or proxy of this network, or the API has changed: is there a newer "
+            "Corral?",
+            reason=Reason.STRANGE,
+        )
+
+    def _refused(self, command: str, response: httpx.Response, content: bytes) -> CloudError:
+        place = self._dialect.place
+        if response.is_redirect or response.status_code < httpx.codes.BAD_REQUEST:
+            return self._moved(command, response)
+        code, words = "", content.decode("utf-8", "replace")
+        with contextlib.suppress(ValueError, TypeError, AttributeError, LookupError):
+            code, words = self._dialect.words(strict_json(content))
         error = judge(
-            self._manner.rows,
+            self._dialect.rows,
             provider=place.title,
             variable=place.variable,
-            status=answer.status_code,
+            status=response.status_code,
             code=code,
             text=words,
         )
-        error.command = f"{method} {path}"
+        error.command = command
         error.tail = self._masked(error.tail)
-        if answer.status_code == TOO_MANY:
-            error.reason = Reason.LIMIT
-            error.after = _seconds(answer.headers.get("retry-after", ""))
-        elif answer.status_code >= FAILURE:
-            error.reason = Reason.BROKEN
+        if error.transient:
+            headers = response.headers
+            date = headers.get("date") or formatdate(usegmt=True)
+            error.after = retry_after(headers.get("retry-after", ""), date)
+        if error.reason is Reason.LIMIT and error.after > LIMITED_S:
+            error.hint = f"it takes the next call in {error.after / 60:.0f} minutes: wait as long"
         return error
+
+    def _moved(self, command: str, response: httpx.Response) -> CloudError:
+        """A redirect, or another status that is neither a result nor a refusal."""
+        title, status = self._dialect.place.title, response.status_code
+        location, where = str(response.headers.get("location", "")), ""
+        with contextlib.suppress(ValueError):
+            where = urlsplit(location).hostname or ""
+        return CloudError(
+            Code.PROVIDER_FAILED,
+            f"{title} redirects the call{f' to {where[:100]}' if where else ''} (HTTP {status})"
+            if response.is_redirect
+            else f"{title} sent a response that its document does not have (HTTP {status})",
+            command=command,
+            status=status,
+            hint="not followed: the API key would go along. A login page or proxy of this network, "
+            "or the API has moved: is there a newer Corral?",
+            reason=Reason.REQUEST if response.is_redirect else Reason.STRANGE,
+        )
 
     def _masked(self, text: str) -> str:
         return text.replace(self._key, "***")
 
 
-def _seconds(text: str) -> float:
-    try:
-        return min(max(float(text), 0.0), PAUSE_AT_MOST_S)
-    except ValueError:
-        return 0.0
+def _error(state: RetryCallState) -> CloudError:
+    error = state.outcome.exception() if state.outcome else None
+    # Others are not repeated, so no state of a repeat holds one.
+    return error if isinstance(error, CloudError) else CloudError(Code.PROVIDER_FAILED, str(error))
 
 
-def wrong(place: Place, what: str, error: Exception) -> CloudError:
-    """An answer that was whole, and not what the cloud's document promises."""
-    return CloudError(
-        Code.PARSE_FAILED,
-        f"{place.title} answered something else than its document says: {what}",
-        tail=f"{type(error).__name__}: {error}"[:300],
-        hint="the API may have changed; is there a newer Corral?",
-        reason=Reason.CUT,
+def _repeatable(error: BaseException, *, safe: bool) -> bool:
+    return isinstance(error, CloudError) and (
+        error.reason in NOT_DONE or (safe and error.reason in ATTEMPTS)
     )
 
 
-@contextlib.contextmanager
-def understood(place: Place, what: str) -> Generator[None]:
-    """Turn what goes wrong while an answer is read into ``wrong``."""
-    try:
-        yield
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise wrong(place, what, error) from error
+def _enough(state: RetryCallState) -> bool:
+    error = _error(state)
+    most = LIMITED_S if error.reason is Reason.LIMIT else PAUSES_S
+    return (
+        state.attempt_number >= ATTEMPTS.get(error.reason, 1)
+        or state.idle_for + state.upcoming_sleep > most
+    )
+
+
+async def _content(response: httpx.Response) -> bytes:
+    """The response's body.
+
+    Raises:
+        ValueError: it is too large.
+    """
+    content = bytearray()
+    async for chunk in response.aiter_bytes():
+        content += chunk
+        if len(content) > ANSWER_AT_MOST:
+            raise ValueError(f"more than {ANSWER_AT_MOST >> 20} MiB")
+    return bytes(content)
+
+
+def _certificate(error: BaseException | None) -> bool:
+    """Whether a connection failed because the server's certificate is not trusted."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -29,7 +29,8 @@ from corral.providers.base import (
 from corral.providers.cloud import predicting, together
 from corral.providers.cloud.accounts import close_all, open_accounts, providers_named
 from corral.providers.cloud.booting import boot_script
-from corral.providers.cloud.choosing import Spend, candidates, require_within, spend
+from corral.providers.cloud.choosing import Spend, candidates, require_within, sources, spend
+from corral.providers.cloud.errors import all_failed
 from corral.providers.cloud.launching import Launcher, Sorted
 from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.model import (
@@ -82,6 +83,7 @@ class CloudProvider:
         self._groups = together_of(spec)
         self._told: dict[str, together.Told] = {}
         self._offers: dict[str, tuple[Offer, ...]] = {}
+        self._unasked: tuple[str, ...] = ()
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -124,16 +126,24 @@ class CloudProvider:
     async def _choose(self, apis: Mapping[str, CloudApi], missing: Sequence[Node]) -> None:
         if not missing:
             return
-        for api in apis.values():
-            await api.check()
-        on_sale = {name: await api.offers() for name, api in apis.items()}
-        as_one = dict(on_sale)
+        on_sale: dict[str, tuple[Offer, ...]] = {}
+        as_one: dict[str, tuple[Offer, ...]] = {}
+        failed: dict[str, CorralError] = {}
         for name, api in apis.items():
-            if self._groups and isinstance(api, ClusterApi):
-                as_one[name] = await api.cluster_offers()
+            try:
+                await api.check()
+                on_sale[name] = as_one[name] = await api.offers()
+                if self._groups and isinstance(api, ClusterApi):
+                    as_one[name] = await api.cluster_offers()
+            except CorralError as error:
+                failed[name] = error
+        self._unasked = tuple(failed)
         for node in missing:
             cloud = node.group.cloud
             if cloud is not None:
+                named = {s.provider for s in sources(node.group.provider, cloud)}
+                if named <= set(failed):
+                    raise all_failed({n: e for n, e in failed.items() if n in named})
                 sale = as_one if cloud.cluster else on_sale
                 found = candidates(node.group.name, node.group.provider, cloud, sale)
                 self._offers[node.name] = found
@@ -192,7 +202,10 @@ class CloudProvider:
         price = "price unknown" if first.price is None else f"{first.price:.2f} $/h"
         where = f" in {first.region}" if first.region else ""
         rest = f", else {len(offers) - 1} other offers" if len(offers) > 1 else ""
-        return f"{first.provider} {first.type}{where}, {price}{rest}; {self._sum_line()}"
+        named = sources(node.group.provider, node.group.cloud) if node.group.cloud else ()
+        away = [s.provider for s in named if s.provider in self._unasked]
+        unasked = f" ({', '.join(away)} could not be asked)" if away else ""
+        return f"{first.provider} {first.type}{where}, {price}{rest}{unasked}; {self._sum_line()}"
 
     def _sum_line(self) -> str:
         now = self.spend()

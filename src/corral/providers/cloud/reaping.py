@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
-from corral.providers.cloud.errors import CloudError, Reason
+from corral.providers.cloud.errors import CloudError, Reason, all_failed
 from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.model import CloudApi, Extra, Instance
 
@@ -79,30 +80,50 @@ async def find(
         cluster: its name.
         ledger: its ledger; ids that no list shows any more are noted as ended.
         noting: write what was seen to the ledger.
+
+    Raises:
+        CorralError: clouds cannot be asked, each named; what the others list is noted.
     """
+    found, failed = await find_some(apis, cluster, ledger, noting=noting)
+    if failed:
+        raise all_failed(failed)
+    return found
+
+
+async def find_some(
+    apis: Mapping[str, CloudApi], cluster: str, ledger: Ledger, *, noting: bool = True
+) -> tuple[Found, dict[str, CorralError]]:
+    """As ``find``, of the clouds that answer; and by cloud, why one could not be asked."""
     instances: list[Instance] = []
     extras: list[Extra] = []
+    failed: dict[str, CorralError] = {}
     for name, api in apis.items():
-        listed = await api.instances()
-        rentals = ledger.rentals()
-        known = {r.id for r in rentals.values() if r.provider == name and r.id}
-        groups = {i.group for i in listed if i.group and i.label and i.label.cluster == cluster}
-        extras += await api.extras(cluster)
-        groups |= {e.id for e in extras if e.provider == name and e.kind == "cluster"}
-        mine = [
-            i
-            for i in listed
-            if i.state.exists
-            and (
-                (i.label and i.label.cluster == cluster)
-                or i.id in known
-                or i.group in groups - {""}
-            )
-        ]
+        try:
+            listed, others = await api.instances(), await api.extras(cluster)
+        except CorralError as error:
+            failed[name] = error
+            continue
+        mine = _of_cluster(listed, others, cluster, ledger, name)
         instances += mine
+        extras += others
         if noting:
             _note(ledger, name, mine)
-    return Found(tuple(instances), tuple(extras))
+    return Found(tuple(instances), tuple(extras)), failed
+
+
+def _of_cluster(
+    listed: Sequence[Instance], extras: Sequence[Extra], cluster: str, ledger: Ledger, name: str
+) -> list[Instance]:
+    """Instances that carry the cluster's label, are in its ledger, or are members of its groups."""
+    known = {r.id for r in ledger.rentals().values() if r.provider == name and r.id}
+    groups = {i.group for i in listed if i.group and i.label and i.label.cluster == cluster}
+    groups |= {e.id for e in extras if e.kind == "cluster"}
+    return [
+        i
+        for i in listed
+        if i.state.exists
+        and ((i.label and i.label.cluster == cluster) or i.id in known or i.group in groups - {""})
+    ]
 
 
 def _note(ledger: Ledger, provider: str, mine: Sequence[Instance]) -> None:
@@ -115,31 +136,45 @@ def _note(ledger: Ledger, provider: str, mine: Sequence[Instance]) -> None:
 
 
 async def end_all(
-    apis: Mapping[str, CloudApi], cluster: str, ledger: Ledger, emit: Emit
+    apis: Mapping[str, CloudApi],
+    cluster: str,
+    ledger: Ledger,
+    emit: Emit,
+    silent: Mapping[str, CorralError] = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """End all instances of a cluster, remove what else was made, and prove that nothing is left.
 
     Safe to repeat; another process may do the same. A cloud that takes no key, or does not answer,
     keeps nothing at the others running.
 
+    Args:
+        apis: clouds to ask.
+        cluster: its name.
+        ledger: its ledger.
+        emit: told of what ends.
+        silent: clouds that may have something of it and cannot be asked.
+
     Returns:
         what was ended and removed.
 
     Raises:
-        CorralError: PROVIDER_FAILED, something is left; its lines are in the tail. A cloud could
-            not be asked: what was ended at the others stands before its tail.
+        CorralError: PROVIDER_FAILED, something is left; its lines are in the tail. Clouds could
+            not be asked, each named: what was ended at the others stands before the tail.
     """
     ends = await asyncio.gather(
         *(_end_at({name: api}, cluster, ledger, emit) for name, api in apis.items()),
         return_exceptions=True,
     )
     gone = tuple(line for end in ends if not isinstance(end, BaseException) for line in end)
-    raised = [end for end in ends if isinstance(end, BaseException)]
-    for error in sorted(raised, key=lambda one: isinstance(one, CorralError)):
-        if isinstance(error, CorralError):
-            others = [f"ended all the same: {line}" for line in gone]
-            more = [f"and {other}" for other in raised if other is not error]
-            error.tail = "\n".join([*others, *more, error.tail]).strip()
+    failed = dict(silent)
+    for name, end in zip(apis, ends, strict=True):
+        if isinstance(end, CorralError):
+            failed[name] = end
+        elif isinstance(end, BaseException):
+            raise end
+    if failed:
+        error = all_failed(failed)
+        error.tail = "\n".join([*(f"ended all the same: {g}" for g in gone), error.tail]).strip()
         raise error
     return gone
 

@@ -160,7 +160,7 @@ async def until_listed(
         try:
             seen = [one for one in await watch.every() if one.group == cluster]
         except CloudError as error:
-            if not error.unsure:
+            if not error.transient:
                 raise
         named = _named(seen, nodes)
         if len(seen) == len(nodes) and set(named) == set(nodes):

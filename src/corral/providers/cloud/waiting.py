@@ -55,7 +55,7 @@ async def until_reachable(
         try:
             one = await watch.look(identity)
         except CloudError as error:
-            if not error.unsure:
+            if not error.transient:
                 raise
             last, one = error.message, None
         if one is not None:

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 from corral.errors import Code, CorralError
 from corral.hosts.process import run
 from corral.hosts.state_dir import state_dir
-from corral.providers.cloud.answers import records
+from corral.providers.cloud.answers import part, record, records
 from corral.providers.cloud.errors import CloudError, Reason, Row
-from corral.providers.cloud.http import Caller, Manner
+from corral.providers.cloud.http import Caller, Dialect
 from corral.providers.cloud.pacing import Pacer
 from corral.providers.cloud.secrets import Place
 
@@ -24,7 +24,6 @@ TOKEN: Final = "GOOGLE_OAUTH_ACCESS_TOKEN"  # noqa: S105  # a variable's name
 ENDPOINT: Final = "GOOGLE_COMPUTE_CUSTOM_ENDPOINT"
 """Environment variable with another address of the API, as Terraform's provider reads it."""
 PLACE: Final = Place("gcp", "Google Cloud", TOKEN, "https://compute.googleapis.com/compute/v1")
-PAGES_AT_MOST: Final = 50
 GCLOUD_S: Final = 60.0
 _GAPS: Final = {"calls": 0.05}
 
@@ -61,7 +60,7 @@ class Google:
         """
         token, url = await access_token(), url_of()
         pacer = Pacer(state_dir() / "clouds" / "pace", f"{url} {project}", _GAPS)
-        return cls(project, Caller(Manner(PLACE, _ROWS, _words), url, token, pacer))
+        return cls(project, Caller(Dialect(PLACE, _ROWS, _words), url, token, pacer))
 
     async def close(self) -> None:
         """Give up the connection."""
@@ -108,31 +107,45 @@ class Google:
         found = await self._list("/global/networks", "")
         return [one for one in found if str(one.get("name", "")).startswith(prefix)]
 
-    async def _get(
-        self, path: str, project: str = "", query: Mapping[str, str] | None = None
-    ) -> dict[str, Any] | None:
+    async def _get(self, path: str, project: str = "") -> dict[str, Any] | None:
         path = f"/projects/{project or self._project}{path}"
         try:
-            found = await self._caller.call("GET", path, query=query)
+            return await self._caller.call("GET", path, _resource)
         except CloudError as error:
             if error.reason is Reason.MISSING:
                 return None
             raise
-        return records([found])[0]
 
     async def _list(self, path: str, filter: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+        """All of a list; where the project or zone does not exist, an error: nothing was listed."""
         query = {"filter": filter} if filter else {}
-        for _ in range(PAGES_AT_MOST):
-            answer = await self._get(path, query=query)
-            if answer is None:
-                break  # no such project or zone: the preflight says which
-            found += records(answer.get("items", []))
-            token = answer.get("nextPageToken")
-            if not token:
-                break
-            query = {**query, "pageToken": str(token)}
-        return found
+        return await self._caller.pages(f"/projects/{self._project}{path}", _page, query)
+
+
+def _resource(data: Any) -> dict[str, Any]:
+    """What the API describes; each resource has a name, by which it is known here.
+
+    Raises:
+        KeyError: it has none.
+    """
+    found = record(data)
+    return {**found, "name": str(found["name"])}
+
+
+def _page(data: Any) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Items of a page; Google may send a page without any before the last one.
+
+    Raises:
+        ValueError: Google could not ask all of its servers, so machines may be missing.
+    """
+    code = str(part(data, "warning").get("code", ""))
+    if code == "UNREACHABLE":
+        raise ValueError(f"{code}: {part(data, 'warning').get('message', '')}")
+    items = [_resource(one) for one in records(data.get("items", []))]
+    token = data.get("nextPageToken") or ""
+    if not isinstance(token, str):
+        raise TypeError("nextPageToken is not a text")
+    return items, {"pageToken": token} if token else {}
 
 
 def url_of(environ: Mapping[str, str] = os.environ) -> str:

@@ -20,6 +20,7 @@ from corral.hosts.target import SshTarget
 from corral.hosts.traits import Traits
 from corral.providers.base import Action, Machine, MachineAction, Memory, Observed
 from corral.providers.cloud.answers import records
+from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.gcp.making import Making
 from corral.providers.gcp.preflight import Told, Trouble, require_none, troubles
 from corral.spec.gcp import MACHINE, Gcp
@@ -77,7 +78,7 @@ class GcpProvider:
         """
         google = await self._open()
         try:
-            found = await google.instances(self._gcp.zone, self.cluster)
+            found = await self._listed(google)
             self._instances = {str(one["name"]): one for one in found}
             self._troubles = ()
             if controller_of(self._spec) not in self._instances:
@@ -92,6 +93,15 @@ class GcpProvider:
         )  # fmt: skip
         self._memory.observed = Observed(machines, strays)
         return self._memory.observed
+
+    async def _listed(self, google: Google) -> list[dict[str, Any]]:
+        """The cluster's machines; none where the zone does not exist: the preflight says so."""
+        try:
+            return await google.instances(self._gcp.zone, self.cluster)
+        except CloudError as error:
+            if error.reason is Reason.MISSING and await google.zone(self._gcp.zone) is None:
+                return []
+            raise
 
     def _machines(self) -> int:
         return sum(str(one.get("machineType", "")).endswith(f"/{MACHINE}")

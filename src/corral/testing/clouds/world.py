@@ -191,9 +191,10 @@ class Sim:
         if fault is Fault.LOST:
             return NO_ANSWER
         if fault is Fault.LIMITED:
-            return self._limited(1.0)
+            return self._checked(request, self._limited(1.0))
         if fault is Fault.FAILED:
-            return self.refusal(500, "global/internal-error", "internal error")
+            failed = self.refusal(500, "global/internal-error", "internal error")
+            return self._checked(request, failed)
         if fault is Fault.SLOW_LIST:
             self._slow_until = self.now() + SLOW_LIST_S
         answer = self._answer(request)
@@ -204,7 +205,7 @@ class Sim:
             return self._checked(request, self.refusal(401, "global/invalid-api-key", "bad key"))
         wait = self._wait(request)
         if wait > 0:
-            return self._limited(wait)
+            return self._checked(request, self._limited(wait))
         wrong = self.contract.request(request) if self.contract else []
         if wrong:
             self.violations += [f"{request.operation} request: {text}" for text in wrong]

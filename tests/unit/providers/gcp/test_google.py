@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from corral.errors import CorralError
-from corral.providers.cloud.http import Caller, Manner
+from corral.providers.cloud.http import Caller, Dialect
 from corral.providers.cloud.pacing import Pacer
 from corral.providers.gcp.google import ENDPOINT, PLACE, Google, url_of
 from tests.embedded.mega import google as simulated
@@ -36,7 +36,7 @@ def wrong(schema: str, value: Any, at: str) -> list[str]:
     """What the document does not know of an object."""
     known = DOCUMENT["schemas"].get(schema)
     if known is None:
-        return []
+        return [f"{at}: the digest has no {schema}"]
     found: list[str] = []
     for name, one in value.items():
         where = f"{at}.{name}"
@@ -89,7 +89,7 @@ def test_questions_and_answers_are_the_documents(tmp_path: Path) -> None:
     asked = Asked()
 
     async def ask() -> list[dict[str, Any]]:
-        caller = Caller(Manner(PLACE, (), lambda _: ("", "")), "https://x/compute/v1", "token-12",
+        caller = Caller(Dialect(PLACE, (), lambda _: ("", "")), "https://x/compute/v1", "token-12",
                         Pacer(tmp_path, "a", {}), httpx.MockTransport(asked))  # fmt: skip
         google = Google("my-project", caller)
         assert await google.zone("us-central1-c")
