@@ -53,21 +53,41 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
+class RunFailure:
+    """Why a run gave no complete measurement.
+
+    Attributes:
+        cause: one sentence.
+        hint: what to do, "" when nothing is known to help.
+        finding: the failure's number in the doctor's catalogue, "" when it has none.
+        lines: lines of the log that show it.
+    """
+
+    cause: str
+    hint: str = ""
+    finding: str = ""
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Benchmark:
     """One log, read and judged: its tables with a verdict each, and what NCCL used."""
 
     tables: tuple[tuple[Table, Verdict], ...]
     transport: Transport
+    failure: RunFailure | None = None
 
     @property
     def good(self) -> bool:
-        """True when no verdict is fail."""
-        return all(verdict.outcome is not Outcome.FAIL for _, verdict in self.tables)
+        """True when the run did not fail and no verdict is fail."""
+        failed = any(verdict.outcome is Outcome.FAIL for _, verdict in self.tables)
+        return self.failure is None and not failed
 
     def as_dict(self) -> dict[str, object]:
         """JSON-ready fields."""
         return {
             "good": self.good,
+            "failure": dataclasses.asdict(self.failure) if self.failure else None,
             "transport": dataclasses.asdict(self.transport),
             "tables": [
                 {
@@ -93,7 +113,20 @@ def read_benchmark(text: str, known: Known | None = None) -> Benchmark:
         CorralError: PARSE_FAILED, the log is none, cut or contradicts itself; USAGE, what is known
             contradicts itself (a reference above the limit, unknown hardware).
     """
-    return judged(read(text), known or Known())
+    found = read(text)
+    benchmark = judged(found, known or Known())
+    if not found.processes:
+        return benchmark
+    return dataclasses.replace(benchmark, failure=_alone(found.processes))
+
+
+def _alone(processes: int) -> RunFailure:
+    return RunFailure(
+        f"{processes} processes each measured alone, as rank 0 of a run of their own: nothing was "
+        "sent between them, and their figures say nothing of the cluster",
+        "build nccl-tests with MPI (make clean; make MPI=1 MPI_HOME=...) and start it by mpirun, "
+        "or by srun with the --mpi type that this MPI was built for",
+    )
 
 
 def judged(found: Reading, given: Known) -> Benchmark:

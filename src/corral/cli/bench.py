@@ -18,7 +18,7 @@ from corral.cli.bench_nodes import (
 )
 from corral.cli.bench_run import HISTORY_EPILOG, RUN_EPILOG, bench_history, bench_run
 from corral.cli.bench_scaling import SCALING_EPILOG, bench_scaling
-from corral.cli.benchview import transport_view, view
+from corral.cli.benchview import failure_view, transport_view, view
 from corral.cli.options import JSON, examples, verb_app
 from corral.cli.pasted import pasted
 from corral.cli.text import table
@@ -110,7 +110,8 @@ def read(  # noqa: PLR0917 - typer makes options of arguments
 
     Reads every layout since nccl-tests 2.0 and its JSON, out of any log. A table that is cut, or
     whose numbers contradict each other, is an error and not a result. Judged is the plateau at
-    1 GiB and more, never the average over all sizes. Exit status 1 when a verdict is fail.
+    1 GiB and more, never the average over all sizes. A run that failed is explained by the doctor's
+    rules. Exit status 1 when a verdict is fail or the run failed.
     """
     ui = Ui(as_json=as_json)
     if fabric and fabric not in NETWORKS:
@@ -127,6 +128,8 @@ def read(  # noqa: PLR0917 - typer makes options of arguments
     ui.json(found.as_dict())
     for one, verdict in found.tables:
         ui.show(*view(one, verdict), Text())
+    if found.failure is not None:
+        ui.show(*failure_view(found.failure))
     if found.transport.known:
         ui.show(transport_view(found.transport))
     return Exit.GOOD if found.good else Exit.NOT_GOOD

@@ -7,6 +7,7 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
+from corral.api.bench import RunFailure
 from corral.cli.text import binary, clean, one_line, plural, table
 from corral.prove.fabric.model import Table
 from corral.prove.fabric.transport import Transport
@@ -50,6 +51,15 @@ def view(one: Table, verdict: Verdict) -> list[RenderableType]:
         outcome,
         *(Text(f"  {clean(reason)}") for reason in verdict.reasons),
     ]
+
+
+def failure_view(failure: RunFailure) -> list[RenderableType]:
+    """A run that gave no complete measurement."""
+    head = Text.assemble(("fail", STYLES[Outcome.FAIL]), f": {clean(failure.cause)}")
+    if failure.finding:
+        head.append(f" ({failure.finding})", "dim")
+    hint = [Text(f"  hint: {clean(failure.hint)}")] if failure.hint else []
+    return [head, *hint, *(Text(f"  {clean(line)}", "dim") for line in failure.lines)]
 
 
 def transport_view(found: Transport) -> Text:

@@ -14,6 +14,7 @@ from corral.errors import Code, CorralError
 from corral.prove.fabric.infer import bus_ratio, collective_of, ranks_of
 from corral.prove.fabric.model import Row, Table, Timing, bus_factor
 
+_LARGEST = 1 << 50
 _HALF = 0.0051
 """Half of the last digit of a bandwidth of two decimals, and a hair."""
 _HALF_US = 0.06
@@ -40,6 +41,8 @@ def settled(table: Table, *, largest: int = 0, cpu: bool = False) -> Table:
     """
     if not table.rows:
         raise _wrong("a header stands without any row after it: the run ended before its first")
+    if odd := next((row for row in table.rows if row.size > _LARGEST), None):
+        raise _wrong("a size above 1 PiB is not the size of a buffer", odd.line)
     _cut(table, largest)
     ratio = bus_ratio(table.rows)
     size_ratio, blur = (1.0, 0.0) if cpu else _size_ratio(table.rows, ratio)

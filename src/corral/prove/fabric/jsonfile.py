@@ -5,20 +5,96 @@ The file holds the environment of the run, which may hold secrets: it is never k
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final
+
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
 
 from corral.errors import Code, CorralError
 from corral.prove.fabric.checking import settled
 from corral.prove.fabric.infer import named
 from corral.prove.fabric.model import Rank, Row, Table, Timing
 
-# 2.17.7 to 2.17.9 misspelled both (util.cu).
-_AVERAGES: Final = ("average_bus_bandwidth", "average_bus_bandwidith")
-_BANDWIDTHS: Final = ("bandwidth", "bandwidith")
-_NAMED: Final = re.compile(r"nan|-?inf", re.IGNORECASE)
+_WORDS: Final = ("nan", "-nan", "inf", "-inf")
+
+
+def _float_word(value: Any) -> Any:
+    """nccl-tests writes a value that is not a number as text."""
+    return float(value) if isinstance(value, str) and value.lower() in _WORDS else value
+
+
+def _padded(value: Any) -> Any:
+    """A rank is written as text, with the blanks of the printed table."""
+    return int(value) if isinstance(value, str) else value
+
+
+_Float = Annotated[float, BeforeValidator(_float_word)]
+_Text = Annotated[str, StringConstraints(max_length=400)]
+
+
+class _File(BaseModel):
+    """An object of the file; what is not read here may be anything."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+
+class _Timing(_File):
+    time: _Float = Field(validation_alias=AliasChoices("time", "cpu_time"))
+    alg_bw: _Float
+    bus_bw: _Float
+    nwrong: _Float | None
+
+
+class _Result(_File):
+    size: int
+    count: int
+    type: _Text
+    redop: _Text
+    root: Annotated[int, BeforeValidator(_padded)]
+    out_of_place: _Timing | None = None
+    in_place: _Timing | None = None
+
+
+class _Device(_File):
+    rank: int
+    hostname: _Text
+    device_info: _Text
+
+
+class _Config(_File):
+    nthreads: int = 1
+    ngpus: int = 1
+    maximum_bytes: int = 0
+    devices: tuple[_Device, ...] = ()
+
+
+class _Bounds(_File):
+    count: int
+
+
+class _Average(_File):
+    # 2.17.7 to 2.17.9 misspelled both names (util.cu).
+    bandwidth: _Float = Field(validation_alias=AliasChoices("bandwidth", "bandwidith"))
+
+
+class _Run(_File):
+    """The file."""
+
+    args: tuple[str, ...] = ()
+    config: _Config
+    results: tuple[_Result, ...]
+    out_of_bounds: _Bounds | None = None
+    average: _Average | None = Field(
+        None,
+        validation_alias=AliasChoices("average_bus_bandwidth", "average_bus_bandwidith"),
+    )
 
 
 def read_json(text: str) -> tuple[Table, ...]:
@@ -28,88 +104,60 @@ def read_json(text: str) -> tuple[Table, ...]:
         CorralError: PARSE_FAILED: no JSON, cut, not of nccl-tests, or it contradicts itself.
     """
     try:
-        found: Any = json.loads(text)
-    except ValueError as error:
-        raise _broken(f"this is no whole JSON file: {error}") from error
-    if not isinstance(found, dict):
-        raise _broken("this JSON is no object")
-    fields = cast("dict[str, Any]", found)
-    try:
-        return (_table(fields),)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise _broken(f"it lacks what nccl-tests -J writes: {error!r}") from error
+        run = _Run.model_validate_json(text)
+    except ValidationError as error:
+        # The input is left out: it may hold the run's environment.
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise _broken(f"{place}: {first['msg']}" if place else first["msg"]) from None
+    return (_table(run, cpu='"cpu_time"' in text),)
 
 
-def _table(fields: Mapping[str, Any]) -> Table:
-    config = cast("Mapping[str, Any]", fields["config"])
-    rows = tuple(_row(r) for r in cast("list[Mapping[str, Any]]", fields["results"]))
-    average = next((fields[k] for k in _AVERAGES if k in fields), None)
-    bounds = fields.get("out_of_bounds")
-    arguments = cast("list[str]", fields.get("args") or [""])
-    collective = named(arguments[0])
-    members = tuple(
-        Rank(int(d["rank"]), str(d["hostname"]), str(d["device_info"]))
-        for d in cast("list[Mapping[str, Any]]", config.get("devices") or ())
-    )
+def _table(run: _Run, *, cpu: bool) -> Table:
+    collective = named(run.args[0]) if run.args else None
+    devices = run.config.devices
+    # 2.19.6 lists the first GPU of a process only, where one process drives several (-g, -t).
+    each = max(run.config.nthreads * run.config.ngpus, 1)
+    complete = {d.rank for d in devices} == set(range(len(devices))) and len(devices) % each == 0
+    members = tuple(Rank(d.rank, d.hostname, d.device_info) for d in devices) if complete else ()
     return settled(
         Table(
-            rows=rows,
+            rows=tuple(_row(result) for result in run.results),
             collective=collective,
             certain=collective is not None,
             ranks=len(members),
             members=members,
-            out_of_bounds=None if bounds is None else int(bounds["count"]),
-            average=None
-            if average is None
-            else next(_number(average[k]) for k in _BANDWIDTHS if k in average),
-            complete=average is not None and bounds is not None,
+            out_of_bounds=run.out_of_bounds.count if run.out_of_bounds else None,
+            average=run.average.bandwidth if run.average else None,
+            complete=run.average is not None and run.out_of_bounds is not None,
         ),
-        largest=int(config.get("maximum_bytes", 0)),
-        cpu=any("cpu_time" in (r.get("out_of_place") or {}) for r in fields["results"]),
+        largest=run.config.maximum_bytes,
+        cpu=cpu,
     )
 
 
-def _row(fields: Mapping[str, Any]) -> Row:
+def _row(result: _Result) -> Row:
     return Row(
         0,
-        int(fields["size"]),
-        int(fields["count"]),
-        str(fields["type"]),
-        str(fields["redop"]),
-        int(fields["root"]),
-        _timing(fields.get("out_of_place")),
-        _timing(fields.get("in_place")),
+        result.size,
+        result.count,
+        result.type,
+        result.redop,
+        result.root,
+        _timing(result.out_of_place),
+        _timing(result.in_place),
     )
 
 
-def _timing(fields: Mapping[str, Any] | None) -> Timing | None:
-    if fields is None:
+def _timing(found: _Timing | None) -> Timing | None:
+    if found is None:
         return None
-    wrong = fields["nwrong"]
-    return Timing(
-        _number(fields["time"] if "time" in fields else fields["cpu_time"]),
-        _number(fields["alg_bw"]),
-        _number(fields["bus_bw"]),
-        wrong=None if wrong is None else _number(wrong),
-    )
-
-
-def _number(value: Any) -> float:
-    """A JSON number, or the word that nccl-tests writes for one that is none.
-
-    Raises:
-        ValueError: anything else: text, true, an object.
-    """
-    if isinstance(value, str) and _NAMED.fullmatch(value):
-        return float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{value!r} is no number")
-    return float(value)
+    return Timing(found.time, found.alg_bw, found.bus_bw, wrong=found.nwrong)
 
 
 def _broken(what: str) -> CorralError:
     return CorralError(
         Code.PARSE_FAILED,
-        what,
+        f"this is not a complete file of nccl-tests -J: {what}",
         hint="give the file that nccl-tests wrote with -J, from a run that ended",
     )

@@ -59,7 +59,8 @@ def layout(header: str) -> Layout:
     Raises:
         ValueError: a column nobody knows, or one missing.
     """
-    names = header.lstrip("# ").split()
+    # Pages and chats take the sign before "wrong" for markup.
+    names = ["#wrong" if name == "wrong" else name for name in header.lstrip("# ").split()]
     left: list[str] = []
     while names and names[0] in _LEFT:
         left.append(names.pop(0))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from corral.errors import CorralError
 from corral.prove.fabric.jsonfile import read_json
 from corral.prove.fabric.model import Table
-from corral.prove.fabric.text import read_text
+from corral.prove.fabric.processes import separate_processes
+from corral.prove.fabric.text import read_parts
 from corral.prove.fabric.transport import Transport, transport_of
 
 OWN: Final = "@@corral-bench "
@@ -16,10 +18,20 @@ OWN: Final = "@@corral-bench "
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """All that a log holds."""
+    """All that a log holds.
+
+    Attributes:
+        tables: those that are complete and agree with themselves.
+        transport: what NCCL used.
+        processes: processes that each measured alone, which were meant to measure together; their
+            tables say nothing of the cluster and are not in ``tables``.
+        refused: what is wrong with the other tables.
+    """
 
     tables: tuple[Table, ...]
     transport: Transport
+    processes: int = 0
+    refused: tuple[CorralError, ...] = ()
 
 
 def read(text: str) -> Reading:
@@ -28,8 +40,25 @@ def read(text: str) -> Reading:
     Raises:
         CorralError: PARSE_FAILED, saying where and why.
     """
+    reading = read_all(text)
+    if reading.refused:
+        raise reading.refused[0]
+    return reading
+
+
+def read_all(text: str) -> Reading:
+    """As ``read``, but complete tables are kept where others are broken.
+
+    Raises:
+        CorralError: PARSE_FAILED: no table at all, or a row cut or spoiled.
+    """
     if text.lstrip().startswith("{"):
         return Reading(read_json(text), Transport())
+    transport = transport_of(text)
     own = [line.partition(OWN)[2] for line in text.splitlines() if OWN in line]
-    tables = tuple(table for one in own for table in read_json(one)) or read_text(text)
-    return Reading(tables, transport_of(text))
+    if own:
+        return Reading(tuple(table for one in own for table in read_json(one)), transport)
+    if processes := separate_processes(text):
+        return Reading((), transport, processes)
+    tables, refused = read_parts(text)
+    return Reading(tables, transport, refused=refused)

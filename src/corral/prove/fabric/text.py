@@ -30,11 +30,15 @@ _RANK: Final = re.compile(
     r"#?\s*Rank\s+(\d+)(?:\s+Group\s+\d+)?\s+Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s+(.*)"
 )
 _BOUNDS: Final = re.compile(r"#?\s*Out of bounds values\s*:\s*(\d+)")
-_AVERAGE: Final = re.compile(r"#?\s*Avg bus bandwidth\s*:\s*(\S+)")
+_AVERAGE: Final = re.compile(r"#?\s*Avg bus bandwidth\s*:\s*(\S+?)\s*(?:GB/s.*)?$")
+_CONCLUDED: Final = re.compile(r"#?\s*Collective test concluded")
+"""The last line since 2.17.6."""
 _STARTS: Final = re.compile(r"#?\s*Collective test starting:\s*(\S+)")
 _VERSION: Final = re.compile(r"#?\s*nccl-tests version\s+(\S+)")
 _SIZES: Final = re.compile(r"#?\s*nThread\s+\d+.*\bmaxBytes\s+(\d+)")
 _REDUCED: Final = re.compile(r"#?\s*Reducing maxBytes to\s+(\d+)")
+_TAG_WITHIN: Final = re.compile(r"\[\d+,\d+\](?:\[[^\]]*\])?<std(?:out|err)>:?")
+"""Open MPI's --tag-output: before each piece that a process writes, also within rows."""
 _GAP: Final = re.compile(r" {25,}\S")
 """Blanks in the place of an out-of-place measurement (trace replay measures in place only)."""
 
@@ -52,6 +56,7 @@ class _Open:
     largest: int = 0
     bounds: int | None = None
     average: float | None = None
+    concluded: bool = False
 
 
 def read_text(text: str) -> tuple[Table, ...]:
@@ -64,6 +69,18 @@ def read_text(text: str) -> tuple[Table, ...]:
         CorralError: PARSE_FAILED, naming the line: no table, a row cut or spoiled, numbers that
             contradict each other, a table cut before its last size.
     """
+    tables, refused = read_parts(text)
+    if refused:
+        raise refused[0]
+    return tables
+
+
+def read_parts(text: str) -> tuple[tuple[Table, ...], tuple[CorralError, ...]]:
+    """Complete tables of a log, and what is wrong with each of the others.
+
+    Raises:
+        CorralError: PARSE_FAILED, naming the line: no table, a row cut or spoiled.
+    """
     open_by_label: dict[str, _Open] = {}
     done: list[_Open] = []
     for number, raw in enumerate(text.splitlines(), 1):
@@ -71,7 +88,6 @@ def read_text(text: str) -> tuple[Table, ...]:
         current = open_by_label.setdefault(label, _Open(label))
         if HEADER.match(body) or OLD_HEADER.match(body):
             if current.layout is not None:
-                _refuse_two(current, number)
                 done.append(current)
                 current = open_by_label[label] = _Open(label)
             current.layout = _layout(number, body)
@@ -80,25 +96,21 @@ def read_text(text: str) -> tuple[Table, ...]:
         elif current.layout is not None and _starts_anew(body):
             done.append(current)
             current = open_by_label[label] = _Open(label)
-            _take_word(current, body)
+            _take_word(current, number, body)
         else:
-            _take_word(current, body)
+            _take_word(current, number, body)
     done += [o for o in open_by_label.values() if o.layout is not None]
     if not done:
         raise _broken(0, "there is no table of nccl-tests in it", "give the whole output of one")
     done.sort(key=lambda o: o.rows[0].line if o.rows else 0)
-    return tuple(_closed(o) for o in done)
-
-
-def _refuse_two(current: _Open, number: int) -> None:
-    """Refuse rows of several processes that nothing tells apart (nccl-tests issue 107)."""
-    if not current.rows and current.bounds is None:
-        raise _broken(
-            number,
-            "a second header stands here, before any row of the first",
-            "each process measured by itself: build nccl-tests with MPI=1, "
-            "or tell them apart by srun --label",
-        )
+    tables: list[Table] = []
+    refused: list[CorralError] = []
+    for one in done:
+        try:
+            tables.append(_closed(one))
+        except CorralError as error:
+            refused.append(error)
+    return tuple(tables), tuple(refused)
 
 
 def _row_like(current: _Open, body: str) -> bool:
@@ -110,20 +122,29 @@ def _starts_anew(body: str) -> bool:
     return bool(_STARTS.match(body) or _VERSION.match(body) or _SIZES.match(body))
 
 
-def _take_word(current: _Open, body: str) -> None:
+def _take_word(current: _Open, number: int, body: str) -> None:
     """Take a line that is neither header nor row."""
     if found := _RANK.match(body):
         current.members.append(Rank(int(found[1]), found[2], found[3].strip()))
     elif found := _BOUNDS.match(body):
         current.bounds = int(found[1])
     elif found := _AVERAGE.match(body):
-        current.average = printed(found[1]).value
+        current.average = _average(number, found[1])
+    elif _CONCLUDED.match(body):
+        current.concluded = True
     elif found := _STARTS.match(body):
         current.program = found[1]
     elif found := _VERSION.match(body):
         current.version = found[1]
     elif found := _REDUCED.match(body) or _SIZES.match(body):
         current.largest = int(found[1])
+
+
+def _average(number: int, text: str) -> float:
+    try:
+        return printed(text).value
+    except ValueError as error:
+        raise _broken(number, f"the average bus bandwidth cannot be read: {error}", "") from error
 
 
 def _layout(number: int, body: str) -> Layout:
@@ -140,6 +161,7 @@ def _layout(number: int, body: str) -> Layout:
 
 
 def _take_row(current: _Open, number: int, body: str) -> None:
+    body = _TAG_WITHIN.sub(" ", body)
     columns = current.layout
     if columns is None:
         raise _broken(number, "a row stands before any header", "give the log from its header on")
@@ -204,7 +226,7 @@ def _closed(found: _Open) -> Table:
         members=members,
         out_of_bounds=found.bounds,
         average=found.average,
-        complete=found.bounds is not None and found.average is not None,
+        complete=found.concluded or (found.bounds is not None and found.average is not None),
         label=found.label,
         version=found.version,
     )

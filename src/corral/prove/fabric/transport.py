@@ -26,7 +26,7 @@ SOCKETS: Final = "Socket"
 
 _USING: Final = re.compile(r"NCCL INFO Using network (.+?)\s*$", re.MULTILINE)
 _NET: Final = re.compile(r"NCCL INFO NET/([A-Za-z0-9_]+)\s*: Using \[?(.*)", re.MULTILINE)
-_VIA: Final = re.compile(r"NCCL INFO Channel [\d/]+ ?: .*? via (\S+)")
+_VIA: Final = re.compile(r"NCCL INFO Channel [\d/]+ ?: [^\n]{0,120}? via (\S+(?: Libfabric\S*)?)")
 _DEVICE: Final = re.compile(r"\[\d+\]([\w.-]+?)(?::\d+/|:[\d.]+<|:[0-9a-f:]+<|/| |$)")
 _VERSION: Final = re.compile(r"NCCL version (\S+)")
 
@@ -57,25 +57,36 @@ class Transport:
 
 
 def transport_of(log: str) -> Transport:
-    """Read a log, whatever else stands in it."""
+    """Read a log, whatever else is in it."""
     networks = Counter(_USING.findall(log))
-    # Without a plugin old versions say only which interfaces were taken.
     announced = _NET.findall(log)
-    network = networks.most_common(1)[0][0] if networks else announced[-1][0] if announced else ""
+    paths = _VIA.findall(log)
+    kinds = Counter("/".join(path.split("/")[:2]) for path in paths)
+    # Without a plugin old versions print only which interfaces were taken, and a log that was
+    # filtered may hold the channels alone.
+    names = (
+        *(name for name, _ in networks.most_common(1)),
+        *(name for name, _ in announced[-1:]),
+        *(_network(kind) for kind, _ in kinds.most_common()),
+    )
+    network = next(filter(None, names), "")
     devices: dict[str, None] = {}
     for name, rest in announced:
         if name in network or network in name:
             devices |= dict.fromkeys(_DEVICE.findall("[" + rest))
-    ways = _VIA.findall(log)
-    kinds = Counter("/".join(way.split("/")[:2]) for way in ways)
     version = _VERSION.search(log)
     return Transport(
         network,
         tuple(devices),
         tuple(sorted(kinds.items())),
-        sum("GDRDMA" in way for way in ways),
+        sum("GDRDMA" in path for path in paths),
         version[1] if version else "",
     )
+
+
+def _network(kind: str) -> str:
+    """The network of a kind of channel, "" for one within a node."""
+    return kind.removeprefix("NET/") if kind.startswith("NET/") else ""
 
 
 def complaints(found: Transport, fabric: str, interface: str = "") -> tuple[str, ...]:
@@ -86,13 +97,13 @@ def complaints(found: Transport, fabric: str, interface: str = "") -> tuple[str,
         fabric: the declared kind, a key of ``NETWORKS``.
         interface: the declared interface of an Ethernet fabric, "" when any will do.
     """
-    if not found.network:
-        return ()
     wanted = NETWORKS.get(fabric, ())
     used = found.network
-    if wanted and not any(used == name or used.startswith(f"{name} ") for name in wanted):
-        fallen = " (silent fall-back to TCP sockets)" if used == SOCKETS else ""
-        return (f"NCCL used {used} where the fabric is {fabric}{fallen}",)
+    # The network that NCCL names may carry nothing: what the channels took counts as well.
+    for name in filter(None, (used, *(_network(kind) for kind, _ in found.channels))):
+        if wanted and not any(name == one or name.startswith(f"{one} ") for one in wanted):
+            fallen = " (silent fall-back to TCP sockets)" if name == SOCKETS else ""
+            return (f"NCCL used {name} where the fabric is {fabric}{fallen}",)
     if interface and used == SOCKETS and found.devices and interface not in found.devices:
         taken = ", ".join(found.devices)
         return (f"NCCL took the interface {taken}, the data network is {interface}",)

@@ -115,7 +115,13 @@ def judge(table: Table, reference: Reference | None, nodes: int) -> Verdict:
     """
     row = plateau(table)
     if table.ranks == 1:
-        outcome, reasons = Outcome.UNKNOWN, ["one rank sends nothing: there is no speed to judge"]
+        outcome, reasons = (
+            Outcome.UNKNOWN,
+            [
+                "one rank sends nothing: there is no speed to judge; use more GPUs (-g), or start more "
+                "processes of an nccl-tests that was built with MPI=1"
+            ],
+        )
     else:
         outcome, reasons = _speed(row.best, reference, SINGLE if nodes == 1 else SEVERAL)
     if row.size < GIB:

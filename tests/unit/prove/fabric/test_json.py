@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
 from corral.prove.fabric.jsonfile import read_json
@@ -112,19 +115,73 @@ def spoiled(*path: Any, value: Any) -> str:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "no whole JSON"),
-        ("[]", "no object"),
-        ("{}", "lacks"),
-        (json.dumps(made())[:-40], "no whole JSON"),
+        ("{", "not a complete file"),
+        ("[]", "valid dictionary|object"),
+        ("{}", "config: Field required"),
+        (json.dumps(made())[:-40], "EOF"),
         (spoiled("results", 1, "out_of_place", "bus_bw", value=99.0), "bandwidths are"),
         (spoiled("results", 1, "out_of_place", "time", value=5432.1), "and the row says"),
-        (spoiled("results", 1, "out_of_place", "time", value="fast"), "is no number"),
-        (spoiled("results", 1, "out_of_place", "time", value=True), "is no number"),
+        (
+            spoiled("results", 1, "out_of_place", "time", value="fast"),
+            "time: Input should be a valid number",
+        ),
+        (
+            spoiled("results", 1, "out_of_place", "time", value=True),
+            "time: Input should be a valid number",
+        ),
         (spoiled("average_bus_bandwidth", "bandwidth", value=1.0), "rows are missing"),
         (spoiled("results", value=[]), "without any row"),
+        (spoiled("results", 0, "size", value=10**400), "size"),
+        (spoiled("results", 0, "root", value="first"), "root"),
+        (spoiled("average_bus_bandwidth", value={"okay": "true"}), "bandwidth: Field required"),
+        ('{"config": ' + "[" * 100_000, "not a complete file"),
     ],
 )
 def test_what_is_broken_is_refused(text: str, says: str) -> None:
     with pytest.raises(CorralError, match=says) as caught:
         read_json(text)
     assert caught.value.code is Code.PARSE_FAILED
+
+
+def test_a_file_that_lists_one_gpu_of_several() -> None:
+    """2.19.6 does, where one process drives two (recorded)."""
+    path = Path(__file__).parents[3] / "recorded/nccl/h200x2/all-reduce.json"
+    (table,) = read_json(path.read_text())
+    assert (table.collective, table.ranks, len(table.rows)) == (Collective.ALL_REDUCE, 2, 5)
+    assert "hush" not in repr(table)
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(st.data())
+def test_any_part_may_be_anything(data: st.DataObject) -> None:
+    """Every key and item of a file, replaced or left out: read or refused, never another error."""
+    fields: Any = made()
+    at, last = fields, None
+    while isinstance(at, dict | list) and at and (last is None or data.draw(st.booleans())):
+        last = (
+            at,
+            data.draw(st.sampled_from(sorted(at) if isinstance(at, dict) else range(len(at)))),
+        )
+        at = at[last[1]]
+    assert last
+    holder, key = last
+    if data.draw(st.booleans()):
+        del holder[key]
+    else:
+        holder[key] = data.draw(anything)
+    text = json.dumps(fields)
+    try:
+        read_json(
+            text if data.draw(st.booleans()) else text[: data.draw(st.integers(0, len(text)))]
+        )
+    except CorralError as error:
+        assert "hush" not in str(error) + error.hint
+        assert error.code is Code.PARSE_FAILED

@@ -41,3 +41,30 @@ def test_one_rank_has_no_bandwidth_to_judge() -> None:
     text = (RECORDED / "h100-one-rank-2.19.6.txt").read_text()
     ((_, verdict),) = read_benchmark(text, Known(busbw=300)).tables
     assert verdict.outcome is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("name", "collective", "rows", "best"),
+    [
+        ("all-reduce", Collective.ALL_REDUCE, 28, 326.64),
+        ("all-reduce-8g", Collective.ALL_REDUCE, 4, 346.89),
+        ("all-gather", Collective.ALL_GATHER, 28, 0),
+        ("reduce-scatter", Collective.REDUCE_SCATTER, 28, 0),
+        ("all-to-all", Collective.ALL_TO_ALL, 28, 354.96),
+        ("broadcast", Collective.BROADCAST, 28, 0),
+        ("reduce", Collective.REDUCE, 28, 0),
+        ("sendrecv", Collective.SENDRECV, 28, 360.95),
+        ("bfloat16", Collective.ALL_REDUCE, 5, 301.95),
+        ("two-threads", Collective.ALL_REDUCE, 5, 299.14),
+        ("shared-memory", Collective.ALL_REDUCE, 5, 27.74),
+        ("reduced-to-memory", Collective.ALL_REDUCE, 1, 348.29),
+    ],
+)
+def test_collectives_of_two_h200(name: str, collective: Collective, rows: int, best: float) -> None:
+    found = read_benchmark((RECORDED / f"h200x2/{name}.txt").read_text())
+    ((table, _),) = found.tables
+    assert (table.collective, table.ranks, table.nodes) == (collective, 2, 1)
+    assert (len(table.rows), table.complete) == (rows, True)
+    assert found.good
+    if best:
+        assert max(row.best for row in table.rows) == pytest.approx(best, abs=0.1)

@@ -315,12 +315,42 @@ def test_a_list_of_ranks_that_was_pasted_in_part_counts_nobody() -> None:
     assert (found.ranks, found.nodes, found.members) == (16, 0, ())
 
 
-def test_processes_that_each_measured_by_themselves() -> None:
-    """Not built with MPI: all of them call themselves rank 0 (nccl-tests issue 107)."""
-    head = "".join(DGX1.splitlines(keepends=True)[:3])
-    error = refused(head + DGX1)
-    assert "second header" in error.message
-    assert "MPI=1" in error.hint
+@pytest.mark.parametrize("average", ["35.3542GB/s", "35.3542 GB/s", "35.3542"])
+def test_an_average_with_its_unit(average: str) -> None:
+    (found,) = read_text(DGX1.replace("35.3542", average))
+    assert (found.average, found.complete) == (35.3542, True)
+
+
+def test_an_average_that_is_no_number() -> None:
+    assert "average bus bandwidth" in refused(DGX1.replace("35.3542", "n/a")).message
+
+
+def test_tags_of_a_launcher_within_rows() -> None:
+    """Open MPI 4 tags each piece that a process writes; nccl-tests writes a row in several."""
+    tag = "[1,0]<stdout>:"
+    lines = [tag + re.sub(r"(sum)( +)", rf"\1{tag}\2", line, count=1) for line in DGX1.splitlines()]
+    assert lines[4].count(tag) == 2
+    (found,) = read_text("\n".join(lines))
+    assert [r.size for r in found.rows] == [1048576 << i for i in range(10)]
+
+
+def test_a_header_that_lost_a_sign() -> None:
+    text = (RECORDED / "h200x2/all-reduce.txt").read_text()
+    assert read_text(text.replace("#wrong", "wrong"))[0].rows == read_text(text)[0].rows
+
+
+def test_the_last_line_ends_a_run() -> None:
+    text = (RECORDED / "h200x2/all-reduce.txt").read_text()
+    lines = [x for x in text.splitlines() if "Out of bounds" not in x and "Avg bus" not in x]
+    (found,) = read_text("\n".join(lines))
+    assert found.complete
+    (cut,) = read_text("\n".join(x for x in lines if "concluded" not in x))
+    assert not cut.complete
+
+
+@pytest.mark.parametrize("size", ["9" * 20, "9" * 300, "9" * 5000])
+def test_a_size_that_is_no_size(size: str) -> None:
+    refused(DGX1.replace("1048576 ", f"{size} ", 1))
 
 
 def test_numbers_that_lost_their_digits() -> None:

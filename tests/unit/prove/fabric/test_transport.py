@@ -23,6 +23,10 @@ PLUGIN = f"""{HEAD}NET/FasTrak plugin initialized
 """
 
 
+CHANNELS_ONLY = "\n".join(line for line in SOCKET.splitlines() if "Channel" in line)
+OFI = f"{HEAD}Channel 00/0 : 0[0] -> 8[0] [send] via NET/AWS Libfabric/0/GDRDMA\n"
+
+
 def test_sockets() -> None:
     found = transport_of(SOCKET)
     assert found.network == "Socket"
@@ -54,6 +58,12 @@ def test_infiniband() -> None:
         (PLUGIN, "tcpxo", "", ""),
         (PLUGIN, "infiniband", "", "NCCL used FasTrak"),
         ("nothing of NCCL", "infiniband", "", ""),
+        (CHANNELS_ONLY, "infiniband", "", "silent fall-back"),
+        (CHANNELS_ONLY, "ethernet", "", ""),
+        (CHANNELS_ONLY.replace("Socket", "IB"), "infiniband", "", ""),
+        (IB + CHANNELS_ONLY, "infiniband", "", "silent fall-back"),
+        (OFI, "efa", "", ""),
+        (OFI, "infiniband", "", "NCCL used AWS Libfabric"),
     ],
 )
 def test_what_is_not_as_declared(log: str, fabric: str, interface: str, says: str) -> None:
