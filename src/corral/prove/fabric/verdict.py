@@ -22,6 +22,11 @@ SINGLE: Final = (0.96, 0.90)
 _OVER: Final = 1.02
 """A figure may lie above its limit by what a benchmark's clock and a rounded rate give."""
 
+_ONE_RANK: Final = (
+    "one rank sends nothing: there is no speed to judge; use more GPUs (-g), or start more "
+    "processes of an nccl-tests that was built with MPI=1"
+)
+
 
 class Outcome(StrEnum):
     """How good it is."""
@@ -115,13 +120,7 @@ def judge(table: Table, reference: Reference | None, nodes: int) -> Verdict:
     """
     row = plateau(table)
     if table.ranks == 1:
-        outcome, reasons = (
-            Outcome.UNKNOWN,
-            [
-                "one rank sends nothing: there is no speed to judge; use more GPUs (-g), or start more "
-                "processes of an nccl-tests that was built with MPI=1"
-            ],
-        )
+        outcome, reasons = Outcome.UNKNOWN, [_ONE_RANK]
     else:
         outcome, reasons = _speed(row.best, reference, SINGLE if nodes == 1 else SEVERAL)
     if row.size < GIB:
