@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from corral.roles import fabric, health, letting_go, machine, prolog, proof, slurm_packages
+from corral.roles import (
+    fabric,
+    health,
+    letting_go,
+    lost_jobs,
+    machine,
+    prolog,
+    proof,
+    slurm_packages,
+)
 from corral.roles.one_run import in_one_run
 from corral.roles.site import Site
 from corral.slurm.conf.cluster import MARIADB_CNF, MARIADB_CONF
@@ -39,6 +48,7 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
     wanted += fabric.wanted(site)
     wanted += health.wanted(site)
     wanted += letting_go.wanted(site)
+    wanted += lost_jobs.wanted(site)
     wanted += proof.users(site)
     wanted += slurm_packages.at_once(site)
     wanted += machine.wanted(site)
