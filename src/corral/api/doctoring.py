@@ -12,13 +12,15 @@ from corral.api.nodes import chosen
 from corral.apply.guess import guessed
 from corral.apply.session import Session
 from corral.doctor.examine import examine
-from corral.doctor.look import Ask, Told, ports_script, script, sections
+from corral.doctor.job_steps import AGAIN, doubtful
+from corral.doctor.look import JOBS, STEPS, Ask, Told, ports_script, script, sections
 from corral.doctor.model import Report
 from corral.doctor.probes import Scene
 from corral.doctor.reading import read, report
 from corral.doctor.why import of_nodes
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
+from corral.hosts.quote import join
 from corral.hosts.transport import Result
 from corral.roles.mesh import addresses as mesh_addresses
 from corral.roles.mesh import mesh_of
@@ -70,6 +72,7 @@ async def look(spec: ClusterSpec) -> Scene:
         told = await _told(session.fleet, asks)
         if not _scene(session, spec, addresses, told).well:
             told = await _with_ports(session.fleet, told, _targets(session, spec, addresses))
+        told = await _confirmed(session.fleet, _scene(session, spec, addresses, told))
         absent = {action.node: action.summary for action in session.pending}
         silent = {
             n.name: Told(
@@ -102,6 +105,22 @@ async def _with_ports(
         if isinstance(answer, Result):
             before = told[name]
             found[name] = replace(before, sections={**before.sections, **sections(answer.stdout)})
+    return found
+
+
+async def _confirmed(fleet: Fleet, scene: Scene) -> dict[str, Told]:
+    """The answers, with a second one about jobs where Slurm and nodes disagree about them.
+
+    Jobs start and end between the answers of the first.
+    """
+    lead = scene.controller
+    again = {n: join([STEPS, JOBS]) if n == lead else STEPS for n in doubtful(scene)}
+    answers = await fleet.each(again, timeout=TIMEOUT) if again else {}
+    found = dict(scene.told)
+    for name, answer in answers.items():
+        if isinstance(answer, Result):
+            more = {f"{key}{AGAIN}": text for key, text in sections(answer.stdout).items()}
+            found[name] = replace(found[name], sections={**found[name].sections, **more})
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from corral.doctor.health import read_reason
+from corral.doctor.job_steps import job_steps
 from corral.doctor.launches import launches
 from corral.doctor.look import Told
 from corral.doctor.model import Diagnosis, Layer, Report, Source
@@ -21,7 +22,7 @@ _LOGS: Final = {
     "slurmdbd": Source.SLURMDBD,
     "munge": Source.MUNGE,
 }
-RULES: Final = (*PROBES, alone, user_namespaces, launches, tailnet)
+RULES: Final = (*PROBES, alone, user_namespaces, launches, job_steps, tailnet)
 """All that asks the machines."""
 _SYMPTOMS: Final = frozenset({"F83", "F86"})
 """Failures that always have a cause beneath them."""

@@ -198,6 +198,20 @@ _DISKS: Final = sh(
     disks=list(DISKS),
     written=list(DISKS[1:]),
 )
+LAST: Final = "@last"
+"""The last line of an answer that is complete; without it the answer is unknown, not empty."""
+STEPS: Final = sh(
+    # Root's alone: any user may call a process slurmstepd. Status 1: there is none.
+    "echo @@steps; s=$(ps -C slurmstepd -o ruid=,etimes=,args= 2>/dev/null); [ $? -gt 1 ] ||"
+    " {{ printf '%s\\n' \"$s\" | sed -n 's/^ *0 //p'; echo {last}; }}",
+    last=LAST,
+)
+JOBS: Final = sh(
+    # All states in which a job holds nodes.
+    "echo @@jobs; timeout 15 squeue -h -t R,S,CG,CF,SI,SO,ST,RS -o '%A|%T|%M|%N' 2>/dev/null"
+    " && echo {last}",
+    last=LAST,
+)
 _MACHINE: Final = sh(
     "export LC_ALL=C; echo @@clock; date +%s.%N\n"
     "echo @@hostname; hostname\n"
@@ -210,7 +224,7 @@ _MACHINE: Final = sh(
     "echo @@limits; systemctl show -p LimitMEMLOCK slurmd 2>/dev/null | tr = ' '\n"
     "echo @@devices; ls /dev/nvidia[0-9]* 2>/dev/null\n"
     "echo @@driver; if command -v nvidia-smi >/dev/null; then timeout 20 nvidia-smi -L 2>&1; fi\n"
-    "echo @@steps; ps -C slurmstepd -o args= 2>/dev/null\n"
+    "{steps}\n"
     "echo @@links; if command -v ip >/dev/null; then ip -o link show up; fi\n"
     "echo @@addresses; if command -v ip >/dev/null; then ip -o -4 addr show; fi\n"
     # A container's kernel log is its host's: what happened there is not this node's.
@@ -219,6 +233,7 @@ _MACHINE: Final = sh(
     " 'Xid|NVRM|nouveau|Out of memory|oom-kill|read-only|nfs: server|No space|EDAC MC.* UE '"
     " | tail -n 40; fi",
     firewall=PROGRAM,
+    steps=STEPS,
 )
 
 # /proc/PID/net is the network of that process, which may be another than the machine's.
@@ -244,13 +259,15 @@ _CONTROLLER: Final = sh(
     "case $p in *' is UP'*)\n"
     "echo @@nodes; timeout 15 scontrol show nodes -o 2>&1\n"
     "echo @@batch; timeout 15 squeue -h -t RUNNING -O"
-    " 'JobID:|,StateCompact:|,BatchFlag:|,BatchHost:|,TimeUsed:|' 2>/dev/null;;\n"
+    " 'JobID:|,StateCompact:|,BatchFlag:|,BatchHost:|,TimeUsed:|' 2>/dev/null\n"
+    "{jobs};;\n"
     "esac\n"
     "echo @@slurmconf; cat /etc/slurm/slurm.conf 2>/dev/null\n"
     "echo @@gresconf; cat /etc/slurm/gres.conf 2>/dev/null\n"
     "echo @@cgroupconf; cat /etc/slurm/cgroup.conf 2>/dev/null\n"
     "echo @@accounting; timeout 15 sacctmgr -nP show cluster format=cluster 2>&1",
     state=STATE_FOLDER,
+    jobs=JOBS,
 )
 
 

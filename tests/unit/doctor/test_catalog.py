@@ -29,7 +29,8 @@ def test_names_are_unique_and_numbers_whole() -> None:
     assert len(set(names)) == len(names)
     numbers = [int(i[1:]) for i in CATALOG]
     # F56 and F57 are about renting (elastic), not about a machine that can be asked.
-    assert sorted({*range(1, max(numbers) + 1)} - set(numbers)) == [56, 57]
+    # From 106 on several were given at once, and a number never moves: gaps are possible.
+    assert sorted({*range(1, 106)} - set(numbers)) == [56, 57]
 
 
 def test_hidden_ones_exist_and_stand_above() -> None:

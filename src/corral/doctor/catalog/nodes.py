@@ -164,4 +164,28 @@ FAILURES: Final = (
         symptoms=(r"^proof\.\w+: ",),
         where=(Source.REASON,),
     ),
+    Failure(
+        "F200",
+        "job-lost",
+        "a job counts as running and has no process on its node",
+        "the node stopped and was back before SlurmdTimeout, or the job's slurmstepd was killed: "
+        "srun takes that for the end of the tasks' output and waits, and Slurm keeps the job "
+        "until its time limit",
+        "scontrol requeue JOB, or scancel JOB. All of a node at once: scontrol update "
+        "nodename=NODE state=down reason=lost, then scontrol update nodename=NODE state=resume",
+        "Slurm 24.11.5, slurmctld node_mgr.c and srun step_launch.c",
+        Layer.JOB,
+    ),
+    Failure(
+        "F201",
+        "step-left",
+        "a slurmstepd runs on a node and its job is over",
+        "the controller lost the job (its state folder was replaced, or it was purged while the "
+        "node did not answer), or its processes cannot end; they still hold memory and GPUs that "
+        "Slurm gives to others",
+        "look at it with: ps -ef --forest on the node; end it with: kill PID, or reboot the node "
+        "once it is drained",
+        "Slurm 24.11.5, slurmd req.c",
+        Layer.NODE,
+    ),
 )

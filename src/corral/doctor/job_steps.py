@@ -1,0 +1,131 @@
+"""Jobs that Slurm calls running compared with the nodes' slurmstepd processes. Pure.
+
+Slurm and the nodes are asked twice, the second time after all answers of the first: a job that
+starts or ends meanwhile differs between the two and is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from corral.doctor.look import LAST, Told
+from corral.doctor.model import Diagnosis
+from corral.doctor.probes import Scene, found
+from corral.errors import CorralError
+from corral.slurm.conf.parse import parse
+from corral.slurm.duration import seconds
+from corral.spec.hostlist import NODES_AT_MOST
+from corral.spec.nodes import expand
+
+SETTLED_S: Final = 120
+"""Seconds after which a job's or a step's processes are there, and after which they are gone."""
+AGAIN: Final = "again"
+"""What the second look's sections end with."""
+_HOLDING: Final = frozenset({"RUNNING", "SUSPENDED"})
+_STEP: Final = re.compile(r"^\s*(\d+) slurmstepd: \[(?:[^\]]*[^0-9\]])?(\d+)\.", re.MULTILINE)
+_FIELDS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One job as squeue shows it: state, seconds it has run, its nodes."""
+
+    state: str
+    ran: int
+    nodes: tuple[str, ...]
+
+
+def job_steps(scene: Scene) -> Iterator[Diagnosis]:
+    """F200 and F201: a running job without a step on its node; a step whose job is over."""
+    for node in scene.told.values():
+        for job, lines in lost(scene, node).items():
+            yield found("F200", node.node, lines, f"job {job}")
+        for job, lines in left(scene, node).items():
+            yield found("F201", node.node, lines, f"job {job}")
+
+
+def doubtful(scene: Scene) -> tuple[str, ...]:
+    """Nodes to be asked again, the controller among them; none where all agrees."""
+    nodes = [t.node for t in scene.heard if _lost(scene, t, "") or _left(scene, t, "")]
+    return tuple(dict.fromkeys((scene.controller, *nodes))) if nodes else ()
+
+
+def lost(scene: Scene, told: Told) -> dict[str, str]:
+    """Jobs that run on the node by Slurm's word in both looks and have no step there in either."""
+    first, then = _lost(scene, told, ""), _lost(scene, told, AGAIN)
+    return {job: text for job, text in first.items() if job in then}
+
+
+def left(scene: Scene, told: Told) -> dict[str, str]:
+    """Jobs that Slurm knows in neither look, with a step on the node in both."""
+    first, then = _left(scene, told, ""), _left(scene, told, AGAIN)
+    return {job: text for job, text in first.items() if job in then}
+
+
+def _lost(scene: Scene, told: Told, look: str) -> dict[str, str]:
+    jobs, steps = _jobs(scene.lead, look), _steps(told, look)
+    # Only with an extern step does each node of a job have a process of it.
+    if not jobs or steps is None or not _contained(scene):
+        return {}
+    return {
+        number: f"squeue: job {number} is {job.state} for {job.ran} s on {told.node}; "
+        f"no slurmstepd of it runs there"
+        for number, job in jobs.items()
+        if job.state in _HOLDING
+        and job.ran >= SETTLED_S
+        and told.node in job.nodes
+        and number not in steps
+    }
+
+
+def _left(scene: Scene, told: Told, look: str) -> dict[str, str]:
+    jobs, steps = _jobs(scene.lead, look), _steps(told, look)
+    if jobs is None or steps is None:
+        return {}
+    return {
+        job: f"slurmstepd of job {job} runs for {age} s; squeue knows no such job"
+        for job, age in steps.items()
+        if age >= SETTLED_S and job not in jobs
+    }
+
+
+def _jobs(lead: Told, look: str) -> dict[str, _Job] | None:
+    """Jobs that hold nodes; None where squeue gave no complete answer."""
+    lines = lead.lines(f"jobs{look}")
+    if lead.error is not None or lines[-1:] != [LAST]:
+        return None
+    jobs: dict[str, _Job] = {}
+    for line in lines[:-1]:
+        fields = line.split("|")
+        if len(fields) != _FIELDS:
+            return None
+        number, state, ran, nodes = fields
+        try:
+            jobs[number] = _Job(state, seconds(ran) or 0, tuple(_expanded(nodes)))
+        except (CorralError, ValueError):
+            return None
+    return jobs
+
+
+def _expanded(nodes: str) -> list[str]:
+    return expand(nodes)[:NODES_AT_MOST] if nodes else []
+
+
+def _steps(told: Told, look: str) -> dict[str, int] | None:
+    """Jobs with a step on a node, and the age of the oldest; None where ps gave no answer."""
+    lines = told.lines(f"steps{look}")
+    if told.error is not None or lines[-1:] != [LAST]:
+        return None
+    ages: dict[str, int] = {}
+    for age, job in _STEP.findall("\n".join(lines)):
+        ages[job] = max(ages.get(job, 0), int(age))
+    return ages
+
+
+def _contained(scene: Scene) -> bool:
+    lines = parse(scene.lead.text("slurmconf")).lines()
+    flags = [p.value for line in lines for p in line.pairs if p.key.lower() == "prologflags"]
+    return any(flag.strip().lower() == "contain" for value in flags for flag in value.split(","))
