@@ -43,10 +43,20 @@ def suite_counts(junit: Path, reasons: Counter[tuple[str, str]], status: str = "
     return counts if cases else Counter(failed=1)
 
 
+def suite_minutes(junit: Path) -> str:
+    """How long a suite took, as ``12:34``; "" when its junit file does not tell."""
+    try:
+        suites = ET.parse(junit).getroot().iter("testsuite")  # noqa: S314
+        seconds = round(sum(float(suite.get("time", "0")) for suite in suites))
+    except ET.ParseError:
+        return ""
+    return f"{seconds // 60}:{seconds % 60:02}"
+
+
 def main(out: Path) -> int:
     """Print the table and the last line; 1 when anything failed."""
     reasons: Counter[tuple[str, str]] = Counter()
-    table = Table("suite", "passed", "failed", "skipped", title="./test")
+    table = Table("suite", "passed", "failed", "skipped", "min:s", title="./test")
     total: Counter[str] = Counter()
     rows = {"lint": Counter[str]()}
     for line in (out / "lint").read_text().splitlines():
@@ -56,9 +66,13 @@ def main(out: Path) -> int:
     rows |= {x.stem: suite_counts(x, reasons, statuses.get(x.stem, "none")) for x in by_age}
     for suite, counts in rows.items():
         total += counts
-        table.add_row(suite, *(str(counts[k]) for k in ("passed", "failed", "skipped")))
+        numbers = (str(counts[k]) for k in ("passed", "failed", "skipped"))
+        junit = out / f"{suite}.xml"
+        table.add_row(suite, *numbers, suite_minutes(junit) if junit.exists() else "")
     console = Console(width=None if sys.stdout.isatty() else 100)
     console.print(table)
+    if (part := out / "part").exists():
+        console.print(f"slow tests: part {part.read_text().strip()}; see CONTRIBUTING.md, Tests")
     for (suite, why), number in sorted(reasons.items()):
         text = re.sub(r"\s+", " ", why) or "no reason given"
         console.print(f"skipped in {suite} ({number}): {text}", markup=False, highlight=False)

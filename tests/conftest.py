@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from importlib import import_module
@@ -14,10 +15,14 @@ import pytest
 import pytest_socket
 from hypothesis import HealthCheck, settings
 
+from tests.rotation import part, seconds_recorded
+
 TESTS = Path(__file__).parent
 REPO = TESTS.parent
 CANARY = "corral-canary"
 
+UNTIL = "CORRAL_TEST_UNTIL"
+"""The time (seconds since 1970) after which ``./test`` begins no slow test: it ends in its time."""
 HANGS = {
     "unit": 120,
     "clouds": 600,
@@ -33,7 +38,7 @@ HANGS_SLOW = 5400
 # slow tests (CORRAL_TEST_SLOW) tries more.
 settings.register_profile(
     "corral",
-    max_examples=200 if os.environ.get("CORRAL_TEST_SLOW") else 25,
+    max_examples=200 if os.environ.get("CORRAL_TEST_SLOW") == "1" else 25,
     # Limits of time for examples and for making them say how busy the machine is.
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
@@ -81,6 +86,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Close sockets for unit tests; asyncio's own wake-up pair is a unix socket and stays open."""
     if item.path.is_relative_to(TESTS / "unit"):
         pytest_socket.disable_socket(allow_unix_socket=True)
+    if item.get_closest_marker("slow") and time.time() > float(os.environ.get(UNTIL, "inf")):
+        pytest.skip("slow: no time was left for it in this run")
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:
@@ -89,21 +96,27 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
         pytest_socket.enable_socket()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out slow tests: CORRAL_TEST_SLOW=1 runs all of them, 2/5 the second fifth.
+    """Leave out slow tests: CORRAL_TEST_SLOW=1 runs all of them, 2/5 the second of five parts.
 
-    A test that hangs fails by itself, with its traceback, instead of taking the suite along.
+    A test that hangs fails alone, with its traceback, and does not end the suite.
     """
     for item in items:
         seconds = HANGS[item.path.relative_to(TESTS).parts[0]]
         limit = HANGS_SLOW if item.get_closest_marker("slow") else seconds
         item.add_marker(pytest.mark.timeout(limit, method="signal"))
     wanted = os.environ.get("CORRAL_TEST_SLOW", "")
-    part, _, parts = wanted.partition("/")
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    for index, item in enumerate(slow):
-        if not wanted or (parts and index % int(parts) != int(part) - 1):
-            item.add_marker(pytest.mark.skip(reason="slow: CORRAL_TEST_SLOW=1, or N/M in rotation"))
+    number, _, parts = wanted.partition("/")
+    slow = {item.nodeid: item for item in items if item.get_closest_marker("slow")}
+    chosen = set(slow) if wanted and not parts else set[str]()
+    reason = "slow: CORRAL_TEST_SLOW=1 runs it"
+    if parts:
+        chosen = part(sorted(slow), int(number), int(parts), seconds_recorded())
+        reason = f"slow: not in part {wanted}, which this run takes"
+    for name, item in slow.items():
+        if name not in chosen:
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session")

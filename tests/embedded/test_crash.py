@@ -19,7 +19,7 @@ from corral.hosts.quote import sh
 from corral.spec.models import ClusterSpec
 
 SEED = int(os.environ.get("CORRAL_TEST_SEED", "20261121"))
-SAMPLES = 40 if os.environ.get("CORRAL_TEST_SLOW") else 2
+SAMPLES = [*range(2), *(pytest.param(i, marks=pytest.mark.slow) for i in range(2, 40))]
 KILLS = 300
 
 
@@ -131,7 +131,7 @@ def test_killed_at_each_change_in_turn(name: str) -> None:
     settled(name)
 
 
-@pytest.mark.parametrize("sample", range(SAMPLES))
+@pytest.mark.parametrize("sample", SAMPLES)
 def test_killed_in_the_middle_of_the_first_apply(name: str, sample: int) -> None:
     """A seeded sample of the first apply's changes (all of a longer run: CORRAL_TEST_SLOW=1).
 

@@ -30,13 +30,9 @@ from tests.machines.before_after import OWNERS, snapshot
 from tests.machines.lab import Lab, image
 
 KEPT = os.environ.get("CORRAL_TEST_MACHINES", "")
-SLOW = bool(os.environ.get("CORRAL_TEST_SLOW"))
-COUNT = 3 if SLOW else 2
+COUNT = 3 if os.environ.get("CORRAL_TEST_SLOW") == "1" else 2
 FOLDER = Path(__file__).parent
-WHOLE = bool(os.environ.get("CORRAL_TEST_WHOLE"))  # set by ./test when it runs every suite
 DOWN_NODES = sh("timeout 20 sinfo --noheader --Node --states=down,drain,fail,unknown -o %N")
-WHY_SLOW = "takes minutes: CORRAL_TEST_SLOW=1 runs it"
-WHY_ALONE = "a quarter of an hour: run them with ./test machines, or CORRAL_TEST_SLOW=1 ./test"
 
 
 def lab_file(name: str, addresses: list[str]) -> str:
@@ -146,21 +142,22 @@ async def read_facts_of(spec: ClusterSpec) -> dict[str, Facts]:
         return await session.facts()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All tests of this folder are real machines' tests; without those they skip, and say why.
 
-    The slow ones skip as well, and those that give the shared machines back come last.
+    Each run takes those of test_lab, from bare machines to a proven cluster; the others are slow.
+
+    Those that give the shared machines back come last.
     """
     reason = image.needs()
     ours = [item for item in items if item.path.is_relative_to(FOLDER)]
     for item in ours:
         item.add_marker(pytest.mark.machines)
+        if item.path.stem != "test_lab":
+            item.add_marker(pytest.mark.slow)
         if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
-        elif WHOLE and not SLOW:
-            item.add_marker(pytest.mark.skip(reason=WHY_ALONE))
-        elif item.get_closest_marker("slow") and not SLOW:
-            item.add_marker(pytest.mark.skip(reason=WHY_SLOW))
     order = {"test_lab": 0, "test_giving_back": 2}
     ours.sort(key=lambda item: order.get(item.path.stem, 1))
     places = [i for i, item in enumerate(items) if item.path.is_relative_to(FOLDER)]

@@ -28,6 +28,16 @@ from tests.mesh.lab import Lab, LabNode, needs, tools
 
 KEPT = os.environ.get("CORRAL_TEST_MESH", "")
 FOLDER = Path(__file__).parent
+SHORTEST_PATH = {
+    "test_a_first_plan_says_how_each_node_joins_and_nothing_else",
+    "test_there_is_no_way_but_the_mesh",
+    "test_no_key_is_left_anywhere",
+    "test_a_second_plan_is_empty",
+    "test_slurm_is_proven_over_the_mesh",
+    "test_the_pod_runs_jobs_without_init_or_rights",
+    "test_down_leaves_nothing_in_the_tailnet_or_on_the_nodes",
+}
+"""From nodes behind NAT to a proven cluster over the mesh, and nothing left of it."""
 
 
 def file_of(lab: Lab, *, pod: bool = True, jobs: str = "within-an-island") -> str:
@@ -133,11 +143,17 @@ def mesh(lab: Lab) -> Mesh:
     return found
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of this folder need the mesh's programs; without them they skip, and say why."""
+    """All tests of this folder need the mesh's programs; without them they skip, and say why.
+
+    Each run takes the shortest complete path; the others are slow.
+    """
     reason = needs()
     for item in items:
         if item.path.is_relative_to(FOLDER):
             item.add_marker(pytest.mark.mesh)
+            if item.name not in SHORTEST_PATH:
+                item.add_marker(pytest.mark.slow)
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))

@@ -21,7 +21,6 @@ TAILSCALE = "v1.102.5"
 HEADSCALE = "v0.29.3"
 NEEDS_GO = (1, 26)
 NAMES = ("tailscale", "tailscaled", "headscale")
-WHOLE = bool(os.environ.get("CORRAL_TEST_WHOLE")) and not os.environ.get("CORRAL_TEST_SLOW")
 ENVIRONMENT = {
     "CGO_ENABLED": "0",  # static: they run in nodes of another system
     "GOFLAGS": "-buildvcs=false -trimpath -ldflags=-s -ldflags=-w",
@@ -36,8 +35,6 @@ def folder() -> Path:
 
 def needs() -> str:
     """Why there are no programs and none can be built here, "" when all is well."""
-    if WHOLE:
-        return "ten minutes by itself, and some more to build its programs: ./test mesh"
     if all((folder() / name).exists() for name in NAMES):
         return ""
     if not shutil.which("go"):

@@ -1,0 +1,44 @@
+"""Every slow test is in one part of the rotation, and the parts are about equally long."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.rotation import UNKNOWN_S, part, seconds_recorded
+
+PARTS = 5
+TESTS = st.lists(
+    st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 60)).map(
+        lambda pair: f"tests/x/test_{pair[0]}.py::test_{pair[1]}"
+    ),
+    unique=True,
+    max_size=80,
+).map(sorted)
+
+
+@given(TESTS, st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 900)))
+def test_each_is_in_one_part(ids: list[str], of_file: dict[str, float]) -> None:
+    seconds = {one: of_file[one[13]] for one in ids if one[13] in of_file}
+    parts = [part(ids, number, PARTS, seconds) for number in range(1, PARTS + 1)]
+    assert sorted(one for found in parts for one in found) == ids
+    lengths = [sum(seconds.get(one, UNKNOWN_S) for one in found) for found in parts]
+    longest = max((seconds.get(one, UNKNOWN_S) for one in ids), default=0)
+    mean = sum(lengths) / PARTS
+    assert max(lengths) <= 2 * mean + longest
+
+
+def test_tests_of_a_file_stay_together_unless_they_are_too_long() -> None:
+    ids = [f"tests/x/test_{file}.py::test_{n}" for file in "abcde" for n in range(4)]
+    together = [part(ids, number, PARTS, {}) for number in range(1, PARTS + 1)]
+    assert all(len({one.partition("::")[0] for one in found}) == 1 for found in together)
+    slow = {one: 600.0 for one in ids if "test_a" in one}
+    apart = [part(ids, number, PARTS, slow) for number in range(1, PARTS + 1)]
+    assert all(sum("test_a" in one for one in found) < 2 for found in apart)
+
+
+def test_what_was_recorded_is_of_tests_that_are_there(repo: Path) -> None:
+    gone = {one.partition("::")[0] for one in seconds_recorded()}
+    assert [one for one in sorted(gone) if not (repo / one).is_file()] == []
