@@ -47,8 +47,9 @@ from corral.state.pam import SshdAdopt
 from corral.state.person import FormerPeople, Person
 from corral.state.resumed import Resumed
 from corral.state.secret import Secret
-from corral.state.service import Service
+from corral.state.service import Service, Stopped
 from corral.state.slurm_account import SlurmAccounts
+from corral.state.timer import Timer
 
 SIZES = (100, 1_000, 10_000)
 RECORDED = Facts(
@@ -94,6 +95,8 @@ ANSWERS: dict[type, Callable[[Any], str]] = {
     Hostname: lambda r: f"{r.name} {r.name}",
     Secret: lambda r: f"{'0' * 64} {r.mode} {r.owner}",
     Service: lambda r: "enabled running current",
+    Stopped: lambda r: "disabled inactive",
+    Timer: lambda r: "enabled active no" if r.on else "disabled inactive",
     UserAccount: lambda r: f"passwd\n{r.name}:x:{r.uid}:{r.uid}:::",
     Database: lambda r: "ready",
     FormerPeople: lambda r: "",
@@ -132,7 +135,10 @@ ANSWERS[Person] = _person
 
 def converged(item: Resource) -> Seen:
     """The answer of a machine that holds the resource."""
-    return Seen(0, ANSWERS[type(item)](item))
+    answer = ANSWERS.get(type(item))
+    if answer is None:
+        raise SystemExit(f"ANSWERS lacks what a machine that holds {item.id} prints")
+    return Seen(0, answer(item))
 
 
 def measure(count: int, state: str) -> dict[str, float]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +136,17 @@ async def jobs(spec: ClusterSpec, *, ended: bool = False) -> tuple[JobInfo, ...]
     """
     async with await Session.open(spec) as session:
         session.require_running()
-        return await control.list_jobs(session.fleet, session.controller, all=ended)
+        fleet, controller = session.fleet, session.controller
+        listing = control.list_jobs(fleet, controller, all=ended)
+        if not any(group.gpu for group in spec.groups):
+            return await listing
+        tracked = spec.slurm.accounting
+        found, gpus = await asyncio.gather(
+            listing, control.gpus_by_job(fleet, controller, tracked=tracked)
+        )
+    return tuple(
+        replace(job, gpus=gpus[job.raw_id]) if job.raw_id in gpus else job for job in found
+    )
 
 
 async def logs(

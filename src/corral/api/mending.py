@@ -20,6 +20,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
+from corral.slurm.gpus import requested
 from corral.slurm.states.jobs import SHOW_QUEUE, TIME_FORMAT, parse_queue
 from corral.slurm.states.nodes import fields_of, parse_nodes
 from corral.spec.models import ClusterSpec
@@ -138,7 +139,8 @@ async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
     parts = sections(check(rest, "asking Slurm").stdout)
     nodes = {info.name: info for info in parse_nodes(parts["nodes"])}
     ahead = queue_ahead(found[0].raw_id, parts["queue"])
-    return why_pending(found[0], parts["asked"], fields_of(parts["partition"]), nodes, ahead)
+    asked = requested(parts["asked"])
+    return why_pending(found[0], asked, fields_of(parts["partition"]), nodes, ahead)
 
 
 def _job(job_id: int | str) -> Script:
@@ -149,10 +151,10 @@ def _job(job_id: int | str) -> Script:
 
 def _rest(job_id: int | str, partition: str) -> Script:
     return sh(
-        "echo @@asked; squeue -h --array --all --jobs={id} -O tres-alloc:400 | head -n 1\n"
+        "echo @@asked; scontrol show job --details --oneliner {id} | head -n 1\n"
         "echo @@partition; scontrol show partition --oneliner {first}\n"
         "echo @@queue; squeue -h --array --all --states=PENDING --partition={first} -o '%A %Q'\n"
-        "echo @@nodes; scontrol show nodes --oneliner",
+        "echo @@nodes; scontrol show nodes --details --oneliner",
         id=job_id,
         first=partition.partition(",")[0],
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -16,13 +15,13 @@ from corral.hosts.transport import Result
 from corral.prove.context import ProveContext
 from corral.prove.survey import sections, units_of
 from corral.roles.mesh import mesh_of
+from corral.slurm.gpus import listed
 from corral.slurm.states.nodes import NodeInfo, parse_nodes
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of, users_of
 from corral.state.mesh_supervised import UNIT_IS
 
 TIMEOUT: Final = 40.0
-_GPU: Final = re.compile(r"(?:^|,)gpu(?::[^:,(]+)?:(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,15 +199,11 @@ def _node(
         slurm.cpus_used,
         slurm.memory_mib,
         int(_float(slurm.fields.get("AllocMem", "")) or 0),
-        _gpus(slurm.gres),
-        _gpus(slurm.fields.get("GresUsed", "")),
+        listed(slurm.gres) or 0,
+        listed(slurm.fields.get("GresUsed", "")) or 0,
         load,
         services,
     )
-
-
-def _gpus(gres: str) -> int:
-    return sum(int(count) for count in _GPU.findall(gres))
 
 
 def _troubles(node: NodeStatus, controller: str, *, answers: bool) -> list[Trouble]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -15,12 +14,12 @@ from corral.hosts.state_dir import state_dir
 from corral.hosts.transport import check
 from corral.providers.cloud.choosing import Spend, spend
 from corral.providers.cloud.ledger import Ledger, Rental
+from corral.slurm.gpus import listed
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, elastic_of, fold, has_guard
 
 _FIELDS: Final = "JobIDRaw,User,JobName,NodeList,Start,End,AllocCPUS,NNodes,AllocTRES"
-_GPUS: Final = re.compile(r"gres/gpu=(\d+)")
 IDLE: Final = "(no job)"
 
 
@@ -265,7 +264,6 @@ def read_jobs(text: str) -> tuple[JobUse, ...]:
             began = _time(start)
             if began is None or nodes in ("", "None assigned"):
                 continue
-            gpus = _GPUS.search(tres)
             number = max(1, int(count))
             found.append(
                 JobUse(
@@ -276,7 +274,7 @@ def read_jobs(text: str) -> tuple[JobUse, ...]:
                     began,
                     _time(end),
                     int(cpus) / number,
-                    int(gpus[1]) / number if gpus else 0.0,
+                    (listed(tres) or 0) / number,
                 )
             )
         except (ValueError, KeyError):

@@ -15,7 +15,7 @@ from corral.cli.text import clean, duration, one_line, table
 
 TAIL: Final = 12
 CR: Final = "\r"
-HEAD: Final = ("job", "name", "user", "state", "nodes", "time", "limit", "where or why")
+HEAD: Final = ("job", "name", "user", "state", "nodes", "GPUs", "time", "limit", "where or why")
 
 
 def end_line(outcome: JobOutcome, *, tail: bool = False) -> list[Text]:
@@ -90,13 +90,14 @@ def jobs_view(jobs: tuple[JobInfo, ...]) -> RenderableType:
             job.user,
             job.state.value.lower().replace("_", " "),
             str(job.nodes),
+            "-" if job.gpus is None else str(job.gpus),
             duration(job.elapsed) if job.elapsed else "-",
             duration(job.limit) if job.limit else "-",
             _waits(job) if job.state.waiting else job.node_list,
         )
         for job in jobs
     ]
-    return table(HEAD, rows, right="nodes time limit")
+    return table(HEAD, rows, right="nodes GPUs time limit")
 
 
 def job_dict(job: JobInfo) -> dict[str, Any]:
@@ -104,6 +105,8 @@ def job_dict(job: JobInfo) -> dict[str, Any]:
     return {
         **asdict(job),
         "state": job.state.value,
+        "gpus": None if job.gpus is None else job.gpus.count,
+        "gpus_exact": job.gpus is not None and job.gpus.exact,
         "exit_code": None if job.exit_code is None else str(job.exit_code),
     }
 

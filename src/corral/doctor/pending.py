@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.slurm.duration import seconds
+from corral.slurm.gpus import listed
 from corral.slurm.states.jobs import JobInfo
 from corral.slurm.states.nodes import NodeInfo
 from corral.slurm.states.reasons import explain
@@ -129,6 +130,9 @@ def _limits(job: JobInfo, partition: Mapping[str, str]) -> Iterator[str]:
 def room(info: NodeInfo) -> Room:
     """What a node has free, from its CfgTRES and AllocTRES."""
     has, used = tres(info.fields.get("CfgTRES", "")), tres(info.fields.get("AllocTRES", ""))
+    # Without accounting GPUs are not among them.
+    has.setdefault("gres/gpu", listed(info.gres) or 0)
+    used.setdefault("gres/gpu", listed(info.fields.get("GresUsed", "")) or 0)
     usable = info.state.usable
     free = {k: max(has.get(k, 0) - used.get(k, 0), 0) if usable else 0 for k in has}
     return Room(

@@ -19,11 +19,16 @@ from corral.jobs.model import JobHandle
 from corral.jobs.reading import Live, Outcome, RankLine, Reader
 from corral.jobs.roof import JOBS
 from corral.jobs.watching import as_user, watch_script
+from corral.slurm.gpus import Gpus
+from corral.slurm.rest.commands import COMMANDS, body_of, version_of
+from corral.slurm.rest.read import jobs_of
 from corral.slurm.states.jobs import (
+    QUEUE_TRES,
     TIME_FORMAT,
     JobInfo,
     parse_history,
     parse_queue,
+    parse_tres,
     show_history,
     show_queue,
 )
@@ -209,6 +214,28 @@ async def list_jobs(
         if known is None or not (known.state.ended and job.state.ended):
             found[job.id] = job
     return tuple(sorted(found.values(), key=lambda job: job.raw_id, reverse=True))
+
+
+async def gpus_by_job(fleet: Fleet, controller: str, *, tracked: bool) -> dict[int, Gpus]:
+    """GPUs of the jobs that slurmctld knows, by Slurm's number.
+
+    Args:
+        fleet: the cluster's machines.
+        controller: the node that runs slurmctld.
+        tracked: Slurm counts GPUs among the resources of jobs, as it does with accounting; else
+            only its JSON has them.
+
+    Raises:
+        CorralError: COMMAND_FAILED, slurmctld does not answer.
+    """
+    command = QUEUE_TRES if tracked else COMMANDS["jobs"]
+    result = await fleet.run(controller, sh("{words}", words=list(command)), timeout=60)
+    check(result, "asking Slurm for its jobs' GPUs", hint="is slurmctld up? corral status says so")
+    if tracked:
+        return parse_tres(result.stdout)
+    body = body_of(result.stdout)
+    jobs = jobs_of(body, version_of(body))
+    return {job.id: Gpus(job.gpus, job.gpus_exact) for job in jobs}
 
 
 async def find(fleet: Fleet, controller: str, spec: ClusterSpec, job_id: int) -> JobHandle:

@@ -7,7 +7,6 @@ Slurm itself accepts a job over its partition's time limit and lets it wait for 
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -16,6 +15,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.jobs.model import JobSpec, seconds_of
 from corral.slurm import duration
+from corral.slurm.gpus import of_type
 from corral.slurm.states.nodes import NodeInfo
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
 from corral.spec.nodes import expand, partitions_of, users_of
@@ -25,7 +25,6 @@ _LONGEST_GRACE: Final = 65535  # sbatch --signal holds the time in 16 bits
 UNPACKING_MIB: Final = 1024
 """Least memory of a job in a container: enroot unpacks the image inside of the job, and unsquashfs
 keeps up to 512 MiB for any (4.6, with enroot 4.1.2: of 1.3 GB 400M was killed, 600M enough)."""
-_GPUS: Final = re.compile(r"(?:^|,)gpu(?::([^:,(]+))?:(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +203,7 @@ def nodes_for(job: JobSpec, partition: str, nodes: Iterable[NodeInfo]) -> tuple[
     return tuple(
         node
         for node in nodes
-        if partition in node.partitions and _gres(node.gres, job.gpu_type) >= job.gpus_per_node
+        if partition in node.partitions and of_type(node.gres, job.gpu_type) >= job.gpus_per_node
     )
 
 
@@ -214,7 +213,7 @@ def cpus_per_rank(job: JobSpec, nodes: Sequence[NodeInfo]) -> int:
         return job.cpus_per_rank
     if not job.gpus_per_node or not nodes:
         return 1
-    share = min(node.cpus // max(1, _gres(node.gres, job.gpu_type)) for node in nodes)
+    share = min(node.cpus // max(1, of_type(node.gres, job.gpu_type)) for node in nodes)
     return max(1, share * job.gpus_per_node // job.ranks_on_node)
 
 
@@ -230,7 +229,7 @@ def memory_share(job: JobSpec, nodes: Sequence[NodeInfo]) -> str:
     cpus = cpus_per_rank(job, nodes) * job.ranks_on_node
     shares: list[int] = []
     for node in nodes:
-        gpus = _gres(node.gres, job.gpu_type)
+        gpus = of_type(node.gres, job.gpu_type)
         part = max(cpus / max(1, node.cpus), job.gpus_per_node / gpus if gpus else 0.0)
         least = min(UNPACKING_MIB, node.memory_mib) if job.container else 0
         shares.append(max(least, int(node.memory_mib * min(1.0, part))))
@@ -274,10 +273,6 @@ def against_nodes(job: JobSpec, partition: str, nodes: Sequence[NodeInfo]) -> li
             )
         )
     return found
-
-
-def _gres(gres: str, kind: str | None) -> int:
-    return sum(int(n) for name, n in _GPUS.findall(gres) if kind is None or name == kind)
 
 
 def _mib(mem: str | None) -> int:

@@ -12,6 +12,7 @@ from corral.prove.context import ProveContext, as_user, failed, many, said, skip
 from corral.prove.model import Evidence, Judgement
 from corral.prove.probe import PROBE, lines
 from corral.prove.survey import SlurmNode, Survey, survey
+from corral.slurm.gpus import listed
 from corral.spec.nodes import expand, fold
 
 WAIT: Final = 20  # seconds a job of the proof may wait for its nodes; they were free a moment ago
@@ -212,7 +213,7 @@ def judge_accounting(text: str, jobs: Mapping[str, Batch], shown_by: Evidence) -
             problems.append(f"job {job} is recorded as {state}")
         if set(expand(nodes) if nodes[:1].isalnum() else ()) != set(batch.names):
             problems.append(f"job {job} is recorded on {nodes or 'no node'}")
-        if batch.gpu and f"gres/gpu={len(batch.nodes)}" not in tres.split(","):
+        if batch.gpu and listed(tres) != len(batch.nodes):
             problems.append(f"job {job} is recorded without its GPUs ({tres})")
     figures = {job: " ".join(records.get(job, ["", "missing"])[1:]) for job in jobs}
     evidence = Evidence(shown_by.node, shown_by.command, shown_by.output, figures)

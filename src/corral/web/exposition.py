@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from corral.slurm.rest.model import RestNode, RestPartition
+from corral.slurm.gpus import listed
+from corral.slurm.rest.model import RestJob, RestNode, RestPartition
 
 MIB: Final = 1 << 20
 Labels = tuple[tuple[str, str], ...]
@@ -57,11 +57,9 @@ class JobLine:
 
 SQUEUE: Final = (
     *("squeue", "--noheader", "--all", "--states=all"),
-    *("-O", "State:24,Partition:64,UserName:64,tres-alloc:160,tres-per-node:80,NumNodes:12"),
+    *("-O", "State:24,Partition:64,UserName:64,tres-alloc:400"),
 )
 """One line of fixed columns a job: 50,000 jobs are 20 MB of it, and 350 MB of JSON."""
-_GPUS: Final = re.compile(r"(?:^|,)gres/gpu=(\d+)")
-_EACH: Final = re.compile(r"(?:^|,)(?:gres[:/])?gpu(?::[A-Za-z][^:,]*)?(?::(\d+))?(?:,|$)")
 
 
 def job_lines(output: str) -> list[JobLine]:
@@ -70,17 +68,23 @@ def job_lines(output: str) -> list[JobLine]:
     for line in output.splitlines():
         state, partition, user = line[:24].strip(), line[24:88].strip(), line[88:152].strip()
         if state and user:
-            gpus = _gpus(line[152:312].strip(), line[312:392].strip(), line[392:].strip())
-            found.append(JobLine(state, partition, user, gpus))
+            found.append(JobLine(state, partition, user, listed(line[152:]) or 0))
     return found
 
 
-def _gpus(given: str, each: str, nodes: str) -> int:
-    """GPUs of a job: as given; where Slurm does not count them (no accounting), as asked for."""
-    counted, asked = _GPUS.search(given), _EACH.search(each)
-    if counted:
-        return int(counted[1])
-    return int(asked[1] or 1) * int(nodes) if asked and nodes.isdecimal() else 0
+def untracked(nodes: Iterable[RestNode], jobs: Iterable[JobLine]) -> bool:
+    """Whether Slurm does not count GPUs among a job's resources: some are in use, no job has one.
+
+    Without accounting it cannot (slurmctld dies of ``AccountingStorageTRES=gres/gpu``); its JSON
+    has them all the same.
+    """
+    running = any(job.gpus for job in jobs if job.state == "RUNNING")
+    return not running and any(node.gpus_used for node in nodes)
+
+
+def lines_of(jobs: Iterable[RestJob]) -> list[JobLine]:
+    """What is counted of jobs that were read from JSON."""
+    return [JobLine(job.state, job.partition, job.user, job.gpus) for job in jobs]
 
 
 def families(

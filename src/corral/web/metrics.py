@@ -29,12 +29,21 @@ from corral.slurm.rest.commands import (
 )
 from corral.slurm.rest.loose import records
 from corral.slurm.rest.model import RestNode, RestPartition
-from corral.web.exposition import SQUEUE, Family, families, job_lines, text_of
+from corral.web.exposition import (
+    SQUEUE,
+    Family,
+    families,
+    job_lines,
+    lines_of,
+    text_of,
+    untracked,
+)
 
 KEEP_S: Final = 10.0
 BACK_OFF: Final = 4.0
 """It rests so many times as long as Slurm took, as the page's poller does."""
 COMMAND_S: Final = 60.0
+RUNNING: Final = ("squeue", "--all", "--states=running", "--json")
 ROUNDS: Final = Path("/var/lib/corral/proof/rounds")
 KIND: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -106,7 +115,13 @@ class Exporter:
 
 async def _asked() -> list[Family]:
     (nodes, partitions), jobs = await asyncio.gather(_lists(), _run(SQUEUE))
-    return families(nodes, job_lines(jobs), partitions)
+    lines = job_lines(jobs)
+    if untracked(nodes, lines):
+        body = body_of(await _run(RUNNING))
+        running = lines_of(job for job in read.jobs_of(body, version_of(body)))
+        lines = [job for job in lines if job.state != "RUNNING"]
+        lines += [job for job in running if job.state == "RUNNING"]  # 22.05 prints all of them
+    return families(nodes, lines, partitions)
 
 
 async def _lists() -> tuple[list[RestNode], tuple[RestPartition, ...]]:

@@ -24,7 +24,7 @@ NODE_COLUMNS: Final = (
 JOB_COLUMNS: Final = (
     "id", "label", "name", "user", "state", "reason", "why", "account", "partition", "qos",
     "priority", "nodes", "node_count", "cpus", "gpus", "memory", "submit_at", "start_at", "end_at",
-    "limit", "exit_status", "exit_signal", "held",
+    "limit", "exit_status", "exit_signal", "held", "gpus_exact",
 )  # fmt: skip
 
 

@@ -94,7 +94,7 @@ def test_the_exporters_text() -> None:
     lines = job_lines(
         f"{'RUNNING':24}{'main':64}{'kim':64}{'cpu=2,mem=1G,node=1,gres/gpu=3':160}\n"
         f"{'PENDING':24}{'main':64}{'lee':64}{'cpu=1':160}\nshort\n"
-        f"{'RUNNING':24}{'main':64}{'ada':64}{'cpu=1':160}{'gres:gpu:h200:2':80}{'3':12}\n"
+        f"{'RUNNING':24}{'main':64}{'ada':64}{'cpu=1,gres/gpu:a=4,gres/gpu:b=2':400}\n"
     )
     assert [job.gpus for job in lines] == [3, 0, 6]
     assert lines[0] == JobLine("RUNNING", "main", "kim", 3)

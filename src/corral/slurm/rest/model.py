@@ -57,6 +57,8 @@ class RestJob:
         state: Slurm's word; why: what it waits for, in words.
         exit_status, exit_signal: how it ended.
         limit: time limit in seconds.
+        gpus: those it has or had, before it starts those it asks for; gpus_exact: it gets no more
+            (see ``slurm.gpus``).
         held: somebody holds it, and release lets it go.
     """
 
@@ -75,6 +77,7 @@ class RestJob:
     node_count: int = 0
     cpus: int = 0
     gpus: int = 0
+    gpus_exact: bool = True
     memory: int = 0
     submit_at: int | None = None
     start_at: int | None = None

@@ -11,10 +11,12 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
+from corral.slurm.gpus import Gpus, Request, fewest_nodes, listed, of_job
 from corral.slurm.rest.adapters import lift
 from corral.slurm.rest.loose import Record, moment, number, record, records, text, whole, words
 from corral.slurm.rest.model import (
     ADMINISTRATOR,
+    ENDED,
     OPERATOR,
     USER,
     WAITING,
@@ -27,11 +29,8 @@ from corral.slurm.states.jobs import JobInfo
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.states.reasons import explain
 
-_GPU: Final = re.compile(r"(?:^|,)gpu(?::[^:,(]+)?:(\d+)")
-_TRES_GPU: Final = re.compile(r"(?:^|,)gres/gpu(?::([^=,]+))?=(\d+)")
 _TRES_MEMORY: Final = re.compile(r"(?:^|,)mem=(\d+(?:\.\d+)?)([KMGTP]?)")
 _MIB: Final = {"K": 1 / 1024, "": 1 / 1048576, "M": 1, "G": 1024, "T": 1048576, "P": 1073741824}
-_ASKED_GPU: Final = re.compile(r"(?:^|,)(?:gres[:/])?gpu(?::[A-Za-z][^:,=]*)?(?:[:=](\d+))?(?:,|$)")
 _PATTERN: Final = re.compile(r"%(\d*)([%jAaxu])")
 _LOAD_UNIT: Final = 100
 """slurmd tells the load in hundredths."""
@@ -84,8 +83,8 @@ def node(found: Record, version: int) -> RestNode:
         memory=whole(it.get("real_memory")),
         memory_used=whole(it.get("alloc_memory")),
         memory_free=_maybe(it.get("free_mem")),
-        gpus=_gpus(it.get("gres")),
-        gpus_used=_gpus(it.get("gres_used")),
+        gpus=listed(text(it.get("gres"))) or 0,
+        gpus_used=listed(text(it.get("gres_used"))) or 0,
         gres=text(it.get("gres")),
         partitions=words(it.get("partitions")),
         features=words(it.get("active_features")),
@@ -113,6 +112,7 @@ def job(found: Record, version: int) -> RestJob:
     code = record(it.get("exit_code"))
     limit = number(it.get("time_limit"))
     held = whole(it.get("priority"), 1) == 0 or reason in _HELD
+    gpus = _gpus(it, state)
     return RestJob(
         id=number_,
         label=_label(it, number_),
@@ -131,7 +131,8 @@ def job(found: Record, version: int) -> RestJob:
         nodes=text(it.get("nodes")),
         node_count=whole(it.get("node_count")),
         cpus=whole(it.get("cpus")),
-        gpus=_tres_gpus(tres) or _asked_gpus(it),
+        gpus=gpus.count,
+        gpus_exact=gpus.exact,
         memory=_tres_memory(tres),
         submit_at=moment(it.get("submit_time")),
         start_at=moment(it.get("start_time")),
@@ -179,7 +180,7 @@ def past_job(found: Record, _: int) -> RestJob:
         nodes="" if found.get("nodes") == "None assigned" else text(found.get("nodes")),
         node_count=tres.get("node", 0) or whole(found.get("allocation_nodes")),
         cpus=tres.get("cpu", 0),
-        gpus=tres.get("gres/gpu", 0),
+        gpus=_counted_gpus(tres),
         memory=tres.get("mem", 0),
         submit_at=moment(time.get("submission")),
         start_at=moment(time.get("start")),
@@ -205,6 +206,10 @@ def _counted(found: Record) -> dict[str, int]:
     return {kind: whole(one.get("count")) for kind, one in pairs}
 
 
+def _counted_gpus(tres: dict[str, int]) -> int:
+    return listed(",".join(f"{kind}={count}" for kind, count in tres.items())) or 0
+
+
 def past_info(info: JobInfo) -> RestJob:
     """One job as sacct tells it."""
     code = info.exit_code
@@ -219,7 +224,7 @@ def past_info(info: JobInfo) -> RestJob:
         nodes=info.node_list,
         node_count=info.nodes,
         cpus=info.cpus,
-        gpus=_tres_gpus(info.tres),
+        gpus=info.gpus.count if info.gpus else 0,
         memory=_tres_memory(info.tres),
         submit_at=info.submitted,
         start_at=info.started,
@@ -327,7 +332,9 @@ def role_of(body: object, name: str) -> str:
 
 
 def _label(it: dict[str, Any], number_: int) -> str:
-    array = whole(it.get("array_job_id"))
+    array, het = whole(it.get("array_job_id")), whole(it.get("het_job_id"))
+    if het:
+        return f"{het}+{whole(it.get('het_job_offset'))}"
     if not array:
         return str(number_)
     one = number(it.get("array_task_id"))
@@ -348,24 +355,31 @@ def _maybe(value: object) -> int | None:
     return None if found is None else int(found)
 
 
-def _gpus(value: object) -> int:
-    return sum(int(count) for count in _GPU.findall(text(value)))
-
-
-def _tres_gpus(tres: str) -> int:
-    """GPUs of a TRES text: ``gres/gpu=4`` counts all types, ``gres/gpu:h200=4`` one of them."""
-    found = _TRES_GPU.findall(tres)
-    total = [int(count) for kind, count in found if not kind]
-    return total[0] if total else sum(int(count) for _, count in found)
-
-
-def _asked_gpus(it: dict[str, Any]) -> int:
-    """GPUs of a job where accounting counts none: what it asks for on each node.
-
-    ``gres:gpu:h200:2`` (24.11), ``gres/gpu:h200:2`` (25.05), ``gpu:2`` (22.05).
-    """
-    found = _ASKED_GPU.search(text(it.get("tres_per_node")))
-    return int(found[1] or 1) * whole(it.get("node_count")) if found else 0
+def _gpus(it: dict[str, Any], state: str) -> Gpus:
+    """GPUs of a job of slurmctld's."""
+    waiting, ended = state in WAITING, state in ENDED
+    asked = text(it.get("tres_req_str"))
+    nodes = fewest = whole(it.get("node_count"))
+    if waiting:  # node_count is the most then (24.11), or a guess
+        fewest = fewest_nodes(asked) or nodes
+        nodes = whole(it.get("max_nodes"))
+    request = Request(
+        per_job=text(it.get("tres_per_job")),
+        per_node=text(it.get("tres_per_node")),
+        per_socket=text(it.get("tres_per_socket")),
+        per_task=text(it.get("tres_per_task")),
+        nodes=fewest,
+        most_nodes=nodes or None,
+        tasks=whole(it.get("tasks")),
+        tasks_per_node=whole(it.get("tasks_per_node")),
+        tasks_per_gpu=whole(it.get("tasks_per_tres")),
+        sockets=whole(it.get("sockets_per_node")),
+        exclusive="none" in words(it.get("shared")),
+    )
+    detail = it.get("gres_detail")
+    each = [detail] if isinstance(detail, str) else words(detail)
+    given = text(it.get("tres_alloc_str"))
+    return of_job(given, each, asked, request, waiting=waiting, ended=ended)
 
 
 def _path(it: dict[str, Any], which: str, number_: int) -> str:

@@ -19,6 +19,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.slurm.duration import seconds
+from corral.slurm.gpus import Gpus, Request, fewest_nodes, listed, of_job
 
 TIME_FORMAT: Final = ("SLURM_TIME_FORMAT", "%s")
 """Environment of both commands: times as seconds since 1970, whatever the node's time zone."""
@@ -76,6 +77,17 @@ SHOW_QUEUE: Final = show_queue(PLAIN)
 
 SHOW_HISTORY: Final = show_history(PLAIN)
 """The command whose answer ``parse_history`` reads, for one job: add ``--jobs=ID``."""
+
+
+_TRES_WIDTHS: Final = {
+    "JobID": 24, "State": 24, "MaxNodes": 12, "NumTasks": 12,
+    "tres-per-job": 255, "tres-per-node": 255, "tres-per-socket": 255, "tres-alloc": 400,
+}  # fmt: skip
+QUEUE_TRES: Final = (
+    *("squeue", "--noheader", "--all", "--states=all"),
+    *("-O", ",".join(f"{name}:{width}" for name, width in _TRES_WIDTHS.items())),
+)
+"""The command whose answer ``parse_tres`` reads: fixed columns, and nothing that a user names."""
 
 
 class JobState(StrEnum):
@@ -228,6 +240,7 @@ class JobInfo:
         limit: its time limit in seconds, None for none (and in sacct's answer).
         reason: why it waits, Slurm's own word; "" for none (and in sacct's answer).
         exit_code: how it ended; None while it lives (and in squeue's answer).
+        gpus: those it has or asks for; None where nobody asked for them (squeue's answer).
     """
 
     id: str
@@ -248,6 +261,7 @@ class JobInfo:
     limit: int | None = None
     reason: str = ""
     exit_code: ExitCode | None = None
+    gpus: Gpus | None = None
 
 
 def parse_queue(text: str, mark: str = PLAIN) -> tuple[JobInfo, ...]:
@@ -266,6 +280,37 @@ def parse_history(text: str, mark: str = PLAIN) -> tuple[JobInfo, ...]:
         CorralError: a line does not have the fields asked for.
     """
     return tuple(_past(row) for row in _rows(text, mark, len(_HISTORY_FIELDS), "sacct"))
+
+
+def parse_tres(text: str) -> dict[int, Gpus]:
+    """GPUs by job out of ``QUEUE_TRES``, of a Slurm that counts them among a job's resources."""
+    found: dict[int, Gpus] = {}
+    for line in text.splitlines():
+        fields: dict[str, str] = {}
+        at = 0
+        for name, width in _TRES_WIDTHS.items():
+            fields[name] = line[at : at + width].strip()
+            at += width
+        if fields["JobID"].isdigit():
+            tres = fields["tres-alloc"]
+            ask = Request(
+                per_job=fields["tres-per-job"],
+                per_node=fields["tres-per-node"],
+                per_socket=fields["tres-per-socket"],
+                nodes=fewest_nodes(tres),
+                most_nodes=_maybe(fields["MaxNodes"]),
+                tasks=_maybe(fields["NumTasks"]) or 0,
+                sockets=1,
+            )
+            waits = fields["State"] in _WAITING
+            found[int(fields["JobID"])] = of_job(
+                "" if waits else tres, (), tres, ask, waiting=waits
+            )
+    return found
+
+
+def _maybe(value: str) -> int | None:
+    return int(value) or None if value.isascii() and value.isdigit() else None
 
 
 def _rows(text: str, mark: str, count: int, command: str) -> list[list[str]]:
@@ -332,6 +377,7 @@ def _past(row: list[str]) -> JobInfo:
         started=_epoch(started),
         ended=_epoch(ended),
         exit_code=ExitCode.parse(exit_code) if found.ended else None,
+        gpus=Gpus(listed(given or asked) or 0),
     )
 
 

@@ -2,7 +2,7 @@
 import { ask, badge, bar, call, clock, complain, el, fill, gib, jobKind, many, span, toast } from "./dom.js";
 import { live, now } from "./live.js";
 import { curvesIn } from "./curves.js";
-import { timeCell } from "./jobs.js";
+import { gpus, timeCell } from "./jobs.js";
 
 const ENDED = new Set(["COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "LAUNCH_FAILED", "RECONFIG_FAIL", "REVOKED"]);
 const MAX_LINES = 5000;
@@ -64,7 +64,7 @@ export async function jobPage(main, me, id) {
       ENDED.has(job.state) ? fact("reason", job.reason) : null,
       ENDED.has(job.state) ? fact("ended", `${clock(job.end_at)}, exit status ${job.exit_status ?? "-"}${job.exit_signal ? `, signal ${job.exit_signal}` : ""}`) : null,
       fact("user", `${job.user}${job.account ? ` (${job.account})` : ""}`), fact("partition", `${job.partition}${job.qos ? `, QOS ${job.qos}` : ""}`),
-      fact("nodes", job.nodes || many(job.node_count, "node")), fact("given", `${job.gpus ? `${many(job.gpus, "GPU")}, ` : ""}${many(job.cpus, "CPU")}, ${gib(job.memory)}`),
+      fact("nodes", job.nodes || many(job.node_count, "node")), fact("given", `${gpus(job) ? `${gpus(job)} ${gpus(job) === "1" ? "GPU" : "GPUs"}, ` : ""}${many(job.cpus, "CPU")}, ${gib(job.memory)}`),
       fact("time", el("span", {}, job.limit && job.start_at ? bar((ENDED.has(job.state) && job.end_at ? job.end_at : Date.now() / 1000) - job.start_at, job.limit, true) : null, `${timeCell(job)}${job.limit ? ` of ${span(job.limit)}` : ", no limit"}`)),
       fact("submitted", clock(job.submit_at)), job.start_at ? fact(job.state === "PENDING" ? "may start" : "started", clock(job.start_at)) : null,
       fact("priority", job.priority === null ? null : String(job.priority)), fact("waits for", job.dependency), fact("restarts", job.restarts || null),

@@ -7,6 +7,9 @@ const HEADS = [["id", "job", false], ["name", "name", false], ["user", "user", f
 const PAGE = 100;
 const PERIODS = [["1", "24 hours"], ["7", "7 days"], ["30", "30 days"]]; // of accounting, for what has ended
 
+// "2"; "2+": at least so many; "?": nobody knows any more; "" for none.
+export const gpus = (job) => job.gpus_exact ? String(job.gpus || "") : job.gpus ? `${job.gpus}+` : "?";
+
 export function timeCell(job) {
   if (job.state === "PENDING") return `waits ${since(job.submit_at).replace(" ago", "")}`;
   if (!job.start_at) return "-";
@@ -65,7 +68,7 @@ export async function jobsPage(main, me, tab = "all", filter = "") {
       el("tbody", {}, jobs.map((job) => {
         const row = el("tr", { tabIndex: 0, onclick: () => { location.hash = `job/${job.id}`; }, onkeydown: (e) => { if (e.key === "Enter") location.hash = `job/${job.id}`; } },
           el("td", { class: "nowrap", text: job.label }), el("td", { class: "cut", title: job.name, text: job.name }), el("td", { text: job.user }), el("td", {}, badge(job.state, jobKind(job.state))),
-          el("td", { class: "cut", title: where(job), text: where(job) }), el("td", { class: "num", text: job.gpus || "-" }), el("td", { class: "num", text: job.cpus }),
+          el("td", { class: "cut", title: where(job), text: where(job) }), el("td", { class: "num", text: gpus(job) || "-" }), el("td", { class: "num", text: job.cpus }),
           el("td", { class: "num" }, job.state === "RUNNING" && job.limit && job.start_at ? bar(Date.now() / 1000 + now.skew - job.start_at, job.limit, true) : null, timeCell(job)), ended && el("td", { class: "num nowrap", text: clock(job.end_at) }));
         row.dataset.job = row.dataset.key = job.id;
         return row;

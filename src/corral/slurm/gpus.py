@@ -1,0 +1,192 @@
+"""GPUs of jobs and nodes, out of every text in which Slurm writes them. Pure.
+
+What a job has stands in its TRES only where ``AccountingStorageTRES`` has gres/gpu. Elsewhere
+``gres_detail`` has what each node gave it, and what it asks for is in one of four requests (per
+job, node, socket, task), written in three ways: ``gres:gpu:h200:2`` (22.05), ``gres/gpu:h200:2``
+(24.11) and ``gres/gpu:h200=2`` (24.11, per task). Recorded in ``tests/recorded/gpus``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+_NOTE: Final = re.compile(r"\([^()]*\)")
+"""Which ones: ``(IDX:0,2-3)``, ``(S:0-1)``, ``(CNT:2)``; commas in it separate nothing."""
+_ITEM: Final = re.compile(r"(?:gres[:/])?gpu(?:$|(?=[:=]))")
+_NUMBER: Final = re.compile(r"\d{1,9}")
+_NODES: Final = re.compile(r"(?:^|,)node=(\d+)")
+_FIELD: Final = re.compile(
+    r"(?:^|\s)((?:Req)?TRES|NumNodes|NumTasks|TresPer(?:Job|Node|Socket|Task)|Socks/Node"
+    r"|NtasksPerTRES)=(\S*)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """GPUs of a job.
+
+    Attributes:
+        count: those it has or had; before it starts, those it asks for.
+        exact: False where it may get more: it asks by node and lets Slurm choose how many nodes, or
+            takes nodes that nobody else may use, with all their GPUs.
+    """
+
+    count: int
+    exact: bool = True
+
+    def __str__(self) -> str:
+        """``2``; ``2+`` for at least so many; ``?`` where nothing is known."""
+        if self.exact:
+            return str(self.count)
+        return f"{self.count}+" if self.count else "?"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a job asks for, in Slurm's own words.
+
+    Attributes:
+        per_job, per_node, per_socket, per_task: lists of TRES.
+        nodes: the fewest.
+        most_nodes: the most; None where Slurm chooses.
+        tasks: how many ranks.
+        tasks_per_node: where that is asked for, else 0: more nodes are more tasks.
+        tasks_per_gpu: ``--ntasks-per-gpu``, 0 for none.
+        sockets: of each node.
+        exclusive: the nodes are for this job alone.
+    """
+
+    per_job: str = ""
+    per_node: str = ""
+    per_socket: str = ""
+    per_task: str = ""
+    nodes: int = 1
+    most_nodes: int | None = None
+    tasks: int = 0
+    tasks_per_node: int = 0
+    tasks_per_gpu: int = 0
+    sockets: int = 0
+    exclusive: bool = False
+
+    @property
+    def _fixed(self) -> bool:
+        """Whether the number of nodes is known before they are given."""
+        most = self.most_nodes or max(self.tasks, 1)  # no node without a task
+        return most <= max(self.nodes, 1)
+
+    def gpus(self) -> Gpus:
+        """The GPUs asked for (0 where none are)."""
+        nodes, tasks = max(self.nodes, 1), max(self.tasks, 1)
+        job, task = listed(self.per_job), listed(self.per_task)
+        node, socket = listed(self.per_node), listed(self.per_socket)
+        if job is not None:
+            found = Gpus(job)
+        elif task is not None:
+            found = Gpus(task * tasks, self._fixed or not self.tasks_per_node)
+        elif node is not None:
+            found = Gpus(node * nodes, self._fixed)
+        elif socket is not None:
+            found = Gpus(socket * nodes * max(self.sockets, 1), self._fixed and self.sockets > 0)
+        elif self.tasks_per_gpu:
+            found = Gpus(-(-tasks // self.tasks_per_gpu), self._fixed or not self.tasks_per_node)
+        else:
+            return Gpus(0)
+        return Gpus(found.count, found.exact and not self.exclusive)
+
+
+def listed(text: str) -> int | None:
+    """GPUs in a list of TRES or GRES; None where it names none (``gres/gpu=0`` is a zero).
+
+    ``gres/gpu=4,gres/gpu:h200=4`` are four: with ``=`` the entry without a type counts all types.
+    ``gres/shard`` and ``mps`` are parts of GPUs that others have too, and no GPUs.
+    """
+    found = [_item(part) for part in _NOTE.sub("", text).split(",")]
+    counts = [one for one in found if one is not None]
+    if not counts:
+        return None
+    totals = [count for count, total in counts if total]
+    return max(totals) if totals else sum(count for count, _ in counts)
+
+
+def _item(part: str) -> tuple[int, bool] | None:
+    """Count of one entry, and whether it stands for all types."""
+    part = part.strip()
+    start = _ITEM.match(part)
+    if start is None:
+        return None
+    words = re.split(r"[:=]", part[start.end() :])[1:]
+    count = words.pop() if words and _NUMBER.fullmatch(words[-1]) else "1"
+    return int(count), "=" in part and not words
+
+
+def of_type(gres: str, kind: str | None) -> int:
+    """GPUs of a node's GRES that are of a type; of all types for None."""
+    if kind is None:
+        return listed(gres) or 0
+    parts = (part.strip() for part in _NOTE.sub("", gres).split(","))
+    return sum(listed(part) or 0 for part in parts if re.split(r"[:/=]", part)[1:2] == [kind])
+
+
+def requested(line: str) -> str:
+    """The TRES that a job asks for, GPUs among them, out of ``scontrol show job --oneliner``."""
+    fields: dict[str, str] = {}
+    for name, value in _FIELD.findall(line):
+        fields.setdefault(name, value)
+    total = fields.get("ReqTRES", fields.get("TRES", ""))  # TRES until 23.02
+    ask = Request(
+        per_job=fields.get("TresPerJob", ""),
+        per_node=fields.get("TresPerNode", ""),
+        per_socket=fields.get("TresPerSocket", ""),
+        per_task=fields.get("TresPerTask", ""),
+        nodes=fewest_nodes(total) or _number(fields.get("NumNodes", "").partition("-")[0]),
+        tasks=_number(fields.get("NumTasks", "")),
+        tasks_per_gpu=_number(fields.get("NtasksPerTRES", "")),
+        sockets=_number(fields.get("Socks/Node", "")),
+    )
+    count = ask.gpus().count
+    return f"{total},gres/gpu={count}" if count and listed(total) is None else total
+
+
+def fewest_nodes(requested: str) -> int:
+    """The fewest nodes of the TRES that a job asks for; 0 where it does not say."""
+    found = _NODES.search(requested)
+    return int(found[1]) if found else 0
+
+
+def _number(text: str) -> int:
+    return int(text) if _NUMBER.fullmatch(text) else 0
+
+
+def of_job(
+    allocated: str,
+    detail: Iterable[str],
+    requested: str,
+    ask: Request,
+    *,
+    waiting: bool,
+    ended: bool = False,
+) -> Gpus:
+    """GPUs of a job: given, else requested.
+
+    Args:
+        allocated: its TRES; "" before it starts.
+        detail: its GRES on each node, which slurmctld has while it runs.
+        requested: the TRES it asks for.
+        ask: how it asks.
+        waiting: it has not begun.
+        ended: it runs no more.
+    """
+    if not waiting:
+        given = listed(allocated)
+        each = [found for one in detail if (found := listed(one)) is not None]
+        if given is not None or each:
+            return Gpus(sum(each) if given is None else given)
+    asked = ask.gpus()
+    total = listed(requested)
+    if total is not None:  # Slurm's own total is of the fewest nodes
+        return Gpus(total, asked.exact)
+    # Nodes of its own gave it all their GPUs, and nobody has kept how many.
+    return Gpus(asked.count, exact=False) if ended and ask.exclusive else asked

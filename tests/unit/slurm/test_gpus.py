@@ -1,0 +1,211 @@
+"""GPUs of jobs against what real jobs were given (``tests/recorded/gpus``)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given as drawn
+from hypothesis import strategies as st
+
+from corral.slurm.gpus import Gpus, Request, listed, of_type, requested
+from corral.slurm.rest import commands, read
+from corral.slurm.rest.model import RestJob, RestNode
+from corral.slurm.states.jobs import parse_history, parse_tres
+from corral.web.exposition import job_lines, lines_of, untracked
+
+RECORDED = Path(__file__).parents[2] / "recorded" / "gpus"
+MODES = sorted(RECORDED.glob("*/*tracked"))
+ANSWERS = sorted(RECORDED.glob("*/*/*.json"))
+FEWEST = {
+    "none": 0, "gres-none": 0, "gres": 2, "gres-bare": 1, "gres-nodes": 4, "gres-typed": 2,
+    "gres-two-types": 6, "gres-range": 2, "job": 3, "job-nodes": 3, "job-typed": 2,
+    "job-two-types": 3, "job-and-node": 4, "job-and-task": 4, "node": 4, "node-typed": 2,
+    "node-two-types": 2, "node-many-tasks": 1, "task": 3, "task-nodes": 4, "task-typed": 4,
+    "task-two-types": 2, "socket": 2, "socket-nodes": 4, "socket-typed": 2, "tasks-of-gpu": 2,
+    "tasks-of-gpu-nodes": 4, "tasks-of-gpus": 2, "tres-task": 2, "shard": 0, "array": 1,
+    "array-nodes": 2, "infinite": 1, "exclusive": 1, "exclusive-none": 0, "exclusive-job": 2,
+    "node-range": 2, "task-many": 40,
+}  # fmt: skip
+"""What sbatch's options of that name ask for at least (tests/recorded/gpus/record.py)."""
+OPEN = {"gres-range", "node-many-tasks", "exclusive", "exclusive-job", "node-range"}
+"""Requests to which Slurm may give more."""
+
+
+def truth(folder: Path) -> dict[int, int]:
+    """GPUs that each job found in its own environment, on all its nodes."""
+    found: dict[int, int] = {}
+    for line in (folder / "given.txt").read_text().splitlines():
+        job, _, gpus = line.split(" ")
+        found[int(job)] = found.get(int(job), 0) + len([g for g in gpus.split(",") if g])
+    return found
+
+
+def jobs(path: Path) -> dict[int, tuple[str, RestJob]]:
+    body: Any = json.loads(path.read_text())
+    stem = path.stem.rpartition("v0.0.")[2]
+    version = int(stem) if stem.isdecimal() else commands.version_of(body)
+    return {job.id: (job.name, job) for job in read.jobs_of(body, version)}
+
+
+def test_what_was_recorded() -> None:
+    assert {path.parent.name for path in MODES} >= {"22.05", "24.11"}
+    assert {path.name for path in MODES} == {"tracked", "untracked"}
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in ANSWERS if "past" not in p.name], ids=lambda p: f"{p.parts[-3:]}"
+)
+def test_running_jobs_have_what_they_were_given(path: Path) -> None:
+    given, found = truth(path.parent), jobs(path)
+    running = {n: entry for n, entry in found.items() if entry[1].state == "RUNNING"}
+    assert len(running) > 30
+    wrong: dict[str, tuple[int, int, bool]] = {}
+    for number, (name, job) in running.items():
+        due = 0 if name == "shard" else given[number]  # a shard's job sees its GPU, others too
+        if name == "gres-two-types":  # the second node's prolog knows of one type only
+            due = 6
+        if (job.gpus, job.gpus_exact) != (due, True):
+            wrong[name] = (job.gpus, due, job.gpus_exact)
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in ANSWERS if "past" not in p.name], ids=lambda p: f"{p.parts[-3:]}"
+)
+def test_waiting_jobs_ask_for_so_many(path: Path) -> None:
+    found = {name.removeprefix("wait-"): job for name, job in jobs(path).values()
+             if job.state == "PENDING" and name.startswith("wait-")}  # fmt: skip
+    found.pop("het")
+    if path.parts[-3:-1] == ("22.05", "untracked"):
+        # 22.05 tells nobody of --ntasks-per-gpu before the job runs.
+        for name in ("tasks-of-gpu", "tasks-of-gpu-nodes"):
+            found.pop(name)
+    assert len(found) > 30
+    asked = {name: (job.gpus, job.gpus_exact) for name, job in found.items()}
+    release = path.parts[-3]
+    if release != "24.11":  # which keeps one of two types for a task
+        assert asked.pop("task-two-types") == (4, True)
+    if release == "26.05":  # whose newest JSON does not say that a job has nodes to itself
+        asked |= {n: (asked[n][0], False) for n in ("exclusive", "exclusive-job")}
+    assert asked == {name: (FEWEST[name], name not in OPEN) for name in asked}
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in ANSWERS if "past" not in p.name], ids=lambda p: f"{p.parts[-3:]}"
+)
+def test_heterogeneous_jobs_arrays_and_no_limit(path: Path) -> None:
+    every = [job for _, job in jobs(path).values()]
+    parts = {job.label: job.gpus for job in every if job.name in ("het", "wait-het")}
+    assert sorted(parts.values()) == [0, 0, 1, 1, 2, 2]
+    assert all("+" in label for label in parts)
+    tasks = [job for job in every if job.name == "array"]
+    assert {job.gpus for job in tasks} == {1}
+    assert any("[" in job.label for job in tasks)
+    assert [job.limit for job in every if job.name == "infinite"] == [None]
+    (ended,) = [job for job in every if job.name == "ended"]
+    assert (ended.gpus, ended.gpus_exact) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("", None), ("(null)", None), ("N/A", None), ("cpu=2,mem=10M", None),
+        ("gpu", 1), ("gpu:2", 2), ("gpu:h200:2", 2), ("gpu:h200", 1), ("gres:gpu:h200:2", 2),
+        ("gres/gpu", 1), ("gres/gpu:h200", 1), ("gres/gpu=4", 4), ("gres/gpu:h200=4", 4),
+        ("gres/gpu=0", 0), ("gpu:0(IDX:)", 0), ("cpu=4,gres/gpu=4,gres/gpu:h200=4", 4),
+        ("gres/gpu:a100=1,gres/gpu:h100=2", 3), ("gres/gpu:a100:2,gres/gpu:h100:1", 3),
+        ("gpu:a100:2(IDX:0,3),gpu:h100:1(IDX:5)", 3), ("gpu:h100:4(S:0-1)", 4),
+        ("gpu:2(CNT:2)", 2), ("gpu:a100:4(S:0,2),gpu:h100:4(S:1),shard:8(S:0)", 8),
+        ("shard:2(2/4)", None), ("gres/shard=8,gres/mps=100", None), ("mps:200", None),
+        ("gres/gpumem=10G,gres/gpuutil=80", None), ("gpu_mem:4", None), ("craynetwork:1", None),
+        ("gpu:1g.10gb:3", 3), ("gpu:nvidia_a100-sxm4-80gb:8", 8), ("gpu:rtx_5090:2", 2),
+        ("license/matlab=2", None), ("gpu:2,nic:1", 2),
+    ],
+)  # fmt: skip
+def test_lists(text: str, count: int | None) -> None:
+    assert listed(text) == count
+
+
+def test_types_of_a_node() -> None:
+    gres = "gpu:a100:4(S:0,1),gpu:h100:2(S:1),shard:4"
+    assert (of_type(gres, None), of_type(gres, "h100"), of_type(gres, "h200")) == (6, 2, 0)
+    assert of_type("gpu:4", "h100") == 0
+
+
+@drawn(st.text("gpu:=/,(IDX)-h0123 res", max_size=60))
+def test_no_text_breaks_it(text: str) -> None:
+    assert (listed(text) or 0) >= 0
+
+
+def test_words() -> None:
+    shown = [str(Gpus(count, exact)) for count, exact in ((2, True), (2, False), (0, False))]
+    assert shown == ["2", "2+", "?"]
+    open_ = Request(per_node="gpu:2", nodes=1, most_nodes=4).gpus()
+    assert str(open_) == "2+"
+
+
+def by_name(folder: Path) -> dict[str, str]:
+    """``scontrol show job``'s line of each waiting job."""
+    lines = (folder / "scontrol.txt").read_text().splitlines()
+    found = {line.partition("JobName=wait-")[2].partition(" ")[0]: line for line in lines}
+    return {name: line for name, line in found.items() if name not in ("", "het")}
+
+
+@pytest.mark.parametrize("folder", MODES, ids=lambda p: f"{p.parts[-2:]}")
+def test_what_a_waiting_job_lacks_counts_its_gpus(folder: Path) -> None:
+    asked = {name: listed(requested(one)) or 0 for name, one in by_name(folder).items()}
+    if folder.parent.name != "24.11":  # which keeps one of two types for a task
+        assert asked.pop("task-two-types") == 4
+    assert len(asked) > 30
+    assert asked == {name: FEWEST[name] for name in asked}
+
+
+@pytest.mark.parametrize(
+    "folder", [p for p in MODES if p.name == "tracked"], ids=lambda p: p.parts[-2]
+)
+def test_squeues_columns(folder: Path) -> None:
+    found = parse_tres((folder / "tres.txt").read_text())
+    due = jobs(next(folder.glob("jobs-*.json")))
+    assert len(found) > 80
+    wrong = {name: (str(found[number]), job.gpus, job.gpus_exact)
+             for number, (name, job) in due.items()
+             if found[number] != Gpus(job.gpus, job.gpus_exact)
+             # squeue tells neither how many nodes -n may get nor of exclusive nodes.
+             and name not in ("wait-node-many-tasks", "wait-exclusive", "wait-exclusive-job")
+             }  # fmt: skip
+    assert not wrong
+
+
+@pytest.mark.parametrize("folder", MODES, ids=lambda p: f"{p.parts[-2:]}")
+def test_the_exporters_columns(folder: Path) -> None:
+    lines = job_lines((folder / "metrics.txt").read_text())
+    running = [job for job in lines if job.state == "RUNNING"]
+    used = [RestNode("node0", "MIXED", usable=True, gpus=8, gpus_used=8)]
+    assert len(running) > 30
+    if folder.name == "untracked":
+        assert untracked(used, lines)
+        assert not untracked([], lines)
+        body = json.loads((folder / "squeue.json").read_text())
+        lines = lines_of(read.jobs_of(body, commands.version_of(body)))
+        running = [job for job in lines if job.state == "RUNNING"]
+    else:
+        assert not untracked(used, lines)
+    due = truth(folder)
+    named = {name: number for number, (name, _) in jobs(folder / "squeue.json").items()}
+    for name in ("shard", "ended"):
+        due.pop(named[name])
+    due[named["gres-two-types"]] = 6
+    assert sum(job.gpus for job in running) == sum(due.values())
+
+
+@pytest.mark.parametrize("folder", MODES, ids=lambda p: f"{p.parts[-2:]}")
+def test_accountings_jobs(folder: Path) -> None:
+    if folder.name == "untracked":
+        return  # accounting has no GPUs of them
+    past = {job.raw_id: job for job in parse_history((folder / "sacct.txt").read_text(), "|")}
+    for number, (_, job) in jobs(folder / "squeue.json").items():
+        if number in past and job.state == "RUNNING":
+            assert past[number].gpus == Gpus(job.gpus)
