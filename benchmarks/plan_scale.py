@@ -74,18 +74,18 @@ RECORDED = Facts(
 
 def site(count: int) -> tuple[ClusterSpec, dict[str, Facts], dict[str, str]]:
     """A cluster of DGX-like nodes: its file, its facts and its addresses."""
+    addresses = [f"10.{i // 62500}.{i // 250 % 250}.{i % 250 + 1}" for i in range(count)]
     group = NodeGroup(
         name="dgx",
         provider="ssh",
         nodes=f"dgx[0-{count - 1}]",
-        addresses="10.0.[0-255].[1-250]",
+        addresses=",".join(addresses),
         gpu=GpuSpec(type="h200", count=8),
     )
     spec = ClusterSpec(corral="v1", name="big", groups=(group,))
-    names = [f"dgx{i}" for i in range(count)]
-    addresses = {n: f"10.{i // 62500}.{i // 250 % 250}.{i % 250 + 1}" for i, n in enumerate(names)}
-    facts = {n: replace(RECORDED, node=n, address=addresses[n]) for n in names}
-    return spec, facts, addresses
+    places = {f"dgx{i}": address for i, address in enumerate(addresses)}
+    facts = {n: replace(RECORDED, node=n, address=at) for n, at in places.items()}
+    return spec, facts, places
 
 
 ANSWERS: dict[type, Callable[[Any], str]] = {
