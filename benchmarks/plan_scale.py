@@ -74,16 +74,19 @@ RECORDED = Facts(
 
 def site(count: int) -> tuple[ClusterSpec, dict[str, Facts], dict[str, str]]:
     """A cluster of DGX-like nodes: its file, its facts and its addresses."""
-    addresses = [f"10.{i // 62500}.{i // 250 % 250}.{i % 250 + 1}" for i in range(count)]
+    rows, rest = divmod(count, 250)
+    ranges = [f"10.0.[0-{rows - 1}].[1-250]"] * (rows > 0) + [f"10.0.{rows}.[1-{rest}]"] * (
+        rest > 0
+    )
     group = NodeGroup(
         name="dgx",
         provider="ssh",
         nodes=f"dgx[0-{count - 1}]",
-        addresses=",".join(addresses),
+        addresses=",".join(ranges),
         gpu=GpuSpec(type="h200", count=8),
     )
     spec = ClusterSpec(corral="v1", name="big", groups=(group,))
-    places = {f"dgx{i}": address for i, address in enumerate(addresses)}
+    places = {f"dgx{i}": f"10.0.{i // 250}.{i % 250 + 1}" for i in range(count)}
     facts = {n: replace(RECORDED, node=n, address=at) for n, at in places.items()}
     return spec, facts, places
 
