@@ -30,6 +30,8 @@ BACK_S: Final = 120
 RETRY_S: Final = 1.0
 FINAL: Final = frozenset({Code.HOST_KEY_CHANGED, Code.NOT_FOUND})
 
+REBOOTS: Final = "reboots"
+BACK: Final = "is back, with another boot id"
 BOOT_ID: Final = sh("cat /proc/sys/kernel/random/boot_id")
 BOOTED: Final = sh("systemctl is-system-running --wait >/dev/null 2>&1; :")
 STEPS: Final = sh("! ps -e -o comm= | grep -q '^slurmstepd'")
@@ -177,14 +179,14 @@ class Rolling:
     async def _back(self, node: str, before: str) -> None:
         """Wait until the machine has booted: it answers, and with another boot id."""
         begin = time.monotonic()
-        self._note(node, "reboots")
+        self._note(node, REBOOTS)
         last = "it has not gone down"
         while time.monotonic() - begin < self._roll.boot:
             try:
                 answer = await self._fleet.run(node, BOOT_ID, timeout=15)
                 if answer.ok and answer.stdout.strip() != before:
                     await self._fleet.run(node, BOOTED, timeout=180)
-                    self._note(node, "is back, with another boot id", time.monotonic() - begin)
+                    self._note(node, BACK, time.monotonic() - begin)
                     return
             except CorralError as error:
                 if error.code in FINAL:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
+from corral.apply.boot_wait import BOOT_S, BOOTED, rebooting, until_booted
 from corral.apply.giving_back import give_back, require_all
 from corral.apply.guess import guessed, remember
 from corral.apply.mesh import gone_from_file, minter, programs_of, take_out, udp_of
@@ -41,9 +42,6 @@ from corral.state.base import Seen, StageWanted
 from corral.state.members import READ_ROSTER, ROSTER, Member, forget, parse_members
 
 REMOVE = Action.REMOVE
-BOOTED = sh("command -v systemctl >/dev/null && systemctl is-system-running --wait")
-BOOT_S = 180.0
-"""Seconds a machine may take from sshd's first answer until all its services are up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +80,7 @@ class Session:
         self.fleet = Fleet({})
         self._debs: DebSet | None = None
         self._udp: dict[str, str] = {}
+        self._booting: dict[str, float] = {}
 
     @classmethod
     async def open(cls, spec: ClusterSpec) -> Self:
@@ -100,6 +99,7 @@ class Session:
         actions: list[tuple[Provider, tuple[MachineAction, ...]]] = []
         refusals: list[CorralError] = []
         transports: dict[str, OpenSSH] = {}
+        self._booting = {}
         hops = Hops(control_dir())
         for provider in dict.fromkeys(self._providers.values()):
             observed = await provider.observe()
@@ -110,6 +110,7 @@ class Session:
             for name, machine in observed.machines.items():
                 if machine.running and name not in waiting:
                     target = provider.ssh_target(name)
+                    self._booting[name] = machine.boots_until
                     transports[name] = OpenSSH(name, target, control_dir(), hops=hops)
         self._actions, self._refusals = tuple(actions), tuple(refusals)
         order = [n.name for n in nodes_of(self.spec) if n.name in transports]
@@ -180,6 +181,8 @@ class Session:
         """
         for refusal in self._refusals:
             raise refusal
+        again = rebooting(self.folder / "journal.jsonl")
+        await until_booted(self.fleet, {**self._booting, **again}, emit)
         guess = guessed(self.folder)
         source = self.spec.slurm.source
         if self._debs is None and (source.debs or source.tarball):

@@ -52,6 +52,8 @@ class Machine:
         enrolled: this machine's key opens it and its host key is pinned.
         made_from: digest of what it was made from, "" when the provider does not make machines.
         memory_mib: memory it may use, 0 when that is the machine's own.
+        boots_until: unix seconds until which a running machine that does not answer may be
+            booting, 0 when that is not known.
     """
 
     node: str
@@ -61,6 +63,7 @@ class Machine:
     enrolled: bool = True
     made_from: str = ""
     memory_mib: int = 0
+    boots_until: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ from corral.providers.cloud.model import (
 from corral.providers.cloud.pins import KNOWN_HOSTS, forget
 from corral.providers.cloud.reaping import end_all, end_some, find
 from corral.providers.cloud.simulated import rehearsal_of
-from corral.providers.cloud.waiting import Watch, until_reachable
+from corral.providers.cloud.waiting import PATIENCE_S, Watch, until_reachable
 from corral.spec.cloud import CLOUDS, hours
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, declared_of, nodes_of
@@ -168,7 +168,8 @@ class CloudProvider:
         if one is None:
             return Machine(node.name, exists=False, running=False, address="")
         runs = one.state is State.RUNNING and bool(one.address)
-        return Machine(node.name, exists=True, running=runs, address=one.address)
+        until = one.created + PATIENCE_S if one.created else 0.0
+        return Machine(node.name, exists=True, running=runs, address=one.address, boots_until=until)
 
     def plan(self, observed: Observed) -> tuple[MachineAction, ...]:
         """Launch what is missing, await what boots, replace what broke, end the surplus. Pure."""

@@ -33,7 +33,6 @@ SSH_PORT: Final = 22
 # OpenSSH 9's first choice, sntrup761, costs the client 80 ms a connection; what a post-quantum
 # exchange guards against cannot happen on a bridge inside this machine.
 KEX: Final = ("-o", "KexAlgorithms=^curve25519-sha256")
-BOOT_S: Final = 60.0
 POLL_S: Final = 0.05
 LOOK_S: Final = 2.0
 ATTEMPT_S: Final = 3.0
@@ -222,8 +221,8 @@ class EmbeddedProvider:
             CorralError: PROVIDER_FAILED, with the node's last lines.
         """
         address, name = self.address(node), layout.container(self.cluster, node)
-        problem = f"sshd does not answer on {address}:{SSH_PORT} after {BOOT_S:.0f} s"
-        end = time.monotonic() + BOOT_S
+        problem = f"sshd does not answer on {address}:{SSH_PORT} after {seeing.BOOT_S:.0f} s"
+        end = time.monotonic() + seeing.BOOT_S
         look = time.monotonic() + LOOK_S
         while time.monotonic() < end:
             if await _greets(address):

@@ -16,6 +16,8 @@ from corral.spec.nodes import Node
 
 Network = ipaddress.IPv4Network
 COMES_S: Final = 60.0
+BOOT_S: Final = 60.0
+"""Seconds from a container's start until its sshd answers, at most."""
 
 
 async def observe(
@@ -96,6 +98,7 @@ def _machine(fields: Fields, pinned: Mapping[str, str]) -> Machine:
         enrolled=pinned.get(node) == identity,
         made_from=labels[layout.SPEC],
         memory_mib=int(labels[layout.MEMORY]),
+        boots_until=float(fields.get("StartedAt") or 0) + BOOT_S,
     )
 
 

@@ -1,0 +1,76 @@
+"""Machines that are found booting are waited for: a killed run may have just started them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from corral.apply.journal import read_journal
+from corral.apply.roll import BACK, REBOOTS
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind
+from corral.hosts.fleet import Fleet
+from corral.hosts.quote import sh
+
+BOOTED: Final = sh("command -v systemctl >/dev/null && systemctl is-system-running --wait")
+BOOT_S: Final = 180.0
+"""Seconds a machine may take from sshd's first answer until all its services are up."""
+REBOOT_S: Final = 900.0
+"""Seconds a real machine may take to be back: servers test their memory (software.boot, 15 min)."""
+EACH_S: Final = 1.0
+_SILENT: Final = (Code.UNREACHABLE, Code.TIMED_OUT)
+
+
+async def until_booted(fleet: Fleet, until: Mapping[str, float], emit: Emit) -> None:
+    """Wait for machines that may still boot; who does not answer in time is for others to report.
+
+    Args:
+        fleet: the machines.
+        until: unix seconds until which a machine that does not answer may be booting.
+        emit: told which machines are waited for.
+    """
+    now = time.time()
+    young = {n: end for n, end in until.items() if end > now and n in fleet.nodes}
+    await asyncio.gather(*(_one(fleet, node, end, emit) for node, end in young.items()))
+
+
+async def _one(fleet: Fleet, node: str, end: float, emit: Emit) -> None:
+    began = time.monotonic()
+    waits = False
+    while True:
+        try:
+            await fleet.run(node, sh(":"), timeout=15)
+            break
+        except CorralError as error:
+            left = end - time.time()
+            if error.code not in _SILENT or left <= 0:
+                return
+            if not waits:
+                text = f"still boots ({error.message}): waiting for it, {left:.0f} s at most"
+                emit(Event(Kind.NOTE, "machines", node, text))
+            waits = True
+            await fleet.reconnect(node)
+            await asyncio.sleep(EACH_S)
+    if waits:
+        emit(Event(Kind.NOTE, "machines", node, "answers", time.monotonic() - began))
+    try:
+        await fleet.run(node, BOOTED, timeout=BOOT_S)
+    except CorralError:
+        return  # what it is like is read next, and its error is told then
+
+
+def rebooting(journal: Path) -> dict[str, float]:
+    """Machines that a killed run was rebooting: node to when it should be back, unix seconds."""
+    found: dict[str, float] = {}
+    for record in read_journal(journal):
+        event = record.get("event", {})
+        if event.get("subject") != "reboots" or event.get("kind") != Kind.NOTE.value:
+            continue
+        if event.get("message") == REBOOTS:
+            found[event["node"]] = record["at"] + REBOOT_S
+        elif event.get("message") == BACK:
+            found.pop(event["node"], None)
+    return found

@@ -1,0 +1,105 @@
+"""Machines that a killed run had just started are waited for, with a limit."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from corral.apply import boot_wait
+from corral.apply.boot_wait import BOOTED, REBOOT_S, rebooting, until_booted
+from corral.apply.journal import Journal
+from corral.apply.roll import BACK, REBOOTS
+from corral.errors import Code, CorralError
+from corral.events import Event, Kind
+from corral.hosts.fleet import Fleet
+from corral.hosts.quote import Script
+from corral.hosts.transport import OnLine, Result
+
+SILENT = CorralError(Code.UNREACHABLE, "nothing listens at 10.0.0.1 port 22", "node1")
+LOCKED = CorralError(Code.LOGIN_REFUSED, "the key is refused", "node1")
+
+
+class Boots:
+    """A machine that does not answer the first times."""
+
+    def __init__(self, errors: list[CorralError]) -> None:
+        self.errors = errors
+        self.asked: list[str] = []
+
+    async def run(
+        self,
+        script: Script,
+        *,
+        stdin: bytes = b"",
+        timeout: float = 120.0,
+        on_line: OnLine | None = None,
+    ) -> Result:
+        self.asked.append(str(script))
+        if self.errors:
+            raise self.errors.pop(0)
+        return Result("node1", 0, "", "")
+
+    async def close(self) -> None:
+        """The next run opens another connection."""
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boot_wait, "EACH_S", 0.0)
+
+
+def waited(machine: Boots, seconds: float) -> list[str]:
+    said: list[Event] = []
+    until = {"node1": time.time() + seconds, "gone": time.time() + 100}
+    asyncio.run(until_booted(Fleet({"node1": machine}), until, said.append))
+    return [event.message for event in said]
+
+
+def test_a_machine_that_boots_is_waited_for() -> None:
+    machine = Boots([SILENT, SILENT])
+    first, last = waited(machine, 60)
+    assert "still boots (nothing listens at 10.0.0.1 port 22)" in first
+    assert "s at most" in first
+    assert last == "answers"
+    assert machine.asked == [":", ":", ":", str(BOOTED)]
+
+
+def test_one_that_answers_costs_no_word() -> None:
+    assert waited(Boots([]), 60) == []
+
+
+def test_an_old_one_is_not_asked() -> None:
+    machine = Boots([SILENT])
+    assert waited(machine, -1) == []
+    assert machine.asked == []
+
+
+def test_the_wait_has_an_end() -> None:
+    machine = Boots([SILENT] * 100000)
+    began = time.monotonic()
+    waited(machine, 0.3)
+    assert time.monotonic() - began < 10
+    assert len(machine.asked) > 1
+
+
+def test_another_error_is_no_boot() -> None:
+    machine = Boots([LOCKED])
+    assert waited(machine, 60) == []
+    assert machine.asked == [":"]
+
+
+def test_a_reboot_that_was_cut_off_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    assert rebooting(path) == {}
+    emit = Journal(path, "a").following(lambda event: None)
+    for node in ("node1", "node2"):
+        emit(Event(Kind.NOTE, "reboots", node, "drained: takes no new jobs"))
+        emit(Event(Kind.NOTE, "reboots", node, REBOOTS))
+    emit(Event(Kind.NOTE, "reboots", "node1", BACK, 31.0))
+    emit(Event(Kind.NOTE, "probe", "node3", REBOOTS))
+    (found,) = rebooting(path).items()
+    assert found[0] == "node2"
+    assert abs(found[1] - time.time() - REBOOT_S) < 60
