@@ -2,12 +2,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from corral.providers import slurm_build
 from corral.providers.embedded import building
 
 
-def test_an_image_that_is_built_at_the_same_time_leaves_the_work_alone(tmp_path: Path) -> None:
+def test_an_image_that_is_built_at_the_same_time_leaves_the_work_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each kind of build sweeps under its own lock, so only what is its own."""
+    monkeypatch.setattr(building.shutil, "which", lambda name: f"/usr/bin/{name}")
     with building.bench(tmp_path, 0, {}, slurm_build.WORK_PREFIX) as at:
         (at.work / "tmp" / "half").touch()
         building.sweep(tmp_path)

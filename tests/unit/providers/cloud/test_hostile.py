@@ -209,7 +209,12 @@ class World:
 
     def error(self, call: Call) -> CloudError | None:
         async def made() -> None:
-            await call.make(self.client)
+            try:
+                await call.make(self.client)
+            finally:
+                # httpx's own generators of the body close in tasks of their own.
+                for _ in range(9):
+                    await asyncio.sleep(0)
 
         try:
             run(self.loop, made())
