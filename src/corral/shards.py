@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import fcntl
 import hashlib
 import io
 import json
 import os
 import random
+import stat
 import sys
 import tarfile
 import time
@@ -41,13 +43,85 @@ class ShardError(Exception):
     """The folder holds no samples, or a shard is not what the index says."""
 
 
+def parts_of(path: str) -> list[str]:
+    """The names of a path below a folder.
+
+    Raises:
+        OSError: it is empty, absolute, or goes up.
+    """
+    parts = path.split("/")
+    if not all(part not in ("", ".", "..") and "\0" not in part for part in parts):
+        raise OSError(errno.EINVAL, "not a path below the folder", path)
+    return parts
+
+
+def folder_below(root: int, path: str) -> int:
+    """Open a folder below another one; no part of its path may be a link.
+
+    Args:
+        root: the other folder's descriptor.
+        path: relative to it, with slashes; "" for itself.
+
+    Raises:
+        OSError: a part is a link or no folder.
+    """
+    handle = os.dup(root)
+    for part in parts_of(path) if path else ():
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            inner = os.open(part, flags, dir_fd=handle)
+        finally:
+            os.close(handle)
+        handle = inner
+    return handle
+
+
+def plain_file(root: int, path: str) -> int:
+    """Open a plain file below a folder for reading; no part of its path may be a link.
+
+    What was opened is looked at, and not its name. Nothing else is opened, and nothing waits: the
+    open of a FIFO blocks, and that of a device may do something.
+
+    Args:
+        root: the folder's descriptor.
+        path: relative to it, with slashes.
+
+    Raises:
+        OSError: it is no plain file, or a part of its path is a link.
+    """
+    above, _, name = path.rpartition("/")
+    parts_of(name)
+    folder = folder_below(root, above)
+    try:
+        _plain(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        handle = os.open(name, flags, dir_fd=folder)
+    finally:
+        os.close(folder)
+    try:
+        _plain(os.fstat(handle), path)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _plain(about: os.stat_result, path: str) -> None:
+    if not stat.S_ISREG(about.st_mode):
+        raise OSError(errno.EINVAL, "not a plain file", path)
+
+
 @dataclass(frozen=True)
 class Sample:
-    """One sample: its key, and its files by ending, with their size and time of change."""
+    """One sample: its key, and its files by ending, with their size and time of change.
+
+    ``folder`` is where the search for samples began: no link below it is followed.
+    """
 
     key: str
     files: tuple[tuple[str, Path, int, int], ...]
     label: int | None = None
+    folder: Path = Path()
 
     @property
     def size(self) -> int:
@@ -98,7 +172,10 @@ def samples_of(folder: Path, *, labels: bool = False) -> list[Sample]:
     numbers = {name: number for number, name in enumerate(classes)} if labels else {}
     if labels and not numbers:
         raise ShardError(f"{folder} has no folders to take classes from")
-    return [Sample(k, tuple(f), numbers.get(k.partition("/")[0])) for k, f in sorted(found.items())]
+    return [
+        Sample(k, tuple(f), numbers.get(k.partition("/")[0]), folder)
+        for k, f in sorted(found.items())
+    ]
 
 
 def planned(
@@ -136,13 +213,28 @@ def pack(shard: Shard, out: Any) -> None:
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for sample in shard.samples:
             for ending, path, size, _ in sample.files:
-                with path.open("rb") as stream:
+                with _reading(path, sample.folder) as stream:
                     if os.fstat(stream.fileno()).st_size != size:
                         raise ShardError(f"{path} changed while it was read")
                     tar.addfile(_member(f"{sample.key}.{ending}", size), stream)
             if sample.label is not None:
                 text = str(sample.label).encode()
                 tar.addfile(_member(f"{sample.key}.cls", len(text)), io.BytesIO(text))
+
+
+def _reading(path: Path, folder: Path) -> Any:
+    """A sample's file, open: it may have been swapped for a link since it was found.
+
+    Raises:
+        ShardError: it is no plain file of the folder any more.
+    """
+    root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return os.fdopen(plain_file(root, path.relative_to(folder).as_posix()), "rb")
+    except OSError as error:
+        raise ShardError(f"{path} changed while it was read: {error.strerror}") from error
+    finally:
+        os.close(root)
 
 
 def index_of(name: str, entries: Sequence[Mapping[str, Any]]) -> bytes:

@@ -24,6 +24,7 @@ from corral.hosts import process
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import join, sh
 from corral.hosts.transport import Result
+from corral.jobs.packing import named, named_bytes
 from corral.jobs.roof import ENVS, roof_script, user_folder
 from corral.jobs.watching import as_user
 
@@ -90,15 +91,8 @@ async def requirements(lock: Path) -> bytes:
             COMMAND_FAILED, uv could not read it; NOT_FOUND.
     """
     if lock.name == "uv.lock":
-        return await _exported(lock)
-    try:
-        text = await asyncio.to_thread(lock.read_bytes)
-    except OSError as error:
-        raise CorralError(
-            Code.NOT_FOUND,
-            f"{lock} cannot be read: {error.strerror}",
-            hint="or: --environment none",
-        ) from error
+        return await _exported(await asyncio.to_thread(named, lock))
+    text = await asyncio.to_thread(named_bytes, lock)
     loose = unpinned(text.decode(errors="replace"))
     if loose:
         raise CorralError(

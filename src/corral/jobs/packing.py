@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
-import stat
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +17,7 @@ from pathspec import GitIgnoreSpec
 from corral.errors import Code, CorralError
 from corral.hosts import process
 from corral.hosts.threads import abandonable
+from corral.jobs.tree import TRIES, Content, Entry, Tree, landed, named_file, relative
 
 IGNORE_FILE: Final = ".corralignore"
 PROJECT_MARKS: Final = (IGNORE_FILE, ".git", "pyproject.toml", "uv.lock", "requirements.txt")
@@ -30,8 +31,9 @@ MOST_FILES: Final = 50_000
 PLAIN_BYTES: Final = 64 << 20
 PLAIN_FILES: Final = 2_000
 _NONE: Final = "none"
-_PIECE: Final = 1 << 20
 _SHOWN: Final = 3
+_NOTES: Final = 5
+_TEXT_BYTES: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +42,41 @@ class Packed:
 
     Attributes:
         path: where it stands, relative to the folder, with slashes.
-        source: the file here.
+        root: the folder here; its content is read below it, through no link.
         digest: SHA-256 of its content; "" for a link.
         size: bytes.
         executable: its owner may run it.
         link: where a symbolic link inside the folder leads, "" for a file.
+        source: the file's path below the root; "" where it is ``path``.
     """
 
     path: str
-    source: Path
+    root: Path
     digest: str = ""
     size: int = 0
     executable: bool = False
     link: str = ""
+    source: str = ""
+
+    @property
+    def file(self) -> Path:
+        """The file here, as it is shown."""
+        return self.root / (self.source or self.path)
+
+    def read(self) -> bytes:
+        """Its content, which is the one that was packed.
+
+        Raises:
+            CorralError: NOT_GOOD, it has changed since, or is no plain file of the folder any more.
+        """
+        try:
+            with Tree(self.root) as tree:
+                data = tree.data(self.source or self.path, self.size)
+        except OSError:
+            data = b""
+        if len(data) != self.size or hashlib.sha256(data).hexdigest() != self.digest:
+            raise changed(self.file)
+        return data
 
     @property
     def blob(self) -> str:
@@ -93,8 +117,9 @@ async def pack(script: Path, folder: str | None = None, *, here: Path | None = N
         here: the current folder; the job runs in the same one of the folder that was sent.
 
     Raises:
-        CorralError: USAGE, the folder is too large or does not hold the script; NOT_FOUND, a file
-            cannot be read.
+        CorralError: USAGE, the folder is too large or does not hold the script, or the script is a
+            link that leads out of it; NOT_FOUND, a file cannot be read; NOT_GOOD, one changed
+            while it was read.
     """
     script = _absolute(script)
     here = here or Path.cwd()
@@ -122,6 +147,40 @@ def outline(script: Path, folder: str | None = None, *, here: Path | None = None
     if root is None:
         return Parcel(None, (), script.name)
     return Parcel(root, (), str(script.relative_to(root)), _inside(root, here))
+
+
+def named(path: Path) -> Path:
+    """A file that a user named, after links that stay in its project or its own folder.
+
+    Raises:
+        CorralError: USAGE, a link leads out of that; NOT_FOUND, there is no such file.
+    """
+    path = _absolute(path)
+    return named_file(path, _project(path) or path.parent)
+
+
+def named_bytes(path: Path) -> bytes:
+    """Content of a file that a user named, or that was found in a project; see ``named``.
+
+    Raises:
+        CorralError: as ``named``.
+    """
+    file = named(path)
+    root = _project(_absolute(path)) or _absolute(path).parent
+    try:
+        with Tree(root) as tree:
+            return tree.data(str(file.relative_to(root)), _TEXT_BYTES)
+    except OSError as error:
+        raise _unreadable(file, error) from error
+
+
+def changed(file: Path) -> CorralError:
+    """The error of a file that is not what it was."""
+    return CorralError(
+        Code.NOT_GOOD,
+        f"{file} changed while it was read",
+        hint=f"run it again; name files that are being written in {IGNORE_FILE}",
+    )
 
 
 def _inside(root: Path, here: Path) -> str:
@@ -168,37 +227,70 @@ async def _plain(script: Path, here: Path) -> Parcel:
     root = script.parent
     if _private(root):
         return await asyncio.to_thread(_alone, script)
-    files: list[Path] = []
-    size = 0
-    for file in _walk(root, GitIgnoreSpec.from_lines(ALWAYS_OUT)):
-        files.append(file)
-        size += file.lstat().st_size
-        if len(files) > PLAIN_FILES or size > PLAIN_BYTES:
-            alone = await asyncio.to_thread(_alone, script)
-            note = (
-                f"only {script.name} goes along: {root} is large and no project; --folder sends it"
-            )
-            return Parcel(None, alone.files, alone.program, notes=(note,))
+    files = await abandonable(_few, root)
+    if files is None:
+        alone = await asyncio.to_thread(_alone, script)
+        note = f"only {script.name} goes along: {root} is large and no project; --folder sends it"
+        return Parcel(None, alone.files, alone.program, notes=(note,))
     return await abandonable(_parcel, root, files, script, here)
 
 
-async def _listed(root: Path) -> list[Path]:
-    """Files of the folder that no ignore file leaves out."""
-    ignore = root / IGNORE_FILE
-    if ignore.is_file():
-        return list(_walk(root, _spec(ignore)))
+def _few(root: Path) -> list[str] | None:
+    """The names below a folder, None where they are many or large."""
+    files: list[str] = []
+    size = 0
+    with _opened(root) as tree:
+        for path in tree.walk(GitIgnoreSpec.from_lines(ALWAYS_OUT)):
+            files.append(path)
+            found = None if path.endswith("/") else _looked_up(tree, path)
+            size += found.size if found else 0
+            if len(files) > PLAIN_FILES or size > PLAIN_BYTES:
+                return None
+    return files
+
+
+def _opened(root: Path) -> Tree:
+    try:
+        return Tree(root)
+    except OSError as error:
+        raise _unreadable(root, error) from error
+
+
+async def _listed(root: Path) -> list[str]:
+    """Names of the folder that no ignore file leaves out."""
+    alone = await asyncio.to_thread(_patterns, root, IGNORE_FILE)
+    if alone is not None:
+        return await abandonable(_walked, root, alone)
     found = await _git(root)
     if found is not None:
         return found
-    return list(_walk(root, _spec(root / ".gitignore")))
+    patterns = await asyncio.to_thread(_patterns, root, ".gitignore")
+    return await abandonable(_walked, root, patterns or GitIgnoreSpec.from_lines(ALWAYS_OUT))
 
 
-def _spec(file: Path) -> GitIgnoreSpec:
-    text = file.read_text(errors="replace") if file.is_file() else ""
+def _walked(root: Path, out: GitIgnoreSpec) -> list[str]:
+    with _opened(root) as tree:
+        return list(tree.walk(out))
+
+
+def _patterns(root: Path, name: str) -> GitIgnoreSpec | None:
+    """What an ignore file leaves out, None without one.
+
+    Raises:
+        CorralError: USAGE, it is a link that leads out of the folder; NOT_FOUND.
+    """
+    if not (root / name).exists():
+        return None
+    file = named_file(root / name, root)
+    try:
+        with Tree(root) as tree:
+            text = tree.data(str(file.relative_to(root)), _TEXT_BYTES).decode(errors="replace")
+    except OSError as error:
+        raise _unreadable(file, error) from error
     return GitIgnoreSpec.from_lines([*ALWAYS_OUT, *text.splitlines()])
 
 
-async def _git(root: Path) -> list[Path] | None:
+async def _git(root: Path) -> list[str] | None:
     """What git would track, None where there is no git or no repository.
 
     git reads all its ignore files by itself: nested ones, the user's own, .git/info/exclude.
@@ -213,108 +305,168 @@ async def _git(root: Path) -> list[Path] | None:
         return None
     if ended.status != 0:
         return None
+    names = os.fsdecode(ended.stdout).split("\0")
+    return await abandonable(_tracked, root, names)
+
+
+def _tracked(root: Path, names: Iterable[str]) -> list[str]:
     out = GitIgnoreSpec.from_lines(ALWAYS_OUT)
-    files: list[Path] = []
-    for name in os.fsdecode(ended.stdout).split("\0"):
-        path = root / name
-        if not name or out.match_file(name):
-            continue
-        # A submodule is listed as a folder.
-        files += _walk(path, out) if path.is_dir() and not path.is_symlink() else [path]
+    files: list[str] = []
+    with _opened(root) as tree:
+        for name in names:
+            path = name.rstrip("/")
+            if not path or out.match_file(name):
+                continue
+            found = _looked_up(tree, path)
+            # A submodule is listed as a folder.
+            files += tree.walk(out, path) if found and found.is_folder else [path]
     return files
 
 
-def _walk(root: Path, out: GitIgnoreSpec) -> Iterator[Path]:
-    for top, folders, names in os.walk(root):
-        at = Path(top)
-        inside = at.relative_to(root)
-        folders[:] = sorted(d for d in folders if not out.match_file(f"{inside / d}/"))
-        links = [d for d in folders if (at / d).is_symlink()]
-        for name in sorted([*names, *links]):
-            if not out.match_file(str(inside / name)):
-                yield at / name
+def _looked_up(tree: Tree, path: str) -> Entry | None:
+    """What is at a path, None where it cannot be said: git names files that were removed."""
+    try:
+        return tree.entry(path)
+    except OSError:
+        return None
 
 
 def _alone(script: Path) -> Parcel:
-    return Parcel(None, (_program(script, script.parent),), script.name)
+    file = named(script)
+    with _opened(file.parent) as tree:
+        content = _content(tree, file.name, file)
+    packed = Packed(
+        script.name, file.parent, content.digest, content.size, executable=True, source=file.name
+    )
+    return Parcel(None, (packed,), script.name)
 
 
-def _program(script: Path, root: Path) -> Packed:
-    """The script can be run there, whatever its mode is here."""
-    return replace(_packed(script, root), executable=True)
-
-
-def _parcel(root: Path, files: Iterable[Path], script: Path, here: Path) -> Parcel:
+def _parcel(root: Path, files: Iterable[str], script: Path, here: Path) -> Parcel:
     program = str(script.relative_to(root))
-    found = {path: path for path in files}
-    found.setdefault(script, script)  # an ignored script goes along all the same
-    notes: list[str] = []
-    packed: list[Packed] = []
-    total = 0
-    for path in found:
-        try:
-            about = path.lstat()
-        except OSError:
-            continue  # git still lists a file that was removed
-        total += about.st_size
-        if total > MOST_BYTES or len(packed) >= MOST_FILES:
-            raise _too_much(root, found)
-        one = _link(path, root) if stat.S_ISLNK(about.st_mode) else None
-        if one is None and path.is_file():
-            one = _program(path, root) if path == script else _packed(path, root)
-        if one is not None:
-            packed.append(one)
-        elif path.is_symlink():
-            notes.append(f"{path.relative_to(root)} leads out of the folder: left out")
-    lock = next((root / name for name in LOCKS if (root / name).is_file()), None)
-    return Parcel(root, tuple(packed), program, _inside(root, here), lock, tuple(notes))
-
-
-def _too_much(root: Path, files: Iterable[Path]) -> CorralError:
-    sizes: dict[str, int] = {}
-    count = 0
-    for path in files:
-        top = path.relative_to(root).parts[0]
-        count += 1
-        if path.is_file():
-            sizes[top] = sizes.get(top, 0) + path.lstat().st_size
-    largest = sorted(sizes.items(), key=lambda pair: -pair[1])[:_SHOWN]
-    named = ", ".join(f"{name} ({size / 1e6:.0f} MB)" for name, size in largest)
-    return CorralError(
-        Code.USAGE,
-        f"{root} holds {sum(sizes.values()) / 1e6:.0f} MB in {count} files: too much to go along "
-        f"with a job; the largest: {named}",
-        hint=f"leave data out by {root / IGNORE_FILE} (as .gitignore) and put it on the shared "
-        "storage; or send the script alone with --folder none",
+    end = str(named_file(script, root).relative_to(root))
+    with _opened(root) as tree:
+        reached = tree.followed(program)
+        via = [link.path for link in reached[1]] if reached else []
+        # An ignored script goes along all the same.
+        found, notes = _taken(tree, list(dict.fromkeys([*files, *via, end])))
+        links = {path: entry.link for path, entry in found.items() if isinstance(entry, Entry)}
+        packed: list[Packed] = []
+        away: list[str] = []
+        for path, entry in found.items():
+            if isinstance(entry, Content):
+                runs = entry.executable or path == end
+                packed.append(Packed(path, root, entry.digest, entry.size, runs))
+                continue
+            goal = landed(path, links, tree.names)
+            if goal:
+                packed.append(Packed(path, root, link=relative(entry, goal)))
+            else:
+                away.append(f"{path} leads out of the folder ({entry.link}): left out")
+        lock = next((root / name for name in LOCKS if _is_file(tree, name)), None)
+    if not any(one.path == end for one in packed):
+        raise changed(script)
+    return Parcel(
+        root, tuple(packed), program, _inside(root, here), lock, (*_some(away), *_some(notes))
     )
 
 
-def _link(path: Path, root: Path) -> Packed | None:
-    """A link that stays inside the folder, as a link; None for one that leads out."""
-    target = path.readlink()
-    end = Path(os.path.normpath(path.parent / target))
-    if target.is_absolute() or not end.is_relative_to(root):
-        return None
-    return Packed(str(path.relative_to(root)), path, link=str(target))
+def _some(notes: list[str]) -> list[str]:
+    """The first notes, and how many more there are."""
+    if len(notes) <= _NOTES:
+        return notes
+    rest = len(notes) - _NOTES + 1
+    return [*notes[: _NOTES - 1], f"{rest} more are left out for the same reason"]
 
 
-def _packed(path: Path, root: Path) -> Packed:
-    digest = hashlib.sha256()
+def _is_file(tree: Tree, name: str) -> bool:
     try:
-        with path.open("rb") as file:
-            about = os.fstat(file.fileno())
-            while piece := file.read(_PIECE):
-                digest.update(piece)
+        return tree.followed(name) is not None
+    except OSError:
+        return False
+
+
+def _taken(tree: Tree, names: list[str]) -> tuple[dict[str, Entry | Content], list[str]]:
+    """Each name's content or link, by path, and what is left out and why."""
+    found: dict[str, Entry | Content] = {}
+    notes: list[str] = []
+    total = 0
+    for name in names:
+        entry = _read(tree, name, MOST_BYTES - total)
+        if isinstance(entry, str):
+            notes.append(entry)
+            continue
+        if entry is None:
+            continue
+        path, one = entry
+        total += one.size
+        if total > MOST_BYTES or len(found) >= MOST_FILES:
+            raise _too_much(tree, names)
+        found[path] = one
+    links = {path for path, one in found.items() if isinstance(one, Entry)}
+    # A folder that became a link while it was read: the link it is.
+    below = [path for path in found if any(above in links for above in _above(path))]
+    for path in below:
+        del found[path]
+    return found, notes
+
+
+def _above(path: str) -> Iterator[str]:
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _read(tree: Tree, path: str, room: int) -> tuple[str, Entry | Content] | str | None:
+    """A name's path with its link or content; why it is left out; None where nothing is there."""
+    for _ in range(TRIES):
+        if path.endswith("/"):
+            return f"{path} cannot be read: left out"
+        try:
+            entry = tree.entry(path)
+        except OSError as error:
+            raise _unreadable(tree.root / path, error) from error
+        if entry is None or entry.is_folder:
+            return None
+        if entry.link:
+            return entry.path, entry
+        if not entry.is_file:
+            return f"{path} is no plain file: left out"
+        try:
+            return path, tree.content(path, room)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EPERM, errno.EIO):
+                raise _unreadable(tree.root / path, error) from error
+    raise changed(tree.root / path)
+
+
+def _content(tree: Tree, path: str, file: Path) -> Content:
+    try:
+        return tree.content(path, MOST_BYTES)
     except OSError as error:
-        raise CorralError(
-            Code.NOT_FOUND,
-            f"{path} cannot be read: {error.strerror}",
-            hint=f"check its permissions, or leave it out by {IGNORE_FILE}",
-        ) from error
-    return Packed(
-        str(path.relative_to(root)),
-        path,
-        digest.hexdigest(),
-        about.st_size,
-        bool(about.st_mode & stat.S_IXUSR),
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: Path, error: OSError) -> CorralError:
+    return CorralError(
+        Code.NOT_FOUND,
+        f"{file} cannot be read: {error.strerror}",
+        hint=f"check its permissions, or leave it out by {IGNORE_FILE}",
+    )
+
+
+def _too_much(tree: Tree, names: list[str]) -> CorralError:
+    sizes: dict[str, int] = {}
+    for name in names:
+        found = _looked_up(tree, name)
+        if found and found.is_file:
+            top = name.partition("/")[0]
+            sizes[top] = sizes.get(top, 0) + found.size
+    largest = sorted(sizes.items(), key=lambda pair: -pair[1])[:_SHOWN]
+    listed = ", ".join(f"{name} ({size / 1e6:.0f} MB)" for name, size in largest)
+    return CorralError(
+        Code.USAGE,
+        f"{tree.root} holds {sum(sizes.values()) / 1e6:.0f} MB in {len(names)} files: too much to "
+        f"go along with a job; the largest: {listed}",
+        hint=f"leave data out by {tree.root / IGNORE_FILE} (as .gitignore) and put it on the "
+        "shared storage; or send the script alone with --folder none",
     )

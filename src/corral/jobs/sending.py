@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, sh
 from corral.jobs.packing import Packed, Parcel
 
@@ -109,7 +108,7 @@ def archive(
     # Level 1: most of it is text, and the link to a cluster is rarely slower than this.
     with tarfile.open(fileobj=out, mode="w:gz", format=tarfile.GNU_FORMAT, compresslevel=1) as tar:
         for packed in sent:
-            _add(tar, f"{new}/blobs/{packed.blob}", _read(packed), executable=packed.executable)
+            _add(tar, f"{new}/blobs/{packed.blob}", packed.read(), executable=packed.executable)
         if sent:
             lines = "".join(f"{packed.digest}  {packed.blob}\n" for packed in sent)
             _add(tar, f"{new}/digests", lines.encode())
@@ -123,17 +122,6 @@ def archive(
 
 def _blobs(files: Iterable[Packed]) -> dict[str, Packed]:
     return {packed.blob: packed for packed in files if not packed.link}
-
-
-def _read(packed: Packed) -> bytes:
-    data = packed.source.read_bytes()
-    if len(data) != packed.size:
-        raise CorralError(
-            Code.NOT_GOOD,
-            f"{packed.source} changed while it was read",
-            hint="run it again; name files that are being written in .corralignore",
-        )
-    return data
 
 
 def _add(

@@ -36,7 +36,7 @@ from corral.jobs.limits import (
 )
 from corral.jobs.looking import MARK, Look, look
 from corral.jobs.model import JobHandle, JobSpec
-from corral.jobs.packing import Parcel, outline, pack
+from corral.jobs.packing import Parcel, named_bytes, outline, pack
 from corral.jobs.points import point_lines
 from corral.jobs.roof import JOBS, roof_script, user_folder
 from corral.jobs.script import Place, batch_script
@@ -219,8 +219,8 @@ async def _requirements(going: _Going) -> bytes | None:
     if lock is None:
         return None
     if lock.name != "uv.lock":
-        text = await asyncio.to_thread(lock.read_text, errors="replace")
-        if environment.unpinned(text):
+        text = await asyncio.to_thread(named_bytes, lock)
+        if environment.unpinned(text.decode(errors="replace")):
             return None  # a wish list and no lock: the nodes' own Python, as without it
     return await environment.requirements(lock)
 

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gzip
 import os
+import socket
+import stat
 import subprocess
+import sys
+import tempfile
+import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, sh
-from corral.jobs import packing
+from corral.jobs import environment, packing
 from corral.jobs.packing import Parcel, outline, pack
 from corral.jobs.sending import archive, ask_script, asked, missing, unpack_script
 
@@ -126,17 +135,246 @@ def test_too_much_is_refused_with_the_largest_named(
     assert ".corralignore" in caught.value.hint
 
 
-def test_links(tmp_path: Path) -> None:
+def test_links_that_stay_inside_go_along_as_links(tmp_path: Path) -> None:
     root = tmp_path / "p"
-    tree(tmp_path, "p/train.py", "p/pyproject.toml", "outside.txt", "away/x")
-    (root / "inside").symlink_to("train.py")
-    (root / "copied").symlink_to("../outside.txt")
-    (root / "folder").symlink_to("../away")
-    (root / "broken").symlink_to("/nothing")
+    tree(tmp_path, "p/train.py", "p/pyproject.toml", "p/sub/deep/x", "outside.txt", "away/x")
+    inside = {
+        "inside": "train.py", "sub/up": "../train.py", "sub/deep/far": "../../sub/deep/x",
+        "folder": "sub", "chain": "inside", "dangling": "not/there", "here": ".",
+    }  # fmt: skip
+    outside = {
+        "copied": "../outside.txt", "away": "../away", "broken": "/nothing", "around": "../p/train.py",
+        "sub/key": "/etc/hostname", "hop": "away/x", "hop2": "hop", "up": "folder/../../outside.txt",
+        "loop": "loop", "deep": "sub/deep/../../../outside.txt",
+    }  # fmt: skip
+    for name, target in {**inside, **outside}.items():
+        (root / name).symlink_to(target)
+    (root / "absolute").symlink_to(root / "sub" / "deep")
+    (root / "sub" / "absolute").symlink_to(root / "train.py")
     parcel = packed(root / "train.py")
-    kinds = {file.path: file.link for file in parcel.files}
-    assert kinds == {"train.py": "", "pyproject.toml": "", "inside": "train.py", "copied": ""}
-    assert len(parcel.notes) == 2
+    links = {file.path: file.link for file in parcel.files if file.link}
+    assert links == {**inside, "absolute": "sub/deep", "sub/absolute": "../train.py"}
+    assert {f.path for f in parcel.files} - set(links) == {
+        "train.py", "pyproject.toml", "sub/deep/x",
+    }  # fmt: skip
+    assert len(parcel.notes) == 5
+    assert parcel.notes[-1] == f"{len(outside) - 4} more are left out for the same reason"
+
+
+def test_a_folder_that_became_a_link_uploads_nothing_of_it(tmp_path: Path) -> None:
+    """git goes on listing the files that were committed below it."""
+    root = tmp_path / "p"
+    tree(tmp_path, "p/train.py", "p/lib/model.py", "elsewhere/model.py")
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    subprocess.run(["git", "-C", str(root), "add", "."], check=True)
+    (root / "lib/model.py").unlink()
+    (root / "lib").rmdir()
+    (root / "lib").symlink_to("../elsewhere")
+    parcel = packed(root / "train.py")
+    assert names(parcel) == {"train.py"}
+    assert parcel.notes == ("lib leads out of the folder (../elsewhere): left out",)
+
+
+def test_links_in_a_submodule(tmp_path: Path) -> None:
+    root, other = tmp_path / "p", tmp_path / "other"
+    tree(tmp_path, "p/train.py", "other/m.py", "secret")
+    (other / "key").symlink_to("../../secret")
+    (other / "same").symlink_to("m.py")
+    git = ["git", "-c", "protocol.file.allow=always", "-c", "user.name=a", "-c", "user.email=a@b"]
+    for folder in (other, root):
+        subprocess.run([*git, "init", "-q", str(folder)], check=True)
+        subprocess.run([*git, "-C", str(folder), "add", "."], check=True)
+        subprocess.run([*git, "-C", str(folder), "commit", "-qm", "a"], check=True)
+    add = [*git, "-C", str(root), "submodule", "--quiet", "add", str(other), "sub"]
+    subprocess.run(add, check=True)
+    parcel = packed(root / "train.py")
+    assert {"sub/m.py", "sub/same"} < names(parcel)
+    assert "sub/key" not in names(parcel)
+    assert parcel.notes == ("sub/key leads out of the folder (../../secret): left out",)
+
+
+@pytest.mark.parametrize("folder", [None, "none", "."])
+def test_a_script_that_is_a_link_out_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str | None
+) -> None:
+    root = tmp_path / "p"
+    tree(tmp_path, "p/pyproject.toml", "secret")
+    (root / "train.py").symlink_to("../secret")
+    (root / "lib").symlink_to("..")
+    monkeypatch.chdir(root)
+    for name in ("train.py", "lib/secret"):
+        with pytest.raises(CorralError) as caught:
+            packed(Path(name), folder)
+        assert caught.value.code is Code.USAGE
+        assert str(tmp_path / "secret") in caught.value.hint
+
+
+@pytest.mark.parametrize("folder", [None, "none"])
+def test_a_script_that_is_a_link_inside_can_be_run(tmp_path: Path, folder: str | None) -> None:
+    tree(tmp_path, "train_v2.sh", ".corralignore")
+    (tmp_path / ".corralignore").write_text("*\n")
+    (tmp_path / "now.sh").symlink_to("newest")
+    (tmp_path / "newest").symlink_to("train_v2.sh")
+    parcel = packed(tmp_path / "now.sh", folder)
+    assert parcel.program == "now.sh"
+    store = Store(tmp_path / "user")
+    assert store.send(parcel, "one")
+    script = store.user / "one/code/now.sh"
+    assert (script.read_text(), os.access(script, os.X_OK)) == ("train_v2.sh", True)
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "uv.lock", ".corralignore"])
+def test_locks_and_ignore_files_that_lead_out(tmp_path: Path, name: str) -> None:
+    root = tmp_path / "p"
+    tree(tmp_path, "p/train.py", "p/pyproject.toml", "secret")
+    (tmp_path / "secret").write_text("token==1\n")
+    (root / name).symlink_to("../secret")
+    if name == ".corralignore":
+        with pytest.raises(CorralError, match="by a link, out of"):
+            packed(root / "train.py")
+        return
+    assert packed(root / "train.py").lock is None
+    with pytest.raises(CorralError, match="by a link, out of"):
+        asyncio.run(environment.requirements(root / name))
+
+
+def test_nothing_but_plain_files_is_opened(tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    tree(tmp_path, "p/train.py", "p/pyproject.toml")
+    os.mkfifo(root / "pipe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(root / "socket"))
+    if os.geteuid() == 0:
+        os.mknod(root / "device", 0o600 | stat.S_IFCHR, os.makedev(1, 5))
+    parcel = packed(root / "train.py")
+    assert names(parcel) == {"train.py", "pyproject.toml"}
+    assert "pipe is no plain file: left out" in parcel.notes
+
+
+SECRET = "-----BEGIN SECRET-----"
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> list[tuple[str, str]]:
+    """Names and what is there: a text, or after "->" where a link leads."""
+    part = st.sampled_from(["a", "b", "c", "lib"])
+    path = st.lists(part, min_size=1, max_size=4).map("/".join)
+    step = st.sampled_from(["..", ".", "a", "b", "c", "lib", "", "p", "away", "key"])
+    target = st.lists(step, min_size=1, max_size=7).map("/".join)
+    away = st.sampled_from(
+        ["@/away", "@/away/key", "@/p/a", "@/p/../away/key", "@/p", "/etc/hostname"]
+    )
+    entry = st.one_of(st.just("text"), st.one_of(target, away).map("->".__add__))
+    return draw(st.lists(st.tuples(path, entry), max_size=14))
+
+
+def planted(top: Path, entries: list[tuple[str, str]]) -> Path:
+    """A project with them; what cannot be there as well is left out."""
+    root = top / "p"
+    tree(top, "p/train.py", "p/pyproject.toml")
+    (top / "away" / "a").mkdir(parents=True)
+    for name in ("key", "a/key", "lib"):
+        (top / "away" / name).write_text(SECRET)
+    for name, what in entries:
+        with contextlib.suppress(OSError):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            real = (root / name).parent.resolve()
+            if not real.is_relative_to(root):
+                continue
+            if what == "text":
+                (real / Path(name).name).write_text(name)
+            else:
+                target = what.removeprefix("->").replace("@", str(top)) or "."
+                (real / Path(name).name).symlink_to(target)
+    return root
+
+
+def unpacked(parcel: Parcel, where: Path) -> Path:
+    made = archive(parcel, missing(parcel, ["miss all"]), "one", "t0", {})
+    assert SECRET.encode() not in gzip.decompress(made.data)
+    where.mkdir()
+    assert shell(unpack_script(str(where), "one", "t0"), made.data).returncode == 0
+    return where / "one" / "code"
+
+
+@settings(max_examples=150, deadline=None)
+@given(trees(), st.sampled_from(["git", "walk", "plain"]))
+def test_no_byte_from_outside_goes_along(entries: list[tuple[str, str]], kind: str) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        top = Path(name).resolve()
+        root = planted(top, entries)
+        if kind == "git":
+            subprocess.run(["git", "init", "-q", str(root)], check=True)
+        if kind == "plain":
+            (root / "pyproject.toml").unlink()
+        try:
+            parcel = packed(root / "train.py", str(root))
+        except CorralError as error:
+            assert "by a link, out of" in error.message
+            return
+        code = unpacked(parcel, top / "user")
+        # What arrives is what is here: each file, and each link, which means the same here and there.
+        for file in parcel.files:
+            there = code / file.path
+            assert there.is_symlink() == bool(file.link)
+            end = there.resolve(strict=False) if not loops(there) else code
+            assert end.is_relative_to(code.resolve())
+            if there.is_file():
+                assert there.read_text() == (root / file.path).read_text()
+
+
+def loops(path: Path) -> bool:
+    try:
+        path.resolve(strict=False)
+    except (RuntimeError, OSError):
+        return True
+    return False
+
+
+@pytest.mark.parametrize("git", [False, True])
+def test_what_is_swapped_while_it_is_packed(tmp_path: Path, git: bool) -> None:
+    """Folders and files become links to a secret and back, as fast as it goes."""
+    root = tmp_path / "p"
+    tree(tmp_path, "p/train.py", "p/pyproject.toml")
+    for name in ("folder", "real"):
+        tree(tmp_path, *(f"p/{name}/{i}" for i in range(40)))
+    tree(tmp_path, *(f"away/{i}" for i in range(40)), "away/file")
+    for file in (tmp_path / "away").iterdir():
+        file.write_text(SECRET)
+    (root / "link").symlink_to("../away")
+    if git:
+        subprocess.run(["git", "init", "-q", str(root)], check=True)
+        subprocess.run(["git", "-C", str(root), "add", "."], check=True)
+    program = (
+        "import os, sys\n"
+        "root = sys.argv[1]\n"
+        "names = [root + '/' + n for n in ('folder', 'link', 'spare')]\n"
+        "folder, link, spare = names\n"
+        "while True:\n"
+        "    for a, b in ((folder, spare), (link, folder), (spare, link)):\n"
+        "        os.rename(a, b)\n"
+        "    for a, b in ((folder, spare), (link, folder), (spare, link)):\n"
+        "        os.rename(a, b)\n"
+    )
+    swapper = subprocess.Popen([sys.executable, "-c", program, str(root)])
+    ended, clean = 0, 0
+    try:
+        until = time.monotonic() + 4
+        while time.monotonic() < until:
+            ended += 1
+            try:
+                parcel = packed(root / "train.py")
+                made = archive(parcel, missing(parcel, ["miss all"]), "one", "t0", {})
+            except CorralError as error:
+                assert error.code is Code.NOT_GOOD
+                continue
+            clean += 1
+            assert SECRET.encode() not in gzip.decompress(made.data)
+        assert swapper.poll() is None
+    finally:
+        swapper.kill()
+        swapper.wait()
+    assert clean > 0 or ended > 5
 
 
 def test_locks_are_seen(tmp_path: Path) -> None:
@@ -226,9 +464,10 @@ def test_a_wrong_content_never_gets_into_the_store(
     tree(root, "train.py")
     store = Store(tmp_path / "user")
     parcel = packed(root / "train.py")
-    (root / "train.py").write_text("TRAIN.PY")  # as long, but another
+    for text in ("TRAIN.PY", "longer than it was"):  # as long, but another
+        (root / "train.py").write_text(text)
+        with pytest.raises(CorralError, match="changed while"):
+            store.send(parcel, "one")
+    monkeypatch.setattr(packing.Packed, "read", lambda _: b"TRAIN.PY")
     assert not store.send(parcel, "one")
     assert (store.contents(), (store.user / "one").exists()) == (0, False)
-    (root / "train.py").write_text("longer than it was")
-    with pytest.raises(CorralError, match="changed while"):
-        store.send(parcel, "one")

@@ -1,0 +1,286 @@
+"""A folder of this machine, read without ever leaving it, whatever is swapped meanwhile.
+
+A name is looked up part by part from a descriptor of the folder, and no part may be a link: a path
+that is checked first and opened then leads elsewhere when somebody swaps one of its folders.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import posixpath
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import Final, Self
+
+from pathspec import GitIgnoreSpec
+
+from corral.errors import Code, CorralError
+from corral.shards import folder_below, parts_of, plain_file
+
+HOPS: Final = 40
+"""Links that one path may go through, as in Linux (MAXSYMLINKS)."""
+
+TRIES: Final = 3
+_PIECE: Final = 1 << 20
+# Of a name that became another kind of thing, or none, between two calls.
+_SWAPPED: Final = (errno.ELOOP, errno.ENOTDIR, errno.ENOENT, errno.EINVAL, errno.ENXIO)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is at a path of the folder.
+
+    Attributes:
+        path: relative to the folder, with slashes.
+        mode: kind and permissions, as in ``st_mode``.
+        size: bytes.
+        link: where a link leads, "" for everything else.
+    """
+
+    path: str
+    mode: int
+    size: int
+    link: str = ""
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder itself, and no link to one."""
+        return stat.S_ISDIR(self.mode)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a plain file; hard links are plain files."""
+        return stat.S_ISREG(self.mode)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A file's content by its digest, its size, and whether its owner may run it."""
+
+    digest: str
+    size: int
+    executable: bool
+
+
+class Tree:
+    """The folder, open.
+
+    Args:
+        root: the folder; links on the way to it are the user's own choice and are followed.
+
+    Raises:
+        OSError: there is none, or it cannot be opened.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        os.close(self._handle)
+
+    @property
+    def names(self) -> tuple[PurePosixPath, ...]:
+        """Absolute paths that mean the folder: as it was named, and without links."""
+        return tuple({PurePosixPath(self.root), PurePosixPath(os.path.realpath(self.root))})
+
+    def entry(self, path: str) -> Entry | None:
+        """What is there; where a folder on the way is a link, that link. None for nothing.
+
+        Raises:
+            OSError: it cannot be looked up.
+        """
+        parts = parts_of(path)
+        at = os.dup(self._handle)
+        try:
+            for number, name in enumerate(parts, 1):
+                here = "/".join(parts[:number])
+                about = os.stat(name, dir_fd=at, follow_symlinks=False)
+                if stat.S_ISLNK(about.st_mode):
+                    return Entry(here, about.st_mode, 0, os.readlink(name, dir_fd=at))
+                if number == len(parts):
+                    return Entry(here, about.st_mode, about.st_size)
+                above, at = at, folder_below(at, name)
+                os.close(above)
+        except OSError as error:
+            if error.errno in _SWAPPED:
+                return None
+            raise
+        finally:
+            os.close(at)
+        return None
+
+    def walk(self, out: GitIgnoreSpec, below: str = "") -> Iterator[str]:
+        """Names of all that is no folder, in order, without what the patterns leave out.
+
+        A folder that cannot be read is given itself, with a slash at its end.
+
+        Args:
+            out: patterns over paths relative to ``below``.
+            below: a folder of the tree; "" for all.
+        """
+        todo = [below]
+        while todo:
+            top = todo.pop()
+            try:
+                found = self._listed(top)
+            except OSError as error:
+                if error.errno == errno.EACCES:
+                    yield f"{top}/"
+                continue  # it was swapped or removed
+            folders: list[str] = []
+            for name, is_folder in found:
+                path = f"{top}/{name}" if top else name
+                inside = path[len(below) :].lstrip("/")
+                if out.match_file(f"{inside}/" if is_folder else inside):
+                    continue
+                if is_folder:
+                    folders.append(path)
+                else:
+                    yield path
+            todo += reversed(folders)
+
+    def _listed(self, folder: str) -> list[tuple[str, bool]]:
+        at = folder_below(self._handle, folder)
+        try:
+            with os.scandir(at) as entries:
+                return sorted((e.name, e.is_dir(follow_symlinks=False)) for e in entries)
+        finally:
+            os.close(at)
+
+    def content(self, path: str, limit: int) -> Content:
+        """Read a plain file and digest it; not more than ``limit`` bytes and one.
+
+        Raises:
+            OSError: it is no plain file, or lies below a link.
+        """
+        digest, size = hashlib.sha256(), 0
+        with os.fdopen(plain_file(self._handle, path), "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            while size <= limit and (piece := file.read(_PIECE)):
+                digest.update(piece)
+                size += len(piece)
+        return Content(digest.hexdigest(), size, bool(mode & stat.S_IXUSR))
+
+    def data(self, path: str, limit: int) -> bytes:
+        """A plain file's bytes, ``limit`` and one at most.
+
+        Raises:
+            OSError: it is no plain file, or lies below a link.
+        """
+        with os.fdopen(plain_file(self._handle, path), "rb") as file:
+            return file.read(limit + 1)
+
+    def followed(self, path: str) -> tuple[str, tuple[Entry, ...]] | None:
+        """The file that a path means, and the links on the way; None where it leads out.
+
+        Raises:
+            OSError: it cannot be looked up.
+        """
+        links: dict[str, Entry] = {}
+        for _ in range(HOPS):
+            end = landed(path, {p: e.link for p, e in links.items()}, self.names)
+            found = self.entry(end) if end else None
+            if found is None:
+                return None
+            if not found.link:
+                return end, tuple(links.values())
+            links[found.path] = found
+        return None
+
+
+def landed(path: str, links: Mapping[str, str], names: tuple[PurePosixPath, ...]) -> str:
+    """Where a path of a folder ends when the links in it are followed; "" where it leads out.
+
+    Pure: a link that is swapped meanwhile changes nothing.
+
+    Args:
+        path: relative to the folder.
+        links: all links of the folder, by path.
+        names: absolute paths that mean the folder.
+    """
+    at: list[str] = []
+    todo = list(reversed(path.split("/")))
+    hops = 0
+    while todo:
+        part = todo.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            if not at:
+                return ""
+            at.pop()
+            continue
+        at.append(part)
+        target = links.get("/".join(at))
+        if target is None:
+            continue
+        at.pop()
+        hops += 1
+        if target.startswith("/"):
+            inside = _below(target, names)
+            if inside is None:
+                return ""
+            at, target = [], inside
+        if hops > HOPS:
+            return ""
+        todo += reversed(target.split("/"))
+    return "/".join(at) or "."
+
+
+def relative(link: Entry, end: str) -> str:
+    """What a link says that stays in the folder: as it is, or relative where it was absolute."""
+    if not link.link.startswith("/"):
+        return link.link
+    return posixpath.relpath(end, posixpath.dirname(link.path) or ".")
+
+
+def _below(target: str, names: tuple[PurePosixPath, ...]) -> str | None:
+    for name in names:
+        if PurePosixPath(target).is_relative_to(name):
+            return str(PurePosixPath(target).relative_to(name))
+    return None
+
+
+def named_file(path: Path, root: Path) -> Path:
+    """The file that a user named, after links that stay in the folder.
+
+    A project that somebody else wrote decides where its links lead; who names ``train.py`` does not
+    mean to upload a key of theirs.
+
+    Args:
+        path: below ``root``.
+        root: the folder that its links may not leave.
+
+    Raises:
+        CorralError: USAGE, it is a link that leads out; NOT_FOUND, it cannot be read.
+    """
+    inside = str(path.relative_to(root))
+    try:
+        with Tree(root) as tree:
+            found = tree.followed(inside)
+    except OSError as error:
+        raise CorralError(
+            Code.NOT_FOUND, f"{path} cannot be read: {error.strerror}", hint="check its permissions"
+        ) from error
+    if found is not None:
+        return root / found[0]
+    real = os.path.realpath(path)
+    if os.path.exists(real):  # noqa: PTH110
+        raise CorralError(
+            Code.USAGE,
+            f"{path} leads to {real} by a link, out of {root}",
+            hint=f"name the file itself, if that is what you mean: {real}",
+        )
+    raise CorralError(Code.NOT_FOUND, f"no file {path}", hint="name a file of this machine")
