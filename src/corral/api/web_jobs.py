@@ -11,7 +11,7 @@ from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
 from corral.jobs import submit as submission
 from corral.jobs.model import JobHandle, JobSpec
-from corral.jobs.roof import JOBS, roof_script
+from corral.jobs.roof import JOBS, not_ours, roof_script
 from corral.jobs.watching import as_user
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import expand
@@ -146,4 +146,6 @@ async def make_room(spec: ClusterSpec, user: str) -> None:
         return
     async with reached(spec, here=True) as (fleet, controller):
         made = await fleet.run(controller, roof_script(spec.storage[0].mount, JOBS, user))
+        if (taken := not_ours(made)) is not None:
+            raise taken
         check(made, f"making the jobs' folder of {user}")

@@ -17,7 +17,7 @@ from corral.hosts.quote import sh
 from corral.hosts.transport import check
 from corral.jobs.model import JobHandle
 from corral.jobs.reading import Live, Outcome, RankLine, Reader
-from corral.jobs.roof import JOBS
+from corral.jobs.roof import JOBS, guard_script, not_ours
 from corral.jobs.watching import as_user, watch_script
 from corral.slurm.gpus import Gpus
 from corral.slurm.rest.commands import COMMANDS, body_of, version_of
@@ -34,11 +34,13 @@ from corral.slurm.states.jobs import (
 )
 from corral.slurm.states.reasons import explain
 from corral.spec.models import ClusterSpec
+from corral.state.job_folders import TOP
 
 FOR_EVER: Final = 365 * 86400.0
 # The owner comes from Slurm: a link of another user's under this number leads nowhere. What lies
 # there is read with the owner's rights.
 _FIND: Final = """\
+{guard}
 user=$(squeue --noheader --states=all --jobs={id} --format=%u 2>/dev/null | head -n 1)
 [ -n "$user" ] || user=$(sacct --noheader --allocations --jobs={id} --format=User%64 2>/dev/null |
   awk 'END {{ print $1 }}')
@@ -245,8 +247,11 @@ async def find(fleet: Fleet, controller: str, spec: ClusterSpec, job_id: int) ->
         CorralError: NOT_FOUND, neither Slurm nor the shared storage knows it.
     """
     for storage in spec.storage:
-        script = sh(_FIND, base=f"{storage.mount}/corral/{JOBS}", id=job_id)
+        base, guard = f"{storage.mount}/{TOP}/{JOBS}", guard_script(storage.mount, JOBS)
+        script = sh(_FIND, guard=guard, base=base, id=job_id)
         result = await fleet.run(controller, script, timeout=60)
+        if (taken := not_ours(result)) is not None:
+            raise taken
         handle = _handle(result.stdout, job_id, controller)
         if handle is not None:
             return handle

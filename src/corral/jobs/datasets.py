@@ -19,10 +19,10 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, join, sh
 from corral.hosts.threads import abandonable
 from corral.hosts.transport import Result, check
-from corral.jobs.roof import roof_script, user_folder
+from corral.jobs.roof import not_ours, roof_script
 from corral.jobs.watching import as_user
+from corral.state.job_folders import DATA, user_folder
 
-DATA: Final = "data"
 WRITE_S: Final = 6 * 3600.0
 _MARK: Final = "@@corral"
 
@@ -116,6 +116,8 @@ async def shard_there(
             emit(_told(found["file"], len(entries), total, new=bool(found.get("new"))))
 
     result = await fleet.run(controller, script, stdin=program(), timeout=WRITE_S, on_line=line)
+    if (taken := not_ours(result)) is not None:
+        raise taken
     check(result, f"making shards of {folder}", hint="can the job user read it, and write there?")
     return _data_set(out, entries, sum(bool(e.get("new")) for e in entries))
 
@@ -146,6 +148,8 @@ async def shard_here(
             ]
         ),
     )
+    if (taken := not_ours(listed)) is not None:
+        raise taken
     there = kept_entries(check(listed, f"looking at {out}").stdout)
     entries: list[Mapping[str, Any]] = []
     new = 0

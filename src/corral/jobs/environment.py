@@ -25,7 +25,7 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import join, sh
 from corral.hosts.transport import Result
 from corral.jobs.packing import named, named_bytes
-from corral.jobs.roof import ENVS, roof_script, user_folder
+from corral.jobs.roof import ENVS, not_ours, roof_script, user_folder
 from corral.jobs.watching import as_user
 
 BUILD_S: Final = 3600.0
@@ -182,7 +182,7 @@ async def ensure(
         )
     if result.ok and _path(said):
         return _path(said)
-    raise _not_made(controller, user, result, said)
+    raise not_ours(result) or _not_made(controller, user, result, said)
 
 
 def _path(said: list[str]) -> str:

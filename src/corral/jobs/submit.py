@@ -38,7 +38,7 @@ from corral.jobs.looking import MARK, Look, look
 from corral.jobs.model import JobHandle, JobSpec
 from corral.jobs.packing import Parcel, named_bytes, outline, pack
 from corral.jobs.points import point_lines
-from corral.jobs.roof import JOBS, roof_script, user_folder
+from corral.jobs.roof import JOBS, not_ours, roof_script, user_folder
 from corral.jobs.script import Place, batch_script
 from corral.jobs.sending import Archive, archive, missing, unpack_script
 from corral.jobs.tracking import Tracking, git_tags, tracking_of
@@ -298,6 +298,8 @@ def _number(result: Result, folder: str) -> int:
             tail=result.tail,
             hint=f"the script that was refused lies in {folder}/job.sh",
         )
+    if (taken := not_ours(result)) is not None:
+        raise taken
     check(result, f"writing the job's files to {folder}", hint="is the shared storage writable?")
     number = result.stdout.rpartition(f"{MARK} ")[2].strip()
     if not number.isdecimal():

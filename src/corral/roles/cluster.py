@@ -50,6 +50,7 @@ def wanted(site: Site) -> tuple[StageWanted, ...]:
         *base.stages(site),
         *storage.stages(site),
         *people.stages(site),
+        *storage.job_folders(site),
         *slurm_packages.before_services(site),
         *nvidia.stages(site),
         *containers.stages(site),

@@ -12,10 +12,12 @@ import uuid
 from typing import Final
 
 from corral.hosts.quote import sh
+from corral.roles.containers import declared
 from corral.roles.site import Site
 from corral.spec.models import Storage
 from corral.state.base import Gate, Resource, StageWanted, Wanted
 from corral.state.exports import ExistingFolder, Export, Exports, ServedFolder
+from corral.state.job_folders import JobFolders
 from corral.state.mount import FormerMounts, Mount
 from corral.state.packages import Packages
 from corral.state.service import Service
@@ -44,6 +46,23 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
         _exports(site, nfs, mine),
         _mounted(mounts),
     )
+
+
+def job_folders(site: Site) -> tuple[StageWanted, ...]:
+    """What jobs' files are put into, on the first shared storage, made where root is root."""
+    if not site.spec.storage:
+        return ()
+    first = site.spec.storage[0]
+    served = first.kind == "nfs" and bool(first.server)
+    folders = JobFolders(
+        (first.path if served else None) or first.mount,
+        tuple((user.name, user.uid) for user in site.users),
+        images=declared(site) is not None,
+        foreign=first.kind == "existing",
+    )
+    keeper = (first.server if served else None) or site.controller
+    wanted = (Wanted((keeper,), (folders,)),)
+    return (StageWanted("job-folders", "folders for jobs on shared storage", wanted),)
 
 
 def servers(site: Site) -> tuple[str, ...]:

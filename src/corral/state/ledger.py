@@ -52,6 +52,8 @@ KEPT_AS: Final[Mapping[str, str]] = MappingProxyType(
         # What they touch stands in their changes' ``keeps``, or undo knows it by name.
         **dict.fromkeys(("ports", "exports", "parts", "sshd-adopt", "logins", "holds"), ""),
         **dict.fromkeys(("former-mounts", "former-people", "mesh", "supervised", "timer"), ""),
+        # Shared storage is data: what jobs wrote stays.
+        "job-folders": "",
         # They leave nothing behind.
         **dict.fromkeys(("leaving", "no-controller", "resume", "reboot", "clock", "existing"), ""),
     }

@@ -32,7 +32,8 @@ case "$*" in
   "-u ghost") exit 1 ;;
   REJECT
 esac""",
-    "stat": 'case "$1 $2" in "-c %u") echo 0 ;; REJECT esac',
+    "stat": 'case "$1 $2" in "-c %u") echo 0 ;; "-c %U") echo mallory ;; '
+    '"-c %A") exec /usr/bin/stat -c %A "$3" ;; REJECT esac',
     "chown": "case $1 in -h) ;; REJECT esac",
     "squeue": """
 echo "$*" >> "$FAKE/squeue.calls"

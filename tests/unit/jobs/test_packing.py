@@ -143,8 +143,10 @@ def test_links_that_stay_inside_go_along_as_links(tmp_path: Path) -> None:
         "folder": "sub", "chain": "inside", "dangling": "not/there", "here": ".",
     }  # fmt: skip
     outside = {
-        "copied": "../outside.txt", "away": "../away", "broken": "/nothing", "around": "../p/train.py",
-        "sub/key": "/etc/hostname", "hop": "away/x", "hop2": "hop", "up": "folder/../../outside.txt",
+        "copied": "../outside.txt", "away": "../away", "broken": "/nothing",
+        "around": "../p/train.py",
+        "sub/key": "/etc/hostname", "hop": "away/x", "hop2": "hop",
+        "up": "folder/../../outside.txt",
         "loop": "loop", "deep": "sub/deep/../../../outside.txt",
     }  # fmt: skip
     for name, target in {**inside, **outside}.items():
@@ -313,7 +315,7 @@ def test_no_byte_from_outside_goes_along(entries: list[tuple[str, str]], kind: s
             assert "by a link, out of" in error.message
             return
         code = unpacked(parcel, top / "user")
-        # What arrives is what is here: each file, and each link, which means the same here and there.
+        # Each file and each link arrives, and means there what it means here.
         for file in parcel.files:
             there = code / file.path
             assert there.is_symlink() == bool(file.link)

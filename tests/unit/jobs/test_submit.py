@@ -170,8 +170,18 @@ def test_a_folder_planted_by_a_user_is_not_used(slurm: FakeSlurm, tmp_path: Path
     script = tmp_path / "a.py"
     script.write_text("pass")
     error = refused(slurm, script=str(script))
-    assert "must be a folder of root" in error.tail
+    assert "belongs to mallory and must be a folder of root" in error.message
+    assert "corral up" in error.hint
     assert list(outside.rglob("*")) == []
+
+
+def test_a_folder_that_others_may_write_to_is_not_used(slurm: FakeSlurm, tmp_path: Path) -> None:
+    (slurm.shared / "corral").mkdir()
+    (slurm.shared / "corral").chmod(0o777)
+    script = tmp_path / "a.py"
+    script.write_text("pass")
+    assert "others may write to it" in refused(slurm, script=str(script)).message
+    assert list((slurm.shared / "corral").iterdir()) == []
 
 
 def test_dry_run_needs_no_machine(slurm: FakeSlurm) -> None:
