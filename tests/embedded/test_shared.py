@@ -78,7 +78,7 @@ def test_a_squatter_blocks_nobody_for_long_and_reads_nothing(lab: Live, tmp_path
         look = lab.run(lab.controller, sh("grep -rl 'secret of alice' /shared || :"))
         assert look.stdout == "", user
     found = asyncio.run(api.doctor(lab.spec))
-    assert any("/shared/corral" in str(one) for one in found.diagnoses)
+    assert "F230" in [one.failure.id for one in found.findings]
     assert asyncio.run(api.up(lab.spec))
     assert getattr(ran(lab, script, "alice"), "good", False)
     assert done(lab, "mallory", sh("grep -r secret /shared/corral/jobs")) != "ok"

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from corral import api
 from corral.api.nodes import Outcome
-from corral.cli.options import CLUSTER, JSON, examples, verb_app
-from corral.cli.text import clean
+from corral.cli.options import CLUSTER, JSON, RAW, examples, verb_app
+from corral.cli.text import coloured
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Exit
@@ -44,6 +44,8 @@ def exec_(
         float,
         typer.Option("--timeout", metavar="SECONDS", help="Give a node up after this.", min=1),
     ] = 600.0,
+    *,
+    raw: RAW = False,
     wanted: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
@@ -58,19 +60,21 @@ def exec_(
     outcomes = ui.quietly(lambda: api.execute(spec, command, nodes, timeout=timeout))
     ui.json({"good": all(o.ok for o in outcomes), "nodes": [o.as_dict() for o in outcomes]})
     if not as_json:
-        _show(ui, outcomes)
+        _show(ui, outcomes, raw=raw)
     if any(outcome.error for outcome in outcomes):
         return Exit.FAILED
     return Exit.GOOD if all(outcome.ok for outcome in outcomes) else Exit.NOT_GOOD
 
 
-def _show(ui: Ui, outcomes: Sequence[Outcome]) -> None:
+def _show(ui: Ui, outcomes: Sequence[Outcome], *, raw: bool) -> None:
     for nodes, outcome in folded(outcomes):
         for console, text in ((ui.out, outcome.stdout), (ui.err, outcome.stderr)):
             for line in text.splitlines():
-                # A pipe gets what the node said; a terminal obeys escapes, so it gets it cleaned.
-                said = clean(line) if console.is_terminal else line
-                console.print(Text.assemble((f"{nodes}: ", "cyan")).append(said), soft_wrap=True)
+                if raw:
+                    ui.raw(f"{nodes}: {line}", err=console is ui.err)
+                    continue
+                said = Text.assemble((f"{nodes}: ", "cyan")).append_text(coloured(line))
+                console.print(said, soft_wrap=True)
         if outcome.error is not None:
             ui.note(f"{nodes}: {outcome.error.message}. hint: {outcome.error.hint}", "bold red")
         elif not outcome.ok:

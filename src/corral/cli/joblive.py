@@ -7,12 +7,11 @@ import time
 from collections.abc import Callable
 from typing import Final, Self
 
-from rich.console import Console
 from rich.live import Live as Picture
 from rich.text import Text
 
 from corral.api.batch import JobOutcome, Live, RankLine
-from corral.cli.text import clean, duration, one_line
+from corral.cli.text import coloured, duration, one_line
 from corral.cli.ui import Ui
 from corral.events import Emit, Event, Kind
 
@@ -35,13 +34,20 @@ class Screen:
     Args:
         ui: where to.
         several: name the rank before each line.
+        raw: give lines as they are, with what a terminal obeys in them.
         clock: seconds that only grow.
     """
 
     def __init__(
-        self, ui: Ui, *, several: bool, clock: Callable[[], float] = time.monotonic
+        self,
+        ui: Ui,
+        *,
+        several: bool,
+        raw: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ui = ui
+        self._raw = raw
         self._several = several
         self._clock = clock
         self._began = clock()
@@ -105,7 +111,7 @@ class Screen:
             self._ui.out.print(Text(one_line(text), "dim"), soft_wrap=True)
 
     def line(self, line: RankLine) -> None:
-        """Print one line: a pipe gets it as it is, a terminal cleaned and coloured."""
+        """Print one line, cleaned and with its own colours where the output has colours."""
         if self._ui.as_json:
             self._ui.json(
                 {"event": "line", "rank": line.rank, "text": line.text, "echo": line.echo}
@@ -115,20 +121,26 @@ class Screen:
         if line.rank is not None and "\r" in line.text:
             self._bars.pop(line.rank, None)  # that bar has ended
         self._counted(line)
-        console = self._ui.out
-        console.print(self._text(line, console), soft_wrap=True)
+        if self._raw:
+            self._ui.raw(f"{self._name(line)}{line.text}")
+            return
+        self._ui.out.print(self._text(line), soft_wrap=True)
 
-    def _text(self, line: RankLine, console: Console) -> Text:
+    def _name(self, line: RankLine) -> str:
+        """What stands before a line."""
+        if line.rank is None:
+            return "batch: "
+        return f"{line.rank}: " if self._several else ""
+
+    def _text(self, line: RankLine) -> Text:
         text = Text()
-        if self._several or line.rank is None:
-            name = "batch" if line.rank is None else str(line.rank)
-            colour = COLOURS[(line.rank or 0) % len(COLOURS)] if line.rank is not None else "dim"
-            text.append(f"{name}: ", colour)
-        said = line.text
-        if console.is_terminal:
-            # Of a progress bar that has ended only its last state is left.
-            said = clean(said.rstrip("\r").rpartition("\r")[2])
-        return text.append(said, "dim" if line.echo else "")
+        if name := self._name(line):
+            colour = "dim" if line.rank is None else COLOURS[line.rank % len(COLOURS)]
+            text.append(name, colour)
+        said = coloured(line.text)
+        if line.echo:
+            said.stylize("dim")
+        return text.append_text(said)
 
     def live(self, live: Live) -> None:
         """Take a progress bar, or what the job uses."""

@@ -11,7 +11,7 @@ from corral import api
 from corral.cli.joblive import Screen
 from corral.cli.joboptions import job_ref
 from corral.cli.jobrun import show_end
-from corral.cli.options import CLUSTER, JSON, examples, verb_app
+from corral.cli.options import CLUSTER, JSON, RAW, examples, verb_app
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Exit
@@ -21,7 +21,11 @@ app = verb_app()
 
 @app.command(
     epilog=examples(
-        "corral logs 12", "corral logs 12 --follow", "corral logs 12_3", "corral logs 12 | less"
+        "corral logs 12",
+        "corral logs 12 --follow",
+        "corral logs 12_3",
+        "corral logs 12 | less",
+        "corral logs 12 --raw > job12.log",
     )
 )
 def logs(
@@ -37,17 +41,19 @@ def logs(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")
     ] = False,
+    raw: RAW = False,
     wanted: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
     """Show what a job printed; each line has its rank in front. An array shows its parts.
 
     With --follow the exit status is 1 when the job fails, as with `corral run`. --json prints one
-    JSON value per line, the job's own state last.
+    JSON value per line, the job's own state last. What a terminal would obey is shown as its
+    escape code, on a terminal and in a pipe; colours are kept on a terminal only.
     """
     ui = Ui(as_json=as_json)
     spec = cluster(ui, wanted)
-    screen = Screen(ui, several=True)
+    screen = Screen(ui, several=True, raw=raw)
     with contextlib.ExitStack() as stack:
         if follow:
             stack.enter_context(screen)

@@ -31,6 +31,14 @@ CLUSTER = Annotated[
         show_default=False,
     ),
 ]
+RAW = Annotated[
+    bool,
+    typer.Option(
+        "--raw",
+        help="Print text of jobs and nodes as it is, with terminal escapes: a hostile job then "
+        "commands the terminal that shows it.",
+    ),
+]
 REHEARSE = Annotated[
     bool,
     typer.Option(

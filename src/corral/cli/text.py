@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Final
 
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.style import Style
 from rich.table import Table
-from rich.text import Text
+from rich.text import Span, Text
 
 # Zs and Zl count as unprintable to Python; a no-break space is harmless, the others are not.
 _KEPT: Final = frozenset("\n\t\u00a0\u3000")
+_SGR: Final = re.compile(r"\x1b\[[0-9;:]{0,64}m")
+_SEEN: Final = Style(conceal=False, blink=False)
 _MINUTE: Final = 60.0
 _HOUR: Final = 3600.0
 Cell = str | Text
@@ -25,6 +32,41 @@ def clean(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c in _KEPT or c.isprintable() else _escape(c) for c in text)
+
+
+def coloured(text: str) -> Text:
+    """A line of a job with its own colours (SGR), and all else as ``clean`` gives it.
+
+    Of a progress bar only its last state is left. Nothing is hidden: no concealed text.
+    """
+    last = text.rstrip("\r").rpartition("\r")[2]
+    ends = [0, *(end for found in _SGR.finditer(last) for end in found.span()), len(last)]
+    parts = [last[a:b] for a, b in pairwise(ends)]
+    # Between two colours text, at each odd place a colour.
+    safe = "".join(part if i % 2 else clean(part) for i, part in enumerate(parts))
+    made = Text.from_ansi(safe) if "\x1b" in safe else Text(safe)
+    made.spans = [Span(s.start, s.end, _visible(s.style)) for s in made.spans]
+    return made
+
+
+def _visible(style: str | Style) -> Style:
+    return (Style.parse(style) if isinstance(style, str) else style) + _SEEN
+
+
+class SafeConsole(Console):
+    """A console through which no text gives a terminal a command, wherever the text is from.
+
+    Job names, nodes' names, logs and errors of machines are other people's text: each is cleaned
+    here, at the one way out, so that no view can forget it. Styles and the console's own control
+    codes are no text.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Render with every text cleaned."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else clean(text), style, control)
 
 
 def one_line(text: str) -> str:

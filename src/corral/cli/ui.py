@@ -15,7 +15,7 @@ from rich.text import Text
 
 from corral.cli.interrupts import plain_interrupts, ran, typed_line
 from corral.cli.progress import Follower, follower
-from corral.cli.text import clean
+from corral.cli.text import SafeConsole, clean
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.person import Person, accompanied
@@ -78,6 +78,13 @@ class Ui:
         if self.as_json:
             sys.stdout.write(f"{json.dumps(data, ensure_ascii=True)}\n")
             sys.stdout.flush()
+
+    def raw(self, text: str, *, err: bool = False) -> None:
+        """Print a line as it is, with all that a terminal obeys in it; nothing with ``--json``."""
+        if not self.as_json:
+            stream = (self.err if err else self.out).file
+            stream.write(f"{text}\n")
+            stream.flush()
 
     def note(self, text: str, style: str = "") -> None:
         """Print a line for people on stderr, with and without ``--json``."""
@@ -181,9 +188,9 @@ class Ui:
 
 def console(stream: Any) -> Console:
     """A console that takes texts as they are: no markup, no emoji, no guessed colours."""
-    made = Console(file=stream, markup=False, emoji=False, highlight=False, soft_wrap=False)
+    made = SafeConsole(file=stream, markup=False, emoji=False, highlight=False, soft_wrap=False)
     if not made.is_terminal:
-        made = Console(
+        made = SafeConsole(
             file=stream, markup=False, emoji=False, highlight=False, width=WIDE, no_color=True
         )
     return made

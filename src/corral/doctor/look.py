@@ -11,6 +11,7 @@ from typing import Final
 from corral.errors import CorralError
 from corral.hosts.quote import Script, join, sh
 from corral.state.firewall import PROGRAM
+from corral.state.job_folders import KINDS, TOP
 from corral.state.mesh_supervised import UNIT_IS
 
 KEYS: Final = (
@@ -177,6 +178,7 @@ def script(ask: Ask) -> Script:
     ]
     if ask.controller:
         parts.append(_CONTROLLER)
+        parts.append(_shared(ask.mounts))
     parts.append(sh(_ALONE, units=[u for u in ask.units if u.startswith("slurm")]))
     if ask.containers:
         parts.append(_USER_NAMESPACE)
@@ -184,6 +186,17 @@ def script(ask: Ask) -> Script:
         # The others are asked about of the controller only: one thousand peers are a megabyte.
         parts.append(sh(_TAILNET, p="true" if ask.controller else "false"))
     return join([*parts, sh("true")])
+
+
+def _shared(mounts: tuple[str, ...]) -> Script:
+    """Owner, mode and kind of the first shared folder and of Corral's own in it."""
+    if not mounts:
+        return sh("echo @@shared")
+    top = f"{mounts[0]}/{TOP}"
+    return sh(
+        "echo @@shared; LC_ALL=C timeout -s KILL 10 stat -c '%n %u %U %a %F' {paths} 2>/dev/null",
+        paths=[mounts[0], top, *(f"{top}/{kind}" for kind in KINDS)],
+    )
 
 
 _DISKS: Final = sh(

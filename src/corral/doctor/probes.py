@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from corral.doctor.look import STATE_FOLDER, Told
 from corral.doctor.model import Diagnosis
 from corral.slurm.states.nodes import NodeInfo, parse_nodes
 from corral.slurm.version import SlurmVersion
+from corral.state.job_folders import TOP
 
 SKEW_S: Final = 5.0
 """Seconds from which a clock is off: credentials live 300, chrony keeps milliseconds."""
@@ -24,6 +26,8 @@ FULL_KIB: Final = 50 * 1024
 FULL_SHARE: Final = 0.01
 """A disk is full below 50 MiB or 1 % (of small ones): slurmctld and MariaDB need room to write."""
 FULL_INODES: Final = 100
+OTHERS: Final = stat.S_IWOTH
+SEVERAL: Final = stat.S_IWOTH | stat.S_IWGRP
 ETC: Final = "/etc/slurm"
 _NONE_FOUND: Final = "gres/gpu count reported lower than configured (0 <"
 
@@ -139,6 +143,23 @@ def mounts(scene: Scene) -> Iterator[Diagnosis]:
                 yield found("F68", told.node, f"stat -f {path}: {kind}", path)
             elif path in mounted and not kind.startswith("mounted"):
                 yield found("F68", told.node, f"{path} is not mounted there", path)
+
+
+def shared(scene: Scene) -> Iterator[Diagnosis]:
+    """F230: a folder of jobs on shared storage is not root's, or any user could replace it."""
+    for line in scene.lead.lines("shared"):
+        path, number, owner, mode, *kind = line.split()
+        if not re.fullmatch("[0-7]+", mode):
+            continue
+        bits = int(mode, 8)
+        top = path.rpartition("/")[2] == TOP or f"/{TOP}/" in path
+        if not top:
+            if bits & OTHERS and not bits & stat.S_ISVTX:
+                said = f"{path} is open to all (mode {mode}) without the sticky bit"
+                yield found("F230", scene.controller, said, path)
+        elif number != "0" or kind != ["directory"] or bits & SEVERAL:
+            said = f"{path} is a {' '.join(kind)} of {owner}, mode {mode}"
+            yield found("F230", scene.controller, said, path)
 
 
 def names(scene: Scene) -> Iterator[Diagnosis]:
@@ -395,6 +416,6 @@ Probe = Callable[[Scene], Iterator[Diagnosis]]
 PROBES: Final[tuple[Probe, ...]] = (
     *(unreachable, clocks, disks, readonly, mounts, names, ports, keys, identities, versions),
     *(configuration, isolation, devices, autodetect, memory, state, units, accounting),
-    *(limits, subnets, mtus),
+    *(limits, subnets, mtus, shared),
 )
 """All rules."""

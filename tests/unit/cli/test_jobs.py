@@ -55,7 +55,7 @@ def test_run_follows_the_job(corral: Run, fake: Fake, known: Any, golden: Golden
     fake.answer("run", running(GOOD))
     result = corral("run", "train.py", "-N", "2", "-G", "1", "--", "--epochs", "2", "--json")
     assert result.exit_code == 0
-    assert result.stdout == "0: epoch 1\x1b[31m\n1: boom\nbatch: srun: error\n"
+    assert result.stdout == "0: epoch 1\n1: boom\nbatch: srun: error\n"
     assert result.stderr.splitlines()[-1] == "job 12: completed, on node[0-1], 1 m 02 s"
     job = fake.calls["run"][0][0][1]
     assert (job.script, job.args) == ("train.py", ("--epochs", "2", "--json"))
@@ -182,7 +182,7 @@ def test_logs(more: list[str], status: int, corral: Run, fake: Fake, known: Any)
 
     fake.answer("logs", logs)
     result = corral("logs", "12", *more)
-    assert (result.exit_code, result.stdout) == (status, "0: epoch 1\x1b[31m\n")
+    assert (result.exit_code, result.stdout) == (status, "0: epoch 1\n")
     lines = corral("logs", "12", "--json", *more).stdout.splitlines()
     assert [json.loads(line)["event"] for line in lines] == ["line", "ended"]
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import re
 import unicodedata
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Group
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
 
-from corral.cli.text import clean, duration, one_line, plural, size
+from corral.cli.text import clean, coloured, duration, one_line, plural, size
+from corral.cli.ui import console
 
 
 @given(st.text(st.characters(exclude_categories=[])))
@@ -54,3 +62,69 @@ def test_sizes_and_numbers() -> None:
         "0 nodes",
         "2 matches",
     )
+
+
+HOSTILE = st.text(
+    st.one_of(
+        st.characters(),
+        st.sampled_from("\x1b\x07\r\x08\x0b\x0c\x7f\x9b\x9d\u202e\u2028[]0;m31"),
+    ),
+    max_size=40,
+)
+"""Text with escapes, C1 controls, overrides and what resembles a colour."""
+
+SGR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Stream(io.StringIO):
+    """What a console writes to, a terminal or a pipe."""
+
+    def __init__(self, *, terminal: bool) -> None:
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+def obeyed(written: str) -> set[str]:
+    """What a terminal would obey besides colours."""
+    rest = SGR.sub("", written)
+    return {c for c in rest if not c.isprintable() and c not in "\n\t\u00a0\u3000"}
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@given(HOSTILE)
+def test_no_view_can_forget_to_clean(terminal: bool, text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TERM", "xterm-256color")
+        stream = Stream(terminal=terminal)
+        out = console(stream)
+        grid = Table("name", text)
+        grid.add_row("x", text)
+        for one in (text, Text(text), Text(text, "red"), grid, Group(Text(text), Panel(text))):
+            out.print(one, soft_wrap=isinstance(one, (str, Text)))
+        out.print(text, Text(text), sep=text)
+        assert obeyed(stream.getvalue()) == set()
+        if not terminal:
+            assert "\x1b" not in stream.getvalue()
+
+
+@given(HOSTILE)
+def test_a_jobs_colours_are_kept_and_nothing_else(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TERM", "xterm-256color")
+        for terminal in (True, False):
+            stream = Stream(terminal=terminal)
+            console(stream).print(coloured(text), soft_wrap=True)
+            assert obeyed(stream.getvalue()) == set()
+            assert terminal or "\x1b" not in stream.getvalue()
+
+
+def test_colours_of_a_job() -> None:
+    line = "\x1b[31mred\x1b[0m \x1b[8mhidden\x1b[0m \x1b]52;c;ZWNobw==\x07 \x1b[2J \x9b31m"
+    made = coloured(line)
+    assert made.plain == "red hidden \\x1b]52;c;ZWNobw==\\x07 \\x1b[2J \\x9b31m"
+    styles = {made.plain[s.start : s.end]: s.style for s in made.spans}
+    assert styles["red"].color.number == 1
+    assert not styles["hidden"].conceal

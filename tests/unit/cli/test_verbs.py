@@ -243,9 +243,12 @@ def test_exec_folds_what_is_equal(corral: Run, fake: Fake, known: Any, golden: G
     )
 
 
-def test_exec_passes_output_on_to_a_pipe_as_it_is(corral: Run, fake: Fake, known: Any) -> None:
-    fake.answer("execute", (Outcome("node0", 0, "\x1b[31mred\n"),))
-    assert corral("exec", "--", "x").stdout == "node0: \x1b[31mred\n"
+def test_exec_passes_output_on_as_it_is_only_where_that_is_asked_for(
+    corral: Run, fake: Fake, known: Any
+) -> None:
+    fake.answer("execute", (Outcome("node0", 0, "\x1b[31mred\x1b]0;title\x07\n"),))
+    assert corral("exec", "--", "x").stdout == "node0: red\\x1b]0;title\\x07\n"
+    assert corral("exec", "--raw", "--", "x").stdout == "node0: \x1b[31mred\x1b]0;title\x07\n"
 
 
 def test_exec_on_a_node_that_does_not_answer(corral: Run, fake: Fake, known: Any) -> None:

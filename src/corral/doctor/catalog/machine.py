@@ -229,4 +229,16 @@ FAILURES: Final = (
         symptoms=(r"remounting filesystem read-only", r"read-only file system"),
         where=(Source.KERNEL, Source.SLURMCTLD, Source.SLURMD, Source.SLURMDBD),
     ),
+    Failure(
+        "F230",
+        "shared-folder-taken",
+        "a folder of jobs on shared storage is not root's",
+        "a user made it before Corral did, or the storage is open to all without the sticky bit: "
+        "that user could read and replace what others upload, so no job is submitted there",
+        "corral up FILE sets the folder aside and makes one of root's; on storage of your own: "
+        "chmod +t on its top folder",
+        "chmod(1), restricted deletion flag",
+        Layer.MACHINE,
+        mend=Mend.APPLY,
+    ),
 )
