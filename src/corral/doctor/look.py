@@ -177,8 +177,7 @@ def script(ask: Ask) -> Script:
         *(_log(unit) for unit in ask.units),
     ]
     if ask.controller:
-        parts.append(_CONTROLLER)
-        parts.append(_shared(ask.mounts))
+        parts += [_CONTROLLER, _shared(ask.mounts)]
     parts.append(sh(_ALONE, units=[u for u in ask.units if u.startswith("slurm")]))
     if ask.containers:
         parts.append(_USER_NAMESPACE)
