@@ -40,6 +40,7 @@ STAYS_DOWN = sh(
 
 
 ELSEWHERE = {
+    "smoke.reached": "tests/embedded/test_prove_slow.py",
     "multinode.mpi": "tests/embedded/test_mpi.py",
     "multinode.tcpxo": "tests/embedded/test_mega.py",
     "multinode.tcpxo-speed": "tests/embedded/test_mega.py",

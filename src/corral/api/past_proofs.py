@@ -51,6 +51,8 @@ class Kept:
             "by": self.by,
             "partial": self.partial,
             "good": self.proof.good,
+            "proven": self.proof.proven and not self.partial,
+            "uncovered": list(self.proof.uncovered),
             "checks": len(self.proof.results),
             **counts,
             "failed": [r.check for r in self.proof.results if r.verdict is Verdict.FAIL],

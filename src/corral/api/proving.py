@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from corral.api.past_proofs import keep_proof
 from corral.apply.journal import Journal
@@ -19,6 +20,7 @@ from corral.prove.catalog import CHECKS, GROUPS
 from corral.prove.check import Check
 from corral.prove.context import ProveContext
 from corral.prove.model import Proof
+from corral.prove.runner import REACHED
 from corral.prove.runner import prove as run_checks
 from corral.roles.mesh import on_control
 from corral.spec.models import ClusterSpec
@@ -49,6 +51,7 @@ async def prove(spec: ClusterSpec, emit: Emit = ignore, *, only: Sequence[str] =
             facts=await _facts(spec, session.fleet),
         )
         proof = await run_checks(context, checks, emit, at=time.time())
+        proof = replace(proof, only=tuple(only))
         emit(Event(Kind.PHASE_DONE, "prove", seconds=time.monotonic() - begin))
     journal = Journal(cluster_dir(spec.name) / "journal.jsonl", secrets.token_hex(4))
     journal.write("proof", {"proof": proof.as_dict()})
@@ -64,7 +67,8 @@ def _chosen(only: Sequence[str]) -> tuple[Check, ...]:
             f"no check or group of checks is called {', '.join(unknown)}",
             hint=f"groups: {', '.join(GROUPS)}; checks: {', '.join(c.id for c in CHECKS)}",
         )
-    return tuple(c for c in CHECKS if not only or c.id in only or c.group in only)
+    # Nodes that cannot be read explain all that others find.
+    return tuple(c for c in CHECKS if not only or {c.id, c.group} & {*only, REACHED})
 
 
 async def _facts(spec: ClusterSpec, fleet: Fleet) -> dict[str, Facts | None]:

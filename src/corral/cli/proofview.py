@@ -47,8 +47,10 @@ def verdict_line(proof: Proof) -> Text:
     words = {"pass": "passed", "warn": "warned", "fail": "failed", "skip": "skipped"}
     parts = [f"{count} {words[verdict]}" for verdict, count in counts.items() if count]
     text = Text.assemble((f"{proof.cluster}: ", "bold"))
-    text.append("proven" if proof.good else "NOT proven", "green" if proof.good else "bold red")
-    text.append(f", {plural(len(proof.results), 'check')}: {', '.join(parts) or 'none'}")
+    color = "green" if proof.proven else "yellow" if proof.good else "bold red"
+    text.append(clean(proof.words), color)
+    text.append("; " if proof.good and not proof.proven else ", ")
+    text.append(f"{plural(len(proof.results), 'check')}: {', '.join(parts) or 'none'}")
     return text.append(f"; the longest took {duration(seconds)}", "dim")
 
 

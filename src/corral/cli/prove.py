@@ -71,7 +71,9 @@ def prove(
 
     Runs real jobs for about half a minute and leaves nothing behind. Each check that fails says
     what was seen, the likely cause and what to do. Exit status 1 when a check failed, or, with
-    --compare, when something got worse. Each proof is kept: see --history.
+    --compare, when something got worse; 0 when none failed. "proven" means a complete proof: with
+    --only, or while jobs run on nodes, the last line says what passed and what is not covered
+    (--json: proven, uncovered). Each proof is kept: see --history.
     """
     ui = Ui(as_json=as_json)
     _together(only, history=history, compared=compared, html=html)
@@ -137,8 +139,10 @@ def _history(ui: Ui, spec: ClusterSpec) -> int:
 
 
 def _verdict(one: api.Kept) -> Text:
-    if one.proof.good:
+    if one.proof.proven and not one.partial:
         return Text("proven", "green")
+    if one.proof.good:
+        return Text("passed in part", "yellow")
     if one.proof.count(Verdict.FAIL):
         return Text("NOT proven", "bold red")
     if one.proof.count(Verdict.WARN):

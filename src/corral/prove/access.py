@@ -8,8 +8,8 @@ from typing import Final
 
 from corral.errors import CorralError
 from corral.hosts.quote import Script, join, sh
-from corral.hosts.transport import Result
-from corral.prove.context import ProveContext, as_user, failed, many, skipped, verdict_of
+from corral.hosts.transport import Result, check
+from corral.prove.context import ProveContext, as_user, failed, left_out, many, verdict_of
 from corral.prove.launch import MEMORY, WAIT, Batch, batches
 from corral.prove.model import Evidence, Judgement
 from corral.prove.probe import lines
@@ -58,7 +58,7 @@ async def adopt(ctx: ProveContext) -> Judgement:
     evidence = [_shown(n, "ssh before any job", before[n]) for n in nodes]
     free = tuple(node for node in (await survey(ctx)).free if node.name in nodes)
     if not free:
-        return failed("; ".join(problems), *evidence) if problems else skipped("no idle node")
+        return failed("; ".join(problems), *evidence) if problems else left_out("no idle node")
     for batch in batches(free):
         found, shown = await _with_job(ctx, batch)
         problems += found
@@ -69,7 +69,8 @@ async def adopt(ctx: ProveContext) -> Judgement:
 
 async def _busy(ctx: ProveContext, nodes: tuple[str, ...]) -> set[str]:
     """Nodes where the job user has jobs of their own: they may log in there."""
-    answer = await ctx.control(sh("timeout 10 squeue -h -t R -u {user} -o %N", user=ctx.user))
+    script = sh("timeout 20 squeue -h -t R -u {user} -o %N", user=ctx.user)
+    answer = check(await ctx.control(script), "reading the job user's jobs")
     from_slurm = [name for line in answer.stdout.split() for name in _names(line)]
     return set(from_slurm) & set(nodes)
 

@@ -68,6 +68,20 @@ def _access(ctx: ProveContext) -> str:
 
 CHECKS: Final[tuple[Check, ...]] = (
     Check(
+        id="smoke.reached",
+        title="All nodes answer",
+        group="smoke",
+        proves="Each node answers the questions of the smoke checks, and none takes 10 s and five "
+        "times as long as the fastest.",
+        how="One script on every node, all at once, by SSH. The limits of all checks grow with the "
+        "slowest answer and the number of nodes.",
+        breaks="A node that is off or hangs; a disk, a memory or a network that is worn out.",
+        hint="other checks of these nodes are not made, as nothing can be read there: look at the "
+        "node's power, load, memory and disks, and at the way to it (F69); `corral doctor` asks it "
+        "as well",
+        measure=smoke.reached,
+    ),
+    Check(
         id="smoke.nodes",
         title="All nodes are up",
         group="smoke",
@@ -78,6 +92,7 @@ CHECKS: Final[tuple[Check, ...]] = (
         "down* a slurmd that does not answer (F18, F01), drained wants `corral resume NODE` "
         "once its cause is gone (F39, F51)",
         measure=smoke.nodes,
+        lead=True,
     ),
     Check(
         id="smoke.services",
@@ -287,6 +302,7 @@ CHECKS: Final[tuple[Check, ...]] = (
         hint="see `journalctl -u slurmrestd`; no token or 511: AuthAltTypes=auth/jwt and the key "
         "file must be known to slurmctld, restart it after the key changed",
         measure=rest.answers,
+        lead=True,
         applies=_rest,
     ),
     Check(
@@ -298,6 +314,7 @@ CHECKS: Final[tuple[Check, ...]] = (
         breaks="Something on the port that answers anyone, such as an open proxy.",
         hint="slurmrestd must run with `-a rest_auth/jwt` and nothing else may answer on its port",
         measure=rest.refuses,
+        lead=True,
         applies=_rest,
     ),
     Check(
@@ -309,6 +326,7 @@ CHECKS: Final[tuple[Check, ...]] = (
         breaks="slurmrestd bound to 0.0.0.0, the default of the package's unit.",
         hint="slurmrestd speaks plain HTTP: bind it to 127.0.0.1:6820; `corral apply` writes that",
         measure=rest.loopback,
+        lead=True,
         applies=_rest,
     ),
     Check(

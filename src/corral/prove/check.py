@@ -35,6 +35,7 @@ class Check:
         measure: looks at the cluster and judges.
         applies: "" or the reason why the check has nothing to prove on this cluster.
         needs: ids of checks that must not have failed.
+        lead: it asks the controller alone, so other nodes that cannot be read do not matter to it.
         cores: cores of each node its jobs take while it runs; WHOLE: it runs alone.
     """
 
@@ -49,6 +50,7 @@ class Check:
     applies: Callable[[ProveContext], str] = field(default=always, repr=False)
     needs: tuple[str, ...] = ()
     cores: int = 0
+    lead: bool = False
 
     async def run(self, ctx: ProveContext) -> CheckResult:
         """Measure and judge; an error becomes a fail with the error as evidence."""
@@ -77,6 +79,7 @@ class Check:
             self.hint if bad else "",
             judged.evidence,
             round(seconds, 3),
+            judged.uncovered,
         )
 
 

@@ -32,6 +32,8 @@ class ProveContext:
         user: the user whose name the proof's jobs carry.
         facts: what each machine is; None where it could not be read.
         token: makes the names of this proof's jobs and files its own.
+        slack: seconds that limits are longer by, from what the nodes took to answer (``survey``).
+        unread: why nodes could not be read, by node (``survey``).
     """
 
     spec: ClusterSpec
@@ -40,6 +42,8 @@ class ProveContext:
     user: str
     facts: Mapping[str, Facts | None]
     token: str = field(default_factory=lambda: secrets.token_hex(4))
+    slack: float = 0.0
+    unread: dict[str, str] = field(default_factory=dict[str, str])
     _shared: dict[str, asyncio.Task[Any]] = field(
         default_factory=dict[str, "asyncio.Task[Any]"], repr=False
     )
@@ -72,7 +76,7 @@ class ProveContext:
 
     async def control(self, script: Script, *, timeout: float = 60.0) -> Result:
         """Run a script as root on the controller."""
-        return await self.fleet.run(self.controller, script, timeout=timeout)
+        return await self.fleet.run(self.controller, script, timeout=timeout + self.slack)
 
     async def close(self) -> None:
         """End shared work that nobody waits for any more."""
@@ -121,6 +125,11 @@ def failed(summary: str, *evidence: Evidence) -> Judgement:
 def skipped(reason: str) -> Judgement:
     """A check that does not apply here, and why."""
     return Judgement(Verdict.SKIP, reason)
+
+
+def left_out(reason: str) -> Judgement:
+    """A check that applies here and could not be made now, and why: the proof is not complete."""
+    return Judgement(Verdict.SKIP, reason, uncovered=reason)
 
 
 def many(count: int, what: str) -> str:

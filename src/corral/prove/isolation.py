@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result
-from corral.prove.context import ProveContext, failed, many, said, skipped, verdict_of
+from corral.prove.context import ProveContext, failed, left_out, many, said, skipped, verdict_of
 from corral.prove.launch import MEMORY, Batch, batches, launched, run_as_user, shown, srun
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import Probe, lines, parse_probes
 from corral.prove.ranks import called
-from corral.prove.survey import SlurmNode, survey
+from corral.prove.survey import SlurmNode, Survey, survey
 
 EPERM: Final = 1  # what the devices cgroup answers
 # 0: opened. The driver answers the rest: no such device or address, no such device, I/O error.
@@ -35,7 +35,7 @@ async def devices(ctx: ProveContext) -> Judgement:
     """isolation.devices."""
     runs = [run for run in await launched(ctx) if run.batch.gpu and run.batch.fenced]
     if not runs:
-        return skipped("no idle node has a GPU and cgroups")
+        return _none_idle(await survey(ctx), "has a GPU and cgroups", lambda n: bool(n.gpus))
     without: dict[str, Probe] = {}
     evidence: list[Evidence] = []
     for batch, result in await called(ctx):
@@ -51,6 +51,17 @@ async def devices(ctx: ProveContext) -> Judgement:
     return verdict_of(
         problems, f"own GPU opens, all others refused, on {many(count, 'node')}", *evidence
     )
+
+
+def _none_idle(seen: Survey, what: str, fits: Callable[[SlurmNode], bool]) -> Judgement:
+    """No idle node can be tried: none is like that at all, or those that are have work."""
+    if any(node.fenced and fits(node) for node in seen.slurm.values()):
+        return left_out(f"no idle node {what}")
+    return skipped(f"no node {what}")
+
+
+def _many_cores(node: SlurmNode) -> bool:
+    return node.cores > 1
 
 
 def judge_devices(node: str, own: Probe | None, without: Probe | None) -> list[str]:
@@ -100,7 +111,7 @@ async def cores(ctx: ProveContext) -> Judgement:
         if several:
             evidence.append(_evidence(ctx, run.batch, run.result, gpus=int(run.batch.gpu)))
     if not count:
-        return skipped("no idle node has cgroups and more than one core")
+        return _none_idle(await survey(ctx), "has cgroups and more than one core", _many_cores)
     return verdict_of(problems, f"a one-core job keeps to it on {many(count, 'node')}", *evidence)
 
 
@@ -129,7 +140,7 @@ async def memory(ctx: ProveContext) -> Judgement:
     """isolation.memory."""
     usable = tuple(n for n in (await survey(ctx)).free if n.fenced)
     if not usable:
-        return skipped("no idle node has cgroups")
+        return _none_idle(await survey(ctx), "has cgroups", lambda _: True)
     roomy = batches(tuple(n for n in usable if n.cores > 1), by_gpu=False)
     tight = batches(tuple(n for n in usable if n.cores == 1), by_gpu=False)
     runs = [(batch, _memory_script(ctx, batch, neighbour=True)) for batch in roomy]

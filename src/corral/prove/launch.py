@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, LiteralString
 
 from corral.hosts.quote import NOTHING, Script, sh
 from corral.hosts.transport import Result
-from corral.prove.context import ProveContext, as_user, failed, many, said, skipped, verdict_of
+from corral.prove.context import (
+    ProveContext,
+    as_user,
+    clip,
+    failed,
+    left_out,
+    many,
+    said,
+    verdict_of,
+)
 from corral.prove.model import Evidence, Judgement
 from corral.prove.probe import PROBE, lines
 from corral.prove.survey import SlurmNode, Survey, survey
@@ -100,13 +109,13 @@ def srun(
         "timeout -k 5 {limit} srun -Q -J {name} -p {partition} -w {nodes} -N {count} -n {count}"
         " --ntasks-per-node=1 -c 1 --mem={memory}M -t 2 --immediate={wait} --gres={gres} {more}"
         " sh -c {task}",
-        limit=WAIT + 40,
+        limit=round(WAIT + ctx.slack) + 40,
         name=f"{ctx.job_name}{suffix}",
         partition=batch.partition,
         nodes=fold(batch.names),
         count=count,
         memory=MEMORY,
-        wait=WAIT,
+        wait=round(WAIT + ctx.slack),
         gres=f"gpu:{gpus}" if gpus else "none",
         more=more,
         task=str(task),
@@ -147,7 +156,9 @@ async def launch(ctx: ProveContext) -> Judgement:
 def judge_launch(seen: Survey, done: tuple[Launched, ...]) -> Judgement:
     """Every free node ran its share and printed its own host name."""
     if seen.usable and not seen.free:
-        return skipped("other jobs run on all nodes; prove again when some are idle")
+        return left_out("other jobs run on all nodes; prove again when some are idle")
+    if not seen.slurm:
+        return failed(f"slurmctld did not answer: {clip(seen.slurm_output)[-200:] or 'no word'}")
     if not done:
         return failed("no node can run jobs", Evidence(seen.controller, "sinfo", seen.slurm_output))
     problems: list[str] = []
@@ -169,8 +180,9 @@ def judge_launch(seen: Survey, done: tuple[Launched, ...]) -> Judgement:
     problems += [f"{name} is in no partition" for name in lost]
     busy = [node.name for node in seen.usable if node.cpus_taken]
     good = f"srun ran on {count} of {many(len(seen.compute), 'node')}"
-    left = f"; other jobs run on {fold(busy)}" if busy else ""
-    return verdict_of(problems, good + left, *evidence)
+    left = f"other jobs run on {fold(busy)}" if busy else ""
+    judged = verdict_of(problems, f"{good}; {left}" if left else good, *evidence)
+    return replace(judged, uncovered=left)
 
 
 async def accounting(ctx: ProveContext) -> Judgement:
@@ -178,7 +190,7 @@ async def accounting(ctx: ProveContext) -> Judgement:
     done = await launched(ctx)
     jobs = {job: one.batch for one in done for job, _ in one.hello.values()}
     if not jobs:
-        return skipped("no job of this proof ran")
+        return left_out("no job of this proof ran")
     fields = "JobIDRaw,State,NodeList,AllocTRES"
     command = f"sacct -n -P -X -j {','.join(jobs)} -o {fields}"
     # slurmctld hands records to slurmdbd in the background: ask until they are there.

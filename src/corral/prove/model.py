@@ -48,6 +48,7 @@ class Judgement:
     verdict: Verdict
     summary: str
     evidence: tuple[Evidence, ...] = ()
+    uncovered: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,8 @@ class CheckResult:
         hint: likely cause and what to do; "" when it passed or was skipped.
         evidence: what the verdict rests on.
         seconds: how long it took.
+        uncovered: what the check should have proven and did not, and why; "" when nothing is left,
+            also where it does not apply to the cluster.
     """
 
     check: str
@@ -73,21 +76,52 @@ class CheckResult:
     hint: str = ""
     evidence: tuple[Evidence, ...] = ()
     seconds: float = 0.0
+    uncovered: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The outcome of all checks of one cluster at one time (``at``: unix seconds)."""
+    """The outcome of checks of one cluster at one time (``at``: unix seconds).
+
+    Attributes:
+        cluster: its name.
+        at: when.
+        results: one for each check that was asked for.
+        only: the checks or groups that were asked for, () for all.
+    """
 
     cluster: str
     at: float
     results: tuple[CheckResult, ...]
+    only: tuple[str, ...] = ()
 
     @property
     def good(self) -> bool:
-        """True when something was proven and nothing failed; warnings and skips do not fail."""
+        """True when something passed and nothing failed; warnings and skips do not fail."""
         verdicts = {result.verdict for result in self.results}
         return Verdict.PASS in verdicts and Verdict.FAIL not in verdicts
+
+    @property
+    def uncovered(self) -> tuple[str, ...]:
+        """Why it is not a complete proof, each reason once; () when it is one."""
+        asked = (f"only {', '.join(self.only)} was asked for",) if self.only else ()
+        return (*asked, *dict.fromkeys(r.uncovered for r in self.results if r.uncovered))
+
+    @property
+    def proven(self) -> bool:
+        """True when nothing failed and nothing that applies to the cluster was left out."""
+        return self.good and not self.uncovered
+
+    @property
+    def words(self) -> str:
+        """The verdict in words."""
+        if not self.good:
+            failed = self.count(Verdict.FAIL)
+            return "NOT proven" if failed else f"nothing was proven: {'; '.join(self.uncovered)}"
+        if self.proven:
+            return "proven"
+        what = ", ".join(self.only) or "what was checked"
+        return f"{what} passed; not a complete proof: {'; '.join(self.uncovered)}"
 
     def count(self, verdict: Verdict) -> int:
         """How many checks came to this verdict."""
@@ -99,6 +133,9 @@ class Proof:
             "cluster": self.cluster,
             "at": self.at,
             "good": self.good,
+            "proven": self.proven,
+            "only": list(self.only),
+            "uncovered": list(self.uncovered),
             "results": [_result_dict(result) for result in self.results],
         }
 
@@ -111,7 +148,8 @@ class Proof:
         """
         try:
             results = tuple(_result_from(item) for item in data["results"])
-            return cls(str(data["cluster"]), float(data["at"]), results)
+            only = tuple(str(word) for word in data.get("only", ()))
+            return cls(str(data["cluster"]), float(data["at"]), results, only)
         except (KeyError, TypeError, ValueError) as error:
             raise CorralError(
                 Code.PARSE_FAILED,
@@ -129,6 +167,7 @@ def _result_dict(result: CheckResult) -> dict[str, object]:
         "summary": result.summary,
         "hint": result.hint,
         "seconds": result.seconds,
+        "uncovered": result.uncovered,
         "evidence": [
             {
                 "node": item.node,
@@ -162,4 +201,5 @@ def _result_from(item: Mapping[str, Any]) -> CheckResult:
         str(item["hint"]),
         evidence,
         float(item["seconds"]),
+        str(item.get("uncovered", "")),
     )

@@ -8,10 +8,11 @@ from importlib.resources import files
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.prove.context import ProveContext, many, said, skipped, verdict_of
+from corral.prove.context import ProveContext, failed, many, said, skipped, verdict_of
 from corral.prove.launch import Batch, batches, run_as_user, shown, srun
 from corral.prove.model import Evidence, Judgement
 from corral.prove.probe import lines
+from corral.prove.ranks import none_wide
 from corral.prove.survey import survey
 
 # PMI-2's own words (MPICH's PMI-2 wire protocol, as Slurm's mpi/pmi2 speaks it): each rank puts a
@@ -60,9 +61,12 @@ async def hello(ctx: ProveContext) -> Judgement:
     """multinode.mpi."""
     wide = [b for b in batches((await survey(ctx)).free, by_gpu=False) if b.nodes[1:]]
     if not wide:
-        return skipped("fewer than two usable nodes share a partition")
+        return none_wide(await survey(ctx))
     listed = await run_as_user(ctx, sh("srun --mpi=list 2>&1"))
     kinds = kinds_of(listed.stdout)
+    if not listed.ok or "MPI" not in listed.stdout:
+        shown_by = Evidence(ctx.controller, "srun --mpi=list", said(listed))
+        return failed("srun does not list its kinds of MPI", shown_by)
     problems: list[str] = []
     kinds_said = {"kinds": " ".join(kinds)}
     evidence = [Evidence(ctx.controller, "srun --mpi=list", said(listed), kinds_said)]

@@ -6,11 +6,11 @@ from typing import Final
 
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result
-from corral.prove.context import ProveContext, failed, many, said, skipped, verdict_of
+from corral.prove.context import ProveContext, failed, left_out, many, said, skipped, verdict_of
 from corral.prove.launch import Batch, batches, run_as_user, shown, srun
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import PROBE, lines
-from corral.prove.survey import survey
+from corral.prove.survey import Survey, survey
 
 ALL_PAIRS: Final = 16  # up to so many ranks each one calls each other one; beyond that, a ring
 
@@ -44,7 +44,7 @@ async def ranks(ctx: ProveContext) -> Judgement:
     """multinode.ranks."""
     runs = await _several(ctx)
     if not runs:
-        return skipped("fewer than two usable nodes share a partition")
+        return none_wide(await survey(ctx))
     problems: list[str] = []
     evidence: list[Evidence] = []
     for batch, result in runs:
@@ -62,7 +62,7 @@ async def tcp(ctx: ProveContext) -> Judgement:
     """multinode.tcp."""
     runs = await _several(ctx)
     if not runs:
-        return skipped("fewer than two usable nodes share a partition")
+        return none_wide(await survey(ctx))
     problems: list[str] = []
     evidence: list[Evidence] = []
     count = 0
@@ -131,6 +131,14 @@ def judge_calls(
     """Each wanted call was received."""
     lost = sorted(wanted - got)
     return [f"{node_of.get(a, a)} cannot reach {node_of.get(b, b)} over TCP" for a, b in lost]
+
+
+def none_wide(seen: Survey) -> Judgement:
+    """No job of several nodes can run: no partition has two nodes, or not enough are idle."""
+    known = tuple(seen.slurm[name] for name in seen.compute if name in seen.slurm)
+    if known and not any(batch.nodes[1:] for batch in batches(known, by_gpu=False)):
+        return skipped("no partition has two nodes")
+    return left_out("fewer than two idle nodes share a partition")
 
 
 async def called(ctx: ProveContext) -> tuple[tuple[Batch, Result], ...]:

@@ -139,6 +139,8 @@ def judge_loopback(text: str, controller: str) -> Judgement:
     found = [address for address, port in parse_listening(text) if port == PORT]
     figures: dict[str, Figure] = {"listening": ", ".join(map(_address, found)) or "nowhere"}
     shown = Evidence(controller, "cat /proc/net/tcp /proc/net/tcp6", clip(text), figures)
+    if not parse_listening(text):
+        return failed("the listening sockets could not be read", shown)
     if not found:
         return failed(f"nothing listens on port {PORT}", shown)
     problems = [f"port {PORT} is open on {_address(a)}" for a in found if not _is_loopback(a)]

@@ -11,9 +11,11 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.quote import sh
 from corral.prove.check import Check, Cores
-from corral.prove.context import ProveContext, skipped
-from corral.prove.model import CheckResult, Proof, Verdict
+from corral.prove.context import ProveContext, left_out, skipped
+from corral.prove.model import CheckResult, Judgement, Proof, Verdict
 
+REACHED: Final = "smoke.reached"
+"""Nodes that cannot be read are its failure; checks of those nodes are skipped."""
 FEWEST: Final = 2  # cores per node when nobody knows
 
 
@@ -56,9 +58,9 @@ class _Run:
 
     async def one(self, check: Check) -> CheckResult:
         """Wait for what the check needs, run it, and tell."""
-        reason = check.applies(self._ctx) or await self._missing(check)
-        if reason:
-            result = check.result(skipped(reason))
+        hindered = await self._hindered(check)
+        if hindered:
+            result = check.result(hindered)
         else:
             taken = await self._cores.take(check.cores)
             self._emit(Event(Kind.CHECK_STARTED, check.id, message=check.title, total=self._total))
@@ -78,17 +80,29 @@ class _Run:
         self._done[check.id].set_result(result)
         return result
 
-    async def _missing(self, check: Check) -> str:
-        for need in check.needs:
+    async def _hindered(self, check: Check) -> Judgement | None:
+        """Why the check is not made: it does not apply here, or what it needs is not given."""
+        reason = check.applies(self._ctx)
+        if reason:
+            return skipped(reason)
+        for need in (*((REACHED,) if check.id != REACHED else ()), *check.needs):
             if need not in self._done:
                 continue  # not among the chosen checks
             result = await self._done[need]
-            if result.verdict in {Verdict.FAIL, Verdict.SKIP}:
-                return f"needs {need}, which {_WORDS[result.verdict]}"
-        return ""
+            if need == REACHED and self._readable(check):
+                continue
+            if result.verdict is Verdict.FAIL:
+                cause = f": {result.summary}" if need == REACHED else ""
+                return left_out(f"needs {need}, which failed{cause}")
+            if result.verdict is Verdict.SKIP:
+                text = f"needs {need}, which was skipped"
+                return Judgement(Verdict.SKIP, text, uncovered=result.uncovered)
+        return None
 
-
-_WORDS: Final = {Verdict.FAIL: "failed", Verdict.SKIP: "was skipped"}
+    def _readable(self, check: Check) -> bool:
+        """Whether all nodes that the check asks can be read."""
+        unread = self._ctx.unread
+        return self._ctx.controller not in unread if check.lead else not unread
 
 
 def _ordered(checks: Sequence[Check]) -> None:

@@ -13,9 +13,10 @@ from corral.prove.context import (
     ProveContext,
     as_user,
     clip,
+    failed,
+    left_out,
     many,
     said,
-    skipped,
     verdict_of,
     warned,
 )
@@ -69,7 +70,7 @@ async def slots(ctx: ProveContext) -> Judgement:
     wanted = [slots_of(batch, declared) for batch in batches(seen.free)]
     wanted = [one for one in wanted if one.gpus] or wanted
     if not wanted:
-        return skipped("no idle node")
+        return left_out("no idle node")
     waits = WAITS if ctx.spec.slurm.accounting else WAITS | NO_DATABASE
     each = (_run(ctx, seen, i, one, waits) for i, one in enumerate(wanted))
     runs = await asyncio.gather(*each)
@@ -78,7 +79,11 @@ async def slots(ctx: ProveContext) -> Judgement:
     for one, result in zip(wanted, runs, strict=True):
         parts = sections(result.stdout)
         if parts.get("others"):
-            return skipped(f"other jobs came in between: {clip(parts['others'])}")
+            return left_out(f"other jobs came in between: {clip(parts['others'])}")
+        if "snapshot" not in parts:
+            shown = Evidence(ctx.controller, "sbatch; squeue", said(result))
+            why = result.tail[-200:] or "no word"
+            return failed(f"the jobs could not be watched: {why}", shown)
         snapshot = parse_records(parts.get("snapshot", ""))
         records = parse_records(parts.get("records", ""))
         problems += judge_slots(one, snapshot, records, waits)

@@ -9,12 +9,19 @@ from typing import Final
 from corral.hosts.facts import Facts
 from corral.prove.context import ProveContext, clip, failed, many, passed, verdict_of, warned
 from corral.prove.model import Evidence, Figure, Judgement
-from corral.prove.survey import NodeSeen, SlurmNode, Survey, survey, units_of
+from corral.prove.survey import INNER_S, NodeSeen, SlurmNode, Survey, survey, units_of
 from corral.spec.nodes import Node, fold
 
+UNKNOWN: Final = "?"
 CLOCK_WARN: Final = 2.0
 CLOCK_FAIL: Final = 30.0  # munge and auth/slurm refuse at 300 s (F02): fail long before
 MEMORY_LEAST: Final = 0.5  # of what the machine has; less means a wrong or missing RealMemory
+
+
+async def reached(ctx: ProveContext) -> Judgement:
+    """smoke.reached."""
+    seen = await survey(ctx)
+    return judge_reached(seen.nodes.values(), ctx.unread)
 
 
 async def nodes(ctx: ProveContext) -> Judgement:
@@ -56,9 +63,24 @@ async def registered(ctx: ProveContext) -> Judgement:
     return judge_registered(await survey(ctx), ctx.nodes, ctx.facts)
 
 
+def judge_reached(seen: Collection[NodeSeen], unread: Mapping[str, str]) -> Judgement:
+    """Every node answered, and none much later than the others."""
+    shown = [
+        Evidence(one.node, "all questions of the smoke checks", "", {"s": round(one.seconds, 2)})
+        for one in seen
+        if one.error is None
+    ]
+    problems = [f"{node} {why}" for node, why in unread.items()]
+    slowest = max((one.seconds for one in seen), default=0.0)
+    good = f"{many(len(seen), 'node')} answered, the slowest in {slowest:.1f} s"
+    return verdict_of(problems, good, *shown)
+
+
 def judge_nodes(seen: Survey) -> Judgement:
     """Every compute node is known to slurmctld and can run jobs."""
-    problems = _unreachable(seen.nodes.values())
+    if not seen.slurm:
+        return _silent(seen)
+    problems: list[str] = []
     for name in seen.compute:
         node = seen.slurm.get(name)
         if node is None:
@@ -100,6 +122,9 @@ def judge_names(seen: Survey, wanted: Mapping[str, str], alone: Collection[str] 
     problems = _unreachable(seen.nodes.values())
     shown: list[Evidence] = []
     for one in _reached(seen):
+        if "names" in one.cut:
+            problems.append(f"{one.node} could not look up the names within {INNER_S} s")
+            continue
         table = parse_names(one.text("names"))
         for name in seen.nodes:
             known = "" if name == one.node and name in alone else wanted.get(name, "")
@@ -140,18 +165,19 @@ def judge_versions(seen: Survey) -> Judgement:
         mine: dict[str, Figure] = {}
         for line in one.text("version").splitlines():
             program, _, rest = line.partition(" ")
-            mine[program] = rest.split()[-1] if rest.split() else "?"
+            mine[program] = rest.split()[-1] if rest.split() else UNKNOWN
         if one.node == seen.controller:
-            mine["slurmctld running"] = one.config.get("SLURM_VERSION", "?")
+            mine["slurmctld running"] = one.config.get("SLURM_VERSION", UNKNOWN)
         if one.node in seen.compute:
             mine.setdefault("slurmd", "missing")
             registered_as = seen.slurm.get(one.node)
-            mine["slurmd running"] = registered_as.version if registered_as else "?"
+            mine["slurmd running"] = (registered_as.version if registered_as else "") or UNKNOWN
         found += [(f"{what} on {one.node}", str(version)) for what, version in mine.items()]
         shown.append(Evidence(one.node, "slurmd -V; slurmctld -V", one.text("version"), mine))
-    counted = Counter(version for _, version in found)
-    usual = counted.most_common(1)[0][0] if counted else "?"
-    problems += [f"{what} is {version}, not {usual}" for what, version in found if version != usual]
+    counted = Counter(version for _, version in found if version != UNKNOWN)
+    usual = counted.most_common(1)[0][0] if counted else UNKNOWN
+    problems += [f"{what} could not be read" for what, v in found if v == UNKNOWN]
+    problems += [f"{what} is {v}, not {usual}" for what, v in found if v not in (usual, UNKNOWN)]
     return verdict_of(problems, f"Slurm {usual} everywhere", *shown)
 
 
@@ -202,6 +228,9 @@ def judge_config(seen: Survey) -> Judgement:
             if not wanted.get("slurm.conf", "").startswith(apart):
                 problems.append(f"slurm.conf on {one.node} is not made from slurmctld's")
             continue
+        if "config" in one.cut:
+            problems.append(f"scontrol on {one.node} got no answer within {INNER_S} s")
+            continue
         if state != "Match":
             problems.append(f"settings on {one.node}: {state or 'slurmctld did not tell'}")
         for path, value in _hashes(one, "").items():
@@ -232,6 +261,8 @@ def judge_registered(
     seen: Survey, declared: Iterable[Node], facts: Mapping[str, Facts | None]
 ) -> Judgement:
     """CPUs, memory and GPUs of each node are those of the machine and of the cluster file."""
+    if not seen.slurm:
+        return _silent(seen)
     problems: list[str] = []
     figures: dict[str, Figure] = {}
     for node in declared:
@@ -264,6 +295,14 @@ def _machine_problems(node: Node, known: SlurmNode, machine: Facts) -> list[str]
         memory = f"{known.memory} MiB in Slurm, {machine.memory_mib} in itself"
         problems.append(f"{node.name} has {memory}")
     return problems
+
+
+def _silent(seen: Survey) -> Judgement:
+    """Slurmctld told of no node at all: nothing is known of them."""
+    lines = seen.slurm_output.strip().splitlines()
+    text = f"slurmctld did not answer: {lines[-1] if lines else 'scontrol printed nothing'}"
+    shown = Evidence(seen.controller, "scontrol show nodes -o", clip(seen.slurm_output))
+    return failed(text, shown)
 
 
 def _reached(seen: Survey) -> list[NodeSeen]:

@@ -5,16 +5,25 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from corral.errors import CorralError
+from corral.hosts.fleet import FAN_OUT
 from corral.hosts.quote import NOTHING, Script, join, sh
 from corral.prove.context import ProveContext
 from corral.roles import mlflow
 from corral.state.mesh_supervised import UNIT_IS
 
+LIMIT_S: Final = 60.0
+"""Seconds for one node's answer; more for clusters of many names."""
+EACH_NAME_S: Final = 0.05
+INNER_S: Final = 20
+"""Seconds for one command in it, so that what hangs is named and the rest is told."""
+SLOW_S: Final = 10.0
+SLOWER: Final = 5.0
+"""A node is too slow to be proven when it takes 10 s and five times as long as the fastest."""
 CONF_FILES: Final = ("slurm.conf", "cgroup.conf", "gres.conf")
 USABLE: Final = frozenset({"IDLE", "MIXED", "ALLOCATED", "COMPLETING"})
 HARMLESS: Final = frozenset(
@@ -60,7 +69,8 @@ class SlurmNode:
 class NodeSeen:
     """What one node's own script told: sections of its output, or the error in their place.
 
-    ``sent`` and ``received`` enclose the moment at which the node read its clock.
+    ``sent`` and ``received`` enclose the moment at which the node read its clock; ``seconds`` is
+    how long the complete answer took.
     """
 
     node: str
@@ -68,6 +78,12 @@ class NodeSeen:
     sent: float = 0.0
     received: float = 0.0
     error: CorralError | None = None
+    seconds: float = 0.0
+
+    @property
+    def cut(self) -> tuple[str, ...]:
+        """Sections that are not complete: their command took too long."""
+        return tuple(self.text("cut").split())
 
     def text(self, section: str) -> str:
         """One section's text, "" when it is missing."""
@@ -105,15 +121,17 @@ class Survey:
 def node_script(names: tuple[str, ...], units: tuple[str, ...]) -> Script:
     """What every node is asked. Read-only; the clock comes first, before anything slow."""
     return sh(
-        "export LC_ALL=C; echo @@clock; date +%s.%N\n"
+        "export LC_ALL=C; cut=; echo @@clock; date +%s.%N\n"
         "echo @@hostname; hostname\n"
-        "echo @@names; timeout 10 getent ahostsv4 {names} | sed -n '/STREAM/p'\n"
+        "echo @@names; n=$(timeout {limit} getent ahostsv4 {names}); [ $? -ne 124 ] ||"
+        " cut=\"$cut names\"; printf '%s\\n' \"$n\" | sed -n '/STREAM/p'\n"
         "echo @@version; for p in slurmd slurmctld; do"
         ' if command -v "$p" >/dev/null; then printf \'%s %s\\n\' "$p" "$("$p" -V 2>&1)"; fi;'
         " done\n"
         "{unit_is}\necho @@units; for u in {units}; do"
         ' printf \'%s %s\\n\' "$u" "$(unit_is "$u")"; done\n'
-        "echo @@config; c=$(timeout 8 scontrol show config 2>&1) || true; printf '%s\\n' \"$c\""
+        "echo @@config; c=$(timeout {limit} scontrol show config 2>&1);"
+        ' [ $? -ne 124 ] || cut="$cut config"; printf \'%s\\n\' "$c"'
         " | grep -E '^ *(SLURM_CONF|SLURM_VERSION|HASH_VAL|SlurmdSpoolDir|AuthType) |error:'\n"
         "f=$(printf '%s\\n' \"$c\" | sed -n 's/^SLURM_CONF *= *//p')\n"
         "s=$(printf '%s\\n' \"$c\" | sed -n 's/^SlurmdSpoolDir *= *//p'"
@@ -122,7 +140,8 @@ def node_script(names: tuple[str, ...], units: tuple[str, ...]) -> Script:
         " for n in {files}; do"
         ' if [ -n "$d" ] && [ -f "$d/$n" ]; then sha256sum "$d/$n"; fi; done; done\n'
         'echo @@apart; sed -n "s/^# Cluster\'s own: //p" "$f" 2>/dev/null\n'
-        "true",
+        'echo "@@cut"; echo $cut',
+        limit=INNER_S,
         names=list(names),
         unit_is=UNIT_IS,
         units=list(units),
@@ -133,8 +152,9 @@ def node_script(names: tuple[str, ...], units: tuple[str, ...]) -> Script:
 def controller_script() -> Script:
     """What the controller is asked on top of that."""
     return sh(
-        "echo @@nodes; timeout 15 scontrol show nodes -o 2>&1\n"
-        "echo @@listen; cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | sed -n '/ 0A /p'\ntrue"
+        "echo @@nodes; timeout {limit} scontrol show nodes -o 2>&1\n"
+        "echo @@listen; cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | sed -n '/ 0A /p'\ntrue",
+        limit=INNER_S,
     )
 
 
@@ -186,13 +206,36 @@ async def survey(ctx: ProveContext) -> Survey:
 
 async def _look(ctx: ProveContext) -> Survey:
     names = tuple(dict.fromkeys((*(node.name for node in ctx.nodes), ctx.controller)))
-    seen = await asyncio.gather(*(_look_at(ctx, name, names) for name in names))
+    # As many at once as the fleet runs: what waits for others does not count as slow.
+    gate = asyncio.Semaphore(FAN_OUT)
+    seen = await asyncio.gather(*(_look_at(ctx, name, names, gate) for name in names))
     by_name = {one.node: one for one in seen}
+    times = [one.seconds for one in seen if one.error is None]
+    ctx.slack = max(times, default=0.0) + len(names) * EACH_NAME_S
+    ctx.unread.update(_unread(ctx, seen, min(times, default=0.0)))
     text = by_name[ctx.controller].text("nodes")
     return Survey(by_name, ctx.compute, parse_nodes(text), text, ctx.controller)
 
 
-async def _look_at(ctx: ProveContext, name: str, names: tuple[str, ...]) -> NodeSeen:
+def _unread(ctx: ProveContext, seen: Iterable[NodeSeen], fastest: float) -> dict[str, str]:
+    """Why a node's answers cannot be judged: what was not read is unknown, not absent."""
+    found: dict[str, str] = {}
+    for one in seen:
+        if one.error is not None:
+            found[one.node] = f"cannot be reached ({one.error.message})"
+        elif one.seconds >= SLOW_S and one.seconds >= SLOWER * fastest:
+            others = f", the fastest {fastest:.1f} s" if fastest < one.seconds else ""
+            found[one.node] = f"answers slowly: it took {one.seconds:.0f} s{others}"
+        elif not re.fullmatch(r"\d+\.\d+", one.text("clock").strip()):
+            found[one.node] = "gave no complete answer"
+        elif ctx.facts and ctx.facts.get(one.node) is None:
+            found[one.node] = "did not report its hardware"
+    return found
+
+
+async def _look_at(
+    ctx: ProveContext, name: str, names: tuple[str, ...], gate: asyncio.Semaphore
+) -> NodeSeen:
     lead = name == ctx.controller
     script = node_script(names, (*units_of(ctx, name), "munge"))
     script = join([script, controller_script() if lead else NOTHING])
@@ -202,13 +245,16 @@ async def _look_at(ctx: ProveContext, name: str, names: tuple[str, ...]) -> Node
         if not line.startswith("@@") and not arrived:
             arrived.append(time.time())
 
-    sent = time.time()
-    try:
-        result = await ctx.fleet.run(name, script, timeout=60.0, on_line=on_line)
-    except CorralError as error:
-        return NodeSeen(name, error=error)
+    limit = LIMIT_S + len(names) * EACH_NAME_S
+    async with gate:
+        sent = time.time()
+        try:
+            result = await ctx.fleet.run(name, script, timeout=limit, on_line=on_line)
+        except CorralError as error:
+            return NodeSeen(name, error=error)
+        seconds = time.time() - sent
     received = arrived[0] if arrived else time.time()
-    return NodeSeen(name, sections(result.stdout), sent, received)
+    return NodeSeen(name, sections(result.stdout), sent, received, seconds=seconds)
 
 
 def units_of(ctx: ProveContext, node: str) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from tests.embedded.prove_breaks import BREAKS, ELSEWHERE, Break
 from tests.embedded.prove_record import Case, Replayed, Unreachable, file_name, replayed
 
 RECORDED = Path(__file__).parent / "recorded"
-NEWER = {"multinode.mpi"}
+NEWER = {"multinode.mpi", "smoke.reached"}
 """Checks that came after these proofs were recorded."""
 VERSIONS = sorted(path.name for path in RECORDED.iterdir())
 NODES = ("node0", "node1", "node2")
@@ -50,11 +50,13 @@ def facts(node: str) -> Facts:
     return Facts(node, "debian", "13", "6.18", 2, 1, 2, 1, 24105, "hybrid", True, "")
 
 
-def proved(fleet: Fleet, token: str = "") -> dict[str, CheckResult]:
+def proved(
+    fleet: Fleet, token: str = "", left: frozenset[str] = frozenset(NEWER)
+) -> dict[str, CheckResult]:
     async def run() -> Proof:
         known = {node: facts(node) for node in NODES}
         ctx = ProveContext(SPEC, fleet, "node0", "corral", known, token or "x")
-        checks = [check for check in CHECKS if check.id not in NEWER]
+        checks = [check for check in CHECKS if check.id not in left]
         return await prove(ctx, checks, lambda _: None, at=1.0)
 
     return {result.check: result for result in asyncio.run(run()).results}
@@ -93,10 +95,13 @@ def test_a_node_out_of_reach_fails_and_does_not_end_the_proof() -> None:
     case = Case.read(RECORDED / VERSIONS[-1] / "healthy.json")
     error = CorralError(Code.UNREACHABLE, "no route to host", node="node2", hint="look at it")
     nodes = {n: Replayed(n, case.answers[n]) for n in ("node0", "node1")}
-    seen = proved(Fleet({**nodes, "node2": Unreachable("node2", error)}), case.token)
-    assert "node2 cannot be reached" in seen["smoke.nodes"].summary
-    assert "node2 cannot be reached" in seen["storage.shared"].summary
-    assert seen["rest.answers"].verdict is Verdict.PASS
+    fleet = Fleet({**nodes, "node2": Unreachable("node2", error)})
+    seen = proved(fleet, case.token, frozenset({"multinode.mpi"}))
+    failed = {r.check: r.summary for r in seen.values() if r.verdict is Verdict.FAIL}
+    assert failed == {"smoke.reached": "node2 cannot be reached (no route to host)"}
+    assert "node2 cannot be reached" in seen["storage.shared"].summary  # skipped, with the cause
+    passed = {r.check for r in seen.values() if r.verdict is Verdict.PASS}
+    assert passed == {"smoke.nodes", "rest.answers", "rest.refuses", "rest.loopback"}
 
 
 def test_a_controller_out_of_reach_fails_every_check() -> None:
@@ -114,5 +119,6 @@ def test_garbage_from_the_nodes_never_passes(version: str) -> None:
         for kind in kinds:
             kinds[kind] = (0, "\x00 | @ @@ = 137 active RUNNING\n", "")
     seen = proved(replayed(case, NODES), case.token)
+    seen |= proved(replayed(case, NODES), case.token, frozenset({"multinode.mpi"}))
     passed = {r.check for r in seen.values() if r.verdict is Verdict.PASS}
     assert passed == set(), json.dumps({k: seen[k].summary for k in passed})

@@ -110,12 +110,12 @@ def proof_report(proof: Proof, notes: Sequence[Note] = ()) -> Report:
             proof.cluster, worst, words, proof.at, sections, tuple(notes), made, "measurement"
         )
     word: Word = "pass" if proof.good else "fail"
-    if proof.good and proof.count(Verdict.WARN):
+    if proof.good and (proof.count(Verdict.WARN) or not proof.proven):
         word = "warn"
     return Report(
         proof.cluster,
         word,
-        "proven" if proof.good else "NOT proven",
+        proof.words,
         proof.at,
         sections,
         tuple(notes),
