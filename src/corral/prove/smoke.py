@@ -66,7 +66,12 @@ async def registered(ctx: ProveContext) -> Judgement:
 def judge_reached(seen: Collection[NodeSeen], unread: Mapping[str, str]) -> Judgement:
     """Every node answered, and none much later than the others."""
     shown = [
-        Evidence(one.node, "all questions of the smoke checks", "", {"s": round(one.seconds, 2)})
+        Evidence(
+            one.node,
+            "all questions of the smoke checks",
+            f"answered in {one.seconds:.2f} s",
+            {"seconds": round(one.seconds, 2)},
+        )
         for one in seen
         if one.error is None
     ]
