@@ -16,14 +16,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.machine import machine
-from corral import api
+from corral import agents, api
 from corral.api.cluster import Cluster
 from corral.hosts.quote import Script, join, sh
 from corral.spec.models import ClusterSpec
@@ -147,7 +146,7 @@ def overhead(spec: ClusterSpec, folder: Path) -> list[Row]:
     script = folder / "train.py"
     script.write_text(TRAIN)
     place = "/shared/corral-bench"
-    agent = resources.files("corral.jobs.programs").joinpath("torchrun.py").read_text()
+    agent = agents.program("jobs/torchrun.py")
     put = sh("mkdir -p {p} && printf %s {t} > {p}/train.py", p=place, t=TRAIN)
     also = sh("printf %s {t} > {p}/torchrun.py && chmod -R a+rX {p}", p=place, t=agent)
     on(spec, join([put, also], " && "))

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from corral.roles.parts import guard
+from corral.agents import guard
 from corral.testing.clouds.wire import Request
 from corral.testing.clouds.world import Sim
 from tests.clouds.common import SECRET, World

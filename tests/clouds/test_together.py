@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.agents import guard
 from corral.errors import CorralError
 from corral.events import ignore
 from corral.providers.base import Action
@@ -14,7 +15,6 @@ from corral.providers.cloud import together
 from corral.providers.cloud.choosing import spend
 from corral.providers.cloud.model import Capacity, Label
 from corral.providers.cloud.provider import CloudProvider
-from corral.roles.parts import guard
 from corral.spec.models import ClusterSpec
 from corral.testing.clouds import Fault, Faults
 from corral.testing.clouds.faults import Killed

@@ -6,9 +6,9 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
+from corral import agents
 from corral.api import batch
 from corral.api.past_proofs import BENCH, keep_proof
 from corral.apply.journal import Journal, read_journal
@@ -28,7 +28,7 @@ from corral.spec.models import ClusterSpec, DataNetwork, NodeGroup
 from corral.spec.nodes import expand
 
 HISTORY: Final = "bench.jsonl"
-PROGRAMS: Final = Path(batch.__file__).parents[1] / "prove" / "programs"
+PROGRAMS: Final = agents.FOLDER / "benchmarks"
 ENOUGH: Final = 3
 """Earlier measurements that make a reference."""
 

@@ -7,7 +7,7 @@ from typing import Final
 from corral.hosts.quote import Script, sh
 
 REASON: Final = "corral: the budget is spent"
-"""The guard on the controller drains with the same words (``roles/parts/guard.py``)."""
+"""The guard on the controller drains with the same words (``agents/guard.py``)."""
 
 _WIND_DOWN: Final = """\
 timeout 20 scontrol update nodename={nodes} state=drain reason={reason}

@@ -6,9 +6,9 @@ trace) or ``rank-N.nsys-rep``, with ``rank-N.csv`` from ``nsys stats`` beside it
 
 from __future__ import annotations
 
-from importlib import resources
 from typing import Final, Literal
 
+from corral.agents import program
 from corral.hosts.quote import NOTHING, Script, sh
 
 Profiler = Literal["none", "torch", "nsys"]
@@ -80,5 +80,4 @@ def files(profiler: Profiler) -> dict[str, bytes]:
     """What goes along with the job."""
     if profiler != "torch":
         return {}
-    program = resources.files("corral.jobs.programs").joinpath("traced.py")
-    return {"lib/traced.py": program.read_bytes()}
+    return {"lib/traced.py": program("jobs/traced.py").encode()}

@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from corral.agents import program
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
@@ -236,9 +237,8 @@ def own_files(job: JobSpec, text: Script) -> dict[str, bytes]:
     for name in ("checkpoint.py", "shards.py"):
         files[f"lib/corral/{name}"] = resources.files("corral").joinpath(name).read_bytes()
     if job.torchrun:
-        programs = resources.files("corral.jobs.programs")
         for name in ("torchrun.py", "lines.py"):
-            files[f"lib/corral/{name}"] = programs.joinpath(name).read_bytes()
+            files[f"lib/corral/{name}"] = program(f"jobs/{name}").encode()
     if job.sweep:
         files["points"] = point_lines(job.sweep)
     return files

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Final
 
+from corral.agents import program
 from corral.hosts.quote import Script, sh
 from corral.prove.context import ProveContext, failed, many, said, skipped, verdict_of
 from corral.prove.launch import Batch, batches, run_as_user, shown, srun
@@ -179,4 +179,4 @@ def _program() -> Script:
 
 @cache
 def _text() -> str:
-    return files("corral.prove").joinpath("programs", "mpi.py").read_text("utf-8")
+    return program("benchmarks/mpi.py")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from importlib import resources
 from typing import Final
 
+from corral import agents
 from corral.roles.site import Site
 from corral.spec.cloud import CLOUDS, Budget, seconds
 from corral.spec.intervals import seconds_of
@@ -97,4 +97,4 @@ def settings(site: Site, budget: Budget) -> str:
 @cache
 def program() -> str:
     """The guard's text."""
-    return resources.files("corral.roles").joinpath("parts", "guard.py").read_text("utf-8")
+    return agents.program("guard.py")

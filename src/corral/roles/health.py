@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 from typing import Final
 
+from corral import agents
 from corral.roles.health_table import xid_words
 from corral.roles.site import Site
 from corral.roles.slurm_conf import HEALTH_PROGRAM, cluster_conf
@@ -34,7 +34,7 @@ def wanted(site: Site) -> tuple[Wanted, ...]:
 @cache
 def program() -> str:
     """The program's text, with the Xid table in it."""
-    text = resources.files("corral.roles").joinpath("programs/health.sh").read_text("utf-8")
+    text = agents.program("health.sh")
     return text.replace("@XIDS@", xid_words())
 
 

@@ -1,6 +1,6 @@
 """The checks of the node health program as data: what each looks at, and what its failure means.
 
-Thresholds stand in ``programs/health.sh`` beside the code that uses them; sources here.
+Thresholds stand in ``agents/health.sh`` beside the code that uses them; sources here.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ Slurm 23.11 to 26.05 (at least) with OpenSSL 3: docs/decisions/0076.
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 from typing import Final
 
+from corral import agents
 from corral.roles.site import Site
 from corral.slurm.version import Feature, has
 from corral.state.base import Resource, Wanted
@@ -82,4 +82,4 @@ def around(unit: str) -> File:
 @cache
 def program() -> str:
     """The program's text."""
-    return resources.files("corral.roles").joinpath("programs/let-go.sh").read_text("utf-8")
+    return agents.program("let-go.sh")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 from typing import Final
 
+from corral import agents
 from corral.roles.site import Site
 from corral.state.base import Resource, Wanted
 from corral.state.files import File
@@ -59,4 +59,4 @@ def wanted(site: Site) -> tuple[Wanted, ...]:
 @cache
 def program() -> str:
     """The program's text."""
-    return resources.files("corral.roles").joinpath("programs/lost-jobs.sh").read_text("utf-8")
+    return agents.program("lost-jobs.sh")

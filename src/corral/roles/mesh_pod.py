@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from importlib.resources import files as package_files
 from typing import Final
 
+from corral import agents
 from corral.errors import Code, CorralError
 from corral.roles.compute import DEFAULTS
 from corral.roles.machine import LIMITS
@@ -159,7 +159,7 @@ def _slurmd(site: Site, node: str, old: Service, files: dict[str, str]) -> tuple
 
 
 def _relay(site: Site) -> tuple[Resource, ...]:
-    text = package_files("corral.roles").joinpath("parts/mesh_relay.py").read_text()
+    text = agents.program("mesh_relay.py")
     target = site.addresses[site.controller]
     command = f"/usr/bin/python3 {RELAY} {SOCKS} {target} 6817 6819 {SRUN_PORTS}"
     return (File(RELAY, text), Supervised("corral-mesh-relay", command, (RELAY,), 30))

@@ -7,6 +7,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
+from corral import agents
 from corral.hosts.quote import sh
 from corral.roles import nvidia, own_code, power
 from corral.roles.site import Site
@@ -235,7 +236,7 @@ def _host(address: str) -> str:
 @cache
 def program() -> str:
     """The shell program that prints what jobs and GPUs of a node use."""
-    return resources.files("corral.roles").joinpath("programs/figures.sh").read_text("utf-8")
+    return agents.program("figures.sh")
 
 
 @cache

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
 from typing import Final
 
+from corral import agents
 from corral.roles import containers
 from corral.roles.site import Site
 from corral.spec.prolog import Prolog
@@ -73,8 +73,8 @@ def chosen(prolog: Prolog, *, containers: bool) -> tuple[str, ...]:
 
 @cache
 def text(name: str) -> str:
-    """One of the scripts that ship with Corral (``parts/``)."""
-    return files("corral.roles").joinpath("parts", *name.split("/")).read_text()
+    """One of the scripts that ship with Corral (``agents/prolog``)."""
+    return agents.program(f"prolog/{name}")
 
 
 def _parts(prolog: Prolog, when: str, local: str) -> Parts:

@@ -6,9 +6,9 @@ The controller needs no Corral and no Python for it (docs/decisions/0039).
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 from typing import Final
 
+from corral import agents
 from corral.roles.people import PROOF
 from corral.roles.site import Site
 from corral.slurm.conf.cluster import PartitionConf
@@ -139,7 +139,7 @@ def _apart(site: Site) -> bool:
 @cache
 def text(name: str) -> str:
     """A program's text."""
-    return resources.files("corral.roles").joinpath("programs", name).read_text("utf-8")
+    return agents.program(name)
 
 
 @cache
@@ -155,4 +155,4 @@ def group_program() -> str:
 
 
 def _measuring(name: str) -> str:
-    return resources.files("corral").joinpath("prove", "programs", name).read_text("utf-8")
+    return agents.program(f"benchmarks/{name}")

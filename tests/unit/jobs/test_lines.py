@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
-LINES = resources.files("corral.jobs.programs").joinpath("lines.py")
+from corral import agents
+
+LINES = agents.FOLDER / "jobs/lines.py"
 SCRIPT = """\
 import os, sys
 from beside import word

@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
-PROGRAM = Path(__file__).parents[3] / "src/corral/roles/parts/mesh_relay.py"
+PROGRAM = Path(__file__).parents[3] / "src/corral/agents/mesh_relay.py"
 
 
 def test_ports() -> None:

@@ -6,11 +6,11 @@ import os
 import subprocess
 from pathlib import Path
 
+from corral import agents
 from corral.jobs.sampling import in_words
-from corral.roles import metrics
 
 BUSY = Path(__file__).parents[2] / "recorded" / "gpu" / "h200x4-busy"
-PROGRAM = Path(metrics.__file__).parent / "programs" / "figures.sh"
+PROGRAM = agents.FOLDER / "figures.sh"
 
 
 def test_four_gpus_of_one_job(tmp_path: Path) -> None:

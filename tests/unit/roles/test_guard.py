@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from corral.agents import guard as program
 from corral.roles import guard, membership
-from corral.roles.parts import guard as program
 from corral.roles.site import Site
 from corral.spec.cloud import Budget, Cloud, Elastic
 from corral.spec.models import ClusterSpec, NodeGroup

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from corral import agents
 from corral.errors import CorralError
 from corral.roles import metrics, own_code, page
 from corral.roles.own_wheel import own_wheel
@@ -32,7 +33,7 @@ from .test_guard import cluster
 
 UI = Services(ui=True)
 RECORDED = Path(__file__).parents[2] / "recorded"
-FILES = Path(metrics.__file__).parent / "programs" / "figures.sh"
+FILES = agents.FOLDER / "figures.sh"
 
 
 def files(stages: tuple[StageWanted, ...]) -> dict[str, str]:
@@ -207,8 +208,8 @@ def test_slurm_is_not_asked_where_elastic_nodes_switch_its_endpoint_off() -> Non
 def test_the_dashboard_asks_only_for_what_there_is() -> None:
     found = json.loads(metrics.dashboard())
     asked = json.dumps([t["expr"] for p in found["panels"] for t in p["targets"]])
-    text = FILES.read_text() + (FILES.parents[2] / "web" / "exposition.py").read_text()
-    text += (FILES.parents[2] / "web" / "metrics.py").read_text()
+    text = FILES.read_text() + (FILES.parents[1] / "web" / "exposition.py").read_text()
+    text += (FILES.parents[1] / "web" / "metrics.py").read_text()
     for word in {w for w in asked.replace("(", " ").replace("{", " ").split() if "corral_" in w}:
         name = "corral_" + word.partition("corral_")[2].split("[")[0].split(")")[0].rstrip('",\\')
         known = name.removeprefix("corral_gpu_").removeprefix("corral_node_")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
+from corral import agents
 from corral.plan.make import resources_of
 from corral.roles import prolog
 from corral.roles.cluster import wanted
@@ -19,7 +19,7 @@ from corral.state.files import File
 from corral.state.parts import Parts
 from tests.unit.roles.test_cluster import laptop, site
 
-HERE = Path(prolog.__file__).parent / "parts"
+HERE = agents.FOLDER / "prolog"
 ALL = sorted(str(p.relative_to(HERE)) for p in HERE.glob("*.d/*"))
 
 

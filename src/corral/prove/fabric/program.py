@@ -1,19 +1,19 @@
-"""Reads what Corral's own benchmark prints (``prove/programs/collectives.py``), line by line."""
+"""Reads what Corral's own benchmark prints (``agents/benchmarks/collectives.py``), line by line."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, cast
 
+from corral import agents
 from corral.errors import Code, CorralError
 from corral.prove.fabric.halves import Half
 from corral.prove.fabric.pairs import Pair
 from corral.prove.fabric.reading import OWN, Reading, read
 
-PROGRAM: Final = Path(__file__).parents[1] / "programs" / "collectives.py"
+PROGRAM: Final = agents.FOLDER / "benchmarks/collectives.py"
 """The benchmark; it is never imported here, as it needs PyTorch."""
 MEASURES: Final = (
     *("all_reduce", "all_gather", "reduce_scatter"),

@@ -1,4 +1,4 @@
-"""Is each GPU what its model should be? Reads ``prove/programs/gpu.py``. Pure.
+"""Is each GPU what its model should be? Reads ``agents/benchmarks/gpu.py``. Pure.
 
 Two opinions on each rate: against the model's data sheet, which is coarse, for shapes, libraries
 and power differ; and against GPUs of the same model in the same measurement, which is sharp.

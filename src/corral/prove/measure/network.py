@@ -1,4 +1,7 @@
-"""Is the network between the nodes what it should be? Reads ``prove/programs/network.py``. Pure."""
+"""Is the network between the nodes what it should be?
+
+Reads what ``agents/benchmarks/network.py`` prints. Pure.
+"""
 
 from __future__ import annotations
 

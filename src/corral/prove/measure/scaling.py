@@ -1,4 +1,4 @@
-"""Do several nodes pay for training? Reads ``prove/programs/scaling.py`` and answers. Pure."""
+"""Do several nodes pay for training? Reads ``agents/benchmarks/scaling.py`` and answers. Pure."""
 
 from __future__ import annotations
 

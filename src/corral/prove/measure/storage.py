@@ -1,4 +1,7 @@
-"""Are the shared folders as fast as they should be? Reads ``prove/programs/storage.py``. Pure."""
+"""Are the shared folders as fast as they should be?
+
+Reads what ``agents/benchmarks/storage.py`` prints. Pure.
+"""
 
 from __future__ import annotations
 

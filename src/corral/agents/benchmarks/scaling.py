@@ -1,0 +1,401 @@
+# Installed as: the job's folder
+# Started by: srun, for corral bench scaling
+# Runs as: the user who starts the benchmark
+# pyright: basic, reportMissingImports=false
+# It runs under the node's own PyTorch, which is not installed where Corral is checked.
+"""Trains a small GPT on 1 to N nodes, plainly and with less traffic, and measures each way.
+
+All counts of nodes are measured in one job, so that what disturbs a machine disturbs all of them.
+Beside each step that talks to other ranks a twin of the model does the same work without them, and
+a third one does the way's own work as well (PowerSGD's products, an outer optimizer) with nobody to
+talk to: the difference is what the network costs. The text is the source of Python's own library,
+which every node has: the loss falls, as in any training.
+
+One process per GPU, or per node (gloo) without GPUs, started by srun. Standard library and
+PyTorch >= 2.0 only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import math
+import os
+import statistics
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+MARK = "@@corral-"
+GROUP_S = 600
+VOCABULARY = 256  # bytes
+RANK = 4  # of PowerSGD's matrices
+# DiLoCo's outer optimizer (arXiv 2311.08105).
+OUTER = {"lr": 0.7, "momentum": 0.9, "nesterov": True}
+
+
+class Gpt(nn.Module):
+    """A decoder of bytes."""
+
+    def __init__(self, width: int, layers: int, length: int) -> None:
+        super().__init__()
+        self.places = nn.Embedding(length, width)
+        self.words = nn.Embedding(VOCABULARY, width)
+        heads = max(1, width // 64)
+        one = {"batch_first": True, "norm_first": True, "dropout": 0.0, "activation": "gelu"}
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(width, heads, 4 * width, **one) for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, VOCABULARY, bias=False)
+        mask = nn.Transformer.generate_square_subsequent_mask(length)
+        self.register_buffer("mask", mask, persistent=False)
+
+    def forward(self, text, due):
+        """The mean loss of each next byte."""
+        count = text.shape[1]
+        x = self.words(text) + self.places(torch.arange(count, device=text.device))
+        for block in self.blocks:
+            x = block(x, src_mask=self.mask[:count, :count], is_causal=True)
+        out = self.head(self.norm(x))
+        return nn.functional.cross_entropy(out.flatten(0, 1).float(), due.flatten())
+
+
+def shape(parameters: int) -> tuple:
+    """Width and layers of about so many parameters: 12 x width^2 each, width about 64 x layers."""
+    best, found = math.inf, (64, 1)
+    for width in range(64, 8193, 64):
+        layers = max(1, round((parameters - 512 * width) / (12 * width * width)))
+        off = abs(12 * width * width * layers + 512 * width - parameters) / parameters
+        skew = abs(math.log(max(width / (64 * layers), 1e-9))) / 20
+        if off + skew < best:
+            best, found = off + skew, (width, layers)
+    return found
+
+
+class Way:
+    """One way to train: how many micro-batches make a cycle, and what travels."""
+
+    def __init__(self, name: str, cycle: int = 1, hook: str = "", local: bool = False) -> None:
+        self.name, self.cycle, self.hook, self.local = name, cycle, hook, local
+
+
+WAYS = {
+    "ddp": Way("ddp"),
+    "accumulate": Way("accumulate", cycle=4),
+    "bf16": Way("bf16", hook="bf16"),
+    "powersgd": Way("powersgd", hook="powersgd"),
+    "local_sgd": Way("local_sgd", cycle=8, local=True),
+    "diloco": Way("diloco", cycle=16, local=True),
+}
+
+
+class Run:
+    """One process's share."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.rank, self.ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        self.local = int(os.environ.get("LOCAL_RANK", "0"))
+        self.beside = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        self.gpu = torch.cuda.is_available()
+        if self.gpu:
+            torch.cuda.set_device(self.local % torch.cuda.device_count())
+        self.device = torch.device("cuda" if self.gpu else "cpu")
+        limit = datetime.timedelta(seconds=GROUP_S)
+        dist.init_process_group("nccl" if self.gpu else "gloo", timeout=limit)
+        # A group of each rank alone; every rank makes all of them, in one order.
+        self.lonely = [dist.new_group([rank]) for rank in range(self.ranks)][self.rank]
+        text = b"".join(p.read_bytes() for p in sorted(Path(os.__file__).parent.glob("*.py"))[:60])
+        self.text = torch.frombuffer(bytearray(text), dtype=torch.uint8).long().to(self.device)
+
+    def settle(self) -> None:
+        """Wait for the GPU."""
+        if self.gpu:
+            torch.cuda.synchronize()
+
+    def model(self):
+        """A fresh model, the same on every rank, and its optimizer."""
+        torch.manual_seed(7)
+        width, layers = shape(self.options.parameters)
+        made = Gpt(width, layers, self.options.length).to(self.device)
+        return made, torch.optim.AdamW(made.parameters(), lr=3e-4)
+
+    def batch(self, turn: int):
+        """This rank's text of a turn; ranks see different ones."""
+        size, length = self.options.batch, self.options.length
+        draw = torch.Generator().manual_seed(turn * 1009 + self.rank)
+        at = torch.randint(0, len(self.text) - length - 1, (size,), generator=draw).tolist()
+        pieces = torch.stack([self.text[a : a + length + 1] for a in at])
+        return pieces[:, :-1], pieces[:, 1:]
+
+    def mixed(self):
+        """bfloat16 products on GPUs, as people train."""
+        return torch.autocast("cuda", torch.bfloat16) if self.gpu else nullcontext()
+
+    def tell(self, kind: str, found: dict) -> None:
+        """One line of the result, from rank 0."""
+        if self.rank == 0:
+            sys.stdout.write(f"{MARK}{kind} {json.dumps(found)}\n")
+            sys.stdout.flush()
+
+    def collective(self, group, count: int) -> None:
+        """Time of all_reduce by size: what the cost model is fitted to."""
+        for size in self.options.sizes:
+            data = torch.zeros(size // 4, device=self.device)
+            spent = []
+            for turn in range(self.options.turns + 2):
+                dist.barrier(group=group)
+                self.settle()
+                begun = time.perf_counter()
+                dist.all_reduce(data, group=group)
+                self.settle()
+                if turn > 1:
+                    spent.append(time.perf_counter() - begun)
+            found = {"ranks": count, "bytes": size, "seconds": quiet(spent)}
+            self.tell("reduce", found)
+
+    def joined(self, way: Way, group, count: int) -> tuple:
+        """A model that meets the others of its group: with its optimizer, and the outer one."""
+        model, optimizer = self.model()
+        if not way.local:
+            # PowerSGD reduces several times for each bucket. gloo has no order among buckets: their
+            # messages met the wrong ones (PyTorch 2.6). With one bucket there is one order.
+            cap = 1 << 20 if way.hook == "powersgd" and not self.gpu else None
+            model = DistributedDataParallel(model, process_group=group, bucket_cap_mb=cap)
+            hooked(model, way, group)
+        return model, optimizer, Outer(model) if way.name == "diloco" else None, group, count
+
+    def cycle(self, way: Way, parts: tuple, steps, twin) -> tuple:
+        """One cycle of a way: seconds of a micro-batch, and the loss."""
+        model, optimizer, outer, group, count = parts
+        begun = time.perf_counter()
+        told = self.turn(model, optimizer, steps, twin)
+        if way.local and group is not None:
+            average(model, group, count, outer)
+        self.settle()
+        return (time.perf_counter() - begun) / way.cycle, told["loss"]
+
+    def train(self, way: Way, group, count: int) -> None:
+        """One way of training over the first ``count`` ranks."""
+        group = group if count > 1 else None
+        lone = [self.joined(way, self.lonely, 1)] if group else []
+        together = self.joined(way, group, count) if group else (*self.model(), None, None, 1)
+        twin, other = self.model()
+        cycles = max(3, self.options.batches // way.cycle)
+        apart, seen, own, losses = [], [], [], []
+        for turn in range(cycles + 2):  # the first two warm up: memory, buckets, PowerSGD's start
+            if group:
+                dist.barrier(group=group)
+            first = turn * way.cycle
+            # The twin does as much, step by step: a mean over a cycle is another than over one.
+            steps = range(first, first + way.cycle)
+            ones = [self.turn(twin, other, [step], twin) for step in steps]
+            apart.append({k: statistics.fmean(one[k] for one in ones) for k in ones[0]})
+            for parts, spent in [*((one, own) for one in lone), (together, seen)]:
+                if group:
+                    dist.barrier(group=group)
+                seconds, loss = self.cycle(way, parts, steps, twin)
+                spent.append(seconds)
+            losses.append(loss)
+        apart, seen, own = apart[2:], seen[2:], own[2:]
+        found = {
+            "way": way.name,
+            "ranks": count,
+            "cycle": way.cycle,
+            "seconds": quiet(seen),
+            "spread": spread(seen),
+            "loss": statistics.fmean(losses[-max(1, 16 // way.cycle) :]),
+            "batches": (cycles + 2) * way.cycle,
+        }
+        mine = {"apart": apart, "own": own, "seconds": found["seconds"]}
+        every: list = [mine]
+        if count > 1:
+            every = [None] * count
+            dist.all_gather_object(every, mine, group=group)
+        for part in ("forward", "backward", "update"):
+            values = [one[part] for rank in every for one in rank["apart"]]
+            found[part] = quiet(values)
+        whole = [[o["forward"] + o["backward"] + o["update"] for o in r["apart"]] for r in every]
+        found["alone"] = quiet(one for rank in whole for one in rank)
+        # Who meets others waits for the slowest of that cycle, whatever the network does.
+        found["slowest"] = quiet(max(turn) for turn in zip(*whole))  # noqa: B905
+        if own:
+            turns = zip(*(rank["own"] for rank in every))  # noqa: B905
+            found["own"] = quiet(max(turn) for turn in turns)
+        found["seconds"] = max(rank["seconds"] for rank in every)
+        self.tell("train", found)
+
+    def turn(self, model, optimizer, turns, twin) -> dict:
+        """Micro-batches and one update; times of its parts."""
+        optimizer.zero_grad(set_to_none=True)
+        forward = backward = 0.0
+        turns = list(turns)
+        local = not isinstance(model, DistributedDataParallel) and model is not twin
+        for n, turn in enumerate(turns):
+            text, due = self.batch(turn)
+            quiet = isinstance(model, DistributedDataParallel) and n < len(turns) - 1
+            with model.no_sync() if quiet else nullcontext():
+                self.settle()
+                a = time.perf_counter()
+                with self.mixed():
+                    loss = model(text, due)
+                self.settle()
+                b = time.perf_counter()
+                (loss / (1 if local else len(turns))).backward()
+                self.settle()
+                c = time.perf_counter()
+            forward, backward = forward + b - a, backward + c - b
+            if local:  # each rank goes on by itself until they meet
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+        begun = time.perf_counter()
+        if not local:
+            optimizer.step()
+        self.settle()
+        update = time.perf_counter() - begun
+        return {
+            "forward": forward,
+            "backward": backward,
+            "update": update,
+            "loss": float(loss.item()),
+        }
+
+
+def quiet(values) -> float:
+    """The lower quartile: what disturbs a machine only slows it down, and never the other way."""
+    values = sorted(values)
+    return values[len(values) // 4]
+
+
+def spread(values: list) -> float:
+    """Distance of the quartiles, as a share of the median."""
+    if len(values) < 4:  # noqa: PLR2004
+        return 0.0
+    low, middle, high = statistics.quantiles(values, n=4)
+    return (high - low) / middle
+
+
+def hooked(model, way: Way, group) -> None:
+    """What travels in place of the gradients."""
+    # Imported only where it is needed: it writes 20 lines of warnings (PyTorch 2.6, Python 3.13).
+    if way.hook == "bf16":
+        model.register_comm_hook(group, halved)
+    if way.hook == "powersgd":
+        from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook  # noqa: PLC0415
+
+        state = powerSGD_hook.PowerSGDState(
+            process_group=group, matrix_approximation_rank=RANK, start_powerSGD_iter=2
+        )
+        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+
+
+def halved(group, bucket):
+    """Gradients as bfloat16 on their way, as PyTorch's own hook does, which refuses gloo."""
+    full = bucket.buffer()
+    small = full.to(torch.bfloat16).div_(group.size())
+    done = dist.all_reduce(small, group=group, async_op=True).get_future()
+    return done.then(lambda found: full.copy_(found.value()[0]))
+
+
+class Outer:
+    """DiLoCo's outer optimizer: it takes the ranks' mean way as a gradient."""
+
+    def __init__(self, model) -> None:
+        self.model = model
+        self.start = [p.detach().clone() for p in model.parameters()]
+        self.optimizer = torch.optim.SGD(self.start, **OUTER)
+
+    def go(self) -> None:
+        """From where the ranks started towards where they are on average."""
+        for begun, now in zip(self.start, self.model.parameters()):  # noqa: B905
+            begun.grad = begun - now.detach()
+        self.optimizer.step()
+        for begun, now in zip(self.start, self.model.parameters()):  # noqa: B905
+            now.data.copy_(begun)
+
+
+def average(model, group, count: int, outer) -> None:
+    """The mean of all ranks' weights, in one piece."""
+    weights = [p.data for p in model.parameters()]
+    flat = torch.cat([w.flatten() for w in weights])
+    dist.all_reduce(flat, group=group)
+    flat /= count
+    at = 0
+    for weight in weights:
+        weight.copy_(flat[at : at + weight.numel()].view_as(weight))
+        at += weight.numel()
+    if outer is not None:
+        outer.go()
+
+
+def numbers(text: str) -> list:
+    """``1,2,4`` as numbers."""
+    return [int(one) for one in text.split(",") if one]
+
+
+def main() -> None:
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--parameters", type=int, default=1_000_000)
+    parser.add_argument("--batch", type=int, default=8, help="texts of each rank in a micro-batch")
+    parser.add_argument("--length", type=int, default=64, help="bytes of a text")
+    parser.add_argument("--batches", type=int, default=32, help="micro-batches of each way")
+    parser.add_argument("--turns", type=int, default=10, help="of each all_reduce")
+    parser.add_argument("--nodes", type=numbers, default=[], help="counts; left out: 1, 2, all")
+    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--sizes", type=numbers, default=[1 << n for n in (16, 18, 20, 22, 24)])
+    options = parser.parse_args()
+    run = Run(options)
+    nodes = run.ranks // run.beside
+    counts = sorted({n for n in options.nodes or (1, 2, nodes) if 1 <= n <= nodes})
+    model = run.model()[0]
+    tensors = [p.numel() * p.element_size() for p in model.parameters()]
+    run.tell(
+        "model",
+        {
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "bytes": sum(tensors),
+            "tensors": len(tensors),
+            "batch": options.batch,
+            "length": options.length,
+            "beside": run.beside,
+            "device": torch.cuda.get_device_name() if run.gpu else "cpu",
+            "rank": RANK,
+            "small_bytes": sum(small(p) for p in model.parameters()),
+        },
+    )
+    for count in counts:
+        ranks = count * run.beside
+        group = dist.new_group(list(range(ranks)))
+        if run.rank < ranks:
+            if ranks > 1:
+                run.collective(group, ranks)
+            for name in options.ways.split(",") if ranks > 1 else ["ddp"]:
+                run.train(WAYS[name], group, ranks)
+        dist.barrier()
+    if not run.gpu:
+        # gloo's own end can wait for ever for ranks that ended first (seen with PyTorch 2.6).
+        os._exit(0)
+    dist.destroy_process_group()
+
+
+def small(weight) -> int:
+    """Bytes of a gradient as PowerSGD sends it: two thin matrices, or itself when it is thin."""
+    if weight.dim() < 2:  # noqa: PLR2004
+        return weight.numel() * 4
+    rows, columns = weight.shape[0], weight.numel() // weight.shape[0]
+    thin = (rows + columns) * min(RANK, rows, columns)
+    # PowerSGD's own rule: compress only what becomes half as large at least.
+    return (thin if thin * 2 < rows * columns else rows * columns) * 4
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,277 @@
+# Installed as: the job's folder
+# Started by: srun, for corral bench storage
+# Runs as: the user who starts the benchmark
+# pyright: basic
+# It runs under the node's own Python, not under Corral's.
+"""Measures shared folders: writing, reading and metadata, from each node and from all at once.
+
+One process per node, started by srun. Written data counts when fsync has come back. A file is read
+on the node that did not write it, after its pages were given away, so that the rate is the
+folder's and not that of this machine's memory; whether pages were left in memory all the same is
+told. Every byte that is read is compared with what was written. All files are removed at the end.
+
+Standard library of Python >= 3.8 only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import socket
+import sys
+import time
+from pathlib import Path
+
+MARK = "@@corral-"
+WAIT_S = 600
+PIECE = 1 << 22
+SMALL = 536
+
+
+class Meet:
+    """All ranks, joined through rank 0: ``share`` gives each what all of them have."""
+
+    def __init__(self) -> None:
+        self.rank = int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")))
+        self.ranks = int(os.environ.get("WORLD_SIZE", os.environ.get("SLURM_NTASKS", "1")))
+        self.node = os.environ.get("SLURMD_NODENAME", socket.gethostname())
+        place = os.environ.get("MASTER_ADDR", "127.0.0.1"), int(os.environ.get("MASTER_PORT", "0"))
+        self.files: list = []
+        if self.rank == 0 and self.ranks > 1:
+            listener = socket.create_server(("", place[1]), backlog=self.ranks)
+            listener.settimeout(WAIT_S)
+            for _ in range(self.ranks - 1):
+                one = listener.accept()[0]
+                one.settimeout(WAIT_S)
+                self.files.append(one.makefile("rw", encoding="utf-8", newline="\n"))
+        elif self.rank:
+            end = time.monotonic() + 120
+            while True:
+                try:
+                    one = socket.create_connection(place, timeout=5)
+                    break
+                except OSError:
+                    if time.monotonic() > end:
+                        raise
+                    time.sleep(0.1)  # rank 0 is not there yet
+            one.settimeout(WAIT_S)
+            self.files.append(one.makefile("rw", encoding="utf-8", newline="\n"))
+
+    def share(self, mine: object = None) -> list:
+        """What each rank brought, by rank; nobody goes on before all have."""
+        if self.rank:
+            (file,) = self.files
+            self.write(file, [self.rank, mine])
+            return self.read(file)
+        found: list = [mine] + [None] * (self.ranks - 1)
+        for file in self.files:
+            rank, value = self.read(file)
+            found[rank] = value
+        for file in self.files:
+            self.write(file, found)
+        return found
+
+    @staticmethod
+    def read(file) -> list:
+        """One line; an end of the other side is an error here."""
+        line = file.readline()
+        if not line:
+            sys.exit("another rank ended early; its own log says why")
+        return json.loads(line)
+
+    @staticmethod
+    def write(file, value: object) -> None:
+        """One line."""
+        file.write(json.dumps(value) + "\n")
+        file.flush()
+
+
+def in_memory(fd: int, size: int) -> float:
+    """The share of a file that this machine holds in memory, by asking for it without waiting.
+
+    preadv2 with RWF_NOWAIT gives what is there and refuses the rest (Linux 4.14); not a number
+    where the folder's file system does not know that.
+    """
+    if not hasattr(os, "preadv"):
+        return -1.0
+    there, looks = 0, 64
+    for turn in range(looks):
+        try:
+            there += os.preadv(fd, [bytearray(4096)], size // looks * turn, os.RWF_NOWAIT) > 0
+        except BlockingIOError:
+            continue
+        except OSError:
+            return -1.0
+    return there / looks
+
+
+class Folder:
+    """One shared folder under measurement, by one rank."""
+
+    def __init__(self, meet: Meet, mount: str, options: argparse.Namespace) -> None:
+        self.meet, self.mount, self.options = meet, mount, options
+        token = meet.share(secrets.token_hex(6))[0]
+        self.root = Path(mount) / f".corral-bench-{token}"
+        self.mine = self.root / f"rank-{meet.rank}"
+        # One piece of noise, turned by the place in the file: nothing to compress or to merge.
+        self.noise = os.urandom(PIECE)
+
+    def piece(self, rank: int, noise: bytes, number: int) -> bytes:
+        """What stands at a place of a rank's file."""
+        turn = (number * 4099 + rank * 131) % PIECE
+        return noise[turn:] + noise[:turn]
+
+    def write(self) -> dict:
+        """One file, and the time until it is safe."""
+        pieces = self.options.bytes // PIECE
+        data = [self.piece(self.meet.rank, self.noise, n) for n in range(min(pieces, 16))]
+        begun = time.perf_counter()
+        fd = os.open(self.mine / "data", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            for n in range(pieces):
+                left = memoryview(data[n % 16])
+                while left:
+                    left = left[os.write(fd, left) :]
+            written = time.perf_counter() - begun
+            os.fsync(fd)
+            spent = time.perf_counter() - begun
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(fd)
+        size = pieces * PIECE
+        return {"mb_s": size / spent / 1e6, "before_sync_mb_s": size / written / 1e6}
+
+    def read(self, writer: int, noise: bytes) -> dict:
+        """Another rank's file, compared with what it wrote."""
+        path = self.root / f"rank-{writer}" / "data"
+        pieces, wrong = self.options.bytes // PIECE, 0
+        due = [self.piece(writer, noise, n) for n in range(min(pieces, 16))]
+        buffer = bytearray(PIECE)
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            cached = in_memory(fd, pieces * PIECE)
+            spent = 0.0
+            for n in range(pieces):
+                begun = time.perf_counter()
+                got = 0
+                while got < PIECE and (more := os.readv(fd, [memoryview(buffer)[got:]])):
+                    got += more
+                spent += time.perf_counter() - begun
+                wrong += buffer != due[n % 16]
+        finally:
+            os.close(fd)
+        return {"mb_s": pieces * PIECE / spent / 1e6, "cached": cached, "wrong": wrong}
+
+    def names(self) -> dict:
+        """Small files: made and closed, looked at, removed; each as many a second."""
+        many, spent = self.options.files, {}
+        paths = [self.mine / f"f{n}" for n in range(many)]
+        for what, work in (("create", self.make), ("stat", os.stat), ("remove", os.unlink)):
+            begun = time.perf_counter()
+            for path in paths:
+                work(path)
+            spent[f"{what}_s"] = many / (time.perf_counter() - begun)
+        return spent
+
+    @staticmethod
+    def make(path: Path) -> None:
+        """One small file."""
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        os.write(fd, b"x" * 100)
+        os.close(fd)
+
+    def run(self) -> None:
+        """Each rank in its turn, then all at once; rank 0 tells of each."""
+        self.mine.mkdir(parents=True, mode=0o700)
+        try:
+            ranks = range(self.meet.ranks)
+            for who in ([r] for r in ranks):
+                # The best of some turns: what disturbs a disk only slows it down.
+                self.part(who, self.options.turns)
+            if self.meet.ranks > 1:
+                self.part(list(ranks), 1)
+        finally:
+            shutil.rmtree(self.mine, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                self.root.rmdir()
+
+    def part(self, who: list, turns: int) -> None:
+        """Writing, reading and names by these ranks at the same time."""
+        found = [self.turn(who) for _ in range(turns)]
+        nodes = self.meet.share(self.meet.node)
+        for rank in who:
+            reader = (rank + 1) % self.meet.ranks
+            wrote, read, names = zip(*(one[rank] for one in found))  # noqa: B905 - 3.8
+            told = {
+                "mount": self.mount,
+                "node": nodes[rank],
+                "together": len(who),
+                "bytes": self.options.bytes // PIECE * PIECE,
+                "write": best(wrote),
+                "read": {
+                    **best(read),
+                    "cached": max(one["cached"] for one in read),
+                    "wrong": sum(one["wrong"] for one in read),
+                    "node": nodes[reader],
+                },
+                "names": best(names),
+            }
+            self.tell(told)
+
+    def turn(self, who: list) -> dict:
+        """One turn: what was written, read and named of each of these ranks."""
+        on = self.meet.rank in who
+        self.meet.share()
+        wrote = self.meet.share(self.write() if on else None)
+        if on:
+            (self.mine / "noise").write_bytes(self.noise)
+        self.meet.share()
+        # By the one after, which has not written it: its memory cannot hold it yet.
+        before = (self.meet.rank - 1) % self.meet.ranks
+        read = None
+        if before in who:
+            noise = (self.root / f"rank-{before}" / "noise").read_bytes()
+            read = self.read(before, noise)
+        reads = self.meet.share(read)
+        names = self.meet.share(self.names() if on else None)
+        if on:  # anew each time: a file that is written over has its blocks already
+            (self.mine / "data").unlink()
+        ranks = self.meet.ranks
+        return {rank: (wrote[rank], reads[(rank + 1) % ranks], names[rank]) for rank in who}
+
+    def tell(self, found: dict) -> None:
+        """One line of the result, from rank 0."""
+        if self.meet.rank == 0:
+            sys.stdout.write(f"{MARK}storage {json.dumps(found)}\n")
+            sys.stdout.flush()
+
+
+def best(turns: tuple) -> dict:
+    """The highest of each rate."""
+    return {key: max(one[key] for one in turns) for key in turns[0]}
+
+
+def main() -> None:
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--mount", action="append", required=True)
+    parser.add_argument("--bytes", type=int, default=256 << 20, help="of each node's file")
+    parser.add_argument("--files", type=int, default=500, help="small ones of each node")
+    parser.add_argument("--turns", type=int, default=2, help="of each node by itself")
+    options = parser.parse_args()
+    meet = Meet()
+    for mount in options.mount:
+        room = shutil.disk_usage(mount).free
+        fits = min(meet.share(room)) // (4 * meet.ranks)
+        options.bytes = max(min(options.bytes, fits) // PIECE, 1) * PIECE
+        Folder(meet, mount, options).run()
+        meet.share()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+#!/bin/sh
+# Written by Corral: what jobs and GPUs of this node use, as Prometheus' text. Read-only, root.
+#   corral-figures [FOLDER]   with a folder: into FOLDER/corral.prom, for the node exporter
+# The label is jobid: "job" is what Prometheus calls its own.
+# CORRAL_CGROUP and CORRAL_PROC stand in for /sys/fs/cgroup and /proc in tests.
+#
+# Installed as: /usr/local/lib/corral/figures.sh on compute nodes
+# Started by: corral-figures.timer; the metrics guide's examples by hand
+# Runs as: root
+LC_ALL=C
+export LC_ALL
+top=${CORRAL_CGROUP:-/sys/fs/cgroup}
+proc=${CORRAL_PROC:-/proc}
+
+head_of() { printf '# HELP %s %s\n# TYPE %s %s\n' "$1" "$3" "$1" "$2"; }
+
+# Folders of jobs: cgroup v2 (slurmstepd.scope), else v1's controller of that name.
+jobs_of() {
+  for folder in "$top"/system.slice/*slurmstepd.scope/job_* "$top/$1"/slurm*/uid_*/job_*; do
+    [ -d "$folder" ] && printf '%s\n' "$folder"
+  done
+}
+number() { case $1 in '' | *[!0-9]*) return 1 ;; esac; }
+first() { for file; do [ -r "$file" ] && { cat "$file"; return; }; done; }
+
+memory() {
+  head_of corral_job_memory_bytes gauge "Memory of a job on this node, page cache left out."
+  jobs_of memory | while read -r folder; do
+    job=${folder##*/job_}
+    used=$(first "$folder/memory.current" "$folder/memory.usage_in_bytes")
+    { number "$job" && number "$used"; } || continue
+    # Cache that the kernel gives back at once is nobody's need.
+    cache=$(sed -n 's/^\(total_\)\{0,1\}inactive_file //p' "$folder/memory.stat" 2>/dev/null | tail -n 1)
+    number "$cache" || cache=0
+    [ "$cache" -le "$used" ] || cache=$used
+    echo "corral_job_memory_bytes{jobid=\"$job\"} $((used - cache))"
+  done
+}
+
+processors() {
+  head_of corral_job_cpu_seconds_total counter "Processor time of a job on this node."
+  jobs_of cpuacct | while read -r folder; do
+    job=${folder##*/job_}
+    spent=$(sed -n 's/^usage_usec //p' "$folder/cpu.stat" 2>/dev/null)
+    number "$spent" || { spent=$(first "$folder/cpuacct.usage"); number "$spent" && spent=$((spent / 1000)); }
+    { number "$job" && number "$spent"; } || continue
+    printf 'corral_job_cpu_seconds_total{jobid="%s"} %d.%06d\n' "$job" $((spent / 1000000)) $((spent % 1000000))
+  done
+}
+
+fields=index,uuid,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw
+gpus() {
+  command -v nvidia-smi >/dev/null 2>&1 || return 0
+  seen=$(timeout 10 nvidia-smi --query-gpu=$fields --format=csv,noheader,nounits 2>/dev/null) || return 0
+  apps=$(timeout 10 nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv,noheader,nounits 2>/dev/null)
+  # A process of a GPU belongs to the job in whose cgroup it is.
+  owners=$(printf '%s\n' "$apps" | tr -d ' ' | while IFS=, read -r uuid pid; do
+    number "$pid" || continue
+    job=$(sed -n 's/.*\/job_\([0-9][0-9]*\).*/\1/p' "$proc/$pid/cgroup" 2>/dev/null | head -n 1)
+    number "$job" && echo "$uuid $job"
+  done | sort -u)
+  printf '%s\n@\n%s\n' "$owners" "$seen" | awk '
+    BEGIN {
+      split("utilization_ratio memory_used_bytes memory_total_bytes celsius watts", name, " ")
+      split("Share of time in which it worked.|Memory in use.|Memory it has.|Temperature.|Power drawn.", help, "|")
+      scale[1] = 0.01; scale[2] = scale[3] = 1048576; scale[4] = scale[5] = 1
+    }
+    $0 == "@" { after = 1; next }
+    !after { if (NF == 2) jobs[$1] = jobs[$1] " " $2; next }
+    {
+      split($0, field, /, */)
+      if (field[1] !~ /^[0-9]+$/ || field[2] !~ /^[A-Za-z0-9-]+$/) next
+      for (i = 1; i <= 5; i++) if (field[i + 2] ~ /^[0-9.]+$/)
+        lines[i] = lines[i] sprintf("corral_gpu_%s{gpu=\"%s\",uuid=\"%s\"} %.15g\n", name[i], field[1], field[2], field[i + 2] * scale[i])
+      count = split(jobs[field[2]], mine, " ")
+      for (j = 1; j <= count; j++) owned = owned sprintf("corral_gpu_job{gpu=\"%s\",uuid=\"%s\",jobid=\"%s\"} 1\n", field[1], field[2], mine[j])
+    }
+    END {
+      for (i = 1; i <= 5; i++) if (lines[i] != "") printf "# HELP corral_gpu_%s %s\n# TYPE corral_gpu_%s gauge\n%s", name[i], help[i], name[i], lines[i]
+      if (owned != "") printf "# HELP corral_gpu_job Jobs with a process on the GPU.\n# TYPE corral_gpu_job gauge\n%s", owned
+    }'
+}
+
+all() { memory; processors; gpus; }
+
+if [ $# -eq 0 ]; then all; exit; fi
+# The exporter reads at any time: it must never find half a file.
+new=$(mktemp "$1/.corral.XXXXXX") || exit 1
+if all >"$new" && chmod 644 "$new" && mv -f "$new" "$1/corral.prom"; then exit 0; fi
+rm -f "$new"
+exit 1

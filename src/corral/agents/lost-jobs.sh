@@ -1,0 +1,53 @@
+#!/bin/sh
+# Written by Corral: ends jobs that were lost when this machine stopped. Once after each boot. Root.
+#
+# Slurm (24.11 at least) ends the jobs of a node that is away for longer than SlurmdTimeout. One that
+# is back before keeps them RUNNING: srun takes the end of its connections for the end of the tasks'
+# output and waits, and slurmctld looks for a batch job that began less than 40 s before only at
+# the node's next registration, 13 minutes later. A job that began before this machine did has no
+# process here any more. Down and back again is what Slurm does itself with ReturnToService=1: jobs
+# are requeued or end as NODE_FAIL, and jobs of --no-kill go on without the node.
+#
+# Installed as: /usr/local/sbin/corral-lost-jobs on compute nodes
+# Started by: corral-lost-jobs.timer, once after each boot
+# Runs as: root
+set -u
+LC_ALL=C SLURM_TIME_FORMAT=%s
+export LC_ALL SLURM_TIME_FORMAT
+node=${1:-$(hostname -s)}
+
+# A container has its host's uptime, but its own first process.
+boot=$(($(date +%s) - $(ps -o etimes= -p 1)))
+
+# lost: numbers of jobs that count as running here, began before the boot and have no step here.
+# Jobs whose nodes still boot are CONFIGURING; Slurm starts their time when the nodes are there.
+lost() {
+  jobs=$(timeout 30 squeue -h -w "$node" -t RUNNING,SUSPENDED -o '%A %T %S') || return 1
+  steps=$(ps -C slurmstepd -o args=)
+  echo "$jobs" | while read -r job state start; do
+    case $state in RUNNING | SUSPENDED) ;; *) continue ;; esac
+    [ "$start" -lt "$boot" ] 2>/dev/null || continue
+    echo "$steps" | grep -Eq "\\[([^]]*[^0-9])?$job\\." || echo "$job"
+  done
+}
+
+# Twice: a clock that is set meanwhile does not make a job lost, which has a step by then.
+systemctl -q is-active slurmd || exit 1
+found=$(lost) || exit 1
+[ -n "$found" ] || exit 0
+sleep 10
+found=$(lost) || exit 1
+[ -n "$found" ] || exit 0
+
+info=$(timeout 30 scontrol show node "$node" -o) || exit 1
+list=$(echo "$found" | tr "\n" " " | cut -c1-200)
+echo "jobs that were lost when this machine stopped: $list"
+timeout 30 scontrol update nodename="$node" state=down reason="restarted, jobs were lost: ${list% }" || exit 1
+timeout 30 scontrol update nodename="$node" state=resume || exit 1
+# A drained node stays drained, with its reason.
+case $(echo "$info" | sed -n 's/.* State=\([^ ]*\).*/\1/p') in
+*DRAIN*)
+  reason=$(echo "$info" | sed -n 's/.* Reason=//p' | sed 's/ \[[^]]*\]$//')
+  timeout 30 scontrol update nodename="$node" state=drain reason="${reason:-drained}" || exit 1
+  ;;
+esac

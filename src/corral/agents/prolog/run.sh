@@ -1,0 +1,110 @@
+#!/bin/sh
+# Written by Corral. slurmd runs this as root on each node of a job: as prolog.sh before it, as
+# epilog.sh after it. It runs the executable files of prolog.d or epilog.d in the order of their
+# names, other people's among them. Selectors in a name, as DeepOps has them:
+#   -exclusive-    only for a job that holds all CPUs of its nodes
+#   -lastuserjob-  only when the user has no other job on this node
+# A part that fails drains the node, and the reason names the part and what it said last.
+#
+# Installed as: /etc/slurm/prolog.sh and /etc/slurm/epilog.sh on compute nodes
+# Started by: slurmd, before and after each job
+# Runs as: root
+set -u
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
+export PATH LC_ALL
+umask 022
+
+when=${0##*/}
+when=${when%.sh}
+parts=${0%/*}/$when.d
+jobs=/run/corral/jobs
+job=${SLURM_JOB_ID:-} uid=${SLURM_JOB_UID:-} node=${SLURMD_NODENAME:-$(uname -n)}
+case $job:$uid in
+  :* | *: | *[!0-9:]*)
+    echo "SLURM_JOB_ID=$job SLURM_JOB_UID=$uid: not called by slurmd" >&2
+    exit 1
+    ;;
+esac
+
+mkdir -p "$jobs" || exit 1
+# One at a time on a node: else a user's next job could start while the last one is cleaned up
+# after. Parts do not get the lock's descriptor: what they leave running must not hold it.
+exec 9>/run/corral/prolog.lock
+flock 9 || exit 1
+
+if [ "$when" = prolog ]; then
+  # Since when the user has had jobs here without a gap: what is older is not theirs.
+  ls "$jobs/$uid".* >/dev/null 2>&1 || : >"$jobs/since.$uid"
+  : >"$jobs/$uid.$job"
+else
+  rm -f "$jobs/$uid.$job"
+fi
+
+runs() { # JOB: it has a slurmstepd here, or began a moment ago and will have one
+  grep -qs "^slurmstepd: \[$1\." /proc/[0-9]*/cmdline ||
+    [ -n "$(find "$jobs/$uid.$1" -mmin -10 2>/dev/null)" ]
+}
+
+lastuserjob() {
+  for file in "$jobs/$uid".*; do
+    [ -e "$file" ] || continue
+    other=${file##*.}
+    [ "$other" != "$job" ] || continue
+    if runs "$other"; then return 1; fi
+    rm -f "$file" # its epilog never ran: slurmd was killed, or the machine
+  done
+}
+
+exclusive() {
+  timeout 30 scontrol show -d job "$job" 2>/dev/null | awk -v all="$(nproc --all)" '
+    match($0, / CPU_IDs=[0-9,-]+/) {
+      n = split(substr($0, RSTART + 9, RLENGTH - 9), ids, ",")
+      cpus = 0
+      for (i = 1; i <= n; i++)
+        cpus += split(ids[i], ends, "-") > 1 ? ends[2] - ends[1] + 1 : 1
+      lines++
+      if (cpus < all) part = 1
+    }
+    END { exit !(lines && !part) }'
+}
+
+selected() { # NAME
+  case $1 in
+    *-lastuserjob-*) lastuserjob || return 1 ;;
+  esac
+  case $1 in
+    *-exclusive-*)
+      [ -n "${whole:-}" ] || { exclusive && whole=yes || whole=no; }
+      [ "$whole" = yes ] || return 1
+      ;;
+  esac
+}
+
+drain() { # NAME STATUS FILE
+  last=$(grep -v '^[[:space:]]*$' "$3" | tail -n 1 | tr -cd '[:print:]' | cut -c 1-160)
+  [ -n "$last" ] || last="no output"
+  # Who drained the node before has the better reason.
+  timeout 20 scontrol show node "$node" 2>/dev/null | grep -q 'State=[^ ]*DRAIN' ||
+    timeout 20 scontrol update "NodeName=$node" State=DRAIN \
+      "Reason=$when part $1 failed ($2): $last" >&2
+}
+
+said=$(mktemp /run/corral/said.XXXXXX) || exit 1
+trap 'rm -f "$said"' EXIT
+worst=0
+for part in "$parts"/*; do
+  name=${part##*/}
+  case $name in *[!A-Za-z0-9_-]*) continue ;; esac # editors' copies, files of packages
+  if ! [ -f "$part" ] || ! [ -x "$part" ] || ! selected "$name"; then continue; fi
+  : >"$said"
+  "$part" </dev/null >"$said" 2>&1 9>&-
+  status=$?
+  # Without a journal (logger fails) the work still counts.
+  sed "s/^/job $job $name: /" "$said" | logger -t "slurm-$when" 2>/dev/null
+  [ $status -eq 0 ] && continue
+  echo "job $job $name: exit status $status" | logger -t "slurm-$when" -p daemon.err 2>/dev/null
+  drain "$name" $status "$said"
+  worst=1
+  [ "$when" = prolog ] && break # the job will not run here
+done
+exit $worst

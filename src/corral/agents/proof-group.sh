@@ -1,0 +1,34 @@
+#!/bin/sh
+# Corral's scheduled proof, collectives: sent by srun to `sh -s` on each rank, as corral-proof.
+# Rank 0 prints "figure NAME VALUE" lines; nothing where there is no PyTorch.
+# USE_LIBUV: a distribution's PyTorch is built without it and ends where it is asked for (F62).
+#
+# Installed as: /usr/local/lib/corral/proof-group.sh on the controller; sent to nodes by stdin
+# Started by: corral-proof-round, by srun
+# Runs as: the user corral-proof
+LC_ALL=C OMP_NUM_THREADS=1 USE_LIBUV=0
+export LC_ALL OMP_NUM_THREADS USE_LIBUV
+python3 -c 'import torch.distributed as d, sys; sys.exit(not d.is_available())' 2>/dev/null || exit 0
+if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+  small=67108864 large=1073741824
+else
+  small=1048576 large=4194304
+fi
+# No files and no traps: a preempted job must end at once (see proof-node.sh).
+{
+  python3 - --collectives=all_reduce,all_gather --smallest=$small --largest=$large --factor=4 --seconds=1 <<'CORRAL_COLLECTIVES'
+@COLLECTIVES@
+CORRAL_COLLECTIVES
+  code=$?
+  [ "$code" -eq 0 ] || echo '@@failed'
+} | sed -n -e 's/^@@corral-bench //p' -e '/^@@failed$/p' | python3 -c '
+import json, sys
+for line in sys.stdin:
+    if line.startswith("@@failed"):
+        sys.exit(1)
+    found = json.loads(line)
+    name = found["args"][0].removesuffix("_perf")
+    ways = [row[w] for row in found["results"] for w in ("out_of_place", "in_place") if row[w]]
+    print("figure %s_gb_s %.4g" % (name, max(way["bus_bw"] for way in ways)))
+    print("figure %s_wrong %d" % (name, sum(way["nwrong"] for way in ways)))
+'

@@ -1,1 +1,0 @@
-"""Programs that go along with a job and run on nodes, under their Python."""
