@@ -199,7 +199,7 @@ def test_blocked_user_namespaces_count_where_containers_are_wanted(cluster: Live
     pyxis = cluster.spec.software.model_copy(update={"containers": "pyxis"})
     wanted = Live(cluster.spec.model_copy(update={"software": pyxis}), cluster.facts)
     unit = "/run/systemd/system/ssh.service.d/fenced.conf"
-    # Connections outlive a command (docs/decisions/0011); those of before are free of it.
+    # Connections outlive a command (docs/decisions/0001); those of before are free of it.
     anew = sh(
         "systemctl daemon-reload; systemctl --no-block restart ssh;"
         " systemd-run -q --collect --on-active=1 pkill sshd-session; true"

@@ -190,7 +190,7 @@ def test_collectives_are_measured_by_its_timer_and_who_is_slow_is_named(proving:
     assert re.search(r"node2 is slow with every other node \(\S+ of \S+ GB/s\): look at its", slow)
     assert "node0 is slow" not in slow
     assert "node1 is slow" not in slow
-    assert reason(proving, "node2") == ""  # collectives drain nobody: docs/decisions/0063
+    assert reason(proving, "node2") == ""  # collectives drain nobody: docs/decisions/0039
     assert asyncio.run(api.fetch_rounds(proving.spec)) >= 2
     good, bad = api.proofs(proving.spec.name)[-2:]
     assert (good.by, bad.by) == ("schedule", "schedule")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
 import shutil
 import socket
 import subprocess
 import sys
+import tokenize
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -199,13 +201,110 @@ def test_changelog_has_this_version() -> None:
     assert re.search(rf"^## \[{re.escape(version)}\]", text, flags=re.M)
 
 
-def test_decisions_are_numbered_and_whole() -> None:
-    records = sorted((REPO / "docs/decisions").glob("[0-9]*.md"))
-    numbers = [int(r.name[:4]) for r in records]
-    assert numbers == list(range(1, len(records) + 1))
-    for record in records:
-        heads = re.findall(r"^## (.+)$", record.read_text(), flags=re.M)
-        assert heads == ["Context", "Decision", "Consequences", "What would change it"], record.name
+DECISIONS = REPO / "docs/decisions"
+PARTS = ["Context", "Decision", "Consequences", "Alternatives"]
+NAMED = re.compile(r"[Dd]ecisions?[/ ](\d{4})\b")
+BARE = re.compile(r"(?<![\w.:/\-])(?<!mode )(?<!modes )(?<!umask )0\d{3}(?![\w:/])(?!\.\w)")
+COMMENT = re.compile(r"(?:(?:^|\s)#|//|^\s*/?\*).*$", re.M)
+
+
+def decisions() -> dict[str, Path]:
+    return {record.name[:4]: record for record in sorted(DECISIONS.glob("[0-9]*.md"))}
+
+
+def index_rows(text: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """The index's two tables by number: records, and numbers whose content lives elsewhere."""
+    tables: list[dict[str, list[str]]] = []
+    for part in text.split("\n## ", 1):
+        rows = re.findall(r"^\| \[?(\d{4})\b(.*)\|$", part, flags=re.M)
+        assert len(rows) == len({number for number, _ in rows}), "a number is listed twice"
+        tables.append({number: [cell.strip() for cell in row.split(" | ")] for number, row in rows})
+    return tables[0], tables[1]
+
+
+def remarks(file: Path) -> str:
+    """What a file says to people: prose of Markdown, docstrings and comments of programs."""
+    text = file.read_text()
+    if file.suffix == ".md":
+        return prose(text)
+    if file.suffix != ".py":
+        return "\n".join(COMMENT.findall(text)) if file.suffix in {".sh", ".js", ".yaml"} else ""
+    docs = [
+        found
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(found := node.value.value, str)
+    ]
+    marks = tokenize.generate_tokens(io.StringIO(text).readline)
+    return "\n".join([*docs, *(t.string for t in marks if t.type == tokenize.COMMENT)])
+
+
+def mentioned(file: Path, highest: str) -> set[str]:
+    """Numbers of decisions that a file names, as far as any have been given."""
+    try:
+        named = set(NAMED.findall(file.read_text()))
+        bare = {number for number in BARE.findall(remarks(file)) if "0000" < number <= highest}
+    except UnicodeDecodeError:
+        return set()
+    return named | bare
+
+
+def test_decisions_have_one_number_and_four_parts() -> None:
+    records = sorted(DECISIONS.iterdir())
+    for record in (r for r in records if r.name != "README.md"):
+        assert re.fullmatch(r"\d{4}(-[a-z0-9]+)+\.md", record.name), record.name
+        text = record.read_text()
+        assert re.match(rf"# {record.name[:4]}: \S", text), record.name
+        assert re.findall(r"^## (.+)$", text, flags=re.M) == PARTS, record.name
+        bodies = re.split(r"^## .+$", text, flags=re.M)[1:]
+        assert all(body.strip() for body in bodies), f"{record.name}: an empty part"
+    assert len(decisions()) == len(records) - 1, "a number was given twice"
+
+
+def test_decisions_are_in_the_index() -> None:
+    listed, folded = index_rows((DECISIONS / "README.md").read_text())
+    assert set(listed) == set(decisions())
+    for number, cells in listed.items():
+        assert cells[0] == f"]({decisions()[number].name})", number
+        assert all(cells[1:]) and len(cells) == 4 and cells[2].endswith("."), number
+    assert not set(folded) & set(listed), "a number is given once and never again"
+    assert all("](" in cells[-1] or "`" in cells[-1] for cells in folded.values())
+
+
+def test_numbers_of_decisions_lead_somewhere() -> None:
+    """Folded numbers are named in the index alone, which says where their content is now."""
+    index = DECISIONS / "README.md"
+    highest = max(decisions() | index_rows(index.read_text())[1])
+    lost = {
+        name_of(file): sorted(gone)
+        for file in FILES
+        if file != index
+        and not file.is_relative_to(REPO / "tests/recorded")
+        and (gone := mentioned(file, highest) - set(decisions()))
+    }
+    assert not lost
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "seen"),
+    [
+        ("a.py", '"""Why: docs/decision' + 's/0004."""', True),
+        ("a.py", "x = 1  # systemd 257, 0079", True),
+        ("a.py", '"""Refused all the same (0089)."""', True),
+        ("a.py", 'MODE = "0077"', False),
+        ("a.md", "As before (0088; fixed).", True),
+        ("a.md", "Umask `0077`, mode 0022, PCI 0000:01:00.0, cat/0001.png.", False),
+        ("a.sh", "umask 0077 # decisio" + "n 0009", True),
+        ("a.yaml", "key: 0077", False),
+    ],
+)
+def test_stale_numbers_of_decisions_are_seen(
+    tmp_path: Path, name: str, text: str, *, seen: bool
+) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    assert bool(mentioned(file, "0094")) is seen
 
 
 def test_every_room_stands_in_the_architecture_page() -> None:

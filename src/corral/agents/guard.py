@@ -1,7 +1,7 @@
 # Installed as: /usr/local/lib/corral/guard.py on the controller of a cluster with rented machines
 # Started by: corral-guard.timer
 # Runs as: root
-"""The guard: watches what a cluster has rented, from its controller (docs/decisions/0071).
+"""The guard: watches what a cluster has rented, from its controller (docs/decisions/0044).
 
 Installed as /usr/local/lib/corral/guard.py and run by corral-guard.timer; python3 and nothing else.
 One round:

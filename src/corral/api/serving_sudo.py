@@ -1,4 +1,4 @@
-"""What the page's server gets of the person who starts it: sudo's password (decision 0091)."""
+"""What the page's server gets of the person who starts it: sudo's password (decision 0057)."""
 
 from __future__ import annotations
 

@@ -25,6 +25,14 @@ def launches(scene: Scene) -> Iterator[Diagnosis]:
 
     Its extern step alone is on its first node. Slurm itself finds lost batch jobs only where no
     step of the job is left (BatchStartTimeout), so it waits for the job's time limit.
+
+    Tried by stopping slurmd, submitting, killing slurmctld and continuing slurmd (24.11.5): slurmd
+    writes "Could not confirm batch launch for job N, aborting request" (``_rpc_batch_job``)
+    and does not start the script. A slurmctld that had not saved the job as running starts it
+    again; one that is back within half a minute hears of it from slurmd, and the job is
+    requeued and held; later it hears nothing. So the log line alone is not proof. The extern
+    step is there because of ``PrologFlags=Contain``, which limits by cgroup and
+    pam_slurm_adopt need. The doctor does not requeue: the job is its user's.
     """
     for line in scene.lead.lines("batch"):
         fields = line.split("|")

@@ -2,7 +2,7 @@
 
 A jump host is pinned as a node is, under a name of its own (``SshTarget.alias``). It is logged in
 to once: 64 nodes that each opened a login there would be dropped by its sshd (MaxStartups, ten
-unfinished ones). docs/decisions/0074.
+unfinished ones). docs/decisions/0014.
 """
 
 from __future__ import annotations

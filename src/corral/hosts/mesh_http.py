@@ -1,6 +1,6 @@
 """JSON over HTTP to the control server of a tailnet, and the key for it.
 
-The standard library's client will do (docs/decisions/0045): eight calls, one at a time. Keys come
+The standard library's client will do (docs/guide/mesh.md): eight calls, one at a time. Keys come
 from the environment or a file, and stand in no error.
 """
 

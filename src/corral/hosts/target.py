@@ -57,7 +57,7 @@ class SshTarget:
         only_key: use ``key`` and no agent.
         options: more arguments for ssh, as ``("-o", "Ciphers=x")``; they win over Corral's.
         connect_timeout: seconds for TCP and key exchange.
-        via: the jump host to go through (docs/decisions/0074); its own ``via`` is the one before.
+        via: the jump host to go through (docs/decisions/0014); its own ``via`` is the one before.
     """
 
     address: str

@@ -1,4 +1,12 @@
-"""MPI by srun: ranks find each other through Slurm's PMI-2 and PMIx, and an MPI adds them up."""
+"""MPI by srun: ranks find each other through Slurm's PMI-2 and PMIx, and an MPI adds them up.
+
+"Each rank believes it is alone" is how MPI fails under Slurm, and nodes rarely have mpicc or
+mpi4py. So there are two programs without a compiler. One speaks PMI-2 over ``PMI_FD``, in perl: it
+proves Slurm's half with no MPI at all. The other loads the nodes' MPI library by ctypes: Open MPI
+by the addresses of its symbols, MPICH by the numbers of its handles, both unchanged since their
+first ABI (MPI-5 has a standard one). PMIx without an MPI library is not tried: its client protocol
+is not text.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ from corral.spec.nodes import fold
 
 WAITS: Final = frozenset({"Resources", "Priority"})
 NO_DATABASE: Final = frozenset({"InvalidAccount"})
-"""What Slurm before 24.11 says of any job that waits, without accounting (docs/decisions/0088)."""
+"""What Slurm before 24.11 says of any job that waits, without accounting: its main
+scheduler refuses what it cannot look up (``slurm/conf/cluster.py``)."""
 JOBS_PER_NODE: Final = 4  # of nodes without GPUs; more jobs would prove no more
 _JOB: Final = 'trap "exit 0" USR1; sleep 100 & wait'
 

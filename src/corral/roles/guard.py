@@ -1,6 +1,6 @@
 """The guard on the controller: ends what is rented and not needed, or not paid for any more. Pure.
 
-The controller needs no Corral for it, but python3 (docs/decisions/0071).
+The controller needs no Corral for it, but python3 (docs/decisions/0044).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The mesh: who joins the tailnet, by which way, and what follows for the rest. Pure.
 
 A node's address in the tailnet is known when it has joined, so a cluster is planned twice: first
-who joins, then all the rest (docs/decisions/0046).
+who joins, then all the rest (docs/decisions/0006).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Nodes without an init, such as rented containers: the same cluster, otherwise kept. Pure.
 
 What the roles want of every node is taken as it is, and what needs systemd, a kernel of one's own
-or an interface is replaced (docs/decisions/0047): daemons run under supervisord, slurmd has files
+or an interface is replaced (docs/guide/mesh.md): daemons run under supervisord, slurmd has files
 of its own that say no cgroups, and a relay stands in for the routes that are not there.
 """
 

@@ -1,4 +1,4 @@
-"""Prometheus on the controller, and what it asks on each machine (docs/decisions/0065). Pure."""
+"""Prometheus on the controller, and what it asks on each machine (docs/guide/metrics.md). Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An MLflow tracking server on the controller (docs/decisions/0030, 0031). Pure."""
+"""An MLflow tracking server on the controller (docs/guide/tracking.md). Pure."""
 
 from __future__ import annotations
 

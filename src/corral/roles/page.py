@@ -1,4 +1,4 @@
-"""The page as a service on the controller (docs/decisions/0064). Pure."""
+"""The page as a service on the controller (docs/decisions/0054). Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HELPER_SOCKET: Final = "/run/corral-web/user.sock"
 
 # systemd opens the settings as root, and root copies the TLS key into a folder that is this
 # service's alone and goes with it: both may be root's. Not LoadCredential: its mount comes to
-# nothing where the machine's / is no shared mount, as in podman's containers (systemd 257, 0079).
+# nothing where the machine's / is no shared mount, as in podman's containers (systemd 257).
 _TEXT: Final = """\
 # Written by Corral: the cluster's page.
 [Unit]

@@ -1,8 +1,8 @@
 """Shared folders: who serves, who mounts, and what must be there already. Pure.
 
 In this order: what is declared no longer is unmounted, then the server's exports become what is
-declared, then all mount (docs/decisions/0017). A node that comes gets an export line and mounts; no
-other node mounts again.
+declared, then all mount (docs/guide/machines.md). A node that comes gets an export line and
+mounts; no other node mounts again.
 """
 
 from __future__ import annotations

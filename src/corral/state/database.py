@@ -12,7 +12,7 @@ from corral.state.base import Change, Context, Seen
 class Database:
     """A MariaDB database whose user logs in by unix_socket: there is no password to keep.
 
-    ``user`` is both the system user and the database user (docs/decisions/0007).
+    ``user`` is both the system user and the database user (docs/architecture.md).
     """
 
     name: str

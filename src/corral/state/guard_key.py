@@ -1,7 +1,7 @@
 """A cloud's API key in a file of the controller that only root reads. Pure.
 
 A plan knows it by a digest; the key itself goes from this machine's environment, file or keyring to
-the standard input of the script that writes it (docs/decisions/0071).
+the standard input of the script that writes it (docs/decisions/0044).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A machine's place in a tailnet, and the client's programs. Pure.
 
 A key to join with is made at the moment of joining (``SecretRef`` with ``MINT``), works once, and
-reaches the machine by standard input and a file that only root reads (docs/decisions/0045).
+reaches the machine by standard input and a file that only root reads (docs/guide/mesh.md).
 """
 
 from __future__ import annotations

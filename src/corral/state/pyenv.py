@@ -1,7 +1,7 @@
 """A Python environment from wheels that come from this machine: pinned, with digests. Pure.
 
 The wheels travel by the script's stdin, so that a machine needs neither pip nor a way to a package
-index; pip itself is one of them (docs/decisions/0030).
+index; pip itself is one of them (docs/guide/tracking.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Shell that replaces the keys of a live cluster, one phase at a time. Pure.
 
-slurm.jwks goes through three phases (docs/decisions/0020); the file says itself which one it is in,
+slurm.jwks goes through three phases (docs/guide/keys.md); the file says itself which one it is in,
 in a field that Slurm ignores, so a rotation that was killed goes on where it was:
 
 * ``announced``: the old key signs, the new one is known;

@@ -2,7 +2,7 @@
 
 A service remembers the digest of its input files at its last start (a stamp). So a crash between
 "file changed" and "service restarted" is seen by the next plan, and secrets count without being
-read by it (docs/decisions/0009).
+read by it (docs/decisions/0002).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Accounts, users and QOS in slurmdbd, compared field by field. Pure.
 
 What Corral makes it marks with the description ``corral``; only that is ever deleted. Accounts,
-users and QOS that the file does not name are left alone (docs/decisions/0018).
+users and QOS that the file does not name are left alone (docs/guide/users.md).
 """
 
 from __future__ import annotations

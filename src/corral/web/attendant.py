@@ -2,7 +2,7 @@
 
 The password came by standard input and is in this process's memory only. It is for the machines
 that ``corral ui`` was started for, each under its name and by its own way: a plan for an edited
-file may name any machine, and must not carry the password there (docs/decisions/0091).
+file may name any machine, and must not carry the password there (docs/decisions/0057).
 """
 
 from __future__ import annotations

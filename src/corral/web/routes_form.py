@@ -17,7 +17,7 @@ from corral.web.state import Changer, Here, State, Viewer, poller_of
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 OF_THIS_MACHINE: Final = frozenset({"folder", "in_place", "environment"})
-"""JobSpec's fields that name files of the machine that submits (decision 0090)."""
+"""JobSpec's fields that name files of the machine that submits (decision 0057)."""
 
 
 @router.get("/form")

@@ -17,7 +17,7 @@ from corral.web.state import Changer, Here, Owner, Viewer
 
 router = APIRouter(prefix="/api", tags=["report"])
 
-# The report is one page of its own with its style in it, and no script (decision 0038).
+# The report is one page of its own with its style in it and no script: docs/guide/proof-report.md.
 ReportName = Annotated[str, Path(max_length=64, pattern=r"^[A-Za-z0-9-]+$")]
 REPORT_HEADERS: Final = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "

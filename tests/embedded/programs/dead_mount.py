@@ -1,7 +1,13 @@
 """A mounted folder whose server is gone, as NFS leaves it: ``dead_mount.py PATH stale|silent``.
 
 The kernel's own FUSE, spoken by hand: stale answers all with ESTALE, silent answers nothing after
-the mount, so that whoever looks waits until it is killed. Ends when the folder is unmounted.
+the mount, so that every access waits until it is killed. Ends when the folder is unmounted.
+
+Embedded nodes share a kernel without NFS, and FUSE programs (sshfs, libfuse's examples) are
+packages that nodes do not have. Silent stops reading: a request that nobody fetched can still be
+ended by SIGKILL, as one of an NFS mount can (TASK_KILLABLE); one that was fetched and not answered
+could not. Locks, reconnecting and root_squash are NFS's own: tests/machines/test_storage.py has
+real servers.
 """
 
 import ctypes

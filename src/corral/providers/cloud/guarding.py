@@ -1,4 +1,4 @@
-"""Keys and addresses of the clouds that a controller's guard asks (docs/decisions/0071)."""
+"""Keys and addresses of the clouds that a controller's guard asks (docs/decisions/0044)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from corral.providers.embedded.containers import devices
 def facts(node: str, offers: Sequence[Offer], address: str) -> Facts:
     """As far as the first offer says; the system is Ubuntu 22.04, as all three give by default.
 
-    Nothing is decided by it: what the machine holds is planned once it answers (0006).
+    Nothing is decided by it: what the machine holds is planned once it answers (decision 0006).
     """
     first = offers[0] if offers else None
     cpus = (first.vcpus if first else 0) or 1

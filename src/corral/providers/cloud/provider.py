@@ -100,7 +100,7 @@ class CloudProvider:
         """Find the cluster's instances, and offers for nodes that have none.
 
         What is missing and cannot be had (a type or region that is not on sale, the budget) is the
-        observation's ``refusal``: what runs can be used, and ended, all the same (0089).
+        observation's ``refusal``: what runs can be used, and ended, all the same (decision 0040).
 
         Raises:
             CorralError: a key is missing or not taken, a cloud does not answer.

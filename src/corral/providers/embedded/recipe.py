@@ -123,7 +123,7 @@ RECIPES: Final[Mapping[str, Recipe]] = MappingProxyType(
 _CHOICES: Final = MappingProxyType(
     {
         "debian": (RECIPES["debian"],),
-        # Ubuntu hosts too rehearse on what all is tested with; see docs/decisions/0012.
+        # Ubuntu hosts too rehearse on what all is tested with; see docs/guide/rehearse.md.
         "ubuntu": (RECIPES["debian"], RECIPES["ubuntu"]),
     }
 )

@@ -178,8 +178,11 @@ def _scheduled(write: Writer, conf: ClusterConf, *, gpus: bool) -> None:
 def _scheduling(conf: ClusterConf) -> list[str]:
     found = ["nohold_on_prolog_fail"] if conf.prolog else []
     if not conf.accounting_host and not has(conf.version, Feature.NO_DATABASE):
-        # Its main scheduler calls every job that waits InvalidAccount, and the backfill scheduler
-        # alone starts them, by default each 30 s (seen with 23.11.4 of Ubuntu 24.04).
+        # At its start slurmctld takes whatever errno holds (any file that was missing) for the
+        # answer of a database that it does not have. It then has no list of associations, and its
+        # main scheduler calls every pending job InvalidAccount; backfill does not check, and alone
+        # starts them, by default each 30 s. Seen with 23.11.4 of Ubuntu 24.04; the same from 22.05
+        # to 24.05. 24.11 sets errno to 0 before (commit 4790a7ac53).
         found.append("bf_interval=5")
     return found
 
