@@ -13,8 +13,8 @@ from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Chart, chart_from
 from corral.prove.measure.remark import TITLES
 from corral.prove.model import Evidence
-from corral.prove.report.page import Section, Word
-from corral.prove.report.scales import written
+from corral.report.charts import written
+from corral.report.page import Section, Word
 
 GROUP: Final = "measured before"
 WORDS: Final[Mapping[Outcome, Word]] = {

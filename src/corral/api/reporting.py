@@ -17,8 +17,8 @@ from corral.prove.compare import Comparison
 from corral.prove.fabric.charts import bench_charts, pair_matrix
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.model import Evidence, Proof
-from corral.prove.report.page import Note, Report, Section, Word, proof_report, render
-from corral.prove.report.scales import written
+from corral.report.charts import written
+from corral.report.page import Note, Report, Section, Word, proof_report, render
 
 if TYPE_CHECKING:
     from corral.api.benching import Benched

@@ -1,6 +1,6 @@
 """Figures of a check that a report can draw: plots and matrices. Data only, JSON-ready.
 
-A check puts them into ``Evidence.charts``; ``prove/report`` draws them as SVG, ``as_dict`` gives
+A check puts them into ``Evidence.charts``; ``report`` draws them, ``as_dict`` gives
 them to ``--json`` and to the history, from where ``chart_from`` reads them back. Numbers that are
 not finite are refused where they arise: a plot with a NaN in it would be a lie or a broken page.
 """

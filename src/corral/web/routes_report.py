@@ -11,17 +11,19 @@ from fastapi.responses import HTMLResponse
 from corral import api
 from corral.errors import Code, CorralError
 from corral.events import Emit
+from corral.report.page import policy
 from corral.spec.nodes import expand
 from corral.web.routes_corral import keep_plan, plan_dict
 from corral.web.state import Changer, Here, Owner, Viewer
 
 router = APIRouter(prefix="/api", tags=["report"])
 
-# The report is one page of its own with its style in it and no script: docs/guide/proof-report.md.
+# The report is a separate document with its own style and scripts, which run in a sandbox without
+# the page's origin: docs/guide/proof-report.md.
 ReportName = Annotated[str, Path(max_length=64, pattern=r"^[A-Za-z0-9-]+$")]
 REPORT_HEADERS: Final = {
-    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-popups",
+    "content-security-policy": f"{policy()}; frame-ancestors 'self'; "
+    "sandbox allow-popups allow-scripts",
     "x-frame-options": "SAMEORIGIN",
     # A sandboxed page may not ask for an opener policy: browsers refuse to show it by itself.
     "cross-origin-opener-policy": "unsafe-none",

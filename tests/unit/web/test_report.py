@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from base64 import b64encode
+from hashlib import sha256
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,7 +36,7 @@ def proof(check: str, verdict: Verdict = Verdict.PASS) -> Proof:
     return Proof("laptop", 1.0, (CheckResult(check, check, "smoke", verdict, "x", "", (seen,)),))
 
 
-def test_reports_are_pages_without_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_are_pages_that_run_their_own_scripts_only(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = [api.Kept("20261122-000000", proof("smoke.nodes"))]
     monkeypatch.setattr(web_past, "proofs", lambda _: kept)
     record = {
@@ -54,11 +57,15 @@ def test_reports_are_pages_without_scripts(monkeypatch: pytest.MonkeyPatch) -> N
             for name, word in (("bench-25", "below its limit"), ("20261122-000000", "smoke")):
                 reply = await page.get(f"corral/reports/{name}")
                 assert word in reply.text
-                assert "<script" not in reply.text
+                assert "<script>alert" not in reply.text
                 policy = reply.headers["content-security-policy"]
                 assert "default-src 'none'" in policy
-                assert "sandbox" in policy
-                assert "script-src" not in policy
+                assert "sandbox allow-popups allow-scripts" in policy
+                assert "allow-same-origin" not in policy
+                scripts = re.findall(r"<script>(.*?)</script>", reply.text, re.S)
+                digests = [b64encode(sha256(s.encode()).digest()).decode() for s in scripts]
+                assert re.findall(r"'sha256-([^']+)'", policy) == digests
+                assert "unsafe-inline" not in policy.partition("script-src")[2].partition(";")[0]
             assert (await page.get("corral/reports/none")).status_code == 404
             assert (await page.get("corral/reports/..%2fx")).status_code in (404, 422)
 

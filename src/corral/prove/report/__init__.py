@@ -1,1 +1,0 @@
-"""Reports of proofs and measurements as one self-contained page: HTML, CSS and SVG, no script."""

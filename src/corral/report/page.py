@@ -1,0 +1,239 @@
+"""A report as one page: verdict first, then what is wrong, the plots, all evidence."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from corral.prove.figures import Chart
+from corral.prove.model import CheckResult, Evidence, Proof, Verdict
+from corral.report import charts
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+Word = Literal["pass", "warn", "fail", "skip"]
+_SIGNS: Final = {"pass": "\u2713", "warn": "!", "fail": "\u2716", "skip": "\u2013"}
+_ORDER: Final[tuple[Word, ...]] = ("fail", "warn", "pass", "skip")
+_WORDS: Final = {"pass": "passed", "warn": "warned", "fail": "failed", "skip": "skipped"}
+_MEASURED: Final = {
+    "fail": "not as it must be",
+    "warn": "worth a look",
+    "pass": "as it should be",
+    "skip": "measured, nothing to compare with",
+}
+SCRIPTS: Final = ("web/static/vendor/uPlot.iife.min.js", "report/templates/plots.js")
+STYLES: Final = ("web/static/vendor/uPlot.min.css", "report/templates/report.css")
+# What no document may hold (HTML, 13.2.3.5: control characters), and what turns the reading
+# direction of the text around it, so that a name would look like another one.
+_FORBIDDEN: Final = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff"
+    "\ud800-\udfff]"
+)
+_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def _gravest_first(sections: Sequence[Section]) -> Sequence[Section]:
+    return sorted(sections, key=lambda one: _ORDER.index(one.word))
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One thing that was found out.
+
+    Attributes:
+        id: the check's id, or another stable name.
+        title: in words.
+        word: what came of it.
+        summary: one line.
+        hint: what to do, "" for nothing.
+        group: what it stands under.
+        charts: plots that are shown in full; those of the evidence are added to them.
+        evidence: what it rests on, folded.
+        seconds: how long it took.
+        label: what is said in the place of ``word``, "" for ``word`` itself.
+    """
+
+    id: str
+    title: str
+    word: Word
+    summary: str
+    hint: str = ""
+    group: str = ""
+    charts: tuple[Chart, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    seconds: float = 0.0
+    label: str = ""
+
+    @property
+    def drawn(self) -> tuple[Chart, ...]:
+        """All its charts."""
+        return (*self.charts, *(chart for one in self.evidence for chart in one.charts))
+
+    @property
+    def anchor(self) -> str:
+        """Its place on the page."""
+        return f"c-{re.sub('[^A-Za-z0-9._-]', '-', self.id)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A table between the verdict and the plots, such as what changed since last time."""
+
+    title: str
+    words: str
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A whole page.
+
+    Attributes:
+        subject: what it is about, such as the cluster's name.
+        word: the verdict.
+        verdict: the verdict in words, such as "proven".
+        at: unix seconds.
+        sections: what was found out, in order.
+        notes: tables after the verdict.
+        made: what made it, for the foot of the page.
+        noun: what the sections are, such as "check".
+        before: what was measured before and belongs to no verdict of this page; drawn and folded.
+    """
+
+    subject: str
+    word: Word
+    verdict: str
+    at: float
+    sections: tuple[Section, ...]
+    notes: tuple[Note, ...] = ()
+    made: str = "corral prove"
+    noun: str = "check"
+    before: tuple[Section, ...] = ()
+
+    @property
+    def counts(self) -> str:
+        """How many sections came to which verdict."""
+        words = [one.label or _WORDS[one.word] for one in _gravest_first(self.sections)]
+        parts = [f"{words.count(word)} {word}" for word in dict.fromkeys(words)]
+        total = f"{len(words)} {self.noun}" + ("" if len(words) == 1 else "s")
+        return f"{total}: {', '.join(parts) or 'none'}"
+
+    @property
+    def troubles(self) -> tuple[Section, ...]:
+        """Sections that failed or warned, failures first."""
+        return tuple(one for one in _gravest_first(self.sections) if one.word in ("fail", "warn"))
+
+    @property
+    def groups(self) -> dict[str, tuple[Section, ...]]:
+        """All sections by the group they stand under, in their order."""
+        listed = (*self.sections, *self.before)
+        names = dict.fromkeys(one.group for one in listed)
+        return {name: tuple(one for one in listed if one.group == name) for name in names}
+
+
+def proof_report(proof: Proof, notes: Sequence[Note] = ()) -> Report:
+    """A proof as a report; a measurement (``corral bench scaling``) proves nothing but itself."""
+    sections = tuple(_section(result) for result in proof.results)
+    if sections and all(one.group == "measure" for one in sections):
+        worst: Word = next(word for word in _ORDER if any(one.word == word for one in sections))
+        words, made = _MEASURED[worst], "corral bench"
+        return Report(
+            proof.cluster, worst, words, proof.at, sections, tuple(notes), made, "measurement"
+        )
+    word: Word = "pass" if proof.good else "fail"
+    if proof.good and (proof.count(Verdict.WARN) or not proof.proven):
+        word = "warn"
+    return Report(
+        proof.cluster,
+        word,
+        proof.words,
+        proof.at,
+        sections,
+        tuple(notes),
+    )
+
+
+def _section(result: CheckResult) -> Section:
+    return Section(
+        result.check,
+        result.title,
+        result.verdict.value,
+        result.summary,
+        result.hint,
+        result.group,
+        (),
+        result.evidence,
+        result.seconds,
+    )
+
+
+def render(report: Report) -> str:
+    """The page: one file that loads nothing, and runs only the scripts that its policy names."""
+    return (
+        _templates()
+        .get_template("report.html")
+        .render(
+            report=report,
+            when=datetime.fromtimestamp(report.at, UTC),
+            policy=policy(),
+            scripts=map(_file, SCRIPTS),
+            styles=map(_file, STYLES),
+            signs=_SIGNS,
+            charts=charts,
+            cleaned=cleaned,
+        )
+        .lstrip()
+    )
+
+
+def policy() -> str:
+    """The content security policy of every report: its own scripts, by their digests."""
+    digests = (
+        base64.b64encode(hashlib.sha256(_file(name).encode()).digest()).decode() for name in SCRIPTS
+    )
+    allowed = " ".join(f"'sha256-{one}'" for one in digests)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+def cleaned(value: Any) -> Any:
+    """Text without terminal colours; characters that no page may hold become U+FFFD."""
+    if isinstance(value, str):
+        return _FORBIDDEN.sub("\ufffd", _ANSI.sub("", value))
+    if isinstance(value, dict):
+        return {name: cleaned(one) for name, one in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [cleaned(one) for one in cast("Sequence[Any]", value)]
+    return value
+
+
+def _templates() -> Environment:
+    # Here, because most commands make no report: importing Jinja2 takes 50 ms.
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
+    from markupsafe import Markup  # noqa: PLC0415
+
+    def finalize(value: object) -> object:
+        return value if isinstance(value, Markup) else cleaned(value)
+
+    return Environment(
+        loader=PackageLoader("corral.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=finalize,
+    )
+
+
+def _file(name: str) -> str:
+    return resources.files("corral").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,112 @@
+"use strict";
+// Draws each plot of a report by uPlot, in the colours of the page's style sheet.
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
+const HEIGHT = 300;
+
+function written(value, unit) {
+  if (value === null || value === undefined) return "";
+  let size = value;
+  let at = 0;
+  while (unit === "B" && size >= 1024 && at < UNITS.length - 1) {
+    size /= 1024;
+    at += 1;
+  }
+  const text = String(Number(size.toPrecision(4)));
+  return unit === "B" ? `${text} ${UNITS[at]}` : text;
+}
+
+function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function axis(about, size) {
+  const named = about.unit && about.unit !== "B" ? `${about.name} (${about.unit})` : about.name;
+  return {
+    label: named,
+    stroke: colour("--ink"),
+    grid: { stroke: colour("--line"), width: 1 },
+    ticks: { stroke: colour("--line"), width: 1 },
+    size,
+    values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : written(tick, about.unit))),
+  };
+}
+
+function scale(about) {
+  if (about.log) return { time: false, distr: 3, log: about.unit === "B" ? 2 : 10 };
+  return { time: false };
+}
+
+function curve(one, index, plot) {
+  const stroke = colour(`--s${index % 8}`);
+  return {
+    label: one.name,
+    stroke,
+    width: 2,
+    // Eight colours with a dash each; the next eight have other dashes.
+    dash: DASHES[(index + Math.floor(index / 8)) % DASHES.length],
+    spanGaps: true,
+    points: { show: one.points.length <= 40, size: 6, fill: stroke },
+    value: (_, value) => written(value, plot.y.unit),
+  };
+}
+
+function level(one, plot) {
+  return {
+    label: one.words || `${one.mark} ${written(one.y, plot.y.unit)} ${plot.y.unit}`,
+    stroke: colour(`--${one.mark}`),
+    width: 1.5,
+    dash: one.mark === "limit" ? [] : [6, 4],
+    spanGaps: true,
+    points: { show: false },
+    value: () => "",
+  };
+}
+
+function draw(target, plot) {
+  const places = [...new Set(plot.series.flatMap((one) => one.points.map(([x]) => x)))].sort((a, b) => a - b);
+  const columns = plot.series.map((one) => {
+    const known = new Map(one.points);
+    return places.map((x) => known.get(x) ?? null);
+  });
+  const y = scale(plot.y);
+  if (!plot.y.log) y.range = (_, low, high) => [Math.min(0, low), (high || 1) * 1.08];
+  return new uPlot({
+    width: target.clientWidth,
+    height: HEIGHT,
+    scales: { x: scale(plot.x), y },
+    axes: [axis(plot.x, 44), axis(plot.y, 66)],
+    legend: { markers: { width: 3 } },
+    series: [
+      { label: plot.x.name, value: (_, value) => written(value, plot.x.unit) },
+      ...plot.series.map((one, index) => curve(one, index, plot)),
+      ...plot.levels.map((one) => level(one, plot)),
+    ],
+  }, [places, ...columns, ...plot.levels.map((one) => places.map(() => one.y))], target);
+}
+
+const plots = [...document.querySelectorAll(".plot")].map((target) => {
+  const plot = JSON.parse(target.firstElementChild.textContent);
+  return { target, plot, drawn: null };
+});
+
+function drawAll() {
+  for (const one of plots) {
+    one.drawn?.destroy();
+    one.drawn = draw(one.target, one.plot);
+  }
+}
+
+drawAll();
+// Without scripts the numbers are what there is to see.
+for (const one of document.querySelectorAll(".numbers")) one.open = false;
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+addEventListener("resize", () => plots.forEach((one) => one.drawn.setSize({ width: one.target.clientWidth, height: HEIGHT })));
+// Paper is white, whatever the screen is.
+for (const [name, paper] of [["beforeprint", true], ["afterprint", false]]) {
+  addEventListener(name, () => {
+    document.documentElement.classList.toggle("paper", paper);
+    drawAll();
+  });
+}
