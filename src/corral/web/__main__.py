@@ -12,6 +12,7 @@ import resource
 import socket
 import sys
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -21,6 +22,7 @@ from corral.hosts.person import accompanied
 from corral.hosts.stacks import on_signal
 from corral.web.app import create_app
 from corral.web.attendant import attendant
+from corral.web.connections import Bounded, Loop, Waiting, more_files
 from corral.web.quiet import without_cut_streams
 from corral.web.renewing import at_hangup
 from corral.web.settings import Settings
@@ -31,6 +33,7 @@ def main() -> None:
     """Read the settings and serve; whoever started it answers what sudo on a machine asks."""
     on_signal()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # tokens and a password in no core dump
+    more_files()
     told = Settings.model_validate_json(sys.stdin.readline())
     with accompanied(attendant(told.sudo)):
         serve(told.model_copy(update={"sudo": None}))
@@ -43,15 +46,16 @@ def serve(settings: Settings) -> None:
     code = ""
     if settings.handover is not None:
         code = app.state.corral.sessions.code(Login(*settings.handover))
-    servers = [(uvicorn.Server(_config(app, settings)), listening)]
+    http = partial(Bounded, Waiting())
+    servers = [(uvicorn.Server(_config(app, settings, http=http)), listening)]
     if settings.outside:
-        outside = _config(app, settings, lifespan="off", **_tls(settings))
+        outside = _config(app, settings, http=http, lifespan="off", **_tls(settings))
         servers.append((uvicorn.Server(outside), _listen(settings.outside, settings.port)))
     sys.stdout.write(f"{json.dumps({'port': listening.getsockname()[1], 'code': code})}\n")
     sys.stdout.flush()
     without_cut_streams()
-    with suppress(KeyboardInterrupt):
-        asyncio.run(_serve(servers, settings))
+    with suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(_serve(servers, settings))
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -11,7 +11,7 @@ import hmac
 import secrets
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -24,6 +24,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit
 from corral.plan.model import Plan
 from corral.spec.models import ClusterSpec
+from corral.web.lint_process import MAX_TEXT
 from corral.web.sessions import Session
 from corral.web.slurmrest import dumps
 from corral.web.state import Changer, Here, Owner, State, still_in
@@ -38,7 +39,7 @@ class Text(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    text: str = Field(max_length=1 << 20)
+    text: str = Field(max_length=MAX_TEXT)
 
 
 class Confirm(BaseModel):
@@ -80,14 +81,14 @@ def _read(path: str) -> str:
 @router.post("/lint")
 async def lint(wanted: Text, owner: Owner, session: Changer, state: Here) -> Any:
     """What is wrong with a text, each finding with its line."""
-    _, findings = api.lint_text(wanted.text, state.settings.source or "cluster file")
-    return {"findings": [finding.as_dict() for finding in findings]}
+    _, findings = await state.lint.judge(wanted.text, state.settings.source or "cluster file")
+    return {"findings": findings}
 
 
 @router.post("/plan")
 async def plan(request: Request, wanted: Text, owner: Owner, session: Changer, state: Here) -> Any:
     """What applying the text would change; then the terminal shows the code to apply it."""
-    spec, _ = api.lint_text(wanted.text, state.settings.source or "cluster file")
+    spec, _ = await state.lint.judge(wanted.text, state.settings.source or "cluster file")
     if spec is None:
         raise CorralError(
             Code.SPEC_INVALID, "the cluster file has errors", hint="they stand at their lines"
@@ -180,7 +181,7 @@ async def work_now(owner: Owner, state: Here) -> Any:
 async def work_events(request: Request, owner: Owner, state: Here) -> StreamingResponse:
     """Events of what is under way, from its beginning (server-sent events)."""
 
-    async def stream() -> AsyncIterator[bytes]:
+    async def stream() -> AsyncGenerator[bytes]:
         index = 0
         while True:
             more = await state.background.since(index)
@@ -192,7 +193,8 @@ async def work_events(request: Request, owner: Owner, state: Here) -> StreamingR
                 break
         yield b"event: end\ndata: " + dumps(state.background.as_dict()) + b"\n\n"
 
-    return StreamingResponse(stream(), media_type="text/event-stream")
+    counted = state.streams.counted(owner[0].user, stream())
+    return StreamingResponse(counted, media_type="text/event-stream")
 
 
 def plan_dict(found: Plan) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -40,7 +41,12 @@ async def form(session: Viewer, state: Here) -> Any:
 async def preview(wanted: dict[str, Any], session: Changer, state: Here) -> Any:
     """The batch script that a filled form stands for; nothing is submitted."""
     spec = _spec(state)
-    return {"script": api.job_script(spec, _job_spec(wanted, session, spec))}
+    # Its size is the viewer's: 100,000 points of a sweep take seconds.
+    return {"script": await asyncio.to_thread(_script, wanted, session, spec)}
+
+
+def _script(wanted: dict[str, Any], session: Session, spec: ClusterSpec) -> str:
+    return api.job_script(spec, _job_spec(wanted, session, spec))
 
 
 @router.post("/spec")
@@ -48,7 +54,7 @@ async def submit_spec(
     request: Request, wanted: dict[str, Any], session: Changer, state: Here
 ) -> Any:
     """Submit a filled form: the way of ``corral run``, as the session's user."""
-    job = _job_spec(wanted, session, _spec(state))
+    job = await asyncio.to_thread(_job_spec, wanted, session, _spec(state))
     sent = own_way(state).submit(session.login, job)
     number = await audited(state, session, "submit", job.title, sent)
     poller_of(request, session).nudge()

@@ -8,7 +8,7 @@ somebody else's job, so that what Slurm would refuse is refused here already.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import asdict
 from typing import Annotated, Any, Final, Literal
 
@@ -197,7 +197,7 @@ async def log(request: Request, job_id: JobId, session: Viewer, state: Here) -> 
         raise CorralError(Code.NOT_FOUND, f"job {job_id} writes no file", hint="an srun does not")
     way = own_way(state)
 
-    async def stream() -> AsyncIterator[bytes]:
+    async def stream() -> AsyncGenerator[bytes]:
         queue: asyncio.Queue[str | None] = asyncio.Queue(20_000)
         trouble: list[CorralError] = []
 
@@ -223,7 +223,8 @@ async def log(request: Request, job_id: JobId, session: Viewer, state: Here) -> 
         finally:
             reading.cancel()
 
-    return StreamingResponse(stream(), media_type="text/event-stream")
+    counted = state.streams.counted(session.user, stream())
+    return StreamingResponse(counted, media_type="text/event-stream")
 
 
 async def _batches(queue: asyncio.Queue[str | None]) -> AsyncIterator[list[str]]:

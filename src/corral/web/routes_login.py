@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from corral.errors import Code, CorralError
 from corral.web.guard import name_of
+from corral.web.peers import peer_of
 from corral.web.sessions import login_of
 from corral.web.slurmrest import Login
 from corral.web.state import COOKIE, Changer, Here, State, Viewer, here_of
@@ -31,13 +32,7 @@ class CodeLogin(BaseModel):
 @router.post("/login")
 async def log_in(request: Request, wanted: TokenLogin, response: Response, state: Here) -> Any:
     """Open a session for the user of a token; Slurm itself judges the token."""
-    state.logins.take(_address(request))
-    try:
-        login = login_of(wanted.token)
-        await state.rest.check(login)
-    except CorralError as error:
-        state.audit.note("", "login", _address(request), error.code.value)
-        raise
+    login = await _checked(request, wanted.token, "login", state)
     return await _opened(state, request, response, login, owner=False)
 
 
@@ -45,11 +40,17 @@ async def log_in(request: Request, wanted: TokenLogin, response: Response, state
 async def log_in_by_code(
     request: Request, wanted: CodeLogin, response: Response, state: Here
 ) -> Any:
-    """Open the session of who runs ``corral ui``; a code works once, for two minutes."""
-    state.logins.take(_address(request))
+    """Open the session of who runs ``corral ui``; a code works once, for two minutes.
+
+    A right code always opens it, whoever has tried wrong ones from where: it has 72 bits, so that
+    no limit is needed against guessing (2,000 open codes and 10^6 guesses a second for their two
+    minutes find one with a chance of 5 in 10^11).
+    """
     login = state.sessions.redeem(wanted.code)
     if login is None:
-        state.audit.note("", "login-code", _address(request), Code.LOGIN_REFUSED.value)
+        peer = await peer_of(request)
+        state.logins.take(peer)
+        state.audit.note("", "login-code", peer, Code.LOGIN_REFUSED.value)
         raise CorralError(
             Code.LOGIN_REFUSED,
             "this code is used up, too old or wrong",
@@ -62,13 +63,7 @@ async def log_in_by_code(
 @router.post("/login/handover")
 async def hand_over(request: Request, wanted: TokenLogin, state: Here) -> Any:
     """A one-time code for a token's user: ``corral ui --controller`` shows that, not the token."""
-    state.logins.take(_address(request))
-    try:
-        login = login_of(wanted.token)
-        await state.rest.check(login)
-    except CorralError as error:
-        state.audit.note("", "handover", _address(request), error.code.value)
-        raise
+    login = await _checked(request, wanted.token, "handover", state)
     state.audit.note(login.user, "handover", _address(request))
     return {"code": state.sessions.code(login), "user": login.user}
 
@@ -86,6 +81,26 @@ async def log_out(request: Request, session: Changer, response: Response, state:
     response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
     state.audit.note(session.user, "logout")
     return {"ok": True}
+
+
+async def _checked(request: Request, token: str, what: str, state: State) -> Login:
+    """The login of a token that Slurm takes; wrong ones count against who sends them alone.
+
+    Raises:
+        CorralError: LOGIN_REFUSED; TOO_MANY wrong ones came from there.
+    """
+    peer = await peer_of(request)
+    state.logins.take(peer)  # before slurmrestd is asked: many at once are no way around it
+    try:
+        login = login_of(token)
+        await state.rest.check(login)
+    except CorralError as error:
+        state.audit.note("", what, peer, error.code.value)
+        if error.code is not Code.LOGIN_REFUSED:
+            state.logins.forgive(peer)
+        raise
+    state.logins.forgive(peer)
+    return login
 
 
 async def _opened(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -94,7 +94,7 @@ async def events(request: Request, session: Viewer) -> StreamingResponse:
     """What changes, as it changes (server-sent events): the first one is the whole head."""
     poller = poller_of(request, session)
 
-    async def stream() -> AsyncIterator[bytes]:
+    async def stream() -> AsyncGenerator[bytes]:
         async with poller.watching() as queue:
             yield _event(_hello(poller))
             while still_in(request):
@@ -107,7 +107,8 @@ async def events(request: Request, session: Viewer) -> StreamingResponse:
             yield b"event: logout\ndata: {}\n\n"
 
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)
+    counted = state_of(request).streams.counted(session.user, stream())
+    return StreamingResponse(counted, media_type="text/event-stream", headers=headers)
 
 
 def _hello(poller: Poller) -> bytes:

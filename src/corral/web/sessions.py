@@ -14,8 +14,9 @@ import json
 import re
 import secrets
 import time
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,6 +26,9 @@ from corral.web.slurmrest import Login
 
 CODE_S: Final = 120.0
 MAX_SESSIONS: Final = 2000
+MAX_OF_USER: Final = 50
+MAX_CODES: Final = 10
+"""Open at once for one user."""
 _NEVER: Final = frozenset({"root", "slurm"})
 _USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\$?")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{2,4096}\.[A-Za-z0-9_-]{2,8192}\.[A-Za-z0-9_-]{2,4096}")
@@ -95,6 +99,9 @@ class Sessions:
         if len(self._open) >= MAX_SESSIONS:
             raise CorralError(Code.TOO_MANY, "too many people are logged in", hint="try later")
         ends = min(now + self._longest, expiry(login.token) or now + self._longest)
+        mine = [k for k, s in self._open.items() if s.user == login.user]
+        if len(mine) >= MAX_OF_USER:  # nobody takes the places of all others
+            del self._open[min(mine, key=lambda k: self._open[k].used)]
         key = secrets.token_urlsafe(32)
         session = Session(login, role, owner, ends, now)
         self._open[_digest(key)] = session
@@ -132,6 +139,9 @@ class Sessions:
         text = "-".join(secrets.token_hex(3) for _ in range(3))
         now = self._clock()
         self._codes = {k: v for k, v in self._codes.items() if v[1] > now and v[0] != login}
+        mine = [k for k, v in self._codes.items() if v[0].user == login.user]
+        for oldest in mine[: max(0, len(mine) - MAX_CODES + 1)]:
+            del self._codes[oldest]
         if len(self._codes) >= MAX_SESSIONS:
             raise CorralError(Code.TOO_MANY, "too many people are logging in", hint="try later")
         self._codes[_digest(text)] = (login, now + CODE_S)
@@ -205,6 +215,40 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+class Streams:
+    """How many live views (server-sent events) each user has at once.
+
+    Args:
+        most: of one user; a browser opens six to one server.
+    """
+
+    def __init__(self, most: int = 48) -> None:
+        self._most = most
+        self._open: Counter[str] = Counter()
+
+    def counted(self, user: str, source: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+        """A view that counts while it is open.
+
+        Raises:
+            CorralError: TOO_MANY, the user has as many already.
+        """
+        if self._open[user] >= self._most:
+            raise CorralError(
+                Code.TOO_MANY, f"{user} has {self._most} live views open", hint="close some pages"
+            )
+        return self._counting(user, source)
+
+    async def _counting(self, user: str, source: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+        self._open[user] += 1
+        try:
+            async with aclosing(source):
+                async for part in source:
+                    yield part
+        finally:
+            self._open[user] -= 1
+            self._open += Counter()  # forgets who has none
+
+
 class RateLimit:
     """So many events per window and key; keys that are quiet are forgotten.
 
@@ -235,3 +279,8 @@ class RateLimit:
             wait = int(self._seconds - (now - times[0])) + 1
             raise CorralError(Code.TOO_MANY, "too many requests", hint=f"wait {wait} s")
         times.append(now)
+
+    def forgive(self, key: str) -> None:
+        """The last one does not count: it was no wrong guess."""
+        if times := self._seen.get(key):
+            times.pop()

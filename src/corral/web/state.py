@@ -12,10 +12,11 @@ from corral.spec.models import ClusterSpec
 from corral.web.audit import Audit
 from corral.web.background import Background
 from corral.web.figures import Figures
+from corral.web.lint_process import Lint
 from corral.web.own import Own
 from corral.web.pastjobs import PastJobs
 from corral.web.poller import Poller, Pollers
-from corral.web.sessions import RateLimit, Session, Sessions
+from corral.web.sessions import RateLimit, Session, Sessions, Streams
 from corral.web.settings import Settings
 from corral.web.slurmrest import Slurm
 from corral.web.tracking import TrackingTunnel
@@ -37,6 +38,8 @@ class State:
         figures: what jobs use over time; None where nobody can tell.
         tracking: the way to the cluster's tracking server, where a browser needs one.
         background: applies and looks that go on while pages come and go.
+        lint: judges cluster files as they are edited.
+        streams: how many live views each user has.
         logins, actions, reads: how often somebody may try, change and look.
     """
 
@@ -51,6 +54,8 @@ class State:
     own: Own | None = None
     figures: Figures | None = None
     tracking: TrackingTunnel | None = None
+    lint: Lint = field(default_factory=Lint)
+    streams: Streams = field(default_factory=Streams)
     logins: RateLimit = field(default_factory=lambda: RateLimit(10, 60))
     actions: RateLimit = field(default_factory=lambda: RateLimit(120, 60))
     reads: RateLimit = field(default_factory=lambda: RateLimit(1200, 60))
