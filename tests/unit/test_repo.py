@@ -213,7 +213,7 @@ def decisions() -> dict[str, Path]:
 
 
 def index_rows(text: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """The index's two tables by number: records, and numbers whose content lives elsewhere."""
+    """The index's two tables by number: records, and numbers whose content is elsewhere."""
     tables: list[dict[str, list[str]]] = []
     for part in text.split("\n## ", 1):
         rows = re.findall(r"^\| \[?(\d{4})\b(.*)\|$", part, flags=re.M)
@@ -222,9 +222,8 @@ def index_rows(text: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     return tables[0], tables[1]
 
 
-def remarks(file: Path) -> str:
-    """What a file says to people: prose of Markdown, docstrings and comments of programs."""
-    text = file.read_text()
+def remarks(file: Path, text: str) -> str:
+    """Text for people: prose of Markdown, docstrings and comments of programs."""
     if file.suffix == ".md":
         return prose(text)
     if file.suffix != ".py":
@@ -243,11 +242,12 @@ def remarks(file: Path) -> str:
 def mentioned(file: Path, highest: str) -> set[str]:
     """Numbers of decisions that a file names, as far as any have been given."""
     try:
-        named = set(NAMED.findall(file.read_text()))
-        bare = {number for number in BARE.findall(remarks(file)) if "0000" < number <= highest}
+        text = file.read_text()
     except UnicodeDecodeError:
         return set()
-    return named | bare
+    people = remarks(file, text) if BARE.search(text) else ""
+    bare = {number for number in BARE.findall(people) if "0000" < number <= highest}
+    return bare | set(NAMED.findall(text))
 
 
 def test_decisions_have_one_number_and_four_parts() -> None:
@@ -273,7 +273,7 @@ def test_decisions_are_in_the_index() -> None:
 
 
 def test_numbers_of_decisions_lead_somewhere() -> None:
-    """Folded numbers are named in the index alone, which says where their content is now."""
+    """Folded numbers are named in the index alone, which lists where their content is now."""
     index = DECISIONS / "README.md"
     highest = max(decisions() | index_rows(index.read_text())[1])
     lost = {

@@ -182,7 +182,9 @@ def _scheduling(conf: ClusterConf) -> list[str]:
         # answer of a database that it does not have. It then has no list of associations, and its
         # main scheduler calls every pending job InvalidAccount; backfill does not check, and alone
         # starts them, by default each 30 s. Seen with 23.11.4 of Ubuntu 24.04; the same from 22.05
-        # to 24.05. 24.11 sets errno to 0 before (commit 4790a7ac53).
+        # to 24.05. 24.11 sets errno to 0 before (commit 4790a7ac53). slurmctld logs "has invalid
+        # account" and "_refresh_assoc_mgr_qos_list: no new list given back". Jobs that find room at
+        # their submission start at once, which hides it. A round costs such small clusters little.
         found.append("bf_interval=5")
     return found
 
