@@ -2,7 +2,7 @@
 
 CORRAL_TEST_KILLS=100 CORRAL_TEST_SEED=7 CORRAL_TEST_SLOW=1 runs 100 kills with that seed; each line
 printed says what was killed and when, so that one kill can be repeated (CORRAL_TEST_FIRST=57 begins
-at the 57th).
+at the 57th, CORRAL_TEST_SECONDS=450 ends with the kill that is being tried then).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from tests.embedded.conftest import needs
 KILLS = int(os.environ.get("CORRAL_TEST_KILLS", "6"))
 SEED = int(os.environ.get("CORRAL_TEST_SEED", "") or random.SystemRandom().randrange(10**6))
 FIRST = int(os.environ.get("CORRAL_TEST_FIRST", "1"))
+SECONDS = float(os.environ.get("CORRAL_TEST_SECONDS", "inf"))
 TEXT = """\
 corral: v1
 name: {name}
@@ -252,7 +253,11 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 @pytest.mark.slow
 def test_random_kills(cluster: Cluster) -> None:
     print(f"seed {SEED}, {KILLS} kills")
+    end = time.monotonic() + SECONDS
     for number in range(FIRST, FIRST + KILLS):
+        if time.monotonic() > end:
+            print(f"go on with CORRAL_TEST_FIRST={number}")
+            break
         chance = random.Random(SEED * 1000 + number)
         cluster.nodes = 2
         began = time.monotonic()

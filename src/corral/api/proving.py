@@ -14,6 +14,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.facts import FACTS, Facts, parse_facts
 from corral.hosts.fleet import Fleet
+from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.transport import Result
 from corral.prove.catalog import CHECKS, GROUPS
@@ -23,6 +24,7 @@ from corral.prove.model import Proof
 from corral.prove.runner import REACHED
 from corral.prove.runner import prove as run_checks
 from corral.roles.mesh import on_control
+from corral.roles.people import PROOF, own_proof_user
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, users_of
 
@@ -47,7 +49,8 @@ async def prove(spec: ClusterSpec, emit: Emit = ignore, *, only: Sequence[str] =
             spec=spec,
             fleet=session.fleet,
             controller=session.controller,
-            user=users_of(spec)[0].name,
+            user=await _job_user(session),
+            person=users_of(spec)[0].name,
             facts=await _facts(spec, session.fleet),
         )
         proof = await run_checks(context, checks, emit, at=time.time())
@@ -57,6 +60,23 @@ async def prove(spec: ClusterSpec, emit: Emit = ignore, *, only: Sequence[str] =
     journal.write("proof", {"proof": proof.as_dict()})
     keep_proof(proof, partial=bool(only))
     return proof
+
+
+async def _job_user(session: Session) -> str:
+    """The proof's own user where users have limits and it was made, else the first user."""
+    first = users_of(session.spec)[0].name
+    if not own_proof_user(session.spec):
+        return first
+    script = sh(
+        "getent passwd {u} >/dev/null && timeout 20 sacctmgr -nP show assoc where user={u} "
+        "format=account | grep -qx {u}",
+        u=PROOF,
+    )
+    try:
+        made = await session.fleet.run(session.controller, script, timeout=60)
+    except CorralError:
+        return first
+    return PROOF if made.ok else first
 
 
 def _chosen(only: Sequence[str]) -> tuple[Check, ...]:

@@ -11,6 +11,7 @@ from corral.hosts.quote import Script, join, sh
 from corral.hosts.transport import Result, check
 from corral.prove.context import ProveContext, as_user, failed, left_out, many, verdict_of
 from corral.prove.launch import MEMORY, WAIT, Batch, batches
+from corral.prove.limits import by_limit, limit_of
 from corral.prove.model import Evidence, Judgement
 from corral.prove.probe import lines
 from corral.prove.survey import survey
@@ -60,16 +61,17 @@ async def adopt(ctx: ProveContext) -> Judgement:
     if not free:
         return failed("; ".join(problems), *evidence) if problems else left_out("no idle node")
     for batch in batches(free):
-        found, shown = await _with_job(ctx, batch)
+        found, shown = await _entered(ctx, batch)
         problems += found
         evidence += shown
     good = f"refused without a job, part of the job with one, on {many(len(free), 'node')}"
-    return verdict_of(problems, good, *evidence)
+    limit = limit_of(" ".join(problems))
+    return by_limit(verdict_of(problems, good, *evidence), limit, ctx.person)
 
 
 async def _busy(ctx: ProveContext, nodes: tuple[str, ...]) -> set[str]:
     """Nodes where the job user has jobs of their own: they may log in there."""
-    script = sh("timeout 20 squeue -h -t R -u {user} -o %N", user=ctx.user)
+    script = sh("timeout 20 squeue -h -t R -u {user} -o %N", user=ctx.person)
     answer = check(await ctx.control(script), "reading the job user's jobs")
     from_slurm = [name for line in answer.stdout.split() for name in _names(line)]
     return set(from_slurm) & set(nodes)
@@ -83,7 +85,7 @@ def _without_job(ctx: ProveContext, name: str) -> Script:
     groups = {node.name: node.group for node in ctx.nodes}
     group = groups[name]
     exempt = group.ssh.user if group.provider == "ssh" else "root"
-    return join([login(ctx.user, "user"), login(exempt, "exempt")])
+    return join([login(ctx.person, "user"), login(exempt, "exempt")])
 
 
 def judge_closed(node: str, answer: Result | CorralError, *, busy: bool) -> list[str]:
@@ -102,15 +104,33 @@ def judge_closed(node: str, answer: Result | CorralError, *, busy: bool) -> list
     return problems
 
 
+async def _entered(ctx: ProveContext, batch: Batch) -> tuple[list[str], list[Evidence]]:
+    """One job on all nodes; where a limit of the user's forbids that, one after the other.
+
+    The user logs in, so the job is the user's own, and within the user's limits.
+    """
+    problems, evidence = await _with_job(ctx, batch)
+    if not limit_of(" ".join(problems)):
+        return problems, evidence
+    problems = []
+    for node in batch.nodes:
+        found, shown = await _with_job(ctx, Batch(batch.partition, (node,), gpu=False))
+        problems += found
+        evidence += shown
+        if limit_of(" ".join(found)):
+            break
+    return problems, evidence
+
+
 async def _with_job(ctx: ProveContext, batch: Batch) -> tuple[list[str], list[Evidence]]:
-    started = await ctx.control(as_user(ctx.user, _start(ctx, batch)), timeout=WAIT + 30)
+    started = await ctx.control(as_user(ctx.person, _start(ctx, batch)), timeout=WAIT + 30)
     job = started.stdout.strip()
     if not started.ok or not job.isdigit():
         shown = Evidence(ctx.controller, "sbatch", started.tail)
         await _end(ctx)
         return [f"no job starts on {fold(batch.names)}: {started.tail[-200:]}"], [shown]
     try:
-        answers = await ctx.fleet.each({n: login(ctx.user, "user") for n in batch.names})
+        answers = await ctx.fleet.each({n: login(ctx.person, "user") for n in batch.names})
     finally:
         await asyncio.shield(_end(ctx))
     problems = [p for n, a in answers.items() for p in judge_adopted(n, a, job, gpu=batch.gpu)]
@@ -159,7 +179,7 @@ async def _end(ctx: ProveContext) -> None:
         "scancel -u {user} -n {name}; i=0; "
         'while [ -n "$(squeue -h -u {user} -n {name} -o %i)" ] && [ $i -lt 100 ]; '
         "do i=$((i + 1)); sleep 0.2; done",
-        user=ctx.user,
+        user=ctx.person,
         name=f"{ctx.job_name}-adopt",
     )
     await ctx.control(script)

@@ -76,7 +76,7 @@ class Check:
             self.group,
             judged.verdict,
             judged.summary,
-            self.hint if bad else "",
+            (judged.hint or self.hint) if bad else "",
             judged.evidence,
             round(seconds, 3),
             judged.uncovered,

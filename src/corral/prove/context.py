@@ -29,7 +29,8 @@ class ProveContext:
         spec: the cluster file.
         fleet: runs scripts as root on the nodes.
         controller: name of the node that runs slurmctld.
-        user: the user whose name the proof's jobs carry.
+        user: the user whose name the proof's jobs carry; one without limits where there is one.
+        person: a user of the cluster, who writes to folders and logs in; "": the same.
         facts: what each machine is; None where it could not be read.
         token: makes the names of this proof's jobs and files its own.
         slack: seconds that limits are longer by, from what the nodes took to answer (``survey``).
@@ -42,11 +43,16 @@ class ProveContext:
     user: str
     facts: Mapping[str, Facts | None]
     token: str = field(default_factory=lambda: secrets.token_hex(4))
+    person: str = ""
     slack: float = 0.0
     unread: dict[str, str] = field(default_factory=dict[str, str])
     _shared: dict[str, asyncio.Task[Any]] = field(
         default_factory=dict[str, "asyncio.Task[Any]"], repr=False
     )
+
+    def __post_init__(self) -> None:
+        """One user does all where no other is given."""
+        self.person = self.person or self.user
 
     @property
     def nodes(self) -> tuple[Node, ...]:

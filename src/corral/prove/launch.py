@@ -18,7 +18,8 @@ from corral.prove.context import (
     said,
     verdict_of,
 )
-from corral.prove.model import Evidence, Judgement
+from corral.prove.limits import by_limit, held_back
+from corral.prove.model import Evidence, Judgement, Verdict
 from corral.prove.probe import PROBE, lines
 from corral.prove.survey import SlurmNode, Survey, survey
 from corral.slurm.gpus import listed
@@ -150,7 +151,10 @@ async def _launch(ctx: ProveContext) -> tuple[Launched, ...]:
 
 async def launch(ctx: ProveContext) -> Judgement:
     """smoke.launch."""
-    return judge_launch(await survey(ctx), await launched(ctx))
+    judged = judge_launch(await survey(ctx), await launched(ctx))
+    if judged.verdict is not Verdict.FAIL or not ctx.spec.slurm.accounting:
+        return judged
+    return by_limit(judged, await held_back(ctx, "-launch"), ctx.user)
 
 
 def judge_launch(seen: Survey, done: tuple[Launched, ...]) -> Judgement:

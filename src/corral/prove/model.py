@@ -49,6 +49,7 @@ class Judgement:
     summary: str
     evidence: tuple[Evidence, ...] = ()
     uncovered: str = ""
+    hint: str = ""  # instead of the check's, where the cause is known
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ async def _ask(ctx: ProveContext) -> Result:
     script = sh(
         "timeout 15 scontrol token username={user} lifespan=60"
         " | timeout 20 perl -e {ask} {port} {user} {node}",
-        user=ctx.user,
+        user=ctx.person,
         ask=_ASK,
         port=PORT,
         node=ctx.compute[0] if ctx.compute else ctx.controller,
@@ -165,7 +165,7 @@ def _evidence(ctx: ProveContext, result: Result) -> Evidence:
     found = parse_answers(result.stdout)
     figures: dict[str, Figure] = {what: code for what, (code, _, _) in found.items()}
     command = (
-        f"scontrol token username={ctx.user} lifespan=60 | GET http://127.0.0.1:{PORT}"
+        f"scontrol token username={ctx.person} lifespan=60 | GET http://127.0.0.1:{PORT}"
         "/slurm/v0.0.NN/node/NAME with, without and with a wrong token"
     )
     return Evidence(ctx.controller, command, said(result), figures)

@@ -118,7 +118,7 @@ async def clean(ctx: ProveContext) -> None:
         "j=$(timeout 10 squeue -h -u {user} -o '%i %j' 2>/dev/null"
         " | sed -n 's/^\\([0-9]*\\) {name}.*/\\1/p');"
         ' [ -z "$j" ] || timeout 10 scancel -Q $j; rm -rf /tmp/{name}.*',
-        user=ctx.user,
+        user=",".join(dict.fromkeys((ctx.user, ctx.person))),
         name=ctx.job_name,
     )
     try:

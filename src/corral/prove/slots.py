@@ -21,6 +21,7 @@ from corral.prove.context import (
     warned,
 )
 from corral.prove.launch import MEMORY, Batch, batches
+from corral.prove.limits import by_limit, limit_of
 from corral.prove.model import Evidence, Figure, Judgement, Verdict
 from corral.prove.survey import Survey, sections, survey
 from corral.spec.nodes import fold
@@ -92,6 +93,7 @@ async def slots(ctx: ProveContext) -> Judgement:
     total = sum(one.count for one in wanted)
     kind = "one-GPU job" if wanted[0].gpus else "job"
     judged = verdict_of(problems, f"{many(total, kind)} ran at once, one more waited", *evidence)
+    judged = by_limit(judged, limit_of(" ".join(problems)), ctx.user)
     short = sum(one.gpus - one.count for one in wanted if one.gpus)
     if judged.verdict is Verdict.PASS and short > 0:
         return warned(f"{short} GPUs stay idle: fewer cores than GPUs on their nodes", *evidence)

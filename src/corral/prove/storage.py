@@ -27,11 +27,11 @@ async def shared(ctx: ProveContext) -> Judgement:
     mounts = tuple(item.mount for item in ctx.spec.storage)
     plan = {name: reading(mounts, nodes, name) for name in nodes}
     try:
-        writing = {n: as_user(ctx.user, _write(ctx, n, mounts)) for n in nodes}
+        writing = {n: as_user(ctx.person, _write(ctx, n, mounts)) for n in nodes}
         wrote = await ctx.fleet.each(writing)
-        read = await ctx.fleet.each({n: as_user(ctx.user, _read(ctx, plan[n])) for n in nodes})
+        read = await ctx.fleet.each({n: as_user(ctx.person, _read(ctx, plan[n])) for n in nodes})
     finally:
-        removing = {n: as_user(ctx.user, _remove(ctx, n, mounts)) for n in nodes}
+        removing = {n: as_user(ctx.person, _remove(ctx, n, mounts)) for n in nodes}
         await ctx.fleet.each(removing)
     problems: list[str] = []
     evidence: list[Evidence] = []

@@ -106,11 +106,11 @@ async def speed(ctx: ProveContext) -> Judgement:
         return skipped("fewer than two usable A3 Mega nodes")
     image = gcp.nccl_image if gcp else None
     batch = wide[0]
-    built = await ctx.control(as_user(ctx.user, _build(ctx, batch, folder, image)), timeout=RUN_S)
+    built = await ctx.control(as_user(ctx.person, _build(ctx, batch, folder, image)), timeout=RUN_S)
     if not built.ok:
         shown_by = Evidence(ctx.controller, f"make MPI=1 in {folder}", said(built))
         return failed("nccl-tests cannot be built", shown_by)
-    done = await ctx.control(as_user(ctx.user, _run(ctx, batch, folder, image)), timeout=RUN_S)
+    done = await ctx.control(as_user(ctx.person, _run(ctx, batch, folder, image)), timeout=RUN_S)
     command = shown(batch, f"{PROGRAM} {_LIMITS}", gpus=8)
     evidence = Evidence(ctx.controller, command, said(done))
     if not done.ok:

@@ -9,8 +9,8 @@ from corral.roles import slurm_packages
 from corral.roles.site import Site
 from corral.slurm.duration import max_time
 from corral.spec.intervals import seconds_of
-from corral.spec.models import Storage
-from corral.spec.nodes import guarded_of
+from corral.spec.models import ClusterSpec, Storage
+from corral.spec.nodes import guarded_of, users_of
 from corral.spec.people import Limits, User
 from corral.state.base import Resource, StageWanted, Wanted
 from corral.state.files import File
@@ -99,7 +99,7 @@ def accounts(site: Site) -> tuple[SlurmAccounts, ...]:
         found.append(Account(OWN_ACCOUNT))
     by_name = {a.name: a for a in found}
     users = [_member(user, by_name[user.account or OWN_ACCOUNT]) for user in site.users]
-    if seconds_of(spec.proof.every):
+    if own_proof_user(spec):
         # Where limits are held to, a user without an account cannot submit.
         found.append(Account(PROOF))
         users.append(Member(PROOF, PROOF))
@@ -114,7 +114,7 @@ def accounts(site: Site) -> tuple[SlurmAccounts, ...]:
         )
         for q in spec.qos
     ]
-    held = limits_declared(site)
+    held = limits_declared(spec)
     return (SlurmAccounts(spec.name, tuple(found), tuple(users), tuple(qos), held),)
 
 
@@ -138,12 +138,17 @@ def _limit(limits: Limits) -> Limit:
     return Limit(tres, jobs, -1 if limits.submitted is None else limits.submitted)
 
 
-def limits_declared(site: Site) -> bool:
+def limits_declared(spec: ClusterSpec) -> bool:
     """The file says more about accounts than that there are users."""
-    spec = site.spec
     plain = {"limits": Limits(), "account": None, "qos": None, "fair_share": 1}
-    told = any(getattr(u, name) != value for u in site.users for name, value in plain.items())
+    told = any(getattr(u, name) != value for u in users_of(spec) for name, value in plain.items())
     return bool(spec.accounts or spec.qos or told)
+
+
+def own_proof_user(spec: ClusterSpec) -> bool:
+    """Whether a proof's jobs have a user and an account that no user's limits hold back."""
+    limited = spec.slurm.accounting and limits_declared(spec)
+    return bool(limited or seconds_of(spec.proof.every))
 
 
 def shares_declared(site: Site) -> bool:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Final
 
 from corral import agents
-from corral.roles.people import PROOF
+from corral.roles.people import PROOF, own_proof_user
 from corral.roles.site import Site
 from corral.slurm.conf.cluster import PartitionConf
 from corral.slurm.duration import clock
@@ -64,8 +64,11 @@ def declared(site: Site) -> bool:
 
 
 def users(site: Site) -> tuple[Wanted, ...]:
-    """The user that its jobs run as, on every node: slurmctld looks at the partition's group."""
-    if not declared(site):
+    """The user that a proof's jobs run as, on every node.
+
+    slurmctld looks at its partition's group; and `corral prove` uses it where users have limits.
+    """
+    if not own_proof_user(site.spec):
         return ()
     account = UserAccount(NAME, UID, "/nonexistent", "/usr/sbin/nologin", system=True)
     return (Wanted(site.names, (account,)),)

@@ -51,7 +51,7 @@ def cluster_conf(site: Site) -> ClusterConf:
             *power.nodes(spec),
         ),
         partitions=_partitions(site),
-        limits=people.limits_declared(site),
+        limits=people.limits_declared(site.spec),
         shares=people.shares_declared(site),
         preempt=any(qos.preempts for qos in spec.qos),
         prolog=prolog.PROLOG if scripts else "",
