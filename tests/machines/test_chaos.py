@@ -99,6 +99,24 @@ def test_power_cut_of_a_node_with_a_job_on_it(lab: Live, machines: Lab) -> None:
     assert state_of(lab, job)[1] == "1"
 
 
+def test_reboot_of_a_node_with_a_step_on_it(lab: Live, machines: Lab) -> None:
+    """srun took the end of the step's connections for the end of its output: RUNNING for ever."""
+    batch = sh(
+        "cd /tmp && su alice -s /bin/sh -c {inner}",
+        inner="sbatch --parsable --requeue -o /dev/null -t 20 -N 2 -n 2 -w node[0-1] "
+        "--wrap '[ -n \"$SLURM_RESTART_COUNT\" ] || srun sleep 900'",
+    )
+    answer = lab.run("node0", batch)
+    assert answer.ok, answer.tail
+    job = answer.stdout.strip()
+    reaches(lab, job, "RUNNING")
+    lab.run("node1", sh("systemctl reboot"))
+    machines.wait()
+    reaches(lab, job, "COMPLETED")
+    assert state_of(lab, job)[1] == "1"
+    mended(lab)
+
+
 @pytest.mark.slow
 def test_network_cut_and_back(lab: Live, machines: Lab) -> None:
     """A job outlives its node's cable: slurmd and the step go on, and report later."""

@@ -8,7 +8,16 @@ from typing import Final
 
 from corral.hosts.quote import NOTHING, Script, join, sh
 from corral.prove.check import WHOLE, Check
-from corral.prove.context import ProveContext, as_user, failed, said, skipped, verdict_of, warned
+from corral.prove.context import (
+    ProveContext,
+    as_user,
+    failed,
+    left_out,
+    said,
+    skipped,
+    verdict_of,
+    warned,
+)
 from corral.prove.fabric.reading import Reading, read
 from corral.prove.launch import Batch, batches, run_as_user, shown, srun
 from corral.prove.model import Evidence, Figure, Judgement
@@ -44,7 +53,7 @@ async def prepared(ctx: ProveContext) -> Judgement:
     """multinode.tcpxo."""
     wide = await _wide(ctx)
     if not wide:
-        return skipped("fewer than two usable A3 Mega nodes")
+        return left_out("fewer than two usable A3 Mega nodes")
     problems: list[str] = []
     evidence: list[Evidence] = []
     for batch in wide:
@@ -103,7 +112,7 @@ async def speed(ctx: ProveContext) -> Judgement:
     if folder is None:
         return skipped("gcp.nccl_tests names no folder with nccl-tests")
     if not wide:
-        return skipped("fewer than two usable A3 Mega nodes")
+        return left_out("fewer than two usable A3 Mega nodes")
     image = gcp.nccl_image if gcp else None
     batch = wide[0]
     built = await ctx.control(as_user(ctx.person, _build(ctx, batch, folder, image)), timeout=RUN_S)

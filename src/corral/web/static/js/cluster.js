@@ -216,7 +216,7 @@ function costTile(cost) {
 function proofLine(proof) {
   if (!proof) return el("div", { class: "card row" }, badge("not proven", "warn"), el("span", { text: "Nobody has proven this cluster from here yet." }), el("a", { href: "#proof", text: "Prove it" }));
   const failed = proof.results.filter((r) => r.verdict === "fail").length;
-  return el("div", { class: "card row" }, badge(failed ? "proof failed" : proof.proven ? "proven" : "passed in part", failed ? "bad" : proof.proven ? "good" : "warn"),
+  return el("div", { class: "card row" }, badge(failed ? "proof failed" : (proof.proven ?? true) ? "proven" : "passed in part", failed ? "bad" : (proof.proven ?? true) ? "good" : "warn"),
     el("span", { text: `${many(proof.results.length, "check")} ${since(proof.at)}${failed ? `, ${failed} failed` : ""}` }), el("a", { href: "#proof", text: "Evidence" }));
 }
 

@@ -17,7 +17,7 @@ export async function proofPage(main) {
   function draw(proof) {
     if (!proof) return fill(body, el("p", { class: "dim", text: "This cluster was not proven from here yet." }));
     const groups = Map.groupBy ? Map.groupBy(proof.results, (r) => r.group) : proof.results.reduce((m, r) => m.set(r.group, [...(m.get(r.group) || []), r]), new Map());
-    fill(body, el("p", { class: "row" }, badge(proof.proven ? "proven" : proof.good ? "passed in part" : "not good", proof.proven ? "good" : proof.good ? "warn" : "bad"), `${proof.good && !proof.proven && proof.uncovered ? `not a complete proof: ${proof.uncovered.join("; ")}; ` : ""}${many(proof.results.length, "check")}, ${clock(proof.at)} (${since(proof.at)})`),
+    fill(body, el("p", { class: "row" }, badge((proof.proven ?? proof.good) ? "proven" : proof.good ? "passed in part" : "not good", (proof.proven ?? proof.good) ? "good" : proof.good ? "warn" : "bad"), `${proof.good && !proof.proven && proof.uncovered ? `not a complete proof: ${proof.uncovered.join("; ")}; ` : ""}${many(proof.results.length, "check")}, ${clock(proof.at)} (${since(proof.at)})`),
       [...groups].map(([group, results]) => el("section", {}, el("h3", { text: group }), results.map(result))));
   }
   const result = (r) => el("details", {}, el("summary", {}, badge(r.verdict, KIND[r.verdict] || "off"), ` ${r.title || r.check}: `, el("span", { class: "dim", text: r.summary })),
