@@ -18,8 +18,8 @@ from corral.prove.context import (
     said,
     verdict_of,
 )
-from corral.prove.limits import by_limit, held_back
-from corral.prove.model import Evidence, Judgement, Verdict
+from corral.prove.limits import by_limit, held_back, watched
+from corral.prove.model import Evidence, Judgement
 from corral.prove.probe import PROBE, lines
 from corral.prove.survey import SlurmNode, Survey, survey
 from corral.slurm.gpus import listed
@@ -144,17 +144,16 @@ async def _launch(ctx: ProveContext) -> tuple[Launched, ...]:
     for batch in batches((await survey(ctx)).free):
         gpus = 1 if batch.gpu else 0
         script = srun(ctx, batch, _TASK, gpus=gpus, suffix="-launch")
-        result = await run_as_user(ctx, script)
+        result = await run_as_user(ctx, watched(ctx, script, "-launch"))
         found.append(Launched(batch, shown(batch, "hostname", gpus=gpus), result))
     return tuple(found)
 
 
 async def launch(ctx: ProveContext) -> Judgement:
     """smoke.launch."""
-    judged = judge_launch(await survey(ctx), await launched(ctx))
-    if judged.verdict is not Verdict.FAIL or not ctx.spec.slurm.accounting:
-        return judged
-    return by_limit(judged, await held_back(ctx, "-launch"), ctx.user)
+    done = await launched(ctx)
+    reason = held_back("\n".join(one.result.stdout for one in done))
+    return by_limit(judge_launch(await survey(ctx), done), reason, ctx.user)
 
 
 def judge_launch(seen: Survey, done: tuple[Launched, ...]) -> Judgement:

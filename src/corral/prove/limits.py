@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Final
+from typing import Final, LiteralString
 
-from corral.errors import CorralError
-from corral.hosts.quote import sh
+from corral.hosts.quote import Script, sh
 from corral.prove.context import ProveContext
 from corral.prove.model import Judgement, Verdict
+from corral.prove.probe import lines
 from corral.slurm.states.reasons import explain
 
 _LIMIT: Final = re.compile(r"\b(?:(?:Assoc|QOS)[A-Z]\w+|AccountingPolicy|InvalidQOS)\b")
@@ -27,21 +27,26 @@ def limit_of(text: str) -> str:
     return match[0] if match else ""
 
 
-async def held_back(ctx: ProveContext, suffix: str) -> str:
-    """Why Slurm last held back this proof's jobs of that name, "" when no limit did.
+def watched(ctx: ProveContext, script: Script, suffix: LiteralString) -> Script:
+    """The script, which starts jobs of that name, with a line ``@ waits REASON`` while one waits.
 
-    srun --immediate says only that it got no nodes; accounting keeps the reason.
+    srun --immediate says only that it got no nodes, and accounting forgets the reason.
     """
-    script = sh(
-        "timeout 20 sacct -n -P -X -u {user} -S now-1hours --name={name} -o Reason",
+    return sh(
+        "(while sleep 2 >/dev/null 2>&1; do"
+        " r=$(timeout 10 squeue -h -t PD -u {user} -n {name} -o %r 2>/dev/null);"
+        ' [ -z "$r" ] || printf \'@ waits %s\\n\' "$r"; done) & w=$!\n'
+        "{script}; s=$?; kill $w; exit $s",
         user=ctx.user,
         name=f"{ctx.job_name}{suffix}",
+        script=script,
     )
-    try:
-        answer = await ctx.control(script)
-    except CorralError:
-        return ""
-    return limit_of(answer.stdout)
+
+
+def held_back(text: str) -> str:
+    """The limit for which jobs of a ``watched`` script waited last, "" for none."""
+    found = [limit_of(rest) for key, rest in lines(text) if key == "waits"]
+    return found[-1] if found else ""
 
 
 def by_limit(judged: Judgement, reason: str, user: str) -> Judgement:

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from corral.hosts.fleet import Fleet
-from corral.hosts.transport import Result
+from corral.hosts.quote import sh
 from corral.prove.context import ProveContext, failed, passed
-from corral.prove.limits import by_limit, held_back, limit_of
+from corral.prove.limits import by_limit, held_back, limit_of, watched
 from corral.roles.people import own_proof_user
 from corral.spec.models import ClusterSpec, Slurm
 from corral.spec.people import Account, Limits, Qos, User
 from corral.spec.proof import ScheduledProof
-from tests.fakes import Answer, Recorded
 from tests.unit.roles.test_cluster import laptop
-
-
-class Says(Recorded):
-    """A controller whose every answer is this."""
-
-    async def run(self, script: object, **more: object) -> object:  # type: ignore[override]
-        self.calls.append((str(script), b""))
-        answer = next(iter(self.table[""].values()))
-        assert isinstance(answer, Answer)
-        return Result(self.node, answer.status, answer.stdout, answer.stderr)
 
 
 @pytest.mark.parametrize(
@@ -57,13 +47,27 @@ def test_a_failure_by_a_limit_names_it() -> None:
     assert by_limit(passed("x"), "AssocGrpGRES", "alice") == passed("x")
 
 
-@pytest.mark.parametrize(("answer", "reason"), [("AssocGrpGRES\n", "AssocGrpGRES"), ("None", "")])
-def test_the_reason_is_asked_of_accounting(answer: str, reason: str) -> None:
-    node = Says.of("node0", {"": Answer(answer)})
-    ctx = ProveContext(laptop(), Fleet({"node0": node}), "node0", "corral-proof", {}, "77")
-    assert asyncio.run(held_back(ctx, "-launch")) == reason
-    assert "--name=corral-prove-77-launch" in node.calls[0][0]
-    assert "-u corral-proof" in node.calls[0][0]
+@pytest.mark.parametrize(
+    ("queue", "reason", "status"),
+    [("echo AssocGrpGRES", "AssocGrpGRES", 1), ("echo Resources", "", 1), (":", "", 0)],
+)
+def test_the_reason_is_seen_while_the_job_waits(
+    tmp_path: Path, queue: str, reason: str, status: int
+) -> None:
+    (tmp_path / "squeue").write_text(f'#!/bin/sh\necho "$*" >{tmp_path}/asked\n{queue}\n')
+    (tmp_path / "sleep").write_text("#!/bin/sh\nexec /usr/bin/sleep 0.05\n")
+    for name in ("squeue", "sleep"):
+        (tmp_path / name).chmod(0o755)
+    ctx = ProveContext(laptop(), Fleet({}), "node0", "corral-proof", {}, "77")
+    job = sh("/usr/bin/sleep 0.5; echo {text}; sh -c {end}", text="@ hello", end=f"exit {status}")
+    end = subprocess.run(
+        ["/bin/sh", "-c", watched(ctx, job, "-launch")],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+    assert (held_back(end.stdout), end.returncode) == (reason, status)
+    assert "@ hello" in end.stdout
+    asked = (tmp_path / "asked").read_text()
+    assert "-u corral-proof -n corral-prove-77-launch" in asked
 
 
 LIMITED = User(name="alice", uid=2001, limits=Limits(gpus=0))
