@@ -109,10 +109,10 @@ async def _entered(ctx: ProveContext, batch: Batch) -> tuple[list[str], list[Evi
 
     The user logs in, so the job is the user's own, and within the user's limits.
     """
-    problems, evidence = await _with_job(ctx, batch)
-    if not limit_of(" ".join(problems)):
-        return problems, evidence
-    problems = []
+    first, evidence = await _with_job(ctx, batch)
+    if not limit_of(" ".join(first)):
+        return first, evidence
+    problems: list[str] = []
     for node in batch.nodes:
         found, shown = await _with_job(ctx, Batch(batch.partition, (node,), gpu=False))
         problems += found

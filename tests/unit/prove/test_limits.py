@@ -54,12 +54,12 @@ def test_a_failure_by_a_limit_names_it() -> None:
 def test_the_reason_is_seen_while_the_job_waits(
     tmp_path: Path, queue: str, reason: str, status: int
 ) -> None:
-    (tmp_path / "squeue").write_text(f'#!/bin/sh\necho "$*" >{tmp_path}/asked\n{queue}\n')
+    (tmp_path / "squeue").write_text(f'#!/bin/sh\necho "$*" >>{tmp_path}/asked\n{queue}\n')
     (tmp_path / "sleep").write_text("#!/bin/sh\nexec /usr/bin/sleep 0.05\n")
     for name in ("squeue", "sleep"):
         (tmp_path / name).chmod(0o755)
     ctx = ProveContext(laptop(), Fleet({}), "node0", "corral-proof", {}, "77")
-    job = sh("/usr/bin/sleep 0.5; echo {text}; sh -c {end}", text="@ hello", end=f"exit {status}")
+    job = sh("/usr/bin/sleep 1; echo {text}; sh -c {end}", text="@ hello", end=f"exit {status}")
     end = subprocess.run(
         ["/bin/sh", "-c", watched(ctx, job, "-launch")],
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, timeout=30,
