@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corral.errors import Code, CorralError
-from corral.providers import deepops
-from corral.providers.blueprint import Deployment, deployment_of
+from corral.providers import deepops, deepops_import
+from corral.providers.blueprint import Deployment, deployment_of, not_exported
 from corral.slurm import topology
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import fold, nodes_of, partitions_of
@@ -22,15 +22,22 @@ class Exported:
         folder: where.
         files: names of the files, in the order to read them.
         next: commands that use them, one a line.
+        left: what the cluster file declares and the files cannot say, with why.
     """
 
     folder: str
     files: tuple[str, ...]
     next: tuple[str, ...]
+    left: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
         """JSON-ready fields."""
-        return {"folder": self.folder, "files": list(self.files), "next": list(self.next)}
+        return {
+            "folder": self.folder,
+            "files": list(self.files),
+            "next": list(self.next),
+            "not_carried_over": list(self.left),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +62,7 @@ def export_gcluster(spec: ClusterSpec, folder: Path, *, overwrite: bool = False)
     """
     made = deployment_of(spec)
     write(made.files, folder, overwrite=overwrite)
-    return Exported(str(folder), tuple(made.files), commands(made))
+    return Exported(str(folder), tuple(made.files), commands(made), not_exported(spec))
 
 
 def export_ansible(spec: ClusterSpec, folder: Path, *, overwrite: bool = False) -> Exported:
@@ -74,7 +81,7 @@ def export_ansible(spec: ClusterSpec, folder: Path, *, overwrite: bool = False) 
     run = f"ansible-playbook -i {folder}/{deepops.INVENTORY} playbooks/slurm-cluster.yml"
     if deepops.nfs_servers(spec)[1:]:
         run += " -e nfs_server_group=slurm-nfs"  # it takes the group's first server alone
-    return Exported(str(folder), tuple(files), (run,))
+    return Exported(str(folder), tuple(files), (run,), deepops.not_exported(spec))
 
 
 def read_deepops(folder: Path) -> tuple[str, tuple[str, ...]]:
@@ -88,12 +95,12 @@ def read_deepops(folder: Path) -> tuple[str, tuple[str, ...]]:
     """
     try:
         paths = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
-        found = {name: paths[name].read_text("utf-8") for name in deepops.names(paths)}
+        found = {name: paths[name].read_text("utf-8") for name in deepops_import.names(paths)}
     except (OSError, UnicodeDecodeError) as error:
         raise CorralError(
             Code.NOT_FOUND, f"{folder} cannot be read: {error}", hint="give DeepOps' folder config/"
         ) from error
-    return deepops.from_deepops(found)
+    return deepops_import.from_deepops(found)
 
 
 def fabric_of(spec: ClusterSpec, listing: str, *, plugin: str = "tree") -> Fabric:
@@ -130,6 +137,8 @@ def commands(made: Deployment) -> tuple[str, ...]:
         if phase.name == "base" and any("server_ip_" in t for t in made.files.values()):
             # The next phases mount what the base made: corral up fills the address in by itself.
             found.append(f"terraform -chdir={phase.deployment}/{phase.groups[0]} output -json")
+            later = made.phases[-1].settings
+            found.append(f"# write each server_ip that it prints into {later}, as said there")
     return tuple(found)
 
 

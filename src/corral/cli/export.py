@@ -55,6 +55,8 @@ def gcluster(
     done = api.export_gcluster(spec, Path(output), overwrite=overwrite)
     ui.json(done.as_dict())
     ui.show(*(f"{done.folder}/{name}" for name in done.files))
+    for line in done.left:
+        ui.note(f"not carried over: {line}", "yellow")
     ui.show(f"next, in {done.folder}:", *(f"  {line}" for line in done.next))
     return Exit.GOOD
 
@@ -68,14 +70,16 @@ def gcluster(
 def ansible(file: FILE, output: OUTPUT, overwrite: OVERWRITE = False, as_json: JSON = False) -> int:
     """Write inventory and variables for NVIDIA's DeepOps.
 
-    For machines that are there (provider ssh). What DeepOps has no words for is left out: accounts,
-    QOS, topology and the scripts around jobs.
+    For machines that are there (provider ssh). What DeepOps has no variable for is printed, and
+    written into group_vars as comments.
     """
     ui = Ui(as_json=as_json)
     spec = from_file(ui, file)
     done = api.export_ansible(spec, Path(output), overwrite=overwrite)
     ui.json(done.as_dict())
     ui.show(*(f"{done.folder}/{name}" for name in done.files))
+    for line in done.left:
+        ui.note(f"not carried over: {line}", "yellow")
     ui.show("next, in DeepOps' own folder:", *(f"  {line}" for line in done.next))
     return Exit.GOOD
 

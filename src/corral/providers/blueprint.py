@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from ruamel.yaml import YAML
@@ -14,6 +15,7 @@ from corral.errors import Code, CorralError
 from corral.providers import blueprint_image
 from corral.providers import blueprint_modules as parts
 from corral.providers.toolkit import check
+from corral.providers.unexpressed import unexpressed
 from corral.spec.gcp import Gcp
 from corral.spec.gcp_made import storage_of
 from corral.spec.models import ClusterSpec, NodeGroup
@@ -22,6 +24,28 @@ from corral.spec.nodes import nodes_of, partitions_of
 HEADER: Final = "# Written by Corral from the cluster file {name}: edits here are lost.\n"
 IMAGE_FAMILY: Final = "slurm-{name}"
 FOLDED: Final = 4096
+_MISSING: Final = (
+    "  # server_ip_{id}: ADDRESS\n"
+    "  #   write here server_ip of the output network_storage_{id} of {base}, once that is made\n"
+)
+_EXPRESSED: Final[frozenset[str]] = frozenset(
+    (
+        "corral", "name", "controller", "groups[].name", "groups[].provider", "groups[].nodes",
+        "groups[].machine", "groups[].gpu", "partitions", "gcp.project", "gcp.zone",
+        "gcp.state_bucket", "gcp.toolkit", "gcp.provisioning", "gcp.reservation", "gcp.storage",
+        "gcp.public_addresses",
+    )
+)  # fmt: skip
+_NOTES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "": "the Cluster Toolkit has no setting for it that Corral knows",
+        "groups[].ssh": "how Corral logs in",
+        "users": "Google's OS Login knows the people",
+        "gcp.nccl_tests": "what corral prove measures",
+        "gcp.nccl_image": "what corral prove measures",
+        "slurm.version": "the toolkit's release decides",
+    }
+)
 _SETTINGS: Final = {True: "deployment-base.yaml", False: "deployment-image-cluster.yaml"}
 
 
@@ -59,13 +83,17 @@ class Deployment:
     phases: tuple[Phase, ...]
 
 
-def deployment_of(spec: ClusterSpec, addresses: Mapping[str, str] | None = None) -> Deployment:
+def deployment_of(
+    spec: ClusterSpec, addresses: Mapping[str, str] | None = None, unknown: str = ""
+) -> Deployment:
     """The toolkit's files for a cluster.
 
     Args:
         spec: the cluster.
         addresses: of the file systems that the base made (v1.39.0), by module id, once they are
             known: the phases after the base need them.
+        unknown: stands for an address that is not known yet; "" leaves it out, and gcluster refuses
+            the last phase at once. Nodes that mount from 0.0.0.0 would fail an hour later.
 
     Raises:
         CorralError: SPEC_INVALID, the file is not about Google Cloud; NOT_GOOD, a module lacks a
@@ -79,7 +107,12 @@ def deployment_of(spec: ClusterSpec, addresses: Mapping[str, str] | None = None)
             hint="write gcp: and groups with provider: gcp",
         )
     made = _Maker(spec, gcp)
-    return made.three(addresses or {}) if gcp.toolkit == "v1.39.0" else made.one()
+    return made.three(addresses or {}, unknown) if gcp.toolkit == "v1.39.0" else made.one()
+
+
+def not_exported(spec: ClusterSpec) -> tuple[str, ...]:
+    """What the cluster file declares and blueprints cannot say, with why."""
+    return unexpressed(spec, _EXPRESSED, _NOTES)
 
 
 class _Maker:
@@ -110,7 +143,7 @@ class _Maker:
             (phase,),
         )  # fmt: skip
 
-    def three(self, addresses: Mapping[str, str]) -> Deployment:
+    def three(self, addresses: Mapping[str, str], unknown: str) -> Deployment:
         """Base, image and cluster, each a blueprint of its own, as in v1.39."""
         name = self.spec.name
         shared = [s for s in self.storage if s.kind != "bucket"]
@@ -124,8 +157,13 @@ class _Maker:
             )
         )  # fmt: skip
         later = self._vars()
+        missing = ""
         for id in parts.ids(shared):
-            later[f"server_ip_{id}"] = addresses.get(id, parts.LATER)
+            address = addresses.get(id, unknown)
+            if address:
+                later[f"server_ip_{id}"] = address
+            else:
+                missing += _MISSING.format(id=id, base=f"{name}-base")
         files = {
             "base.yaml": self._blueprint(f"{name}-base", [_group("primary", *base)]),
             "image.yaml": self._blueprint(
@@ -145,7 +183,7 @@ class _Maker:
                 {k: v for k, v in self._vars().items() if k in parts.BASE_VARS}
                 | {"deployment_name": f"{name}-base"}
             ),
-            "deployment-image-cluster.yaml": self._settings(later),
+            "deployment-image-cluster.yaml": self._settings(later) + missing,
         }
         return self._deployment(files, phases)
 

@@ -20,7 +20,8 @@ SYSTEM_RANGE: Final = "172.16.0.0/16"
 GPU_RANGE: Final = "10.0.0.0/9"
 LOCAL_SSD: Final = "/mnt/localssd"
 LATER: Final = "0.0.0.0"  # noqa: S104  # no address: stands for one that is not known yet
-"""The file system's address before the base was made; gcluster refuses an empty one late."""
+"""The file system's address before the base was made: gcluster must be able to write, and remove,
+a deployment that was never made. No phase that mounts it is deployed with it."""
 
 BASE_VARS: Final = (
     "project_id", "region", "zone", "network_name_system", "subnetwork_name_system",

@@ -18,7 +18,7 @@ from corral.spec.models import Storage
 from corral.state.base import Gate, Resource, StageWanted, Wanted
 from corral.state.exports import ExistingFolder, Export, Exports, ServedFolder
 from corral.state.job_folders import JobFolders
-from corral.state.mount import FormerMounts, Mount
+from corral.state.mount import NFS_OPTIONS, FormerMounts, Mount
 from corral.state.packages import Packages
 from corral.state.service import Service
 
@@ -135,7 +135,7 @@ def _mounts(site: Site, nfs: list[Storage], node: str) -> tuple[Mount, ...]:
 
 def _options(site: Site, node: str) -> str:
     """Hard: a job waits for its server and goes on; soft would give it a read error instead."""
-    options = "rw,hard,vers=4.2,noatime"
+    options = NFS_OPTIONS
     kernel = tuple(int(part) for part in site.facts[node].kernel.split(".")[:2] if part.isdigit())
     return options + (f",nconnect={NCONNECT}" if kernel >= NCONNECT_SINCE else "")
 

@@ -14,6 +14,9 @@ from typing import Final
 from corral.hosts.quote import Script, join, sh
 from corral.state.base import Change, Context, Impact, Seen
 
+NFS_OPTIONS: Final = "rw,hard,vers=4.2,noatime"
+"""How Corral mounts by NFS, without what depends on the kernel."""
+
 MARK: Final = "x-corral"
 FSTAB: Final = "/etc/fstab"
 _FIELDS: Final = 4

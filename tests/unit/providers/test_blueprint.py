@@ -13,10 +13,15 @@ import pytest
 from ruamel.yaml import YAML
 
 from corral.errors import CorralError
-from corral.providers import toolkit
-from corral.providers.blueprint import Deployment, deployment_of
+from corral.providers import blueprint, deepops, toolkit
+from corral.providers.blueprint import Deployment, deployment_of, not_exported
+from corral.providers.blueprint_modules import LATER
+from corral.providers.gcp.making import _require_addresses
+from corral.providers.unexpressed import _below, unexpressed
+from corral.spec.fields import walk
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
+from corral.spec.reference import _path
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -128,6 +133,64 @@ def test_the_bases_address_reaches_the_later_phases() -> None:
     assert [p.name for p in made.phases] == ["base", "image", "cluster"]
 
 
+def test_no_address_stands_for_one_that_is_not_known() -> None:
+    """It was 0.0.0.0: gcluster took it, and the nodes mounted from nowhere."""
+    for case in ("seed", "seed-filestore"):
+        made = deployment_of(mega(**CASES[case]))
+        assert not any(f": {LATER}" in text for text in made.files.values())
+        (later,) = (t for n, t in made.files.items() if n == "deployment-image-cluster.yaml")
+        (id,) = (m["id"] for m in modules(made).values() if "server_ip" in m.get("settings", {}))
+        assert f"server_ip_{id}" not in YAML(typ="safe").load(later)["vars"]
+        assert f"# server_ip_{id}: ADDRESS" in later
+
+
+def test_an_address_that_the_base_did_not_give_stops_the_next_phase() -> None:
+    _require_addresses(deployment_of(mega(**SEED), {"datafs": "172.16.0.7@tcp"}, LATER))
+    with pytest.raises(CorralError, match="no address of datafs"):
+        _require_addresses(deployment_of(mega(**SEED), {}, LATER))
+
+
+def test_what_blueprints_cannot_say_is_reported() -> None:
+    assert not_exported(mega()) == ("groups[].ssh: how Corral logs in",)
+    data = mega().model_dump(mode="json")
+    data["users"] = [{"name": "ann", "uid": 2000}]
+    data["accounts"] = [{"name": "lab"}]
+    data["health"] = {"every": "off"}
+    data["groups"][1]["features"] = ["big"]
+    text = "\n".join(not_exported(ClusterSpec.model_validate(data)))
+    for field in ("users: Google's OS Login", "accounts", "health.every", "groups[].features"):
+        assert field in text
+
+
+EXPORTERS = {"blueprint": blueprint._EXPRESSED, "deepops": deepops._EXPRESSED}
+PATHS = [_path(field) for field in walk() if field.path]
+
+
+class Declared:
+    """A cluster file that declares one field."""
+
+    def __init__(self, path: str) -> None:
+        self.data: Any = 1
+        for part in reversed(path.split(".")):
+            self.data = [self.data] if part.endswith("[]") else self.data
+            self.data = {part.removesuffix("[]"): self.data}
+
+    def model_dump(self, **_: object) -> Any:
+        return self.data
+
+
+@pytest.mark.parametrize("name", EXPORTERS)
+def test_each_field_of_the_cluster_file_is_expressed_or_reported(name: str) -> None:
+    """Those that come later are in no table, and so are reported."""
+    expressed = EXPORTERS[name]
+    assert expressed <= set(PATHS), "no such field"
+    for path in PATHS:
+        said = unexpressed(Declared(path), expressed, {"": "why"})  # type: ignore[arg-type]
+        there = any(_below(path, one) or _below(one, path) for one in expressed)
+        assert bool(said) is not there, path
+        assert all(_below(path, line.removesuffix(": why")) for line in said)
+
+
 def test_shell_in_blueprints_is_no_expression() -> None:
     """``$(`` begins an expression of the toolkit's, wherever it stands."""
     for case in ("today", "seed"):
@@ -157,7 +220,7 @@ def binary(release: str) -> str:
 
 @pytest.mark.parametrize("case", list(CASES))
 def test_a_real_gcluster_takes_it(case: str, tmp_path: Path) -> None:
-    made = deployment_of(mega(**CASES[case]))
+    made = deployment_of(mega(**CASES[case]), {"datafs": "172.16.0.7@tcp", "homefs": "10.0.0.9"})
     program = binary(made.release)
     for name, text in made.files.items():
         (tmp_path / name).write_text(text)
@@ -173,4 +236,23 @@ def test_a_real_gcluster_takes_it(case: str, tmp_path: Path) -> None:
         said = done.stdout + done.stderr
         assert done.returncode == 0, said
         assert (tmp_path / "out" / phase.deployment / phase.groups[0]).is_dir(), said
+    shutil.rmtree(tmp_path / "out")
+
+
+def test_a_real_gcluster_refuses_a_phase_whose_address_is_not_known(tmp_path: Path) -> None:
+    made = deployment_of(mega(**SEED))
+    program = binary(made.release)
+    for name, text in made.files.items():
+        (tmp_path / name).write_text(text)
+    codes = [
+        subprocess.run(
+            [program, "create", phase.blueprint, "-d", phase.settings, "-o", "out",
+             "--validation-level", "WARNING"],
+            cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
+            env={**os.environ, "HOME": str(tmp_path)},
+        )
+        for phase in made.phases
+    ]  # fmt: skip
+    assert [done.returncode == 0 for done in codes] == [True, True, False]
+    assert "server_ip_datafs" in codes[2].stdout + codes[2].stderr
     shutil.rmtree(tmp_path / "out")

@@ -13,10 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
-from corral.providers import deepops
+from corral.providers import deepops, deepops_import
 from corral.providers.deepops_inventory import read_inventory
+from corral.providers.deepops_variables import UNKNOWN, variables
 from corral.spec.load import load_or_raise, load_text
+from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
+from tests.clouds.common import KEY
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -63,7 +66,7 @@ def test_golden(golden: Callable[[str, str], None]) -> None:
 
 def test_there_and_back_it_is_the_same_machines() -> None:
     before = load_or_raise(EXAMPLES / "dgx-infiniband.yaml")
-    text, _ = deepops.from_deepops(dgx())
+    text, _ = deepops_import.from_deepops(dgx())
     after = load_text(text, "back.yaml").spec
     assert after is not None
     told = {n.name: (n.address, n.group.ssh) for n in nodes_of(before)}
@@ -81,7 +84,7 @@ def test_folders_come_back_with_who_is_root_there() -> None:
     files = deepops.deepops_files(spec)
     assert set(files) == {"inventory", "group_vars/slurm-cluster.yml", "host_vars/nfs01.yml",
                           "host_vars/nfs02.yml"}  # fmt: skip
-    after = load_text(deepops.from_deepops(files)[0], "back.yaml").spec
+    after = load_text(deepops_import.from_deepops(files)[0], "back.yaml").spec
     assert after is not None
     assert [s.root_squash for s in after.storage] == [True, False]
 
@@ -117,7 +120,7 @@ nfs_mounts:
 
 
 def test_the_form_of_its_performance_guide_is_read() -> None:
-    text, left = deepops.from_deepops({"inventory": PERF, "group_vars/nfs.yml": NFS})
+    text, left = deepops_import.from_deepops({"inventory": PERF, "group_vars/nfs.yml": NFS})
     spec = load_text(text, "perf.yaml").spec
     assert spec is not None, text
     told = {n.name: (n.address, n.group.ssh.user) for n in nodes_of(spec)}
@@ -127,7 +130,10 @@ def test_the_form_of_its_performance_guide_is_read() -> None:
     assert [(s.server, s.path, s.root_squash) for s in spec.storage] == [
         ("head", "/export/shared", False)
     ]
-    assert left == ()
+    assert left == (
+        "nfs_exports: /export/shared is exported to *; Corral exports it to the cluster's nodes "
+        "alone",
+    )
 
 
 @pytest.mark.parametrize(
@@ -140,7 +146,7 @@ def test_the_form_of_its_performance_guide_is_read() -> None:
     ],
 )
 def test_the_way_through_another_host(said: str, jump: str | None) -> None:
-    text, left = deepops.from_deepops(
+    text, left = deepops_import.from_deepops(
         {"inventory": f"{PERF}[all:vars]\nansible_ssh_common_args='{said}'\n"}
     )
     spec = load_text(text, "perf.yaml").spec
@@ -159,7 +165,7 @@ users: [{username: "a\\nb"}, 7]
 slurm_install_pyxis: [1]
 """
     files = {"inventory": PERF + "[all:vars]\nansible_port=ssh\n", "group_vars/all.yml": hostile}
-    text, left = deepops.from_deepops(files)
+    text, left = deepops_import.from_deepops(files)
     assert all("\n" not in line for line in left)
     assert "\nname: evil" not in text
     assert load_text(text, "x.yaml").findings, "a port that is none is a finding of the file"
@@ -167,7 +173,7 @@ slurm_install_pyxis: [1]
 
 def test_deepops_own_form_is_read() -> None:
     files = {"inventory": THEIRS, "group_vars/slurm-cluster.yml": VARS}
-    text, left = deepops.from_deepops(files)
+    text, left = deepops_import.from_deepops(files)
     loaded = load_text(text, "theirs.yaml")
     assert loaded.spec is not None, loaded.findings
     assert [n.name for n in nodes_of(loaded.spec)] == ["gpu01", "gpu02", "gpu03", "login01"]
@@ -191,7 +197,7 @@ def test_deepops_own_form_is_read() -> None:
 )
 def test_what_is_none_is_refused(files: dict[str, str], code: Code) -> None:
     with pytest.raises(CorralError) as raised:
-        deepops.from_deepops(files)
+        deepops_import.from_deepops(files)
     assert raised.value.code is code
 
 
@@ -223,3 +229,201 @@ def test_ansible_itself_reads_it(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert '"ansible_host": "10.0.2.7"' in done.stdout
     assert '"mountpoint": "/nfs/home"' in done.stdout
+
+
+def carried(text: str, **files: str) -> tuple[str, str]:
+    """The cluster file and all that it leaves behind, for variables of group_vars/all.yml."""
+    found, left = deepops_import.from_deepops(
+        {"inventory": THEIRS, "group_vars/all.yml": text, **files}
+    )
+    body = "".join(line + "\n" for line in found.splitlines() if not line.startswith("#"))
+    return body, "\n".join(left)
+
+
+MOUNTS = "nfs_mounts: [{mountpoint: /d, server: login01, path: /d}]"
+# A value for each that is read; any other variable takes a word.
+SAMPLES = {
+    "slurm_cluster_name": "lab",
+    "slurm_version": "24.11.5",
+    "slurm_max_job_timelimit": "2-00:00:00",
+    "slurm_restrict_node_access": "yes",
+    "nfs_mounts": "[{mountpoint: /d, server: login01, path: /d}]",
+    "nfs_exports": "[{path: /d, options: '*(rw)'}]",
+    "slurm_enable_nfs_client_nodes": f"no\n{MOUNTS}",
+    "slurm_enable_nfs_server": f"no\n{MOUNTS}",
+    "users": "[{username: ann, uid: 2000}]",
+    "slurm_cluster_install_nvidia_driver": "yes",
+    "nvidia_driver_branch": "'570'\nslurm_cluster_install_nvidia_driver: true",
+    "nvidia_driver_ubuntu_branch": "'570'\nslurm_cluster_install_nvidia_driver: true",
+    "nvidia_driver_ubuntu_packages_suffix":
+        "''\nnvidia_driver_branch: '570'\nslurm_cluster_install_nvidia_driver: true",
+    "nvidia_driver_ubuntu_use_open_kernel_modules":
+        "true\nnvidia_driver_branch: '570'\nslurm_cluster_install_nvidia_driver: true",
+    "corral_software": "{containers: pyxis}",
+}  # fmt: skip
+
+
+def test_the_table_has_all_fields_that_are_read() -> None:
+    fields = {name for name, one in variables().items() if one.field}
+    assert fields == set(SAMPLES)
+    schema = ClusterSpec.model_json_schema()["properties"]
+    assert {variables()[name].field.split(".")[0].split("[")[0] for name in fields} <= set(schema)
+
+
+@pytest.mark.parametrize("name", variables())
+def test_each_variable_is_carried_over_or_reported(name: str) -> None:
+    """52 of the 62 that its example sets were neither."""
+    body, left = carried(f"{name}: {SAMPLES.get(name, 'something')}\n")
+    if variables()[name].field:
+        assert body != carried("")[0] or name in left
+    else:
+        assert f"{name}" in left and variables()[name].note in left
+    assert "something" not in f"{body}{left}", "no value is shown: it may be a password"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"group_vars/all.yml": "frobnicate: 1\n"},
+        {"group_vars/slurm-cluster.yml": "frobnicate: 1\n"},
+        {"group_vars/all/main.yml": "frobnicate: 1\n"},
+        {"group_vars/slurm-node": "frobnicate: 1\n"},
+        {"group_vars/k8s_cluster.yml": "frobnicate: 1\n"},
+        {"host_vars/gpu01.yml": "frobnicate: 1\n"},
+        {"host_vars/gpu01/more.yml": "frobnicate: 1\n"},
+        {"inventory": f"{THEIRS}frobnicate=1\n"},
+        {"inventory": THEIRS.replace("ansible_user=dgx", "ansible_user=dgx frobnicate=1")},
+        {"inventory": f"{THEIRS}[slurm-node:vars]\nfrobnicate=1\n"},
+    ],
+    ids=lambda files: next(iter(files)),
+)
+def test_a_variable_that_nobody_knows_is_reported(files: dict[str, str]) -> None:
+    given_files = {"inventory": THEIRS, **files}
+    assert set(deepops_import.names(given_files)) == set(given_files)
+    _, left = deepops_import.from_deepops(given_files)
+    assert f"frobnicate: {UNKNOWN}" in left
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("slurm_cluster_name: My_Lab", "slurm_cluster_name: My_Lab is called my-lab here"),
+        ("slurm_version: '{{ ours }}'", "slurm_version: its value is an expression"),
+        ("slurm_version: latest", "slurm_version: latest is not a release"),
+        ("slurm_version: !vault |\n  66", "slurm_version: its value is an expression"),
+        ("slurm_max_job_timelimit: long", "slurm_max_job_timelimit: long is not a time"),
+        ("$ANSIBLE_VAULT;1.1;AES256\n3130", "group_vars/all.yml: encrypted by Ansible Vault"),
+        ("- a list", "group_vars/all.yml: holds no variables"),
+        ("nfs_exports: [{path: /x, options: '*(ro)'}]", "/x is mounted by no node"),
+        ("users: [{username: root, uid: 0}]", "users: root: uid"),
+        ("users: [{username: ann, uid: 2000, password: x, groups: [sudo, docker]}]",
+         "users: password, group docker of ann"),
+        ("ansible_become: true", "ansible_become: how Ansible works"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_reported(text: str, word: str) -> None:
+    body, left = carried(text)
+    assert word in left
+    assert load_text(body, "x.yaml").spec is not None
+
+
+def test_mount_and_export_options_are_reported() -> None:
+    text = """\
+nfs_exports: [{path: /d, options: '10.0.0.0/8(ro,async,no_root_squash)'}]
+nfs_mounts: [{mountpoint: /d, server: 10.0.1.1, path: /d, options: 'async,vers=3'}]
+"""
+    body, left = carried(text)
+    spec = load_text(body, "x.yaml").spec
+    assert spec is not None
+    assert [(s.kind, s.server, s.root_squash) for s in spec.storage] == [("nfs", "login01", False)]
+    assert "mount options async,vers=3 of /d" in left
+    assert "options async,ro of /d" in left
+    assert "/d is exported to 10.0.0.0/8" in left
+
+
+def test_users_and_limits_are_carried_over() -> None:
+    text = f"""\
+slurm_max_job_timelimit: 90
+users:
+  - {{username: ann, uid: 2000, name: Ann, groups: [sudo], ssh_key: [{KEY}]}}
+  - {{username: bob, uid: 2001, home: /data/bob, shell: /bin/zsh}}
+nfs_mounts: []
+"""
+    spec = load_text(carried(text)[0], "x.yaml").spec
+    assert spec is not None
+    assert [(u.name, u.uid, u.admin, u.home, u.shell) for u in spec.users] == [
+        ("ann", 2000, True, None, "/bin/bash"), ("bob", 2001, False, "/data/bob", "/bin/zsh")
+    ]  # fmt: skip
+    assert spec.partitions[0].max_time == "01:30:00"
+
+
+def test_hosts_outside_slurm_are_reported() -> None:
+    inventory = THEIRS.replace(
+        "gpu[01:03]  ansible_user=dgx   # the DGX", "gpu[01:03] ansible_user=dgx\nmgmt[1:2]"
+    )
+    inventory += "[slurm-metric]\nmgmt1\n[kube_node]\nmgmt2\n"
+    _, left = deepops_import.from_deepops({"inventory": inventory})
+    assert "hosts mgmt1, mgmt2: in none of Slurm's groups" in left
+    assert "slurm-metric on mgmt1: Corral's services run on the controller" in left
+    assert "Kubernetes" in left
+
+
+def test_variables_of_kubernetes_do_not_replace_those_of_slurm() -> None:
+    mounts = "nfs_mounts: [{mountpoint: /a, server: login01, path: /a}]\n"
+    other = "nfs_mounts: [{mountpoint: /b, server: login01, path: /b}]\nhelm_enabled: true\n"
+    body, left = carried(mounts, **{"group_vars/k8s_cluster.yml": other})
+    assert "/a" in body and "/b" not in body
+    assert "helm_enabled: Kubernetes" in left and "nfs_mounts: set for single hosts" in left
+
+
+def test_a_groups_login_is_that_of_its_hosts() -> None:
+    inventory = f"{THEIRS}[slurm-node:vars]\nansible_port=2222\n"
+    body, _ = deepops_import.from_deepops({"inventory": inventory})
+    spec = load_text(body, "x.yaml").spec
+    assert spec is not None
+    assert {n.name: n.group.ssh.port for n in nodes_of(spec)} == {
+        "gpu01": 2222, "gpu02": 2222, "gpu03": 2222, "login01": 22
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("driver", ["580", "580-open", "570-server", "570-server-open", "auto"])
+def test_there_and_back_it_has_the_same_containers_drivers_and_gpus(driver: str) -> None:
+    before = load_or_raise(EXAMPLES / "dgx-infiniband.yaml")
+    data = before.model_dump(mode="json")
+    data["software"]["nvidia"] = {"driver": driver}
+    before = ClusterSpec.model_validate(data)
+    text, left = deepops_import.from_deepops(deepops.deepops_files(before))
+    after = load_text(text, "back.yaml").spec
+    assert after is not None
+    assert after.software == before.software
+    told = {n.name: (n.group.name, n.group.gpu) for n in nodes_of(before)}
+    assert {n.name: (n.group.name, n.group.gpu) for n in nodes_of(after)} == told
+    assert after.partitions == before.partitions
+    assert not [line for line in left if "nfs" in line or "mount" in line or "nvidia" in line]
+
+
+@pytest.mark.parametrize("flavour", ["-server", ""])
+@pytest.mark.parametrize("kernel", [True, False])
+def test_the_driver_of_deepops_own_variables(flavour: str, kernel: bool) -> None:
+    suffix = "" if flavour else "nvidia_driver_ubuntu_packages_suffix: ''\n"
+    body, _ = carried(
+        f"slurm_cluster_install_nvidia_driver: yes\nnvidia_driver_branch: '580'\n{suffix}"
+        f"nvidia_driver_ubuntu_use_open_kernel_modules: {str(kernel).lower()}\n"
+    )
+    spec = load_text(body, "x.yaml").spec
+    assert spec is not None and spec.software.nvidia is not None
+    assert spec.software.nvidia.driver == f"580{flavour}{'-open' if kernel else ''}"
+
+
+def test_what_deepops_has_no_variable_for_is_reported() -> None:
+    said = deepops.not_exported(load_or_raise(EXAMPLES / "dgx-infiniband.yaml"))
+    text = "\n".join(said)
+    for field in ("users", "network.topology", "network.data", "slurm.prolog"):
+        assert field in text
+    assert all(f"# not carried over: {line}" in dgx()[deepops.VARIABLES] for line in said)
+    data = load_or_raise(EXAMPLES / "dgx-infiniband.yaml").model_dump(mode="json")
+    data["partitions"].append({"name": "debug", "groups": ["dgx"]})
+    data["storage"].append({"mount": "/scratch", "kind": "existing"})
+    more = "\n".join(deepops.not_exported(ClusterSpec.model_validate(data)))
+    assert "partitions: DeepOps makes one partition" in more
+    assert "storage[].kind: DeepOps mounts by NFS alone" in more

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from ruamel.yaml import YAML
 
+from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.state_dir import cluster_dir
 from corral.providers.blueprint import IMAGE_FAMILY, Deployment, deployment_of
+from corral.providers.blueprint_modules import LATER
 from corral.providers.gcp.gcluster import Gcluster
 from corral.spec.models import ClusterSpec
 
@@ -71,6 +74,7 @@ class Making:
                     said = f"{name} is at {address}: written into the next phases"
                     emit(Event(Kind.NOTE, "machines", message=said))
                 made = self._deployment(marks)
+                _require_addresses(made)
             self._mark(marks)
         self._mark({**marks, "deployed": _digest(made.files)})
 
@@ -104,7 +108,7 @@ class Making:
 
     def _deployment(self, marks: Mapping[str, str]) -> Deployment:
         known = {k.removeprefix("server "): v for k, v in marks.items() if k.startswith("server ")}
-        return deployment_of(self._spec, known)
+        return deployment_of(self._spec, known, LATER)
 
     def _write(self, made: Deployment) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -120,6 +124,22 @@ class Making:
 
     def _mark(self, marks: Mapping[str, str]) -> None:
         (self.folder / MARKS).write_text(json.dumps(dict(marks), indent=1))
+
+
+def _require_addresses(made: Deployment) -> None:
+    """Check that each file system of the base has an address in the phases that mount it.
+
+    Raises:
+        CorralError: PARSE_FAILED.
+    """
+    for text in made.files.values():
+        missing = re.findall(rf"^ *server_ip_(\w+): {re.escape(LATER)}$", text, re.M)
+        if missing:
+            raise CorralError(
+                Code.PARSE_FAILED,
+                f"gcluster's outputs have no address of {', '.join(missing)}",
+                hint=f"gcluster export-outputs {made.phases[0].deployment}, then corral up again",
+            )
 
 
 def _digest(files: Mapping[str, str]) -> str:

@@ -1,0 +1,46 @@
+"""What a cluster file declares and another tool's files cannot say. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from typing import Any, cast
+
+from corral.spec.models import ClusterSpec
+
+
+def unexpressed(
+    spec: ClusterSpec, expressed: Set[str], notes: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Fields that differ from their defaults and that the other files do not have, with why.
+
+    Args:
+        spec: the cluster.
+        expressed: fields that they have, as ``storage[].mount``; with all below them.
+        notes: why, by field; that of the longest part of the field's name counts, "" is any.
+    """
+    declared = spec.model_dump(mode="json", exclude_defaults=True)
+    found: dict[str, list[str]] = {}
+    for field in dict.fromkeys(_missing(declared, "", expressed)):
+        known = [part for part in notes if _below(field, part)]
+        found.setdefault(notes[max(known, key=len)], []).append(field)
+    return tuple(f"{', '.join(fields)}: {note}" for note, fields in found.items())
+
+
+def _missing(value: Any, at: str, expressed: Set[str]) -> Iterator[str]:
+    """The highest fields of which nothing is expressed; of the file's sections their fields."""
+    if at in expressed:
+        return
+    part = "." in at or not isinstance(value, dict)
+    if at and part and not any(_below(one, at) for one in expressed):
+        yield at
+    elif isinstance(value, dict):
+        for name, one in cast("dict[str, Any]", value).items():
+            yield from _missing(one, f"{at}.{name}" if at else name, expressed)
+    elif isinstance(value, list | tuple):
+        for one in cast("list[Any]", value):
+            yield from _missing(one, f"{at}[]", expressed)
+
+
+def _below(field: str, part: str) -> bool:
+    rest = field.removeprefix(part)
+    return not part or field == part or (rest != field and rest[0] in ".[")
