@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.prove.fabric.hardware import HARDWARE, reference
+from corral.prove.fabric.hardware import known_hardware, reference
 from corral.prove.fabric.limits import Algorithm, Topology, between, limit
 from corral.prove.fabric.model import Collective, Table
 from corral.prove.fabric.reading import Reading, read
@@ -27,7 +27,7 @@ class Known:
     """What is known about the machines that a log comes from.
 
     Attributes:
-        hardware: a name of ``HARDWARE``, "" when it is none of those.
+        hardware: a name of ``known_hardware()``, "" when it is none of those.
         topology: what carries the data, when it is no known hardware.
         busbw: the healthy figure in GB/s; 0: the hardware's own, or none.
         share: of the limit between nodes that a healthy network of this kind reaches, where
@@ -137,9 +137,9 @@ def judged(found: Reading, given: Known) -> Benchmark:
     """
     nodes = given.nodes or max((_nodes(table, given)[0] for table in found.tables), default=0)
     fabric = given.fabric
-    if found.transport.network == SOCKETS and given.hardware in HARDWARE:
+    if found.transport.network == SOCKETS and given.hardware in known_hardware():
         # Other hosts of the same GPUs may have another fast network, and none of them has sockets.
-        fabric = fabric or HARDWARE[given.hardware].fabric
+        fabric = fabric or known_hardware()[given.hardware].fabric
     # Within one node NCCL names a network all the same, and sends nothing over it.
     bad = complaints(found.transport, fabric) if fabric and nodes != 1 else ()
     return Benchmark(tuple(_judged(table, given, bad) for table in found.tables), found.transport)
@@ -163,7 +163,7 @@ def _judged(table: Table, known: Known, complained: Sequence[str]) -> tuple[Tabl
 
 def _nodes(table: Table, known: Known) -> tuple[int, str]:
     """How many nodes took part, and a word where that was inferred; 0: not known."""
-    hardware = HARDWARE.get(known.hardware)
+    hardware = known_hardware().get(known.hardware)
     topology = known.topology or (hardware.topology if hardware else None)
     if known.nodes or table.nodes or not table.ranks or topology is None:
         return known.nodes or table.nodes, ""
@@ -185,15 +185,16 @@ def refuse_unreachable(collective: Collective, known: Known, nodes: int) -> None
 
 
 def _reference(collective: Collective | None, known: Known, nodes: int) -> Reference | None:
-    if known.hardware and known.hardware not in HARDWARE:
+    if known.hardware and known.hardware not in known_hardware():
         raise CorralError(
             Code.USAGE,
             f"no hardware called {known.hardware!r} is known",
-            hint=f"one of {', '.join(sorted(HARDWARE))}; or give --nics, --gbps and --reference",
+            hint=f"one of {', '.join(sorted(known_hardware()))}; "
+            "or give --nics, --gbps and --reference",
         )
     if collective is None:
         return None
-    hardware = HARDWARE.get(known.hardware)
+    hardware = known_hardware().get(known.hardware)
     topology = known.topology or (hardware.topology if hardware else None)
     other_way = known.gloo and collective not in _AS_FAST_BY_GLOO
     several = nodes or 2  # not known: tables are pasted of several nodes mostly, and say less then

@@ -24,7 +24,7 @@ from corral.cli.pasted import pasted
 from corral.cli.text import table
 from corral.cli.ui import Ui
 from corral.errors import Code, CorralError, Exit
-from corral.prove.fabric.hardware import HARDWARE
+from corral.prove.fabric.hardware import known_hardware
 from corral.prove.fabric.limits import Algorithm, Topology
 from corral.prove.fabric.model import Collective
 from corral.prove.fabric.transport import NETWORKS
@@ -148,7 +148,7 @@ def hardware_(as_json: JSON = False) -> int:
             f"{seen.busbw:g}",
             seen.source,
         )
-        for name, hardware in HARDWARE.items()
+        for name, hardware in known_hardware().items()
         for seen in hardware.seen
     ]
     keys = ("name", "title", "over", "collectives", "busbw_gb_s", "source")

@@ -8,16 +8,16 @@ from typing import Final
 from corral.doctor.catalog import CATALOG
 from corral.doctor.model import Diagnosis, Source
 from corral.doctor.reading import read
-from corral.roles.health_table import BY_ID, HealthKind
+from corral.roles.health_checks import HealthCheck, health_checks
 
 _REASON: Final = re.compile(r"(health\.[a-z]+): (.*)", re.DOTALL)
 BACK: Final = "the node's health check undrains it by itself once all its checks are well"
 
 
-def health_kind(reason: str) -> HealthKind | None:
+def health_kind(reason: str) -> HealthCheck | None:
     """The check that a reason begins with; None for any other reason."""
     found = _REASON.match(reason)
-    return BY_ID.get(found[1]) if found else None
+    return health_checks().get(found[1]) if found else None
 
 
 def health_words(reason: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from corral.prove.check import Check
 from corral.prove.context import ProveContext, clip, many, verdict_of, warned
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.roles.health import PROGRAM
-from corral.roles.health_table import BY_ID
+from corral.roles.health_checks import health_checks
 from corral.spec.intervals import seconds_of
 
 HealthWord = Literal["ok", "warn", "fail", "none"]
@@ -43,7 +43,7 @@ def parse_health(node: str, text: str) -> tuple[HealthLine, ...]:
     for line in text.splitlines():
         word, _, rest = line.partition("\t")
         check, _, said = rest.partition("\t")
-        if word in _WORDS and check in BY_ID:
+        if word in _WORDS and check in health_checks():
             found.append(HealthLine(node, check, word, said))
     if not found:
         raise CorralError(

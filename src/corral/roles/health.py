@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final
 
 from corral import agents
-from corral.roles.health_table import xid_words
+from corral.roles.health_checks import xid_words
 from corral.roles.site import Site
 from corral.roles.slurm_conf import HEALTH_PROGRAM, cluster_conf
 from corral.slurm.conf.cluster import SPOOL_DIR, NodeConf

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.prove.fabric.hardware import HARDWARE
+from corral.prove.fabric.hardware import known_hardware
 from tests.unit.cli.conftest import Run
 
 RECORDED = Path(__file__).parents[2] / "recorded/nccl"
@@ -103,5 +103,5 @@ def test_cut_and_missing_files(corral: Run, home: Path) -> None:
 
 def test_hardware(corral: Run) -> None:
     listed = json.loads(corral("bench", "hardware", "--json").stdout)["hardware"]
-    assert {one["name"] for one in listed} == set(HARDWARE)
+    assert {one["name"] for one in listed} == set(known_hardware())
     assert all(isinstance(one["busbw_gb_s"], float) for one in listed)

@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 from corral.roles import health
-from corral.roles.health_table import BY_ID, HEALTH, TAG, XIDS
+from corral.roles.health_checks import TAG, health_checks, xids
 from corral.spec.health import HealthCheck
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "health"
@@ -116,13 +116,16 @@ def node(tmp_path: Path) -> Node:
 
 
 def test_table_program_and_schema_hold_the_same_checks() -> None:
-    ids = [one.id for one in HEALTH]
+    ids = [one.id for one in health_checks().values()]
     named = next(line for line in health.program().splitlines() if line.startswith("checks="))
     assert tuple(ids) == get_args(HealthCheck)
     assert named == f"checks='{' '.join(i.removeprefix(TAG) for i in ids)}'"
-    assert f"twice=' {' '.join(k.id for k in HEALTH if k.twice)} '" in health.program()
+    assert (
+        f"twice=' {' '.join(k.id for k in health_checks().values() if k.twice)} '"
+        in health.program()
+    )
     assert "@XIDS@" not in health.program()
-    numbers = [n for row in XIDS for n in row.numbers]
+    numbers = [n for row in xids() for n in row.numbers]
     assert len(numbers) == len(set(numbers))
 
 
@@ -353,7 +356,7 @@ def test_hostile_words_stay_words(node: Node) -> None:
 
 
 def test_meanings_are_whole() -> None:
-    for kind in BY_ID.values():
+    for kind in health_checks().values():
         assert all((kind.title, kind.looks, kind.fails, kind.fix, kind.source, kind.failure))
 
 

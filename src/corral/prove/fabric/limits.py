@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
+
+from pydantic import ConfigDict
 
 from corral.prove.fabric.model import Collective, bus_factor
 
@@ -36,6 +39,8 @@ class Topology:
         gpus: GPUs per node.
         nvls: the switch between the GPUs adds up by itself (NVSwitch of Hopper and later).
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     nics: int
     gbps: float

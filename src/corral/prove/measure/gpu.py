@@ -14,7 +14,7 @@ from typing import Any, Final
 from corral.errors import Code, CorralError
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Matrix
-from corral.prove.measure.gpumodels import GpuModel, model_of
+from corral.prove.measure.gpu_models import GpuModel, model_of
 from corral.prove.measure.remark import Remark, graver_first, told
 
 SIBLINGS: Final = (0.95, 0.90)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from corral.errors import Code, CorralError
-from corral.prove.fabric.hardware import HARDWARE, reference
+from corral.prove.fabric.hardware import known_hardware, reference
 from corral.prove.fabric.limits import Algorithm, Topology, limit
 from corral.prove.fabric.model import Collective, Row, Table, Timing, bus_factor
 from corral.prove.fabric.text import read_text
@@ -47,7 +47,7 @@ def test_within_a_node_and_capped_by_it() -> None:
 
 def test_seed_002_passes_by_its_peak_and_would_not_by_its_average() -> None:
     (table,) = read_text((RECORDED / "dgx1-all-reduce.txt").read_text())
-    dgx1 = HARDWARE["dgx1"]
+    dgx1 = known_hardware()["dgx1"]
     seen = reference(dgx1, REDUCE, 2)
     assert seen is not None
     bound = limit(dgx1.topology, REDUCE, 2)
@@ -61,7 +61,7 @@ def test_seed_002_passes_by_its_peak_and_would_not_by_its_average() -> None:
 
 def test_seed_003_passes() -> None:
     (table,) = read_text((RECORDED / "a3-mega-all-gather.txt").read_text())
-    mega = HARDWARE["a3-mega"]
+    mega = known_hardware()["a3-mega"]
     seen = reference(mega, Collective.ALL_GATHER, 2)
     assert seen is not None
     assert limit(mega.topology, Collective.ALL_GATHER, 2) == 200
@@ -118,9 +118,9 @@ def test_references_nobody_can_reach_are_refused(busbw: float) -> None:
     assert caught.value.code is Code.USAGE
 
 
-@pytest.mark.parametrize("name", HARDWARE)
+@pytest.mark.parametrize("name", known_hardware())
 def test_no_known_hardware_is_above_its_own_limit(name: str) -> None:
-    hardware = HARDWARE[name]
+    hardware = known_hardware()[name]
     assert hardware.seen
     for seen in hardware.seen:
         for collective in seen.collectives:

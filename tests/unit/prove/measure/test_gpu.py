@@ -13,7 +13,7 @@ import pytest
 from corral.errors import CorralError
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.measure.gpu import judge_gpus, peer_matrix, read_gpus
-from corral.prove.measure.gpumodels import MODELS, model_of
+from corral.prove.measure.gpu_models import gpu_models, model_of
 
 RECORD = json.loads((Path(__file__).parents[3] / "recorded" / "gpu" / "h200x2.json").read_text())
 
@@ -111,6 +111,6 @@ def test_models_are_known_by_their_names(name: str, title: str | None) -> None:
 
 
 def test_no_healthy_figure_lies_above_its_peak() -> None:
-    for model in MODELS:
+    for model in gpu_models():
         for kind, rate in (*model.own.items(), *model.seen.items()):
             assert 0 < rate < model.peak(kind), (model.title, kind)

@@ -1,0 +1,80 @@
+"""Tables of data that come with Corral: YAML files, each read through a pydantic model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from corral.errors import Code, CorralError
+
+T = TypeVar("T")
+
+
+class Row(BaseModel):
+    """A row of a table: unknown keys are errors, values do not change."""
+
+    model_config = {"extra": "forbid", "frozen": True}
+
+
+def read_table(package: str, name: str, kind: type[T]) -> T:
+    """Read a table of data.
+
+    Args:
+        package: the package that holds the file, such as ``corral.roles``.
+        name: the file, ``xids.yaml``.
+        kind: what it holds, such as ``tuple[Xid, ...]``; rows are ``Row`` models.
+
+    Raises:
+        CorralError: PARSE_FAILED, with file, line and column of every finding.
+    """
+    text = resources.files(package).joinpath(name).read_text("utf-8")
+    return parse_table(text, name, kind)
+
+
+def parse_table(text: str, name: str, kind: type[T]) -> T:
+    """As ``read_table``, from a text."""
+    from ruamel.yaml import YAML  # noqa: PLC0415 - slow to import, and many verbs read no table
+    from ruamel.yaml.error import MarkedYAMLError  # noqa: PLC0415
+
+    try:
+        data: Any = YAML(typ="safe").load(text)  # pyright: ignore[reportUnknownMemberType]
+    except MarkedYAMLError as error:
+        raise _broken([f"{name}: {error}"]) from error
+    try:
+        return TypeAdapter(kind).validate_python(data)
+    except ValidationError as error:
+        # Read again with positions, which take six times as long.
+        rows: Any = YAML().load(text)  # pyright: ignore[reportUnknownMemberType]
+        found = [
+            f"{name}:{_place(rows, one['loc'])}: {'.'.join(map(str, one['loc']))}: {one['msg']}"
+            for one in error.errors(include_url=False)
+        ]
+        raise _broken(found) from error
+
+
+def _place(rows: Any, location: Sequence[int | str]) -> str:
+    """Line and column, from 1, of the deepest part of a location that is in the file."""
+    line, column = 0, 0
+    at = rows
+    for key in location:
+        positions = getattr(at, "lc", None)
+        if positions is None or not _holds(at, key):
+            break
+        line, column = (positions.item if isinstance(key, int) else positions.key)(key)
+        at = at[key]
+    return f"{line + 1}:{column + 1}"
+
+
+def _holds(at: Any, key: int | str) -> bool:
+    return 0 <= key < len(at) if isinstance(key, int) else key in at
+
+
+def _broken(findings: list[str]) -> CorralError:
+    return CorralError(
+        Code.PARSE_FAILED,
+        "a table of Corral's own is not valid: " + "; ".join(findings),
+        hint="a fault of Corral: please report it",
+    )

@@ -1,0 +1,70 @@
+"""Tables of data: valid, and a fault in one is named by file, line and column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from corral.errors import Code, CorralError
+from corral.prove.fabric.hardware import known_hardware
+from corral.prove.measure.gpu_models import gpu_models
+from corral.roles.health_checks import health_checks, xids
+from corral.tables import Row, parse_table
+
+TEXT = """\
+# Two animals.
+- name: cow
+  legs: 4
+- name: hen
+  legs: 2
+"""
+
+
+class Animal(Row):
+    name: str
+    legs: int
+    young: tuple[str, ...] = ()
+
+
+def refused(text: str) -> str:
+    with pytest.raises(CorralError) as caught:
+        parse_table(text, "animals.yaml", tuple[Animal, ...])
+    assert caught.value.code is Code.PARSE_FAILED
+    return caught.value.message
+
+
+def test_rows_are_read() -> None:
+    found = parse_table(TEXT, "animals.yaml", tuple[Animal, ...])
+    assert [(row.name, row.legs) for row in found] == [("cow", 4), ("hen", 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (TEXT.replace("legs: 2", "legs: two"), "animals.yaml:5:3: 1.legs: Input should be"),
+        (TEXT.replace("legs: 2", "wings: 2"), "animals.yaml:4:3: 1.legs: Field required"),
+        (TEXT.replace("legs: 2", "wings: 2"), "animals.yaml:5:3: 1.wings: Extra inputs"),
+        (TEXT + "  young: [chick, 7]\n", "animals.yaml:6:18: 1.young.1: Input should be"),
+        (TEXT + "- cat\n", "animals.yaml:6:3: 2: Input should be"),
+        (TEXT + "- name: [\n", "line 7, column 1"),
+        ("", "animals.yaml:1:1: "),
+    ],
+)
+def test_a_fault_is_named_with_its_place(text: str, place: str) -> None:
+    assert place in refused(text)
+
+
+def test_all_faults_are_named_at_once() -> None:
+    assert refused(TEXT.replace("legs:", "legs: x")).count("animals.yaml:") == 2
+
+
+def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
+    read = {
+        "hardware.yaml": known_hardware(),
+        "gpu_models.yaml": gpu_models(),
+        "health_checks.yaml": health_checks(),
+        "xids.yaml": xids(),
+    }
+    assert all(read.values())
+    assert [f.name for f in (repo / "src").rglob("*.yaml") if f.name not in read] == []
