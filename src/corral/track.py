@@ -2,14 +2,14 @@
 
     from corral import track
 
-    track.start_run()                        # the job's own run, which `corral run` has made
-    track.log_params({"lr": 1e-3})
-    track.log_metrics({"loss": 0.3}, step=10)
-    track.end_run()
+    with track.start_run():                  # the job's own run, which `corral run` has made
+        track.log_params({"lr": 1e-3})
+        track.log_metric("loss", 0.3, step=10)
 
 The functions are named as mlflow's own and do the same over its REST API, for nodes where the
 package ``mlflow`` is not installed; where it is, use that: it finds the same run by MLFLOW_RUN_ID.
-``corral run`` sends this file along with each job that is tracked. Its batch script makes the run
+``corral run`` uploads this file with each job. Where the job is not tracked, they do nothing, and
+the first call prints one line. In a job that is tracked the batch script makes the run
 (``python3 -m corral.track begin``), samples each node (``sample``) and ends the run (``end``).
 
 Reads MLFLOW_TRACKING_URI, MLFLOW_RUN_ID, MLFLOW_EXPERIMENT_NAME, MLFLOW_TRACKING_TOKEN,
@@ -29,6 +29,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,15 +45,36 @@ class TrackingError(Exception):
     """The tracking server refused, or does not answer."""
 
 
-def start_run() -> str:
-    """Go on with the job's run; gives its id.
+class Run(str):
+    """A run's id, "" where nothing is tracked; as a context manager it ends the run."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            end_run()
+            return
+        with contextlib.suppress(TrackingError):  # the script's own error is what counts
+            end_run("FAILED")
+
+
+def start_run(run_name: str = "") -> Run:
+    """Go on with the job's run; ``with start_run():`` ends it as FINISHED or FAILED.
+
+    Args:
+        run_name: shown in MLflow; "" leaves the one that the job's run has.
 
     Raises:
-        TrackingError: MLFLOW_RUN_ID is not set, or the server does not know it.
+        TrackingError: the server does not know the run, or does not answer.
     """
     run = _run_id()
-    _call("runs/update", {"run_id": run, "status": "RUNNING"})
-    return run
+    if run:
+        name = {"run_name": run_name} if run_name else {}
+        _call("runs/update", {"run_id": run, "status": "RUNNING", **name})
+    return Run(run)
 
 
 def log_params(params: Mapping[str, Any]) -> None:
@@ -62,6 +84,15 @@ def log_params(params: Mapping[str, Any]) -> None:
         TrackingError: the server refused, such as another value of a known one.
     """
     _batch("params", [{"key": k, "value": str(v)[:_MOST_TEXT]} for k, v in params.items()])
+
+
+def log_param(key: str, value: Any) -> None:
+    """One thing that does not change within a run.
+
+    Raises:
+        TrackingError: as ``log_params``.
+    """
+    log_params({key: value})
 
 
 def log_metrics(metrics: Mapping[str, float], step: int = 0) -> None:
@@ -96,29 +127,47 @@ def set_tags(tags: Mapping[str, Any]) -> None:
     _batch("tags", [{"key": k, "value": str(v)[:_MOST_TEXT]} for k, v in tags.items()])
 
 
+def set_tag(key: str, value: Any) -> None:
+    """One tag.
+
+    Raises:
+        TrackingError: the server refused.
+    """
+    set_tags({key: value})
+
+
 def end_run(status: str = "FINISHED") -> None:
     """End the run: FINISHED, FAILED, KILLED, or SCHEDULED for one that goes on later.
 
     Raises:
         TrackingError: the server refused.
     """
-    _call(
-        "runs/update",
-        {"run_id": _run_id(), "status": status, "end_time": int(time.time() * 1000)},
-    )
+    run = _run_id()
+    if run:
+        end = int(time.time() * 1000)
+        _call("runs/update", {"run_id": run, "status": status, "end_time": end})
+
+
+@cache
+def _untracked(why: str) -> None:
+    print(f"corral: not tracked: {why}", file=sys.stderr, flush=True)
 
 
 def _run_id() -> str:
-    run = os.environ.get("MLFLOW_RUN_ID", "")
-    if not run:
-        raise TrackingError("MLFLOW_RUN_ID is not set: `corral run` sets it in jobs")
-    return run
+    """The job's run, "" where it is not tracked; that is printed once."""
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID"):
+        if not os.environ.get(name):
+            _untracked(f"{name} is not set (services.mlflow in the cluster file turns it on)")
+            return ""
+    return os.environ["MLFLOW_RUN_ID"]
 
 
 def _batch(kind: str, entries: list[dict[str, Any]]) -> None:
+    run = _run_id()
     for first in range(0, len(entries), _AT_ONCE):
         part = entries[first : first + _AT_ONCE]
-        _call("runs/log-batch", {"run_id": _run_id(), kind: part})
+        if run:
+            _call("runs/log-batch", {"run_id": run, kind: part})
 
 
 def _call(name: str, body: Mapping[str, Any] | None = None, **query: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import urllib.error
 from email.message import Message
 from pathlib import Path
@@ -25,11 +26,13 @@ class Server:
         self.experiments: dict[str, str] = {}
         self.runs: dict[str, dict[str, Any]] = {}
         self.headers: list[dict[str, str]] = []
+        self.calls: list[tuple[str, dict[str, Any]]] = []
 
     def __call__(self, request: Any, timeout: float) -> io.BytesIO:
         self.headers.append(dict(request.header_items()))
         path = request.full_url.partition("/api/2.0/mlflow/")[2]
         body = json.loads(request.data) if request.data else {}
+        self.calls.append((path, body))
         return io.BytesIO(json.dumps(self.answer(path, body)).encode())
 
     def answer(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -198,3 +201,51 @@ def test_gpus_as_nvidia_smi_prints_them() -> None:
         "gpu_0_power_usage_watts": 310.52,
         "gpu_1_memory_usage_megabytes": 0.0,
     }
+
+
+def guide_example() -> str:
+    """The guide's own lines, with the module that `corral run` uploads."""
+    text = (Path(__file__).parents[2] / "docs/guide/tracking.md").read_text()
+    [example] = re.findall(r"```python\n(from corral import track.*?)```", text, re.DOTALL)
+    return example
+
+
+def a_run(server: Server) -> str:
+    return str(server.answer("runs/create", {})["run"]["info"]["run_id"])
+
+
+def test_the_guides_example_runs_as_it_is(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_RUN_ID", a_run(server))
+    exec(compile(guide_example(), "guide", "exec"), {"loss": 0.5, "step": 3})
+    assert [name for name, _ in server.calls] == ["runs/update", "runs/log-batch", "runs/update"]
+    assert server.calls[-1][1]["status"] == "FINISHED"
+
+
+def test_a_run_that_fails_ends_so(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_RUN_ID", a_run(server))
+    with pytest.raises(ValueError, match="boom"), track.start_run(run_name="mine") as run:
+        assert run == "r0"
+        raise ValueError("boom")
+    assert server.calls[0][1]["run_name"] == "mine"
+    assert server.calls[-1][1]["status"] == "FAILED"
+
+
+@pytest.mark.parametrize("missing", ["MLFLOW_RUN_ID", "MLFLOW_TRACKING_URI"])
+def test_without_tracking_all_of_it_does_nothing_and_says_so_once(
+    server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    missing: str,
+) -> None:
+    monkeypatch.setenv("MLFLOW_RUN_ID", "r1")
+    monkeypatch.delenv(missing)
+    track._untracked.cache_clear()
+    exec(compile(guide_example(), "guide", "exec"), {"loss": 0.5, "step": 3})
+    with track.start_run() as run:
+        track.log_params({"a": 1})
+        track.log_param("b", 2)
+        track.log_metrics({"c": 3})
+        track.set_tags({"d": 4})
+        track.set_tag("e", 5)
+    assert (run, server.calls) == ("", [])
+    assert capsys.readouterr().err.count("not tracked") == 1

@@ -234,7 +234,7 @@ def own_files(job: JobSpec, text: Script) -> dict[str, bytes]:
         "job.json": json.dumps(about, indent=1).encode(),
         "lib/corral/__init__.py": b'"""What `corral run` sends along with a job."""\n',
     }
-    for name in ("checkpoint.py", "shards.py"):
+    for name in ("checkpoint.py", "shards.py", "track.py"):
         files[f"lib/corral/{name}"] = resources.files("corral").joinpath(name).read_bytes()
     if job.torchrun:
         for name in ("torchrun.py", "lines.py"):

@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -91,8 +90,7 @@ class Tracking:
         if not self.uri:
             return {}
         about = {"tags": dict(self.tags), "params": dict(self.params)}
-        program = resources.files("corral").joinpath("track.py").read_bytes()
-        return {FILE: json.dumps(about, indent=1).encode(), "lib/corral/track.py": program}
+        return {FILE: json.dumps(about, indent=1).encode()}
 
 
 UNTRACKED: Final = Tracking()

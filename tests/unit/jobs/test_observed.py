@@ -138,7 +138,7 @@ def test_what_a_run_carries() -> None:
     assert found.tags["mlflow.source.git.commit"] == "c0ffee"
     assert found.tags["mlflow.user"] == "corral"
     assert found.params["corral.args"] == "--lr 1"
-    assert set(found.files) == {"track.json", "lib/corral/track.py"}
+    assert set(found.files) == {"track.json"}
     plain = spec.model_copy(update={"services": Services()})
     assert tracking_of(job, plain) is UNTRACKED
 
