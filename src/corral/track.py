@@ -62,7 +62,9 @@ class Run(str):
 
 
 def start_run(run_name: str = "") -> Run:
-    """Go on with the job's run; ``with start_run():`` ends it as FINISHED or FAILED.
+    """Go on with the job's run.
+
+    As a context manager it ends the run, as FINISHED or FAILED.
 
     Args:
         run_name: shown in MLflow; "" leaves the one that the job's run has.

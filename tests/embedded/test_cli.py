@@ -85,6 +85,7 @@ def test_drain_and_resume(file: str) -> None:
     node = next(n for n in found["nodes"] if n["node"] == "node2")
     assert "new memory; $(reboot)" in json.dumps(node)
     typed("resume", "node2", "-c", file)
+    assert answer("resume", "node[0-2]", "-c", file)["nodes"].keys() == {"node0", "node1", "node2"}
     answer("status", file)
 
 

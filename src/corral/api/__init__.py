@@ -47,8 +47,11 @@ if TYPE_CHECKING:
     from corral.api.cloud_sets import make_volume as make_volume
     from corral.api.clouds import Sale as Sale
     from corral.api.clouds import offers as offers
+    from corral.api.clusters import Origin as Origin
+    from corral.api.clusters import keep_origin as keep_origin
     from corral.api.clusters import known_clusters as known_clusters
     from corral.api.clusters import looks_like_file as looks_like_file
+    from corral.api.clusters import origin_of as origin_of
     from corral.api.clusters import spec_of as spec_of
     from corral.api.commands import Said as Said
     from corral.api.commands import slurm_command as slurm_command
@@ -179,7 +182,9 @@ _HOMES: Final = MappingProxyType(
         "elastic": ("drive",),
         "reaping": ("Reapable", "reap", "survey"),
         "spending": ("Cost", "cost", "cost_of_name", "ledgers"),
-        "clusters": ("known_clusters", "looks_like_file", "spec_of"),
+        "clusters": (
+            *("Origin", "keep_origin", "known_clusters", "looks_like_file", "origin_of", "spec_of"),
+        ),
         "converge": ("Approve", "apply", "down", "plan", "up"),
         "asking": ("ask_machines",),
         "existing": (

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -45,6 +48,41 @@ def spec_of(name: str) -> ClusterSpec:
 def looks_like_file(text: str) -> bool:
     """True for what can be no cluster's name, or is the name of a file here."""
     return "/" in text or text.endswith((".yaml", ".yml")) or Path(text).is_file()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a cluster was last applied from.
+
+    Attributes:
+        file: absolute path of its file.
+        rehearsal: it was applied as a rehearsal.
+    """
+
+    file: str
+    rehearsal: bool = False
+
+
+def origin_of(name: str) -> Origin | None:
+    """The file that was last applied under this name, None where that is not known."""
+    try:
+        found: Any = json.loads(_origin(name).read_text(encoding="utf-8"))
+        return Origin(str(found["file"]), bool(found["rehearsal"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def keep_origin(spec: ClusterSpec, file: Path, *, rehearsal: bool) -> None:
+    """Keep which file a cluster is applied from."""
+    place = _origin(spec.name, create=True)
+    new = place.with_suffix(".new")
+    about = asdict(Origin(str(file.resolve()), rehearsal))
+    new.write_text(json.dumps(about), encoding="utf-8")
+    new.replace(place)
+
+
+def _origin(name: str, *, create: bool = False) -> Path:
+    return cluster_dir(name, create=create) / "origin.json"
 
 
 def _recorded(name: str) -> object | None:

@@ -16,6 +16,7 @@ from corral.hosts.quote import NOTHING, Script, sh
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import Result, check
 from corral.providers import providers_of
+from corral.slurm.states.nodes import NodeState, parse_nodes
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import expand, fold, nodes_of
 
@@ -102,27 +103,50 @@ async def drain(spec: ClusterSpec, nodes: str, reason: str) -> dict[str, str]:
             hint="say why, for the next person who looks: --reason 'new memory'",
         )
     change = sh("State=DRAIN Reason={reason}", reason=reason)
-    return await _update(spec, nodes, change)
+    names = chosen(spec, nodes)
+    async with await Session.open(spec) as session:
+        session.require_running()
+        return await _update(session, names, change)
 
 
 async def resume(spec: ClusterSpec, nodes: str) -> dict[str, str]:
-    """Take jobs again on nodes that were drained or went down.
+    """Take jobs again on nodes that were drained or went down; those in service stay as they are.
 
     Returns:
         Slurm's state of each of the nodes afterwards.
 
     Raises:
-        CorralError: SLURM_REFUSED (a node that is not drained), NOT_FOUND, USAGE.
+        CorralError: SLURM_REFUSED (a node that does not answer), NOT_FOUND, USAGE.
     """
+    names = chosen(spec, nodes)
+    async with await Session.open(spec) as session:
+        session.require_running()
+        before = await _states(session, names)
+        # Slurm refuses RESUME for a node that needs none, and with it for the others of the list.
+        owed = [name for name in names if name not in before or not before[name].in_service]
+        if not owed:
+            return {name: str(before[name]) for name in names}
+        after = await _resume(session, owed)
+    return {name: after.get(name) or str(before[name]) for name in names}
+
+
+async def _states(session: Session, names: Sequence[str]) -> dict[str, NodeState]:
+    show = sh("scontrol --oneliner show nodes {nodes}", nodes=fold(list(names)))
+    answer = await session.fleet.run(session.controller, show, timeout=UPDATE_TIMEOUT)
+    shown = check(answer, "asking Slurm for its nodes", hint="is slurmctld up? see: corral status")
+    return {info.name: info.state for info in parse_nodes(shown.stdout)}
+
+
+async def _resume(session: Session, names: list[str]) -> dict[str, str]:
     # Slurm counts a resumed node as not responding until it has pinged it, which takes seconds
     # (24.11): waited for here, so that the next command finds the node ready. A node that really
     # is dead keeps the flag, and the state says so.
     settle = sh(
         "i=0; while [ $i -lt 75 ] && scontrol --oneliner show nodes {nodes} "
         "| grep -q NOT_RESPONDING; do i=$((i + 1)); sleep 0.2; done",
-        nodes=fold(chosen(spec, nodes)),
+        nodes=fold(names),
     )
-    return await _update(spec, nodes, sh("State=RESUME"), settle)
+    return await _update(session, names, sh("State=RESUME"), settle)
 
 
 def chosen(spec: ClusterSpec, nodes: str) -> list[str]:
@@ -198,9 +222,8 @@ def _outcome(node: str, answer: Result | CorralError) -> Outcome:
 
 
 async def _update(
-    spec: ClusterSpec, nodes: str, change: Script, settle: Script = NOTHING
+    session: Session, names: list[str], change: Script, settle: Script = NOTHING
 ) -> dict[str, str]:
-    names = chosen(spec, nodes)
     script = sh(
         "scontrol update NodeName={nodes} {change} || exit 1\n{settle}\n"
         "scontrol --oneliner show nodes {nodes}",
@@ -208,9 +231,7 @@ async def _update(
         change=change,
         settle=settle,
     )
-    async with await Session.open(spec) as session:
-        session.require_running()
-        answer = await session.fleet.run(session.controller, script, timeout=UPDATE_TIMEOUT)
+    answer = await session.fleet.run(session.controller, script, timeout=UPDATE_TIMEOUT)
     if not answer.ok:
         raise CorralError(
             Code.SLURM_REFUSED,

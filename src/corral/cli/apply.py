@@ -10,10 +10,10 @@ import typer
 
 from corral import api
 from corral.cli.approving import STATE, Approval
-from corral.cli.options import FILE, JSON, REHEARSE, YES, examples, verb_app
+from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, YES, examples, verb_app
 from corral.cli.planview import plan_lines
 from corral.cli.ui import Ui
-from corral.cli.which import from_file
+from corral.cli.which import again, declared, remember
 from corral.errors import Code, CorralError, Exit
 from corral.plan.model import Plan
 
@@ -23,11 +23,12 @@ app = verb_app()
 @app.command(
     epilog=examples(
         "corral plan lab.yaml --out plan.json && corral apply lab.yaml plan.json",
+        "corral apply plan.json",
         "corral apply lab.yaml --yes",
     )
 )
 def apply(
-    file: FILE,
+    target: TARGET = "",
     plan_file: Annotated[
         str,
         typer.Argument(
@@ -36,18 +37,22 @@ def apply(
             show_default=False,
         ),
     ] = "",
+    *,
     yes: YES = False,
     rehearse: REHEARSE = False,
+    named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
     """Do exactly what a plan says, and no more.
 
-    A plan is refused (exit status 1) when the file or the machines have changed since it was made.
-    A plan that makes machines ends when they run: plan and apply again for what they hold, or let
-    `corral up` do both.
+    FILE may be left out before PLAN, which ends in .json. A plan is refused (exit status 1) when
+    the file or the machines have changed since it was made. A plan that makes machines ends when
+    they run: plan and apply again for what they hold, or let `corral up` do both.
     """
     ui = Ui(as_json=as_json)
-    spec = from_file(ui, file, rehearse=rehearse)
+    if target.endswith(".json") and not plan_file:
+        target, plan_file = "", target
+    spec = declared(ui, target, named, rehearse=rehearse)
     if plan_file:
         wanted = _read(Path(plan_file))
     else:
@@ -60,13 +65,14 @@ def apply(
         ui.json({"applied": False, "plan": wanted.as_dict()})
         ui.note("nothing was changed")
         return Exit.NOT_GOOD
+    remember(spec, target, named, rehearse=rehearse)
     ui.run(lambda emit: api.apply(spec, wanted, emit), state=STATE)
     ui.json({"applied": True, "plan": wanted.as_dict()})
-    flag = " --rehearse" if rehearse else ""
+    where = again(target, named, rehearse=rehearse)
     if wanted.machines:
-        ui.show(f"the machines run; next, for what they hold: corral apply {file}{flag}")
+        ui.show(f"the machines run; next, for what they hold: corral apply{where}")
     else:
-        ui.show(f"applied; next: corral prove {file}{flag}")
+        ui.show(f"applied; next: corral prove{where}")
     return Exit.GOOD
 
 

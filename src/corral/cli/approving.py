@@ -25,6 +25,10 @@ class Approval:
     Args:
         ui: where to show and ask.
         yes: say yes without asking.
+
+    Attributes:
+        plans: those it was asked about.
+        given: one of them was agreed to.
     """
 
     def __init__(self, ui: Ui, *, yes: bool) -> None:
@@ -32,6 +36,7 @@ class Approval:
         self._yes = yes
         self._announced: set[str] = set()
         self.plans: list[dict[str, Any]] = []
+        self.given = False
 
     def __call__(self, plan: Plan) -> bool:
         """Show the plan and ask.
@@ -51,7 +56,9 @@ class Approval:
         state = "nothing was changed" if len(self.plans) == 1 else STATE
         known = self._yes or self._covers(plan)
         self._announced |= {name for nodes, _ in plan.deferred for name in nodes}
-        return known or self._ui.ask("Do it?", state=state)
+        agreed = known or self._ui.ask("Do it?", state=state)
+        self.given = self.given or agreed
+        return agreed
 
     def _covers(self, plan: Plan) -> bool:
         touched = {name for s in plan.stages for entry in s.changes for name in entry.nodes}

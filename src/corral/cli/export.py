@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from corral import api
-from corral.cli.options import FILE, JSON, examples, verb_app
+from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
 from corral.cli.ui import Ui
-from corral.cli.which import from_file
+from corral.cli.which import declared
 from corral.errors import Code, CorralError, Exit
 
 OUTPUT = Annotated[
@@ -43,7 +43,12 @@ def export() -> None:
     )
 )
 def gcluster(
-    file: FILE, output: OUTPUT, overwrite: OVERWRITE = False, as_json: JSON = False
+    target: TARGET = "",
+    *,
+    output: OUTPUT,
+    overwrite: OVERWRITE = False,
+    named: CLUSTER = "",
+    as_json: JSON = False,
 ) -> int:
     """Write blueprints and deployment files of Google's Cluster Toolkit.
 
@@ -51,7 +56,7 @@ def gcluster(
     image and cluster apart with v1.39.0. Every module and setting is checked against that release.
     """
     ui = Ui(as_json=as_json)
-    spec = from_file(ui, file)
+    spec = declared(ui, target, named)
     done = api.export_gcluster(spec, Path(output), overwrite=overwrite)
     ui.json(done.as_dict())
     ui.show(*(f"{done.folder}/{name}" for name in done.files))
@@ -67,14 +72,21 @@ def gcluster(
         "corral export ansible dgx.yaml -o config --json",
     )
 )
-def ansible(file: FILE, output: OUTPUT, overwrite: OVERWRITE = False, as_json: JSON = False) -> int:
+def ansible(
+    target: TARGET = "",
+    *,
+    output: OUTPUT,
+    overwrite: OVERWRITE = False,
+    named: CLUSTER = "",
+    as_json: JSON = False,
+) -> int:
     """Write inventory and variables for NVIDIA's DeepOps.
 
     For machines that are there (provider ssh). What DeepOps has no variable for is printed, and
     written into group_vars as comments.
     """
     ui = Ui(as_json=as_json)
-    spec = from_file(ui, file)
+    spec = declared(ui, target, named)
     done = api.export_ansible(spec, Path(output), overwrite=overwrite)
     ui.json(done.as_dict())
     ui.show(*(f"{done.folder}/{name}" for name in done.files))
@@ -92,7 +104,14 @@ def ansible(file: FILE, output: OUTPUT, overwrite: OVERWRITE = False, as_json: J
         "corral export topology dgx.yaml --from fabric.txt --plugin block --json",
     ),
 )
-def topology_(file: FILE, listing: LISTING, plugin: PLUGIN = "tree", as_json: JSON = False) -> int:
+def topology_(
+    target: TARGET = "",
+    *,
+    listing: LISTING,
+    plugin: PLUGIN = "tree",
+    named: CLUSTER = "",
+    as_json: JSON = False,
+) -> int:
     """Print the switches of an InfiniBand fabric for the cluster file.
 
     Nodes that share all their leaf switches are one leaf, so rail-optimised fabrics are read too.
@@ -101,7 +120,7 @@ def topology_(file: FILE, listing: LISTING, plugin: PLUGIN = "tree", as_json: JS
     ui = Ui(as_json=as_json)
     if plugin not in ("tree", "block"):
         raise CorralError(Code.USAGE, f"--plugin {plugin}", hint="write tree or block")
-    spec = from_file(ui, file)
+    spec = declared(ui, target, named)
     try:
         text = Path(listing).read_text("utf-8", "replace")
     except OSError as error:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from corral import api
-from corral.cli.options import FILE, JSON, NODES_OPTION, examples, verb_app
+from corral.cli.options import CLUSTER, JSON, NODES_OPTION, TARGET, examples, verb_app
 from corral.cli.text import table
 from corral.cli.ui import Ui
-from corral.cli.which import from_file
+from corral.cli.which import declared
 from corral.errors import Exit
 
 app = verb_app()
@@ -17,8 +17,10 @@ app = verb_app()
     epilog=examples("corral keys install lab.yaml", "corral keys install lab.yaml -n node2"),
 )
 def install(
-    file: FILE,
+    target: TARGET = "",
+    *,
     nodes: NODES_OPTION = "",
+    named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
     """Make the cluster's key, put it on its machines and prove that it logs in.
@@ -29,7 +31,7 @@ def install(
     second connection that can use nothing else. Machines that have the key are left as they are.
     """
     ui = Ui(as_json=as_json)
-    spec = from_file(ui, file)
+    spec = declared(ui, target, named)
     done = ui.run(lambda emit: api.install_keys(spec, emit, nodes=nodes), state="run it again")
     ui.json({"good": all(k.ok for k in done), "nodes": [k.as_dict() for k in done]})
     rows = [(k.node, k.login, k.how if k.ok else str(k.error and k.error.message)) for k in done]

@@ -8,9 +8,9 @@ import typer
 
 from corral import api
 from corral.cli.mesh_keys import rotate_mesh
-from corral.cli.options import FILE, JSON, REHEARSE, YES, examples, verb_app
+from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, YES, examples, verb_app
 from corral.cli.ui import Ui
-from corral.cli.which import from_file
+from corral.cli.which import declared
 from corral.errors import Code, CorralError, Exit
 
 app = verb_app()
@@ -21,7 +21,8 @@ app = verb_app()
     epilog=examples("corral keys rotate lab.yaml", "corral keys rotate lab.yaml --which all --yes"),
 )
 def rotate(
-    file: FILE,
+    target: TARGET = "",
+    *,
     which: Annotated[
         str,
         typer.Option(
@@ -34,6 +35,7 @@ def rotate(
     ] = "auth",
     yes: YES = False,
     rehearse: REHEARSE = False,
+    named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
     """Replace keys on all machines of a running cluster; jobs run on.
@@ -44,14 +46,14 @@ def rotate(
     """
     ui = Ui(as_json=as_json)
     if which == "mesh":
-        return rotate_mesh(ui, from_file(ui, file, rehearse=rehearse), yes=yes)
+        return rotate_mesh(ui, declared(ui, target, named, rehearse=rehearse), yes=yes)
     try:
         wanted = api.Which(which)
     except ValueError as error:
         raise CorralError(
             Code.USAGE, f"--which {which}: no such key", hint="auth, munge, jwt, mesh or all"
         ) from error
-    spec = from_file(ui, file, rehearse=rehearse)
+    spec = declared(ui, target, named, rehearse=rehearse)
     if not yes:
         ui.show(*(f"* {line}" for line in api.rotation_of(spec, wanted)))
         if not ui.interactive:

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from corral import api
-from corral.cli.options import FILE, JSON, YES, examples, verb_app
+from corral.cli.options import CLUSTER, JSON, TARGET, YES, examples, verb_app
 from corral.cli.ui import Ui
-from corral.cli.which import from_file
+from corral.cli.which import declared
 from corral.errors import Code, CorralError, Exit
 
 app = verb_app()
@@ -21,11 +21,13 @@ app = verb_app()
     epilog=examples("corral mesh policy rented.yaml", "corral mesh policy rented.yaml --apply"),
 )
 def policy(
-    file: FILE,
+    target: TARGET = "",
+    *,
     apply: Annotated[
         bool, typer.Option("--apply", help="Add it to the policy of the control server.")
     ] = False,
     yes: YES = False,
+    named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
     """Print the part of the access policy that the cluster needs, and on request add it.
@@ -34,7 +36,7 @@ def policy(
     policy with comments is not changed: they would be lost.
     """
     ui = Ui(as_json=as_json)
-    spec = from_file(ui, file)
+    spec = declared(ui, target, named)
     wanted = ui.quietly(lambda: api.mesh_policy(spec))
     ui.show(wanted.text)
     if not apply:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 JSON = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON, and nothing else, on stdout.")
 ]
-FILE = Annotated[str, typer.Argument(metavar="FILE", help="The cluster file.", show_default=False)]
 TARGET = Annotated[
     str,
     typer.Argument(
         metavar="FILE|NAME",
         help="A cluster file, or the name of a cluster that was brought up from here. "
-        "Left out: as -c says.",
+        "Left out: as -c says, else cluster.yaml of this folder, else the only cluster that was "
+        "brought up from here.",
         show_default=False,
     ),
 ]
@@ -27,7 +28,8 @@ CLUSTER = Annotated[
         "-c",
         metavar="NAME|FILE",
         envvar="CORRAL_CLUSTER",
-        help="Which cluster. Left out: the only one that was brought up from here.",
+        help="Which cluster. Left out: cluster.yaml of this folder, else the only cluster that was "
+        "brought up from here.",
         show_default=False,
     ),
 ]
@@ -67,6 +69,38 @@ HTML = Annotated[
     ),
 ]
 YES = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+
+
+class OptionsAroundFirst(TyperCommand):
+    """A command whose first argument may have options before and after it; then its words begin.
+
+    ``corral ssh NODE -c LAB ls -l``: ``-c LAB`` is for corral, ``ls -l`` for the node. A ``--``
+    ends the options, for words that begin with ``-``.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the options after the first argument before it."""
+        before, rest = self._options(args)
+        if rest[:1] == ["--"]:
+            rest = rest[1:]
+        first, rest = rest[:1], rest[1:]
+        after, rest = self._options(rest)
+        if rest[:1] == ["--"]:
+            rest = rest[1:]
+        return super().parse_args(ctx, [*before, *after, *first, *rest])
+
+    def _options(self, args: list[str]) -> tuple[list[str], list[str]]:
+        """The options at the beginning, with their values, and the rest."""
+        valued = {
+            name
+            for option in self.params
+            if isinstance(option, TyperOption) and not option.is_flag and not option.count
+            for name in option.opts
+        }
+        end = 0
+        while end < len(args) and args[end].startswith("-") and args[end] not in ("-", "--"):
+            end += 2 if args[end] in valued else 1
+        return args[:end], args[end:]
 
 
 def verb_app() -> typer.Typer:

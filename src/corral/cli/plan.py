@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from corral import api
-from corral.cli.options import FILE, JSON, REHEARSE, examples, verb_app
+from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, examples, verb_app
 from corral.cli.planview import plan_lines
 from corral.cli.ui import Ui
-from corral.cli.which import from_file
+from corral.cli.which import again, declared
 from corral.errors import Code, CorralError, Exit
 
 app = verb_app()
@@ -27,7 +27,8 @@ app = verb_app()
     )
 )
 def plan(
-    file: FILE,
+    target: TARGET = "",
+    *,
     out: Annotated[
         str,
         typer.Option(
@@ -42,6 +43,7 @@ def plan(
         bool, typer.Option("--diff", "-d", help="Show each change of a file line by line.")
     ] = False,
     rehearse: REHEARSE = False,
+    named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
     """Show what `up` would change; changes nothing.
@@ -52,7 +54,7 @@ def plan(
     --json says which in "empty".
     """
     ui = Ui(as_json=as_json)
-    spec = from_file(ui, file, rehearse=rehearse)
+    spec = declared(ui, target, named, rehearse=rehearse)
     made = ui.run(lambda emit: api.plan(spec, emit), state="nothing was changed")
     data = made.as_dict()
     if out:
@@ -60,9 +62,10 @@ def plan(
     ui.json({"empty": made.empty, "impact": made.impact.word, **data})
     ui.show(*plan_lines(made, diff=diff))
     if not made.empty:
-        flag = " --rehearse" if rehearse else ""
-        todo = f"corral apply {file} {out}{flag}" if out else f"corral up {file}{flag}"
-        ui.show("", f"next: {todo}")
+        where = again(target, named)
+        flag = again(rehearse=rehearse)
+        todo = f"apply{where} {out}{flag}" if out else f"up{where}{flag}"
+        ui.show("", f"next: corral {todo}")
     return Exit.GOOD
 
 

@@ -15,7 +15,8 @@ app = verb_app()
 def resume(nodes: NODES, wanted: CLUSTER = "", as_json: JSON = False) -> int:
     """Let drained nodes take jobs again.
 
-    Slurm refuses it (exit status 1) for a node that is neither drained nor down.
+    Also nodes that are down. A node that is in service stays as it is. Slurm refuses a node that
+    does not answer: exit status 1.
     """
     ui = Ui(as_json=as_json)
     spec = cluster(ui, wanted)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from corral import api
-from corral.cli.options import CLUSTER, JSON, examples, verb_app
+from corral.cli.options import CLUSTER, JSON, OptionsAroundFirst, examples, verb_app
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Code, CorralError, Exit
@@ -17,8 +17,13 @@ app = verb_app()
 
 
 @app.command(
+    cls=OptionsAroundFirst,
     context_settings={"allow_interspersed_args": False},
-    epilog=examples("corral ssh node0", "corral ssh node0 journalctl -u slurmctld -f"),
+    epilog=examples(
+        "corral ssh node0",
+        "corral ssh node0 -c lab",
+        "corral ssh node0 journalctl -u slurmctld -f",
+    ),
 )
 def ssh(
     node: Annotated[str, typer.Argument(metavar="NODE", help="A node.", show_default=False)],
@@ -32,7 +37,8 @@ def ssh(
     """Log in to a node.
 
     Becomes the system's ssh with the cluster's key and pinned host keys; its exit status is ssh's,
-    and CMD goes to a shell there, as with ssh. --json prints the command line and runs nothing.
+    and CMD goes to a shell there, as with ssh. Options of corral stand before CMD. --json prints
+    the command line and runs nothing.
     """
     ui = Ui(as_json=as_json)
     spec = cluster(ui, wanted)

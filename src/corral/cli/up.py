@@ -8,10 +8,10 @@ import typer
 
 from corral import api
 from corral.cli.approving import STATE, Approval
-from corral.cli.options import FILE, JSON, REHEARSE, YES, examples, verb_app
+from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, YES, examples, verb_app
 from corral.cli.proofview import proof_view
 from corral.cli.ui import Ui
-from corral.cli.which import from_file
+from corral.cli.which import declared, remember
 from corral.errors import Exit
 
 app = verb_app()
@@ -23,12 +23,14 @@ app = verb_app()
     )
 )
 def up(
-    file: FILE,
+    target: TARGET = "",
+    *,
     yes: YES = False,
     rehearse: REHEARSE = False,
     prove: Annotated[
         bool, typer.Option("--prove/--no-prove", help="Prove afterwards that it works.")
     ] = True,
+    named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
     """Make the cluster what the file declares, and prove it.
@@ -38,9 +40,14 @@ def up(
     when you say no, or when a check fails.
     """
     ui = Ui(as_json=as_json)
-    spec = from_file(ui, file, rehearse=rehearse)
+    spec = declared(ui, target, named, rehearse=rehearse)
     approval = Approval(ui, yes=yes)
-    if not ui.run(lambda emit: api.up(spec, emit, approval), state=STATE):
+    try:
+        agreed = ui.run(lambda emit: api.up(spec, emit, approval), state=STATE)
+    finally:
+        if approval.given:
+            remember(spec, target, named, rehearse=rehearse)
+    if not agreed:
         ui.json({"applied": False, "plans": approval.plans, "proof": None})
         ui.note("nothing was changed" if len(approval.plans) == 1 else "the rest was not done")
         return Exit.NOT_GOOD

@@ -1,13 +1,18 @@
-"""Which cluster a verb is about: a file, a name, or the only one there is."""
+"""Which cluster a verb is about: a file, a name, or the only one there is; for all verbs here."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
+from typing import Final
 
 from corral import api
 from corral.cli.ui import Ui
 from corral.errors import Code, CorralError
 from corral.spec.models import ClusterSpec
+
+DEFAULT: Final = "cluster.yaml"
+"""The cluster file of the current folder, where none is given."""
 
 
 def from_file(ui: Ui, file: str, *, rehearse: bool = False) -> ClusterSpec:
@@ -26,33 +31,82 @@ def from_file(ui: Ui, file: str, *, rehearse: bool = False) -> ClusterSpec:
 
 
 def cluster(ui: Ui, *wanted: str, rehearse: bool = False) -> ClusterSpec:
-    """The cluster that is meant.
+    """The cluster that is meant, by name as it was last applied.
 
     Args:
         ui: for the notes of a rehearsal.
-        wanted: a file or a name, the first that is not "" counts; none: the only known cluster.
+        wanted: a file or a name, the first that is not "" counts; none: ``cluster.yaml`` of this
+            folder, else the only known cluster.
         rehearse: the rehearsal of a file's cluster.
 
     Raises:
         CorralError: NOT_FOUND, there is no such file or name; USAGE, it must be said which.
     """
-    chosen = next(filter(None, wanted), "")
-    if chosen and api.looks_like_file(chosen):
+    chosen = _chosen(wanted)
+    if api.looks_like_file(chosen):
         return from_file(ui, chosen, rehearse=rehearse)
     if rehearse:
         raise CorralError(
             Code.USAGE, "--rehearse needs the cluster file", hint="name the file, not the cluster"
         )
+    return api.spec_of(chosen)
+
+
+def declared(ui: Ui, *wanted: str, rehearse: bool = False) -> ClusterSpec:
+    """The cluster that a file declares now, for verbs that compare the file with the machines.
+
+    By name it is the file that was last applied under it, read again: what was changed in it since
+    is what the verb is called for.
+
+    Raises:
+        CorralError: as ``cluster``; NOT_FOUND also where that file is gone.
+    """
+    chosen = _chosen(wanted)
+    if api.looks_like_file(chosen):
+        return from_file(ui, chosen, rehearse=rehearse)
+    origin = api.origin_of(chosen)
+    if origin is None:
+        spec = cluster(ui, chosen, rehearse=rehearse)
+        ui.note(f"cluster {chosen}: as it was last applied; its file is not known here", "dim")
+        return spec
+    ui.note(f"cluster file: {origin.file}" + (" (rehearsal)" if origin.rehearsal else ""), "dim")
+    spec = from_file(ui, origin.file, rehearse=rehearse or origin.rehearsal)
+    if spec.name != chosen:
+        raise CorralError(
+            Code.USAGE,
+            f"{origin.file} declares cluster {spec.name} now, and not {chosen}",
+            hint="name the file that is meant",
+        )
+    return spec
+
+
+def remember(spec: ClusterSpec, *wanted: str, rehearse: bool = False) -> None:
+    """Keep which file a cluster is applied from, for the next command that names none."""
+    chosen = next(filter(None, wanted), "") or (DEFAULT if Path(DEFAULT).is_file() else "")
+    if chosen and api.looks_like_file(chosen):
+        api.keep_origin(spec, Path(chosen), rehearsal=rehearse)
+
+
+def again(*wanted: str, rehearse: bool = False) -> str:
+    """The words after a verb that name the same cluster once more, a space before each."""
+    chosen = next(filter(None, wanted), "")
+    return (f" {shlex.quote(chosen)}" if chosen else "") + (" --rehearse" if rehearse else "")
+
+
+def _chosen(wanted: tuple[str, ...]) -> str:
+    chosen = next(filter(None, wanted), "")
     if chosen:
-        return api.spec_of(chosen)
+        return chosen
+    if Path(DEFAULT).is_file():
+        return DEFAULT
     known = api.known_clusters()
     if len(known) == 1:
-        return api.spec_of(known[0])
+        return known[0]
     if not known:
         raise CorralError(
             Code.USAGE,
-            "no cluster was brought up from here",
-            hint="bring one up with: corral up FILE; or say which with: -c FILE",
+            f"no cluster was brought up from here, and there is no {DEFAULT} in this folder",
+            hint="name the cluster file: corral up FILE, or -c FILE",
         )
     raise CorralError(
         Code.USAGE,

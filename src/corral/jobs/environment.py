@@ -106,9 +106,37 @@ async def requirements(lock: Path) -> bytes:
 
 def unpinned(text: str) -> list[str]:
     """Lines of a requirements file that leave open which release is installed."""
+    return [ln for ln in _lines(text) if not (_PINNED.match(ln) or _OPTION.match(ln))]
+
+
+def packages(text: str) -> dict[str, str]:
+    """What a requirements file pins: release or address by package, in the form of PEP 503."""
+    found = (re.match(r"([A-Za-z0-9][A-Za-z0-9._-]*)[^=@]*(?:===?|@)\s*([^\s;]+)", ln)
+             for ln in _lines(text) if _PINNED.match(ln))  # fmt: skip
+    return {re.sub(r"[-_.]+", "-", m[1]).lower(): m[2] for m in found if m}
+
+
+def seen_words(name: str, text: str) -> str:
+    """What a job with this environment sees, in words; "" for one that would hold nothing.
+
+    The nodes' own packages, PyTorch before all, are hidden from it: nobody should have to guess.
+    """
+    pinned = packages(text)
+    if not pinned:
+        return ""
+    torch = pinned.get("torch")
+    count = "1 package" if len(pinned) == 1 else f"{len(pinned)} packages"
+    own = f"torch {torch} of it" if torch else "no torch"
+    return (
+        f"Python of {name}: {count}, {own}; packages of the nodes' own Python are "
+        "hidden (--environment none shows them)"
+    )
+
+
+def _lines(text: str) -> list[str]:
     joined = re.sub(r"\\\n", " ", text)
     lines = [re.sub(r"(^|\s)#.*", "", line).strip() for line in joined.splitlines()]
-    return [line for line in lines if line and not (_PINNED.match(line) or _OPTION.match(line))]
+    return [line for line in lines if line]
 
 
 async def _exported(lock: Path) -> bytes:

@@ -154,7 +154,7 @@ async def submit(
         ]
     )
     place = _place(going, spec, nodes)
-    lock = await _requirements(going)
+    lock = await _requirements(going, emit)
     if lock is not None:
         made = await environment.ensure(
             fleet, controller, going.user, mount=going.mount, text=lock, env=job.env, emit=emit
@@ -210,20 +210,27 @@ def _near(path: Path) -> str:
     return str(path.parent / close[0]) if close else ""
 
 
-async def _requirements(going: _Going) -> bytes | None:
+async def _requirements(going: _Going, emit: Emit) -> bytes | None:
+    """What pip is given, None for the nodes' own Python; which of both is said."""
     wanted = going.job.environment
     if wanted == "none" or going.job.container:
         return None
-    if wanted is not None:
-        return await environment.requirements(Path(wanted))
-    lock = going.parcel.lock if going.parcel else None
+    lock = Path(wanted) if wanted is not None else going.parcel.lock if going.parcel else None
     if lock is None:
         return None
-    if lock.name != "uv.lock":
-        text = await asyncio.to_thread(named_bytes, lock)
-        if environment.unpinned(text.decode(errors="replace")):
-            return None  # a wish list and no lock: the nodes' own Python, as without it
-    return await environment.requirements(lock)
+    note, text = "", None
+    if wanted is None and lock.name != "uv.lock":
+        found = await asyncio.to_thread(named_bytes, lock)
+        loose = environment.unpinned(found.decode(errors="replace"))
+        note = f"{lock.name} is no lock ({loose[0]!r} is not pinned)" if loose else ""
+    if not note:
+        text = await environment.requirements(lock)
+        words = environment.seen_words(lock.name, text.decode(errors="replace"))
+        text = text if words else None
+        note = words or f"{lock.name} names no package"
+    said = note if text is not None else f"{note}: the job has the nodes' own Python"
+    emit(Event(Kind.NOTE, "environment", message=said))
+    return text
 
 
 def own_files(job: JobSpec, text: Script) -> dict[str, bytes]:

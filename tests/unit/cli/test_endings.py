@@ -106,7 +106,7 @@ def test_an_error_as_json(corral: Run, fake: Fake, known: Any) -> None:
     "words",
     [
         ["nonsense"],
-        ["plan"],
+        ["drain"],
         ["plan", "a", "b"],
         ["plan", "--nonsense", "laptop.yaml"],
         ["plan", "none.yaml"],

@@ -273,6 +273,45 @@ def test_ssh_becomes_ssh(
     assert fake.calls["ssh_argv"][0][0][1:] == ("node0", ["ls", "-l", "--json"])
 
 
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["-c", "laptop", "node0"], []),
+        (["node0", "-c", "laptop"], []),
+        (["node0", "--cluster=laptop"], []),
+        (["node0", "-claptop", "ls", "-c", "x"], ["ls", "-c", "x"]),
+        (["node0", "-c", "laptop", "--", "-c", "x"], ["-c", "x"]),
+        (["node0", "--", "ls", "--", "-l"], ["ls", "--", "-l"]),
+        (["--", "node0", "ls"], ["ls"]),
+        (["-c", "laptop", "node0", "ls", "--json"], ["ls", "--json"]),
+        (["node0", "-", "x"], ["-", "x"]),
+    ],
+)
+def test_options_of_corral_stand_before_and_after_the_node(
+    corral: Run,
+    fake: Fake,
+    known: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    words: list[str],
+    command: list[str],
+) -> None:
+    monkeypatch.setattr("os.execvp", lambda file, argv: None)
+    fake.answer("ssh_argv", ["ssh"])
+    result = corral("ssh", *words)
+    assert result.exit_code == 0, result.stderr
+    spec, node, found = fake.calls["ssh_argv"][0][0]
+    assert (spec.name, node, list(found)) == ("laptop", "node0", command)
+
+
+def test_an_option_that_corral_does_not_have_is_not_the_nodes(
+    corral: Run, fake: Fake, known: Any
+) -> None:
+    assert corral("ssh", "node0", "-v").exit_code == 2
+    assert corral("ssh", "-c").exit_code == 2
+    assert "ssh_argv" not in fake.calls
+
+
 def test_ssh_as_json_runs_nothing(corral: Run, fake: Fake, known: Any) -> None:
     fake.answer("ssh_argv", ["ssh", "x"])
     assert stdout_json(corral("ssh", "--json", "node0")) == {"argv": ["ssh", "x"]}

@@ -130,6 +130,11 @@ class NodeState:
         return self.base in (NodeBase.DOWN, NodeBase.ERROR) or bool(self.flags & _BROKEN)
 
     @property
+    def in_service(self) -> bool:
+        """Neither drained nor down: there is nothing to resume, also where it is powered down."""
+        return not self.drained and not self.broken
+
+    @property
     def usable(self) -> bool:
         """A job could be started here now or once the jobs on it end."""
         open_base = self.base in (NodeBase.IDLE, NodeBase.MIXED, NodeBase.ALLOCATED)
