@@ -87,7 +87,7 @@ def test_reports_with_plots_stand_in_the_page(owner: Browser, served: Served, sh
     frame = page.frame_locator("iframe.report")
     frame.locator("h1").wait_for(timeout=60_000)
     assert frame.locator("details").count() > 0
-    assert frame.locator("script").count() == 0
+    assert frame.locator("img, link, iframe").count() == 0
     shoot(page, "ui-proof")
 
 

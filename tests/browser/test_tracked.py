@@ -1,11 +1,14 @@
-"""A job's run in MLflow and the picture of its profile, clicked in a real browser."""
+"""A job's run in MLflow, its profile and timeline, clicked in a real browser."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,8 +69,12 @@ def test_run_and_profile_are_a_click_away(tracked: Any, cluster: Live) -> None:
     page.click("button:text-is('Submit')")
     page.wait_for_url(re.compile(r"#job/\d+"))
     page.wait_for_selector("h1 >> text=completed", timeout=240_000)
-    page.wait_for_selector("img.wide")
-    page.wait_for_function("document.querySelector('img.wide').naturalWidth > 100", timeout=90_000)
+    page.wait_for_selector("table.profile >> text=ms/step", timeout=90_000)
+    assert page.locator("table.profile tbody tr").count() == 1
+    with page.expect_download() as download:
+        page.click("text=Download the timeline")
+    merged = json.loads(gzip.decompress(Path(download.value.path()).read_bytes()))
+    assert len(merged["traceEvents"]) > 100
     with page.context.expect_page() as opened:
         page.click("text=Its run in MLflow")
     mlflow = opened.value

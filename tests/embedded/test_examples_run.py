@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import secrets
@@ -178,7 +179,8 @@ def test_an_unchanged_script_is_profiled_by_torch(cluster: Live) -> None:
     for trace in found.traces:
         assert 0 < length(trace.compute) < trace.wall
         assert length(trace.communication) > 0
-    assert found.picture().startswith("<svg")
+    merged = json.loads(gzip.decompress(found.timeline()))
+    assert set(merged["otherData"]["clocks"]) == {str(trace.rank) for trace in found.traces}
 
 
 def test_a_script_without_optimizer_says_why_there_is_no_profile(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Final
 
 from corral.api.batch import JobRef, handle_of
 from corral.apply.session import Session
@@ -14,6 +15,10 @@ from corral.jobs.trace import Kernel, RankTrace
 from corral.spec.models import ClusterSpec
 
 __all__ = ["Kernel", "RankTrace", "Recordings", "Row", "job_profile", "keep_profile"]
+
+
+TIMELINE: Final = "timeline.json.gz"
+"""The name of the merged trace: Perfetto unpacks what ends in .gz."""
 
 
 async def job_profile(spec: ClusterSpec, job: JobRef, emit: Emit = ignore) -> Recordings:
@@ -33,16 +38,16 @@ async def job_profile(spec: ClusterSpec, job: JobRef, emit: Emit = ignore) -> Re
 
 
 def keep_profile(found: Recordings, folder: Path) -> tuple[Path, ...]:
-    """Write recordings, summary and picture into a folder of this machine; gives the files.
+    """Write recordings, summary and timeline into a folder of this machine; gives the files.
 
     Raises:
         CorralError: COMMAND_FAILED, it cannot be written.
     """
     files = {name: data for name, data in found.files.items()}
     files["summary.json"] = (json.dumps(found.as_dict(), indent=1) + "\n").encode()
-    drawn = found.picture()
-    if drawn:
-        files["timeline.svg"] = drawn.encode()
+    merged = found.timeline()
+    if merged:
+        files[TIMELINE] = merged
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():

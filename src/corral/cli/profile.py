@@ -48,9 +48,9 @@ def profile(
     """Show where the time of a profiled job went, and keep its recordings here.
 
     For a job that ran with --profile torch: of each rank's recorded steps, how long it computed,
-    communicated, did both at once and did neither, and which kernels took longest; the picture is
-    timeline.svg, and ui.perfetto.dev opens the traces. With --profile nsys: the reports, and what
-    `nsys stats` says of their kernels.
+    communicated, did both at once and did neither, and which kernels took longest. ui.perfetto.dev
+    opens timeline.json.gz, the traces of all ranks on one clock. With --profile nsys: the reports,
+    and what `nsys stats` prints about their kernels.
     """
     ui = Ui(as_json=as_json)
     show_profile(ui, cluster(ui, wanted), job, output)

@@ -1,4 +1,4 @@
-"""What a profiled job recorded: fetched from shared storage, read, and drawn."""
+"""What a profiled job recorded: fetched from shared storage and read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from corral.hosts.quote import sh
 from corral.hosts.transport import check
 from corral.jobs.model import JobHandle
 from corral.jobs.profiling import FOLDER
+from corral.jobs.timeline import timeline
 from corral.jobs.trace import RankTrace, read_trace
-from corral.jobs.tracepicture import picture
 from corral.jobs.watching import as_user
 
 MOST_BYTES: Final = 44_000_000
@@ -60,9 +60,10 @@ class Recordings:
     too_large: Mapping[str, int]
     calls: Mapping[int, tuple[Row, ...]] = field(default_factory=dict[int, tuple[Row, ...]])
 
-    def picture(self) -> str:
-        """All ranks over the recorded time, as SVG; "" without traces."""
-        return picture(self.traces, f"job {self.job}") if self.traces else ""
+    def timeline(self) -> bytes:
+        """The traces of all ranks in one file for ui.perfetto.dev; empty without traces."""
+        traces = {rank_of(n): data for n, data in self.files.items() if n.endswith(_TRACE)}
+        return timeline(traces, f"job {self.job}") if traces else b""
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready summary."""

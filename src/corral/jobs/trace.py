@@ -11,7 +11,7 @@ import gzip
 import json
 import math
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ _GPU: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 _TALK: Final = ("gloo:", "nccl:", "mpi:", "ucc:", "xccl:")
 _NO_WORK: Final = ("autograd::", "torch::autograd::", "c10d::", "record_param_comms", *_TALK)
 # What JSON of another shape, and broken gzip, fall over.
-_BAD: Final = (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError, zlib.error)
+BAD: Final = (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError, zlib.error)
 
 Spans = tuple[tuple[float, float], ...]
 """Begin and end in microseconds: sorted, apart from each other."""
@@ -104,12 +104,38 @@ class RankTrace:
 
 
 @dataclass(frozen=True, slots=True)
-class _Event:
+class Event:
+    """One thing that took time: an operator, a kernel, a copy. Times in microseconds."""
+
     name: str
     kind: str
     thread: str
     begin: float
     end: float
+
+    @property
+    def on_gpu(self) -> bool:
+        """It ran on a GPU."""
+        return self.kind in _GPU
+
+
+def load_trace(data: bytes, rank: int) -> dict[str, Any]:
+    """One rank's trace as JSON, gzipped or not.
+
+    Raises:
+        CorralError: PARSE_FAILED, it is not such a trace.
+    """
+    try:
+        found: Any = json.loads(_unpacked(data))
+        events_of(found)
+    except BAD as error:
+        raise broken(rank, str(error) or type(error).__name__) from error
+    return found
+
+
+def events_of(trace: Mapping[str, Any]) -> list[Event]:
+    """What took time in it."""
+    return [e for e in map(_event, trace["traceEvents"]) if e is not None]
 
 
 def read_trace(data: bytes, rank: int) -> RankTrace:
@@ -118,17 +144,13 @@ def read_trace(data: bytes, rank: int) -> RankTrace:
     Raises:
         CorralError: PARSE_FAILED, it is no such trace, or it holds nothing.
     """
-    try:
-        found: Any = json.loads(_unpacked(data))
-        events = [e for e in map(_event, found["traceEvents"]) if e is not None]
-    except _BAD as error:
-        raise _broken(rank, str(error) or type(error).__name__) from error
+    events = events_of(load_trace(data, rank))
     if not events:
-        raise _broken(rank, "it holds no events")
+        raise broken(rank, "it holds no events")
     marks = sorted(e.begin for e in events if e.name.startswith(MARK))
-    gpu = any(e.kind in _GPU for e in events)
+    gpu = any(e.on_gpu for e in events)
     work = [e for e in events if _is_work(e, gpu=gpu)]
-    talk = [e for e in events if _is_talk(e, gpu=gpu)]
+    talk = [e for e in events if is_communication(e, gpu=gpu)]
     begin, end = _window(marks, [*work, *talk] or events)
     if gpu and len(marks) > 1:
         # Kernels of the last step may still run when Python has gone on.
@@ -180,35 +202,36 @@ def _unpacked(data: bytes) -> bytes:
     return text
 
 
-def _event(raw: dict[str, Any]) -> _Event | None:
+def _event(raw: dict[str, Any]) -> Event | None:
     if raw.get("ph") != "X" or "dur" not in raw:
         return None
     begin, span = float(raw["ts"]), float(raw["dur"])
     if not math.isfinite(begin) or not math.isfinite(span) or span < 0:
         raise ValueError(f"an event at {begin} that takes {span}")
     thread = f"{raw.get('pid')}/{raw.get('tid')}"
-    return _Event(str(raw["name"]), str(raw.get("cat", "")).lower(), thread, begin, begin + span)
+    return Event(str(raw["name"]), str(raw.get("cat", "")).lower(), thread, begin, begin + span)
 
 
-def _is_work(event: _Event, *, gpu: bool) -> bool:
+def _is_work(event: Event, *, gpu: bool) -> bool:
     if gpu:
         return event.kind in _GPU and not event.name.startswith("nccl")
     return event.kind == "cpu_op" and not event.name.startswith(_NO_WORK)
 
 
-def _is_talk(event: _Event, *, gpu: bool) -> bool:
+def is_communication(event: Event, *, gpu: bool) -> bool:
+    """It is NCCL's on a GPU, or gloo's or MPI's without one."""
     if gpu:
         return event.kind == "kernel" and event.name.startswith("nccl")
     return event.kind in ("cpu_op", "user_annotation") and event.name.startswith(_TALK)
 
 
-def _window(marks: Sequence[float], events: Sequence[_Event]) -> tuple[float, float]:
+def _window(marks: Sequence[float], events: Sequence[Event]) -> tuple[float, float]:
     if len(marks) > 1:
         return marks[0], marks[-1]
     return min(e.begin for e in events), max(e.end for e in events)
 
 
-def _top(events: Iterable[_Event], begin: float, end: float) -> tuple[Kernel, ...]:
+def _top(events: Iterable[Event], begin: float, end: float) -> tuple[Kernel, ...]:
     totals: dict[str, tuple[float, int]] = {}
     inside = [e for e in events if begin <= e.begin <= end]
     for name, spent in _own_times(inside):
@@ -218,9 +241,9 @@ def _top(events: Iterable[_Event], begin: float, end: float) -> tuple[Kernel, ..
     return tuple(Kernel(name, time, calls) for name, (time, calls) in order[:TOP])
 
 
-def _own_times(events: Sequence[_Event]) -> Iterator[tuple[str, float]]:
+def _own_times(events: Sequence[Event]) -> Iterator[tuple[str, float]]:
     """Each event with its time less that of the events it called, on its thread."""
-    open_: dict[str, list[tuple[_Event, list[float]]]] = {}
+    open_: dict[str, list[tuple[Event, list[float]]]] = {}
     for event in sorted(events, key=lambda e: (e.begin, -e.end)):
         stack = open_.setdefault(event.thread, [])
         while stack and stack[-1][0].end <= event.begin:
@@ -232,7 +255,7 @@ def _own_times(events: Sequence[_Event]) -> Iterator[tuple[str, float]]:
         yield from map(_closed, stack)
 
 
-def _closed(entry: tuple[_Event, list[float]]) -> tuple[str, float]:
+def _closed(entry: tuple[Event, list[float]]) -> tuple[str, float]:
     event, inner = entry
     return event.name, max(0.0, event.end - event.begin - math.fsum(inner))
 
@@ -241,7 +264,8 @@ def _ms(microseconds: float) -> float:
     return round(microseconds / 1000, 3)
 
 
-def _broken(rank: int, why: str) -> CorralError:
+def broken(rank: int, why: str) -> CorralError:
+    """The error of a trace that cannot be read."""
     return CorralError(
         Code.PARSE_FAILED,
         f"the trace of rank {rank} cannot be read: {why}",

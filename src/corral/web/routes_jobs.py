@@ -163,19 +163,34 @@ async def extras(job_id: JobId, session: Viewer, state: Here) -> Any:
     return told
 
 
-@router.get("/{job_id}/profile.svg")
-async def profile(job_id: JobId, session: Viewer, state: Here) -> Response:
-    """Where the time of one's own profiled job went, as a picture."""
+@router.get("/{job_id}/profile")
+async def profile(job_id: JobId, session: Viewer, state: Here) -> Any:
+    """Where the time of one's own profiled job went: what `corral profile --json` prints."""
+    return (await _recorded(state, session, job_id)).as_dict()
+
+
+@router.get("/{job_id}/profile.json.gz")
+async def timeline(job_id: JobId, session: Viewer, state: Here) -> Response:
+    """The traces of all ranks of one's own profiled job, as a file for ui.perfetto.dev."""
+    recorded = await _recorded(state, session, job_id)
+    merged = await asyncio.to_thread(recorded.timeline)
+    if not merged:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"no traces of job {job_id}",
+            hint=f"corral profile {job_id} lists its recordings",
+        )
+    name = f'attachment; filename="job-{job_id}.json.gz"'
+    headers = {"content-disposition": name}
+    return Response(merged, media_type="application/gzip", headers=headers)
+
+
+async def _recorded(state: State, session: Session, job_id: int) -> api.Recordings:
     found = await _own(state, session, job_id)
     spec = here_of(state)
     if spec is None:
         raise elsewhere()
-    drawn = (await api.job_profile(spec, str(found.id))).picture()
-    if not drawn:
-        raise CorralError(
-            Code.NOT_FOUND, f"no picture of job {job_id}", hint="corral profile says what there is"
-        )
-    return Response(drawn, media_type="image/svg+xml")
+    return await api.job_profile(spec, str(found.id))
 
 
 @router.get("/{job_id}/script")

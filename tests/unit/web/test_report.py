@@ -15,7 +15,7 @@ from corral.api import web_past
 from corral.prove.model import CheckResult, Evidence, Proof, Verdict
 from corral.spec.fabric import Switch, Topology
 from corral.spec.load import load_or_raise
-from corral.web import routes_report
+from corral.web import routes_jobs, routes_report
 from corral.web.sessions import login_of
 from tests.unit.web.fake import FakeRest, Page
 from tests.unit.web.test_owner import EXAMPLES, run
@@ -109,3 +109,37 @@ def test_the_doctors_plan_waits_for_the_terminal(monkeypatch: pytest.MonkeyPatch
             assert (await page.post("corral/apply", {"code": wrong})).status_code == 403
 
     run(work())
+
+
+def test_a_profile_is_a_table_and_a_file_for_perfetto(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = SimpleNamespace(
+        as_dict=lambda: {"job": "7", "ranks": [{"rank": 0}]}, timeline=lambda: b"\x1f\x8bx"
+    )
+    asked: list[str] = []
+
+    async def profile(_: object, job: str) -> object:
+        asked.append(job)
+        return recorded
+
+    async def own(*_: object) -> object:
+        return SimpleNamespace(id=7)
+
+    monkeypatch.setattr(routes_jobs, "_own", own)
+    monkeypatch.setattr(routes_jobs.api, "job_profile", profile, raising=False)
+
+    async def work() -> None:
+        async with Page(FakeRest(), spec=spec()) as page:
+            assert (await page.get("jobs/7/profile")).status_code == 401
+            await owner(page)
+            assert (await page.get("jobs/7/profile")).json()["ranks"] == [{"rank": 0}]
+            reply = await page.get("jobs/7/profile.json.gz")
+            assert reply.content == b"\x1f\x8bx"
+            assert reply.headers["content-type"] == "application/gzip"
+            # A browser keeps it as it is; with an encoding it would unpack what Perfetto unpacks.
+            assert "content-encoding" not in reply.headers
+            assert "job-7.json.gz" in reply.headers["content-disposition"]
+            recorded.timeline = lambda: b""
+            assert (await page.get("jobs/7/profile.json.gz")).status_code == 404
+
+    run(work())
+    assert asked == ["7"] * 3

@@ -29,13 +29,24 @@ export async function jobPage(main, me, id) {
       await curves.draw(told.curves);
     } catch (error) { usageFrom.textContent = error.message; }
   }
+  // What the ranks did in the recorded steps, as corral profile prints it; Perfetto shows the rest.
+  async function profile() {
+    const told = await call(`jobs/${id}/profile`).catch(() => null);
+    if (!told || !told.ranks.length) return null;
+    const parts = ["compute", "communication", "overlap", "idle"];
+    const cell = (text) => el("td", { text });
+    const row = (rank) => el("tr", {}, cell(rank.rank), cell(rank.steps), cell((rank.wall_ms / Math.max(1, rank.steps)).toFixed(1)), parts.map((part) => cell(`${((100 * rank[`${part}_ms`]) / (rank.wall_ms || 1)).toFixed(1)} %`)));
+    return el("div", {},
+      el("table", { class: "profile" }, el("thead", {}, el("tr", {}, ["rank", "steps", "ms/step", ...parts].map((text) => el("th", { scope: "col", text })))), el("tbody", {}, told.ranks.map(row))),
+      el("p", {}, el("a", { href: `api/jobs/${id}/profile.json.gz`, download: `job-${id}.json.gz`, text: "Download the timeline of all ranks" }), " and open it in ", el("code", { text: "ui.perfetto.dev" }), "."));
+  }
   async function more() {
     const told = await call(`jobs/${id}/extras`).catch(() => null);
     if (!told || closed) return;
     if (told.environment.length) { varsBox.hidden = false; fill(vars, el("tbody", {}, told.environment.map(([k, v]) => el("tr", {}, el("td", { class: "mono", text: k }), el("td", { class: "mono wrap", text: v }))))); }
     const found = [];
     if (told.run) found.push(el("p", {}, el("a", { href: `${told.tracking}/#/runs/${told.run}`, target: "_blank", rel: "noopener", text: "Its run in MLflow" }), el("span", { class: "dim", text: `  ${told.tracking}, run ${told.run}` })));
-    if (told.recordings.length) found.push(el("p", {}, many(told.recordings.length, "recording"), " of its ranks; ", el("code", { text: `corral profile ${id}` }), " keeps them."), me.corral ? el("img", { class: "wide", alt: "Where the time of each rank went", src: `api/jobs/${id}/profile.svg`, onerror: (e) => e.target.remove() }) : null);
+    if (told.recordings.length) found.push(el("p", {}, many(told.recordings.length, "recording"), " of its ranks; ", el("code", { text: `corral profile ${id}` }), " keeps them."), me.corral ? await profile() : null);
     if (found.length) { links.hidden = false; fill(links, el("h2", { text: "Run and profile" }), ...found); }
   }
   let job = null, source = null, lines = 0, closed = false;
