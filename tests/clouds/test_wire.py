@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from corral.errors import CorralError
+from corral.hosts import mesh_http
 from corral.providers.cloud import http
 from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.cloud.pacing import Pacer
@@ -106,3 +108,21 @@ def test_nobody_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(CloudError, match="Lambda Cloud cannot be reached") as caught:
         asyncio.run(api.instances())
     assert not caught.value.unsure
+
+
+@pytest.mark.parametrize("serve", [slow_body, nothing, short, not_http])
+def test_a_control_server_ends_in_time_too(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mesh_http, "ATTEMPT_S", 0.4)
+    monkeypatch.setattr(mesh_http, "TRIES", 1)
+
+    async def ask() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1")
+        port = server.sockets[0].getsockname()[1]
+        try:
+            await mesh_http.Http(f"http://127.0.0.1:{port}").ask("GET", "/node?x=1")
+        finally:
+            server.close()
+
+    with pytest.raises(CorralError, match="the control server did not answer") as caught:
+        asyncio.run(ask())
+    assert caught.value.command.startswith("GET http://127.0.0.1:")

@@ -17,7 +17,7 @@ from http import HTTPStatus
 from typing import Any, Final, Protocol, cast
 
 from corral.errors import Code, CorralError
-from corral.hosts.mesh_http import Http, secret
+from corral.hosts.mesh_http import Answer, Http, secret
 
 TAILSCALE: Final = "api.tailscale.com"
 
@@ -181,8 +181,9 @@ class _Tailscale:
     async def devices(self, tag: str) -> tuple[Device, ...]:
         path = "/tailnet/-/devices?fields=all"
         answer = await self._http.ask("GET", path, headers=await self._headers())
-        found = cast("list[dict[str, Any]]", answer.fields.get("devices") or [])
-        return tuple(_of_tailscale(d) for d in found if tag in (d.get("tags") or ()))
+        return tuple(
+            _of_tailscale(d) for d in _listed(answer, "devices") if tag in (d.get("tags") or ())
+        )
 
     async def remove(self, device: Device) -> None:
         await _gone(self._http, f"/device/{_id(device)}", await self._headers())
@@ -200,6 +201,25 @@ class _Tailscale:
         headers = {**await self._headers(), "If-Match": policy.etag}
         body = json.loads(policy.text)
         await self._http.ask("POST", "/tailnet/-/acl", body=body, headers=headers)
+
+
+def _listed(answer: Answer, name: str) -> list[dict[str, Any]]:
+    """A list of the response; another response is an error, never a tailnet without machines."""
+    found = answer.fields.get(name)
+    if not isinstance(found, list) or not all(
+        isinstance(d, dict) for d in cast("list[Any]", found)
+    ):
+        raise _strange(answer, name)
+    return cast("list[dict[str, Any]]", found)
+
+
+def _strange(answer: Answer, name: str) -> CorralError:
+    return CorralError(
+        Code.PARSE_FAILED,
+        f"the control server's response has no {name}",
+        tail=answer.text[:300],
+        hint="is network.mesh.url the control server, and not a login page or a proxy?",
+    )
 
 
 class _Headscale:
@@ -223,8 +243,9 @@ class _Headscale:
 
     async def devices(self, tag: str) -> tuple[Device, ...]:
         answer = await self._http.ask("GET", "/node", headers=self._headers)
-        found = cast("list[dict[str, Any]]", answer.fields.get("nodes") or [])
-        return tuple(_of_headscale(d) for d in found if tag in (d.get("tags") or ()))
+        return tuple(
+            _of_headscale(d) for d in _listed(answer, "nodes") if tag in (d.get("tags") or ())
+        )
 
     async def remove(self, device: Device) -> None:
         await _gone(self._http, f"/node/{_id(device)}", self._headers)
@@ -240,7 +261,9 @@ class _Headscale:
             if "acl policy not found" in error.message:
                 return None
             raise
-        text = str(answer.fields.get("policy") or "")
+        text = answer.fields.get("policy")
+        if not isinstance(text, str):
+            raise _strange(answer, "policy")
         return Policy(text) if text.strip() else None
 
     async def set_policy(self, policy: Policy) -> None:

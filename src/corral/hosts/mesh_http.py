@@ -7,6 +7,7 @@ from the environment or a file, and stand in no error.
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import urllib.error
 import urllib.parse
@@ -21,6 +22,9 @@ from corral.errors import Code, CorralError
 from corral.hosts.threads import abandonable
 
 TIMEOUT_S: Final = 20.0
+ATTEMPT_S: Final = 60.0
+"""Of one call in all: urllib's limit is that of one read, and single bytes may drip for ever."""
+
 TRIES: Final = 3
 ANSWER_MAX: Final = 16 << 20
 _HINTS: Final[Mapping[int, str]] = {
@@ -102,7 +106,11 @@ class Http:
         tries = TRIES if method == "GET" else 1
         for left in range(tries - 1, -1, -1):
             try:
-                return await abandonable(self._once, method, path, body, headers, form)
+                async with asyncio.timeout(ATTEMPT_S):
+                    return await abandonable(self._once, method, path, body, headers, form)
+            except TimeoutError as error:
+                why = f"its response is not complete after {ATTEMPT_S:.0f} s"
+                raise self._silent(method, path, why) from error
             except CorralError as error:
                 transient = error.status is None or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
                 if not left or not transient:
@@ -131,17 +139,23 @@ class Http:
         what = f"{method} {self._base}{path.partition('?')[0]}"
         try:
             with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
-                text = answer.read(ANSWER_MAX).decode("utf-8", "replace")
+                content = answer.read(ANSWER_MAX)
+                if answer.length:
+                    raise ValueError(f"{answer.length} bytes are missing")
+                text = content.decode("utf-8", "replace")
                 return Answer(_fields(text), text, answer.headers.get("ETag", ""))
         except urllib.error.HTTPError as error:
             raise _refused(what, error) from error
-        except (OSError, ValueError) as error:
-            raise CorralError(
-                Code.PROVIDER_FAILED,
-                f"the control server did not answer: {getattr(error, 'reason', error)}",
-                command=what,
-                hint="is network.mesh.url right, and does this machine reach it?",
-            ) from error
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise self._silent(method, path, str(getattr(error, "reason", error))) from error
+
+    def _silent(self, method: str, path: str, why: str) -> CorralError:
+        return CorralError(
+            Code.PROVIDER_FAILED,
+            f"the control server did not answer: {why}",
+            command=f"{method} {self._base}{path.partition('?')[0]}",
+            hint="is network.mesh.url right, and does this machine reach it?",
+        )
 
 
 def _fields(text: str) -> Mapping[str, Any]:

@@ -198,3 +198,23 @@ def test_a_policy_with_comments_is_not_touched(text: str) -> None:
     with pytest.raises(CorralError) as refused:
         merged(text, needed(TAG))
     assert refused.value.code is Code.NOT_GOOD
+
+
+@pytest.mark.parametrize(
+    "response", [{}, [], "<html>", {"nodes": None}, {"devices": {}}, {"nodes": [1]}]
+)
+@pytest.mark.parametrize("url", [HEADSCALE, TAILSCALE])
+def test_another_response_is_never_a_tailnet_without_machines(
+    url: str, response: object, wired: Any
+) -> None:
+    wired({("GET", "/node"): response, ("GET", "/tailnet/-/devices?fields=all"): response})
+    server = tailnet(url, {"HEADSCALE_API_KEY": "k", "TAILSCALE_API_KEY": "k"})
+    with pytest.raises(CorralError, match="the control server's response has no"):
+        asyncio.run(server.devices(TAG))
+
+
+def test_another_response_is_never_a_tailnet_without_a_policy(wired: Any) -> None:
+    """Without one all reach all: `corral mesh policy` would have begun a new one."""
+    wired({("GET", "/policy"): "<html>log in</html>"})
+    with pytest.raises(CorralError, match="has no policy"):
+        asyncio.run(tailnet(HEADSCALE, {"HEADSCALE_API_KEY": "k"}).policy())
