@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from corral.api.batch import logs as logs
     from corral.api.batch import parse_sweep as parse_sweep
     from corral.api.batch import run as run
+    from corral.api.batch import script_fields as script_fields
     from corral.api.batch import shell_argv as shell_argv
     from corral.api.batch import submit as submit
     from corral.api.bench import Benchmark as Benchmark
@@ -173,7 +174,7 @@ _HOMES: Final = MappingProxyType(
         "batch": (
             *("JobHandle", "JobInfo", "JobOutcome", "JobSpec", "RankLine", "Setting", "cancel"),
             *("explain_job", "is_job_file", "job_fields", "job_script", "job_spec", "job_state"),
-            *("jobs", "logs", "parse_sweep", "run", "shell_argv", "submit"),
+            *("jobs", "logs", "parse_sweep", "run", "script_fields", "shell_argv", "submit"),
         ),
         "bench": ("Benchmark", "Known", "read_benchmark"),
         "benching": ("Benched", "Wanted", "all_measured", "bench_history", "run_bench"),

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from corral.api.nodes import ssh_argv
 from corral.apply.session import Session
@@ -16,6 +16,7 @@ from corral.hosts.quote import sh
 from corral.jobs import arrays, control, explaining
 from corral.jobs import submit as submission
 from corral.jobs.arrays import ArrayOutcome, Part
+from corral.jobs.directives import asked_of
 from corral.jobs.fabric import Setting
 from corral.jobs.jobfile import is_job_file, read_job_file
 from corral.jobs.model import JobHandle, JobSpec, parse_job
@@ -39,6 +40,8 @@ __all__ = [
     "parse_sweep",
 ]
 
+SCRIPT_HEAD: Final = 1 << 20
+"""Bytes of a script in which its options are looked for."""
 OnLine = Callable[[RankLine], None]
 OnLive = Callable[[Live], None]
 JobRef = int | str
@@ -61,6 +64,32 @@ def job_fields(path: Path) -> dict[str, Any]:
         CorralError: NOT_FOUND; SPEC_INVALID, with each fault at its line and column.
     """
     return read_job_file(path)
+
+
+def script_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Fields of a job with what its script's ``#SBATCH`` lines ask for; and what to say of them.
+
+    The fields given win, as sbatch's own options do.
+
+    Args:
+        fields: of ``JobSpec``; a script that is no file of this machine is not read.
+
+    Raises:
+        CorralError: SPEC_INVALID, with each line that cannot be carried over.
+    """
+    name = str(fields.get("script", ""))
+    try:
+        with Path(name).open("rb") as stream:
+            text = stream.read(SCRIPT_HEAD).decode("utf-8", "replace")
+    except OSError:
+        if name.endswith(".py"):
+            return dict(fields), ()
+        return dict(fields), (f"{name} is not on this machine: its #SBATCH lines are not read",)
+    asked = asked_of(text, name, fields)
+    found = {**asked.fields, **fields}
+    if "env" in asked.fields or "env" in fields:
+        found["env"] = {**asked.fields.get("env", {}), **fields.get("env", {})}
+    return found, asked.notes
 
 
 def job_script(spec: ClusterSpec, job: JobSpec) -> str:

@@ -205,6 +205,14 @@ MOUNT = Annotated[
         help="More of the nodes in the container; shared storage is in its place anyway.",
     ),
 ]
+SBATCH = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sbatch",
+        metavar="OPTION",
+        help="One more option for sbatch: --sbatch=--account=lab.",
+    ),
+]
 EXPLAIN = Annotated[
     bool,
     typer.Option(

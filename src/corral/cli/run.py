@@ -38,6 +38,7 @@ from corral.cli.joboptions import (
     PROFILE,
     RANKS_PER_NODE,
     REQUEUE,
+    SBATCH,
     SCRIPT,
     SWEEP,
     TIME,
@@ -96,6 +97,7 @@ def run(
     environment: ENVIRONMENT = "",
     container: CONTAINER = "",
     mount: MOUNT = None,
+    sbatch: SBATCH = None,
     detach: DETACH = False,
     dry_run: DRY_RUN = False,
     explain: EXPLAIN = False,
@@ -111,7 +113,9 @@ def run(
     ranks print comes as they print it. Ctrl-C leaves the job running, or cancels it when you say
     so. Exit status 1 when the job fails. --json prints one JSON value per line.
 
-    A job file holds the same as the options, with _ for -; options given beside it win.
+    #SBATCH lines of the script count; options given here win, and a line that cannot be carried
+    over is an error. A job file holds the same as the options, with _ for -; options given beside
+    it win.
     """
     return _carried_out(dict(locals()))
 
@@ -124,14 +128,17 @@ def _carried_out(given: dict[str, Any]) -> int:
     given["env"] = variables(given["env"] or [])
     given["sweep"] = api.parse_sweep(given["sweep"] or [])
     given["mounts"] = given.pop("mount")
-    for several in ("args", "data", "mounts"):
+    for several in ("args", "data", "mounts", "sbatch"):
         given[several] = tuple(given[several] or ())
     # 0 is a number somebody asked for; "", False and nothing at all are options left out.
     fields = {k: v for k, v in given.items() if v or str(v) == "0"}
     spec = cluster(ui, wanted)
     if asked["interactive"]:
         return _shell(ui, spec, script, fields)
-    job = api.job_spec(_with_script(script, fields))
+    fields, notes = api.script_fields(_with_script(script, fields))
+    for note in notes:
+        ui.note(note)
+    job = api.job_spec(fields)
     if asked["dry_run"]:
         text = api.job_script(spec, job)
         ui.json({"script": text})

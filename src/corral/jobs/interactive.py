@@ -33,6 +33,7 @@ def shell_script(job: JobSpec, place: Place) -> Script:
         words.append(f"--mem={place.mem}")
     if job.seconds:
         words.append(f"--time={clock(job.seconds)}")
+    words += job.sbatch
     exports = [sh("export {name}={value}", name=k, value=v) for k, v in sorted(job.env.items())]
     # salloc holds the whole allocation; srun alone would take as many shells as tasks. Its own
     # LaunchParameters=use_interactive_step is not set everywhere.

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from corral.errors import Code, CorralError
 from corral.jobs.containers import image_of, mount_of
+from corral.jobs.directives import carried
 from corral.jobs.points import ArrayIndices, Sweep, indices, points
 from corral.jobs.profiling import Profiler
 from corral.slurm import duration
@@ -45,6 +46,7 @@ Image = Annotated[str, Field(max_length=1024), AfterValidator(image_of)]
 Mount = Annotated[str, Field(max_length=4096), AfterValidator(mount_of)]
 EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,254}$")]
 JobName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+=:@-]{0,63}$")]
+SbatchOption = Annotated[str, Field(max_length=1100), AfterValidator(carried)]
 Memory = Annotated[str, Field(pattern=r"^[1-9]\d{0,8}[MGT]$")]
 JobTime = Annotated[
     str, Field(pattern=r"^([1-9]\d{0,5}[smhd]|(\d{1,3}-)?\d{1,4}:[0-5]\d:[0-5]\d|\d{1,3}-\d{1,2})$")
@@ -58,7 +60,8 @@ class JobSpec(Model):
     """
 
     script: Annotated[Text, Field(min_length=1)] = Field(
-        description="The program: a file of this machine, or one on the cluster's shared storage."
+        description="The program: a file of this machine, whose #SBATCH lines count, or one on the "
+        "cluster's shared storage, whose do not."
     )
     args: tuple[Text, ...] = Field(default=(), description="Its arguments.")
     name: JobName | None = Field(default=None, description="Left out: the script's name.")
@@ -139,6 +142,11 @@ class JobSpec(Model):
         default=(),
         description="More of the nodes in the container: SRC:DST or SRC:DST:ro. Shared storage is "
         "in its place anyway.",
+    )
+    sbatch: tuple[SbatchOption, ...] = Field(
+        default=(),
+        description="More options for sbatch, such as --account=lab: what chooses nodes, times and "
+        "accounts.",
     )
     profile: Profiler = Field(
         default="none",

@@ -144,6 +144,7 @@ def _directives(job: JobSpec, place: Place) -> list[Script]:
         sh("#SBATCH --open-mode=append"),
         sh("#SBATCH --requeue") if job.requeue else sh("#SBATCH --no-requeue"),
     ]
+    lines += [sh("#SBATCH {v}", v=option) for option in job.sbatch]
     if job.requeue:
         lines.append(sh("#SBATCH --signal={v}", v=f"B:USR1@{seconds_of(job.grace)}"))
     return lines

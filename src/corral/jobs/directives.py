@@ -1,0 +1,274 @@
+"""What a script's ``#SBATCH`` lines ask for, as fields of ``JobSpec``. Pure.
+
+An option that is a field becomes the field; one that changes nothing of how Corral runs a job goes
+to sbatch as it stands (``JobSpec.sbatch``); what Corral does otherwise is said; all others are
+refused, at their lines and at once. Nothing is left out without a word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from corral.errors import Code, CorralError
+from corral.slurm import duration
+from corral.slurm.directives import Directive, directives
+
+CARRIED: Final = frozenset(
+    {"account", "begin", "cluster-constraint", "comment", "constraint", "contiguous",
+     "core-spec", "deadline", "delay-boot", "dependency", "exclude", "exclusive", "extra",
+     "gres-flags", "hint", "hold", "licenses", "mail-type", "mail-user", "mcs-label", "mincpus",
+     "network", "nice", "no-kill", "nodelist", "power", "prefer", "priority", "profile", "qos",
+     "reboot", "reservation", "spread-job", "switches", "thread-spec", "threads-per-core",
+     "time-min", "tmp", "use-min-nodes", "wckey", "kill-on-invalid-dep", "oversubscribe",
+     "cpu-freq", "gpu-freq", "segment"}
+)  # fmt: skip
+"""Options that go to sbatch as they are: they choose nodes, times and accounts, no ranks."""
+VALUE: Final = re.compile(r"[^\x00-\x1f\x7f'\\]{0,1024}")
+"""What stands in single quotes for sbatch's parser and for a shell alike."""
+
+
+def carried(text: str) -> str:
+    """An option that goes to sbatch as it is.
+
+    Raises:
+        ValueError: Corral sets it itself, sbatch has no such, or it cannot be quoted.
+    """
+    name = text.removeprefix("--").partition("=")[0]
+    if not text.startswith("--") or name not in CARRIED:
+        raise ValueError(f"{text[:60]!r}: one of --{', --'.join(sorted(CARRIED))}")
+    if not VALUE.fullmatch(text):
+        raise ValueError(f"--{name}: no quotation mark, backslash or control character")
+    return text
+
+
+_SAID: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("output", "error", "open-mode"), "corral logs has what ranks print"),
+    **dict.fromkeys(
+        ("parsable", "quiet", "verbose", "wait", "ignore-pbs", "no-bell"), "corral run follows it"
+    ),
+    "get-user-env": "ranks have the environment of the job's user",
+    "no-requeue": "",  # as without it
+}
+_COUNT: Final = re.compile(r"[1-9]\d{0,8}")
+_SIZE: Final = re.compile(r"(\d{1,12})([KMGT]?)B?", re.I)
+_GPUS: Final = re.compile(r"(?:gres[:/])?gpu(?:[:/](?P<type>[A-Za-z][^:,=]*))?(?:[:=](?P<n>\d+))?")
+_TYPED: Final = re.compile(r"(?:(?P<type>[A-Za-z][^:,=]*):)?(?P<n>\d+)")
+_KIB: Final = {"K": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a script asks for.
+
+    Attributes:
+        fields: of ``JobSpec``, without those that were given; its ``env`` is to be merged.
+        notes: what is done otherwise, each with its line.
+    """
+
+    fields: dict[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+class _CarryError(ValueError):
+    """Why one option cannot be had."""
+
+
+def asked_of(script: str, file: str, given: Mapping[str, Any]) -> Asked:
+    """What the ``#SBATCH`` lines of a script ask for.
+
+    Args:
+        script: its text.
+        file: its name, for messages.
+        given: fields that are given otherwise, and win.
+
+    Raises:
+        CorralError: SPEC_INVALID, with each line that cannot be had.
+    """
+    last: dict[str, Directive] = {}
+    faults: list[str] = []
+    for one in directives(script):
+        if one.fault:
+            faults.append(f"{file}:{one.line}: {one.value}: {one.fault}")
+        else:
+            last[one.name] = one
+    if "requeue" in last and "no-requeue" in last:
+        del last[min("requeue", "no-requeue", key=lambda name: last[name].line)]
+    notes = [
+        f"{file}:{one.line}: --{name} is not used: {_SAID[name]}"
+        for name, one in last.items()
+        if _SAID.get(name)
+    ]
+    fields, carried = dict[str, Any](), list[str]()
+    # What is counted on each node needs the number of nodes first.
+    for one in sorted(last.values(), key=lambda one: _LAST.get(one.name, 0)):
+        try:
+            if one.name in CARRIED:
+                carried.append(_text(one))
+            elif one.name not in _SAID:
+                fields |= _field(one, {**fields, **given})
+        except _CarryError as fault:
+            faults.append(f"{file}:{one.line}: --{one.name}{_shown(one.value)}: {fault}")
+    if faults:
+        raise _refused(file, faults)
+    if carried:
+        fields["sbatch"] = tuple(carried)
+    left = {k: v for k, v in fields.items() if k not in given or k == "env"}
+    return Asked(left, tuple(notes))
+
+
+def _refused(file: str, faults: list[str]) -> CorralError:
+    count = "1 #SBATCH line" if len(faults) == 1 else f"{len(faults)} #SBATCH lines"
+    return CorralError(
+        Code.SPEC_INVALID,
+        f"{count} of {file} cannot be carried over",
+        tail="\n".join(faults),
+        hint="change or remove them; corral run's options and its script's #SBATCH lines ask for "
+        "the same things (corral run --help)",
+    )
+
+
+def _shown(value: str) -> str:
+    return f"={value[:80]}" if value else ""
+
+
+def _text(one: Directive) -> str:
+    text = f"--{one.name}={one.value}" if one.value else f"--{one.name}"
+    if not VALUE.fullmatch(text):
+        raise _CarryError("its value holds a quotation mark, a backslash or a control character")
+    return text
+
+
+def _field(one: Directive, known: Mapping[str, Any]) -> dict[str, Any]:
+    reader = _FIELDS.get(one.name)
+    if reader is None:
+        raise _CarryError("corral run has nothing for it")
+    return reader(one.value, known)
+
+
+def _count(value: str) -> int:
+    if not _COUNT.fullmatch(value):
+        raise _CarryError("not a number")
+    return int(value)
+
+
+def _nodes(value: str, _: Mapping[str, Any]) -> dict[str, Any]:
+    least, _dash, most = value.partition("-")
+    if most and most != least:
+        raise _CarryError("a job has a fixed number of nodes here: give one")
+    return {"nodes": _count(least)}
+
+
+def _ntasks(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    ranks, nodes = _count(value), int(known.get("nodes", 1))
+    if "ranks_per_node" in known and int(known["ranks_per_node"]) * nodes == ranks:
+        return {}
+    if ranks % nodes or "ranks_per_node" in known:
+        raise _CarryError(f"each of {nodes} nodes runs as many ranks here")
+    return {"ranks_per_node": ranks // nodes}
+
+
+def _gpus(count: int, kind: str | None, known: Mapping[str, Any]) -> dict[str, Any]:
+    if known.get("gpus_per_node", count) != count:
+        raise _CarryError(f"{known['gpus_per_node']} GPUs on each node are asked for already")
+    return {"gpus_per_node": count} | ({"gpu_type": kind} if kind else {})
+
+
+def _gres(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    found = _GPUS.fullmatch(value)
+    if value in ("none", ""):
+        return {}
+    if not found:
+        raise _CarryError("a job gets GPUs of one type here, and no other resources")
+    return _gpus(int(found["n"] or 1), found["type"], known)
+
+
+def _typed(value: str) -> tuple[int, str | None]:
+    found = _TYPED.fullmatch(value)
+    if not found:
+        raise _CarryError("a job gets GPUs of one type here: NUMBER or TYPE:NUMBER")
+    return int(found["n"]), found["type"]
+
+
+def _gpus_in_all(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    (count, kind), nodes = _typed(value), int(known.get("nodes", 1))
+    if count % nodes:
+        raise _CarryError(f"each of {nodes} nodes gives as many GPUs here")
+    return _gpus(count // nodes, kind, known)
+
+
+def _gpus_of_rank(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    count, kind = _typed(value)
+    if "ranks_per_node" not in known:
+        raise _CarryError("give --ntasks-per-node or --ntasks too")
+    return _gpus(count * int(known["ranks_per_node"]), kind, known)
+
+
+def _kib(value: str) -> int:
+    found = _SIZE.fullmatch(value)
+    if not found or not int(found[1]):
+        raise _CarryError("a size such as 16G (0, all of a node's, cannot be had)")
+    return int(found[1]) * _KIB[found[2].upper() or "M"]
+
+
+def _memory(kib: int) -> dict[str, Any]:
+    return {"mem": f"{-(-kib // 1024)}M" if kib % (1 << 20) else f"{kib >> 20}G"}
+
+
+def _mem_per_cpu(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    ranks = known.get("ranks_per_node") or max(1, int(known.get("gpus_per_node", 0)))
+    if "cpus_per_rank" not in known:
+        raise _CarryError("give --cpus-per-task too, or --mem")
+    return _memory(_kib(value) * int(known["cpus_per_rank"]) * int(ranks))
+
+
+def _mem_per_gpu(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    if not known.get("gpus_per_node"):
+        raise _CarryError("the job asks for no GPUs")
+    return _memory(_kib(value) * int(known["gpus_per_node"]))
+
+
+def _time(value: str, _: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        seconds = duration.seconds(value)
+    except CorralError:
+        seconds = 0
+    if not seconds:
+        raise _CarryError("a time limit such as 30, 2:00:00 or 1-12 (none: leave it out)")
+    return {"time": duration.clock(seconds)}
+
+
+def _array(value: str, _: Mapping[str, Any]) -> dict[str, Any]:
+    numbers, percent, most = value.partition("%")
+    return {"array": numbers} | ({"at_once": _count(most)} if percent else {})
+
+
+def _export(value: str, _: Mapping[str, Any]) -> dict[str, Any]:
+    pairs = [part for part in value.split(",") if part and part not in ("ALL", "NONE", "NIL")]
+    if bare := [pair for pair in pairs if "=" not in pair]:
+        raise _CarryError(f"give the value of {', '.join(bare)}, or take it from here by --env")
+    return {"env": dict(pair.split("=", 1) for pair in pairs)} if pairs else {}
+
+
+def _as(field: str) -> Callable[[str, Mapping[str, Any]], dict[str, Any]]:
+    return lambda value, _: {field: value}
+
+
+def _number(field: str) -> Callable[[str, Mapping[str, Any]], dict[str, Any]]:
+    return lambda value, _: {field: _count(value)}
+
+
+_FIELDS: Final[Mapping[str, Callable[[str, Mapping[str, Any]], dict[str, Any]]]] = {
+    "job-name": _as("name"), "partition": _as("partition"), "chdir": _as("workdir"),
+    "nodes": _nodes, "ntasks-per-node": _number("ranks_per_node"), "ntasks": _ntasks,
+    "cpus-per-task": _number("cpus_per_rank"), "gres": _gres,
+    "gpus-per-node": lambda value, known: _gpus(*_typed(value), known),
+    "gpus": _gpus_in_all, "gpus-per-task": _gpus_of_rank, "mem": lambda v, _: _memory(_kib(v)),
+    "mem-per-cpu": _mem_per_cpu, "mem-per-gpu": _mem_per_gpu, "time": _time, "array": _array,
+    "requeue": lambda _value, _known: {"requeue": True}, "export": _export,
+    "container-image": _as("container"),
+    "container-mounts": lambda value, _: {"mounts": tuple(value.split(","))},
+}  # fmt: skip
+_LAST: Final = {"ntasks": 1, "gpus": 2, "gpus-per-task": 2, "mem-per-cpu": 3, "mem-per-gpu": 3}

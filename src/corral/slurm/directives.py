@@ -1,0 +1,178 @@
+"""``#SBATCH`` lines of a batch script, read as sbatch reads them. Pure.
+
+Slurm 24.11.5, src/sbatch/opt.c (``_opt_batch_script``, ``_get_argument``): lines count up to the
+first one that is neither blank nor a comment; words are split at blanks, with quotes and
+backslashes; a ``#`` outside of quotes begins a comment, in the middle of a word too; options may be
+abbreviated, short ones bundled. ``tests/unit/slurm/test_directives.py`` holds what a real sbatch
+says of the same lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+_MARKS: Final = ("#SBATCH", "#SLURM")
+_FOREIGN: Final = re.compile(r"#(PBS|BSUB)\s+-")
+_PIECE: Final = re.compile(
+    r"(?P<blank>\s+)|\\(?P<letter>.?)|(?P<bare>[^\s#\"'\\]+)"
+    r'|"(?P<double>(?:\\.|[^"\\])*)"'
+    r"|'(?P<single>(?:\\.|[^'\\])*)'"
+)
+_ESCAPED: Final = re.compile(r"\\(.)")
+NONE, ONE, MAYBE = "none", "one", "maybe"
+_SHORT: Final = {
+    "A": "account", "a": "array", "B": "extra-node-info", "b": "begin", "C": "constraint",
+    "c": "cpus-per-task", "D": "chdir", "d": "dependency", "e": "error", "F": "nodefile",
+    "G": "gpus", "H": "hold", "h": "help", "i": "input", "J": "job-name", "k": "no-kill",
+    "L": "licenses", "M": "clusters", "m": "distribution", "N": "nodes", "n": "ntasks",
+    "O": "overcommit", "o": "output", "p": "partition", "Q": "quiet", "q": "qos",
+    "S": "core-spec", "s": "oversubscribe", "t": "time", "V": "version", "v": "verbose",
+    "W": "wait", "w": "nodelist", "x": "exclude",
+}  # fmt: skip
+_WITHOUT: Final = """
+contiguous get-user-env help hold ignore-pbs no-kill no-requeue overcommit oversubscribe parsable
+quiet reboot requeue spread-job test-only usage use-min-nodes verbose version wait resv-ports
+"""
+_AFTER_EQUALS: Final = "exclusive nice propagate wrap oom-kill-step export"
+_WITH: Final = """
+account acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment constraint
+container container-id container-image container-mounts container-name container-save
+container-workdir container-env core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task
+deadline delay-boot dependency distribution error exclude export-file extra extra-node-info gid
+gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint input
+job-name kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu
+mem-per-gpu mincpus network no-bell nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu
+ntasks-per-node ntasks-per-socket open-mode output partition power prefer priority profile qos
+reservation segment signal sockets-per-node switches thread-spec threads-per-core time time-min
+tmp tres-bind tres-per-task uid wait-all-nodes wckey
+"""
+_LONG: Final = {
+    **dict.fromkeys(_WITHOUT.split(), NONE),
+    **dict.fromkeys(_AFTER_EQUALS.split(), MAYBE),
+    **dict.fromkeys(_WITH.split(), ONE),
+}
+"""Whether an option takes a value. MAYBE: only after ``=``. The container ones are Pyxis'."""
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """One option of a batch script.
+
+    Attributes:
+        line: where it stands, from 1.
+        name: its long name, "" for what cannot be read.
+        value: its value; "" for none.
+        fault: why it cannot be read, "" when it can.
+    """
+
+    line: int
+    name: str
+    value: str = ""
+    fault: str = ""
+
+
+def directives(script: str) -> tuple[Directive, ...]:
+    """All options that a script names for sbatch, in their order; the last of a name counts."""
+    found: list[Directive] = []
+    for number, line in enumerate(script.split("\n"), 1):
+        mark = next((m for m in _MARKS if line.startswith(m)), "")
+        if mark:
+            found += _options(number, line[len(mark) :])
+        elif line.strip() and not line.lstrip().startswith("#"):
+            break
+        elif said := _FOREIGN.match(line):
+            # sbatch reads some of their options (--ignore-pbs), and differently.
+            said_of = f"an option for another scheduler (#{said[1]}): write it as #SBATCH"
+            found.append(Directive(number, "", line, said_of))
+    return tuple(found)
+
+
+def _options(number: int, text: str) -> Iterator[Directive]:
+    try:
+        words = _words(text)
+    except ValueError as error:
+        yield Directive(number, "", text.strip(), str(error))
+        return
+    at = 0
+    while at < len(words):
+        word, at = words[at], at + 1
+        after = words[at] if at < len(words) else None
+        if word in ("hetjob", "packjob") and at == 1:
+            yield Directive(number, "", word, "a heterogeneous job")
+            return
+        if word.startswith("--") and len(word) > len("--"):
+            one, used = _long(number, word, after)
+        elif word.startswith("-") and len(word) > 1:
+            one, used = _short(number, word[1:], after)
+        else:
+            one, used = [Directive(number, "", word, "this is not an option")], False
+        yield from one
+        at += used
+
+
+def _words(text: str) -> list[str]:
+    """Words as sbatch splits them.
+
+    Raises:
+        ValueError: a quotation mark is not closed, or it begins with a colon.
+    """
+    found: list[str] = []
+    word: str | None = None
+    at = 0
+    while at < len(text) and text[at] != "#":
+        piece = _PIECE.match(text, at)
+        if piece is None:
+            raise ValueError(f"the quotation mark {text[at]} is not closed")
+        at = piece.end()
+        if piece["blank"]:
+            found, word = _with(found, word), None
+        elif word is None and piece["bare"] and piece["bare"].startswith(":"):
+            raise ValueError("a word cannot begin with a colon")
+        else:
+            inside = piece["bare"] or piece["double"] or piece["single"] or piece["letter"] or ""
+            word = (word or "") + _ESCAPED.sub(r"\1", inside)
+    return _with(found, word)
+
+
+def _with(words: list[str], word: str | None) -> list[str]:
+    if word == "":
+        raise ValueError("sbatch reads no further than an empty word")
+    return words if word is None else [*words, word]
+
+
+def _long(number: int, word: str, after: str | None) -> tuple[list[Directive], bool]:
+    given, equals, value = word[2:].partition("=")
+    names = [given] if given in _LONG else [name for name in _LONG if name.startswith(given)]
+    if len(names) != 1:
+        said = f"it stands for {', '.join(sorted(names)[:4])}" if names else "sbatch has no such"
+        return [Directive(number, "", word, f"{said} option" if not names else said)], False
+    takes = _LONG[names[0]]
+    if takes == NONE and equals:
+        return [Directive(number, "", word, "this option takes no value")], False
+    if takes != ONE or equals:
+        return [Directive(number, names[0], value)], False
+    return [_valued(number, names[0], word, after)], True
+
+
+def _short(number: int, letters: str, after: str | None) -> tuple[list[Directive], bool]:
+    found: list[Directive] = []
+    for at, letter in enumerate(letters):
+        name = _SHORT.get(letter)
+        if name is None:
+            return [*found, Directive(number, "", f"-{letter}", "sbatch has no such option")], False
+        if _LONG[name] == ONE:
+            rest = letters[at + 1 :]
+            if rest:
+                return [*found, Directive(number, name, rest)], False
+            return [*found, _valued(number, name, f"-{letter}", after)], True
+        found.append(Directive(number, name))
+    return found, False
+
+
+def _valued(number: int, name: str, word: str, after: str | None) -> Directive:
+    if after is None:
+        return Directive(number, "", word, "its value is missing")
+    return Directive(number, name, after)

@@ -1,0 +1,129 @@
+"""``#SBATCH`` lines become fields of a job, go to sbatch, are said, or are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral import api
+from corral.errors import Code, CorralError
+from corral.jobs.directives import CARRIED, asked_of
+from corral.jobs.model import JobSpec
+from corral.slurm.directives import _LONG, directives
+from corral.spec.load import load_or_raise
+
+LAPTOP = load_or_raise(Path(__file__).parents[3] / "examples" / "laptop.yaml")
+
+
+def asked(*lines: str, **given: Any) -> dict[str, Any]:
+    text = "\n".join(["#!/bin/bash", *(f"#SBATCH {line}" for line in lines), "true", ""])
+    return asked_of(text, "job.sh", given).fields
+
+
+@pytest.mark.parametrize(
+    ("lines", "fields"),
+    [
+        (["-N2 --ntasks-per-node=4 -c 3"], {"nodes": 2, "ranks_per_node": 4, "cpus_per_rank": 3}),
+        (["--ntasks=8", "--nodes=2"], {"nodes": 2, "ranks_per_node": 4}),
+        (["--nodes=2-2 -n4 --ntasks-per-node=2"], {"nodes": 2, "ranks_per_node": 2}),
+        (["--gres=gpu:2"], {"gpus_per_node": 2}),
+        (["--gres=gpu"], {"gpus_per_node": 1}),
+        (["--gres=gpu:a100:4"], {"gpus_per_node": 4, "gpu_type": "a100"}),
+        (["--gpus-per-node=h100:8"], {"gpus_per_node": 8, "gpu_type": "h100"}),
+        (["--gpus=8", "-N 2"], {"nodes": 2, "gpus_per_node": 4}),
+        (["-n4 -N2 --gpus-per-task=1"], {"nodes": 2, "ranks_per_node": 2, "gpus_per_node": 2}),
+        (["--mem=16G"], {"mem": "16G"}),
+        (["--mem=16000"], {"mem": "16000M"}),
+        (["--mem=1500K"], {"mem": "2M"}),
+        (["--mem-per-gpu=10G --gres=gpu:2"], {"gpus_per_node": 2, "mem": "20G"}),
+        (["--mem-per-cpu=2G -c4 --ntasks-per-node=2"],
+         {"cpus_per_rank": 4, "ranks_per_node": 2, "mem": "16G"}),
+        (["-t 30"], {"time": "00:30:00"}),
+        (["-t 90:30"], {"time": "01:30:30"}),
+        (["--time=1-12"], {"time": "1-12:00:00"}),
+        (["-J train -p gpu -D /shared/x"],
+         {"name": "train", "partition": "gpu", "workdir": "/shared/x"}),
+        (["--array=0-9%2"], {"array": "0-9", "at_once": 2}),
+        (["--requeue"], {"requeue": True}),
+        (["--requeue", "--no-requeue"], {}),
+        (["--no-requeue", "--requeue"], {"requeue": True}),
+        (["--export=ALL,LR=0.1"], {"env": {"LR": "0.1"}}),
+        (["-A lab --qos=high --exclusive"],
+         {"sbatch": ("--account=lab", "--qos=high", "--exclusive")}),
+        (["--nodes=2", "--nodes=4"], {"nodes": 4}),
+    ],
+)  # fmt: skip
+def test_fields(lines: list[str], fields: dict[str, Any]) -> None:
+    assert asked(*lines) == fields
+    api.job_spec({"script": "a.sh", **fields})
+
+
+def test_options_given_win() -> None:
+    assert asked("-N2 --gpus=8 -t 10", nodes=4) == {"gpus_per_node": 2, "time": "00:10:00"}
+    assert asked("--gpus-per-node=2", gpus_per_node=2) == {}
+
+
+def test_all_that_cannot_be_had_at_once_with_its_lines() -> None:
+    with pytest.raises(CorralError) as caught:
+        asked("--nodes=2-4", "--gres=gpu:a100:1,gpu:h100:1", "-t 10", "--nodez", "hetjob",
+              "--mem=0", "--comment=\"it's\"", "--chdirr", "--time-min=5 --input=x")  # fmt: skip
+    error = caught.value
+    assert error.code is Code.SPEC_INVALID
+    lines = [line.split(":")[1] for line in error.tail.splitlines()]
+    assert sorted(lines) == ["10", "2", "3", "5", "6", "7", "8", "9"]
+    assert "job.sh:2: --nodes=2-4: " in error.tail
+
+
+def test_what_is_done_otherwise_is_said() -> None:
+    text = "#!/bin/sh\n#SBATCH -o x.log -e y.log\n#SBATCH --parsable\ntrue\n"
+    assert [note.split(" is not")[0] for note in asked_of(text, "a.sh", {}).notes] == [
+        "a.sh:2: --output", "a.sh:2: --error", "a.sh:3: --parsable",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(_LONG))
+def test_no_option_of_sbatch_is_dropped(name: str) -> None:
+    """Each is a field, is carried, is said or is refused."""
+    value = "1" if _LONG[name] == "one" else ""
+    line = f"--{name}={value}" if value else f"--{name}"
+    text = f"#!/bin/sh\n#SBATCH -N1 -n1 -c1 --gpus-per-node=1\n#SBATCH {line}\ntrue\n"
+    try:
+        found = asked_of(text, "a.sh", {})
+    except CorralError as error:
+        assert f"--{name}" in error.tail
+        return
+    before = asked_of(text.replace(f"#SBATCH {line}\n", ""), "a.sh", {}).fields
+    same = {"nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "gpus-per-node", "gpus",
+            "gpus-per-task", "no-requeue", "export"}  # fmt: skip
+    assert found.notes or found.fields != before or name in same
+
+
+def test_carried_options_stand_in_the_batch_script_and_are_read_back() -> None:
+    options = ("--comment=a b # c & $x", "--account=lab", "--exclusive")
+    job = api.job_spec({"script": "/shared/a.sh", "in_place": True, "sbatch": options})
+    script = api.job_script(LAPTOP, job)
+    read = {one.name: one.value for one in directives(script)}
+    assert (read["comment"], read["account"]) == ("a b # c & $x", "lab")
+    assert "exclusive" in read
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--output=x", "--wrap=x", "account=lab", "--comment=it's", "--comment=a\nb", "--uid=0", "-A"],
+)
+def test_other_options_cannot_be_carried(option: str) -> None:
+    with pytest.raises(CorralError):
+        api.job_spec({"script": "a.sh", "sbatch": (option,)})
+
+
+def test_a_script_of_this_machine_is_read_and_no_other(tmp_path: Path) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text("#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --export=A=1,B=2\ntrue\n")
+    fields, notes = api.script_fields({"script": str(script), "env": {"B": "3"}})
+    assert (fields["nodes"], fields["env"], notes) == (2, {"A": "1", "B": "3"}, ())
+    fields, notes = api.script_fields({"script": "/shared/none.sh"})
+    assert (fields, len(notes)) == ({"script": "/shared/none.sh"}, 1)
+    assert _LONG.keys() >= CARRIED
+    assert "sbatch" in JobSpec.model_fields
