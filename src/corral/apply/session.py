@@ -33,6 +33,7 @@ from corral.providers.cloud.presence import present
 from corral.providers.cloud.provider import CloudProvider
 from corral.roles import mesh
 from corral.roles.cluster import wanted
+from corral.roles.lost import lost_with
 from corral.roles.site import Site
 from corral.slurm.packages import DebSet
 from corral.spec.digest import digest
@@ -198,7 +199,7 @@ class Session:
             spec_digest=digest(self.spec),
             stages=stages,
             observed=seen,
-            machines=[MachineChange(a.node, a.action.value, a.summary) for a in self.pending],
+            machines=[self._change(a) for a in self.pending],
             absent=[n for n in self._providers if n not in self.fleet.nodes],
             leaving=leaving,
         )
@@ -264,13 +265,17 @@ class Session:
         """Nodes whose machines are the user's and are given back, not removed."""
         return tuple(n for n, p in self._providers.items() if p.name == "ssh")
 
+    def _change(self, action: MachineAction) -> MachineChange:
+        """The action with what only that machine holds, which nothing brings back."""
+        ends = action.action in (Action.RECREATE, Action.REMOVE)
+        lost = lost_with(self.spec, action.node) if ends else ""
+        text = f"{action.summary}; LOST with it: {lost}" if lost else action.summary
+        return MachineChange(action.node, action.action.value, text)
+
     async def _leaving(self, seen: Mapping[str, Mapping[str, Seen]]) -> list[MachineChange]:
         """What becomes of machines that the file names no longer."""
         found = [
-            MachineChange(a.node, a.action.value, a.summary)
-            for _, actions in self._actions
-            for a in actions
-            if a.action is REMOVE
+            self._change(a) for _, actions in self._actions for a in actions if a.action is REMOVE
         ]
         roster = seen.get(self.controller, {}).get("members")
         strays = self.strays(roster.text) if roster else {}

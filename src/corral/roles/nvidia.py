@@ -17,6 +17,7 @@ from corral.hosts.quote import sh
 from corral.roles.machine import real
 from corral.roles.site import Site
 from corral.spec.nodes import Node
+from corral.spec.rules.drivers import BLACKWELL_BRANCH, FITTING_BRANCH, VENDOR
 from corral.spec.software import Nvidia
 from corral.state.base import Gate, Impact, Resource, Roll, StageWanted, Wanted
 from corral.state.files import File
@@ -38,7 +39,6 @@ SUBNET: Final = frozenset({"2901", "3182"})
 AUTO: Final = "580-server"
 """Branch of ``auto``: the last one that knows GPUs before Turing, new enough for Blackwell, in the
 archives of all three Ubuntu releases, with a fabric manager of its version (seen November 2026)."""
-BLACKWELL_BRANCH: Final = 570
 DEBIAN: Final[Mapping[str, int]] = MappingProxyType({"12": 535, "13": 550})
 """The one branch each Debian release has."""
 
@@ -187,26 +187,12 @@ def _refuse(
 ) -> None:
     distribution = nvidia.source == "distribution"
     declared = nvidia.driver[:3]
+    debian = distribution and facts.os_id == "debian"
+    fit = _fitting(nvidia, choice, debian=debian, new=new, old=old)
     cases = (
         (old and new, "GPUs before Turing and Blackwell ones need unlike kernel modules",
          "take one of them out, or declare driver: none and install it by hand"),
-        (new and not choice.opened, "its GPU (Blackwell) runs with the open kernel module only",
-         f"write driver: {choice.branch}-open"),
-        (old and choice.opened, "its GPU is older than Turing: the open kernel module does not "
-         "know it", f"write driver: {choice.branch}"),
-        (new and choice.branch < BLACKWELL_BRANCH,
-         f"branch {choice.branch} does not know its GPU (Blackwell)",
-         f"{facts.os_id} {facts.os_version} has no newer one: write source: vendor"
-         if distribution and facts.os_id == "debian" else "write driver: 580-open"),
-        (distribution and facts.os_id == "debian" and declared.isdigit()
-         and declared != str(choice.branch),
-         f"Debian {facts.os_version} has driver {choice.branch}, not {declared}",
-         "write driver: auto, or source: vendor"),
-        (distribution and choice.switched and facts.os_id == "debian",
-         "it has NVSwitches, and Debian has no fabric manager", "write source: vendor"),
-        (distribution and choice.switched and not choice.server,
-         "it has NVSwitches, and Ubuntu's fabric manager follows the -server drivers",
-         f"write driver: {choice.branch}-server-open"),
+        # What no driver changes comes first: a hint for another case would lead here.
         (bool(SUBNET.intersection(facts.nvidia_pci)),
          "its NVLink fabric needs a subnet manager that Corral does not install",
          "install driver, fabric manager and nvlsm by NVIDIA's guide, and write driver: none"),
@@ -214,10 +200,40 @@ def _refuse(
          "Secure Boot is on: a module that is built on the machine is not loaded",
          "switch Secure Boot off in the firmware, or enrol dkms's key at the console "
          "(mokutil --import) and declare driver: none"),
+        (new and choice.branch < BLACKWELL_BRANCH,
+         f"branch {choice.branch} does not know its GPU (Blackwell)", fit),
+        (new and not choice.opened, "its GPU (Blackwell) runs with the open kernel module only",
+         fit),
+        (old and choice.opened, "its GPU is older than Turing: the open kernel module does not "
+         "know it", fit),
+        (debian and choice.switched, "it has NVSwitches, and Debian has no fabric manager", fit),
+        (debian and declared.isdigit() and declared != str(choice.branch),
+         f"Debian {facts.os_version} has driver {choice.branch}, not {declared}", fit),
+        (distribution and choice.switched and not choice.server,
+         "it has NVSwitches, and Ubuntu's fabric manager follows the -server drivers", fit),
     )  # fmt: skip
     for wrong, what, hint in cases:
         if wrong:
             raise CorralError(Code.NOT_GOOD, what, node=node, hint=hint)
+
+
+def _fitting(nvidia: Nvidia, choice: Choice, *, debian: bool, new: bool, old: bool) -> str:
+    """What to write so that this machine runs: of all faults at once, so that no other follows."""
+    if debian and not new and not choice.switched:
+        return (
+            "write driver: auto"
+            if not old or not choice.opened
+            else f"write driver: {choice.branch}"
+        )
+    branch = FITTING_BRANCH if new and choice.branch < BLACKWELL_BRANCH else choice.branch
+    branch = int(nvidia.driver[:3]) if debian and nvidia.driver[:3].isdigit() else branch
+    if new and branch < BLACKWELL_BRANCH:
+        branch = FITTING_BRANCH
+    server = "-server" if choice.switched or choice.server else ""
+    name = f"{branch}{server}{'-open' if new or (choice.opened and not old) else ''}"
+    if debian:
+        return f"write driver: {name} with {VENDOR}"
+    return f"write driver: {name}"
 
 
 def _driver(site: Site, node: Node) -> tuple[Resource, ...]:

@@ -13,6 +13,17 @@ from corral.spec.rules.view import GroupView, Problem, Rule, View
 NEED: Final = {"13": 580, "12.9": 575, "12.8": 570}
 """The oldest driver branch of CUDA releases (CUDA release notes, table of toolkit drivers)."""
 BLACKWELL_BRANCH: Final = 570
+FITTING_BRANCH: Final = 580
+"""What hints name for Blackwell: the oldest branch that also runs CUDA 13."""
+TOOLKITS: Final = (
+    *((580, "13.0"), (575, "12.9"), (570, "12.8"), (565, "12.7"), (560, "12.6"), (555, "12.5")),
+    *((550, "12.4"), (545, "12.3")),
+)
+"""The newest toolkit of each driver branch (CUDA release notes, table of toolkit drivers)."""
+VENDOR: Final = (
+    "source: vendor, with the address of the cuda-keyring package of NVIDIA's installation guide "
+    "in vendor_repo and its SHA-256 in vendor_sha256"
+)
 # What people write as gpu.type; machines are asked by PCI id before anything is installed.
 _BLACKWELL: Final = re.compile(r"(geforce_?)?(rtx)?_?50[5-9]0.*|g?b[123]00.*|rtx_?pro.*")
 _OLD: Final = re.compile(
@@ -29,6 +40,36 @@ def _branch(driver: str) -> int:
     return int(driver[:3]) if driver[:3].isdigit() else 0
 
 
+def fitting(view: View) -> str:
+    """The driver that all declared GPUs and the toolkit run with; "" where there is none.
+
+    A hint that fixed one fault only would lead to the next error.
+    """
+    nvidia = view.spec.software.nvidia
+    if nvidia is None:
+        return ""
+    types = [g.group.gpu.type for g in _real(view) if g.group.gpu]
+    new = any(_BLACKWELL.fullmatch(name) for name in types)
+    old = any(_OLD.fullmatch(name) and not _TURING.fullmatch(name) for name in types)
+    if new and old:
+        return ""
+    branch = max(_branch(nvidia.driver), _needed(nvidia.cuda))
+    branch = FITTING_BRANCH if new and branch < BLACKWELL_BRANCH else branch
+    server = "-server" if "-server" in nvidia.driver else ""
+    opened = new or (nvidia.driver.endswith("-open") and not old)
+    return f"{branch}{server}{'-open' if opened else ''}"
+
+
+def _needed(cuda: str) -> int:
+    """The oldest driver branch of a toolkit, 0 where any does."""
+    return NEED.get(cuda, NEED.get(cuda.partition(".")[0], 0))
+
+
+def _release(branch: int) -> str:
+    """The newest toolkit that a driver branch runs; 0: any."""
+    return next((cuda for since, cuda in TOOLKITS if not branch or branch >= since), "12.2")
+
+
 def driver_flavour(view: View) -> Iterator[Problem]:
     """A flavour that the GPUs do not run with."""
     nvidia = view.spec.software.nvidia
@@ -37,17 +78,19 @@ def driver_flavour(view: View) -> Iterator[Problem]:
         return
     opened = nvidia.driver.endswith("-open")
     where = ("software", "nvidia", "driver")
+    fit = fitting(view)
+    hint = f"write {fit}" if fit else "write none and install drivers by hand, or make two clusters"
     for group in _real(view):
         name = group.group.gpu.type if group.group.gpu else ""
         if _BLACKWELL.fullmatch(name) and not opened:
             message = f"{name} (Blackwell) runs with the open kernel module only"
-            yield Problem(where, message, f"write {nvidia.driver}-open")
+            yield Problem(where, message, hint)
         elif _BLACKWELL.fullmatch(name) and branch < BLACKWELL_BRANCH:
             message = f"branch {branch} does not know {name} (Blackwell)"
-            yield Problem(where, message, "write 580-open, for instance")
+            yield Problem(where, message, hint)
         elif opened and _OLD.fullmatch(name) and not _TURING.fullmatch(name):
             message = f"{name} is older than Turing: the open kernel module does not know it"
-            yield Problem(where, message, f"write {nvidia.driver.removesuffix('-open')}")
+            yield Problem(where, message, hint)
 
 
 def cuda_source(view: View) -> Iterator[Problem]:
@@ -58,10 +101,11 @@ def cuda_source(view: View) -> Iterator[Problem]:
     where = ("software", "nvidia", "cuda")
     if nvidia.source == "distribution" and nvidia.cuda != "distribution":
         message = f"the distribution has one toolkit, and it need not be {nvidia.cuda}"
-        yield Problem(where, message, "write cuda: distribution, or source: vendor")
+        yield Problem(where, message, f"write cuda: distribution; or {VENDOR}")
     elif nvidia.source == "vendor" and nvidia.cuda == "distribution":
         message = "the driver is the vendor's, the toolkit the distribution's: two sources"
-        yield Problem(where, message, 'write the release you want, such as cuda: "13.0"')
+        release = _release(_branch(nvidia.driver))
+        yield Problem(where, message, f'write the release you want, such as cuda: "{release}"')
 
 
 def cuda_driver(view: View) -> Iterator[Problem]:
@@ -70,10 +114,12 @@ def cuda_driver(view: View) -> Iterator[Problem]:
     branch = _branch(nvidia.driver) if nvidia else 0
     if nvidia is None or not branch:
         return
-    need = NEED.get(nvidia.cuda, NEED.get(nvidia.cuda.partition(".")[0], 0))
+    need = _needed(nvidia.cuda)
     if branch < need:
         message = f"CUDA {nvidia.cuda} needs driver {need} or newer, this is {branch}"
-        hint = f"write driver: {need}-open, or an older CUDA"
+        older = f'cuda: "{_release(branch)}"'
+        fit = fitting(view)
+        hint = f"write driver: {fit}, or {older}" if fit else f"write {older}"
         yield Problem(("software", "nvidia", "cuda"), message, hint)
 
 
@@ -84,7 +130,7 @@ def vendor_repo(view: View) -> Iterator[Problem]:
         return
     repo, digest = nvidia.vendor_repo, nvidia.vendor_sha256
     if nvidia.source == "vendor" and repo is None:
-        hint = "name the cuda-keyring package of NVIDIA's installation guide in vendor_repo"
+        hint = f"write {VENDOR}; or source: distribution"
         yield Problem(("software", "nvidia"), "source vendor without its repository", hint)
     elif repo is not None and repo.startswith("https:") and digest is None:
         message = "an address without the package's digest: whoever answers there becomes root"
