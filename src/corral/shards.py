@@ -365,16 +365,19 @@ class Shards:
         """Where a shard is to be read: in place, or in the cache, copied there by one rank.
 
         Raises:
-            ShardError: what was copied is not what the index says.
+            ShardError: the shard, or its copy, is not what the index says.
         """
         source = self.folder / entry["file"]
         if self.cache is None:
+            # tarfile takes half a shard for a complete one, if it is cut between two files.
+            if _size(source) != entry["bytes"]:
+                raise _spoiled(source)
             return source
         self.cache.mkdir(parents=True, exist_ok=True)
         copy = self.cache / f"{entry['sha256'][:24]}.tar"
         with (self.cache / f".{copy.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not copy.exists():
+            if _size(copy) != entry["bytes"]:
                 part = copy.with_suffix(".part")
                 with source.open("rb") as stream, part.open("wb") as out:
                     digest = hashlib.sha256()
@@ -383,9 +386,18 @@ class Shards:
                         out.write(piece)
                 if digest.hexdigest() != entry["sha256"]:
                     part.unlink()
-                    raise ShardError(f"{source} is not what its index says: write it anew")
+                    raise _spoiled(source)
                 part.replace(copy)
         return copy
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; -1 where there is none."""
+    return path.stat().st_size if path.exists() else -1
+
+
+def _spoiled(path: Path) -> ShardError:
+    return ShardError(f"{path} is not what its index says: write it again")
 
 
 def read(path: Path) -> Iterator[dict[str, bytes]]:
@@ -421,7 +433,7 @@ def feed(folder: Path, seconds: float, *, share: int, of: int) -> dict[str, floa
     while time.monotonic() - began < seconds:
         shards = data.mine(epoch) or list(data.index["shards"])
         for entry in shards:
-            path = data.folder / entry["file"]
+            path = data.place(entry)
             _forget(path)
             for sample in read(path):
                 samples += 1

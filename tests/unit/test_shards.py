@@ -142,6 +142,36 @@ def test_a_cache_copies_once_and_refuses_what_the_index_does_not_say(
     assert len(list(data.epoch(0))) == 20
 
 
+@pytest.mark.parametrize("cached", [False, True])
+def test_half_a_shard_is_never_taken_for_a_complete_one(
+    images: Path, tmp_path: Path, cached: bool
+) -> None:
+    """tarfile and the library webdataset end without an error where a file was cut between members:
+    of 20,000 samples 10,002 were read, and nothing was reported."""
+    out = tmp_path / "out"
+    write(planned(samples_of(images), "images"), out, "images")
+    (shard,) = out.glob("*.tar")
+    data = shard.read_bytes()
+    with tarfile.open(shard) as tar:
+        cut = tar.getmembers()[10].offset
+    shard.write_bytes(data[:cut])
+    dataset = Shards(out, cache=tmp_path / "cache" if cached else None, rank=0, world=1)
+    with pytest.raises(ShardError, match="not what its index says"):
+        list(dataset.epoch(0))
+    with pytest.raises(ShardError, match="not what its index says"):
+        shards.feed(out, 0.01, share=0, of=1)
+
+
+def test_a_copy_in_the_cache_that_was_cut_is_copied_again(images: Path, tmp_path: Path) -> None:
+    out, cache = tmp_path / "out", tmp_path / "cache"
+    write(planned(samples_of(images), "images"), out, "images")
+    dataset = Shards(out, cache=cache, rank=0, world=1)
+    assert len(list(dataset.epoch(0))) == 20
+    (copy,) = cache.glob("*.tar")
+    copy.write_bytes(b"")
+    assert len(list(dataset.epoch(0))) == 20
+
+
 def test_how_fast_is_measured_of_each_share(images: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     write(planned(samples_of(images), "x", size=4096), out, "x")
