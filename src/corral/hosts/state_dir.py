@@ -17,7 +17,7 @@ from corral.errors import Code, CorralError
 
 VARIABLE: Final = "CORRAL_STATE_DIR"
 _PRIVATE: Final = 0o700
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}\Z")
+_NAME = re.compile(r"(?=.{1,40}\Z)[a-z0-9][a-z0-9_-]*(\.[a-z0-9_-]+)*\Z")
 
 
 def state_dir() -> Path:

@@ -16,7 +16,7 @@ from corral.jobs.directives import carried
 from corral.jobs.points import ArrayIndices, Sweep, indices, points
 from corral.jobs.profiling import Profiler
 from corral.slurm import duration
-from corral.spec.kinds import AbsolutePath, GpuType, Model, Name, UserName
+from corral.spec.kinds import AbsolutePath, GpuType, Model, PartitionName, UserName
 
 # What Corral takes from Slurm in each rank; a value of the user's own would split the job.
 RENDEZVOUS: Final = frozenset(
@@ -78,7 +78,7 @@ class JobSpec(Model):
     time: JobTime | None = Field(
         default=None, description="Time limit: 90s, 30m, 12h, 2d or [days-]hours:minutes:seconds."
     )
-    partition: Name | None = Field(default=None, description="Left out: the default one.")
+    partition: PartitionName | None = Field(default=None, description="Left out: the default one.")
     env: Annotated[dict[EnvName, Text], AfterValidator(_env)] = Field(
         default={}, description="Environment of each rank; these values win over Corral's."
     )

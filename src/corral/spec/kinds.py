@@ -13,8 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from corral.spec import texts
 
 Name = Annotated[str, Field(pattern=texts.NAME.pattern)]
-HostList = Annotated[str, Field(pattern=texts.HOST_LIST.pattern)]
-HostName = Annotated[str, Field(pattern=texts.HOST_NAME.pattern)]
+ClusterName = Annotated[str, Field(pattern=texts.CLUSTER_NAME.pattern, max_length=40)]
+PartitionName = Annotated[str, Field(pattern=texts.PARTITION_NAME.pattern)]
+AccountName = Annotated[str, Field(pattern=texts.ACCOUNT_NAME.pattern)]
+HostList = Annotated[str, Field(pattern=texts.HOST_LIST.pattern, max_length=65536)]
+HostName = Annotated[str, Field(pattern=texts.HOST_NAME.pattern, max_length=63)]
 Address = Annotated[str, Field(pattern=texts.ADDRESS.pattern)]
 AbsolutePath = Annotated[str, Field(pattern=texts.ABSOLUTE_PATH.pattern, max_length=1024)]
 ImageName = Annotated[str, Field(pattern=texts.IMAGE_NAME.pattern, max_length=255)]

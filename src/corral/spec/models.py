@@ -10,6 +10,7 @@ from corral.spec.gcp import Gcp
 from corral.spec.health import Health
 from corral.spec.kinds import (
     AbsolutePath,
+    ClusterName,
     Feature,
     GpuType,
     HostList,
@@ -23,6 +24,7 @@ from corral.spec.kinds import (
     NcclSetting,
     PackagePlace,
     PartitionKey,
+    PartitionName,
     Sha256,
     TimeLimit,
     UserName,
@@ -170,7 +172,7 @@ class Slurm(Model):
 class Partition(Model):
     """A Slurm partition over whole groups."""
 
-    name: Name = about(
+    name: PartitionName = about(
         "drain", "Name of the partition; one that vanishes goes when its jobs have ended."
     )
     groups: tuple[Name, ...] = about("reload", "Groups whose nodes it holds.", min_length=1)
@@ -271,7 +273,7 @@ class ClusterSpec(Model):
     """One cluster: the whole file."""
 
     corral: Literal["v1"] = about("none", "Version of this file's grammar.")
-    name: Name = about("recreate", "Name of the cluster; Slurm's ClusterName.")
+    name: ClusterName = about("recreate", "Name of the cluster; Slurm's ClusterName.")
     slurm: Slurm = about("restart", "Slurm itself.", default=Slurm())
     groups: tuple[NodeGroup, ...] = about("restart", "The machines.", min_length=1)
     controller: HostName | None = about(

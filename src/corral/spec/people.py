@@ -6,9 +6,9 @@ from typing import Literal
 
 from corral.spec.kinds import (
     AbsolutePath,
+    AccountName,
     HostList,
     Model,
-    Name,
     SshKey,
     TimeLimit,
     UserName,
@@ -32,15 +32,15 @@ class Limits(Model):
 class Account(Model):
     """A Slurm account: people who share a share and a limit."""
 
-    name: Name = about("none", "Name of the account.")
-    parent: Name | None = about(
+    name: AccountName = about("none", "Name of the account.")
+    parent: AccountName | None = about(
         "none", "Account above it; left out: it stands at the top.", default=None
     )
     fair_share: int = about(
         "none", "Its share against its siblings' (fair share).", default=1, ge=0, le=1000000
     )
     limits: Limits = about("none", "What all its users may use together.", default=Limits())
-    qos: tuple[Name, ...] = about(
+    qos: tuple[AccountName, ...] = about(
         "none",
         "QOS its users may ask for, the first one is what they get unasked; left out: normal.",
         default=(),
@@ -50,10 +50,10 @@ class Account(Model):
 class Qos(Model):
     """A quality of service: priority and limits that a job can ask for."""
 
-    name: Name = about("none", "Name of the QOS; normal is the one Slurm has already.")
+    name: AccountName = about("none", "Name of the QOS; normal is the one Slurm has already.")
     priority: int = about("none", "Added to a job's priority.", default=0, ge=0, le=1000000)
     # The first one turns preemption on, which slurmctld reads at its start only.
-    preempts: tuple[Name, ...] = about(
+    preempts: tuple[AccountName, ...] = about(
         "restart", "QOS whose jobs give way to its jobs; they are requeued.", default=()
     )
     max_time: TimeLimit = about("none", "Longest job.", default="infinite")
@@ -78,10 +78,10 @@ class User(Model):
     admin: bool = about(
         "none", "May use sudo without a password, and logs in to every node.", default=False
     )
-    account: Name | None = about(
+    account: AccountName | None = about(
         "none", "Slurm account; left out: the one called corral.", default=None
     )
-    qos: Name | None = about(
+    qos: AccountName | None = about(
         "none", "QOS of jobs that name none; left out: the account's first.", default=None
     )
     fair_share: int = about(

@@ -120,4 +120,4 @@ def _name(name: str) -> str:
         return f"{name}{SUFFIX}"
     mark = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST_LENGTH]
     room = NAME_AT_MOST - len(SUFFIX) - len(mark) - 1
-    return f"{name[:room].rstrip('-')}-{mark}{SUFFIX}"
+    return f"{name[:room].rstrip('-_.')}-{mark}{SUFFIX}"

@@ -34,17 +34,40 @@ NAME: Final = Kind(
     "lower-case letters, digits and '-', from a letter to a letter or digit, 40 at most",
     "lab",
 )
+# Slurm lower-cases ClusterName itself (read_config.c), so there is no other one. It is also the
+# name of a folder: no dot at either end, no two in a row.
+CLUSTER_NAME: Final = Kind(
+    "cluster name",
+    r"^[a-z0-9][a-z0-9_-]*(\.[a-z0-9_-]+)*$",
+    "lower-case letters, digits, '_', '-' and single dots, 40 at most",
+    "lab",
+)
 HOST_LIST: Final = Kind(
     "hostlist",
-    r"^[a-z0-9][a-z0-9.,\[\]-]{0,4095}$",
-    "lower-case names in Slurm's hostlist grammar, such as node[0-2] or alpha,beta; no spaces",
+    r"^[A-Za-z0-9][A-Za-z0-9_.,\[\]-]*$",
+    "names in Slurm's hostlist grammar, such as node[0-2] or alpha,beta; no spaces",
     "node[0-2]",
 )
+# Slurm takes any name (no check in node_conf.c); these are what hostname(7) and DNS can hold, and
+# '_', which machines have all the same.
 HOST_NAME: Final = Kind(
     "host name",
-    r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
-    "one host name: lower-case letters, digits and '-', 63 at most, no dots",
+    r"^[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?(\.[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?)*$",
+    "one host name: letters, digits, '-', '_' and single dots, 63 at most",
     "node0",
+)
+PARTITION_NAME: Final = Kind(
+    "partition name",
+    r"^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,62}$",
+    "letters, digits, '_', '.', '+' and '-', 63 at most, not '-' or '.' first",
+    "main",
+)
+ACCOUNT_NAME: Final = Kind(
+    "account name",
+    # sacctmgr keeps accounts and QOS in lower case.
+    r"^[a-z0-9_][a-z0-9_.-]{0,62}$",
+    "lower-case letters, digits, '_', '.' and '-', 63 at most, not '-' or '.' first",
+    "physics",
 )
 ADDRESS: Final = Kind(
     "address",
@@ -72,14 +95,15 @@ USER_NAME: Final = Kind(
 )
 FEATURE: Final = Kind(
     "feature",
-    r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$",
-    "letters, digits, '_', '.' and '-', beginning with a letter, 64 at most",
+    # Without what --constraint gives a meaning: , & | * [ ] ( ).
+    r"^[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,63}$",
+    "letters, digits, '_', '.', ':', '+' and '-', 64 at most, a letter, digit or '_' first",
     "bigmem",
 )
 GPU_TYPE: Final = Kind(
     "GPU type",
-    r"^[a-z0-9][a-z0-9_-]{0,62}$",
-    "lower-case letters, digits, '_' and '-', such as rtx5090; no spaces",
+    r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}$",
+    "letters, digits, '_', '.', '+' and '-', such as rtx5090; no spaces",
     "rtx5090",
 )
 VERSION_RANGE: Final = Kind(
@@ -240,6 +264,9 @@ GCP_RESERVATION: Final = Kind(
 
 KINDS: Final = (
     NAME,
+    CLUSTER_NAME,
+    PARTITION_NAME,
+    ACCOUNT_NAME,
     GCP_PROJECT,
     GCP_ZONE,
     GCP_BUCKET,

@@ -37,7 +37,8 @@ HOSTILE = [
 SAFE = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9._/:@+-]*")
 SAFE_OF = {
     "offer": re.compile(r"[A-Za-z0-9]([A-Za-z0-9._:/@+ -]*[A-Za-z0-9])?"),
-    "hostlist": re.compile(r"[a-z0-9][a-z0-9.,\[\]-]*"),
+    "hostlist": re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,\[\]-]*"),
+    "NCCL setting": re.compile(r"NCCL_[A-Z0-9_]+=[A-Za-z0-9=^.,:/_+-]+"),
     "version": re.compile(r"(>=|==|~=)?[0-9.]+"),
     "key file": re.compile(r"~?(/[A-Za-z0-9_.][A-Za-z0-9._@+-]*)+"),
     "jump hosts": re.compile(r"[A-Za-z0-9_][A-Za-z0-9_@.:,-]*"),
@@ -80,7 +81,7 @@ def judge(field: Field, text: str) -> bool:
     assert field.choices == () or text in field.choices
     assert safe.fullmatch(text), (where, text)
     assert ".." not in text.split("/"), (where, text)
-    assert len(text) <= 4096
+    assert len(text) <= (65536 if field.kind is texts.HOST_LIST else 4096)
     return False
 
 

@@ -11,11 +11,12 @@ from corral.errors import Code, CorralError
 from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf
 from corral.slurm.version import NEWEST, OLDEST, Feature, has, supported
 
-_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?")
-_ADDRESS: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]{0,253}[A-Za-z0-9])?")
+_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,62}[A-Za-z0-9_])?")
+_PARTITION: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,62}")
+_ADDRESS: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]{0,253}[A-Za-z0-9_])?")
 _FILES: Final = re.compile(r"/dev/[A-Za-z0-9_./-]+(\[[0-9,-]+\])?(,/dev/[A-Za-z0-9_./\[\],-]+)?")
-_FEATURE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
-_GPU_TYPE: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_FEATURE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,63}")
+_GPU_TYPE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}")
 _MAX_TIME: Final = re.compile(r"INFINITE|\d{1,6}|(\d{1,6}-)?\d{1,6}(:[0-5]\d){0,2}")
 _NODE_WORDS: Final = frozenset({"default", "all", "localhost"})
 _MAX_CLUSTER_NAME: Final = 40  # slurm.conf(5), ClusterName: table names of MariaDB
@@ -119,7 +120,7 @@ def _partitions(conf: ClusterConf) -> Iterator[str]:
 
 
 def _partition(partition: PartitionConf, known: set[str]) -> Iterator[str]:
-    if not _NAME.fullmatch(partition.name) or partition.name.lower() == "default":
+    if not _PARTITION.fullmatch(partition.name) or partition.name.lower() == "default":
         # PartitionName=DEFAULT would set defaults for the lines below it, and be no partition.
         yield f"{partition.name!r} cannot be a partition name in Slurm"
     if not _MAX_TIME.fullmatch(partition.max_time):

@@ -21,7 +21,12 @@ EMBEDDED_AT_MOST: Final = 64
 SMALL_MIB: Final = 1024
 SMALL_CONTROLLER_MIB: Final = 1536
 MEBI_OF_GB: Final = 2048
-_NO_BRACKETS: Final = re.compile(r"([a-z.-]*(?:[0-9]+\.)*)([0-9]+)-(?:\1)?([0-9]+)")
+_NO_BRACKETS: Final = re.compile(r"([A-Za-z_.-]*(?:[0-9]+\.)*)([0-9]+)-(?:\1)?([0-9]+)")
+# What clouds and tailnets take as the name of a machine.
+_DNS_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_DNS_CLUSTER: Final = re.compile(texts.NAME.pattern)
+_HOST: Final = re.compile(texts.HOST_NAME.pattern)
+_HOST_AT_MOST: Final = 63  # sethostname(2) takes 64 bytes
 _NUMBER: Final = re.compile(r"[0-9]+[kmgtp]?")
 _UNUSED: Final = {
     "ssh": (("image", "auto"), ("memory_mib", None), ("machine", None)),
@@ -56,26 +61,28 @@ def duplicate_node(view: View) -> Iterator[Problem]:
     """One name for two nodes."""
     seen: dict[str, GroupView] = {}
     for group in view.groups:
-        inside = repeated(list(group.names))
+        # /etc/hosts and DNS know no case: Node1 and node1 would be one machine.
+        keys = {name: name.lower() for name in group.names}
+        inside = repeated([name.lower() for name in group.names])
         if inside:
-            hint = "write each name once"
+            hint = "write each name once; upper and lower case are the same to DNS"
             yield Problem(group.at("nodes"), f"{some(inside)} stands twice here", hint)
-        others = [name for name in dict.fromkeys(group.names) if name in seen]
+        others = [name for name, key in keys.items() if key in seen]
         if others:
-            home = seen[others[0]].group.name
+            home = seen[keys[others[0]]].group.name
             message = f"{some(others)} is in group {home} already"
             yield Problem(group.at("nodes"), message, "give every node a name of its own")
-        seen.update(dict.fromkeys(group.names, group))
+        seen.update(dict.fromkeys(keys.values(), group))
 
 
 def node_name(view: View) -> Iterator[Problem]:
     """Names that no machine can have, or that mean something else."""
     for group in view.groups:
-        wrong = [n for n in group.names if not re.fullmatch(texts.HOST_NAME.pattern, n)]
+        wrong = [n for n in group.names if not _HOST.fullmatch(n) or len(n) > _HOST_AT_MOST]
         if wrong:
             message = f"{some(wrong)} is no host name"
             yield Problem(group.at("nodes"), message, f"allowed: {texts.HOST_NAME.words}")
-        taken = [n for n in group.names if n in RESERVED_NODES]
+        taken = [n for n in group.names if n.lower() in RESERVED_NODES]
         if taken:
             hint = "name the nodes node0, node1 and so on"
             yield Problem(group.at("nodes"), f"{some(taken)} means something else", hint)
@@ -83,6 +90,22 @@ def node_name(view: View) -> Iterator[Problem]:
         if numbers:
             message = f"{some(numbers)} is a number; programs read it as an IP address"
             yield Problem(group.at("nodes"), message, "put a word before it, such as node[0-2]")
+
+
+def dns_names(view: View) -> Iterator[Problem]:
+    """Names that a cloud or a tailnet does not take."""
+    mesh = view.spec.network.control == "tailscale"
+    strict = [g for g in view.groups if mesh or g.group.provider in (*CLOUDS, "gcp")]
+    where = "a tailnet" if mesh else "the cloud"
+    for group in strict:
+        wrong = [n for n in group.names if not _DNS_LABEL.fullmatch(n)]
+        if wrong:
+            message = f"{some(wrong)} cannot be a machine's name in {where}"
+            hint = "there: lower-case letters, digits and '-'"
+            yield Problem(group.at("nodes"), message, hint)
+    if strict and not _DNS_CLUSTER.fullmatch(view.spec.name):
+        message = f"{view.spec.name} cannot be part of a machine's name in {where}"
+        yield Problem(("name",), message, f"there: {texts.NAME.words}")
 
 
 def no_brackets(view: View) -> Iterator[Problem]:
@@ -141,7 +164,7 @@ def _address_fault(address: str) -> tuple[str, str]:
         return f"{address} is no address", f"write {match[1]}[{match[2]}-{match[3]}] for a range"
     if re.fullmatch(r"[0-9.]+", address):
         return _ipv4_fault(address)
-    if not all(re.fullmatch(texts.HOST_NAME.pattern, label) for label in address.split(".")):
+    if not _HOST.fullmatch(address):
         return f"{address} is neither an IPv4 address nor a DNS name", "write 192.168.1.10"
     return "", ""
 
@@ -159,7 +182,7 @@ def _ipv4_fault(text: str) -> tuple[str, str]:
 def address_loopback(view: View) -> Iterator[Problem]:
     """Addresses that mean "this machine" on every machine."""
     for group in view.groups:
-        here = [a for a in group.addresses if a.startswith("127.") or a in RESERVED_NODES]
+        here = [a for a in group.addresses if a.startswith("127.") or a.lower() in RESERVED_NODES]
         if here:
             message = f"{some(here)} means another machine on each node"
             hint = "write the address the other nodes reach it by; see: ip -brief address"
@@ -258,6 +281,8 @@ RULES: Final = (
          (), duplicate_node, _NODES),
     Rule("node-name", _E, "A node name that is no host name, is a number, or is one such as "
          "localhost, all or default that Slurm or Linux keeps for itself.", _NODES, node_name),
+    Rule("machine-name", _E, "A name of a cluster or node that the cloud or the tailnet does not "
+         "take.", (), dns_names, ("name", "groups.nodes", "groups.provider", "network.control")),
     Rule("node-range-without-brackets", _W, "node0-2 is one node of that name; a range is "
          "node[0-2].", _ADDRESSES, no_brackets),
     Rule("addresses-missing", _E, "A group of provider ssh without addresses: every node gets "

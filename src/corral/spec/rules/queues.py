@@ -77,8 +77,10 @@ def partition_duplicate(view: View) -> Iterator[Problem]:
 def partition_name(view: View) -> Iterator[Problem]:
     """``PartitionName=DEFAULT`` is a keyword of slurm.conf, in any case."""
     for i, partition in enumerate(view.spec.partitions):
-        if partition.name == "default":
-            message = "PartitionName=default sets defaults in slurm.conf; it makes no partition"
+        if partition.name.lower() == "default":
+            message = (
+                f"PartitionName={partition.name} sets defaults in slurm.conf; it makes no partition"
+            )
             hint = "call it main and write default: true"
             yield Problem(("partitions", i, "name"), message, hint)
 
