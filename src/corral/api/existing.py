@@ -6,9 +6,9 @@ import difflib
 import json
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final, cast
 
 from corral.errors import Code, CorralError
@@ -16,10 +16,10 @@ from corral.hosts.facts import Facts
 from corral.slurm.adopt.carry import cluster_file
 from corral.slurm.adopt.judge import bytes_of, corrected, judge, source_of
 from corral.slurm.adopt.machine import Machine
-from corral.slurm.adopt.source import CONFS, Kind, Source, kind_of
+from corral.slurm.adopt.source import CONFS, Kind, Source, is_template_name, kind_of, placeholder
 from corral.slurm.adopt.view import Existing
 from corral.slurm.version import SlurmVersion
-from corral.spec.findings import Finding
+from corral.spec.findings import Finding, shown
 from corral.spec.load import load_text
 
 BYTES_AT_MOST: Final = 8 * 1024 * 1024
@@ -189,12 +189,25 @@ def adopt(paths: Sequence[Path | str], *, version: str = "") -> tuple[str, tuple
     """
     existing = read_existing(paths, version=version)
     if not existing.slurm or not existing.node_names:
-        raise CorralError(
-            Code.NOT_FOUND, "no slurm.conf with nodes among these",
-            hint="name the folder it lies in, such as /etc/slurm",
-        )  # fmt: skip
+        raise _nothing_to_adopt(existing)
     text = cluster_file(corrected(existing), existing)
     return text, load_text(text, "cluster.yaml").findings
+
+
+def _nothing_to_adopt(existing: Existing) -> CorralError:
+    for source in existing.of(Kind.TEMPLATE):
+        _, text = placeholder(source.text) or (0, "")
+        return CorralError(
+            Code.NOT_FOUND,
+            f"{source.name} is a template: {shown(text)} stands where a value belongs",
+            hint="render it first, and name the result",
+        )
+    broken = next((row.broken for row in existing.nodes if row.broken), "")
+    return CorralError(
+        Code.NOT_FOUND,
+        f"no node can be read: {broken}" if broken else "no slurm.conf with nodes among these",
+        hint="name the folder with slurm.conf, such as /etc/slurm, or correct its NodeName lines",
+    )
 
 
 def machine_of(facts: Facts, more: Mapping[str, object] | None = None) -> Machine:
@@ -266,6 +279,8 @@ def _version(text: str, machines: Mapping[str, Machine]) -> SlurmVersion | None:
 def _wanted(name: str) -> bool:
     """Whether a folder's file is read: those with a usual name, no old copies."""
     kind, node = kind_of(name)
+    if is_template_name(name):
+        return True
     return kind is not Kind.OTHER and (bool(node) or name == kind.value or kind is Kind.SETUP)
 
 
@@ -295,6 +310,14 @@ def _add(sources: dict[str, Source], path: Path, kind: Kind | None = None) -> No
     sources.setdefault(source.name, source)
 
 
+def _places(folder: Path, wanted: PurePosixPath) -> Iterator[Path]:
+    """Where an included file may be: a copy of /etc/slurm holds what Include names there."""
+    parts = wanted.parts[1:] if wanted.is_absolute() else wanted.parts
+    yield from (folder.joinpath(*parts[at:]) for at in range(len(parts)))
+    if wanted.is_absolute():
+        yield Path(wanted)
+
+
 def _included(sources: dict[str, Source]) -> None:
     """Read what Include lines name, where it is there; what is not is a finding."""
     while True:
@@ -305,8 +328,10 @@ def _included(sources: dict[str, Source]) -> None:
             for source in existing.confs[kind].sources:
                 folder = Path(source.name).parent
                 for placed, why in existing.confs[kind].lost:
-                    path = folder / placed.line.include.replace("%c", name)
-                    if "no such file" in why and path.is_file():
-                        _add(sources, path, Kind.OTHER)
+                    wanted = PurePosixPath(placed.line.include.replace("%c", name))
+                    if "no such file" in why:
+                        path = next((p for p in _places(folder, wanted) if p.is_file()), None)
+                        if path is not None:
+                            _add(sources, path, Kind.OTHER)
         if len(sources) == before:
             return

@@ -9,6 +9,7 @@ import typer
 
 from corral import api
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
+from corral.cli.output import folder_of
 from corral.cli.ui import Ui
 from corral.cli.which import declared
 from corral.errors import Code, CorralError, Exit
@@ -57,7 +58,7 @@ def gcluster(
     """
     ui = Ui(as_json=as_json)
     spec = declared(ui, target, named)
-    done = api.export_gcluster(spec, Path(output), overwrite=overwrite)
+    done = api.export_gcluster(spec, folder_of(output), overwrite=overwrite)
     ui.json(done.as_dict())
     ui.show(*(f"{done.folder}/{name}" for name in done.files))
     for line in done.left:
@@ -87,7 +88,7 @@ def ansible(
     """
     ui = Ui(as_json=as_json)
     spec = declared(ui, target, named)
-    done = api.export_ansible(spec, Path(output), overwrite=overwrite)
+    done = api.export_ansible(spec, folder_of(output), overwrite=overwrite)
     ui.json(done.as_dict())
     ui.show(*(f"{done.folder}/{name}" for name in done.files))
     for line in done.left:

@@ -12,6 +12,7 @@ import typer
 from corral import api
 from corral.cli import init_existing
 from corral.cli.options import JSON, examples, verb_app
+from corral.cli.output import STDOUT
 from corral.cli.ui import Ui
 from corral.errors import Code, CorralError, Exit
 
@@ -42,7 +43,9 @@ VALUES = Annotated[
 ]
 OUTPUT = Annotated[
     str,
-    typer.Option("--output", "-o", metavar="FILE", help="Left out: stdout.", show_default=False),
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Left out or -: stdout.", show_default=False
+    ),
 ]
 FROM = Annotated[
     list[str] | None,
@@ -147,7 +150,7 @@ def init(
             ui.note(line, "yellow")
     else:
         text = api.starting_file(kind, **_values(values or [], name))
-    if not output:
+    if output in ("", STDOUT):
         if as_json:
             ui.json({"schema": api.schema()} if schema else {"kind": kind, "text": text})
         else:
@@ -169,16 +172,16 @@ def _one(words: list[str] | None) -> str:
 
 def _from(ui: Ui, machines: list[str], name: str, way: api.Way, output: str, *, force: bool) -> int:
     path = Path(output or f"{name}.yaml")
-    if output != "-" and path.exists() and not force:
+    if output != STDOUT and path.exists() and not force:
         raise _there(path)
-    file = "" if output == "-" else shlex.quote(str(path))
+    file = "" if output == STDOUT else shlex.quote(str(path))
     made = ui.run(
         lambda emit: api.discover(machines, emit, name=name, way=way, file=file),
         state="nothing was written",
     )
     for warning in made.warnings:
         ui.note(f"look at this: {warning}", "yellow")
-    if output == "-":
+    if output == STDOUT:
         ui.json({"text": made.text, "warnings": made.warnings})
         ui.show(made.text.rstrip("\n"))
         return Exit.GOOD

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from corral import api
 from corral.cli.findingview import rendered
+from corral.cli.output import folder_of
 from corral.cli.text import clean, plural
 from corral.cli.ui import Ui
 from corral.errors import Code, CorralError, Exit
@@ -92,6 +93,7 @@ def run(ui: Ui, wanted: Wanted) -> int:
     """Judge the files; with ``fix`` write corrected copies."""
     if wanted.output and not wanted.fix:
         raise CorralError(Code.USAGE, "--output needs --fix", hint="add --fix")
+    folder = folder_of(wanted.output) if wanted.output else None
     machines: dict[str, api.Machine] = {}
     for text in wanted.facts:
         node, equals, file = text.partition("=")
@@ -111,9 +113,7 @@ def run(ui: Ui, wanted: Wanted) -> int:
         ui.show(*lines)
     written: tuple[Path, ...] = ()
     if wanted.fix:
-        written = api.write_corrections(
-            opinion.corrections, Path(wanted.output) if wanted.output else None
-        )
+        written = api.write_corrections(opinion.corrections, folder)
         for one in opinion.corrections:
             ui.show(*_diff(one.diff()))
     left = [

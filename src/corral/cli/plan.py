@@ -10,6 +10,7 @@ import typer
 
 from corral import api
 from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, examples, verb_app
+from corral.cli.output import STDOUT
 from corral.cli.planview import plan_lines
 from corral.cli.ui import Ui
 from corral.cli.which import again, declared
@@ -35,7 +36,7 @@ def plan(
             "--out",
             "-o",
             metavar="PLAN",
-            help="Write the plan to this file, for `corral apply`.",
+            help="Write the plan to this file, for `corral apply`; - is stdout.",
             show_default=False,
         ),
     ] = "",
@@ -57,14 +58,18 @@ def plan(
     spec = declared(ui, target, named, rehearse=rehearse)
     made = ui.run(lambda emit: api.plan(spec, emit), state="nothing was changed")
     data = made.as_dict()
-    if out:
-        _write(Path(out), f"{json.dumps(data, indent=1)}\n")
+    text = f"{json.dumps(data, indent=1)}\n"
+    if out == STDOUT and not as_json:
+        typer.echo(text, nl=False)
+        return Exit.GOOD
+    if out not in ("", STDOUT):
+        _write(Path(out), text)
     ui.json({"empty": made.empty, "impact": made.impact.word, **data})
     ui.show(*plan_lines(made, diff=diff))
     if not made.empty:
         where = again(target, named)
         flag = again(rehearse=rehearse)
-        todo = f"apply{where} {out}{flag}" if out else f"up{where}{flag}"
+        todo = f"apply{where} {out}{flag}" if out not in ("", STDOUT) else f"up{where}{flag}"
         ui.show("", f"next: corral {todo}")
     return Exit.GOOD
 

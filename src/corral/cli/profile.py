@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from corral import api
 from corral.cli.options import CLUSTER, JSON, examples, verb_app
+from corral.cli.output import folder_of
 from corral.cli.profileview import profile_view
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
@@ -60,7 +60,7 @@ def profile(
 def show_profile(ui: Ui, spec: ClusterSpec, job: str, output: str = "") -> None:
     """Fetch a job's recordings, keep them, and show what they say."""
     found = ui.quietly(lambda: api.job_profile(spec, job))
-    folder = Path(output or f"profile-{job}")
+    folder = folder_of(output or f"profile-{job}")
     kept = api.keep_profile(found, folder)
     ui.json({**found.as_dict(), "kept": [str(path) for path in kept]})
     ui.show(*profile_view(found), f"kept in {folder}: {', '.join(path.name for path in kept)}")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from corral.plan.model import Plan
 from corral.spec.load import load
+from corral.spec.models import ClusterSpec
 
 from .conftest import Run, stdout_json
 
@@ -73,12 +76,49 @@ def test_what_is_refused(corral: Run, lab: Path) -> None:
         assert result.exit_code in (2, 3) and said in result.stderr, words
 
 
+def test_a_dash_is_standard_output(corral: Run, lab: Path) -> None:
+    """``-o -``: the text and nothing else, and no file of that name."""
+    direct = corral("init", "--existing", ".")
+    for words in (["init", "--existing", "."], ["init", "laptop"], ["init", "--schema"]):
+        result = corral(*words, "-o", "-")
+        assert result.exit_code == 0
+        assert result.stdout == corral(*words).stdout
+    assert "Made by corral init" in direct.stdout
+    for words in (
+        ["lint", "--existing", ".", "--fix", "-o", "-"],
+        ["export", "gcluster", "lab.yaml", "-o", "-"],
+        ["export", "ansible", "lab.yaml", "-o", "-"],
+    ):
+        (lab / "lab.yaml").write_text(direct.stdout)
+        result = corral(*words)
+        assert result.exit_code == 2 and not result.stdout
+        assert "- is standard output" in result.stderr, words
+    assert not (lab / "-").exists()
+
+
+def test_a_plan_on_standard_output(corral: Run, lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def planned(spec: ClusterSpec, emit: object = None) -> Plan:
+        return Plan(spec.name, "a", "b", stages=())
+
+    monkeypatch.setattr("corral.api.plan", planned)
+    corral("init", "--existing", ".", "-o", "lab.yaml")
+    result = corral("plan", "lab.yaml", "--out", "-")
+    assert json.loads(result.stdout)["cluster"] == "cluster"
+    assert not (lab / "-").exists()
+
+
+def test_a_template_is_no_cluster(corral: Run, lab: Path) -> None:
+    (lab / "slurm.conf").write_text("ClusterName={name}\nNodeName=n1 CPUs=1\n")
+    result = corral("init", "--existing", ".")
+    assert result.exit_code == 2 and "is a template" in result.stderr and "{name}" in result.stderr
+
+
 def test_a_cluster_file_from_what_is_there(corral: Run, lab: Path) -> None:
     result = corral("init", "--existing", ".", "-o", "lab.yaml")
     assert result.exit_code == 0
     loaded = load(lab / "lab.yaml")
     assert loaded.findings == () and loaded.spec is not None
-    assert loaded.spec.groups[0].gpu is not None
+    assert loaded.spec.groups[0].gpu is None  # gres.conf has no NodeName: it may be one machine's
     assert loaded.spec.groups[0].addresses == "192.168.1.[10-12]"
     assert (
         "TaskPlugin=task/none: Corral writes task/affinity,task/cgroup"
