@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -36,7 +37,15 @@ CONFS: Final = (Kind.SLURM, Kind.GRES, Kind.CGROUP, Kind.SLURMDBD, Kind.TOPOLOGY
 NAMED: Final = tuple(k for k in Kind if k not in (Kind.SETUP, Kind.TEMPLATE, Kind.OTHER))
 """Kinds that a file's name tells."""
 
-_TEMPLATE: Final = re.compile(r"\{%|\{\{|<%=")
+_MARKUP: Final = re.compile(r"\{%|\{\{|<%=?")  # Jinja, Go, ERB
+# ``${NAME}``, ``{name}``, ``<NAME>``, ``@NAME@``, ``%%NAME%%``, ``__NAME__`` in a value, or a value
+# that is ``$NAME``. ``$SHELL`` within a command is text that a shell reads later, as is ``%n``.
+_PLACEHOLDER: Final = re.compile(
+    r"\$\{\w+\}|(?<![\w$}])\{[A-Za-z_][\w. -]*\}|<[A-Za-z_][\w. -]*>|@[A-Z][A-Z0-9_]*@"
+    r"|%%[A-Za-z_]\w*%%|\b__[A-Z][A-Z0-9_]*__\b|(?<==)\$[A-Za-z_]\w*(?=[\s(),\[]|$)"
+)
+_COMMENT: Final = re.compile(r"(?<!\\)#.*")
+_SUFFIXES: Final = (".j2", ".jinja", ".jinja2", ".erb", ".tmpl", ".tpl", ".template", ".in")
 _INVENTORY: Final = re.compile(r"^\[[\w:-]+\][ \t]*$", re.MULTILINE)  # Ansible's file of that name
 _I: Final = re.IGNORECASE | re.MULTILINE
 _CONTENT: Final = (
@@ -46,7 +55,15 @@ _CONTENT: Final = (
     (Kind.CGROUP, re.compile(r"^[ \t]*(Constrain|CgroupPlugin|CgroupAutomount)", _I)),
     (Kind.TOPOLOGY, re.compile(r"^[ \t]*(SwitchName|BlockName)=", _I)),
 )
+_OPENERS: Final = re.compile(r"[{<@$%_]")
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
+
+
+# A finding on each of many lines asks for the lines of the same few texts.
+@lru_cache(maxsize=64)
+def _starts(text: str) -> tuple[int, ...]:
+    """Where each line begins."""
+    return (0, *(match.end() for match in re.finditer("\n", text)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +91,9 @@ class Source:
 
     def place(self, at: int) -> tuple[int, int]:
         """Line and column, both from 1, of an offset in the text."""
-        start = self.text.rfind("\n", 0, at) + 1
-        return self.text.count("\n", 0, at) + 1, at - start + 1
+        starts = _starts(self.text)
+        line = bisect.bisect_right(starts, at)
+        return line, at - starts[line - 1] + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +129,7 @@ def kind_of(name: str, text: str = "") -> tuple[Kind, str]:
     base = PurePosixPath(name).name
     for kind in NAMED:
         if base == kind.value or base.startswith(f"{kind.value}."):
-            if kind in CONFS and _TEMPLATE.search(text):
+            if kind in CONFS and placeholder(text) is not None:
                 return Kind.TEMPLATE, ""
             if kind is Kind.HOSTS and _INVENTORY.search(text):
                 return Kind.OTHER, ""
@@ -123,6 +141,23 @@ def kind_of(name: str, text: str = "") -> tuple[Kind, str]:
         return Kind.SETUP, ""
     found = next((kind for kind, pattern in _CONTENT if pattern.search(text)), Kind.OTHER)
     return found, ""
+
+
+def is_template_name(name: str) -> bool:
+    """Whether a file is called like the template of one of Slurm's files: ``slurm.conf.j2``."""
+    base = PurePosixPath(name).name
+    return any(base.startswith(f"{kind.value}.") and base.endswith(_SUFFIXES) for kind in CONFS)
+
+
+def placeholder(text: str) -> tuple[int, str] | None:
+    """The first place in one of Slurm's files that a program is to fill in: offset and text."""
+    for at, line in physical(text):
+        markup = _MARKUP.search(line)
+        body = _COMMENT.sub("", line) if markup is None else ""
+        found = markup or (_PLACEHOLDER.search(body) if _OPENERS.search(body) else None)
+        if found:
+            return at + found.start(), found[0]
+    return None
 
 
 def physical(text: str) -> Iterator[tuple[int, str]]:

@@ -142,6 +142,9 @@ class Conf:
     sources: list[Source] = field(default_factory=list[Source])
     lines: list[Placed] = field(default_factory=list[Placed])
     lost: list[tuple[Placed, str]] = field(default_factory=list[tuple[Placed, str]])
+    # Rules ask for keys within loops over all lines: lines are read once, as they are added.
+    _firsts: dict[str, list[Setting]] = field(default_factory=dict[str, list[Setting]], repr=False)
+    _indexed: int = field(default=0, repr=False)
 
     def __bool__(self) -> bool:
         return bool(self.sources)
@@ -164,12 +167,12 @@ class Conf:
 
     def begin(self, first: str) -> list[Setting]:
         """Settings that begin a line with this key."""
-        wanted = first.lower()
-        return [
-            Setting(placed, placed.line.pairs[0])
-            for placed in self.lines
-            if placed.line.pairs and placed.line.pairs[0].key.lower() == wanted
-        ]
+        for placed in self.lines[self._indexed :]:
+            if placed.line.pairs:
+                pair = placed.line.pairs[0]
+                self._firsts.setdefault(pair.key.lower(), []).append(Setting(placed, pair))
+        self._indexed = len(self.lines)
+        return list(self._firsts.get(first.lower(), ()))
 
     def get(self, key: str) -> Setting | None:
         """The setting that counts: the last one."""
@@ -260,6 +263,28 @@ class Existing:
     def node_names(self) -> tuple[str, ...]:
         """Names of all nodes, in order."""
         return tuple(name for row in self.nodes for name in row.names)
+
+    @cached_property
+    def node_index(self) -> Mapping[str, Row]:
+        """Each node's line by the node's name; of two lines the first."""
+        found: dict[str, Row] = {}
+        for name, row in named(self.nodes):
+            found.setdefault(name, row)
+        return found
+
+    @cached_property
+    def node_sets(self) -> Mapping[str, tuple[str, ...]]:
+        """Nodes of each NodeSet, by its Nodes= and its Feature=."""
+        found: dict[str, tuple[str, ...]] = {}
+        for setting in self.slurm.begin("NodeSet"):
+            values = setting.placed.line.values()
+            names = dict.fromkeys(expanded(values.get("nodes", "")))
+            if feature := values.get("feature"):
+                for row in self.nodes:
+                    if feature in (row.text("Feature") or row.text("Features")).split(","):
+                        names |= dict.fromkeys(row.names)
+            found[setting.value] = tuple(names)
+        return found
 
     @cached_property
     def hosts(self) -> Mapping[str, list[Host]]:

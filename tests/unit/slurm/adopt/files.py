@@ -28,6 +28,7 @@ ProctrackType=proctrack/cgroup
 TaskPlugin=task/affinity,task/cgroup
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=5000
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=node0
 PropagateResourceLimitsExcept=MEMLOCK

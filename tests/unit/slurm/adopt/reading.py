@@ -1,7 +1,7 @@
 """A second reader of slurm.conf and gres.conf: what nodes offer and what a job can hold.
 
-It shares no code with ``src``: it is what fixes and adopted files are compared with. Rules are those
-of Slurm's read_config.c, gres.c and partition_mgr.c (21.08), read again for this.
+It shares no code with ``src``: fixes and adopted files are compared with it. Rules are those of
+Slurm's read_config.c, gres.c and partition_mgr.c (21.08), read again for this.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 _PAIR = re.compile(r'\s*([\w.]+)\s*[-+*/]?=\s*("[^"]*"|\S+)')
 _BRACKETS = re.compile(r"\[([^\]]*)\]")
@@ -114,42 +114,49 @@ def gres_of(text: str) -> Counter[tuple[str, str]]:
 
 
 def read(files: Mapping[str, str]) -> Reading:
-    """Read files by their names; ``slurm.conf`` first, what it includes by the last part of a path."""
+    """Read files by name, slurm.conf first; included ones by the last part of their path."""
     seen = Reading()
-    node_rows: list[dict[str, str]] = []
-    set_rows: list[dict[str, str]] = []
-    queue_rows: list[dict[str, str]] = []
+    rows: dict[str, list[dict[str, str]]] = {"nodename": [], "partitionname": [], "nodeset": []}
     defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
     for line in _lines(files, "slurm.conf", seen, ()):
         pairs = [(k.lower(), v.strip('"')) for k, v in _PAIR.findall(line)]
         if not pairs:
             continue
-        first, value = pairs[0]
-        row = dict(pairs)
+        (first, value), row = pairs[0], dict(pairs)
         if first not in defaults:
             seen.keys.setdefault(first, []).append(value)
-            if first == "nodeset":
-                set_rows.append(row)
-        elif value.upper() == "DEFAULT":
+        if value.upper() == "DEFAULT":
             defaults[first] |= {k: v for k, v in row.items() if k != first}
-        else:
-            (node_rows if first == "nodename" else queue_rows).append({**defaults[first], **row})
-    for row in node_rows:
-        for at, name in enumerate(hosts(row["nodename"])):
-            seen.nodes.setdefault(name, _offer(row, at, name))
-            seen.lines.setdefault(name, row)
-    for row in set_rows:
-        named = set(hosts(row.get("nodes", "")))
-        wanted = row.get("feature", "")
-        named |= {n for n, offer in seen.nodes.items() if wanted and wanted in offer.features}
-        seen.sets[row["nodeset"]] = named
-    for row in queue_rows:
-        queue = _queue(row, seen)
-        seen.queues.setdefault(row["partitionname"], queue)
+        elif first in rows:
+            rows[first].append({**defaults.get(first, {}), **row})
+    _fill(seen, rows)
     if "gres.conf" in files:
         for line in _lines(files, "gres.conf", seen, ()):
             _device(line, seen)
     return seen
+
+
+def _fill(seen: Reading, rows: Mapping[str, list[dict[str, str]]]) -> None:
+    for row in rows["nodename"]:
+        names = hosts(row["nodename"])
+        given = hosts(row.get("nodeaddr") or row.get("nodehostname") or "")
+        addresses = given * len(names) if len(given) == 1 else given
+        if len(addresses) != len(names):
+            addresses = names
+        for name, address in zip(names, addresses, strict=True):
+            seen.nodes.setdefault(name, _offer(row, address))
+            seen.lines.setdefault(name, row)
+    for row in rows["nodeset"]:
+        named = set(hosts(row.get("nodes", "")))
+        wanted = row.get("feature", "")
+        named |= {n for n, offer in seen.nodes.items() if wanted and wanted in offer.features}
+        seen.sets[row["nodeset"]] = named
+    for row in rows["partitionname"]:
+        queue = _queue(row, seen)
+        twin = seen.queues.get(row["partitionname"])
+        if twin:
+            queue = replace(queue, nodes=queue.nodes | twin.nodes)
+        seen.queues[row["partitionname"]] = queue
 
 
 def _lines(
@@ -177,7 +184,7 @@ def _number(row: Mapping[str, str], *keys: str) -> int | None:
     return None
 
 
-def _offer(row: Mapping[str, str], at: int, name: str) -> Offer:
+def _offer(row: Mapping[str, str], address: str) -> Offer:
     cores, threads = _number(row, "corespersocket") or 1, _number(row, "threadspercore") or 1
     boards, cpus = _number(row, "boards") or 1, _number(row, "cpus", "procs")
     sockets, per_board = _number(row, "sockets"), _number(row, "socketsperboard")
@@ -189,7 +196,6 @@ def _offer(row: Mapping[str, str], at: int, name: str) -> Offer:
     product = sockets * cores * threads
     if not cpus or cpus not in (sockets, sockets * cores, product):
         cpus = product
-    names = hosts(row.get("nodeaddr") or row.get("nodehostname") or "")
     features = (row.get("feature") or row.get("features") or "").split(",")
     return Offer(
         cpus,
@@ -198,7 +204,7 @@ def _offer(row: Mapping[str, str], at: int, name: str) -> Offer:
         gres_of(row.get("gres", "")),
         frozenset(f for f in features if f),
         row.get("state", "UNKNOWN").upper(),
-        names[at] if at < len(names) else names[0] if names else name,
+        address,
     )
 
 

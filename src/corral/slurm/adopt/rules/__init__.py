@@ -15,12 +15,16 @@ from corral.slurm.adopt.rules import (
     network,
     nodes,
     partitions,
+    selection,
     setup,
+    state,
 )
 
 RULES: Final[tuple[Rule, ...]] = (
     *keys.RULES,
     *cluster.RULES,
+    *state.RULES,
+    *selection.RULES,
     *isolation.RULES,
     *nodes.RULES,
     *machines.RULES,

@@ -15,35 +15,43 @@ from corral.spec.findings import Level, shown
 _MANUAL: Final = "slurm.conf(5)"
 _FIRST: Final = ("SlurmctldHost", "ControlMachine", "AuthType", "SlurmUser", "NodeName")
 NODES: Final = ("NodeName", "PartitionName")
+# What files hold that another slurm.conf includes.
+_FRAGMENT: Final = frozenset({"nodename", "partitionname", "downnodes", "nodeset", "grestypes"})
+_OFF: Final = ("", "0", "none", "no")
 
 
 def there(existing: Existing) -> bool:
     """Whether there is a slurm.conf to speak of: not a mere list of nodes for an Include."""
     conf = existing.slurm
     return bool(conf) and any(
-        p.line.pairs
-        and p.line.pairs[0].key.lower() not in ("nodename", "partitionname", "downnodes", "nodeset")
-        for p in conf.lines
+        p.line.pairs and p.line.pairs[0].key.lower() not in _FRAGMENT for p in conf.lines
     )
 
 
-def _missing(existing: Existing, key: str) -> bool:
-    return there(existing) and existing.slurm.get(key) is None
+def can_run(existing: Existing) -> bool:
+    """Whether slurmctld gets as far as its state: a running cluster may depend on the file."""
+    return bool(existing.slurm.get("ClusterName") and existing.controllers)
 
 
-def _adds(existing: Existing, text: str, *before: str) -> tuple[Edit, ...]:
+def missing(existing: Existing, key: str) -> bool:
+    """Whether a key is in none of the files; not where an included file was not given."""
+    return there(existing) and not existing.slurm.lost and existing.slurm.get(key) is None
+
+
+def adds(existing: Existing, text: str, *before: str) -> tuple[Edit, ...]:
+    """Edits that add a line to slurm.conf, before the first line of the keys."""
     return (existing.slurm.adds(text, *(before or NODES)),)
 
 
 def cluster_name(existing: Existing) -> Iterator[Problem]:
     """ClusterName is missing."""
-    if _missing(existing, "ClusterName"):
+    if missing(existing, "ClusterName"):
         yield Problem(
             existing.slurm.spot,
             "ClusterName is missing: every daemon and command ends with "
             '"Unable to process configuration file"',
             "write ClusterName=cluster, or the name that slurmdbd knows it by",
-            _adds(existing, "ClusterName=cluster", *_FIRST),
+            adds(existing, "ClusterName=cluster", *_FIRST),
             where="ClusterName",
         )
 
@@ -54,7 +62,7 @@ def controller(existing: Existing) -> Iterator[Problem]:
         return
     old = existing.slurm.get("ControlMachine")
     new = existing.slurm.get("SlurmctldHost")
-    if old is None and new is None:
+    if old is None and new is None and not existing.slurm.lost:
         yield Problem(
             existing.slurm.spot,
             "no SlurmctldHost: no daemon knows its controller",
@@ -90,46 +98,22 @@ def _old_controller(
 def slurm_user(existing: Existing) -> Iterator[Problem]:
     """The controller runs as root."""
     found = existing.slurm.get("SlurmUser")
-    if not there(existing) or (found and found.value not in ("root", "0")):
+    if not as_root(existing) or not (found or missing(existing, "SlurmUser")):
         return
     message = "slurmctld runs as root" + ("" if found else ", the default of SlurmUser")
-    edits = (found.becomes("slurm"),) if found else _adds(existing, "SlurmUser=slurm", *_FIRST[2:])
+    edits = (found.becomes("slurm"),) if found else adds(existing, "SlurmUser=slurm", *_FIRST[2:])
     yield Problem(
         found.spot if found else existing.slurm.spot, message,
-        "write SlurmUser=slurm, with one numeric id on all nodes; it must own StateSaveLocation",
-        edits, where="SlurmUser",
+        "stop slurmctld and slurmdbd, write SlurmUser=slurm in both files, with one numeric id on "
+        "all nodes, and give it StateSaveLocation and the log files: chown -R slurm",
+        # On a cluster that runs, root owns the state: the daemon could not read it any more.
+        () if can_run(existing) else edits, where="SlurmUser",
     )  # fmt: skip
 
 
-def state_save(existing: Existing) -> Iterator[Problem]:
-    """State in a place that does not last or is not its own."""
-    found = existing.slurm.get("StateSaveLocation")
-    if there(existing) and found is None:
-        yield Problem(
-            existing.slurm.spot,
-            "no StateSaveLocation: the default /var/spool is not writable by SlurmUser",
-            "write StateSaveLocation=/var/spool/slurmctld",
-            _adds(existing, "StateSaveLocation=/var/spool/slurmctld"),
-            where="StateSaveLocation",
-        )
-    elif found and found.value.startswith(("/tmp", "/run", "/var/run", "/dev/shm")):  # noqa: S108
-        yield Problem(
-            found.spot,
-            f"{shown(found.value)} does not outlive a boot: all jobs are lost with it",
-            "write StateSaveLocation=/var/spool/slurmctld, and move what lies there while "
-            "slurmctld is stopped",
-            where="StateSaveLocation",
-        )
-    spool = existing.slurm.get("SlurmdSpoolDir")
-    if found and spool and found.value.rstrip("/") == spool.value.rstrip("/"):
-        yield Problem(
-            spot=spool.spot,
-            message="SlurmdSpoolDir and StateSaveLocation are one folder: on the controller the "
-            "daemons would write over each other's files",
-            hint="write SlurmdSpoolDir=/var/spool/slurmd",
-            level=Level.ERROR if set(existing.controllers) & set(existing.node_names) else None,
-            where="SlurmdSpoolDir",
-        )
+def as_root(existing: Existing) -> bool:
+    """Whether slurmctld runs as root."""
+    return there(existing) and existing.slurm.text("SlurmUser", "root") in ("root", "0")
 
 
 def authentication(existing: Existing) -> Iterator[Problem]:
@@ -165,44 +149,14 @@ def auth_slurm_possible(existing: Existing) -> Iterator[Problem]:
         )
 
 
-def select(existing: Existing) -> Iterator[Problem]:
-    """A selection plugin that is gone, or that cannot hand out GPUs and memory."""
-    kind, how = existing.slurm.get("SelectType"), existing.slurm.get("SelectTypeParameters")
-    gone = existing.version is None or existing.version >= SlurmVersion(23, 11)
-    if kind and kind.value in ("select/cons_res", "cons_res") and gone:
-        yield Problem(
-            kind.spot,
-            "select/cons_res is gone since 23.11",
-            "write SelectType=select/cons_tres; the same parameters hold",
-            (kind.becomes("select/cons_tres"),),
-            level=Level.ERROR if existing.version else Level.WARNING,
-            where="SelectType",
-        )
-    linear = kind and kind.value.endswith("linear")
-    if linear and existing.gpus:
-        yield Problem(
-            kind.spot if kind else existing.slurm.spot,
-            "select/linear gives whole nodes: two jobs cannot share a node's GPUs",
-            "write SelectType=select/cons_tres and SelectTypeParameters=CR_Core_Memory",
-            where="SelectType",
-        )
-    if how and not linear and "memory" not in how.value.lower():
-        yield Problem(
-            how.spot,
-            f"memory is no resource with {shown(how.value)}: ConstrainRAMSpace limits no job, and "
-            "jobs that together need more than there is are started",
-            "write SelectTypeParameters=CR_Core_Memory",
-            (how.becomes("CR_Core_Memory"),) if "," not in how.value else (),
-            where="SelectTypeParameters",
-        )
-
-
 def accounting(existing: Existing) -> Iterator[Problem]:
     """No accounting, or one that is gone."""
     if not there(existing):
         return
     kind = existing.slurm.get("AccountingStorageType")
     word = kind.value.rpartition("/")[2].lower() if kind else "none"
+    if kind is None and existing.slurm.lost:
+        return
     if word == "none":
         yield Problem(
             kind.spot if kind else existing.slurm.spot,
@@ -227,9 +181,25 @@ def accounting(existing: Existing) -> Iterator[Problem]:
         )  # fmt: skip
 
 
+def enforced(existing: Existing) -> Iterator[Problem]:
+    """Limits that need the database, without it."""
+    found = existing.slurm.get("AccountingStorageEnforce")
+    kind = existing.slurm.text("AccountingStorageType", "none").rpartition("/")[2].lower()
+    if found is None or found.value.lower() in _OFF or kind == "slurmdbd" or existing.slurm.lost:
+        return
+    yield Problem(
+        found.spot,
+        f"AccountingStorageEnforce={found.value} needs associations and limits from slurmdbd, and "
+        "AccountingStorageType is not slurmdbd: nothing can be enforced",
+        "run slurmdbd and write AccountingStorageType=accounting_storage/slurmdbd, or leave "
+        "AccountingStorageEnforce out",
+        where="AccountingStorageEnforce",
+    )
+
+
 def limits(existing: Existing) -> Iterator[Problem]:
     """The submit shell's limit of locked memory reaches the job."""
-    if not existing.gpus or not there(existing):
+    if not existing.gpus or not there(existing) or existing.slurm.lost:
         return
     spared = existing.slurm.text("PropagateResourceLimitsExcept").upper()
     only = existing.slurm.get("PropagateResourceLimits")
@@ -239,7 +209,7 @@ def limits(existing: Existing) -> Iterator[Problem]:
         existing.slurm.spot,
         "the submit shell's limit of locked memory is carried to the nodes, and RDMA fails there",
         "write PropagateResourceLimitsExcept=MEMLOCK",
-        _adds(existing, "PropagateResourceLimitsExcept=MEMLOCK")
+        adds(existing, "PropagateResourceLimitsExcept=MEMLOCK")
         if not spared and not only else (),
         where="PropagateResourceLimitsExcept",
     )  # fmt: skip
@@ -248,14 +218,14 @@ def limits(existing: Existing) -> Iterator[Problem]:
 def return_to_service(existing: Existing) -> Iterator[Problem]:
     """Nodes that stay down after a boot."""
     found = existing.slurm.get("ReturnToService")
-    if not there(existing) or (found and found.value == "2"):
+    if (found and found.value == "2") or not (found or missing(existing, "ReturnToService")):
         return
     yield Problem(
         found.spot if found else existing.slurm.spot,
         f"ReturnToService is {found.value if found else '0, the default'}: a node that booted "
         'without being asked stays down with "Node unexpectedly rebooted"',
         "write ReturnToService=2",
-        (found.becomes("2"),) if found else _adds(existing, "ReturnToService=2"),
+        (found.becomes("2"),) if found else adds(existing, "ReturnToService=2"),
         where="ReturnToService",
     )
 
@@ -264,12 +234,12 @@ def ports(existing: Existing) -> Iterator[Problem]:
     """Ports that a firewall cannot know, and ports used twice."""
     if not there(existing):
         return
-    if existing.slurm.get("SrunPortRange") is None:
+    if missing(existing, "SrunPortRange"):
         yield Problem(
             existing.slurm.spot,
             "srun listens on any port of the submit host: a firewall there makes it hang",
             "write SrunPortRange=60001-63000 and open it, beside 6817 to 6819",
-            _adds(existing, "SrunPortRange=60001-63000"),
+            adds(existing, "SrunPortRange=60001-63000"),
             where="SrunPortRange",
         )
     used: dict[str, Setting] = {}
@@ -318,17 +288,13 @@ RULES: Final = (
          "SlurmctldHost=NAME(ADDRESS)", controller, "F53", _MANUAL, SlurmVersion(18, 8)),
     Rule("slurm-user-root", W, Kind.SLURM, "The controller runs as root.",
          "SlurmUser=slurm", slurm_user, "F17", _MANUAL),
-    Rule("state-location", W, Kind.SLURM,
-         "StateSaveLocation is missing, does not last, or is slurmd's folder too.",
-         "StateSaveLocation=/var/spool/slurmctld", state_save, "F53", _MANUAL),
     Rule("authentication", W, Kind.SLURM, "AuthType and CredType that are unsafe or do not agree.",
          "AuthType and CredType of one kind", authentication, "F01", "authentication.html"),
     Rule("auth-slurm-possible", I, Kind.SLURM, "munge where auth/slurm is there too.",
          "AuthType=auth/slurm", auth_slurm_possible, "F01", "authentication.html",
          SlurmVersion(23, 11)),
-    Rule("select-type", W, Kind.SLURM,
-         "A SelectType that is gone or wastes GPUs, parameters without memory.",
-         "select/cons_tres with CR_Core_Memory", select, "", "cgroup.conf(5), cons_tres.html"),
+    Rule("accounting-enforced", W, Kind.SLURM, "AccountingStorageEnforce without slurmdbd.",
+         "slurmdbd, or nothing", enforced, "F38", _MANUAL),
     Rule("accounting", I, Kind.SLURM, "No accounting, or one that slurmctld refuses.",
          "AccountingStorageType=accounting_storage/slurmdbd", accounting, "F38", _MANUAL),
     Rule("memlock", I, Kind.SLURM, "The submit shell's locked-memory limit reaches jobs.",

@@ -91,9 +91,9 @@ def agreement(existing: Existing) -> Iterator[Problem]:
     asked = slurm.text("AccountingStorageHost", "localhost")
     local = ("localhost", "127.0.0.1")
     if host and slurm.text("AccountingStorageType") and host.value not in (asked, *local):
-        addr = conf.text("DbdAddr")
-        if asked not in (host.value, addr) and not (asked in local and host.value in
-                                                    existing.controllers):  # fmt: skip
+        names = {host.value.lower(), conf.text("DbdAddr").lower()}  # DNS knows no case
+        controllers = {name.lower() for name in existing.controllers}
+        if asked.lower() not in names and not (asked in local and names & controllers):
             yield Problem(
                 host.spot,
                 f"DbdHost is {shown(host.value)}, and slurm.conf asks {shown(asked)}",

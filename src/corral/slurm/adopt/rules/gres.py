@@ -72,6 +72,10 @@ def gres_types(existing: Existing) -> Iterator[Problem]:
     """GresTypes lacks a resource that other lines name."""
     if not existing.slurm.begin("ClusterName") and not existing.controllers:
         return
+    if existing.slurm.lost and not existing.slurm.get("GresTypes"):
+        return
+    # With GresTypes and without devices slurmctld sets nodes INVAL that run now.
+    known = bool(existing.confs[Kind.GRES]) or any(m.devices for m in existing.machines.values())
     types, setting = _names(existing), existing.slurm.get("GresTypes")
     wanted = [name for name in _wanted(existing) if name not in types]
     if not wanted and not types and any(m.devices for m in existing.machines.values()):
@@ -83,8 +87,8 @@ def gres_types(existing: Existing) -> Iterator[Problem]:
             f"GresTypes {'lacks ' + shown(name) if setting else 'is missing'}: --gres={name} is "
             'refused with "Invalid generic resource (gres) specification", whatever gres.conf says',
             f"write GresTypes={value}",
-            (setting.becomes(value) if setting
-             else existing.slurm.adds(f"GresTypes={value}", "NodeName"),),
+            ((setting.becomes(value) if setting
+              else existing.slurm.adds(f"GresTypes={value}", "NodeName")),) if known else (),
             where="GresTypes",
         )  # fmt: skip
 
@@ -103,6 +107,26 @@ def on_nodes(existing: Existing) -> Iterator[Problem]:
                 (row.adds(f"Gres={value}"),),
                 where=f"NodeName={row.first.value}",
             )
+    yield from _offered_nowhere(existing)
+
+
+def _offered_nowhere(existing: Existing) -> Iterator[Problem]:
+    """A gres.conf without NodeName, which is one machine's own: it does not say which one's."""
+    offered = {name for row in existing.nodes for name, _, _ in declared(row)}
+    if len(existing.node_names) < 2 or existing.slurm.lost:  # noqa: PLR2004  # one node is its own
+        return
+    for line in existing.gres:
+        name = line.text("Name").lower()
+        if name and not line.names and not line.broken and name not in offered:
+            yield Problem(
+                line.first.spot,
+                f"gres.conf names {name}, and no node has Gres={name}: no job can ask for it. "
+                "Without NodeName= the line is for the machine the file is on",
+                f"write Gres={name}:COUNT on the NodeName lines of the machines that have it",
+                level=Level.WARNING,
+                where="gres.conf",
+            )
+            return
 
 
 def _should(existing: Existing, row: Row) -> tuple[str, str]:
@@ -110,9 +134,8 @@ def _should(existing: Existing, row: Row) -> tuple[str, str]:
     values: set[str] = set()
     for name in row.names:
         kinds: Counter[str] = Counter()
-        for line in existing.gres_for(name):
-            if line.text("Name").lower() == "gpu":
-                kinds[line.text("Type")] += count_of(line)
+        for line in _lines_of(existing, name):
+            kinds[line.text("Type")] += count_of(line)
         parts = [":".join(p for p in ("gpu", t, str(c)) if p) for t, c in kinds.items()]
         machine = existing.machines.get(name)
         if not parts and machine and machine.devices:
@@ -120,8 +143,41 @@ def _should(existing: Existing, row: Row) -> tuple[str, str]:
         values.add(",".join(parts))
     if len(values) != 1 or values == {""}:
         return "", ""
-    said = any(line.text("Name").lower() == "gpu" for line in existing.gres_for(row.names[0]))
-    return values.pop(), "gres.conf names its GPUs" if said else "the machine has GPUs"
+    named = any(True for _ in _lines_of(existing, row.names[0]))
+    return values.pop(), "gres.conf names its GPUs" if named else "the machine has GPUs"
+
+
+def _lines_of(existing: Existing, node: str) -> Iterator[Row]:
+    """Lines about a node's GPUs.
+
+    Each node reads its own gres.conf (gres.conf(5)): lines without NodeName tell nothing of other
+    machines: they count where there is one node, and where the machine has those devices.
+    """
+    machine = existing.machines.get(node)
+    own = [line for line in existing.gres_for(node) if line.text("Name").lower() == "gpu"]
+    files = [file for line in own for file in _files(line)]
+    here = machine is not None and sorted(files) == sorted(machine.devices) != []
+    single = len(existing.node_names) == 1
+    yield from (line for line in own if line.names or single or here)
+
+
+def without_file(existing: Existing) -> Iterator[Problem]:
+    """Gres= with devices, and no gres.conf."""
+    if existing.confs[Kind.GRES] or not existing.whole or existing.slurm.lost:
+        return
+    for row in existing.nodes:
+        if not any(name == "gpu" for name, _, _ in declared(row)):
+            continue
+        yield Problem(
+            row.settings["gres"].spot,
+            f"Gres={row.text('Gres')}, and there is no gres.conf: slurmd reports no GPU and the "
+            'node becomes INVAL with "gres/gpu count reported lower than configured", unless each '
+            "node has a gres.conf that is not here",
+            "write a gres.conf with Name=gpu File=/dev/nvidia[0-N], or AutoDetect=nvidia (24.11 "
+            "and newer), the same on all machines",
+            where=f"NodeName={row.first.value}",
+        )
+        return
 
 
 def counts(existing: Existing) -> Iterator[Problem]:
@@ -161,7 +217,11 @@ def _count_problem(existing: Existing, node: str, row: Row) -> Problem | None:
         else:
             continue
         spot = row.settings["gres"].spot
-        return Problem(spot, message, hint, where=f"NodeName={row.first.value}")
+        level = None
+        if not any(line.names for line in existing.gres_for(node)):
+            message += ", unless it has a gres.conf of its own"
+            level = Level.WARNING
+        return Problem(spot, message, hint, level=level, where=f"NodeName={row.first.value}")
     return None
 
 
@@ -222,7 +282,8 @@ def autodetect(existing: Existing) -> Iterator[Problem]:
         setting = row.get("AutoDetect")
         if setting is None:
             continue
-        word = setting.value.lower()
+        # Slurm looks for the words within the value (_handle_autodetect_flags): "nvml:" is nvml.
+        word = next((w for w in _DETECT if w in setting.value.lower()), "")
         since = _DETECT.get(word)
         if since is None:
             yield Problem(setting.spot, f"no release knows AutoDetect={shown(setting.value)}",
@@ -265,6 +326,7 @@ def _nvml(existing: Existing, setting: Setting) -> Iterator[Problem]:
 
 def records(existing: Existing) -> Iterator[Problem]:
     """Counts and files within one record."""
+    nodes = set(existing.node_names)
     for row in existing.gres:
         files, count = _files(row), row.get("Count")
         both = row.get("File") and row.get("MultipleFiles")
@@ -281,7 +343,7 @@ def records(existing: Existing) -> Iterator[Problem]:
         if both:
             yield Problem(row.first.spot, "File and MultipleFiles exclude each other",
                           "keep one of them")  # fmt: skip
-        unknown = [n for n in row.names if existing.node_names and n not in existing.node_names]
+        unknown = [n for n in row.names if nodes and n not in nodes]
         if unknown and not existing.slurm.lost:
             spot = row.settings["nodename"].spot
             yield Problem(spot, f"{shown(unknown[0])} is no node of slurm.conf",
@@ -325,6 +387,8 @@ RULES: Final = (
          "GresTypes=gpu", gres_types, "F11", "gres.html"),
     Rule("gres-not-on-node", E, Kind.SLURM, "gres.conf or the machine has GPUs, the node line not.",
          "Gres=gpu:TYPE:COUNT", on_nodes, "F11", "gres.html"),
+    Rule("gres-conf-missing", W, Kind.SLURM, "Gres= with GPUs, and no gres.conf.",
+         "gres.conf with File= or AutoDetect=", without_file, "F10", _SOURCE),
     Rule("gres-mismatch", E, Kind.SLURM, "Gres= and gres.conf differ in type or count.",
          "the same in both", counts, "F10", _SOURCE),
     Rule("gres-conflict", E, Kind.GRES, "Records that Slurm refuses side by side.",

@@ -21,6 +21,8 @@ def task_plugin(existing: Existing) -> Iterator[Problem]:
     found = existing.slurm.get("TaskPlugin")
     if not there(existing) or (found and "cgroup" in found.value.lower()):
         return
+    if found is None and existing.slurm.lost:
+        return
     value = found.value if found else ""
     if "none" in value.lower():
         what = f"{shown(value)} is silently cleared, so no job is confined"

@@ -10,7 +10,7 @@ from typing import Final
 from corral.slurm.adopt.keytable import Known, line_table, lookup, meant
 from corral.slurm.adopt.known import LAST
 from corral.slurm.adopt.rule import E, Problem, Rule, W
-from corral.slurm.adopt.source import CONFS, Edit, Kind, Spot
+from corral.slurm.adopt.source import CONFS, Edit, Kind, Spot, placeholder
 from corral.slurm.adopt.view import Conf, Existing, Setting
 from corral.spec.findings import Level, shown
 
@@ -199,6 +199,8 @@ def obsolete_keys(existing: Existing) -> Iterator[Problem]:
             if row.key == "fastschedule" and setting.value == "1":
                 level = Level.WARNING
             edits = (setting.renamed(row.new),) if row.new else drops(setting)
+            if row.key == "fastschedule":
+                edits = _fast_schedule(existing, setting)
             yield Problem(
                 setting.spot,
                 f"{setting.key} is obsolete since Slurm {row.since}: {row.why}",
@@ -207,6 +209,15 @@ def obsolete_keys(existing: Existing) -> Iterator[Problem]:
                 level=level,
                 where=setting.key,
             )
+
+
+def _fast_schedule(existing: Existing, setting: Setting) -> tuple[Edit, ...]:
+    """1 is what Slurm does today, 2 has a successor; 0 took each machine's own hardware."""
+    if setting.value == "1":
+        return drops(setting)
+    if setting.value == "2" and existing.slurm.get("SlurmdParameters") is None:
+        return (setting.whole("SlurmdParameters=config_overrides"),)
+    return ()
 
 
 def _keepalive(existing: Existing, setting: Setting) -> tuple[Edit, ...]:
@@ -318,9 +329,11 @@ def encoding(existing: Existing) -> Iterator[Problem]:
 def templates(existing: Existing) -> Iterator[Problem]:
     """A template in the place of a file."""
     for source in existing.of(Kind.TEMPLATE):
+        at, text = placeholder(source.text) or (0, "")
+        what = f": {shown(text)} stands where a value belongs" if text else ""
         yield Problem(
-            Spot(source, 0, 0),
-            "this is a template, not the file that comes of it: nothing else is said about it",
+            Spot(source, at, at + len(text)),
+            f"this is a template, not the file made from it{what}; nothing else is checked",
             "render it first, and give the result",
         )
 

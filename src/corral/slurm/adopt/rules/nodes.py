@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from corral.slurm.adopt.machine import Machine
@@ -101,7 +102,7 @@ def cpus(existing: Existing) -> Iterator[Problem]:
         layout = _layout(row)
         if not has or (layout is None and setting is None):
             continue
-        wanted = layout if setting is None or layout else row.number(setting.key)
+        wanted = layout.threads if layout else row.number(setting.key) if setting else None
         if wanted is None:
             continue
         at = setting or next(s for key in _LAYOUT if (s := row.get(key)))
@@ -163,19 +164,32 @@ def _cpu_edits(row: Row, machines: list[Machine], setting: Setting | None) -> tu
     return tuple(edits)
 
 
-def _layout(row: Row) -> int | None:
-    """CPUs that the row's sockets, cores and threads make; None when it says none of them."""
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How many sockets, cores and hardware threads a node line makes."""
+
+    sockets: int
+    cores: int
+    threads: int
+
+
+def _layout(row: Row) -> _Layout | None:
+    """What the row's sockets, cores and threads make; None when it has none of them.
+
+    As ``_parse_nodename`` of read_config.c counts: SocketsPerBoard wins over Sockets, and missing
+    sockets follow from CPUs.
+    """
     if not any(row.get(key) for key in _LAYOUT):
         return None
     boards = row.number("Boards") or 1
     per_board = row.number("SocketsPerBoard")
     sockets = boards * per_board if per_board else row.number("Sockets")
     cores, threads = row.number("CoresPerSocket") or 1, row.number("ThreadsPerCore") or 1
-    if sockets is None:
-        count = row.number("CPUs") or row.number("Procs")
-        fits = count and count % (cores * threads) == 0
-        sockets = count // (cores * threads) if count and fits else boards
-    return sockets * cores * threads
+    if not sockets:
+        count = row.number("CPUs") or row.number("Procs") or 0
+        fits = count >= cores * threads and count % (cores * threads) == 0
+        sockets = count // (cores * threads) if fits else boards
+    return _Layout(sockets, sockets * cores, sockets * cores * threads)
 
 
 def cpu_layout(existing: Existing) -> Iterator[Problem]:
@@ -183,20 +197,39 @@ def cpu_layout(existing: Existing) -> Iterator[Problem]:
     for row in existing.nodes:
         setting = row.get("CPUs") or row.get("Procs")
         count = row.number(setting.key) if setting else None
-        product = _layout(row)
-        if not setting or count is None or product is None:
+        layout = _layout(row)
+        if not setting or count is None or layout is None:
             continue
-        threads = row.number("ThreadsPerCore") or 1
-        sockets = row.number("Sockets") or 0
-        if count not in (product, product // threads, sockets):
+        if count not in (layout.threads, layout.cores, layout.sockets):
             yield Problem(
                 setting.spot,
-                f"{setting.key}={count} is neither sockets x cores x threads ({product}) nor cores "
-                f"({product // threads}): Slurm sets it to {product}",
-                f"write CPUs={product}, or the layout that slurmd -C reports",
-                (setting.whole(f"CPUs={product}"),) if setting.placed is row.first.placed else (),
+                f"{setting.key}={count} is neither sockets x cores x threads ({layout.threads}) "
+                f"nor cores ({layout.cores}): Slurm sets it to {layout.threads}",
+                f"write CPUs={layout.threads}, or the layout that slurmd -C reports",
+                (setting.whole(f"CPUs={layout.threads}"),)
+                if setting.placed is row.first.placed
+                else (),
                 where=about(row),
             )
+
+
+def cpus_missing(existing: Existing) -> Iterator[Problem]:
+    """Neither CPUs nor a layout: Slurm counts one CPU."""
+    for row in existing.nodes:
+        if _no_hardware(row) or any(row.get(key) for key in ("CPUs", "Procs", *_LAYOUT)):
+            continue
+        machines = _of(existing, row)
+        known = bool(_least(machines, "cpus"))
+        yield Problem(
+            row.first.spot,
+            "no CPUs and no Sockets, CoresPerSocket or ThreadsPerCore: Slurm counts one CPU, so "
+            "one job with one task fills the node",
+            _say(machines) if known else "write the NodeName line that slurmd -C prints there",
+            tuple(row.adds(f"{key}={value}") for key, value in _shape(machines).items())
+            if known
+            else (),
+            where=about(row),
+        )
 
 
 def old_names(existing: Existing) -> Iterator[Problem]:
@@ -224,8 +257,8 @@ def states(existing: Existing) -> Iterator[Problem]:
                 setting.spot,
                 f"State={setting.value} in the file: the nodes are {word} again whenever slurmctld "
                 "starts without its saved state",
-                "write State=UNKNOWN and use scontrol update nodename=... state=drain reason=...",
-                (setting.becomes("UNKNOWN"),),
+                "write State=UNKNOWN and use scontrol update nodename=... state=drain reason=...; "
+                "nodes that are gone: leave their line out",
                 where=about(row),
             )
 
@@ -335,6 +368,8 @@ RULES: Final = (
          "what slurmd -C reports", cpus, "F09", "facts"),
     Rule("cpu-layout", W, Kind.SLURM, "CPUs is no product of sockets, cores and threads.",
          "what slurmd -C reports", cpu_layout, "F09", "Slurm's read_config.c"),
+    Rule("cpus-missing", W, Kind.SLURM, "Neither CPUs nor a layout: one CPU.",
+         "the NodeName line of slurmd -C", cpus_missing, "F09", "Slurm's read_config.c"),
     Rule("procs-old-name", W, Kind.SLURM, "Procs, an old name of CPUs.", "CPUs", old_names,
          "", "Slurm's read_config.c"),
     Rule("node-state", W, Kind.SLURM, "State=DOWN or DRAIN in the file.", "State=UNKNOWN", states,

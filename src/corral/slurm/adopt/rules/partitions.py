@@ -19,22 +19,47 @@ _SHORT: Final = 40
 def partitions(existing: Existing) -> Iterator[Problem]:
     """Partitions with nodes that are not there."""
     known = set(existing.node_names)
-    sets = {s.value for s in existing.slurm.begin("NodeSet")}
-    features = {f for row in existing.nodes for f in row.text("Feature").split(",")}
-    allowed = known | sets | features
+    # Nodes that register by themselves (slurmd -Z) are declared nowhere.
+    dynamic = not known and (
+        existing.slurm.get("MaxNodeCount") or not existing.slurm.get("ClusterName")
+    )
+    if existing.slurm.lost or dynamic or any(row.broken for row in existing.nodes):
+        return
+    allowed = known | {s.value for s in existing.slurm.begin("NodeSet")}
     for row in existing.partitions:
         setting = row.get("Nodes")
-        if not setting or not known or existing.slurm.lost:
+        if not setting:
             continue
         names = [name for name in expanded(setting.value) if name.upper() != "ALL"]
         strange = next((name for name in names if name not in allowed), None)
         if strange:
             yield Problem(
                 setting.spot,
-                f"partition {shown(row.first.value)} names {shown(strange)}, which is no node",
-                f"write Nodes={_folded(known)}, or declare the node",
+                f"partition {shown(row.first.value)} names {shown(strange)}, which is neither a "
+                "node nor a NodeSet: slurmctld refuses to start",
+                (
+                    f"write Nodes={_folded(known)}, or declare the node"
+                    if known
+                    else "declare the nodes: NodeName lines as slurmd -C prints them"
+                ),
                 where=_partition(row),
             )
+
+
+def twice(existing: Existing) -> Iterator[Problem]:
+    """One name on two lines."""
+    seen: dict[str, Row] = {}
+    for row in existing.partitions:
+        for name in row.names or (row.first.value,):
+            first = seen.setdefault(name, row)
+            if first is not row:
+                yield Problem(
+                    row.first.spot,
+                    f"partition {shown(name)} stands above too: slurmctld refuses to start",
+                    "write one line with all its nodes",
+                    where=_partition(row),
+                )
+                break
 
 
 def defaults(existing: Existing) -> Iterator[Problem]:
@@ -78,14 +103,13 @@ def unused(existing: Existing) -> Iterator[Problem]:
     """Nodes in no partition."""
     rows = existing.partitions
     words = {name for row in rows for name in expanded(row.text("Nodes"))}
-    if not rows or "ALL" in {w.upper() for w in words} or existing.slurm.begin("NodeSet"):
+    if not rows or "ALL" in {w.upper() for w in words} or existing.slurm.lost:
         return
-    if existing.slurm.lost:
-        return
+    sets = existing.node_sets
+    words |= {name for word in words for name in sets.get(word, ())}
     for row in existing.nodes:
         idle = [name for name in row.names if name not in words]
-        features = set(row.text("Feature").split(","))
-        if idle and not features & words:
+        if idle:
             yield Problem(
                 row.first.spot,
                 f"{shown(fold_in_order(idle))} is in no partition: no job ever runs there",
@@ -97,6 +121,8 @@ def unused(existing: Existing) -> Iterator[Problem]:
 RULES: Final = (
     Rule("partition-nodes", E, Kind.SLURM, "A partition with nodes that nobody declared.",
          "declared nodes", partitions, "", _MANUAL),
+    Rule("partition-twice", E, Kind.SLURM, "A partition on two lines.", "one line", twice, "",
+         "Slurm's slurmctld/read_config.c"),
     Rule("partition-default", W, Kind.SLURM, "No partition, no default one, or two.",
          "Default=YES once", defaults, "", _MANUAL),
     Rule("node-unused", W, Kind.SLURM, "A node in no partition.", "Nodes= of a partition", unused,

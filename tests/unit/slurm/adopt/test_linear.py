@@ -1,0 +1,87 @@
+"""Reading, judging, correcting and adopting grow with the number of nodes and of lines, not with
+its square."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from corral.slurm.adopt import view
+from corral.slurm.adopt.carry import cluster_file
+from corral.slurm.adopt.judge import corrected, judge
+from corral.slurm.conf.hostlist import expand_in_order
+from tests.unit.slurm.adopt.files import GOOD, SLURM, existing
+
+HEAD = SLURM.partition("NodeName=")[0]
+NODE = "CPUs=4 RealMemory=8000 Gres=gpu:1 Feature=a"
+
+
+def one_line(n: int) -> str:
+    line = f"NodeName=n[0-{n - 1}] {NODE}\n"
+    return f"{HEAD}{line}PartitionName=p Nodes=n[0-{n - 1}]\nPartitionName=q Nodes=ALL\n"
+
+
+def many_lines(n: int) -> str:
+    lines = "".join(f"NodeName=n{i} State=UNKNOWN\n" for i in range(n))
+    return f"{HEAD}{lines}PartitionName=p Nodes=n[0-{n - 1}] Default=YES\n"
+
+
+def many_partitions(n: int) -> str:
+    lines = "".join(f"PartitionName=p{i} Nodes=n{i}\n" for i in range(n))
+    return f"{HEAD}NodeName=n[0-{n - 1}] {NODE}\n{lines}"
+
+
+def gres_per_node(n: int) -> str:
+    return "".join(f"NodeName=n{i} Name=gpu File=/dev/nvidia0\n" for i in range(n))
+
+
+def work(conf: str, gres: str) -> None:
+    files = {"slurm.conf": conf, "gres.conf": gres, "cgroup.conf": GOOD["cgroup.conf"]}
+    given = existing(files)
+    for one in judge(given):
+        one.finding()
+    cluster_file(corrected(given), given)
+
+
+def seconds(conf: str, gres: str) -> float:
+    """The least of three, of this process alone."""
+    found: list[float] = []
+    for _ in range(3):
+        start = time.process_time()
+        work(conf, gres)
+        found.append(time.process_time() - start)
+    return min(found)
+
+
+@pytest.mark.parametrize("make", [one_line, many_lines, many_partitions], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("gres", [lambda n: "", gres_per_node], ids=["plain", "gres"])
+def test_four_times_the_size_takes_no_sixteen_times(
+    make: Callable[[int], str], gres: Callable[[int], str]
+) -> None:
+    small, large = (seconds(make(n), gres(n)) for n in (500, 2000))
+    assert large < 10 * small + 0.1  # linear is 4, quadratic 16
+
+
+def test_each_hostlist_is_expanded_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = 0
+
+    def counted(hostlist: str) -> list[str]:
+        nonlocal names
+        found = expand_in_order(hostlist)
+        names += len(found)
+        return found
+
+    monkeypatch.setattr(view, "expand_in_order", counted)
+    work(one_line(4000), "")
+    assert names < 40 * 4000
+
+
+def test_as_many_nodes_as_slurm_takes() -> None:
+    given = existing({"slurm.conf": one_line(65536)})
+    text = cluster_file(given, given)
+    assert '"n[0-65535]"' in text
+    assert "NodeName=x[0-65536]: hostlist" in cluster_file(
+        *[existing({"slurm.conf": f"{one_line(4)}NodeName=x[0-65536]\n"})] * 2
+    )
