@@ -17,6 +17,11 @@ from corral.events import Event, Kind
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script
 from corral.hosts.transport import OnLine, Result
+from corral.providers.cloud.model import Instance, State
+from corral.providers.cloud.provider import CloudProvider
+from corral.providers.cloud.waiting import PATIENCE_S
+from corral.providers.embedded import layout, seeing
+from corral.spec.models import ClusterSpec
 
 SILENT = CorralError(Code.UNREACHABLE, "nothing listens at 10.0.0.1 port 22", "node1")
 LOCKED = CorralError(Code.LOGIN_REFUSED, "the key is refused", "node1")
@@ -103,3 +108,34 @@ def test_a_reboot_that_was_cut_off_is_known(tmp_path: Path) -> None:
     (found,) = rebooting(path).items()
     assert found[0] == "node2"
     assert abs(found[1] - time.time() - REBOOT_S) < 60
+
+
+def test_providers_say_how_long_a_machine_may_boot() -> None:
+    """A container by podman's start, a rented one by the cloud's; 0 where neither is known."""
+    labels = {
+        layout.NODE: "node0",
+        layout.ADDRESS: "10.0.0.2",
+        layout.SPEC: "x",
+        layout.MEMORY: "512",
+    }
+    fields = {"Id": "a", "Labels": labels, "State": "exited", "Pid": 0}
+    young = seeing._machine({**fields, "StartedAt": 1000}, {})
+    assert young.boots_until == 1000 + seeing.BOOT_S
+    assert seeing._machine(fields, {}).boots_until < time.time()
+    spec = ClusterSpec.model_validate(
+        {
+            "corral": "v1",
+            "name": "lab",
+            "groups": [
+                {"name": "g", "provider": "lambda", "nodes": "a0", "cloud": {"type": "gpu_1x_a10"}}
+            ],
+        }
+    )
+    provider = CloudProvider(spec, apis={})
+    (node,) = provider.nodes
+    for created, until in ((1000.0, 1000.0 + PATIENCE_S), (None, 0.0)):
+        one = Instance(
+            "lambda", "i-1", "x", None, State.RUNNING, address="198.51.100.1", created=created
+        )
+        provider._sorted.nodes["a0"] = one
+        assert provider._machine(node).boots_until == until
