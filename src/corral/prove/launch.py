@@ -198,7 +198,7 @@ async def accounting(ctx: ProveContext) -> Judgement:
     command = f"sacct -n -P -X -j {','.join(jobs)} -o {fields}"
     # slurmctld hands records to slurmdbd in the background: ask until they are there.
     script = sh(
-        "end=$(($(date +%s) + 15)); while :; do"
+        "end=$(($(date +%s) + {patience})); while :; do"
         " r=$(timeout 10 sacct -n -P -X -j {jobs} -o {fields} 2>&1); s=$?;"
         " n=$(printf '%s\\n' \"$r\" | grep -c '|COMPLETED|');"
         ' if [ "$n" -ge {count} ] || [ "$s" -ne 0 ] || [ "$(date +%s)" -ge "$end" ];'
@@ -206,6 +206,7 @@ async def accounting(ctx: ProveContext) -> Judgement:
         jobs=",".join(jobs),
         fields=fields,
         count=len(jobs),
+        patience=round(15 + ctx.slack),
     )
     result = await ctx.control(script)
     shown_by = Evidence(ctx.controller, command, said(result))

@@ -20,7 +20,7 @@ from corral.prove.context import (
     verdict_of,
     warned,
 )
-from corral.prove.launch import MEMORY, Batch, batches
+from corral.prove.launch import MEMORY, WAIT, Batch, batches
 from corral.prove.limits import by_limit, limit_of
 from corral.prove.model import Evidence, Figure, Judgement, Verdict
 from corral.prove.survey import Survey, sections, survey
@@ -184,7 +184,7 @@ async def _run(
         'i=0; while [ $i -le {count} ]; do sbatch -Q --parsable -J "$j" -p {partition}'
         " {exclude} {gres} -n 1 -c {cpus} --mem={memory}M -t 3 -o /dev/null -e /dev/null"
         " --wrap {job} >/dev/null || exit 1; i=$((i + 1)); done\n"
-        "end=$(($(date +%s) + 20)); while :; do s=$(q) || exit 1;"
+        "end=$(($(date +%s) + {patience})); while :; do s=$(q) || exit 1;"
         " r=$(printf '%s\\n' \"$s\" | grep -c '|RUNNING|[^|P]');"
         " w=$(printf '%s\\n' \"$s\" | grep -cE {waiting});"
         ' if [ "$r" -gt {count} ] || [ "$(date +%s)" -ge "$end" ]; then break; fi;'
@@ -193,7 +193,7 @@ async def _run(
         "echo @@others; squeue -h -t R -w {nodes} -o '%j of %u' | grep -vF \"$j\"\n"
         # Too many or too few is the verdict already: nothing is waited for then.
         '[ "$(printf \'%s\\n\' "$s" | grep -c "|RUNNING|")" -eq {count} ] || exit 0\n'
-        'end=$(($(date +%s) + 20)); while [ -n "$(q)" ] && [ "$(date +%s)" -lt "$end" ]; do'
+        'end=$(($(date +%s) + {patience})); while [ -n "$(q)" ] && [ "$(date +%s)" -lt "$end" ]; do'
         ' scancel -Q -b -s USR1 -t RUNNING -n "$j"; sleep 0.15; done\n'
         "echo @@records; q -t all",
         name=f"{ctx.job_name}-slots{index}",
@@ -204,6 +204,7 @@ async def _run(
         gres=sh("--gres=gpu:1") if one.gpus else NOTHING,
         cpus=one.cores * threads,
         memory=MEMORY,
+        patience=round(WAIT + ctx.slack),
         waiting=rf"\|PENDING\|({'|'.join(sorted(waits))})\|",
         job=_JOB,
     )

@@ -62,6 +62,7 @@ def test_too_many_or_too_few_is_the_verdict_at_once(
     class Here:
         job_name = "corral-prove-x"
         user = "corral"
+        slack = 0.0
 
         async def control(self, script: str, *, timeout: float) -> Result:
             env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
