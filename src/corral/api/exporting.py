@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corral.errors import Code, CorralError
+from corral.hosts.output import write_output
 from corral.providers import deepops, deepops_import
 from corral.providers.blueprint import Deployment, deployment_of, not_exported
 from corral.slurm import topology
@@ -158,8 +159,15 @@ def write(files: Mapping[str, str], folder: Path, *, overwrite: bool) -> None:
                 hint="name another folder, or --overwrite",
             )
         for name, text in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text, encoding="utf-8")
+            inside = (folder / name).parent
+            inside.mkdir(parents=True, exist_ok=True)
+            if not inside.resolve().is_relative_to(folder.resolve()):
+                raise CorralError(
+                    Code.USAGE,
+                    f"{inside} leads out of {folder} by a link",
+                    hint="name another folder",
+                )
+            write_output(folder / name, text.encode())
     except OSError as error:
         raise CorralError(
             Code.USAGE, f"{folder} cannot be written: {error.strerror}", hint="name another folder"

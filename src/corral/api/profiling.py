@@ -10,6 +10,7 @@ from corral.api.batch import JobRef, handle_of
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
+from corral.hosts.output import write_output
 from corral.jobs.recordings import Recordings, Row, recordings
 from corral.jobs.trace import Kernel, RankTrace
 from corral.spec.models import ClusterSpec
@@ -51,7 +52,7 @@ def keep_profile(found: Recordings, folder: Path) -> tuple[Path, ...]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
-            (folder / name).write_bytes(data)
+            write_output(folder / name, data)
     except OSError as error:
         raise CorralError(
             Code.COMMAND_FAILED,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from corral.api.past_measured import WORDS
 from corral.errors import Code, CorralError
+from corral.hosts.output import is_device, write_output
 from corral.prove.compare import Comparison
 from corral.prove.fabric.charts import bench_charts, pair_matrix
 from corral.prove.fabric.verdict import Outcome
@@ -157,6 +158,9 @@ def write_page(path: Path, text: str) -> None:
         CorralError: USAGE, it cannot be written.
     """
     try:
+        if is_device(path):  # a rename would replace /dev/stdout itself
+            write_output(path, text.encode())
+            return
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as out:

@@ -15,6 +15,7 @@ from corral.cli.options import JSON, examples, verb_app
 from corral.cli.output import STDOUT
 from corral.cli.ui import Ui
 from corral.errors import Code, CorralError, Exit
+from corral.hosts.output import write_output
 
 app = verb_app()
 WORDS = Annotated[
@@ -222,8 +223,7 @@ def _number(text: str) -> str | int | float:
 
 def _write(path: Path, text: str, *, force: bool) -> None:
     try:
-        with path.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(text)
+        write_output(path, text.encode(), new=not force)
     except FileExistsError as error:
         raise _there(path) from error
     except OSError as error:

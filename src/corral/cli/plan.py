@@ -15,6 +15,7 @@ from corral.cli.planview import plan_lines
 from corral.cli.ui import Ui
 from corral.cli.which import again, declared
 from corral.errors import Code, CorralError, Exit
+from corral.hosts.output import write_output
 
 app = verb_app()
 
@@ -76,7 +77,7 @@ def plan(
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text, encoding="utf-8")
+        write_output(path, text.encode())
     except OSError as error:
         raise CorralError(
             Code.USAGE, f"{path} cannot be written: {error.strerror}", hint="name another file"

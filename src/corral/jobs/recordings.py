@@ -25,6 +25,11 @@ MOST_BYTES: Final = 44_000_000
 KERNELS: Final = "Instances"
 CALLS: Final = "Num Calls"
 _TRACE: Final = ".json.gz"
+# A job's user may put a link to /dev/zero or a FIFO in its place.
+_READ: Final = (
+    '[ -f {path} ] && [ ! -L {path} ] || {{ echo "no plain file" >&2; exit 1; }}; '
+    "timeout 300 head -c {most} {path} | base64 -w0"
+)
 _LIST: Final = "cd {folder} 2>/dev/null || exit 0; stat -c '%s %n' rank-* 2>/dev/null || :"
 
 
@@ -186,7 +191,7 @@ def _row(cells: Mapping[str, str], count: str) -> Row | None:
 
 
 async def _fetch(fleet: Fleet, job: JobHandle, path: str) -> bytes:
-    script = as_user(job.user, sh("base64 -w0 < {path}", path=path))
+    script = as_user(job.user, sh(_READ, path=path, most=MOST_BYTES))
     result = check(await fleet.run(job.controller, script, timeout=600), f"reading {path}")
     try:
         return base64.b64decode(result.stdout.strip(), validate=True)
