@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from corral import api
 from corral.errors import Code, CorralError
+from corral.slurm.directives import directives
 from corral.slurm.rest import write
 from corral.slurm.rest.model import RestJob
 from corral.web.own import Own
@@ -45,16 +46,16 @@ _NO_CONTROL: Final = r"^[^\x00-\x1f\x7f]*$"
 
 
 class Script(BaseModel):
-    """A batch script as it stands."""
+    """A batch script as it stands; what is given beside it wins over its #SBATCH lines."""
 
     model_config = ConfigDict(extra="forbid")
 
     script: str = Field(min_length=2, max_length=1 << 20, pattern=r"^#![^\x00]*$")
-    name: str = Field(default="job", min_length=1, max_length=64, pattern=_NO_CONTROL)
+    name: str = Field(default="", max_length=64, pattern=_NO_CONTROL)
     workdir: str = Field(min_length=1, max_length=1024, pattern=r"^/[^\x00-\x1f\x7f]*$")
     partition: str = Field(default="", max_length=64, pattern=r"^[A-Za-z0-9_.-]*$")
-    nodes: int = Field(default=1, ge=1, le=100_000)
-    gpus_per_node: int = Field(default=0, ge=0, le=64)
+    nodes: int | None = Field(default=None, ge=1, le=100_000)
+    gpus_per_node: int | None = Field(default=None, ge=0, le=64)
     minutes: int | None = Field(default=None, ge=1, le=525_600)
 
 
@@ -104,23 +105,24 @@ async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
 async def submit(request: Request, wanted: Script, session: Changer, state: Here) -> Any:
     """Submit a script with the user's own token."""
     options: dict[str, Any] = {}
-    if wanted.nodes > 1:
+    if wanted.nodes:
         options |= {"minimum_nodes": wanted.nodes, "maximum_nodes": wanted.nodes}
     if wanted.gpus_per_node:
         options["tres_per_node"] = f"gres/gpu:{wanted.gpus_per_node}"
     if wanted.minutes:
         number = await state.rest.version(session.login)
         options |= write.limit_body(wanted.minutes, number)
+    names = {one.name for one in directives(wanted.script)}
     submission = write.Submission(
         script=wanted.script,
-        name=wanted.name,
+        name=wanted.name or ("" if "job-name" in names else "job"),
         workdir=wanted.workdir,
         partition=wanted.partition,
-        stdout=f"{wanted.workdir.rstrip('/')}/slurm-%j.out",
+        stdout="" if "output" in names else f"{wanted.workdir.rstrip('/')}/slurm-%j.out",
         options=options,
     )
     sent = state.rest.submit(session.login, submission)
-    number = await audited(state, session, "submit", wanted.name, sent)
+    number = await audited(state, session, "submit", wanted.name or "job", sent)
     poller_of(request, session).nudge()
     return {"id": number}
 

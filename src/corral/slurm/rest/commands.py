@@ -108,7 +108,8 @@ def command_of(method: str, path: str, body: Any) -> tuple[str, ...]:
 def sbatch_of(wanted: Submission) -> tuple[str, ...]:
     """The sbatch that hands in a script, which comes on its standard input."""
     options: dict[str, Any] = dict(wanted.options or {})
-    argv = ["sbatch", "--parsable", f"--job-name={wanted.name}", f"--chdir={wanted.workdir}"]
+    named = [f"--job-name={wanted.name}"] if wanted.name else []
+    argv = ["sbatch", "--parsable", *named, f"--chdir={wanted.workdir}"]
     if wanted.partition:
         argv.append(f"--partition={wanted.partition}")
     if wanted.stdout:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from corral.slurm.rest.script import options_of
+
 _SCRIPT_IN_JOB: Final = 41
 """From v0.0.41 on the script stands in the job ("script" beside it is deprecated)."""
 _ENV_LIST: Final = 39
@@ -15,7 +17,7 @@ _STRUCTS: Final = 39
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A batch job as it goes to Slurm; what the script's own #SBATCH lines say is in ``options``.
+    """A batch job as it goes to Slurm; what is given here wins over the script's #SBATCH lines.
 
     Attributes:
         script: the whole script.
@@ -34,10 +36,15 @@ class Submission:
 
 
 def submit_body(wanted: Submission, version: int) -> dict[str, Any]:
-    """The body of ``POST /job/submit``."""
+    """The body of ``POST /job/submit``.
+
+    Raises:
+        CorralError: SPEC_INVALID, a #SBATCH line of the script has no field there.
+    """
     pairs = wanted.environment
     job: dict[str, Any] = {
-        "name": wanted.name,
+        **options_of(wanted.script, version),
+        **({"name": wanted.name} if wanted.name else {}),
         "current_working_directory": wanted.workdir,
         "environment": [f"{k}={v}" for k, v in pairs] if version >= _ENV_LIST else dict(pairs),
         **(wanted.options or {}),

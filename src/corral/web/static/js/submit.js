@@ -92,15 +92,17 @@ function scriptForm(data, me) {
     event.preventDefault();
     const f = event.target.elements, button = event.submitter;
     button.disabled = true;
-    const body = { script: f.script.value.replaceAll("\r\n", "\n"), name: f.name.value, workdir: f.workdir.value, partition: f.partition.value, nodes: Number(f.nodes.value), gpus_per_node: Number(f.gpus.value) };
+    const body = { script: f.script.value.replaceAll("\r\n", "\n"), name: f.name.value, workdir: f.workdir.value, partition: f.partition.value };
+    if (f.nodes.value) body.nodes = Number(f.nodes.value);
+    if (f.gpus.value) body.gpus_per_node = Number(f.gpus.value);
     if (f.minutes.value) body.minutes = Number(f.minutes.value);
     try { gone((await call("jobs", body)).id); } catch (error) { complain(error); }
     button.disabled = false;
   } },
-  el("p", { class: "dim", text: "It goes to Slurm with your own token, as it stands here. The fields below take the place of #SBATCH lines: through the REST API Slurm does not read those." }),
+  el("p", { class: "dim", text: "It goes to Slurm with your own token, as it stands here. Its #SBATCH lines count; a field that is filled in below wins." }),
   area, el("br"), el("div", { class: "fields" },
-    field("name", "Name", { value: "job", required: true, maxLength: 64 }), field("workdir", "Folder it runs in and writes slurm-ID.out to", { value: data.storage[0] || `/home/${me.user}`, required: true, pattern: "/.*" }),
-    field("partition", "Partition (empty: the default one)", { pattern: "[A-Za-z0-9_.\\-]*" }), field("nodes", "Nodes", { type: "number", min: 1, value: 1, required: true }),
-    field("gpus", "GPUs on each node", { type: "number", min: 0, max: 64, value: 0, required: true }), field("minutes", "Limit in minutes (empty: the partition's)", { type: "number", min: 1 })), el("br"),
+    field("name", "Name", { maxLength: 64 }), field("workdir", "Folder it runs in and writes slurm-ID.out to", { value: data.storage[0] || `/home/${me.user}`, required: true, pattern: "/.*" }),
+    field("partition", "Partition (empty: the default one)", { pattern: "[A-Za-z0-9_.\\-]*" }), field("nodes", "Nodes", { type: "number", min: 1 }),
+    field("gpus", "GPUs on each node", { type: "number", min: 0, max: 64 }), field("minutes", "Limit in minutes (empty: the partition's)", { type: "number", min: 1 })), el("br"),
   el("button", { class: "main", text: "Submit" }));
 }

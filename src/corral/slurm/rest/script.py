@@ -1,0 +1,169 @@
+"""``#SBATCH`` lines of a script as fields of Slurm's job description: slurmrestd reads none. Pure.
+
+Each becomes the field that sbatch sets for it (24.11.5, src/common/slurm_opt.c); what has no field,
+or one of which releases differ, is refused at its line, all at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from corral.errors import Code, CorralError
+from corral.slurm import duration
+from corral.slurm.directives import Directive, directives
+
+_STRUCTS: Final = 39
+"""From v0.0.39 on a number that may be unset is ``{"set", "infinite", "number"}``."""
+_RANGE: Final = re.compile(r"([1-9]\d{0,6})(?:-([1-9]\d{0,6}))?")
+_SIZE: Final = re.compile(r"(\d{1,12})([KMGT]?)B?", re.I)
+_MIB: Final = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1 << 20}
+_TRES: Final = re.compile(r"(?:gres[:/])?[a-z_]\w*(?:[:=][\w.-]+){0,2}")
+_SAID: Final = frozenset({"parsable", "quiet", "verbose", "wait", "ignore-pbs", "no-bell"})
+"""What sbatch itself does, on a terminal: nothing of the job."""
+
+Number = Callable[[int], Any]
+Field = Callable[[str, Number], dict[str, Any]]
+
+
+def options_of(script: str, version: int) -> dict[str, Any]:
+    """Fields of Slurm's job description that the script asks for.
+
+    Args:
+        script: the batch script.
+        version: of the API: 42 for v0.0.42.
+
+    Raises:
+        CorralError: SPEC_INVALID, with each line that cannot be carried over.
+    """
+    found: dict[str, Any] = {}
+    faults: list[str] = []
+
+    def number(value: int) -> Any:
+        return value if version < _STRUCTS else {"set": True, "infinite": False, "number": value}
+
+    for one in directives(script):
+        try:
+            found |= _fields(one, number)
+        except ValueError as error:
+            name = f"--{one.name}" if one.name else ""
+            faults.append(f"line {one.line}: {name or one.value}: {error}")
+    if faults:
+        raise CorralError(
+            Code.SPEC_INVALID,
+            "#SBATCH lines cannot be carried over: " + "; ".join(faults)[:2000],
+            tail="\n".join(faults),
+            hint="change or remove them, or submit with sbatch on a login node",
+        )
+    return found
+
+
+def _fields(one: Directive, number: Number) -> dict[str, Any]:
+    if one.fault:
+        raise ValueError(one.fault)
+    if one.name in _SAID:
+        return {}
+    reader = _FIELDS.get(one.name)
+    if reader is None:
+        raise ValueError("the REST API has no such field")
+    return reader(one.value, number)
+
+
+def _text(field: str) -> Field:
+    return lambda value, _: {field: value}
+
+
+def _list(field: str) -> Field:
+    return lambda value, _: {field: value.split(",")}
+
+
+def _flag(field: str, *, on: bool = True) -> Field:
+    return lambda _value, _number: {field: on}
+
+
+def _whole(field: str) -> Field:
+    return lambda value, _: {field: _count(value)}
+
+
+def _count(value: str) -> int:
+    if not re.fullmatch(r"[1-9]\d{0,8}", value):
+        raise ValueError(f"{value[:60]!r} is not a number")
+    return int(value)
+
+
+def _nodes(value: str, _: Number) -> dict[str, Any]:
+    found = _RANGE.fullmatch(value)
+    if not found:
+        raise ValueError(f"{value[:60]!r}: NUMBER or LEAST-MOST")
+    return {"minimum_nodes": int(found[1]), "maximum_nodes": int(found[2] or found[1])}
+
+
+def _memory(field: str) -> Field:
+    def read(value: str, number: Number) -> dict[str, Any]:
+        found = _SIZE.fullmatch(value)
+        if not found or not int(found[1]):
+            raise ValueError(f"{value[:60]!r}: a size such as 16G")
+        return {field: number(-int(-int(found[1]) * _MIB[found[2].upper() or "M"] // 1))}
+
+    return read
+
+
+def _tres(field: str, prefix: str) -> Field:
+    def read(value: str, _: Number) -> dict[str, Any]:
+        if value == "none":
+            return {}
+        parts = [f"{prefix}{part}" for part in value.split(",")]
+        parts = [part if part.startswith("gres") else f"gres/{part}" for part in parts]
+        if not all(_TRES.fullmatch(part) for part in parts):
+            raise ValueError(f"{value[:60]!r} is not a list of resources")
+        return {field: ",".join(parts)}
+
+    return read
+
+
+def _time(value: str, number: Number) -> dict[str, Any]:
+    try:
+        seconds = duration.seconds(value)
+    except CorralError as error:
+        raise ValueError(error.message) from error
+    if not seconds:
+        raise ValueError("a time limit such as 30, 2:00:00 or 1-12")
+    return {"time_limit": number(-(-seconds // 60))}
+
+
+def _exclusive(value: str, _: Number) -> dict[str, Any]:
+    if value:
+        raise ValueError("only --exclusive without a value")
+    return {"shared": ["none"]}
+
+
+def _nice(value: str, _: Number) -> dict[str, Any]:
+    return {"nice": _count(value) if value else 100}
+
+
+_FIELDS: Final[Mapping[str, Field]] = MappingProxyType(
+    {
+        "account": _text("account"), "array": _text("array"), "comment": _text("comment"),
+        "constraint": _text("constraints"), "dependency": _text("dependency"),
+        "job-name": _text("name"), "licenses": _text("licenses"), "partition": _text("partition"),
+        "prefer": _text("prefer"), "qos": _text("qos"), "reservation": _text("reservation"),
+        "wckey": _text("wckey"), "mail-user": _text("mail_user"),
+        "chdir": _text("current_working_directory"), "input": _text("standard_input"),
+        "output": _text("standard_output"), "error": _text("standard_error"),
+        "exclude": _list("excluded_nodes"), "nodelist": _list("required_nodes"),
+        "mail-type": _list("mail_type"), "nodes": _nodes, "ntasks": _whole("tasks"),
+        "ntasks-per-node": _whole("tasks_per_node"), "cpus-per-task": _whole("cpus_per_task"),
+        "ntasks-per-gpu": _whole("ntasks_per_tres"), "mincpus": _whole("minimum_cpus_per_node"),
+        "sockets-per-node": _whole("sockets_per_node"), "mem": _memory("memory_per_node"),
+        "mem-per-cpu": _memory("memory_per_cpu"), "gres": _tres("tres_per_node", ""),
+        "gpus": _tres("tres_per_job", "gres/gpu:"),
+        "gpus-per-node": _tres("tres_per_node", "gres/gpu:"),
+        "gpus-per-socket": _tres("tres_per_socket", "gres/gpu:"),
+        "gpus-per-task": _tres("tres_per_task", "gres/gpu:"), "time": _time,
+        "requeue": _flag("requeue"), "no-requeue": _flag("requeue", on=False),
+        "hold": _flag("hold"), "overcommit": _flag("overcommit"), "exclusive": _exclusive,
+        "nice": _nice,
+    }
+)  # fmt: skip

@@ -1,0 +1,73 @@
+"""``#SBATCH`` lines through the REST API, which reads none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from corral.errors import Code, CorralError
+from corral.slurm.directives import _LONG
+from corral.slurm.rest.script import options_of
+from corral.slurm.rest.write import Submission, submit_body
+
+
+def asked(line: str, version: int = 42) -> dict[str, Any]:
+    return options_of(f"#!/bin/sh\n#SBATCH {line}\ntrue\n#SBATCH -N9\n", version)
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        ("-N2", {"minimum_nodes": 2, "maximum_nodes": 2}),
+        ("--nodes=2-4", {"minimum_nodes": 2, "maximum_nodes": 4}),
+        ("-n4 -c 2 --ntasks-per-node=2", {"tasks": 4, "cpus_per_task": 2, "tasks_per_node": 2}),
+        ("--gres=gpu:a100:2,shard:1", {"tres_per_node": "gres/gpu:a100:2,gres/shard:1"}),
+        ("--gpus=3", {"tres_per_job": "gres/gpu:3"}),
+        ("--gpus-per-task=h100:1", {"tres_per_task": "gres/gpu:h100:1"}),
+        ("-A lab -q high -J 'a b'", {"account": "lab", "qos": "high", "name": "a b"}),
+        ("--exclusive --hold --no-requeue", {"shared": ["none"], "hold": True, "requeue": False}),
+        ("-w node[1-2] --mail-type=END,FAIL",
+         {"required_nodes": ["node[1-2]"], "mail_type": ["END", "FAIL"]}),
+    ],
+)  # fmt: skip
+def test_fields(line: str, fields: dict[str, Any]) -> None:
+    assert asked(line) == fields
+
+
+def test_numbers_in_each_versions_shape() -> None:
+    assert asked("--mem=1500K -t 90:30", 38) == {"memory_per_node": 2, "time_limit": 91}
+    assert asked("--mem=16G")["memory_per_node"] == {
+        "set": True, "infinite": False, "number": 16384,
+    }  # fmt: skip
+
+
+def test_all_faults_at_once() -> None:
+    with pytest.raises(CorralError) as caught:
+        options_of("#!/bin/sh\n#SBATCH --nodez=1\n#SBATCH --begin=now\n#SBATCH hetjob\n", 42)
+    assert caught.value.code is Code.SPEC_INVALID
+    assert [line.split(":")[0] for line in caught.value.tail.splitlines()] == [
+        "line 2", "line 3", "line 4",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(_LONG))
+def test_no_option_is_dropped(name: str) -> None:
+    try:
+        found = asked(f"--{name}=1" if _LONG[name] == "one" else f"--{name}")
+    except CorralError as error:
+        assert f"--{name}" in error.tail
+        return
+    said = {"parsable", "quiet", "verbose", "wait", "ignore-pbs", "no-bell"}
+    assert found or name in said
+
+
+def test_what_the_form_gives_wins() -> None:
+    script = "#!/bin/sh\n#SBATCH -J mine -N 4 -p long --output=x.log\ntrue\n"
+    job = submit_body(Submission(script, "", "/tmp"), 42)["job"]
+    assert (job["name"], job["partition"], job["minimum_nodes"]) == ("mine", "long", 4)
+    assert (job["standard_output"], job["current_working_directory"]) == ("x.log", "/tmp")
+    options = {"minimum_nodes": 1, "maximum_nodes": 1}
+    job = submit_body(Submission(script, "other", "/tmp", "main", "/y", options), 42)["job"]
+    assert (job["name"], job["partition"], job["minimum_nodes"]) == ("other", "main", 1)
+    assert job["standard_output"] == "/y"
