@@ -12,9 +12,9 @@ from corral.api import batch
 from corral.api.bench import Benchmark, Known, judged, refuse_unreachable
 from corral.apply.journal import Journal, read_journal
 from corral.apply.session import Session
+from corral.doctor.diagnosis import read as shown
+from corral.doctor.diagnosis import report
 from corral.doctor.model import Diagnosis, Source
-from corral.doctor.reading import read as shown
-from corral.doctor.reading import report
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.quote import sh

@@ -11,12 +11,12 @@ from typing import Final
 from corral.api.nodes import chosen
 from corral.apply.guess import guessed
 from corral.apply.session import Session
+from corral.doctor.diagnosis import explain
 from corral.doctor.examine import examine
 from corral.doctor.job_steps import AGAIN, doubtful
 from corral.doctor.look import JOBS, STEPS, Ask, Told, ports_script, script, sections
 from corral.doctor.model import Report
 from corral.doctor.probes import Scene
-from corral.doctor.reading import read, report
 from corral.doctor.why import of_nodes
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
@@ -33,8 +33,12 @@ _SLURMD: Final = 6818
 
 
 def doctor_log(text: str) -> Report:
-    """Failures that show in a pasted log of anything: Slurm, NCCL, a job, the kernel, apt."""
-    return report(read(text))
+    """Failures that a pasted log of anything shows: Slurm, NCCL, a job, the kernel, apt.
+
+    A log with errors that no known failure explains is not healthy: ``unknown`` has its first fatal
+    lines.
+    """
+    return explain(text)
 
 
 async def doctor(spec: ClusterSpec, nodes: str = "") -> Report:

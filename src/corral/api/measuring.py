@@ -12,7 +12,7 @@ from corral import agents
 from corral.api import batch
 from corral.api.past_proofs import BENCH, keep_proof
 from corral.apply.journal import Journal, read_journal
-from corral.doctor.catalog import CATALOG
+from corral.doctor.catalog import catalog
 from corral.doctor.model import Failure
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
@@ -208,7 +208,7 @@ def causes_of(found: Measured) -> tuple[Failure, ...]:
     """What the failure catalogue says of all that went wrong, each once."""
     bad = (Outcome.FAIL, Outcome.WARN)
     ids = dict.fromkeys(r.failure for r in found.remarks if r.failure and r.outcome in bad)
-    return tuple(CATALOG[one] for one in ids)
+    return tuple(catalog()[one] for one in ids)
 
 
 def measured_before(name: str, kind: str) -> tuple[Mapping[str, Any], ...]:

@@ -17,7 +17,7 @@ from corral.cli.pasted import pasted
 from corral.cli.text import clean, plural
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
-from corral.doctor.model import Diagnosis, Mend, Report
+from corral.doctor.model import Diagnosis, Mend, Report, Severity
 from corral.doctor.pending import WhyPending
 from corral.doctor.why import WhyDrained
 from corral.errors import Code, CorralError, Exit
@@ -104,8 +104,9 @@ def doctor(
     """Say what is broken, why, and what to do; changes nothing without --fix.
 
     Looks at every machine once, holds what it saw against a catalogue of known failures, and names
-    first causes before what follows from them. Exit status 1 when something is wrong, when that
-    node takes no jobs, or when that job starts only if somebody does something.
+    first causes before what follows from them. Exit status 1 when something is wrong, when a log has
+    errors that no known failure explains, when that node takes no jobs, or when that job starts only
+    if somebody does something.
     """
     ui = Ui(as_json=as_json)
     modes = [bool(log), bool(nodes) and not health, bool(drained), bool(pending), fix, health]
@@ -136,9 +137,13 @@ def doctor(
 
 
 def _report(ui: Ui, found: Report, what: str) -> int:
-    ui.json({"healthy": found.healthy, "findings": [f.as_dict() for f in found.findings]})
+    ui.json(found.as_dict())
     for number, finding in enumerate(found.findings, 1):
         ui.show(*_view(number, finding), Text())
+    if found.unknown:
+        ui.show(Text("no known failure matched; the first fatal lines:", "bold red"))
+        ui.show(*(Text(f"   line {line.number}: {clean(line.text)}") for line in found.unknown))
+        return Exit.NOT_GOOD
     ui.show(_summary(found, what=what or "cluster"))
     return Exit.GOOD if found.healthy else Exit.NOT_GOOD
 
@@ -207,10 +212,17 @@ def _fix(ui: Ui, spec: ClusterSpec, *, yes: bool) -> int:
 
 def _view(number: int, finding: Diagnosis) -> list[Text]:
     failure = finding.failure
-    head = Text.assemble((f"{number}. ", "dim"), (failure.title, "bold red"))
+    title = failure.title
+    if failure.severity is Severity.SYMPTOM:
+        title = f"a consequence, its cause is elsewhere: {title}"
+    head = Text.assemble((f"{number}. ", "dim"), (title, "bold red"))
+    if finding.line and finding.detail:
+        head.append(f": {clean(finding.detail)}", "bold")
     if finding.nodes:
         head.append(f" on {', '.join(finding.nodes)}", "bold")
     lines = [head.append(f"  [{failure.id} {failure.name}]", "dim")]
+    if finding.line:
+        lines.append(Text(f"   from line {finding.line}:", "dim"))
     lines += [Text(f"   | {clean(line)}", "dim") for line in finding.evidence]
     lines.append(Text.assemble(("   why: ", "bold"), failure.cause))
     lines.append(Text.assemble(("   do:  ", "bold"), failure.fix))

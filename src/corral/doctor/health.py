@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from corral.doctor.catalog import CATALOG
+from corral.doctor.catalog import catalog
+from corral.doctor.diagnosis import read
 from corral.doctor.model import Diagnosis, Source
-from corral.doctor.reading import read
 from corral.roles.health_checks import HealthCheck, health_checks
 
 _REASON: Final = re.compile(r"(health\.[a-z]+): (.*)", re.DOTALL)
@@ -37,4 +37,4 @@ def read_reason(reason: str, node: str) -> tuple[Diagnosis, ...]:
     if kind is None:
         return read(reason, Source.REASON, node)
     found = read(reason, Source.KERNEL, node) if kind.id == "health.xid" else ()
-    return found or (Diagnosis(CATALOG[kind.failure], (node,), (reason,)),)
+    return found or (Diagnosis(catalog()[kind.failure], (node,), (reason,)),)

@@ -37,6 +37,12 @@ _STARTED: Final = re.compile(
     r"^Starting .+\.\.\.$|slurm(?:ctld|d|dbd) version \S+ started", re.MULTILINE
 )
 
+# From then on a daemon takes requests, of users too (seen on 24.11.5).
+_SERVES: Final = re.compile(
+    r"Running as (?:primary|backup) controller|slurmd started on |slurmdbd version \S+ started"
+)
+_FATAL: Final = re.compile(r"^(?:slurm\w{1,5}: )?(?:fatal: |error: \w{1,9} initialization failed)")
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -107,16 +113,48 @@ class Told:
     def log(self, unit: str) -> str:
         """What the unit wrote since its last start, to the journal and to its own file.
 
-        Of a unit that runs only the last minutes: what went wrong before them was mended, or is
-        said again.
+        Users choose names that daemons print, with line ends in them: what is read here needs
+        another sign of the same (``launches``). ``trusted`` is what stands for itself.
         """
         journal, file = self.text("log" + unit), self.text("file" + unit)
         return f"{_since_start(journal)}\n{_since_start(file)}"
+
+    def trusted(self, unit: str) -> str:
+        """What the unit printed while no user could make it print anything.
+
+        That is what it printed before it took requests, in its last run; its last words where they
+        are ``fatal:``, as it printed nothing after them; and, of one that runs, what a process
+        printed that was to take its place and ended so (a reconfiguration that failed).
+        """
+        text = self.text("trusted" + unit)
+        state = self.units.get(unit, "").split()[:1]
+        if state in (["active"], ["reloading"]):
+            return _failed_children(text)
+        lines = text.splitlines()
+        if state == ["activating"] or not lines:
+            return text
+        serving = next((n for n, line in enumerate(lines) if _SERVES.search(line)), len(lines))
+        last = lines[-1:] if serving < len(lines) and _FATAL.search(lines[-1]) else []
+        return "\n".join([*lines[:serving], *last])
 
 
 def _since_start(text: str) -> str:
     starts = list(_STARTED.finditer(text))
     return text[starts[-1].end() :] if starts else text
+
+
+def _failed_children(text: str) -> str:
+    """Lines ``PID message`` of processes that ended with ``fatal:`` before they took requests."""
+    by_process: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        process, _, message = line.partition(" ")
+        by_process.setdefault(process, []).append(message)
+    return "\n".join(
+        line
+        for lines in by_process.values()
+        if _FATAL.search(lines[-1]) and not any(_SERVES.search(line) for line in lines)
+        for line in lines
+    )
 
 
 def sections(text: str) -> dict[str, str]:
@@ -305,15 +343,29 @@ def ports_script(targets: Sequence[tuple[str, int]]) -> Script:
 def _log(unit: str) -> Script:
     """The unit's journal and file; of a unit that runs the last minutes only.
 
-    Slurm's daemons begin each line of their file with ``[2026-11-21T07:00:46.289]``.
+    Slurm's daemons begin each line of their file with ``[2026-11-21T07:00:46.289]``. What may be
+    trusted is taken by fields that journald sets itself: the unit's last start, its standard error
+    (logger(1) writes by another way), and root for slurmd, whose unit may hold processes of jobs.
     """
     return sh(
         "s=$(date -d -{minutes}min +%FT%T); w=--since=-{minutes}min;"
         " systemctl -q is-active {unit} || {{ s=; w=; }}\n"
         "echo @@log{unit}; journalctl -u {unit} $w --no-pager -o cat -n {lines} 2>/dev/null\n"
         "echo @@file{unit}; f=/var/log/slurm/{unit}.log;"
-        ' if [ -f "$f" ]; then tail -n {lines} "$f" | awk -v t="[$s" \'$1 >= t\'; fi',
+        ' if [ -f "$f" ]; then tail -n {lines} "$f" | awk -v t="[$s" \'$1 >= t\'; fi\n'
+        "echo @@trusted{unit}; r=$(systemctl show -p Result --value {unit} 2>/dev/null);"
+        " p=$(systemctl show -p MainPID --value {unit} 2>/dev/null);"
+        " i=$(systemctl show -p InvocationID --value {unit} 2>/dev/null);"
+        ' set -- -q "_SYSTEMD_INVOCATION_ID=$i" _TRANSPORT=stdout {root} --no-pager -n {lines};'
+        ' if [ -n "$i" ]; then case "$(systemctl is-active {unit}):$r" in'
+        ' active:*|reloading:*) journalctl "$@" $w -o short 2>/dev/null |'
+        ' awk -v p="[$p]:" \'!index($5, p) {{ q = $5; sub(/^[^]]*\\]: /, ""); print q, $0 }}\';;'
+        # It was ended from outside: nothing that it printed tells why.
+        ' activating:*) journalctl "$@" -o cat 2>/dev/null;;'
+        " *:success|*:signal|*:core-dump|*:oom-kill|*:watchdog) ;;"
+        ' *) journalctl "$@" -o cat 2>/dev/null;; esac; fi',
         unit=unit,
         lines=LOG_LINES,
         minutes=RECENT_MIN,
+        root=["_UID=0"] if unit == "slurmd" else [],
     )

@@ -1,12 +1,16 @@
-"""The words of the catalogue: a failure, its symptoms, and a finding of one."""
+"""The words of the catalogue: a failure, its messages, and a finding of one."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from functools import cached_property
-from typing import Final
+from typing import Annotated, Any, Final, cast
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from corral.doctor.expression import Expression, alternatives
 
 
 class Layer(IntEnum):
@@ -37,6 +41,10 @@ class Source(StrEnum):
     ANY = "any"  # a pasted log: nobody says what it is
 
 
+LIVE: Final = frozenset(Source) - {Source.ANY, Source.JOB, Source.PACKAGES}
+"""Texts that Corral reads on a cluster itself, into which users must not be able to write."""
+
+
 class Mend(StrEnum):
     """What Corral can do about it by itself, safely."""
 
@@ -45,9 +53,57 @@ class Mend(StrEnum):
     RESUME = "resume"  # the cause is gone, the node may be resumed
 
 
-@dataclass(frozen=True)
-class Failure:
-    """One way in which a cluster breaks.
+class Severity(StrEnum):
+    """How much a finding explains."""
+
+    ERROR = "error"  # it stops something
+    SYMPTOM = "symptom"  # always the consequence of something else
+    WARNING = "warning"  # nothing ends by it
+
+
+def _patterns(value: Any) -> Any:
+    """Entries written as a text alone; one for each alternative that is in no bracket."""
+    if not isinstance(value, list):
+        return value
+    given = ({"text": one} if isinstance(one, str) else one for one in cast("list[Any]", value))
+    return tuple({**one, "text": text} for one in given for text in alternatives(one["text"]))
+
+
+class Pattern(BaseModel):
+    """One message.
+
+    Attributes:
+        text: an expression (``corral.doctor.expression``).
+        live: False where a user can make the daemon print it: then it counts in a pasted log only,
+            never on a live cluster.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    text: str
+    live: bool = True
+
+    @cached_property
+    def expression(self) -> Expression:
+        """``text``, to look for."""
+        return Expression(self.text)
+
+
+def _found_fast(patterns: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
+    for one in patterns:
+        if not one.expression.needles:
+            raise ValueError(f"{one.text!r} has no text that each match has")
+    return patterns
+
+
+LinePatterns = Annotated[tuple[Pattern, ...], BeforeValidator(_patterns)]
+"""Expressions that are tried on single lines."""
+Patterns = Annotated[LinePatterns, AfterValidator(_found_fast)]
+"""Expressions that are looked for in a complete log."""
+
+
+class Failure(BaseModel):
+    """One way in which a cluster, or a job on it, breaks: an entry of ``catalog/*.yaml``.
 
     Attributes:
         id: stable, ``F01``.
@@ -55,54 +111,53 @@ class Failure:
         title: what is wrong, as a sentence without a full stop.
         cause: why it happens.
         fix: what to do.
-        source: who says so.
+        source: who reports it.
         layer: what it stands on.
-        symptoms: regular expressions of its messages; a space stands for any white space, case
-            does not count.
+        severity: how much it explains.
+        patterns: its messages.
         needs: expressions of which one must be in the same text as well; empty: none.
-        excludes: expressions none of which may be in the same text.
-        where: the sources whose text can show it; empty: any.
+        unless: expressions none of which may be in the same text.
+        unless_line: expressions none of which may be in the same line.
+        where: the sources whose text can show it; empty: any but the kernel's.
+        hides: failures that it brings about: they are not shown next to it on the same node.
         mend: what Corral can do.
         hardware: it cannot be made to happen without the hardware.
+        examples: messages as programs print them; each is found by this entry.
     """
 
-    id: str
-    name: str
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str = Field(pattern=r"^F\d{2,3}$")
+    name: str = Field(pattern=r"^[a-z0-9-]+$")
     title: str
     cause: str
     fix: str
     source: str
-    layer: Layer
-    symptoms: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
-    excludes: tuple[str, ...] = ()
+    layer: Annotated[Layer, BeforeValidator(lambda v: Layer[str(v).upper()])]
+    severity: Severity = Severity.ERROR
+    patterns: Patterns = ()
+    needs: Patterns = ()
+    unless: Patterns = ()
+    unless_line: LinePatterns = ()
     where: tuple[Source, ...] = ()
+    hides: tuple[str, ...] = ()
     mend: Mend = Mend.NONE
     hardware: bool = False
-
-    @cached_property
-    def patterns(self) -> tuple[re.Pattern[str], ...]:
-        """``symptoms``, compiled."""
-        return tuple(map(compiled, self.symptoms))
-
-    @cached_property
-    def held(self) -> tuple[str, ...]:
-        """What each of ``patterns`` cannot match without, "" for nothing that is sure."""
-        return tuple(map(held, self.symptoms))
-
-    @cached_property
-    def needed(self) -> tuple[re.Pattern[str], ...]:
-        """``needs``, compiled."""
-        return tuple(map(compiled, self.needs))
-
-    @cached_property
-    def excluded(self) -> tuple[re.Pattern[str], ...]:
-        """``excludes``, compiled."""
-        return tuple(map(compiled, self.excludes))
+    examples: tuple[str, ...] = ()
 
     def shown_by(self, source: Source) -> bool:
-        """True when a text of that source can show it."""
-        return not self.where or source in self.where or source is Source.ANY
+        """True when a text of that source can show it.
+
+        The kernel's must be named: its lines hold names of users' processes.
+        """
+        if source in self.where or source is Source.ANY:
+            return True
+        return not self.where and source is not Source.KERNEL
+
+    @property
+    def every_pattern(self) -> Iterator[Pattern]:
+        """All expressions of the entry."""
+        yield from (*self.patterns, *self.needs, *self.unless, *self.unless_line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +169,14 @@ class Diagnosis:
         nodes: where; empty when it is not known or the whole cluster's.
         evidence: lines that show it, the plainest first.
         detail: the case at hand in words: which file, which value; "" when the title says all.
+        line: number of the first of these lines in a pasted log, 0 when it is of no log.
     """
 
     failure: Failure
     nodes: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     detail: str = ""
+    line: int = 0
 
     def as_dict(self) -> dict[str, object]:
         """JSON-ready fields."""
@@ -129,68 +186,54 @@ class Diagnosis:
             "title": self.failure.title,
             "nodes": list(self.nodes),
             "detail": self.detail,
+            "line": self.line,
             "evidence": list(self.evidence),
             "cause": self.failure.cause,
             "fix": self.failure.fix,
             "source": self.failure.source,
+            "severity": self.failure.severity.value,
             "mend": self.failure.mend.value,
         }
 
 
 @dataclass(frozen=True, slots=True)
+class FatalLine:
+    """A line of a log that reports an error which no failure of the catalogue explains."""
+
+    number: int
+    text: str
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON-ready fields."""
+        return {"line": self.number, "text": self.text}
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
-    """What the doctor found, first causes first."""
+    """What the doctor found, first causes first.
+
+    Attributes:
+        findings: known failures.
+        unknown: the first fatal lines of a log, where no known failure accounts for them.
+    """
 
     findings: tuple[Diagnosis, ...] = field(default_factory=tuple)
+    unknown: tuple[FatalLine, ...] = ()
 
     @property
     def healthy(self) -> bool:
         """True when nothing is wrong."""
-        return not self.findings
+        return not self.findings and not self.unknown
 
     @property
     def mendable(self) -> tuple[Diagnosis, ...]:
         """Findings that Corral can put right."""
         return tuple(f for f in self.findings if f.failure.mend is not Mend.NONE)
 
-
-_CLASSES: Final = frozenset("AbBdDsSwWZ")
-"""Letters that a backslash makes something else than themselves."""
-
-
-def held(pattern: str) -> str:
-    """The longest text that whatever matches must hold, in small letters; "" when there is none.
-
-    Looking for it takes a hundredth of the time: a log of 100 MB has a million lines, and most
-    expressions match none of them.
-    """
-    runs, run, depth, at = [""], "", 0, 0
-    while at < len(pattern):
-        char, following = pattern[at], pattern[at + 1 : at + 2]
-        at += 1
-        literal = ""
-        if char == "\\":
-            literal = "" if following in _CLASSES or following.isdigit() else following
-            at += 1
-        elif char == "[":
-            # A bracket that comes first is one of its characters.
-            at = pattern.index("]", at + 1 + (following == "^")) + 1
-        elif char == "{":
-            at = pattern.index("}", at) + 1
-        elif char in "()":
-            depth += 1 if char == "(" else -1
-        elif char == "|" and not depth:
-            return ""
-        elif char not in " .^$*+?|":
-            literal = char
-        if literal and not depth and pattern[at : at + 1] not in ("*", "?", "{"):
-            run += literal
-        else:
-            runs.append(run)
-            run = ""
-    return max(*runs, run, key=len).lower()
-
-
-def compiled(pattern: str) -> re.Pattern[str]:
-    """An expression whose spaces stand for any white space: Slurm prints two in some sentences."""
-    return re.compile(pattern.replace(" ", r"\s+"), re.IGNORECASE)
+    def as_dict(self) -> dict[str, object]:
+        """JSON-ready fields."""
+        return {
+            "healthy": self.healthy,
+            "findings": [f.as_dict() for f in self.findings],
+            "unknown": [line.as_dict() for line in self.unknown],
+        }

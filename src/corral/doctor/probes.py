@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from corral.doctor.catalog import CATALOG
+from corral.doctor.catalog import catalog
 from corral.doctor.look import STATE_FOLDER, Told
 from corral.doctor.model import Diagnosis
 from corral.slurm.states.nodes import NodeInfo, parse_nodes
@@ -82,7 +82,7 @@ def found(id_: str, node: str | tuple[str, ...], evidence: str, detail: str = ""
     """A finding of a failure of the catalogue."""
     nodes = (node,) if isinstance(node, str) else node
     lines = tuple(line.strip() for line in evidence.splitlines() if line.strip())
-    return Diagnosis(CATALOG[id_], tuple(n for n in nodes if n), lines, detail)
+    return Diagnosis(catalog()[id_], tuple(n for n in nodes if n), lines, detail)
 
 
 def unreachable(scene: Scene) -> Iterator[Diagnosis]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from corral.doctor.catalog import CATALOG
+from corral.doctor.catalog import catalog
 from corral.doctor.examine import RULES
 from corral.doctor.model import Failure, Layer, Mend
 
@@ -49,7 +49,7 @@ def page() -> str:
     parts = [_INTRODUCTION]
     for layer, title in _LAYERS.items():
         parts.append(f"\n## {title}\n")
-        for failure in (f for f in CATALOG.values() if f.layer is layer):
+        for failure in (f for f in catalog().values() if f.layer is layer):
             parts += _entry(failure)
     return "".join(parts)
 
@@ -60,7 +60,7 @@ def _entry(failure: Failure) -> Iterator[str]:
     yield f"* Cause: {failure.cause}.\n"
     yield f"* Do: {failure.fix}.\n"
     seen = ["rule"] if failure.id in RULED else []
-    seen += ["messages"] if failure.symptoms else []
+    seen += ["messages"] if failure.patterns else []
     hardware = " (tested from recorded texts: it needs the hardware)" if failure.hardware else ""
     yield f"* Seen: {', '.join(seen) or 'in a text only'}{hardware}.\n"
     yield f"* Mended: {_MENDS[failure.mend]}.\n"
@@ -70,7 +70,7 @@ def _entry(failure: Failure) -> Iterator[str]:
 def _ruled() -> Iterator[str]:
     for probe in RULES:
         head = (probe.__doc__ or "").partition(":")[0]
-        yield from (word for word in head.replace(",", " ").split() if word in CATALOG)
+        yield from (word for word in head.replace(",", " ").split() if word in catalog())
 
 
 RULED: Final = frozenset(_ruled())

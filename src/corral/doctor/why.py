@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from corral.doctor.diagnosis import read
 from corral.doctor.health import health_kind, health_words
 from corral.doctor.model import Diagnosis, Mend, Report, Source
-from corral.doctor.reading import read
 from corral.errors import Code, CorralError
 from corral.slurm.states.nodes import NODE_FLAGS, NodeBase, NodeInfo
 from corral.spec.nodes import fold

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from corral.doctor.catalog import CATALOG
+from corral.doctor.catalog import catalog
 from tests.embedded.doctor_injections import INJECTIONS, MUNGE_INJECTIONS
 from tests.embedded.doctor_injections_machine import MACHINE_INJECTIONS
 from tests.embedded.doctor_injections_more import MORE_INJECTIONS
@@ -27,8 +27,14 @@ def not_here() -> dict[str, str]:
     return {one: tested for ids, tested in rows for one in ids.split(", ")}
 
 
+def later() -> set[str]:
+    """What the row "F106 and later" speaks of: entries with examples of their own."""
+    first = int(re.findall(r"^\| F(\d+) and later \|", GUIDE, re.MULTILINE)[0])
+    return {f.id for f in catalog().values() if int(f.id[1:]) >= first and (f.examples or f.needs)}
+
+
 def test_each_failure_is_injected_or_said_why_not() -> None:
-    assert listed() | set(not_here()) == set(CATALOG)
+    assert listed() | set(not_here()) | later() == set(catalog())
     assert not listed() & set(not_here())
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from corral.doctor.diagnosis import read
 from corral.doctor.examine import examine
 from corral.doctor.look import Told
 from corral.doctor.probes import Scene
-from corral.doctor.reading import read
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "doctor"
 LOGS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "mariadb")

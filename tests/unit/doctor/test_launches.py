@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from corral.doctor.diagnosis import read
 from corral.doctor.examine import examine
 from corral.doctor.launches import launches
 from corral.doctor.look import Told
 from corral.doctor.model import Source
-from corral.doctor.reading import read
 from corral.slurm.states.reasons import explain
 from tests.unit.doctor.scenes import SILENT, scene, with_told
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.doctor.catalog import CATALOG
+from corral.doctor.catalog import catalog
 from corral.doctor.examine import causes, examine
 from corral.doctor.model import Diagnosis, Report
 from corral.doctor.pending import queue_ahead, tres, why_pending
@@ -71,9 +71,9 @@ def test_a_node_that_takes_jobs_is_said_to() -> None:
 def test_own_findings_come_along_and_others_do_not() -> None:
     found = Report(
         (
-            Diagnosis(CATALOG["F67"], ("node1",), ("x",)),
-            Diagnosis(CATALOG["F67"], ("node2",), ("y",)),
-            Diagnosis(CATALOG["F38"], (), ("z",)),
+            Diagnosis(catalog()["F67"], ("node1",), ("x",)),
+            Diagnosis(catalog()["F67"], ("node2",), ("y",)),
+            Diagnosis(catalog()["F38"], (), ("z",)),
         )
     )
     why = why_drained(node(), found)
@@ -103,8 +103,8 @@ def test_only_what_slurm_took_out_for_a_cause_that_is_gone_is_resumed(
     info: NodeInfo, expected: bool
 ) -> None:
     assert resumable(info, []) is expected
-    assert not resumable(info, [Diagnosis(CATALOG["F67"], ("node1",), ("x",))])
-    assert resumable(info, [Diagnosis(CATALOG["F67"], ("node2",), ("x",))]) is expected
+    assert not resumable(info, [Diagnosis(catalog()["F67"], ("node1",), ("x",))])
+    assert resumable(info, [Diagnosis(catalog()["F67"], ("node2",), ("x",))]) is expected
 
 
 def test_the_reason_alone_is_no_cause() -> None:
@@ -116,8 +116,8 @@ def test_the_reason_alone_is_no_cause() -> None:
 
 
 def test_what_the_plan_mends() -> None:
-    assert mends(Report((Diagnosis(CATALOG["F73"]),)))
-    assert not mends(Report((Diagnosis(CATALOG["F39"]), Diagnosis(CATALOG["F67"]))))
+    assert mends(Report((Diagnosis(catalog()["F73"]),)))
+    assert not mends(Report((Diagnosis(catalog()["F39"]), Diagnosis(catalog()["F67"]))))
 
 
 def test_a_node_that_slurm_does_not_know_is_an_error() -> None:

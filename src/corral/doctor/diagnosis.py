@@ -1,0 +1,162 @@
+"""Which failures a text shows: patterns over lines, causes before their consequences. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from corral.doctor.catalog import catalog
+from corral.doctor.fatal_lines import fatal_lines
+from corral.doctor.log_text import Line, LogText
+from corral.doctor.model import LIVE, Diagnosis, Failure, Pattern, Report, Severity, Source
+from corral.doctor.program import PROGRAM_ERROR, Traceback, tracebacks
+
+MOST_LINES: Final = 3
+"""Lines of evidence that are kept of each failure."""
+_ORDER: Final = {Severity.ERROR: 0, Severity.SYMPTOM: 1, Severity.WARNING: 2}
+_AFTER: Final = 8
+"""Lines after an exception's own in which its message goes on."""
+
+
+def explain(text: str) -> Report:
+    """What a pasted log shows; where no known failure accounts for it, its first fatal lines."""
+    log = LogText(text)
+    found = list(_read(log, Source.ANY, ""))
+    found += _program_errors(log, found)
+    known = report(found)
+    if any(one.failure.severity is Severity.ERROR for one in known.findings):
+        return known
+    shown = {one.line for one in known.findings}
+    lines = [line for line in fatal_lines(log) if line.number not in shown]
+    return Report(known.findings, tuple(lines))
+
+
+def read(text: str, source: Source = Source.ANY, node: str = "") -> tuple[Diagnosis, ...]:
+    """All failures whose messages are in a text, in the order of the catalogue.
+
+    What Corral reads on a cluster itself must begin with a message, after time and program: users
+    choose names and paths that daemons print further on in a line.
+
+    Args:
+        text: a log, a node's reason, a program's output.
+        source: where it comes from; ANY for a pasted one.
+        node: whose it is, "" when nobody knows.
+    """
+    return tuple(_read(LogText(text), source, node))
+
+
+def _read(log: LogText, source: Source, node: str) -> Iterable[Diagnosis]:
+    for failure in catalog().values():
+        if not failure.shown_by(source) or not failure.patterns:
+            continue
+        lines = _evidence(failure, log, live=source in LIVE)
+        if lines and _fits(failure, log):
+            evidence = tuple(dict.fromkeys(line.shown for line in lines))
+            nodes = (node,) if node else ()
+            yield Diagnosis(failure, nodes, evidence, line=min(line.number for line in lines))
+
+
+def report(findings: Iterable[Diagnosis]) -> Report:
+    """Findings of one kind together, consequences left out, first causes first."""
+    merged = _specific(_merged(findings))
+    kept = [one for one in merged if not _explained(one, merged)]
+    return Report(tuple(sorted(kept, key=_place)))
+
+
+def _place(one: Diagnosis) -> tuple[int, int, int, int, tuple[str, ...]]:
+    failure = one.failure
+    return _ORDER[failure.severity], failure.layer, one.line, int(failure.id[1:]), one.nodes
+
+
+def _program_errors(log: LogText, known: Sequence[Diagnosis]) -> Iterable[Diagnosis]:
+    """The first exception that is the program's own, where no known failure raised it."""
+    taken = [
+        number for one in known if one.failure.id != PROGRAM_ERROR for number in _numbers(one, log)
+    ]
+    for one in tracebacks(log):
+        if one.own and not any(one.line <= number <= one.line + _AFTER for number in taken):
+            yield _of_program(one)
+            return
+
+
+def _numbers(one: Diagnosis, log: LogText) -> Iterable[int]:
+    if one.failure.severity is Severity.ERROR:
+        yield from (line.number for line in _evidence(one.failure, log, live=False, most=50))
+
+
+def _of_program(one: Traceback) -> Diagnosis:
+    detail = f"{one.exception} at {one.place}" if one.place else one.exception
+    return Diagnosis(catalog()[PROGRAM_ERROR], (), (one.shown,), detail, one.line)
+
+
+def _fits(failure: Failure, log: LogText) -> bool:
+    if failure.needs and not any(_anywhere(p, log) for p in failure.needs):
+        return False
+    return not any(_anywhere(p, log) for p in failure.unless)
+
+
+def _anywhere(pattern: Pattern, log: LogText) -> bool:
+    return next(log.matches(pattern.expression), None) is not None
+
+
+def _evidence(failure: Failure, log: LogText, *, live: bool, most: int = MOST_LINES) -> list[Line]:
+    found: dict[str, Line] = {}
+    for pattern in failure.patterns:
+        # A gap in an expression could be filled by a name that a user chose.
+        if live and not (pattern.live and pattern.expression.unbroken):
+            continue
+        taken = 0
+        for line in log.matches(pattern.expression, head=live):
+            if any(p.expression.search(line.text) for p in failure.unless_line):
+                continue
+            found.setdefault(line.shown, line)
+            taken += 1
+            if taken == most:
+                break
+    return sorted(found.values(), key=lambda line: line.number)[:most]
+
+
+def _merged(findings: Iterable[Diagnosis]) -> list[Diagnosis]:
+    """One per failure and case, with all its nodes."""
+    by_case: dict[tuple[str, str], Diagnosis] = {}
+    for one in findings:
+        key = (one.failure.id, one.detail)
+        before = by_case.get(key)
+        by_case[key] = one if before is None else _both(before, one)
+    return list(by_case.values())
+
+
+def _specific(findings: Sequence[Diagnosis]) -> list[Diagnosis]:
+    """Without those that name no case where another of the same failure names one."""
+    detailed = [f for f in findings if f.detail]
+    return [
+        one
+        for one in findings
+        if one.detail
+        or not any(
+            other.failure.id == one.failure.id and set(one.nodes) <= set(other.nodes)
+            for other in detailed
+        )
+    ]
+
+
+def _both(before: Diagnosis, one: Diagnosis) -> Diagnosis:
+    nodes = tuple(dict.fromkeys((*before.nodes, *one.nodes)))
+    evidence = tuple(dict.fromkeys((*before.evidence, *one.evidence)))
+    return Diagnosis(one.failure, nodes, evidence[: MOST_LINES * 2], one.detail, before.line)
+
+
+def _explained(one: Diagnosis, others: Sequence[Diagnosis]) -> bool:
+    """True when a deeper failure accounts for it on all its nodes."""
+    hiders = [other for other in others if _hides(other.failure, one.failure)]
+    if not hiders:
+        return False
+    if not one.nodes or any(not h.nodes for h in hiders):
+        return True
+    return set(one.nodes) <= {node for h in hiders for node in h.nodes}
+
+
+def _hides(cause: Failure, other: Failure) -> bool:
+    if other.id in cause.hides:
+        return True
+    return cause.severity is Severity.ERROR and other.severity is Severity.SYMPTOM

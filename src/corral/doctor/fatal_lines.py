@@ -1,0 +1,77 @@
+"""Lines that report an error, whatever it is, and those that only look so. Pure."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from itertools import islice
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict
+from ruamel.yaml import YAML
+
+from corral.doctor.log_text import LogText
+from corral.doctor.model import FatalLine, Patterns
+
+MOST: Final = 5
+"""Fatal lines that are shown."""
+
+
+class Harmless(BaseModel):
+    """A line that looks like an error and is none.
+
+    Attributes:
+        patterns: expressions.
+        why: why it is harmless.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    patterns: Patterns
+    why: str
+
+
+class FatalTable(BaseModel):
+    """``fatal_lines.yaml``: what reports an error, and what only looks so.
+
+    Attributes:
+        fatal: expressions of lines that report an error.
+        harmless: lines that do not, although they match one of those.
+        program_errors: classes of Python's exceptions that are a program's own fault.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    fatal: Patterns
+    harmless: tuple[Harmless, ...]
+    program_errors: frozenset[str]
+
+
+@cache
+def fatal_table() -> FatalTable:
+    """The table as data."""
+    text = files("corral.doctor").joinpath("fatal_lines.yaml").read_text(encoding="utf-8")
+    data: Any = YAML(typ="safe").load(text)  # pyright: ignore[reportUnknownMemberType]
+    return FatalTable.model_validate(data)
+
+
+def fatal_lines(log: LogText) -> list[FatalLine]:
+    """The first lines of a log that report an error."""
+    table = fatal_table()
+    found: dict[int, FatalLine] = {}
+    for pattern in table.fatal:
+        lines = (one for one in log.matches(pattern.expression) if not harmless(one.text))
+        for line in islice(lines, MOST):
+            found[line.number] = FatalLine(line.number, line.shown)
+    return [found[number] for number in sorted(found)][:MOST]
+
+
+def harmless(line: str) -> bool:
+    """True when a line only looks like an error."""
+    small = line.lower()
+    return any(
+        all(needle in small for needle in pattern.expression.needles)
+        and pattern.expression.search(line)
+        for one in fatal_table().harmless
+        for pattern in one.patterns
+    )

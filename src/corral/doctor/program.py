@@ -1,0 +1,92 @@
+"""Tracebacks of Python in a log: which program failed, by which exception, where. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from corral.doctor.fatal_lines import fatal_table
+from corral.doctor.log_text import LONGEST, Line, LogText, starts
+
+PROGRAM_ERROR: Final = "F106"
+_HEAD: Final = "traceback (most recent call last)"
+_FRAME: Final = re.compile(r'\s{0,12}File "([^"]{1,300})", line (\d{1,7})')
+_EXCEPTION: Final = re.compile(r"((?:\w{1,60}\.){0,8}([A-Z]\w{1,60}))(?:: (.{0,300})|$)")
+_LIBRARY: Final = re.compile(r"(?:site|dist)-packages|/lib/python\d|<frozen |/opt/conda/lib/")
+_LONGEST_TRACE: Final = 400
+_DIGITS: Final = re.compile(r"\d{1,20}")
+
+
+@dataclass(frozen=True, slots=True)
+class Traceback:
+    """One traceback.
+
+    Attributes:
+        line: number of the exception's line.
+        kind: the exception's class, without its module.
+        message: what it says.
+        place: file and line of the program itself, "" when unknown.
+        shown: the exception's line.
+    """
+
+    line: int
+    kind: str
+    message: str
+    place: str
+    shown: str
+
+    @property
+    def exception(self) -> str:
+        """Class and message, as Python prints them."""
+        return f"{self.kind}: {self.message}"[:LONGEST] if self.message else self.kind
+
+    @property
+    def own(self) -> bool:
+        """True when such an exception is the program's own fault, not the cluster's."""
+        return self.kind in fatal_table().program_errors
+
+
+def tracebacks(log: LogText) -> Iterator[Traceback]:
+    """All tracebacks that end with an exception, in order."""
+    for head in log.lines_with(_HEAD):
+        prefix = head.text[: head.text.lower().index(_HEAD)]
+        found = _ending(log.numbered[head.number : head.number + _LONGEST_TRACE], _mask(prefix))
+        if found is not None:
+            yield found
+
+
+def _ending(lines: Sequence[Line], mask: str) -> Traceback | None:
+    """The exception that ends a traceback, among lines of the same rank."""
+    frames: list[str] = []
+    for line in lines:
+        text = _body(line.text, mask)
+        if text is None:
+            continue
+        frame = _FRAME.match(text)
+        if frame is not None:
+            frames.append(f"{frame[1]} line {frame[2]}")
+            continue
+        ending = _EXCEPTION.match(text) if frames else None
+        if ending is not None:
+            own = [frame for frame in frames if not _LIBRARY.search(frame)]
+            place = (own or frames)[-1]
+            return Traceback(line.number, ending[2], (ending[3] or "").strip(), place, line.shown)
+    return None
+
+
+def _body(text: str, mask: str) -> str | None:
+    """A line without the prefix that its traceback's head has; None for another rank's line."""
+    if not mask:
+        return text
+    for at in sorted(starts(text), reverse=True):
+        if _mask(text[:at]).rstrip() == mask.rstrip():
+            spaced = at == 0 or text[at - 1].isspace()
+            return text[at:] if spaced else text[at:].removeprefix(" ")
+    return None
+
+
+def _mask(prefix: str) -> str:
+    """A prefix without what differs from line to line: its times."""
+    return _DIGITS.sub("0", prefix) if ":" in prefix and "rank" not in prefix else prefix

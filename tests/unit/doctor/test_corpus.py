@@ -1,0 +1,75 @@
+"""Public logs, rewritten from facts, whose cause was written down before the doctor saw them.
+
+``tests/corpus/logs/*.yaml``: ``finding`` is the failure that must be named first, ``healthy``, or
+``unknown`` where no rule can tell: then no cause may be named at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from corral.doctor.catalog import catalog
+from corral.doctor.diagnosis import explain
+from corral.doctor.model import Report, Severity
+
+LOGS = sorted((Path(__file__).parents[2] / "corpus" / "logs").glob("*.yaml"))
+LEAST = 200
+"""Cases: fewer would be a corpus that was lost."""
+MOST_UNKNOWN = 0.1
+
+
+@cache
+def case(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = YAML(typ="safe").load(file.read_text())
+    return found
+
+
+def named(report: Report) -> str:
+    """What a report says in one word."""
+    if report.healthy:
+        return "healthy"
+    first = report.findings[0].failure if report.findings else None
+    return first.id if first is not None else "unknown"
+
+
+@pytest.mark.parametrize("file", LOGS, ids=[file.stem for file in LOGS])
+def test_the_first_cause_of_a_public_log_is_named(file: Path) -> None:
+    one = case(file)
+    report = explain(one["log"])
+    if one["finding"] == "unknown":
+        assert not report.healthy, one["cause"]
+        causes = [f.failure.id for f in report.findings if f.failure.severity is Severity.ERROR]
+        assert causes == [], one["cause"]
+    else:
+        assert named(report) == one["finding"], one["cause"]
+
+
+@pytest.mark.parametrize("file", LOGS, ids=[file.stem for file in LOGS])
+def test_a_case_says_where_it_is_from_and_what_is_expected(file: Path) -> None:
+    one = case(file)
+    assert one["source"] or file.stem.startswith("r"), file
+    assert one["cause"]
+    assert one["finding"] in {*catalog(), "healthy", "unknown"}
+
+
+def test_the_corpus_is_large_and_few_of_it_are_unknown() -> None:
+    kinds = Counter(case(file)["finding"] for file in LOGS)
+    assert len(LOGS) >= LEAST
+    assert kinds["healthy"] >= LEAST // 20
+    assert kinds["unknown"] <= MOST_UNKNOWN * len(LOGS)
+
+
+def test_an_unknown_log_ends_with_its_first_fatal_lines() -> None:
+    for file in LOGS:
+        one = case(file)
+        report = explain(one["log"])
+        lines = re.sub(r"\x1b\[[\d;]*m", "", one["log"]).split("\n")
+        for fatal in report.unknown:
+            assert fatal.text.strip()[:40] in lines[fatal.number - 1], (file.stem, fatal)

@@ -1,0 +1,132 @@
+"""Expressions: what a line must have before one is tried on it, and that time stays linear."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from corral.doctor.catalog import catalog
+from corral.doctor.diagnosis import explain
+from corral.doctor.expression import Expression, alternatives
+from corral.doctor.fatal_lines import fatal_table
+from corral.doctor.log_text import LogText, starts
+from corral.doctor.model import Pattern
+from tests.unit.doctor.test_reading import CASES
+
+SHORT, LONG = 20_000, 80_000
+"""Characters of one line without a line end."""
+SECONDS = 1.5
+
+
+def patterns() -> Iterator[Pattern]:
+    for failure in catalog().values():
+        yield from failure.every_pattern
+    yield from fatal_table().fatal
+    for one in fatal_table().harmless:
+        yield from one.patterns
+
+
+@pytest.mark.parametrize(
+    ("pattern", "needles"),
+    [
+        (r"munge decode failed: rewound", ("failed:",)),
+        (r"node key (?:has )?expired", ("expired",)),
+        (r"xid \([^)]*\): 79\b", ("xid",)),
+        (r"colou?r of bx*ts?", ("colo",)),
+        (r"first.*second words", ("first", "second")),
+        (r"(?:a|b) []x(]+Tail\.end", ("tail.end",)),
+        (r"\S+ is not a valid", ("valid",)),
+    ],
+)
+def test_what_an_expression_cannot_match_without(pattern: str, needles: tuple[str, ...]) -> None:
+    assert Expression(pattern).needles == needles
+
+
+@pytest.mark.parametrize(
+    ("text", "each"),
+    [
+        ("one here|another there", ["one here", "another there"]),
+        ("(?:mksquash|unsquash).*(?:gone|lost)",
+         ["mksquash.*(?:gone|lost)", "unsquash.*(?:gone|lost)"]),
+        ("a (?:b|c) long text", ["a (?:b|c) long text"]),
+    ],
+)  # fmt: skip
+def test_alternatives_are_looked_for_one_by_one(text: str, each: list[str]) -> None:
+    assert alternatives(text) == each
+
+
+def test_a_repeated_bracket_is_refused() -> None:
+    with pytest.raises(ValueError, match="repeats a bracket"):
+        _ = Expression(r"(?:\w+ )+end of it").parts
+
+
+def test_parts_are_found_in_order_only() -> None:
+    one = Expression(r"first \d+.*second")
+    assert one.search("x first 12 and then second y")
+    assert not one.search("x second and then first 12")
+
+
+def test_looking_for_needles_first_loses_no_finding() -> None:
+    """Each expression that matches a known message, without the search for its needles."""
+    tried = 0
+    for _, _, text in CASES:
+        log = LogText(text)
+        for pattern in patterns():
+            for line in text.splitlines():
+                hit = pattern.expression.search(line)
+                if hit and pattern.expression.needles and not pattern.expression.leading:
+                    tried += 1
+                    assert next(log.matches(pattern.expression), None), pattern.text
+    assert tried > len(CASES)
+
+
+def hostile(pattern: Pattern, size: int) -> Iterator[str]:
+    """Lines that make a backtracking expression slow: its own texts again and again."""
+    expression = pattern.expression
+    texts = [*expression.needles, " ".join(expression.needles), "".join(expression.needles)]
+    for text in filter(None, texts):
+        yield (text * (size // len(text) + 1))[:size]
+        yield ((text + " ") * (size // (len(text) + 1) + 1))[:size]
+    yield "a" * size + " ".join(expression.needles)
+    yield " ".join(expression.needles) + "1" * size
+    yield "(" * size + " ".join(expression.needles)
+
+
+def longest(size: int) -> tuple[float, str]:
+    """The slowest expression on its own hostile lines, and which."""
+    worst, which = 0.0, ""
+    for pattern in patterns():
+        for line in hostile(pattern, size):
+            begun = time.perf_counter()
+            pattern.expression.search(line)
+            took = time.perf_counter() - begun
+            if took > worst:
+                worst, which = took, pattern.text
+    return worst, which
+
+
+@pytest.mark.timeout(240)
+def test_no_expression_is_slow_on_a_hostile_line() -> None:
+    """F52's expression took 3 s on 20,000 characters and four times as long on twice as many."""
+    took, which = longest(SHORT)
+    assert took < SECONDS / 4, which
+
+
+@pytest.mark.parametrize(
+    "filling", ["a", "1", " ", "(", "[", ":", "error ", "/x", "nccl warn ", "\x1b[0m"]
+)
+def test_a_log_of_one_long_line_is_read_at_once(filling: str) -> None:
+    line = (filling * (1_000_000 // len(filling)))[:1_000_000]
+    begun = time.perf_counter()
+    explain(line)
+    assert time.perf_counter() - begun < 20
+
+
+def test_the_start_of_a_message_is_found_in_linear_time() -> None:
+    for filling in ("a", "a: ", "[1] ", "0: ", "1: a: ", " "):
+        line = (filling * LONG)[:LONG]
+        begun = time.perf_counter()
+        starts(line)
+        assert time.perf_counter() - begun < 0.05

@@ -1,0 +1,132 @@
+"""Job users write into logs: no cause may rest on what they write.
+
+Lines as Slurm 24.11.5 and Linux print them, with the places that users fill. On a real cluster
+slurmctld prints partitions, features, reservations, licences, nodes and users of refused requests
+as they came, line ends in them too (tests/embedded/test_doctor_forged.py).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.doctor.catalog import catalog
+from corral.doctor.diagnosis import read
+from corral.doctor.examine import examine
+from corral.doctor.model import LIVE, Source
+from tests.unit.doctor.scenes import scene
+from tests.unit.doctor.test_field import FIELD
+from tests.unit.doctor.test_reading import CASES
+
+STAMP = "[2026-11-23T03:45:16.756] "
+CTLD = (
+    "_slurm_rpc_update_node for {user}: Invalid user id",
+    "_slurm_rpc_update_partition partition={user}: Invalid user id",
+    "_job_create: account '{user}' has no association for user 2000 using default account 'corral'",
+    "_get_job_parts: invalid partition specified: {user}",
+    "Job specs invalid constraint: {user}",
+    "Reservation name not found ({user})",
+    "Job's requested licenses are invalid: {user}",
+    "error: _slurm_rpc_auth_token: attempt to retrieve a token for another user={user} by UID=2",
+)
+SLURMD = (
+    "[8.batch] error: Could not open stdout file {user}: No such file or directory",
+    "[8.0] error: execve(): {user}: No such file or directory",
+    "error: _rpc_file_bcast: uid:2000 can't open `{user}': Permission denied",
+)
+KERNEL = (
+    "{name}[4242]: segfault at 0 ip 00007f0e2c1133c1 sp 00007ffd7a5b1a90 error 4 in {user}[7f0e+1]",
+    "traps: {name}[4242] general protection fault ip:7f0e sp:7ffd error:0 in {user}[7f0e+1000]",
+    "Memory cgroup out of memory: Killed process 42 ({name}) total-vm:4kB, anon-rss:4kB, "
+    "file-rss:0kB, shmem-rss:0kB, UID:2000 pgtables:4kB oom_score_adj:0",
+    "Out of memory: Killed process 42 ({name}) total-vm:4kB, anon-rss:4kB, file-rss:0kB, "
+    "shmem-rss:0kB, UID:2000 pgtables:4kB oom_score_adj:0",
+    "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),global_oom,task={name},pid=42,uid=2000",
+    "INFO: task {name}:4242 blocked for more than 120 seconds.",
+)
+NAME = 15
+"""Characters of a process's name."""
+OWN_NAMES = ("slurmd", "slurmctld", "mariadbd", "slurmd) UID:0 ", "NVRM: Xid (PCI:", "NVRM: x")
+TEXTS = tuple(
+    dict.fromkeys(
+        [
+            *(example for failure in catalog().values() for example in failure.examples),
+            *(text for _, _, text in CASES),
+            *(text for _, _, text, _ in FIELD),
+        ]
+    )
+)
+
+
+def forged(template: str, text: str) -> str:
+    """The line with a user's text in it, and again with a line end before each line of the text."""
+    lines = [f"x\n{STAMP}{line}" for line in text.split("\n")]
+    once = template.format(user=text.replace("\n", " "), name=text[:NAME])
+    return f"{once}\n{template.format(user=''.join(lines), name=text[:NAME])}"
+
+
+def ids(changes: dict[str, dict[str, str]]) -> list[str]:
+    return [f.failure.id for f in examine(scene(changes)).findings]
+
+
+def logs(unit: str, templates: tuple[str, ...], text: str) -> dict[str, str]:
+    """A daemon's journal and file, full of what a user wrote."""
+    lines = "\n".join(STAMP + forged(template, text) for template in templates)
+    return {f"log{unit}": lines, f"file{unit}": lines}
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_no_text_of_a_user_changes_what_the_doctor_finds(text: str) -> None:
+    """On a healthy cluster, and where slurmctld was killed or failed by itself after it served."""
+    ctld, slurmd = logs("slurmctld", CTLD, text), logs("slurmd", SLURMD, text)
+    assert ids({"node0": ctld, "node1": slurmd}) == []
+    killed = {"units": "slurmd active\nslurmctld failed", "ping": "is DOWN", "nodes": ""}
+    before = ids({"node0": killed})
+    assert before == ["F73"]
+    assert ids({"node0": {**killed, **ctld}, "node1": slurmd}) == before
+    served = f"slurmctld: Running as primary controller\n{ctld['logslurmctld']}\nslurmctld: last"
+    assert ids({"node0": {**killed, "trustedslurmctld": served}}) == before
+    served = f"slurmd: slurmd started on Mon\n{slurmd['logslurmd']}\nslurmd: last"
+    failed = {"units": "slurmd failed", "trustedslurmd": served}
+    assert ids({"node1": failed}) == ids({"node1": {"units": "slurmd failed"}})
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_no_text_of_a_user_in_a_line_is_a_daemons_message(text: str) -> None:
+    """Each place in each line, for each source that is read on a cluster, without line ends."""
+    flat = text.replace("\n", " ")
+    lines = [STAMP + template.format(user=flat) for template in (*CTLD, *SLURMD)]
+    plain = [STAMP + template.format(user="x") for template in (*CTLD, *SLURMD)]
+    for source in LIVE:
+        assert set(found(lines, source)) <= set(found(plain, source)), source
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_no_name_of_a_process_or_library_is_the_kernels_message(text: str) -> None:
+    flat = text.replace("\n", " ")
+    names = [name[:NAME] for name in (flat, *OWN_NAMES)]
+    lines = [
+        template.format(user=user, name=name)
+        for template in KERNEL
+        for name in names
+        for user in (flat, flat[NAME:])
+    ]
+    assert found(lines, Source.KERNEL) == []
+
+
+def found(lines: list[str], source: Source) -> list[str]:
+    return [one.failure.id for one in read("\n".join(lines), source, "node1")]
+
+
+def test_a_user_who_asks_slurmctld_to_stop_makes_no_identity_fault() -> None:
+    """`scontrol shutdown` of a user, as slurmctld 24.11.5 logs it, then slurmctld dies."""
+    line = "error: Security violation, SHUTDOWN RPC from uid=2000"
+    said = {"logslurmctld": line, "fileslurmctld": STAMP + line, "trustedslurmctld": line}
+    dead = {"units": "slurmd active\nslurmctld failed", "ping": "is DOWN", "nodes": "", **said}
+    assert ids({"node0": dead}) == ["F73"]
+    assert [f.failure.id for f in read(line)] == ["F17"], "a log that somebody gives still shows it"
+
+
+def test_the_examples_are_messages_of_the_catalogue() -> None:
+    """Otherwise their silence above would mean nothing."""
+    known = [text for text in TEXTS if read(text)]
+    assert len(known) > 0.95 * len(TEXTS) > 200
