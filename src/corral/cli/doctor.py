@@ -104,9 +104,9 @@ def doctor(
     """Say what is broken, why, and what to do; changes nothing without --fix.
 
     Looks at every machine once, holds what it saw against a catalogue of known failures, and names
-    first causes before what follows from them. Exit status 1 when something is wrong, when a log has
-    errors that no known failure explains, when that node takes no jobs, or when that job starts only
-    if somebody does something.
+    first causes before what follows from them. Exit status 1 when something is wrong, when a log
+    has errors that no known failure explains, when that node takes no jobs, or when that job starts
+    only if somebody does something.
     """
     ui = Ui(as_json=as_json)
     modes = [bool(log), bool(nodes) and not health, bool(drained), bool(pending), fix, health]

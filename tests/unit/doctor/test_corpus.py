@@ -1,6 +1,6 @@
 """Public logs, rewritten from facts, whose cause was written down before the doctor saw them.
 
-``tests/corpus/logs/*.yaml``: ``finding`` is the failure that must be named first, ``healthy``, or
+``tests/corpora/logs/*.yaml``: ``finding`` is the failure that must be named first, ``healthy``, or
 ``unknown`` where no rule can tell: then no cause may be named at all.
 """
 
@@ -19,7 +19,7 @@ from corral.doctor.catalog import catalog
 from corral.doctor.diagnosis import explain
 from corral.doctor.model import Report, Severity
 
-LOGS = sorted((Path(__file__).parents[2] / "corpus" / "logs").glob("*.yaml"))
+LOGS = sorted((Path(__file__).parents[2] / "corpora" / "logs").glob("*.yaml"))
 LEAST = 200
 """Cases: fewer would be a corpus that was lost."""
 MOST_UNKNOWN = 0.1
