@@ -1,0 +1,40 @@
+"""A job user writes lines into the logs of Slurm's daemons: the doctor's causes do not change."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from corral import api
+from corral.hosts.quote import sh
+
+if TYPE_CHECKING:
+    from tests.embedded.conftest import Live
+
+LINE = "fatal: CLUSTER ID MISMATCH."
+WRITE = sh(
+    "as='runuser -u corral --'; n=$(wc -l </var/log/slurm/slurmctld.log);"
+    " $as timeout 10 scontrol shutdown;"
+    " $as timeout 10 sbatch -D /tmp -p \"$(printf 'x\\n[2026-11-23T03:00:00.000] %s' {line})\""
+    " --wrap true; $as logger -t slurmctld {line}; $as logger -t slurmd {line}; sleep 1;"
+    " tail -n +$n /var/log/slurm/slurmctld.log",
+    line=LINE,
+)
+BACK = sh("systemctl reset-failed slurmctld; systemctl start slurmctld")
+
+
+def test_what_a_user_writes_into_logs_explains_no_dead_slurmctld(cluster: Live) -> None:
+    """Slurm 24.11.5 prints names of refused requests with the line ends that are in them."""
+    ctl = cluster.controller
+    written = cluster.run(ctl, WRITE, timeout=60)
+    # Otherwise the silence below would mean nothing.
+    assert "Security violation, SHUTDOWN RPC" in written.stdout, written.tail
+    assert f"\n[2026-11-23T03:00:00.000] {LINE}" in written.stdout, written.tail
+    try:
+        assert cluster.run(ctl, sh("pkill -9 -x slurmctld; sleep 1")).ok
+        report = asyncio.run(api.doctor(cluster.spec))
+    finally:
+        cluster.run(ctl, BACK, timeout=60)
+    found = [(one.failure.id, one.detail) for one in report.findings]
+    assert ("F73", "slurmctld") in found, found
+    assert not {"F17", "F148"} & {failure for failure, _ in found}, found
