@@ -6,7 +6,9 @@
 # output and waits, and slurmctld looks for a batch job that began less than 40 s before only at
 # the node's next registration, 13 minutes later. A job that began before this machine did has no
 # process here any more. Down and back again is what Slurm does itself with ReturnToService=1: jobs
-# are requeued or end as NODE_FAIL, and jobs of --no-kill go on without the node.
+# are requeued or end as NODE_FAIL, and jobs of --no-kill go on without the node. It would end jobs
+# that live here, too (a new one may have begun since the boot): next to those each lost job is
+# requeued, or cancelled where it must not be requeued.
 #
 # Installed as: /usr/local/sbin/corral-lost-jobs on compute nodes
 # Started by: corral-lost-jobs.timer, once after each boot
@@ -39,9 +41,17 @@ sleep 10
 found=$(lost) || exit 1
 [ -n "$found" ] || exit 0
 
-info=$(timeout 30 scontrol show node "$node" -o) || exit 1
 list=$(echo "$found" | tr "\n" " " | cut -c1-200)
 echo "jobs that were lost when this machine stopped: $list"
+all=$(timeout 30 squeue -h -w "$node" -t RUNNING,SUSPENDED,CONFIGURING,COMPLETING -o %A) || exit 1
+if [ "$(echo "$all" | sort -u)" != "$(echo "$found" | sort -u)" ]; then
+  failed=0
+  for job in $found; do
+    timeout 30 scontrol requeue "$job" || timeout 30 scancel "$job" || failed=1
+  done
+  exit "$failed"
+fi
+info=$(timeout 30 scontrol show node "$node" -o) || exit 1
 timeout 30 scontrol update nodename="$node" state=down reason="restarted, jobs were lost: ${list% }" || exit 1
 timeout 30 scontrol update nodename="$node" state=resume || exit 1
 # A drained node stays drained, with its reason.

@@ -22,8 +22,9 @@ def ran(
     *,
     steps: str = "",
     state: str = "MIXED",
-    squeue: str = "cat {f}/queue",
+    squeue: str = 'case $* in *%T*) cat {f}/queue;; *) sed "s/ .*//" {f}/queue;; esac',
     slurmd: str = "true",
+    scontrol: str = "",
 ) -> tuple[int, list[str]]:
     """Run the program over such a node; its exit status, and what it had Slurm change."""
     (folder / "queue").write_text(queue)
@@ -34,7 +35,9 @@ def ran(
         "ps": f'case $* in *etimes*) echo " {UP}";; *) cat {{f}}/steps;; esac',
         "sleep": "mv {f}/later {f}/steps 2>/dev/null; true",
         "systemctl": slurmd,
-        "scontrol": 'case $1 in show) echo "NodeName=node1 State='
+        "scancel": 'echo "cancel $*" >>{f}/did',
+        "scontrol": scontrol
+        or 'case $1 in show) echo "NodeName=node1 State='
         f'{state} Reason=bad fan, slot 3 [root@2026-01-01T00:00:00]";; '
         '*) shift; echo "$*" >>{f}/did;; esac',
     }
@@ -72,10 +75,24 @@ def test_what_is_not_lost_stays(tmp_path: Path, queue: str, steps: str) -> None:
 
 @pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED"])
 def test_a_lost_job_ends_with_its_node(tmp_path: Path, state: str) -> None:
-    others = f"17 RUNNING {BEFORE}\n70 RUNNING {AFTER}\n"
     steps = "slurmstepd: [17.0]\nslurmstepd: [177.0]"
-    done, did = ran(tmp_path, f"7 {state} {BEFORE}\n{others}", steps=steps)
+    done, did = ran(tmp_path, f"7 {state} {BEFORE}\n", steps=steps)
     assert (done, did) == (0, [DOWN, BACK])
+
+
+@pytest.mark.parametrize("refused", [False, True])
+@pytest.mark.parametrize("other", [f"17 RUNNING {BEFORE}", f"70 RUNNING {AFTER}"])
+def test_jobs_that_live_next_to_it_go_on(tmp_path: Path, other: str, *, refused: bool) -> None:
+    """Taking the node down would end them as well."""
+    scontrol = "exit 1" if refused else 'echo "$*" >>{f}/did'
+    done, did = ran(
+        tmp_path,
+        f"7 RUNNING {BEFORE}\n8 RUNNING {BEFORE}\n{other}\n",
+        steps="slurmstepd: [17.0]",
+        scontrol=scontrol,
+    )
+    verb = "cancel" if refused else "requeue"
+    assert (done, did) == (0, [f"{verb} 7", f"{verb} 8"])
 
 
 def test_a_job_whose_step_comes_is_not_lost(tmp_path: Path) -> None:
