@@ -1,4 +1,4 @@
-"""Every module of ``benchmarks/`` runs at its smallest size (with clusters: in ``embedded``)."""
+"""Every module of ``benchmarks/`` is imported; those that need no cluster run, at their smallest."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MODULES = sorted(
     if not module.name.endswith("corral_engine")  # runs inside pyinfra, in another environment
 )
 HERE = {"plan_scale", "clouds", "shaped_links"}
-EMBEDDED = {
+ELSEWHERE = {
     "convergence", "elastic_scale", "jobs", "laptop", "many_nodes", "rehearsal", "slurm_web", "web",
     "bare_metal",
 }  # fmt: skip
-"""Run in tests/embedded/test_benchmarks.py."""
+"""They need clusters, machines or another program: here they are only imported."""
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -33,7 +33,7 @@ def test_it_is_imported(name: str) -> None:
 
 def test_each_has_a_test() -> None:
     programs = {m.split(".")[1] for m in MODULES} - {"machine"}
-    assert programs == HERE | EMBEDDED
+    assert programs == HERE | ELSEWHERE
 
 
 @pytest.mark.parametrize("state", ["fresh", "done"])
