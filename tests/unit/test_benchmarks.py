@@ -1,4 +1,4 @@
-"""Every module of ``benchmarks/`` is imported; those that need no cluster run, at their smallest."""
+"""Each module of ``benchmarks/`` is imported; those that need no cluster run, at the smallest."""
 
 from __future__ import annotations
 
