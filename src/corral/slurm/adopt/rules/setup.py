@@ -15,9 +15,8 @@ from corral.slurm.adopt.view import Existing
 from corral.spec.findings import shown
 
 _FOLDERS: Final = ("StateSaveLocation", "SlurmdSpoolDir")
-_BLACKWELL: Final = re.compile(
-    r"(rtx|geforce)?[ _-]*(rtx)?[ _-]*50[5-9]0|g?b[23]00|rtx[ _-]*pro", re.I
-)
+# Searched for: what may come before the number would only cost time, with its square.
+_BLACKWELL: Final = re.compile(r"50[5-9]0|b[23]00|rtx[ _-]{0,3}pro", re.I)
 _DRIVER: Final = re.compile(r"nvidia-driver-(\d+)(-server)?(-open)?")
 _TOOLKIT: Final = re.compile(r"cuda(?:-toolkit)?-(\d+)-(\d+)")
 _COPIES: Final = frozenset(
