@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import lzma
 from pathlib import Path
 
@@ -73,3 +74,14 @@ def test_what_is_no_job(corral: Run, job: str) -> None:
     done = corral("doctor", "lab", f"--why-pending={job}")
     assert done.exit_code == 2
     assert "is no job's number" in done.stderr
+
+
+def test_an_error_that_no_rule_knows_ends_with_its_lines_and_status_1(corral: Run) -> None:
+    line = "[2026-11-23T10:00:00.000] fatal: the frobnicator is not aligned"
+    done = corral("doctor", "--log", "-", stdin=f"fine\n{line}\n")
+    assert done.exit_code == 1
+    assert "no known failure matched; the first fatal lines:" in done.stdout
+    assert "line 2: [2026-11-23T10:00:00.000] fatal: the frobnicator" in done.stdout
+    data = json.loads(corral("doctor", "--log", "-", "--json", stdin=f"{line}\n").stdout)
+    assert data["healthy"] is False
+    assert data["unknown"] == [{"line": 1, "text": line}]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from corral.doctor.diagnosis import explain
 from corral.doctor.fatal_lines import fatal_table, harmless
-from tests.unit.cli.conftest import Run
 
 UNKNOWN = (
     "[2026-11-23T10:00:00.000] fatal: the frobnicator is not aligned",
@@ -47,16 +44,6 @@ def test_a_log_with_an_error_that_nobody_knows_is_not_healthy(line: str) -> None
     assert not report.healthy
     assert report.findings == ()
     assert report.unknown[0].number == 3
-
-
-def test_the_command_ends_with_status_1_and_shows_the_lines(corral: Run) -> None:
-    done = corral("doctor", "--log", "-", stdin=f"fine\n{UNKNOWN[0]}\n")
-    assert done.exit_code == 1
-    assert "no known failure matched; the first fatal lines:" in done.stdout
-    assert "line 2: [2026-11-23T10:00:00.000] fatal: the frobnicator" in done.stdout
-    data = json.loads(corral("doctor", "--log", "-", "--json", stdin=f"{UNKNOWN[1]}\n").stdout)
-    assert data["healthy"] is False
-    assert data["unknown"] == [{"line": 1, "text": UNKNOWN[1]}]
 
 
 def test_a_programs_own_error_is_named_as_such_with_its_place() -> None:
