@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from corral.doctor.diagnosis import explain
+from corral.doctor.model import Severity
 from corral.errors import Code, CorralError
 from corral.prove.fabric.hardware import known_hardware, reference
 from corral.prove.fabric.limits import Algorithm, Topology, between, limit
 from corral.prove.fabric.model import Collective, Table
-from corral.prove.fabric.reading import Reading, read
-from corral.prove.fabric.transport import SOCKETS, Transport, complaints
+from corral.prove.fabric.reading import Reading, read_all
+from corral.prove.fabric.transport import SOCKETS, Transport, complaints, transport_of
 from corral.prove.fabric.verdict import Outcome, Reference, Verdict, judge
 
 _AS_FAST_BY_GLOO: Final = (Collective.ALL_REDUCE, Collective.ALL_TO_ALL, Collective.SENDRECV)
@@ -109,15 +111,48 @@ class Benchmark:
 def read_benchmark(text: str, known: Known | None = None) -> Benchmark:
     """Read a log of nccl-tests, or a file it wrote with -J, and judge each table.
 
+    A run that failed is no parse error: ``failure`` of the result says why, and the tables that it
+    completed are judged.
+
     Raises:
-        CorralError: PARSE_FAILED, the log is none, cut or contradicts itself; USAGE, what is known
-            contradicts itself (a reference above the limit, unknown hardware).
+        CorralError: PARSE_FAILED, the log is none, cut or contradicts itself, and shows no failure;
+            USAGE, what is known contradicts itself (a reference above the limit, unknown hardware).
     """
-    found = read(text)
+    try:
+        found = read_all(text)
+    except CorralError:
+        failure = run_failure(text)
+        if failure is None:
+            raise
+        return Benchmark((), transport_of(text), failure)
     benchmark = judged(found, known or Known())
-    if not found.processes:
-        return benchmark
-    return dataclasses.replace(benchmark, failure=_alone(found.processes))
+    if found.processes:
+        return dataclasses.replace(benchmark, failure=_alone(found.processes))
+    ended = all(table.complete for table in found.tables)
+    failure = None if ended and not found.refused else run_failure(text)
+    if found.refused and failure is None:
+        raise found.refused[0]
+    return dataclasses.replace(benchmark, failure=failure)
+
+
+def run_failure(text: str) -> RunFailure | None:
+    """Why a run failed, by the doctor's rules; None where the log shows no failure.
+
+    Args:
+        text: the log.
+    """
+    report = explain(text)
+    worse = [f for f in report.findings if f.failure.severity is not Severity.WARNING]
+    first = worse[0] if worse else None
+    if first is not None:
+        cause = f"the run failed: {first.failure.title}"
+        detail = f" ({first.detail})" if first.detail else ""
+        return RunFailure(cause + detail, first.failure.fix, first.failure.id, first.evidence)
+    if report.unknown:
+        lines = tuple(f"line {line.number}: {line.text}" for line in report.unknown)
+        hint = "run it again with NCCL_DEBUG=INFO, which names the call that failed"
+        return RunFailure("the run failed; no known failure matched", hint, "", lines)
+    return None
 
 
 def _alone(processes: int) -> RunFailure:

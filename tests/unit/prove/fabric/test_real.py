@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.bench import Known, read_benchmark
+from corral.api.bench import Known, read_benchmark, run_failure
 from corral.prove.fabric.model import Collective
 from corral.prove.fabric.verdict import Outcome
 
@@ -68,3 +68,55 @@ def test_collectives_of_two_h200(name: str, collective: Collective, rows: int, b
     assert found.good
     if best:
         assert max(row.best for row in table.rows) == pytest.approx(best, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "finding", "says"),
+    [
+        ("fails-interface", "F26", "interface"),
+        ("fails-interface-info", "F26", "interface"),
+        ("fails-loopback-only", "F26", "interface"),
+        ("fails-no-infiniband", "F202", "setting"),
+        ("fails-plugin", "F202", "setting"),
+        ("fails-algorithm", "F202", "setting"),
+        ("fails-algorithm-name", "F202", "setting"),
+        ("fails-no-gpu", "F76", "GPU"),
+        ("fails-too-few-gpus", "F114", "GPU"),
+        ("fails-small-shm", "F112", "/dev/shm"),
+    ],
+)
+def test_failed_runs_are_explained(name: str, finding: str, says: str) -> None:
+    """Recorded: each was a parse error that named no cause."""
+    found = read_benchmark((RECORDED / f"h200x2/{name}.txt").read_text())
+    assert not found.good
+    assert found.tables == ()
+    assert found.failure is not None
+    assert found.failure.finding == finding
+    assert says in found.failure.cause
+    assert found.failure.hint
+    assert found.failure.lines
+
+
+def test_what_a_failed_run_completed_is_judged() -> None:
+    good = (RECORDED / "h200x2/all-reduce.txt").read_text()
+    found = read_benchmark(good + (RECORDED / "h200x2/fails-small-shm.txt").read_text())
+    assert len(found.tables) == 1
+    assert found.failure is not None
+    assert found.failure.finding == "F112"
+
+
+def test_a_failure_that_no_rule_knows_shows_its_lines() -> None:
+    text = (RECORDED / "h200x2/fails-small-shm.txt").read_text()
+    lines = [line for line in text.splitlines() if "shm" not in line]
+    found = read_benchmark("\n".join(lines))
+    assert found.failure is not None
+    assert "unhandled system error" in " ".join(found.failure.lines)
+
+
+@pytest.mark.parametrize(
+    "file", sorted((RECORDED / "h200x2").glob("*.txt")), ids=lambda file: file.stem
+)
+def test_the_doctor_finds_no_failure_in_a_good_run(file: Path) -> None:
+    """NCCL_DEBUG=INFO of a run without InfiniBand was called a missing plugin of Slurm's."""
+    if not file.stem.startswith("fails-"):
+        assert run_failure(file.read_text()) is None
