@@ -358,7 +358,11 @@ def _log(unit: str) -> Script:
         " i=$(systemctl show -p InvocationID --value {unit} 2>/dev/null);"
         ' set -- -q "_SYSTEMD_INVOCATION_ID=$i" _TRANSPORT=stdout {root} --no-pager -n {lines};'
         ' if [ -n "$i" ]; then case "$(systemctl is-active {unit}):$r" in'
-        ' active:*|reloading:*) journalctl "$@" $w -o short 2>/dev/null |'
+        " active:*|reloading:*)"
+        # What failed before the process that runs now began is over.
+        ' a=$(($(ps -o etimes= -p "$p" 2>/dev/null || echo 0)));'
+        ' [ "$a" -lt $(({minutes} * 60)) ] || a=$(({minutes} * 60));'
+        ' journalctl "$@" --since="-${{a}}s" -o short 2>/dev/null |'
         ' awk -v p="[$p]:" \'!index($5, p) {{ q = $5; sub(/^[^]]*\\]: /, ""); print q, $0 }}\';;'
         # It was ended from outside: nothing that it printed tells why.
         ' activating:*) journalctl "$@" -o cat 2>/dev/null;;'
