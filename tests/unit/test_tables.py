@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from corral.doctor.catalog import catalog
+from corral.doctor.fatal_lines import fatal_table
 from corral.errors import Code, CorralError
 from corral.prove.fabric.hardware import known_hardware
 from corral.prove.measure.gpu_models import gpu_models
@@ -67,4 +69,8 @@ def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
         "xids.yaml": xids(),
     }
     assert all(read.values())
-    assert [f.name for f in (repo / "src").rglob("*.yaml") if f.name not in read] == []
+    assert catalog()
+    assert fatal_table().fatal
+    folders = [repo / "src/corral/doctor", repo / "src/corral/doctor/catalog"]
+    others = [f for f in (repo / "src").rglob("*.yaml") if f.parent not in folders]
+    assert [f.name for f in others if f.name not in read] == []

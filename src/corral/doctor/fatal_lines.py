@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
 from itertools import islice
-from typing import Any, Final
-
-from pydantic import BaseModel, ConfigDict
-from ruamel.yaml import YAML
+from typing import Final
 
 from corral.doctor.log_text import LogText
 from corral.doctor.model import FatalLine, Patterns
+from corral.tables import Row, read_table
 
 MOST: Final = 5
 """Fatal lines that are shown."""
 
 
-class Harmless(BaseModel):
+class Harmless(Row):
     """A line that looks like an error and is none.
 
     Attributes:
@@ -25,13 +22,11 @@ class Harmless(BaseModel):
         why: why it is harmless.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     patterns: Patterns
     why: str
 
 
-class FatalTable(BaseModel):
+class FatalTable(Row):
     """``fatal_lines.yaml``: what reports an error, and what only looks so.
 
     Attributes:
@@ -39,8 +34,6 @@ class FatalTable(BaseModel):
         harmless: lines that do not, although they match one of those.
         program_errors: classes of Python's exceptions that are a program's own fault.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     fatal: Patterns
     harmless: tuple[Harmless, ...]
@@ -50,9 +43,7 @@ class FatalTable(BaseModel):
 @cache
 def fatal_table() -> FatalTable:
     """The table as data."""
-    text = files("corral.doctor").joinpath("fatal_lines.yaml").read_text(encoding="utf-8")
-    data: Any = YAML(typ="safe").load(text)  # pyright: ignore[reportUnknownMemberType]
-    return FatalTable.model_validate(data)
+    return read_table("corral.doctor", "fatal_lines.yaml", FatalTable)
 
 
 def fatal_lines(log: LogText) -> list[FatalLine]:

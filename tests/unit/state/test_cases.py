@@ -40,7 +40,7 @@ KINDS = {
         UserAccount,
     )
 }
-CASES: list[dict[str, Any]] = YAML(typ="safe").load(Path(__file__).parent / "cases.yaml")
+CASES: list[dict[str, Any]] = YAML(typ="safe", pure=True).load(Path(__file__).parent / "cases.yaml")
 
 
 def made(case: dict[str, Any]) -> Resource:

@@ -6,20 +6,14 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any
-
-from pydantic import TypeAdapter
-from ruamel.yaml import YAML
 
 from corral.doctor.model import Failure
+from corral.tables import read_table
 
 
 @cache
 def catalog() -> Mapping[str, Failure]:
     """Failure by id."""
-    found: list[Failure] = []
-    for file in sorted(files(__name__).iterdir(), key=lambda f: f.name):
-        if file.name.endswith(".yaml"):
-            entries: Any = YAML(typ="safe").load(file.read_text(encoding="utf-8"))  # pyright: ignore
-            found += TypeAdapter(list[Failure]).validate_python(entries)
+    names = sorted(f.name for f in files(__name__).iterdir() if f.name.endswith(".yaml"))
+    found = [failure for name in names for failure in read_table(__name__, name, list[Failure])]
     return MappingProxyType({f.id: f for f in sorted(found, key=lambda f: int(f.id[1:]))})

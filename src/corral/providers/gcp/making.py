@@ -151,6 +151,6 @@ def _image_digest(made: Deployment) -> str:
     """Digest of the groups that make the image, whichever file they stand in."""
     found: list[Any] = []
     for name in sorted(made.files):
-        data: Any = YAML(typ="safe").load(made.files[name])  # pyright: ignore[reportUnknownMemberType]
+        data: Any = YAML(typ="safe", pure=True).load(made.files[name])  # pyright: ignore[reportUnknownMemberType]
         found += [g for g in data.get("deployment_groups", ()) if g["group"] in IMAGE_GROUPS]
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
