@@ -1,7 +1,8 @@
 """Public logs, rewritten from facts, whose cause was written down before the doctor saw them.
 
-``tests/corpora/logs/*.yaml``: ``finding`` is the failure that must be named first, ``healthy``, or
-``unknown`` where no rule can tell: then no cause may be named at all.
+``tests/corpora/logs/*.yaml``: ``cause`` is that text. ``finding`` was added afterwards: the failure
+that must be named first, ``healthy``, or ``unknown`` where no rule can tell: then no cause may be
+named at all. So this guards what is named today; it is no independent score.
 """
 
 from __future__ import annotations
