@@ -15,8 +15,8 @@ from typing import Final
 from pathspec import GitIgnoreSpec
 
 from corral.errors import Code, CorralError
-from corral.hosts import process
 from corral.hosts.threads import abandonable
+from corral.jobs.git import repository_of, tracked_names
 from corral.jobs.tree import TRIES, Content, Entry, Tree, landed, named_file, relative
 
 IGNORE_FILE: Final = ".corralignore"
@@ -211,9 +211,22 @@ def _project(script: Path) -> Path | None:
     for root in script.parents:
         if _private(root):
             return None
-        if any((root / mark).exists() for mark in PROJECT_MARKS):
+        if any(_marked(root / mark, script.parent) for mark in PROJECT_MARKS):
             return root
     return None
+
+
+def _marked(mark: Path, folder: Path) -> bool:
+    """True where a mark makes a project of its folder.
+
+    One of another user, above the script's own folder, is a trap: all that this user may read below
+    would be uploaded (as in CVE-2022-24765).
+    """
+    try:
+        owner = mark.lstat().st_uid
+        return owner in (0, os.geteuid(), folder.stat().st_uid)
+    except OSError:
+        return False
 
 
 def _private(root: Path) -> bool:
@@ -261,9 +274,9 @@ async def _listed(root: Path) -> list[str]:
     alone = await asyncio.to_thread(_patterns, root, IGNORE_FILE)
     if alone is not None:
         return await abandonable(_walked, root, alone)
-    found = await _git(root)
-    if found is not None:
-        return found
+    repository = await asyncio.to_thread(repository_of, root)
+    if repository is not None:
+        return await abandonable(_tracked, root, await tracked_names(repository))
     patterns = await asyncio.to_thread(_patterns, root, ".gitignore")
     return await abandonable(_walked, root, patterns or GitIgnoreSpec.from_lines(ALWAYS_OUT))
 
@@ -288,25 +301,6 @@ def _patterns(root: Path, name: str) -> GitIgnoreSpec | None:
     except OSError as error:
         raise _unreadable(file, error) from error
     return GitIgnoreSpec.from_lines([*ALWAYS_OUT, *text.splitlines()])
-
-
-async def _git(root: Path) -> list[str] | None:
-    """What git would track, None where there is no git or no repository.
-
-    git reads all its ignore files by itself: nested ones, the user's own, .git/info/exclude.
-    """
-    # Since 2.35.2 git refuses a folder of another user (root in a user's checkout). Nothing of the
-    # repository's own configuration may start a program: fsmonitor is the one that ls-files would.
-    argv = ["git", "-c", "safe.directory=*", "-c", "core.fsmonitor=false", "-C", str(root)]
-    argv += ["ls-files", "-z", "-co", "--exclude-standard", "--deduplicate"]
-    try:
-        ended = await process.run(argv, timeout=60)
-    except (CorralError, TimeoutError):
-        return None
-    if ended.status != 0:
-        return None
-    names = os.fsdecode(ended.stdout).split("\0")
-    return await abandonable(_tracked, root, names)
 
 
 def _tracked(root: Path, names: Iterable[str]) -> list[str]:

@@ -22,6 +22,7 @@ from corral.hosts.transport import Result, check
 from corral.jobs import environment, profiling
 from corral.jobs.containers import mounts_of
 from corral.jobs.fabric import TCPXO, declared, rdma_of
+from corral.jobs.git import commit_tags
 from corral.jobs.limits import (
     against_array,
     against_image,
@@ -42,9 +43,10 @@ from corral.jobs.points import point_lines
 from corral.jobs.roof import JOBS, not_ours, roof_script, user_folder
 from corral.jobs.script import Place, batch_script
 from corral.jobs.sending import Archive, archive, missing, unpack_script
-from corral.jobs.tracking import Tracking, git_tags, tracking_of
+from corral.jobs.tracking import Tracking, tracking_of
 from corral.jobs.watching import as_user
 from corral.roles import tcpxo
+from corral.roles.mlflow import uri
 from corral.slurm.states.nodes import NodeInfo
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import partitions_of
@@ -160,7 +162,7 @@ async def submit(
             fleet, controller, going.user, mount=going.mount, text=lock, env=job.env, emit=emit
         )
         place = replace(place, environment=made)
-    tracking = tracking_of(job, spec, await git_tags(job.script))
+    tracking = tracking_of(job, spec, await _code_tags(job, spec))
     place = replace(place, tracking=tracking)
     text = batch_script(job, place)
     job_id = await _send(
@@ -169,6 +171,11 @@ async def submit(
     return JobHandle(
         job_id, job.title, going.user, going.folder, job.logs, controller, tuple(job.tasks)
     )
+
+
+async def _code_tags(job: JobSpec, spec: ClusterSpec) -> dict[str, str]:
+    """Commit and branch of the code, where a run is tracked."""
+    return await commit_tags(Path(job.script)) if uri(spec) else {}
 
 
 def _shared(job: JobSpec, spec: ClusterSpec) -> bool:

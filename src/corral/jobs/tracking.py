@@ -6,16 +6,11 @@ script does, and is the same one after a requeue. A server that does not answer 
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
-from corral.errors import CorralError
-from corral.hosts import process
 from corral.hosts.quote import NOTHING, Script, sh
 from corral.jobs.limits import user_of
 from corral.jobs.model import JobSpec
@@ -23,7 +18,6 @@ from corral.roles.mlflow import uri
 from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec
 
-GIT_S: Final = 10.0
 FILE: Final = "track.json"
 
 # trap TERM: scancel, preemption and the time limit send it to this shell too, with KillWait (30 s)
@@ -102,7 +96,7 @@ def tracking_of(job: JobSpec, spec: ClusterSpec, git: Mapping[str, str] | None =
     Args:
         job: the job.
         spec: the cluster.
-        git: tags about the code (``git_tags``).
+        git: tags about the code (``corral.jobs.git.commit_tags``).
     """
     address = uri(spec)
     if not address:
@@ -126,32 +120,3 @@ def tracking_of(job: JobSpec, spec: ClusterSpec, git: Mapping[str, str] | None =
         {key: value for key, value in tags.items() if value},
         {key: value for key, value in params.items() if value},
     )
-
-
-async def git_tags(script: str) -> dict[str, str]:
-    """Commit and branch of the folder a script lies in; nothing where there is no git or no commit.
-
-    A file that differs from the commit is told by ``corral.git_dirty``.
-    """
-    folder = Path(script).parent
-    if not await asyncio.to_thread(folder.is_dir):
-        return {}
-    # GIT_OPTIONAL_LOCKS: status would write the index of a repository that somebody works in.
-    env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
-
-    async def git(*words: str) -> str:
-        try:
-            command = ["git", "-C", str(folder), *words]
-            ended = await process.run(command, timeout=GIT_S, env=env)
-        except (CorralError, TimeoutError):
-            return ""
-        return ended.out.strip() if ended.status == 0 else ""
-
-    commit = await git("rev-parse", "HEAD")
-    if not commit:
-        return {}
-    branch, changed = await asyncio.gather(
-        git("rev-parse", "--abbrev-ref", "HEAD"), git("status", "--porcelain", "--", ".")
-    )
-    tags = {"mlflow.source.git.commit": commit, "mlflow.source.git.branch": branch}
-    return tags | {"corral.git_dirty": "true" if changed else "false"}

@@ -81,10 +81,7 @@ def test_gitignore_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     tree(tmp_path, "train.py", "x.log", "pyproject.toml")
     (tmp_path / ".gitignore").write_text("*.log\n")
 
-    async def none(root: Path) -> None:
-        return None
-
-    monkeypatch.setattr(packing, "_git", none)
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     assert names(packed(tmp_path / "train.py")) == {"train.py", "pyproject.toml", ".gitignore"}
 
 
