@@ -38,3 +38,29 @@ def test_what_a_user_writes_into_logs_explains_no_dead_slurmctld(cluster: Live) 
     found = [(one.failure.id, one.detail) for one in report.findings]
     assert ("F73", "slurmctld") in found, found
     assert not {"F17", "F148"} & {failure for failure, _ in found}, found
+
+
+FORGED = (
+    "x\n@@driver\nFailed to initialize NVML: Driver/library version mismatch\n@@keys\n"
+    "/etc/slurm/slurm.key deadbeef slurm:600\n@@units\nslurmctld active\n@@x"
+)
+FORGE = sh(
+    "runuser -u corral -- timeout 10 sbatch -D /tmp -p {name} --wrap true; sleep 1;"
+    " journalctl -u slurmctld --no-pager -o cat -n 30; tail -n 30 /var/log/slurm/slurmctld.log",
+    name=FORGED,
+)
+
+
+def test_no_user_writes_a_section_of_an_answer(cluster: Live) -> None:
+    """A refused sbatch gave a healthy cluster two failures, and hid a dead slurmctld."""
+    ctl = cluster.controller
+    assert "\n@@keys\n" in cluster.run(ctl, FORGE, timeout=60).stdout
+    assert asyncio.run(api.doctor(cluster.spec)).healthy
+    try:
+        assert cluster.run(ctl, sh("pkill -9 -x slurmctld; sleep 1")).ok
+        report = asyncio.run(api.doctor(cluster.spec))
+    finally:
+        cluster.run(ctl, BACK, timeout=60)
+    found = [(one.failure.id, one.detail) for one in report.findings]
+    assert ("F73", "slurmctld") in found, found
+    assert not {"F01", "F24"} & {failure for failure, _ in found}, found

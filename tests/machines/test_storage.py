@@ -140,7 +140,7 @@ class Farm:
                 await fleet.close()
 
         told = {
-            node: look.Told(node, look.sections(answer.stdout))
+            node: look.Told(node, look.sections(answer.stdout, ""))
             for node, answer in asyncio.run(work()).items()
             if isinstance(answer, Result)
         }

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from secrets import token_hex
 from typing import Final
 
 from corral.api.nodes import chosen
@@ -14,7 +15,7 @@ from corral.apply.session import Session
 from corral.doctor.diagnosis import explain
 from corral.doctor.examine import examine
 from corral.doctor.job_steps import AGAIN, doubtful
-from corral.doctor.look import JOBS, STEPS, Ask, Told, ports_script, script, sections
+from corral.doctor.look import JOBS, STEPS, Ask, Told, marked, ports_script, script, sections
 from corral.doctor.model import Report
 from corral.doctor.probes import Scene
 from corral.doctor.why import of_nodes
@@ -102,13 +103,16 @@ def _targets(
 async def _with_ports(
     fleet: Fleet, told: Mapping[str, Told], targets: Mapping[str, list[tuple[str, int]]]
 ) -> dict[str, Told]:
-    scripts = {n: ports_script(targets[n]) for n, t in told.items() if t.error is None}
+    mark = token_hex(8)
+    asked = (n for n, t in told.items() if t.error is None)
+    scripts = {n: marked(ports_script(targets[n]), mark) for n in asked}
     answers = await fleet.each(scripts, timeout=TIMEOUT)
     found = dict(told)
     for name, answer in answers.items():
         if isinstance(answer, Result):
             before = told[name]
-            found[name] = replace(before, sections={**before.sections, **sections(answer.stdout)})
+            more = sections(answer.stdout, mark)
+            found[name] = replace(before, sections={**before.sections, **more})
     return found
 
 
@@ -118,12 +122,13 @@ async def _confirmed(fleet: Fleet, scene: Scene) -> dict[str, Told]:
     Jobs start and end between the answers of the first.
     """
     lead = scene.controller
-    again = {n: join([STEPS, JOBS]) if n == lead else STEPS for n in doubtful(scene)}
+    mark = token_hex(8)
+    again = {n: marked(join([STEPS, JOBS]) if n == lead else STEPS, mark) for n in doubtful(scene)}
     answers = await fleet.each(again, timeout=TIMEOUT) if again else {}
     found = dict(scene.told)
     for name, answer in answers.items():
         if isinstance(answer, Result):
-            more = {f"{key}{AGAIN}": text for key, text in sections(answer.stdout).items()}
+            more = {f"{key}{AGAIN}": text for key, text in sections(answer.stdout, mark).items()}
             found[name] = replace(found[name], sections={**found[name].sections, **more})
     return found
 
@@ -170,6 +175,7 @@ async def _told(fleet: Fleet, asks: Mapping[str, Ask]) -> dict[str, Told]:
 
 async def _one(fleet: Fleet, name: str, ask: Ask) -> Told:
     arrived: list[float] = []
+    mark = token_hex(8)
 
     def on_line(line: str) -> None:
         if not arrived and not line.startswith("@@"):
@@ -177,10 +183,11 @@ async def _one(fleet: Fleet, name: str, ask: Ask) -> Told:
 
     sent = time.time()
     try:
-        result = await fleet.run(name, script(ask), timeout=TIMEOUT, on_line=on_line)
+        asked = marked(script(ask), mark)
+        result = await fleet.run(name, asked, timeout=TIMEOUT, on_line=on_line)
     except CorralError as error:
         return Told(name, error=error)
-    parts = sections(result.stdout)
+    parts = sections(result.stdout, mark)
     return Told(name, parts, _skew(parts.get("clock", ""), sent, (arrived or [time.time()])[0]))
 
 

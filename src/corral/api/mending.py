@@ -136,7 +136,7 @@ async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
         rest = await session.fleet.run(
             session.controller, _rest(job_id, found[0].partition), timeout=TIMEOUT
         )
-    parts = sections(check(rest, "asking Slurm").stdout)
+    parts = sections(check(rest, "asking Slurm").stdout, "")
     nodes = {info.name: info for info in parse_nodes(parts["nodes"])}
     ahead = queue_ahead(found[0].raw_id, parts["queue"])
     asked = requested(parts["asked"])
@@ -151,10 +151,10 @@ def _job(job_id: int | str) -> Script:
 
 def _rest(job_id: int | str, partition: str) -> Script:
     return sh(
-        "echo @@asked; scontrol show job --details --oneliner {id} | head -n 1\n"
-        "echo @@partition; scontrol show partition --oneliner {first}\n"
-        "echo @@queue; squeue -h --array --all --states=PENDING --partition={first} -o '%A %Q'\n"
-        "echo @@nodes; scontrol show nodes --details --oneliner",
+        "echo @@@asked; scontrol show job --details --oneliner {id} | head -n 1\n"
+        "echo @@@partition; scontrol show partition --oneliner {first}\n"
+        "echo @@@queue; squeue -h --array --all --states=PENDING --partition={first} -o '%A %Q'\n"
+        "echo @@@nodes; scontrol show nodes --details --oneliner",
         id=job_id,
         first=partition.partition(",")[0],
     )

@@ -30,7 +30,6 @@ AT_ONCE: Final = 64
 """Questions that may each wait for a network: names of a dead DNS, ports that a firewall drops."""
 RECENT_MIN: Final = 5
 """Minutes of the log of a daemon that runs: slurmd tries to register every few seconds."""
-_SECTION: Final = re.compile(r"^@@([a-z]+)$", re.MULTILINE)
 # systemd says that it starts a unit before the unit says anything; slurmd that it has started
 # after it could read its files. A reconfigure starts it anew without systemd.
 _STARTED: Final = re.compile(
@@ -157,9 +156,18 @@ def _failed_children(text: str) -> str:
     )
 
 
-def sections(text: str) -> dict[str, str]:
-    """Split an answer at its ``@@name`` lines."""
-    parts = _SECTION.split(text)
+def marked(asked: Script, mark: str) -> Script:
+    """A script whose sections begin with ``@@MARK@name``.
+
+    Logs hold what users write, with line ends in it: slurmctld prints the partition of a refused
+    sbatch as it is. With a mark that is new each time no user can write the beginning of a section.
+    """
+    return join([sh("mark={mark}", mark=mark), asked])
+
+
+def sections(text: str, mark: str) -> dict[str, str]:
+    """Split the answer of a marked script at the beginnings of its sections."""
+    parts = re.split(rf"^@@{re.escape(mark)}@([a-z]+)$", text, flags=re.MULTILINE)
     return {name: body.strip("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
@@ -168,7 +176,7 @@ def script(ask: Ask) -> Script:
     parts = [
         _MACHINE,
         sh(
-            "echo @@names; {{ i=0; for n in {names}; do {{"
+            "echo @@$mark@names; {{ i=0; for n in {names}; do {{"
             ' printf \'%s %s\\n\' "$n" "$(timeout 10 getent ahostsv4 "$n" |'
             " sed -n 's/ *STREAM.*//p' | tr '\\n' ' ')\"; }} &"
             " i=$((i + 1)); [ $((i % {batch})) -ne 0 ] || wait; done; wait; }} | sort",
@@ -176,7 +184,7 @@ def script(ask: Ask) -> Script:
             batch=AT_ONCE,
         ),
         sh(
-            '{unit_is}\necho @@units; for u in {units}; do s=$(unit_is "$u");'
+            '{unit_is}\necho @@$mark@units; for u in {units}; do s=$(unit_is "$u");'
             ' case "$s:$(systemctl is-enabled "$u" 2>/dev/null)" in active:*) ;;'
             # No start brings back such a one, and systemctl is-active does not say so.
             ' *:masked*) s="$s (masked: systemctl unmask $u)";; esac;'
@@ -185,13 +193,14 @@ def script(ask: Ask) -> Script:
             units=list(ask.units),
         ),
         sh(
-            'echo @@keys; for k in {keys}; do if [ -e "$k" ]; then'
+            'echo @@$mark@keys; for k in {keys}; do if [ -e "$k" ]; then'
             ' printf \'%s %s %s\\n\' "$k" "$(sha256sum <"$k" | cut -c1-16)"'
             ' "$(stat -c %U:%a "$k")"; fi; done',
             keys=list(KEYS),
         ),
         sh(
-            "echo @@conf; for d in /var/spool/slurmd/conf-cache /etc/slurm; do for n in {conf}; do"
+            "echo @@$mark@conf; for d in /var/spool/slurmd/conf-cache /etc/slurm; do"
+            " for n in {conf}; do"
             ' if [ -f "$d/$n" ]; then printf \'%s %s\\n\' "$d/$n"'
             ' "$(sha256sum <"$d/$n" | cut -c1-16)"; fi; done; done',
             conf=list(CONF),
@@ -200,7 +209,7 @@ def script(ask: Ask) -> Script:
         sh(
             # All at once: a server that is silent may have several. What is mounted is asked of
             # the kernel, which knows without the server, once stat had automount mount it.
-            "echo @@mounts; {{ for m in {mounts}; do {{"
+            "echo @@$mark@mounts; {{ for m in {mounts}; do {{"
             # SIGKILL: nothing else ends a process that waits for an NFS server (mount option hard).
             ' s=$(timeout -s KILL 10 stat -f -c %T "$m" 2>&1); r=$?; k=folder;'
             " if awk -v m=\"$m\" '$5 == m {{ f = 1 }} END {{ exit !f }}'"
@@ -211,7 +220,7 @@ def script(ask: Ask) -> Script:
             mounts=list(ask.mounts),
         )
         if ask.mounts
-        else sh("echo @@mounts"),
+        else sh("echo @@$mark@mounts"),
         *(_log(unit) for unit in ask.units),
     ]
     if ask.controller:
@@ -228,22 +237,23 @@ def script(ask: Ask) -> Script:
 def _shared(mounts: tuple[str, ...]) -> Script:
     """Owner, mode and kind of the first shared folder and of Corral's own in it."""
     if not mounts:
-        return sh("echo @@shared")
+        return sh("echo @@$mark@shared")
     top = f"{mounts[0]}/{TOP}"
     return sh(
-        "echo @@shared; LC_ALL=C timeout -s KILL 10 stat -c '%n %u %U %a %F' {paths} 2>/dev/null",
+        "echo @@$mark@shared; LC_ALL=C timeout -s KILL 10"
+        " stat -c '%n %u %U %a %F' {paths} 2>/dev/null",
         paths=[mounts[0], top, *(f"{top}/{kind}" for kind in KINDS)],
     )
 
 
 _DISKS: Final = sh(
-    'echo @@disks; for p in {disks}; do if [ -d "$p" ]; then'
+    'echo @@$mark@disks; for p in {disks}; do if [ -d "$p" ]; then'
     ' df -Pk "$p" 2>/dev/null | awk -v p="$p" \'NR==2 {{print p, $4, $2}}\';'
     ' df -Pi "$p" 2>/dev/null | awk -v p="$p" \'NR==2 && $2>0 {{print p":inodes", $4, '
     "$2}}';"
     " fi; done\n"
     # access(2) tells root of a read-only file system, and of nothing else.
-    'echo @@readonly; for p in {written}; do if [ -d "$p" ] && [ ! -w "$p" ]; then'
+    'echo @@$mark@readonly; for p in {written}; do if [ -d "$p" ] && [ ! -w "$p" ]; then'
     ' echo "$p"; fi; done',
     disks=list(DISKS),
     written=list(DISKS[1:]),
@@ -252,33 +262,34 @@ LAST: Final = "@last"
 """The last line of an answer that is complete; without it the answer is unknown, not empty."""
 STEPS: Final = sh(
     # Root's alone: any user may call a process slurmstepd. Status 1: there is none.
-    "echo @@steps; s=$(ps -C slurmstepd -o ruid=,etimes=,args= 2>/dev/null); [ $? -gt 1 ] ||"
+    "echo @@$mark@steps; s=$(ps -C slurmstepd -o ruid=,etimes=,args= 2>/dev/null); [ $? -gt 1 ] ||"
     " {{ printf '%s\\n' \"$s\" | sed -n 's/^ *0 //p'; echo {last}; }}",
     last=LAST,
 )
 JOBS: Final = sh(
     # All states in which a job holds nodes.
-    "echo @@jobs; timeout 15 squeue -h -t R,S,CG,CF,SI,SO,ST,RS -o '%A|%T|%M|%N' 2>/dev/null"
+    "echo @@$mark@jobs; timeout 15 squeue -h -t R,S,CG,CF,SI,SO,ST,RS -o '%A|%T|%M|%N' 2>/dev/null"
     " && echo {last}",
     last=LAST,
 )
 _MACHINE: Final = sh(
-    "export LC_ALL=C; echo @@clock; date +%s.%N\n"
-    "echo @@hostname; hostname\n"
-    "echo @@uids; for u in slurm munge; do"
+    "export LC_ALL=C; echo @@$mark@clock; date +%s.%N\n"
+    "echo @@$mark@hostname; hostname\n"
+    "echo @@$mark@uids; for u in slurm munge; do"
     ' printf \'%s %s\\n\' "$u" "$(id -u "$u" 2>/dev/null)"; done\n'
-    "echo @@version; for p in slurmctld slurmd slurmdbd; do"
+    "echo @@$mark@version; for p in slurmctld slurmd slurmdbd; do"
     ' if command -v "$p" >/dev/null; then printf \'%s %s\\n\' "$p"'
     ' "$("$p" -V 2>&1 | sed \'s/^slurm[a-z-]* //\')"; fi; done\n'
-    "echo @@firewall; if [ -x {firewall} ]; then {firewall} check; fi\n"
-    "echo @@limits; systemctl show -p LimitMEMLOCK slurmd 2>/dev/null | tr = ' '\n"
-    "echo @@devices; ls /dev/nvidia[0-9]* 2>/dev/null\n"
-    "echo @@driver; if command -v nvidia-smi >/dev/null; then timeout 20 nvidia-smi -L 2>&1; fi\n"
+    "echo @@$mark@firewall; if [ -x {firewall} ]; then {firewall} check; fi\n"
+    "echo @@$mark@limits; systemctl show -p LimitMEMLOCK slurmd 2>/dev/null | tr = ' '\n"
+    "echo @@$mark@devices; ls /dev/nvidia[0-9]* 2>/dev/null\n"
+    "echo @@$mark@driver; if command -v nvidia-smi >/dev/null;"
+    " then timeout 20 nvidia-smi -L 2>&1; fi\n"
     "{steps}\n"
-    "echo @@links; if command -v ip >/dev/null; then ip -o link show up; fi\n"
-    "echo @@addresses; if command -v ip >/dev/null; then ip -o -4 addr show; fi\n"
+    "echo @@$mark@links; if command -v ip >/dev/null; then ip -o link show up; fi\n"
+    "echo @@$mark@addresses; if command -v ip >/dev/null; then ip -o -4 addr show; fi\n"
     # A container's kernel log is its host's: what happened there is not this node's.
-    "echo @@kernel; if ! systemd-detect-virt -cq 2>/dev/null; then"
+    "echo @@$mark@kernel; if ! systemd-detect-virt -cq 2>/dev/null; then"
     " journalctl -k --since -1h --no-pager -o cat 2>/dev/null | grep -E"
     " 'Xid|NVRM|nouveau|Out of memory|oom-kill|read-only|nfs: server|No space|EDAC MC.* UE '"
     " | tail -n 40; fi",
@@ -288,34 +299,35 @@ _MACHINE: Final = sh(
 
 # /proc/PID/net is the network of that process, which may be another than the machine's.
 _ALONE: Final = (
-    "echo @@alone; for u in {units}; do p=$(systemctl show -p MainPID --value $u 2>/dev/null);"
+    "echo @@$mark@alone; for u in {units}; do"
+    " p=$(systemctl show -p MainPID --value $u 2>/dev/null);"
     ' if [ "${{p:-0}}" -gt 0 ] && [ -r /proc/$p/net/fib_trie ] &&'
     " ! awk '/host LOCAL/ && a !~ /^127\\./ {{ f = 1 }} {{ a = $2 }} END {{ exit !f }}'"
     " /proc/$p/net/fib_trie; then echo $u; fi; done"
 )
 # As nobody: root may where users may not.
 _USER_NAMESPACE: Final = sh(
-    "echo @@userns; runuser -u nobody -- timeout 10 unshare -Ur true 2>&1 || echo refused"
+    "echo @@$mark@userns; runuser -u nobody -- timeout 10 unshare -Ur true 2>&1 || echo refused"
 )
 _TAILNET: Final = (
-    "echo @@tailnet; timeout 10 tailscale status --json --peers={p} 2>/dev/null "
+    "echo @@$mark@tailnet; timeout 10 tailscale status --json --peers={p} 2>/dev/null "
     "| head -c 4000000; echo"
 )
 STATE_FOLDER: Final = "/var/spool/slurmctld"
 _CONTROLLER: Final = sh(
-    "echo @@state; stat -c '%U %a' {state} 2>&1\n"
+    "echo @@$mark@state; stat -c '%U %a' {state} 2>&1\n"
     # Where no slurmctld answers, each of the others asks again until its time is up (24.11).
-    "echo @@ping; p=$(timeout 10 scontrol ping 2>&1); printf '%s\\n' \"$p\"\n"
+    "echo @@$mark@ping; p=$(timeout 10 scontrol ping 2>&1); printf '%s\\n' \"$p\"\n"
     "case $p in *' is UP'*)\n"
-    "echo @@nodes; timeout 15 scontrol show nodes -o 2>&1\n"
-    "echo @@batch; timeout 15 squeue -h -t RUNNING -O"
+    "echo @@$mark@nodes; timeout 15 scontrol show nodes -o 2>&1\n"
+    "echo @@$mark@batch; timeout 15 squeue -h -t RUNNING -O"
     " 'JobID:|,StateCompact:|,BatchFlag:|,BatchHost:|,TimeUsed:|' 2>/dev/null\n"
     "{jobs};;\n"
     "esac\n"
-    "echo @@slurmconf; cat /etc/slurm/slurm.conf 2>/dev/null\n"
-    "echo @@gresconf; cat /etc/slurm/gres.conf 2>/dev/null\n"
-    "echo @@cgroupconf; cat /etc/slurm/cgroup.conf 2>/dev/null\n"
-    "echo @@accounting; timeout 15 sacctmgr -nP show cluster format=cluster 2>&1",
+    "echo @@$mark@slurmconf; cat /etc/slurm/slurm.conf 2>/dev/null\n"
+    "echo @@$mark@gresconf; cat /etc/slurm/gres.conf 2>/dev/null\n"
+    "echo @@$mark@cgroupconf; cat /etc/slurm/cgroup.conf 2>/dev/null\n"
+    "echo @@$mark@accounting; timeout 15 sacctmgr -nP show cluster format=cluster 2>&1",
     state=STATE_FOLDER,
     jobs=JOBS,
 )
@@ -330,7 +342,7 @@ def ports_script(targets: Sequence[tuple[str, int]]) -> Script:
     # bash alone opens TCP connections by itself; every Debian and Ubuntu has it. Many at once: each
     # port that a firewall drops, or of a machine that is off, takes the 5 s.
     return sh(
-        "echo @@ports; {{ n=0; for t in {targets}; do {{"
+        "echo @@$mark@ports; {{ n=0; for t in {targets}; do {{"
         ' if timeout 5 bash -c {probe} "${{t%:*}}" "${{t##*:}}" 2>/dev/null;'
         ' then echo "$t open"; else echo "$t closed"; fi; }} &'
         " n=$((n + 1)); [ $((n % {batch})) -ne 0 ] || wait; done; wait; }} | sort",
@@ -350,10 +362,10 @@ def _log(unit: str) -> Script:
     return sh(
         "s=$(date -d -{minutes}min +%FT%T); w=--since=-{minutes}min;"
         " systemctl -q is-active {unit} || {{ s=; w=; }}\n"
-        "echo @@log{unit}; journalctl -u {unit} $w --no-pager -o cat -n {lines} 2>/dev/null\n"
-        "echo @@file{unit}; f=/var/log/slurm/{unit}.log;"
+        "echo @@$mark@log{unit}; journalctl -u {unit} $w --no-pager -o cat -n {lines} 2>/dev/null\n"
+        "echo @@$mark@file{unit}; f=/var/log/slurm/{unit}.log;"
         ' if [ -f "$f" ]; then tail -n {lines} "$f" | awk -v t="[$s" \'$1 >= t\'; fi\n'
-        "echo @@trusted{unit}; r=$(systemctl show -p Result --value {unit} 2>/dev/null);"
+        "echo @@$mark@trusted{unit}; r=$(systemctl show -p Result --value {unit} 2>/dev/null);"
         " p=$(systemctl show -p MainPID --value {unit} 2>/dev/null);"
         " i=$(systemctl show -p InvocationID --value {unit} 2>/dev/null);"
         ' set -- -q "_SYSTEMD_INVOCATION_ID=$i" _TRANSPORT=stdout {root} --no-pager -n {lines};'

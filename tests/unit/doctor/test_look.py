@@ -6,8 +6,20 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from corral.doctor.look import AT_ONCE, Ask, ports_script, script, sections
+from corral.doctor.look import (
+    AT_ONCE,
+    JOBS,
+    STEPS,
+    Ask,
+    marked,
+    ports_script,
+    script,
+    sections,
+)
+from corral.hosts.quote import join
 
 
 @pytest.mark.parametrize(
@@ -27,10 +39,13 @@ def test_a_dead_slurmctld_is_asked_once(tmp_path: Path, answer: str, asked: list
         (tmp_path / name).chmod(0o755)
     (tmp_path / "answer").write_text(answer)
     text = str(script(Ask(("node0",), (), controller=True)))
-    text = "set -u; " + text[text.index("echo @@ping") : text.index("echo @@slurmconf")]
+    text = (
+        "set -u; mark=; "
+        + text[text.index("echo @@$mark@ping") : text.index("echo @@$mark@slurmconf")]
+    )
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     done = subprocess.run(["sh", "-c", text], env=env, capture_output=True, check=True, text=True)
-    told = sections(done.stdout)
+    told = sections(done.stdout, "")
     assert told["ping"] == answer
     lines = (tmp_path / "asked").read_text().split("\n")
     assert [one for one in ("ping", "nodes") if any(one in line for line in lines)] == asked
@@ -48,12 +63,12 @@ def test_shared_folders_are_asked_at_once_and_the_kernel_says_what_is_mounted(
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
     text = str(script(Ask(("node0",), (), ("/proc", "/no/such", str(tmp_path)))))
-    text = text[text.index("echo @@mounts") :].partition("| sort")[0]
+    text = text[text.index("echo @@$mark@mounts") :].partition("| sort")[0]
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     done = subprocess.run(
         ["sh", "-c", text], env=env, capture_output=True, check=True, text=True, timeout=20
     )
-    told = dict(line.split(" ", 1) for line in sections(done.stdout)["mounts"].splitlines())
+    told = dict(line.split(" ", 1) for line in sections(done.stdout, "")["mounts"].splitlines())
     assert told["/proc"] == "mounted proc"
     assert told["/no/such"].startswith("folder ")
     assert told["/no/such"].endswith(" failed")
@@ -70,12 +85,12 @@ def test_names_are_looked_up_at_once(tmp_path: Path) -> None:
     (tmp_path / "timeout").write_text(fake)
     (tmp_path / "timeout").chmod(0o755)
     text = str(script(Ask(("b", "a", "c"), ())))
-    text = text[text.index("echo @@names") :].partition("| sort")[0] + "| sort"
+    text = text[text.index("echo @@$mark@names") :].partition("| sort")[0] + "| sort"
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     done = subprocess.run(
         ["sh", "-c", text], env=env, capture_output=True, check=True, text=True, timeout=20
     )
-    told = [line.rstrip() for line in sections(done.stdout)["names"].splitlines()]
+    told = [line.rstrip() for line in sections(done.stdout, "")["names"].splitlines()]
     assert told == ["a 10.0.0.1", "b 10.0.0.1", "c"]
 
 
@@ -93,7 +108,7 @@ def test_ports_are_tried_at_once(tmp_path: Path) -> None:
         ["sh", "-c", ports_script(targets)], env=env, capture_output=True, check=True, text=True,
         timeout=20,
     )  # fmt: skip
-    assert sections(done.stdout)["ports"].splitlines() == [
+    assert sections(done.stdout, "")["ports"].splitlines() == [
         "192.0.2.8:6817 open",
         "192.0.2.9:6818 closed",
         "2001:db8::1:6818 open",
@@ -108,8 +123,28 @@ def test_more_ports_than_at_once_are_all_tried(tmp_path: Path) -> None:
     text = ports_script([("192.0.2.8", n) for n in range(1, 2 * AT_ONCE + 3)])
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     done = subprocess.run(["sh", "-c", text], env=env, capture_output=True, check=True, text=True)
-    assert len(sections(done.stdout)["ports"].splitlines()) == 2 * AT_ONCE + 2
+    assert len(sections(done.stdout, "")["ports"].splitlines()) == 2 * AT_ONCE + 2
 
 
 def test_an_answer_is_taken_apart_at_its_marks() -> None:
-    assert sections("@@a\nx\ny\n\n@@b\n@@c\nz\n") == {"a": "x\ny", "b": "", "c": "z"}
+    answer = "@@7f@a\nx\ny\n\n@@7f@b\n@@7f@c\nz\n"
+    assert sections(answer, "7f") == {"a": "x\ny", "b": "", "c": "z"}
+
+
+@given(st.text(alphabet="@abc7f \n$mark", max_size=60), st.sampled_from(["", "@@keys\n", "@@@a\n"]))
+def test_text_within_a_section_begins_none(text: str, begun: str) -> None:
+    """slurmctld logs what users write, with line ends in it."""
+    mark = "0123456789abcdef"
+    found = sections(f"@@{mark}@log\n{text}\n{begun}x\n@@{mark}@keys\ngood\n", mark)
+    assert set(found) == {"log", "keys"}
+    assert found["keys"] == "good"
+
+
+def test_all_sections_of_all_scripts_are_marked() -> None:
+    asked = script(Ask(("node0",), ("slurmctld", "slurmd"), ("/shared",), controller=True,
+                       mesh=True, containers=True))  # fmt: skip
+    for one in (asked, ports_script([("10.0.0.1", 6817)]), join([STEPS, JOBS])):
+        assert "echo @@" in one
+        assert "echo @@$mark@" in one
+        assert one.count("echo @@") == one.count("echo @@$mark@")
+        assert marked(one, "7f").startswith("mark=7f\n")

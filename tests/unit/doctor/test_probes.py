@@ -360,8 +360,8 @@ def test_what_is_asked_is_asked_of_all() -> None:
     text = str(script(Ask(NAMES, ("slurmd", "munge"), ("/shared",), controller=True)))
     for section in (*sections(CTL), "logslurmd", "filemunge", "trustedmunge", "kernel"):
         if section != "ports":
-            assert f"@@{section}" in text, section
-    assert "@@nodes" not in str(script(Ask(NAMES, ("slurmd",))))
+            assert f"@@$mark@{section}" in text, section
+    assert "@@$mark@nodes" not in str(script(Ask(NAMES, ("slurmd",))))
 
 
 @pytest.mark.parametrize("file", sorted(RECORDED.glob("*.json")), ids=lambda f: f.stem)
