@@ -206,21 +206,7 @@ def script(ask: Ask) -> Script:
             conf=list(CONF),
         ),
         _DISKS,
-        sh(
-            # All at once: a server that is silent may have several. What is mounted is asked of
-            # the kernel, which knows without the server, once stat had automount mount it.
-            "echo @@$mark@mounts; {{ for m in {mounts}; do {{"
-            # SIGKILL: nothing else ends a process that waits for an NFS server (mount option hard).
-            ' s=$(timeout -s KILL 10 stat -f -c %T "$m" 2>&1); r=$?; k=folder;'
-            " if awk -v m=\"$m\" '$5 == m {{ f = 1 }} END {{ exit !f }}'"
-            " /proc/self/mountinfo; then k=mounted; fi;"
-            ' case "$r" in 0) ;; 137) s="no answer in 10 s, failed" ;; *) s="$s failed" ;; esac;'
-            ' printf \'%s %s\\n\' "$m" "$k $s"; }} &'
-            " done; wait; }} | sort",
-            mounts=list(ask.mounts),
-        )
-        if ask.mounts
-        else sh("echo @@$mark@mounts"),
+        _mounts(ask.mounts),
         *(_log(unit) for unit in ask.units),
     ]
     if ask.controller:
@@ -232,6 +218,25 @@ def script(ask: Ask) -> Script:
         # The others are asked about of the controller only: one thousand peers are a megabyte.
         parts.append(sh(_TAILNET, p="true" if ask.controller else "false"))
     return join([*parts, sh("true")])
+
+
+def _mounts(mounts: tuple[str, ...]) -> Script:
+    """What each shared folder is, and whether it answers."""
+    if not mounts:
+        return sh("echo @@$mark@mounts")
+    return sh(
+        # All at once: a server that is silent may have several. What is mounted is asked of
+        # the kernel, which knows without the server, once stat had automount mount it.
+        "echo @@$mark@mounts; {{ for m in {mounts}; do {{"
+        # SIGKILL: nothing else ends a process that waits for an NFS server (mount option hard).
+        ' s=$(timeout -s KILL 10 stat -f -c %T "$m" 2>&1); r=$?; k=folder;'
+        " if awk -v m=\"$m\" '$5 == m {{ f = 1 }} END {{ exit !f }}'"
+        " /proc/self/mountinfo; then k=mounted; fi;"
+        ' case "$r" in 0) ;; 137) s="no answer in 10 s, failed" ;; *) s="$s failed" ;; esac;'
+        ' printf \'%s %s\\n\' "$m" "$k $s"; }} &'
+        " done; wait; }} | sort",
+        mounts=list(mounts),
+    )
 
 
 def _shared(mounts: tuple[str, ...]) -> Script:
