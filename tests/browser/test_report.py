@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 
 from corral.report.page import render
-from tests.browser.conftest import FLAGS
 from tests.unit.report.samples import full
 from tests.unit.report.test_page import HOSTILE, hostile
 
@@ -25,31 +23,19 @@ INK = """() => [...document.querySelectorAll(".plot canvas")].map((canvas) => {
 })"""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("chromium is not installed: ./test browser installs it")
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415  # only where it is needed
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=program, args=list(FLAGS), timeout=180_000
-        )
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
-    """Opens a report's text from disk; an error or a dialog in it fails the test."""
+def opened(chromium: Any, tmp_path: Path) -> Iterator[Any]:
+    """Opens a report's text from disk; an error or a dialog in it fails the test.
+
+    By the browser of the other tests: Playwright runs once in a process.
+    """
     contexts: list[Any] = []
     wrong: list[str] = []
 
     def open_(text: str, **options: Any) -> Any:
         file = tmp_path / "report.html"
         file.write_text(text)
-        context = browser.new_context(**options)
+        context = chromium.new_context(**options)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(str(error)))
