@@ -340,9 +340,19 @@ async def ask(google: Google, gcp: Gcp, cluster: str, machines: int) -> Told:
         google.reservation(gcp.zone, gcp.reservation) if gcp.reservation else none(),
         google.region(region),
         google.project(),
-        google.networks(f"{cluster}-"),
+        _networks(google, f"{cluster}-"),
     )
     return Told(zone, machine, reservation, quotas, project, len(networks), machines)
+
+
+async def _networks(google: Google, prefix: str) -> list[dict[str, Any]]:
+    """Networks of the cluster; none where the project does not exist: the preflight says so."""
+    try:
+        return await google.networks(prefix)
+    except CloudError as error:
+        if error.reason is Reason.MISSING and await google.project() is None:
+            return []
+        raise
 
 
 def _inner(one: Mapping[str, Any]) -> str:
