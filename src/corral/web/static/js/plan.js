@@ -30,15 +30,17 @@ export async function planPage(main, me) {
   main.append(el("div", { class: "card" }, el("div", { class: "row between" }, el("h2", { text: "Cluster file" }), el("code", { class: "dim", text: file.path || "not saved here: what you plan is applied from this page alone" })),
     el("div", { class: "editor" }, gutter, area), list, el("br"), el("div", { class: "row" }, el("label", { class: "button" }, "Upload", el("input", { type: "file", accept: ".yaml,.yml", hidden: true, onchange: async (e) => { area.value = await e.target.files[0].text(); checked(); } })), button)),
   el("div", { class: "card" }, el("h2", { text: "Plan" }), progress, result));
-  let wait = 0, marks = new Map();
+  let wait = 0, asked = 0, marks = new Map();
   const lines = () => {
     const count = area.value.split("\n").length;
     fill(gutter, Array.from({ length: count }, (_, i) => el("span", { class: { error: "err", warning: "wrn" }[marks.get(i + 1)] || "", text: `${i + 1}\n` })));
     gutter.scrollTop = area.scrollTop;
   };
   async function checked() {
+    const mine = ++asked;  // an answer about an earlier text may come after the one about this
     try {
       const { findings } = await call("corral/lint", { text: area.value });
+      if (mine !== asked) return;
       marks = new Map([...findings].reverse().map((f) => [f.line, f.level]));
       fill(list, findings.map((f) => el("li", { class: `finding ${f.level}` }, el("button", { class: "quiet", text: f.line ? `line ${f.line}` : "file", onclick: () => jump(f.line) }), ` ${f.message}`, f.hint && el("p", { class: "dim", text: f.hint }))));
       button.disabled = findings.some((f) => f.level === "error");
