@@ -1,6 +1,6 @@
 """141 public Slurm configurations, rebuilt from facts, and what is wrong with each.
 
-Each folder of ``tests/corpus/slurm_conf`` holds the files and a ``judgement.yaml``, which was
+Each folder of ``tests/corpora/slurm_conf`` holds the files and a ``judgement.yaml``, which was
 written before Corral read them. Keys of ``problems`` are the judge's words; ``RULES_OF`` says which
 rules of ``lint --existing`` are about the same thing.
 """
@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 
 from tests.unit.slurm.adopt.reading import Reading, read
 
-FOLDER = Path(__file__).parents[3] / "corpus" / "slurm_conf"
+FOLDER = Path(__file__).parents[3] / "corpora" / "slurm_conf"
 KEYS = (
     "controller-spelling removed-key obsolete-key defunct-key unknown-key accounting procs-old-name"
 )
