@@ -85,3 +85,26 @@ def test_a_squatter_blocks_nobody_for_long_and_reads_nothing(lab: Live, tmp_path
     aside = lab.run(lab.controller, sh("cat /shared/corral.of-2002.*/mark")).stdout
     assert aside == "poisoned\n"
     assert asyncio.run(api.plan(lab.spec)).empty
+
+
+def test_storage_without_the_sticky_bit_runs_nobodys_code(lab: Live, tmp_path: Path) -> None:
+    """Any user could rename corral away and put their own there."""
+    script = tmp_path / "job.py"
+    script.write_text("print('alice')\n")
+    assert lab.run(lab.controller, sh("chmod 0777 /shared")).ok
+    swap = sh("cd /shared && mv corral hers && cp -r hers corral")
+    assert (
+        done(lab, "mallory", sh("mv /shared/corral /shared/x && mv /shared/x /shared/corral"))
+        == "ok"
+    )
+    with pytest.raises(CorralError) as caught:
+        ran(lab, script, "alice")
+    assert "/shared is open to others (mode 777) without the sticky bit" in caught.value.message
+    assert "chmod 1777 /shared" in caught.value.hint
+    found = asyncio.run(api.doctor(lab.spec))
+    assert "F230" in [one.failure.id for one in found.findings]
+    assert not asyncio.run(api.plan(lab.spec)).empty
+    assert asyncio.run(api.up(lab.spec))
+    assert asyncio.run(api.plan(lab.spec)).empty
+    assert done(lab, "mallory", swap) != "ok"
+    assert getattr(ran(lab, script, "alice"), "good", False)

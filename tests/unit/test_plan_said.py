@@ -11,23 +11,28 @@ import pytest
 
 from corral import api
 from corral.api import converge
+from corral.apply.journal import Journal
 from corral.apply.session import Session
 from corral.events import Event, Kind
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
+from corral.spec.nodes import nodes_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def notes(spec: ClusterSpec, patch: pytest.MonkeyPatch, *, empty: bool) -> list[str]:
+def notes(
+    spec: ClusterSpec, patch: pytest.MonkeyPatch, *, empty: bool, folder: Path = Path("/none")
+) -> list[str]:
     """What ``corral plan`` notes about a cluster that has something to do, or nothing."""
-    look = SimpleNamespace(plan=SimpleNamespace(empty=empty), site=None)
+    look = SimpleNamespace(plan=SimpleNamespace(empty=empty), site=None, stages=(), observed={})
 
     class Opened:
         fleet = SimpleNamespace(nodes=())
 
         def __init__(self) -> None:
             self.spec = spec
+            self.folder = folder
 
         async def __aenter__(self) -> Any:
             return self
@@ -57,3 +62,20 @@ def test_the_plan_says_how_jobs_run_where_there_is_no_pyxis(
     assert notes(lab, monkeypatch, empty=True) == []
     dgx = load_or_raise(EXAMPLES / "dgx-infiniband.yaml")
     assert notes(dgx, monkeypatch, empty=False) == []
+
+
+def test_the_plan_says_what_another_controller_begins_without(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lab = load_or_raise(EXAMPLES / "lab-3x5090.yaml")
+    Journal(tmp_path / "journal.jsonl", "r").write("spec", {"spec": lab.model_dump(mode="json")})
+    assert notes(lab, monkeypatch, empty=True, folder=tmp_path) == []
+    (first, *_, last) = [n.name for n in nodes_of(lab)]
+    moved = lab.model_copy(update={"controller": last})
+    (said,) = notes(moved, monkeypatch, empty=True, folder=tmp_path)
+    assert f"the controller was {first} and is {last}" in said
+    assert "job queue" in said
+    # The same machine under another name keeps what is on it.
+    groups = (lab.groups[0].model_copy(update={"nodes": "head,other1,other2"}), *lab.groups[1:])
+    same = lab.model_copy(update={"groups": groups, "controller": None, "storage": ()})
+    assert notes(same, monkeypatch, empty=True, folder=tmp_path) == []

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from corral.api.returning import given_back
-from corral.apply.journal import Journal
+from corral.apply.journal import Journal, declared_before
 from corral.apply.lock import cluster_lock
 from corral.apply.run import require_fresh, run_stages
 from corral.apply.session import Look, Session
@@ -21,7 +21,8 @@ from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.state_dir import cluster_dir
 from corral.plan.model import Plan
 from corral.providers.cloud.on_call import on_call
-from corral.roles import containers, slurm_packages
+from corral.roles import containers, slurm_packages, storage
+from corral.roles.lost import controller_moved
 from corral.spec.cloud import CLOUDS
 from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec
@@ -168,7 +169,10 @@ async def _looked(session: Session, emit: Emit) -> Look:
     look = await session.look(emit)
     emit(Event(Kind.PHASE_DONE, "probe", seconds=time.monotonic() - begin))
     jobs = "" if look.plan.empty else containers.said_of(session.spec)
-    for said in filter(None, (slurm_packages.said_of(look.site), jobs)):
+    before = declared_before(session.folder / "journal.jsonl")
+    moved = controller_moved(before[-1], session.spec) if before else ""
+    folders = storage.exposed(look.stages, look.observed)
+    for said in filter(None, (moved, slurm_packages.said_of(look.site), jobs, folders)):
         emit(Event(Kind.NOTE, "plan", message=said))
     return look
 

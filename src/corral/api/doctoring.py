@@ -26,7 +26,7 @@ from corral.hosts.transport import Result
 from corral.roles.mesh import addresses as mesh_addresses
 from corral.roles.mesh import mesh_of
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import nodes_of, partitions_of
+from corral.spec.nodes import nodes_of, partitions_of, sole_user
 
 TIMEOUT: Final = 120.0
 _CTLD: Final = 6817
@@ -159,6 +159,8 @@ def _asks(session: Session, spec: ClusterSpec) -> dict[str, Ask]:
             controller=name == lead,
             mesh=mesh,
             containers=spec.software.containers == "pyxis" and name in compute,
+            shared=spec.storage[0].mount if spec.storage else "",
+            keeper=sole_user(spec),
         )
     return found
 

@@ -6,6 +6,7 @@ cluster: that is observed anew each time (docs/decisions/0002). It never holds a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pwd
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from corral.events import Emit, Event
+from corral.spec.models import ClusterSpec
 
 
 class Journal:
@@ -60,6 +62,21 @@ def person() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # a container's user that no file names
         return str(os.getuid())
+
+
+def declared_before(path: Path) -> tuple[ClusterSpec, ...]:
+    """The cluster as each recorded apply declared it, the last one last; what this release cannot read is left out."""
+    texts: dict[str, None] = {}
+    for record in read_journal(path):
+        if record.get("kind") == "spec":
+            text = json.dumps(record.get("spec"), sort_keys=True)
+            texts.pop(text, None)
+            texts[text] = None
+    found: list[ClusterSpec] = []
+    for text in texts:
+        with contextlib.suppress(ValueError):
+            found.append(ClusterSpec.model_validate_json(text))
+    return tuple(found)
 
 
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import Self
 from corral.apply.boot_wait import BOOT_S, BOOTED, rebooting, until_booted
 from corral.apply.giving_back import give_back, require_all
 from corral.apply.guess import guessed, remember
+from corral.apply.journal import declared_before
 from corral.apply.mesh import gone_from_file, minter, programs_of, take_out, udp_of
 from corral.apply.observe import Sight, read_facts, see
 from corral.apply.package_index import read_missing
@@ -246,8 +247,17 @@ class Session:
         await self.fleet.all(BOOTED, started, timeout=BOOT_S)
 
     def strays(self, roster: str) -> dict[str, Member]:
-        """Machines on the controller's list (``state.members``) that the file names no longer."""
-        return {m.node: m for m in parse_members(roster) if m.node not in self._providers}
+        """Machines on the controller's list (``state.members``) that the file names no longer.
+
+        One that is declared under another name is not given back: it is the same machine.
+        """
+        owned = [n for n in nodes_of(self.spec) if n.group.provider == "ssh"]
+        ours = {(n.address or n.name, n.group.ssh.port) for n in owned}
+        return {
+            m.node: m
+            for m in parse_members(roster)
+            if m.node not in self._providers and (m.address, m.port) not in ours
+        }
 
     def fleet_of(self, strays: Mapping[str, Member]) -> Fleet:
         """The strays as a fleet: reached as when they joined, by the keys of a declared machine."""
@@ -268,7 +278,8 @@ class Session:
     def _change(self, action: MachineAction) -> MachineChange:
         """The action with what only that machine holds, which nothing brings back."""
         ends = action.action in (Action.RECREATE, Action.REMOVE)
-        lost = lost_with(self.spec, action.node) if ends else ""
+        specs = [self.spec, *declared_before(self.folder / "journal.jsonl")] if ends else []
+        lost = lost_with(specs, action.node) if ends else ""
         text = f"{action.summary}; LOST with it: {lost}" if lost else action.summary
         return MachineChange(action.node, action.action.value, text)
 

@@ -11,7 +11,7 @@ from typing import Final
 from corral.errors import CorralError
 from corral.hosts.quote import Script, join, sh
 from corral.state.firewall import PROGRAM
-from corral.state.job_folders import KINDS, TOP
+from corral.state.job_folders import CHECKS, KINDS, TOP, held
 from corral.state.mesh_supervised import UNIT_IS
 
 KEYS: Final = (
@@ -54,6 +54,8 @@ class Ask:
         controller: ask Slurm as well.
         mesh: ask tailscaled as well.
         containers: try what containers of users need.
+        shared: the first shared folder, whose owners and modes are read; "" for none.
+        keeper: who may own that besides root, "" for nobody.
     """
 
     names: tuple[str, ...]
@@ -62,6 +64,8 @@ class Ask:
     controller: bool = False
     mesh: bool = False
     containers: bool = False
+    shared: str = ""
+    keeper: str = ""
 
 
 @dataclass(frozen=True)
@@ -210,7 +214,7 @@ def script(ask: Ask) -> Script:
         *(_log(unit) for unit in ask.units),
     ]
     if ask.controller:
-        parts += [_CONTROLLER, _shared(ask.mounts)]
+        parts += [_CONTROLLER, _shared(ask.shared, ask.keeper)]
     parts.append(sh(_ALONE, units=[u for u in ask.units if u.startswith("slurm")]))
     if ask.containers:
         parts.append(_USER_NAMESPACE)
@@ -239,16 +243,19 @@ def _mounts(mounts: tuple[str, ...]) -> Script:
     )
 
 
-def _shared(mounts: tuple[str, ...]) -> Script:
-    """Owner, mode and kind of the first shared folder and of Corral's own in it."""
-    if not mounts:
+def _shared(mount: str, keeper: str) -> Script:
+    """Who could replace the first shared folder or Corral's own in it, a line each."""
+    if not mount:
         return sh("echo @@$mark@shared")
-    top = f"{mounts[0]}/{TOP}"
-    return sh(
-        "echo @@$mark@shared; LC_ALL=C timeout -s KILL 10"
-        " stat -c '%n %u %U %a %F' {paths} 2>/dev/null",
-        paths=[mounts[0], top, *(f"{top}/{kind}" for kind in KINDS)],
+    top = f"{mount}/{TOP}"
+    look = sh(
+        "{checks}{held}; for f in {own}; do "
+        '{{ [ ! -e "$f" ] && [ ! -L "$f" ]; }} || roots "$f"; done',
+        checks=CHECKS,
+        held=held(mount, keeper),
+        own=[top, *(f"{top}/{kind}" for kind in KINDS)],
     )
+    return sh("echo @@$mark@shared; LC_ALL=C timeout -s KILL 10 sh -c {look} 2>&1", look=str(look))
 
 
 _DISKS: Final = sh(

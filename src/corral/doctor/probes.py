@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from corral.doctor.look import STATE_FOLDER, Told
 from corral.doctor.model import Diagnosis
 from corral.slurm.states.nodes import NodeInfo, parse_nodes
 from corral.slurm.version import SlurmVersion
-from corral.state.job_folders import TOP
+from corral.state.job_folders import STICKY, TAKEN
 
 SKEW_S: Final = 5.0
 """Seconds from which a clock is off: credentials live 300, chrony keeps milliseconds."""
@@ -26,8 +25,6 @@ FULL_KIB: Final = 50 * 1024
 FULL_SHARE: Final = 0.01
 """A disk is full below 50 MiB or 1 % (of small ones): slurmctld and MariaDB need room to write."""
 FULL_INODES: Final = 100
-OTHERS: Final = stat.S_IWOTH
-SEVERAL: Final = stat.S_IWOTH | stat.S_IWGRP
 ETC: Final = "/etc/slurm"
 _NONE_FOUND: Final = "gres/gpu count reported lower than configured (0 <"
 
@@ -146,20 +143,10 @@ def mounts(scene: Scene) -> Iterator[Diagnosis]:
 
 
 def shared(scene: Scene) -> Iterator[Diagnosis]:
-    """F230: a folder of jobs on shared storage is not root's, or any user could replace it."""
+    """F230: another user could replace the folders of jobs, or the storage that they are on."""
     for line in scene.lead.lines("shared"):
-        path, number, owner, mode, *kind = line.split()
-        if not re.fullmatch("[0-7]+", mode):
-            continue
-        bits = int(mode, 8)
-        top = path.rpartition("/")[2] == TOP or f"/{TOP}/" in path
-        if not top:
-            if bits & OTHERS and not bits & stat.S_ISVTX:
-                said = f"{path} is open to all (mode {mode}) without the sticky bit"
-                yield found("F230", scene.controller, said, path)
-        elif number != "0" or kind != ["directory"] or bits & SEVERAL:
-            said = f"{path} is a {' '.join(kind)} of {owner}, mode {mode}"
-            yield found("F230", scene.controller, said, path)
+        if f" {TAKEN} " in line or f" {STICKY}" in line:
+            yield found("F230", scene.controller, line, line.split(" ")[0])
 
 
 def names(scene: Scene) -> Iterator[Diagnosis]:

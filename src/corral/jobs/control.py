@@ -40,12 +40,13 @@ FOR_EVER: Final = 365 * 86400.0
 # The owner comes from Slurm: a link of another user's under this number leads nowhere. What lies
 # there is read with the owner's rights.
 _FIND: Final = """\
-{guard}
 user=$(squeue --noheader --states=all --jobs={id} --format=%u 2>/dev/null | head -n 1)
 [ -n "$user" ] || user=$(sacct --noheader --allocations --jobs={id} --format=User%64 2>/dev/null |
   awk 'END {{ print $1 }}')
+[ -n "$user" ] || exit 0
+{guard}
 link={base}/$user/{id}
-[ -n "$user" ] && [ -L "$link" ] || exit 0
+[ -L "$link" ] || exit 0
 echo "$user"
 readlink "$link"
 exec setpriv --reuid="$(id -u "$user")" --regid="$(id -g "$user")" --init-groups \\
@@ -247,7 +248,8 @@ async def find(fleet: Fleet, controller: str, spec: ClusterSpec, job_id: int) ->
         CorralError: NOT_FOUND, neither Slurm nor the shared storage knows it.
     """
     for storage in spec.storage:
-        base, guard = f"{storage.mount}/{TOP}/{JOBS}", guard_script(storage.mount, JOBS)
+        base = f"{storage.mount}/{TOP}/{JOBS}"
+        guard = guard_script(storage.mount, JOBS, sh('"$user"'))
         script = sh(_FIND, guard=guard, base=base, id=job_id)
         result = await fleet.run(controller, script, timeout=60)
         if (taken := not_ours(result)) is not None:

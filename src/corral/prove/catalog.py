@@ -347,10 +347,12 @@ CHECKS: Final[tuple[Check, ...]] = (
         title="The right folder answers on each node",
         group="storage",
         proves="Each node has the declared folder of the declared server mounted, it answers, and "
-        "root of a client is squashed there, or not, as declared.",
-        how="stat with a deadline, /proc/mounts, and an empty file that root makes and removes.",
+        "root of a client is squashed there, or not, as declared; no user can replace the first "
+        "folder, which has the code of jobs.",
+        how="stat with a deadline, /proc/mounts, an empty file that root makes and removes, and "
+        "owner and mode of each folder on the path.",
         breaks="A folder unmounted on one node, mounted from elsewhere, or with a stale handle; an "
-        "export with no_root_squash.",
+        "export with no_root_squash; a first folder open to all without the sticky bit (F230).",
         hint="`corral plan` shows what is not mounted as declared, `corral apply` mounts it; a "
         "server that is away: start it, hard mounts go on by themselves; root-squash: F41",
         measure=mounts.mounts,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from corral.errors import CorralError
@@ -13,7 +13,8 @@ from corral.prove.context import ProveContext, said, verdict_of
 from corral.prove.model import Evidence, Judgement
 from corral.prove.probe import lines
 from corral.spec.models import Storage
-from corral.spec.nodes import Node
+from corral.spec.nodes import Node, sole_user
+from corral.state.job_folders import CHECKS, held
 
 KILLED: Final = 137
 
@@ -27,20 +28,28 @@ class Folder:
         sources: what may stand as its source in /proc/mounts, () where that does not matter.
         local: the folder of this machine that it must be, "" on a client.
         squash: whether root is nobody there; None where that is not said.
+        jobs: the folders of jobs are in it: no user may replace them.
+        keeper: who may own it besides root, "" for nobody.
     """
 
     mount: str
     sources: tuple[str, ...] = ()
     local: str = ""
     squash: bool | None = None
+    jobs: bool = False
+    keeper: str = ""
 
 
 def expected(ctx: ProveContext, node: Node) -> tuple[Folder, ...]:
     """What a node should see."""
     by_name = {one.name: one for one in ctx.nodes}
     return tuple(
-        _folder(ctx, node, storage, by_name)
-        for storage in ctx.spec.storage
+        replace(
+            _folder(ctx, node, storage, by_name),
+            jobs=number == 0,
+            keeper=sole_user(ctx.spec),
+        )
+        for number, storage in enumerate(ctx.spec.storage)
         if storage.kind != "provider"
     )
 
@@ -88,7 +97,7 @@ def _look(name: str, index: int, one: Folder) -> Script:
         'p={path}; r=$(timeout -s KILL 20 stat -f -c %T "$p" 2>&1); s=$?; '
         'echo "@ answer {i} $s $r"; '
         'echo "@ mounted {i} $(awk -v p="$p" \'$2 == p && $3 != "autofs" {{ m = $1 }} '
-        "END {{ print m }}' /proc/mounts)\"; {local} if [ $s = 0 ]; then {root}; fi",
+        "END {{ print m }}' /proc/mounts)\"; {local} if [ $s = 0 ]; then {root}; {jobs}; fi",
         path=one.mount,
         i=index,
         local=sh(
@@ -100,6 +109,11 @@ def _look(name: str, index: int, one: Folder) -> Script:
         if one.local
         else Script(""),
         root=sh(":") if one.squash is None else root,
+        jobs=sh(
+            "{c}{h} 2>&1 | sed 's/^/@ held {i} /'", c=CHECKS, h=held(one.mount, one.keeper), i=index
+        )
+        if one.jobs
+        else sh(":"),
     )
 
 
@@ -139,4 +153,7 @@ def _judge(  # noqa: PLR0911  # one line for each thing that can be wrong
         return ["lets root be root, and root_squash is declared"]
     if one.squash is False and owner != "0":
         return [f"makes root nobody ({owner or 'no word'}), and root_squash is declared false"]
+    if "held" in told:
+        why = " ".join(told["held"])
+        return [f"can be replaced by a user, and with it the code of jobs: {why}"]
     return []

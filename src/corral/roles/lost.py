@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from corral.roles import mlflow
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import controller_of
+from corral.spec.nodes import controller_of, nodes_of
 
 
-def lost_with(spec: ClusterSpec, node: str) -> str:
+def lost_with(specs: Iterable[ClusterSpec], node: str) -> str:
     """What only this machine holds, in words; "" for nothing but what an apply makes again.
 
     Args:
-        spec: the cluster as the file declares it now.
+        specs: the cluster as the file declares it now and as it was applied before: what a node
+            held under an earlier declaration is still on it.
         node: the machine.
     """
-    return ", ".join(_lost(spec, node))
+    known = [spec for spec in specs if node in {one.name for one in nodes_of(spec)}]
+    if not known:
+        return "unknown: no record here of what it was for"
+    return ", ".join(dict.fromkeys(line for spec in known for line in _lost(spec, node)))
+
+
+def controller_moved(before: ClusterSpec, spec: ClusterSpec) -> str:
+    """What another controller than before begins without; "" where it is the same machine.
+
+    Args:
+        before: the cluster as it was applied last.
+        spec: the cluster as the file declares it now.
+    """
+    old, new = ({n.name: n for n in nodes_of(one)}[controller_of(one)] for one in (before, spec))
+    owned = old.group.provider == new.group.provider == "ssh"
+    same = owned and (old.address, old.group.ssh.port) == (new.address, new.group.ssh.port)
+    if old.name == new.name or (same and old.address):
+        return ""
+    return (
+        f"the controller was {old.name} and is {new.name} in the file: {new.name} begins without "
+        f"{', '.join(_lost(before, old.name))}; write controller: {old.name} to keep them"
+    )
 
 
 def _lost(spec: ClusterSpec, node: str) -> Iterator[str]:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import ipaddress
 import uuid
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from corral.hosts.quote import sh
 from corral.roles.containers import declared
 from corral.roles.site import Site
 from corral.spec.models import Storage
-from corral.state.base import Gate, Resource, StageWanted, Wanted
+from corral.spec.nodes import sole_user
+from corral.state.base import Gate, Resource, Seen, StageWanted, Wanted
 from corral.state.exports import ExistingFolder, Export, Exports, ServedFolder
-from corral.state.job_folders import JobFolders
+from corral.state.job_folders import JobFolders, remedy
 from corral.state.mount import NFS_OPTIONS, FormerMounts, Mount
 from corral.state.packages import Packages
 from corral.state.service import Service
@@ -59,10 +61,29 @@ def job_folders(site: Site) -> tuple[StageWanted, ...]:
         tuple((user.name, user.uid) for user in site.users),
         images=declared(site) is not None,
         foreign=first.kind == "existing",
+        keeper=sole_user(site.spec),
     )
     keeper = (first.server if served else None) or site.controller
     wanted = (Wanted((keeper,), (folders,)),)
     return (StageWanted("job-folders", "folders for jobs on shared storage", wanted),)
+
+
+def exposed(stages: Sequence[StageWanted], observed: Mapping[str, Mapping[str, Seen]]) -> str:
+    """Why jobs are refused on the first shared folder as it is; "" where they are not.
+
+    Args:
+        stages: the wanted state.
+        observed: what each node's probes answered: node -> resource id -> Seen.
+    """
+    for stage in stages:
+        for wanted in stage.wanted:
+            for one in wanted.resources:
+                seen = observed.get(wanted.nodes[0], {}).get(one.id)
+                if not isinstance(one, JobFolders) or seen is None:
+                    continue
+                why = one.exposed(seen)
+                return f"corral run refuses: {why}; {remedy(why.split(' ')[0])}" if why else ""
+    return ""
 
 
 def servers(site: Site) -> tuple[str, ...]:

@@ -133,6 +133,12 @@ def guarded_of(spec: ClusterSpec) -> tuple[str, ...]:
     return tuple(n.name for n in nodes_of(spec) if n.group.name in groups and n.name not in free)
 
 
+def sole_user(spec: ClusterSpec) -> str:
+    """Who is the cluster's only user; "" where there are several."""
+    users = users_of(spec)
+    return users[0].name if len(users) == 1 else ""
+
+
 def users_of(spec: ClusterSpec) -> tuple[User, ...]:
     """Declared users, or the one called corral; the first submits Corral's own jobs."""
     return spec.users or (JOB_USER,)

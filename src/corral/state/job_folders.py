@@ -2,11 +2,13 @@
 
 Shared storage is everybody's to write at its top, like /tmp. Who makes ``corral`` there first owns
 what all others upload. So `up` makes it, and sets aside what a user has put in its place; the
-sticky bit of the top then keeps it.
+sticky bit of the top then keeps it. The top is checked too, with all folders above it: who may
+rename one of them puts another tree there.
 """
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +22,61 @@ DATA: Final = "data"
 KINDS: Final = (JOBS, ENVS, DATA)
 IMAGES: Final = "images"
 _WRITE: Final = 0o022
+_OTHERS: Final = 0o002
 _FIELDS: Final = 4
+
+STICKY: Final = "without the sticky bit"
+TAKEN: Final = "belongs to"
+
+# A path's folders from / on, links followed one by one: each must be root's (or the user's own, who
+# then can replace only what is theirs), and where others may write to it the sticky bit lets nobody
+# rename what is not theirs. A link's own owner counts too: in such a folder it may be replaced.
+CHECKS: Final = sh(
+    """\
+held() (
+  uid=$2 rest=$1 at= links=0
+  no() {{ echo "$1" >&2; exit 1; }}
+  look() {{
+    set -- "$1" $(LC_ALL=C stat -c '%u %U %a' -- "$1" 2>/dev/null)
+    [ $# = 4 ] || no "$1 cannot be read"
+    [ "$2" = 0 ] || [ "$2" = "$uid" ] || no "$1 {taken} $3, who can replace what is in it"
+    mode=$4
+  }}
+  while :; do
+    look "${{at:-/}}"
+    [ $((0$mode & 0022)) = 0 ] || [ $((0$mode & 01000)) != 0 ] ||
+      no "${{at:-/}} is open to others (mode $mode) {sticky}: any of them can replace what is in it"
+    while case $rest in /*) ;; *) false ;; esac; do rest=${{rest#/}}; done
+    [ -n "$rest" ] || return 0
+    part=${{rest%%/*}} rest=${{rest#"${{rest%%/*}}"}}
+    case $part in .) continue ;; ..) at=${{at%/*}}; continue ;; esac
+    if [ -L "$at/$part" ]; then
+      look "$at/$part"
+      links=$((links + 1))
+      [ "$links" -le 40 ] || no "$at/$part is a loop of links"
+      to=$(readlink -- "$at/$part") || no "$at/$part cannot be read"
+      case $to in /*) at= ;; esac
+      rest=$to$rest
+    else
+      at=$at/$part
+    fi
+  done
+)
+roots() {{
+  if [ -L "$1" ] || [ ! -d "$1" ] || [ "$(stat -c %u "$1")" != 0 ]; then
+    echo "$1 {taken} $(stat -c %U "$1") and must be a folder of root" >&2
+    return 1
+  fi
+  case $(stat -c %A "$1") in ?????w*|????????w*)
+    echo "$1 {taken} root and others may write to it" >&2
+    return 1
+  esac
+}}
+""",
+    taken=Script(TAKEN),
+    sticky=Script(STICKY),
+)
+"""``held PATH UID`` and ``roots PATH``, for a shell: fail and name what others could replace."""
 
 # Only root renames what is not its own in a folder with the sticky bit: what was put there goes
 # aside, with its content, and may be put there again before mkdir: so it is tried more than once.
@@ -64,12 +120,14 @@ class JobFolders:
         users: name and uid of each user.
         images: users keep images of containers in ``images``.
         foreign: somebody else keeps the storage: left alone where root may not write to it.
+        keeper: the only user of the cluster, to whom the top may belong; "" for root alone.
     """
 
     path: str
     users: tuple[tuple[str, int], ...]
     images: bool = False
     foreign: bool = False
+    keeper: str = ""
 
     @property
     def id(self) -> str:
@@ -91,21 +149,45 @@ class JobFolders:
         return found
 
     def probe(self) -> Script:
-        """A line for each that is there: name, uid, mode, kind; ``w`` where root may write."""
-        names = [*self._owners, *([IMAGES] if self.images else [])]
+        """A line for each that is there: name, uid, mode, kind; ``w`` where root may write.
+
+        Lines with ``!`` say who could replace the folder.
+        """
+        names = [".", *self._owners, *([IMAGES] if self.images else [])]
         return sh(
-            "(cd {path} 2>/dev/null || exit 0; [ ! -w . ] || echo w; "
-            "LC_ALL=C stat -c '%n %u %a %F' -- {names} 2>/dev/null || :)",
+            "{checks}(cd {path} 2>/dev/null || exit 0; [ ! -w . ] || echo w; "
+            "LC_ALL=C stat -c '%n %u %a %F' -- {names} 2>/dev/null || :; "
+            "{held} 2>&1 | sed 's/^/! /')",
+            checks=CHECKS,
             path=self.path,
             names=names,
+            held=held(self.path, self.keeper),
         )
+
+    def exposed(self, seen: Seen) -> str:
+        """Why another user could replace the folders and `up` does not change it; "" for no."""
+        if self._top(_states(seen)):
+            return ""
+        said = [line for line in seen.text.splitlines() if line.startswith("! ")]
+        return said[0].removeprefix("! ") if said else ""
+
+    def _top(self, there: dict[str, list[str]]) -> Script | None:
+        """What `up` does about a top that is open to others, where it is Corral's to change."""
+        state = there.get(".")
+        if self.foreign or state is None or not int(state[1], 8) & _WRITE:
+            return None
+        mode = int(state[1], 8)
+        # Who may write to it as everybody may loses nothing when it becomes root's.
+        if mode & _OTHERS and state[0] != "0":
+            return sh("chown 0:0 . && chmod +t . || exit 1")
+        return None if mode & stat.S_ISVTX else sh("chmod +t . || exit 1")
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Make what is missing, and set aside what is somebody else's."""
         lines = seen.text.splitlines()
         if self.foreign and "w" not in lines:
             return None
-        there = {f[0]: f[1:] for line in lines if len(f := line.split(" ", 3)) == _FIELDS}
+        there = _states(seen)
         away: dict[str, str] = {}
         steps: list[Script] = []
         for name, uid in self._owners.items():
@@ -120,9 +202,15 @@ class JobFolders:
             steps.append(sh("ours {n} {u} {m} || exit 1", n=name, u=uid, m=Script(mode)))
         if self.images and there.get(IMAGES) != ["0", "1777", "directory"]:
             steps.append(sh("open_to_all {n} || exit 1", n=IMAGES))
+        top = self._top(there)
+        if top is not None:
+            steps.append(top)
         if not steps:
             return None
         summary = f"make the folders of jobs in {self.path}"
+        if top is not None:
+            sticky = f"make {self.path} root's with the sticky bit"
+            summary = sticky if len(steps) == 1 else f"{summary}; {sticky}"
         if away:
             summary += f"; set aside {', '.join(away.values())}, with what is in it"
         script = join([sh("cd {p} || exit 1", p=self.path), sh(_OURS), sh(_OPEN), *steps])
@@ -132,6 +220,27 @@ class JobFolders:
 def user_folder(mount: str, kind: str, user: str) -> str:
     """A user's own folder for files of a kind."""
     return f"{mount}/{TOP}/{kind}/{user}"
+
+
+def held(path: str, user: str) -> Script:
+    """A call of ``held``: fails where another user could replace a path; ``CHECKS`` comes first.
+
+    Args:
+        path: the folder.
+        user: who may own it besides root; "" for nobody.
+    """
+    uid = sh('"$(id -u {user} 2>/dev/null || echo 0)"', user=user) if user else sh("0")
+    return sh("held {path} {uid}", path=path, uid=uid)
+
+
+def remedy(path: str) -> str:
+    """What an administrator does about a top that Corral does not change."""
+    return f"on the machine that holds it: chown root:root {path} && chmod 1777 {path}"
+
+
+def _states(seen: Seen) -> dict[str, list[str]]:
+    lines = [line for line in seen.text.splitlines() if not line.startswith("! ")]
+    return {f[0]: f[1:] for line in lines if len(f := line.split(" ", 3)) == _FIELDS}
 
 
 def _is_folder(state: list[str]) -> bool:

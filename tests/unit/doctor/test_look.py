@@ -140,9 +140,19 @@ def test_text_within_a_section_begins_none(text: str, begun: str) -> None:
     assert found["keys"] == "good"
 
 
+def test_the_first_shared_folder_is_checked_where_the_controller_itself_serves_it() -> None:
+    """It is no mount there, and another folder was looked at in its place."""
+    served = Ask(("node0",), (), ("/other",), controller=True, shared="/srv/corral", keeper="kim")
+    told = str(script(served)).split("@shared")[1].split("@@")[0]
+    assert "held /srv/corral" in told
+    assert "id -u kim" in told
+    assert "/srv/corral/corral/envs" in told
+    assert "/other" not in told
+
+
 def test_all_sections_of_all_scripts_are_marked() -> None:
     asked = script(Ask(("node0",), ("slurmctld", "slurmd"), ("/shared",), controller=True,
-                       mesh=True, containers=True))  # fmt: skip
+                       mesh=True, shared="/shared", containers=True))  # fmt: skip
     for one in (asked, ports_script([("10.0.0.1", 6817)]), join([STEPS, JOBS])):
         assert "echo @@" in one
         assert "echo @@$mark@" in one

@@ -33,7 +33,8 @@ case "$*" in
   REJECT
 esac""",
     "stat": 'case "$1 $2" in "-c %u") echo 0 ;; "-c %U") echo mallory ;; '
-    '"-c %A") exec /usr/bin/stat -c %A "$3" ;; REJECT esac',
+    '"-c %A") exec /usr/bin/stat -c %A "$3" ;; '
+    '"-c %u %U %a") echo "0 root $(/usr/bin/stat -c %a -- "$4")" ;; REJECT esac',
     "chown": "case $1 in -h) ;; REJECT esac",
     "squeue": """
 echo "$*" >> "$FAKE/squeue.calls"

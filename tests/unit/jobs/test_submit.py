@@ -184,6 +184,21 @@ def test_a_folder_that_others_may_write_to_is_not_used(slurm: FakeSlurm, tmp_pat
     assert list((slurm.shared / "corral").iterdir()) == []
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o757])
+def test_storage_that_others_may_rename_in_is_not_used(
+    slurm: FakeSlurm, tmp_path: Path, mode: int
+) -> None:
+    slurm.shared.chmod(mode)
+    script = tmp_path / "a.py"
+    script.write_text("pass")
+    error = refused(slurm, script=str(script))
+    assert f"(mode {mode:o}) without the sticky bit" in error.message
+    assert f"chmod 1777 {slurm.shared}" in error.hint
+    assert list(slurm.shared.iterdir()) == []
+    slurm.shared.chmod(mode | 0o1000)
+    assert send(slurm, script=str(script)).id == 42
+
+
 def test_dry_run_needs_no_machine(slurm: FakeSlurm) -> None:
     text = dry_run(JobSpec(script="train.py", nodes=3), spec(slurm))
     assert "#SBATCH --nodes=3" in text

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from corral.hosts.quote import join, sh
 from corral.state.base import Context, Seen
-from corral.state.job_folders import JobFolders
-from tests.unit.state.shell import diff, run
+from corral.state.job_folders import CHECKS, JobFolders
+from tests.unit.state.shell import diff, probe, run
 
 USERS = (("alice", 2001), ("bob", 2002))
 THERE = "\n".join(
@@ -22,6 +27,106 @@ THERE = "\n".join(
     ]
 )
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives folders to other users")
+
+
+@pytest.fixture
+def ground() -> Iterator[Path]:
+    """A folder of root's that all users reach."""
+    folder = Path(tempfile.mkdtemp(prefix="corral-held-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def refusal(path: Path, uid: int = 0) -> str:
+    """What the guard says of a path; "" where it lets jobs through."""
+    script = join([CHECKS, sh("held {p} {u}", p=str(path), u=uid)])
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    assert bool(done.returncode) == bool(done.stderr)
+    return done.stderr
+
+
+def swapped(path: Path) -> bool:
+    """Whether a user can put another folder in the place of the path, or of what is in it."""
+    inside = sh(
+        "cd {p} && mv corral away && mkdir corral && rmdir corral && mv away corral", p=path
+    )
+    top = sh("cd {p}/.. && mv {n} away && mkdir {n} && rmdir {n} && mv away {n}",
+             p=path, n=path.name)  # fmt: skip
+    people = ((2003, 2003), (2004, 2003), (2004, 2004))
+    return any(
+        subprocess.run(
+            ["sh", "-c", step], user=uid, group=gid, extra_groups=[], check=False,
+            capture_output=True,
+        ).returncode == 0
+        for step in (inside, top)
+        for uid, gid in people
+    )  # fmt: skip
+
+
+@needs_root
+@pytest.mark.parametrize("mode", [0o755, 0o775, 0o777, 0o1777, 0o1775, 0o757, 0o2777, 0o700])
+@pytest.mark.parametrize("owner", [0, 2003])
+@pytest.mark.parametrize("where", ["top", "above", "link"])
+def test_what_the_guard_lets_through_no_user_can_replace(
+    ground: Path, mode: int, owner: int, where: str
+) -> None:
+    top = ground / "above" / "shared"
+    (top / "corral").mkdir(parents=True)
+    top.chmod(0o1777)
+    part = {"top": top, "above": top.parent, "link": top}[where]
+    path = top
+    if where == "link":
+        (ground / "way").mkdir()
+        path = ground / "way" / "linked"
+        path.symlink_to("../above/shared")
+        part = path.parent
+        os.chown(path, owner, owner, follow_symlinks=False)
+    part.chmod(mode)
+    os.chown(part, owner, 2003)
+    said = refusal(path)
+    if not said:
+        assert not swapped(path)
+        return
+    assert str(part) in said
+    assert ("belongs to" in said) == (owner != 0)
+    # Only what a user could replace is refused; for a member of the group, too.
+    assert owner == 2003 or swapped(path)
+    assert (refusal(path, 2003) == "") == (
+        owner == 2003 and not (mode & 0o022 and not mode & 0o1000)
+    )
+
+
+@needs_root
+@pytest.mark.parametrize("mode", [0o777, 0o757, 0o775])
+@pytest.mark.parametrize("owner", [0, 2003])
+def test_up_closes_a_top_that_it_serves_and_says_so_of_others(
+    ground: Path, mode: int, owner: int
+) -> None:
+    top = ground / "shared"
+    top.mkdir()
+    top.chmod(mode)
+    os.chown(top, owner, 2003)
+    foreign = JobFolders(str(top), USERS, foreign=True)
+    said = foreign.exposed(probe(foreign)[foreign.id])
+    assert str(top) in said
+    change = diff(foreign)
+    assert change is not None
+    run(change)
+    assert top.stat().st_mode & 0o7777 == mode
+    assert foreign.exposed(probe(foreign)[foreign.id]) == said
+    assert diff(foreign) is None
+    ours = JobFolders(str(top), USERS)
+    change = diff(ours)
+    assert change is not None
+    assert change.summary == f"make {top} root's with the sticky bit"
+    run(change)
+    assert top.stat().st_mode & 0o7777 == mode | 0o1000
+    assert diff(ours) is None
+    # A folder that its owner alone may change keeps its owner, and that is said.
+    kept = owner == 2003 and mode == 0o775
+    assert (top.stat().st_uid == 2003) == kept
+    assert bool(ours.exposed(probe(ours)[ours.id])) == kept
 
 
 def planned(text: str, folders: JobFolders | None = None) -> str | None:

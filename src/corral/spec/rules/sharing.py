@@ -119,6 +119,18 @@ def storage_provider(view: View) -> Iterator[Problem]:
             yield Problem(("storage", i, "kind"), message, hint)
 
 
+def storage_keeper(view: View) -> Iterator[Problem]:
+    """Jobs' code on a folder whose owner and mode Corral does not set."""
+    for i, storage in _kind(view, "existing")[:1]:
+        if i == 0:
+            message = (
+                f"the code of jobs is kept in {storage.mount}, whose owner and mode Corral leaves: "
+                "jobs are refused where another user could replace it"
+            )
+            hint = f"check on the machine that holds it: stat -c '%U %a' {storage.mount}: root 1777"
+            yield Problem(("storage", i, "kind"), message, hint)
+
+
 def mount_duplicate(view: View) -> Iterator[Problem]:
     """Two folders at one place."""
     mounts = [storage.mount for storage in view.spec.storage]
@@ -227,6 +239,9 @@ RULES: Final = (
          ("storage.server", "storage.kind"), storage_server, ("groups.nodes", "groups.addresses")),
     Rule("storage-provider-unable", _E, "kind: provider on machines whose provider shares nothing.",
          ("storage.kind",), storage_provider, ("groups.provider",)),
+    Rule("storage-keeper", Level.INFO, "Jobs' code on a folder whose owner and mode Corral does "
+         "not set: it must belong to root, with the sticky bit where users write to it.",
+         ("storage.kind", "storage.mount"), storage_keeper),
     Rule("storage-mount-duplicate", _E, "Two folders mounted at one place.",
          (), mount_duplicate, ("storage.mount",)),
     Rule("storage-mount-nested", _W, "A folder mounted inside another one.",
