@@ -66,14 +66,10 @@ def person() -> str:
 
 def declared_before(path: Path) -> tuple[ClusterSpec, ...]:
     """The cluster as each recorded apply declared it, the last one last; what this release cannot read is left out."""
-    texts: dict[str, None] = {}
-    for record in read_journal(path):
-        if record.get("kind") == "spec":
-            text = json.dumps(record.get("spec"), sort_keys=True)
-            texts.pop(text, None)
-            texts[text] = None
+    records = (record for record in read_journal(path) if record.get("kind") == "spec")
+    texts = [json.dumps(record.get("spec"), sort_keys=True) for record in records]
     found: list[ClusterSpec] = []
-    for text in texts:
+    for text in reversed(dict.fromkeys(reversed(texts))):
         with contextlib.suppress(ValueError):
             found.append(ClusterSpec.model_validate_json(text))
     return tuple(found)

@@ -199,7 +199,7 @@ FIRES: list[Case] = [
     ("storage-field-unused", LAB, {"storage.1.path": "/srv"}, "storage[1].path"),
     ("storage-server-unknown", LAB, {"storage.0.server": "nas"}, "storage[0].server"),
     ("storage-provider-unable", LAB, {"storage.1.kind": "provider"}, "storage[1].kind"),
-    ("storage-keeper", LAB, {"storage": [{"mount": "/data", "kind": "existing"}]}, "storage[0].kind"),
+    ("storage-keeper", LAB, {"storage.0": {"mount": "/s", "kind": "existing"}}, "storage[0].kind"),
     ("storage-mount-duplicate", LAB, {"storage.1.mount": "/shared"}, "storage[1].mount"),
     ("storage-mount-nested", LAB, {"storage.1.mount": "/shared/data"}, "storage[1].mount"),
     ("storage-loop", LAB, {"storage.0.path": "/shared/srv"}, "storage[0].path"),
