@@ -65,7 +65,7 @@ def person() -> str:
 
 
 def declared_before(path: Path) -> tuple[ClusterSpec, ...]:
-    """The cluster as each recorded apply declared it, the last one last; unreadable ones left out."""
+    """The cluster as each recorded apply declared it, oldest first; unreadable ones left out."""
     records = (record for record in read_journal(path) if record.get("kind") == "spec")
     texts = [json.dumps(record.get("spec"), sort_keys=True) for record in records]
     found: list[ClusterSpec] = []
