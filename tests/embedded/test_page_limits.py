@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
-from tests.unit.web.fake import token
+from tests.unit.web.fake import FakeRest, token
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "laptop.yaml"
 
@@ -28,9 +33,11 @@ class Page:
 
 
 @contextmanager
-def serving() -> Iterator[Page]:
+def serving(**more: Any) -> Iterator[Page]:
     """A page with no slurmrestd behind it; who starts it has a one-time code."""
-    settings = {"cluster": "laptop", "rest": "http://127.0.0.9:9", "handover": ["kim", token()]}
+    settings = {
+        "cluster": "laptop", "rest": "http://127.0.0.9:9", "handover": ["kim", token()], **more
+    }  # fmt: skip
     with subprocess.Popen(
         [sys.executable, "-m", "corral.web"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -153,19 +160,131 @@ def test_wrong_codes_lock_nobody_out(page: Page) -> None:
         assert right.json()["error"]["code"] == "unreachable"
 
 
+GUESS = (
+    "import sys, urllib.request as r, urllib.error as e, json\ns=[]\nfor n in range(14):\n"
+    " q=r.Request(sys.argv[1]+'/api/login/code', json.dumps({'code':'x'}).encode(),"
+    "{'Content-Type':'application/json'})\n"
+    " try: r.urlopen(q)\n except e.HTTPError as x: s.append(x.code)\nprint(json.dumps(s))"
+)
+CODE = b'{"code": "000000-000000-000000"}'
+WRONG = (
+    b"POST /api/login/code HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d\r\n\r\n" % len(CODE) + CODE
+)
+
+
+def guesses(page: Page, uid: int, program: str = GUESS) -> list[int]:
+    """What a user of this machine is answered to 14 wrong codes."""
+    argv = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups",
+            "/usr/bin/env", "python3", "-c", program, page.url]  # fmt: skip
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
+    return json.loads(done.stdout)
+
+
 def test_each_user_of_this_machine_has_a_limit(page: Page) -> None:
-    guess = (
-        "import sys, urllib.request as r, urllib.error as e, json\ns=[]\nfor n in range(14):\n"
-        " q=r.Request(sys.argv[1]+'/api/login/code', json.dumps({'code':'x'}).encode(),"
-        "{'Content-Type':'application/json'})\n"
-        " try: r.urlopen(q)\n except e.HTTPError as x: s.append(x.code)\nprint(json.dumps(s))"
-    )
-    found = [
-        json.loads(subprocess.run(
-            ["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups",
-             "/usr/bin/env", "python3", "-c", guess, page.url],
-            capture_output=True, text=True, check=True, timeout=60,
-        ).stdout)
-        for uid in ("65534", "1")
-    ]  # fmt: skip
-    assert found == [[401] * 10 + [429] * 4] * 2
+    assert [guesses(page, uid) for uid in (65534, 1)] == [[401] * 10 + [429] * 4] * 2
+
+
+def test_sockets_closed_at_once_count_for_nobody_else(page: Page) -> None:
+    """A closed socket has no user any more: the kernel shows 0, which is root's number."""
+    pid = os.fork()
+    if not pid:
+        os.setgid(65534)
+        os.setuid(65534)
+        for _ in range(200):
+            with socket.create_connection(("127.0.0.1", page.port)) as one:
+                one.sendall(WRONG)
+        os._exit(0)
+    os.waitpid(pid, 0)
+    time.sleep(1)
+    for uid in (0, 1):
+        assert guesses(page, uid)[:10] == [401] * 10, uid
+
+
+def test_all_of_loopback_is_one_peer(page: Page) -> None:
+    seen: list[int] = []
+    for n in range(40):
+        with socket.socket() as one:
+            one.settimeout(10)
+            one.bind((f"127.0.3.{n + 1}", 0))
+            one.connect(("127.0.0.1", page.port))
+            one.sendall(WRONG)
+            seen.append(int(one.recv(4096).split()[1]))
+    assert seen == [401] * 10 + [429] * 30
+
+
+def test_a_person_is_no_reverse_proxy() -> None:
+    """Anybody here can connect and send X-Forwarded-For; a service of this machine may."""
+    kind = "'application/json'"
+    sent = GUESS.replace(kind, f"{kind},'X-Forwarded-For':'10.0.0.%d'%n")
+    with serving(names=["hpc.example.org"]) as page:
+        assert guesses(page, 65534, sent) == [401] * 10 + [429] * 4
+        assert guesses(page, 33, sent) == [401] * 14
+
+
+@contextmanager
+def slurmrestd() -> Iterator[tuple[str, FakeRest]]:
+    """Recorded answers on a socket."""
+    fake = FakeRest()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked = httpx.Request("GET", f"http://slurm{self.path}", headers=dict(self.headers))
+            told = fake(asked)
+            self.send_response(told.status_code)
+            self.send_header("Content-Length", str(len(told.content)))
+            self.end_headers()
+            self.wfile.write(told.content)
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", fake
+    finally:
+        server.shutdown()
+
+
+def flooding(port: int, sent: bytes, until: float) -> int:
+    """A process of another kind of client: connections that send so much and close, as fast as
+    1,500 a second; gives its number."""
+    pid = os.fork()
+    if pid:
+        return pid
+    opened, begun = 0, time.monotonic()
+    while time.monotonic() < until:
+        if opened > (time.monotonic() - begun) * 1500:
+            time.sleep(0.002)
+            continue
+        opened += 1
+        with socket.socket() as one, suppress(OSError):
+            one.bind((f"127.1.{opened // 250 % 4}.{opened % 250 + 1}", 0))
+            one.connect(("127.0.0.1", port))
+            one.sendall(sent)
+    os._exit(0)
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"], ids=["nothing", "requests"]
+)
+def test_a_flood_of_connections_stops_no_viewer(sent: bytes) -> None:
+    """From 1,000 addresses of the viewer's own user: nothing but the session sets them apart."""
+    with slurmrestd() as (rest, fake), serving(rest=rest) as page:
+        reply = httpx.post(f"{page.url}/api/login", json={"token": fake.login()}, timeout=30)
+        (cookie,) = reply.cookies.jar
+        headers = {"cookie": f"{cookie.name}={cookie.value}", "x-csrf-token": reply.json()["csrf"]}
+        pid = flooding(page.port, sent, time.monotonic() + 6)
+        seen = list[int]()
+        try:
+            time.sleep(1)
+            for _ in range(20):  # each with a new connection
+                with suppress(httpx.HTTPError):
+                    seen.append(
+                        httpx.get(f"{page.url}/api/me", headers=headers, timeout=3).status_code
+                    )
+                    time.sleep(0.1)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        assert seen == [200] * 20

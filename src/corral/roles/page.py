@@ -30,6 +30,7 @@ HELPER_SOCKET: Final = "/run/corral-web/user.sock"
 # systemd opens the settings as root, and root copies the TLS key into a folder that is this
 # service's alone and goes with it: both may be root's. Not LoadCredential: its mount comes to
 # nothing where the machine's / is no shared mount, as in podman's containers (systemd 257).
+# AF_NETLINK: the kernel knows whose a connection of this machine is (web/peers.py).
 _TEXT: Final = """\
 # Written by Corral: the cluster's page.
 [Unit]
@@ -47,7 +48,7 @@ StandardOutput=journal
 %TLS%Restart=always
 RestartSec=2
 MemoryMax=1G
-%HARDENED%
+%HARDENED%RestrictAddressFamilies=AF_NETLINK
 [Install]
 WantedBy=multi-user.target
 """

@@ -16,13 +16,14 @@ from functools import partial
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
 
 from corral.hosts.person import accompanied
 from corral.hosts.stacks import on_signal
+from corral.web.admission import Admission, Admitted
 from corral.web.app import create_app
 from corral.web.attendant import attendant
-from corral.web.connections import Bounded, Loop, Waiting, more_files
+from corral.web.connections import Bounded, Waiting, more_files
+from corral.web.door import Loop
 from corral.web.quiet import without_cut_streams
 from corral.web.renewing import at_hangup
 from corral.web.settings import Settings
@@ -47,14 +48,17 @@ def serve(settings: Settings) -> None:
     if settings.handover is not None:
         code = app.state.corral.sessions.code(Login(*settings.handover))
     http = partial(Bounded, Waiting())
-    servers = [(uvicorn.Server(_config(app, settings, http=http)), listening)]
+    admission = Admission(app.state.corral.sessions)
+    admitted = Admitted(app, admission, proxied=bool(settings.names))
+    servers = [(uvicorn.Server(_config(admitted, settings, http=http)), listening)]
     if settings.outside:
-        outside = _config(app, settings, http=http, lifespan="off", **_tls(settings))
+        outside = _config(admitted, settings, http=http, lifespan="off", **_tls(settings))
         servers.append((uvicorn.Server(outside), _listen(settings.outside, settings.port)))
     sys.stdout.write(f"{json.dumps({'port': listening.getsockname()[1], 'code': code})}\n")
     sys.stdout.flush()
     without_cut_streams()
-    with suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=Loop) as runner:
+    loop = partial(Loop, admission)
+    with suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=loop) as runner:
         runner.run(_serve(servers, settings))
 
 
@@ -73,14 +77,13 @@ def _tls(settings: Settings) -> dict[str, Any]:
     return {}
 
 
-def _config(app: FastAPI, settings: Settings, **more: Any) -> uvicorn.Config:
+def _config(app: Admitted, settings: Settings, **more: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         log_level="warning",
         access_log=False,  # who looked at what is nobody's business; what was done is audited
         server_header=False,
-        # Only a declared reverse proxy may say who somebody is: limits go by address.
-        proxy_headers=bool(settings.names),
+        proxy_headers=False,  # Admitted lets a declared reverse proxy say who somebody is
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=32768,
         limit_concurrency=2 * settings.max_viewers,

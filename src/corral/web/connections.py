@@ -11,21 +11,29 @@ from __future__ import annotations
 import asyncio
 import resource
 from collections import Counter
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
 
 import h11
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from corral.web.peers import Peer
+
+T = TypeVar("T")
 HEADERS_S: Final = 10.0
 BODY_S: Final = 30.0
 """For 2 MiB at most (``guard.MAX_BODY``)."""
 READING_S: Final = 30.0
 """So long may a buffer of 64 KiB stay full."""
-HANDSHAKE_S: Final = 10.0
-"""Of TLS; asyncio's own limit is 60 s."""
 OWING: Final = 256
+
+
+def oldest_of_most(whose: Mapping[T, str]) -> T:
+    """The oldest of the peer who has most of them."""
+    ((worst, _),) = Counter(whose.values()).most_common(1)
+    return next(one for one, peer in whose.items() if peer == worst)
 
 
 class Waiting:
@@ -51,12 +59,13 @@ class Waiting:
     def add(self, one: Bounded, peer: str) -> None:
         """One more owes something; the oldest of the peer with most goes where there are too many.
 
-        On loopback all peers are one: there the oldest of all goes.
+        Who is logged in goes last.
         """
         self._owing[one] = peer
-        if len(self._owing) > self._most:
-            ((worst, _),) = Counter(self._owing.values()).most_common(1)
-            next(other for other, whose in self._owing.items() if whose == worst).drop()
+        if len(self._owing) <= self._most:
+            return
+        strangers = {other: whose for other, whose in self._owing.items() if not other.viewer}
+        oldest_of_most(strangers or self._owing).drop()
 
     def remove(self, one: Bounded) -> None:
         """It owes nothing any more."""
@@ -64,7 +73,17 @@ class Waiting:
 
 
 class Bounded(H11Protocol):
-    """One connection, with a time limit on all that its peer owes."""
+    """One connection, with a time limit on all that its peer owes.
+
+    Attributes:
+        peer: who is at its other end.
+        viewer: its last request came from who is logged in.
+        requests: how many came.
+    """
+
+    peer: Peer = Peer("unknown")
+    viewer: bool = False
+    requests: int = 0
 
     def __init__(
         self,
@@ -83,6 +102,7 @@ class Bounded(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Headers are owed from now on."""
         super().connection_made(transport)
+        self.app_state = {**self.app_state, "connection": self}  # for what answers its requests
         self._settle()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -137,17 +157,7 @@ class Bounded(H11Protocol):
             waiting = self._waiting
             times = {"headers": waiting.headers_s, "body": waiting.body_s}
             self._timer = self.loop.call_later(times.get(what, waiting.reading_s), self.drop)
-            waiting.add(self, self.client[0] if self.client else "")
-
-
-class Loop(asyncio.SelectorEventLoop):
-    """An event loop whose TLS handshakes end in time: uvicorn passes no limit on."""
-
-    async def create_server(self, *args: Any, **more: Any) -> Any:
-        """As asyncio's, with ``HANDSHAKE_S``."""
-        if more.get("ssl") is not None:
-            more.setdefault("ssl_handshake_timeout", HANDSHAKE_S)
-        return await super().create_server(*args, **more)
+            waiting.add(self, self.peer.name)
 
 
 def more_files() -> None:

@@ -61,7 +61,7 @@ class Guard:
         asked = {k.lower(): v.decode("latin-1") for k, v in scope["headers"]}
         said = self._refusal(scope["method"], asked)
         if said:
-            await _reply(send, *said)
+            await reply(send, *said)
             return
         strict = self._hsts and scope.get("scheme") == "https"
         headers = (*HEADERS, _STRICT) if strict else HEADERS
@@ -118,13 +118,14 @@ def _with_headers(
     return sending
 
 
-async def _reply(send: Send, status: int, message: str) -> None:
+async def reply(send: Send, status: int, message: str, *more: tuple[bytes, bytes]) -> None:
+    """An answer with an error of no route's."""
     body: dict[str, Any] = {"error": {"code": "refused", "message": message}}
     await send(
         {
             "type": "http.response.start",
             "status": status,
-            "headers": [(b"content-type", b"application/json"), *HEADERS],
+            "headers": [(b"content-type", b"application/json"), *more, *HEADERS],
         }
     )
     await send({"type": "http.response.body", "body": dumps(body)})

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from corral.errors import Code, CorralError
+from corral.web.connections import Bounded
 from corral.web.guard import name_of
-from corral.web.peers import peer_of
+from corral.web.peers import network_of, on_this_machine
 from corral.web.sessions import login_of
 from corral.web.slurmrest import Login
 from corral.web.state import COOKIE, Changer, Here, State, Viewer, here_of
@@ -48,7 +49,7 @@ async def log_in_by_code(
     """
     login = state.sessions.redeem(wanted.code)
     if login is None:
-        peer = await peer_of(request)
+        peer = _peer(request)
         state.logins.take(peer)
         state.audit.note("", "login-code", peer, Code.LOGIN_REFUSED.value)
         raise CorralError(
@@ -89,7 +90,7 @@ async def _checked(request: Request, token: str, what: str, state: State) -> Log
     Raises:
         CorralError: LOGIN_REFUSED; TOO_MANY wrong ones came from there.
     """
-    peer = await peer_of(request)
+    peer = _peer(request)
     state.logins.take(peer)  # before slurmrestd is asked: many at once are no way around it
     try:
         login = login_of(token)
@@ -138,6 +139,15 @@ def _secure(request: Request, state: State) -> bool:
         return True
     name = name_of(request.headers.get("host", ""))
     return name in state.settings.names and not state.settings.plain
+
+
+def _peer(request: Request) -> str:
+    """What limits for who is not logged in go by; behind a reverse proxy the address it names."""
+    host = _address(request)
+    connection: Bounded | None = getattr(request.state, "connection", None)
+    if connection is None or not on_this_machine(host):
+        return network_of(host)
+    return connection.peer.name
 
 
 def _address(request: Request) -> str:

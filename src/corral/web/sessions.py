@@ -29,6 +29,8 @@ MAX_SESSIONS: Final = 2000
 MAX_OF_USER: Final = 50
 MAX_CODES: Final = 10
 """Open at once for one user."""
+MANY_KEYS: Final = 10_000
+"""Of a limit: then those that are quiet are forgotten."""
 _NEVER: Final = frozenset({"root", "slurm"})
 _USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\$?")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{2,4096}\.[A-Za-z0-9_-]{2,8192}\.[A-Za-z0-9_-]{2,4096}")
@@ -262,6 +264,7 @@ class RateLimit:
         self._seconds = seconds
         self._clock = clock
         self._seen: dict[str, deque[float]] = {}
+        self._sweep_above = MANY_KEYS
 
     def take(self, key: str) -> None:
         """Count one.
@@ -270,8 +273,9 @@ class RateLimit:
             CorralError: TOO_MANY.
         """
         now = self._clock()
-        if len(self._seen) > 10_000:  # noqa: PLR2004  # an attacker's many keys
+        if len(self._seen) > self._sweep_above:
             self._seen = {k: q for k, q in self._seen.items() if q and now - q[-1] < self._seconds}
+            self._sweep_above = max(MANY_KEYS, 2 * len(self._seen))  # so that it stays linear
         times = self._seen.setdefault(key, deque())
         while times and now - times[0] >= self._seconds:
             times.popleft()

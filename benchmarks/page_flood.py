@@ -1,0 +1,177 @@
+"""Viewers of the page while others on the same machine flood it with connections.
+
+    python benchmarks/page_flood.py [--seconds 8] [--uid 65534] [--rate 1500] [--only NAME]
+
+Each flood runs in a process of its own, as ``--uid`` (root only; 0: the viewers' own user). Viewers
+ask ``/api/me`` five times a second each: half of them keep their connection, half open one for each
+request. What is printed is the share that was answered within 2 s, the median and the worst time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import select
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+
+import httpx
+from web import token
+
+SLURM_PORT = 26998
+VIEWERS = 10
+PAUSE_S = 0.2
+PATIENCE_S = 2.0
+GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+FLOODS = {
+    "none": "",
+    "half-open requests from 1,000 addresses": "half",
+    "connections that close at once": "close",
+    "connections that send a request and close": "get",
+    "requests from 1,000 addresses, answers unread": "unread",
+}
+
+
+def flood(kind: str, port: int, rate: int) -> None:
+    """Until killed; prints how many connections a second."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (8192, 8192))
+    sent = {"half": b"GET / HTTP/1.1\r\nX: ", "get": GET, "unread": GET * 20}.get(kind, b"")
+    opened, begun, kept = 0, time.monotonic(), list[socket.socket]()
+    while True:
+        if opened > (time.monotonic() - begun) * rate:
+            time.sleep(0.002)
+            if opened % 50 == 0:
+                print(round(opened / (time.monotonic() - begun)), flush=True)
+        opened += 1
+        kept.append(connected(f"127.1.{opened // 250 % 4}.{opened % 250 + 1}", port, sent))
+        if kind not in {"half", "unread"} or len(kept) >= 1000:
+            kept.pop(0).close()
+
+
+def connected(source: str, port: int, sent: bytes) -> socket.socket:
+    one = socket.socket()
+    one.setblocking(False)
+    with suppress(OSError):
+        one.bind((source, 0))
+        with suppress(BlockingIOError):
+            one.connect(("127.0.0.1", port))
+        if sent:
+            select.select([], [one], [], 0.05)
+            one.send(sent)
+    return one
+
+
+async def viewer(url: str, headers: dict[str, str], until: float, *, keep: bool) -> list[float]:
+    """Seconds of each request; PATIENCE_S and more where there was no answer."""
+    took = list[float]()
+    limits = httpx.Limits(max_keepalive_connections=10 if keep else 0)
+    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S, limits=limits) as http:
+        while time.monotonic() < until:
+            begun = time.monotonic()
+            try:
+                reply = await http.get("/api/me", headers=headers)
+                good = reply.status_code == 200
+            except httpx.HTTPError:
+                good = False
+            took.append(time.monotonic() - begun if good else PATIENCE_S * 2)
+            await asyncio.sleep(PAUSE_S)
+    return took
+
+
+async def viewed(url: str, headers: dict[str, str], seconds: float) -> str:
+    until = time.monotonic() + seconds
+    every = await asyncio.gather(
+        *(viewer(url, headers, until, keep=n % 2 == 0) for n in range(VIEWERS))
+    )
+    words = list[str]()
+    for name, mine in (("kept", every[::2]), ("new", every[1::2])):
+        times = sorted(t for one in mine for t in one)
+        good = [t for t in times if t < PATIENCE_S]
+        middle = f"{median(good):.3f}" if good else "-"
+        worst = f"{max(good):.2f}" if good else "-"
+        share = 100 * len(good) / max(1, len(times))
+        words.append(
+            f"{name}: {share:5.1f} % of {len(times):3}, median {middle} s, worst {worst} s"
+        )
+    return "; ".join(words)
+
+
+def busy(pid: int) -> float:
+    """Seconds of CPU so far."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def serving() -> tuple[subprocess.Popen[str], str]:
+    page = subprocess.Popen(
+        [sys.executable, "-m", "corral.web"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    if page.stdin is None or page.stdout is None:
+        sys.exit("no pipes")
+    told = {"cluster": "big", "rest": f"http://127.0.0.1:{SLURM_PORT}"}
+    page.stdin.write(json.dumps(told) + "\n")
+    page.stdin.flush()
+    return page, f"http://127.0.0.1:{json.loads(page.stdout.readline())['port']}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--uid", type=int, default=65534)
+    parser.add_argument("--rate", type=int, default=1500)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--flood", nargs=2)
+    args = parser.parse_args()
+    if args.flood:
+        return flood(args.flood[0], int(args.flood[1]), args.rate)
+    fake = subprocess.Popen(
+        [sys.executable, str(Path(__file__).parent / "web.py"),
+         f"--serve={SLURM_PORT}", "--nodes=10", "--jobs=10"],
+    )  # fmt: skip
+    page, url = serving()
+    try:
+        for _ in range(100):
+            with suppress(httpx.HTTPError):
+                httpx.get(f"http://127.0.0.1:{SLURM_PORT}/count")
+                break
+            time.sleep(0.2)
+        reply = httpx.post(f"{url}/api/login", json={"token": token()})
+        cookies = "; ".join(f"{one.name}={one.value}" for one in reply.cookies.jar)
+        headers = {"cookie": cookies, "x-csrf-token": reply.json()["csrf"]}
+        for words, kind in FLOODS.items():
+            if args.only not in words:
+                continue
+            argv = [sys.executable, __file__, f"--rate={args.rate}", "--flood", kind,
+                    url.rpartition(":")[2]]  # fmt: skip
+            flooder = None
+            if kind:
+                flooder = subprocess.Popen(
+                    argv, stdout=subprocess.PIPE, text=True, user=args.uid or None
+                )
+                time.sleep(2)
+            before, begun = busy(page.pid), time.monotonic()
+            shown = asyncio.run(viewed(url, headers, args.seconds))
+            share = 100 * (busy(page.pid) - before) / (time.monotonic() - begun)
+            rate = ""
+            if flooder is not None:
+                flooder.terminate()
+                out, _ = flooder.communicate()
+                rate = f" ({out.split()[-1] if out.split() else '?'} connections/s)"
+            print(f"{words}{rate}\n    {shown}; server {share:.0f} % of a CPU", flush=True)
+            time.sleep(2)
+    finally:
+        page.terminate()
+        fake.terminate()
+
+
+if __name__ == "__main__":
+    main()
