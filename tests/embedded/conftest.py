@@ -37,6 +37,18 @@ UNWELL = sh(
     "squeue --noheader --format='job %i %j: %T, %r'; "
     "sinfo --noheader --Node --format='%N %T: %E' | sort -u | grep -v ' idle: '; true"
 )
+# A process of a job whose slurmstepd was killed lives on, and no state of Slurm's tells of it.
+LEFT = sh(
+    "n=$(hostname -s); jobs=\" $(squeue -h -t R,S,CG,CF,SI,SO,ST,RS -o %A | tr '\\n' ' ') \";"
+    " grep -Hso '/job_[0-9]*' /proc/[0-9]*/cgroup | sort -u |"
+    " sed 's#^/proc/\\([0-9]*\\)/cgroup:/job_#\\1 #' | while read -r pid job; do"
+    ' case $jobs in *" $job "*) ;; *) echo "$n: process $pid of job $job: '
+    '$(tr "\\000" " " </proc/"$pid"/cmdline)" ;; esac; done; true'
+)
+END_LEFT = sh(
+    "for p in $(grep -lso '/job_[0-9]' /proc/[0-9]*/cgroup); do p=${{p#/proc/}};"
+    ' kill -KILL "${{p%/cgroup}}"; done; true'
+)
 MEND = sh(
     "scancel --state=PENDING --state=RUNNING --quiet; "
     "scontrol update nodename=ALL state=RESUME 2>/dev/null; true"
@@ -155,9 +167,10 @@ def left_well(pytestconfig: pytest.Config) -> Iterator[None]:
     if live is None:
         return
     until = time.monotonic() + 180  # slurmctld asks a silent node again after 40 s
-    while text := live.run(live.controller, UNWELL).stdout:
+    asked = [(live.controller, UNWELL), *((node, LEFT) for node in live.facts)]
+    while text := "".join(answer.stdout for answer in live.each(asked)):
         if time.monotonic() > until:
-            live.run(live.controller, MEND)
+            live.each([(live.controller, MEND), *((node, END_LEFT) for node in live.facts)])
             asyncio.run(api.up(live.spec))  # the files after this one shall say what is theirs
             pytest.fail(f"the tests of this file leave the shared cluster unwell:\n{text}")
         time.sleep(1)

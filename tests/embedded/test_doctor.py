@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import time
+import warnings
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from tests.embedded.conftest import Live, named
 from tests.embedded.doctor_injections import INJECTIONS, MUNGE_INJECTIONS
 from tests.embedded.doctor_injections_machine import MACHINE_INJECTIONS
 from tests.embedded.doctor_injections_more import MORE_INJECTIONS
+from tests.embedded.prove_breaks import RECONFIGURE
 
 from corral import api
 from corral.doctor.model import Report
@@ -127,6 +129,12 @@ def injected(one: Injection, cluster: Live, table: list[str]) -> None:
         here(cluster, one.host_undo)
         undone = cluster.each(one.undo.items(), timeout=120) if one.undo else []
         after = until(cluster, lambda r: r.healthy)
+        if not after.healthy:
+            # Seen once (24.11, in CI): a node missed both reconfigurations of the undo, and kept
+            # the settings that the doctor still named.
+            warnings.warn(f"{one.id}, {one.name}: reconfigured once more", stacklevel=1)
+            cluster.run(cluster.controller, RECONFIGURE, timeout=60)
+            after = until(cluster, lambda r: r.healthy)
     assert all(result.ok for result in undone), [result.tail for result in undone]
     assert ids(report)[:1] == [one.id], [f.as_dict() for f in report.findings]
     first = report.findings[0]
