@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import shutil
+import signal
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -167,9 +172,47 @@ def test_training_over_nodes_is_measured_and_answered(cluster: Live) -> None:
     assert "cost model" in texts and "links of 1 Gb/s are not foretold" in texts
 
 
+def test_ctrl_c_prints_what_training_measured(cluster: Live, tmp_path: Path) -> None:
+    """Once plain training on one and on three nodes is known; a new job then runs at once."""
+    words = ("scaling", "-c", cluster.spec.name, "--parameters", "100K", "--length", "16", "--json")
+    log = tmp_path / "stderr"
+    with log.open("w") as stderr:
+        program = subprocess.Popen(
+            [sys.executable, "-m", "corral", "bench", *words],
+            stdout=subprocess.PIPE, stderr=stderr, text=True, start_new_session=True,
+        )  # fmt: skip
+    end = time.monotonic() + 120
+    while "ddp over 3 ranks" not in log.read_text() and program.poll() is None:
+        assert time.monotonic() < end, log.read_text()
+        time.sleep(0.1)
+    program.send_signal(signal.SIGINT)
+    out, _ = program.communicate(timeout=30)
+    said, found = log.read_text(), json.loads(out)
+    asyncio.run(api.cancel(cluster.spec, [found["job"]]))
+    assert program.returncode == 130, said
+    assert re.search(r"measurements to go, about [\d.]+ (s|min)", said)
+    assert found["partial"] and found["error"]["code"] == "interrupted"
+    assert {(t["way"], t["ranks"]) for t in found["figures"]["trained"]} >= {("ddp", 1), ("ddp", 3)}
+    assert found["remarks"][0]["text"].startswith("training over several nodes ")
+    assert found["figures"]["pays_from"]["ranks"] == 3
+    assert any(remark["text"].startswith("not measured: ") for remark in found["remarks"])
+
+
+@pytest.mark.slow
+def test_three_nodes_have_their_answer_within_three_minutes(cluster: Live) -> None:
+    """With all methods and the default model; on a loaded machine fewer of them."""
+    begun = time.monotonic()
+    found = asyncio.run(api.bench_scaling(cluster.spec, Training()))
+    assert time.monotonic() - begun < 180
+    assert {(t["way"], t["ranks"]) for t in found.figures["trained"]} >= {("ddp", 1), ("ddp", 3)}
+    assert found.figures["pays_from"]
+
+
 @pytest.mark.slow
 def test_each_way_of_training_is_measured(cluster: Live) -> None:
-    training = Training(parameters=100_000, batch=1, length=16, batches=16, counts=(1, 2))
+    training = Training(
+        parameters=100_000, batch=1, length=16, batches=16, counts=(1, 2), seconds=0
+    )
     found = asyncio.run(api.bench_scaling(cluster.spec, training))
     ways = {t["way"] for t in found.figures["trained"] if t["ranks"] == 2}
     assert ways == set(Training().ways)

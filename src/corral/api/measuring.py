@@ -266,7 +266,8 @@ def job_of(
         {
             "name": f"corral-{program}",
             "script": str(PROGRAMS / f"{program}.py"),
-            "folder": "none",
+            # The folder goes along: programs share modules in it.
+            "folder": str(PROGRAMS),
             "args": tuple(args),
             "nodes": at.nodes or most,
             "partition": at.partition or None,

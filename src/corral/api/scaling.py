@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from corral.api.measuring import OnSubmit, OnText, Where, groups_at, job_of, keep, measure, usage
+from corral.errors import CorralError
 from corral.events import Emit, ignore
 from corral.prove.measure.cost import WAYS
 from corral.prove.measure.remark import Measured
-from corral.prove.measure.scaling import answer, curve, figures, read_scaling
+from corral.prove.measure.scaling import Scaling, answer, curve, figures, read_scaling
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import expand
 
 CPU_MODEL = (1_000_000, 4, 64)
 GPU_MODEL = (124_000_000, 8, 512)
+WITHIN_S: Final = 150.0
+"""With the job's start and the import of PyTorch an answer comes within three minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,9 @@ class Training:
         ways: of training; ``ddp`` is among them always.
         cpus: CPUs of each rank, 0: as Slurm gives.
         links: rates in Gb/s for which to say what they would bring.
+        seconds: for the complete measurement, from the start of its program on: methods, node
+            counts and, where ``parameters`` is 0, the model's size are chosen by the measured
+            speed. 0: no limit.
     """
 
     parameters: int = 0
@@ -41,6 +48,7 @@ class Training:
     ways: tuple[str, ...] = tuple(WAYS)
     cpus: int = 0
     links: tuple[float, ...] = ()
+    seconds: float = WITHIN_S
 
 
 async def bench_scaling(
@@ -77,11 +85,38 @@ async def bench_scaling(
         raise usage(f"between 1 and {asked.nodes} nodes can be compared", "such as --nodes 1,2")
     ran = await measure(spec, asked, emit, on_line=on_line, on_submit=on_submit)
     seen = read_scaling(ran.lines)
+    found = _judged(spec, what, seen, ran.measured)
+    due = {"parameters": seen.parameters, "tokens": seen.tokens}
+    return keep(spec, found, due)
+
+
+def scaling_so_far(
+    spec: ClusterSpec, training: Training, lines: Sequence[str], job: int
+) -> Measured | None:
+    """What an unfinished measurement answers by now; None before its first look.
+
+    It is not kept in the cluster's history.
+
+    Args:
+        spec: the cluster.
+        training: what was to be trained.
+        lines: printed so far.
+        job: Slurm's number.
+    """
+    try:
+        seen = read_scaling(lines, partial=True)
+    except CorralError:
+        return None
+    return _judged(spec, training, seen, partial(Measured, job=job, partial=True))
+
+
+def _judged(
+    spec: ClusterSpec, what: Training, seen: Scaling, made: Callable[..., Measured]
+) -> Measured:
     plot, data = curve(seen), spec.network.data
     now = (data.gbps or 0.0) if data else 0.0
-    found = ran.measured("scaling", answer(seen, what.links, now), figures(seen))
-    due = {"parameters": seen.parameters, "tokens": seen.tokens}
-    return keep(spec, replace(found, charts=(plot,) if plot else ()), due)
+    found = made("scaling", answer(seen, what.links, now), figures(seen))
+    return replace(found, charts=(plot,) if plot else ())
 
 
 def _gpus(spec: ClusterSpec, at: Where) -> int:
@@ -94,6 +129,8 @@ def _args(spec: ClusterSpec, what: Training, at: Where) -> Sequence[str]:
     size, batch, length = GPU_MODEL if _gpus(spec, at) else CPU_MODEL
     return (
         f"--parameters={what.parameters or size}",
+        *(() if what.parameters else ("--smaller",)),
+        f"--seconds={what.seconds:g}",
         f"--batch={what.batch or batch}",
         f"--length={what.length or length}",
         f"--batches={what.batches}",

@@ -19,7 +19,7 @@ from corral.cli.options import CLUSTER, HTML, JSON, TARGET, examples
 from corral.cli.text import clean, table
 from corral.cli.ui import InterruptedByUserError, Ui
 from corral.cli.which import cluster
-from corral.errors import Exit
+from corral.errors import CorralError, Exit
 from corral.events import Emit
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.measure.remark import Measured, Remark
@@ -177,19 +177,50 @@ def show(
     work: Work,
     view: Callable[[Measured], list[RenderableType]],
     page: tuple[ClusterSpec, Path | None],
+    so_far: Callable[[int], Measured | None] = lambda _: None,
 ) -> int:
-    """Run a measurement, show its figures and what is said about them; write its page if asked."""
+    """Run a measurement, show its figures and what is said about them; write its page if asked.
+
+    Args:
+        ui: the streams.
+        work: the use case.
+        view: its figures.
+        page: the cluster, and where its page goes.
+        so_far: given the job, what is known when Ctrl-C or a failure ends it early.
+    """
     jobs: list[JobHandle] = []
+
+    def early() -> Measured | None:
+        found = so_far(jobs[-1].id) if jobs else None
+        if found is not None:
+            _show(ui, found, view, page)
+        return found
+
     try:
         found = ui.run(lambda emit: work(emit, jobs.append), lines_only=True)
     except InterruptedByUserError as error:
         if not jobs:
             raise
+        known = early()
         raise InterruptedByUserError(
             f"job {jobs[-1].id} goes on; `corral cancel {jobs[-1].id}` ends it",
             again="corral jobs",
+            result=known.as_dict() if known else None,
         ) from error
+    except CorralError:
+        early()
+        raise
     ui.json(found.as_dict())
+    _show(ui, found, view, page)
+    return Exit.GOOD if found.good else Exit.NOT_GOOD
+
+
+def _show(
+    ui: Ui,
+    found: Measured,
+    view: Callable[[Measured], list[RenderableType]],
+    page: tuple[ClusterSpec, Path | None],
+) -> None:
     ui.show(*view(found), *remarks(found))
     for cause in causes_of(found):
         ui.show(Text(f"likely: {cause.id} {clean(cause.title)}: {clean(cause.fix)}", "dim"))
@@ -197,7 +228,6 @@ def show(
     if html is not None:
         api.write_page(html, api.proof_page(as_proof(spec, found)))
         ui.note(f"report: {html}")
-    return Exit.GOOD if found.good else Exit.NOT_GOOD
 
 
 def remarks(found: Measured) -> list[Text]:

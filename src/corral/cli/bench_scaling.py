@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Final
 
 import typer
@@ -11,7 +10,7 @@ from rich.text import Text
 
 from corral import api
 from corral.api.measuring import Where
-from corral.api.scaling import Training
+from corral.api.scaling import Training, scaling_so_far
 from corral.cli.bench_nodes import LIMIT, PARTITION, show
 from corral.cli.options import CLUSTER, HTML, JSON, TARGET, examples
 from corral.cli.text import clean, table
@@ -19,7 +18,8 @@ from corral.cli.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Code, CorralError
 from corral.prove.measure.cost import WAYS
-from corral.prove.measure.remark import Measured, told
+from corral.prove.measure.remark import Measured
+from corral.prove.measure.scaling import progress
 
 SCALING_EPILOG: Final = examples(
     "corral bench scaling",
@@ -46,6 +46,15 @@ WAYS_OPTION = Annotated[
 LINKS = Annotated[
     str, typer.Option(metavar="LIST", help="Also say what links of these Gb/s would bring.")
 ]
+WITHIN = Annotated[
+    int,
+    typer.Option(
+        metavar="SECONDS",
+        min=0,
+        help="Time for the complete measurement: it decides what is measured, and without "
+        "--parameters the model's size. 0: no limit.",
+    ),
+]
 CPUS = Annotated[int, typer.Option("--cpus", min=0, help="CPUs of each rank; 0: Slurm's share.")]
 
 
@@ -59,6 +68,7 @@ def bench_scaling(  # noqa: PLR0917 - typer makes options of arguments
     nodes: COUNTS = "",
     ways: WAYS_OPTION = "",
     links: LINKS = "",
+    within: WITHIN = 150,
     cpus: CPUS = 0,
     partition: PARTITION = "",
     time: LIMIT = "60m",
@@ -69,7 +79,8 @@ def bench_scaling(  # noqa: PLR0917 - typer makes options of arguments
 
     A GPT of the size you name is trained plainly (DDP), with accumulation, with bfloat16 and
     PowerSGD on the wire, with local SGD and DiLoCo; each is measured. A cost model is fitted to
-    two nodes and held against the rest; --links asks it for other networks.
+    two nodes and compared with the rest; --links asks it for other networks. The first seconds
+    measure a step and the link, and give an estimate. Ctrl-C prints what was measured until then.
     """
     ui = Ui(as_json=as_json)
     training = Training(
@@ -81,26 +92,26 @@ def bench_scaling(  # noqa: PLR0917 - typer makes options of arguments
         ways=tuple(ways.split(",")) if ways else tuple(WAYS),
         cpus=cpus,
         links=_numbers(links, "--links"),
+        seconds=within,
     )
     spec = cluster(ui, target, wanted)
     where = Where(max(training.counts, default=0), partition, time)
+    lines: list[str] = []
+
+    def on_line(line: str) -> None:
+        lines.append(line)
+        if said := progress(line):
+            ui.note(said, "dim")
+
     return show(
         ui,
         lambda emit, submitted: api.bench_scaling(
-            spec, training, where, emit, on_line=partial(_progress, ui), on_submit=submitted
+            spec, training, where, emit, on_line=on_line, on_submit=submitted
         ),
         _view,
         (spec, html),
+        lambda job: scaling_so_far(spec, training, lines, job),
     )
-
-
-def _progress(ui: Ui, line: str) -> None:
-    """Say what was measured just now: all of it takes minutes."""
-    for one in told([line], "train"):
-        way, ranks, seconds = one.get("way"), one.get("ranks"), one.get("seconds")
-        if isinstance(seconds, int | float):
-            words = f"{clean(str(way))} over {ranks} rank{'s' * (ranks != 1)}"
-            ui.note(f"{words}: {seconds * 1e3:.4g} ms", "dim")
 
 
 def _view(found: Measured) -> list[RenderableType]:
@@ -115,8 +126,10 @@ def _view(found: Measured) -> list[RenderableType]:
             f"{times[one['way'], one['ranks']]:.2f}",
             f"{one['loss']:.3f}",
         )
-        for one in found.figures["trained"]
+        for one in sorted(found.figures["trained"], key=lambda one: one["ranks"])
     ]
+    if not rows:
+        return []
     head = ("nodes", "way", "ms", "ms alone", "times as fast", "loss")
     return [table(head, rows, right="nodes ms ms alone times as fast loss"), Text()]
 

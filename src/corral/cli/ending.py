@@ -31,7 +31,8 @@ def ended(error: Exception, words: Sequence[str]) -> int:
 
 def _interrupted(ui: Ui, error: InterruptedByUserError, same: str) -> None:
     again = error.again or same
-    ui.json({"error": {"code": "interrupted", "message": str(error), "hint": again}})
+    ended = {"code": "interrupted", "message": str(error), "hint": again}
+    ui.json({**error.result, "error": ended})
     ui.note("")
     ui.note(f"interrupted: {error}")
     ui.note(f"{'next' if error.again else 'the same command goes on from there'}: {again}")

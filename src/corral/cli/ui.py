@@ -31,11 +31,15 @@ class InterruptedByUserError(Exception):
     Args:
         state: what state things are in.
         again: what to type next; "" for the same command, which goes on from there.
+        result: what is known by then, for ``--json``.
     """
 
-    def __init__(self, state: str, *, again: str = "") -> None:
+    def __init__(
+        self, state: str, *, again: str = "", result: Mapping[str, object] | None = None
+    ) -> None:
         super().__init__(state)
         self.again = again
+        self.result = result or {}
 
 
 class Ui:

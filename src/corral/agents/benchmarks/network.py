@@ -1,14 +1,15 @@
 # Installed as: the job's folder
 # Started by: srun, for corral bench network
 # Runs as: the user who starts the benchmark
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 # It runs under the node's own Python, not under Corral's.
 """Measures the network between nodes: throughput, latency, MTU, and which interface carries it.
 
 One process per node, started by srun. All of them go through the same parts in the same order; each
 part ends when all have told what they saw. Rank 0 writes one line for each thing measured.
 
-Standard library of Python >= 3.8 only; nothing of Corral, for the node does not have it.
+Standard library of Python >= 3.8 and ``rendezvous.py`` next to it only; nothing else of Corral,
+for the node does not have it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
-import json
 import os
 import socket
 import statistics
@@ -26,7 +26,8 @@ import threading
 import time
 from pathlib import Path
 
-MARK = "@@corral-"
+from rendezvous import Rendezvous
+
 WAIT_S = 120  # a rank that never comes is an error after so long, and no hanging job
 STUCK_S = 5  # a stream that moves nothing for so long carries nothing: large packets are lost
 SMALL = 536  # bytes of a segment among ranks: their own words pass where large packets are lost
@@ -39,79 +40,6 @@ SIOCGIFADDR = 0x8915
 IP_MTU_DISCOVER, IP_PMTUDISC_PROBE = 10, 3  # PROBE: do-not-fragment, and ask the path anew
 HEADERS = 28  # IPv4 and UDP
 RETRANSMITTED = 100  # linux/tcp.h: tcp_info.tcpi_total_retrans
-
-
-class Meet:
-    """All ranks, joined through rank 0: ``share`` gives each what all of them have."""
-
-    def __init__(self) -> None:
-        self.rank = int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")))
-        self.ranks = int(os.environ.get("WORLD_SIZE", os.environ.get("SLURM_NTASKS", "1")))
-        self.node = os.environ.get("SLURMD_NODENAME", socket.gethostname())
-        self.master = os.environ.get("MASTER_ADDR", "127.0.0.1")
-        port = int(os.environ.get("MASTER_PORT", "29400"))
-        self.files: list = []
-        if self.rank == 0:
-            listener = socket.socket()
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SMALL)
-            listener.bind(("", port))
-            listener.listen(self.ranks)
-            listener.settimeout(WAIT_S)
-            for _ in range(self.ranks - 1):
-                one = listener.accept()[0]
-                one.settimeout(WAIT_S)
-                self.files.append(one.makefile("rw", encoding="utf-8", newline="\n"))
-            return
-        end = time.monotonic() + WAIT_S
-        while True:
-            one = socket.socket()
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SMALL)
-            one.settimeout(5)
-            try:
-                one.connect((self.master, port))
-                break
-            except OSError:
-                one.close()
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.1)  # rank 0 is not there yet
-        one.settimeout(WAIT_S)
-        self.files.append(one.makefile("rw", encoding="utf-8", newline="\n"))
-
-    def share(self, mine: object = None) -> list:
-        """What each rank brought, by rank; nobody goes on before all have."""
-        if self.rank:
-            (file,) = self.files
-            self.write(file, [self.rank, mine])
-            return self.read(file)
-        found: list = [mine] + [None] * (self.ranks - 1)
-        for file in self.files:
-            rank, value = self.read(file)
-            found[rank] = value
-        for file in self.files:
-            self.write(file, found)
-        return found
-
-    @staticmethod
-    def read(file) -> list:
-        """One line; an end of the other side is an error here."""
-        line = file.readline()
-        if not line:
-            sys.exit("another rank ended early; its own log says why")
-        return json.loads(line)
-
-    @staticmethod
-    def write(file, value: object) -> None:
-        """One line."""
-        file.write(json.dumps(value) + "\n")
-        file.flush()
-
-    def tell(self, kind: str, found: dict) -> None:
-        """One line of the result, from rank 0."""
-        if self.rank == 0:
-            sys.stdout.write(f"{MARK}{kind} {json.dumps(found)}\n")
-            sys.stdout.flush()
 
 
 def text_of(path: Path) -> str:
@@ -161,7 +89,7 @@ def rounds(count: int) -> list:
 class Network:
     """One rank's share of the measurement of the network."""
 
-    def __init__(self, meet: Meet, options: argparse.Namespace) -> None:
+    def __init__(self, meet: Rendezvous, options: argparse.Namespace) -> None:
         self.meet, self.options = meet, options
         name = options.interface or interface_to(meet.master)
         self.interface = name
@@ -366,7 +294,7 @@ def options() -> argparse.Namespace:
 
 def main() -> None:
     """Measure what was asked for."""
-    asked, meet = options(), Meet()
+    asked, meet = options(), Rendezvous(WAIT_S, SMALL)
     Network(meet, asked).run()
     meet.share()
 

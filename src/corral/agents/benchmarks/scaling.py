@@ -5,6 +5,7 @@
 # It runs under the node's own PyTorch, which is not installed where Corral is checked.
 """Trains a small GPT on 1 to N nodes, plainly and with less traffic, and measures each way.
 
+The first seconds measure a step and the link; ``budget.py`` chooses what fits into the time.
 All counts of nodes are measured in one job, so that what disturbs a machine disturbs all of them.
 Beside each step that talks to other ranks a twin of the model does the same work without them, and
 a third one does the way's own work as well (PowerSGD's products, an outer optimizer) with nobody to
@@ -30,6 +31,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from budget import LATE, LEAST, WARM, WAYS, Plan, Speed, Way, points, reduces, share_of
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -37,6 +39,7 @@ MARK = "@@corral-"
 GROUP_S = 600
 VOCABULARY = 256  # bytes
 RANK = 4  # of PowerSGD's matrices
+PROBES = 1 << 12, 1 << 21  # bytes of the first all_reduces: latency and rate
 # DiLoCo's outer optimizer (arXiv 2311.08105).
 OUTER = {"lr": 0.7, "momentum": 0.9, "nesterov": True}
 
@@ -80,23 +83,6 @@ def shape(parameters: int) -> tuple:
     return found
 
 
-class Way:
-    """One way to train: how many micro-batches make a cycle, and what travels."""
-
-    def __init__(self, name: str, cycle: int = 1, hook: str = "", local: bool = False) -> None:
-        self.name, self.cycle, self.hook, self.local = name, cycle, hook, local
-
-
-WAYS = {
-    "ddp": Way("ddp"),
-    "accumulate": Way("accumulate", cycle=4),
-    "bf16": Way("bf16", hook="bf16"),
-    "powersgd": Way("powersgd", hook="powersgd"),
-    "local_sgd": Way("local_sgd", cycle=8, local=True),
-    "diloco": Way("diloco", cycle=16, local=True),
-}
-
-
 class Run:
     """One process's share."""
 
@@ -113,6 +99,8 @@ class Run:
         dist.init_process_group("nccl" if self.gpu else "gloo", timeout=limit)
         # A group of each rank alone; every rank makes all of them, in one order.
         self.lonely = [dist.new_group([rank]) for rank in range(self.ranks)][self.rank]
+        self.begun = time.monotonic()
+        self.parameters = options.parameters
         text = b"".join(p.read_bytes() for p in sorted(Path(os.__file__).parent.glob("*.py"))[:60])
         self.text = torch.frombuffer(bytearray(text), dtype=torch.uint8).long().to(self.device)
 
@@ -124,7 +112,7 @@ class Run:
     def model(self):
         """A fresh model, the same on every rank, and its optimizer."""
         torch.manual_seed(7)
-        width, layers = shape(self.options.parameters)
+        width, layers = shape(self.parameters)
         made = Gpt(width, layers, self.options.length).to(self.device)
         return made, torch.optim.AdamW(made.parameters(), lr=3e-4)
 
@@ -146,21 +134,58 @@ class Run:
             sys.stdout.write(f"{MARK}{kind} {json.dumps(found)}\n")
             sys.stdout.flush()
 
-    def collective(self, group, count: int) -> None:
+    def reduced(self, group, size: int, turns: int) -> list:
+        """Seconds of all_reduces of a size, the first of them left out."""
+        data = torch.zeros(size // 4, device=self.device)
+        spent = []
+        for _ in range(turns + WARM):
+            dist.barrier(group=group)
+            self.settle()
+            begun = time.perf_counter()
+            dist.all_reduce(data, group=group)
+            self.settle()
+            spent.append(time.perf_counter() - begun)
+        return spent[WARM:]
+
+    def collective(self, group, ranks: int, todo: list) -> None:
         """Time of all_reduce by size: what the cost model is fitted to."""
-        for size in self.options.sizes:
-            data = torch.zeros(size // 4, device=self.device)
-            spent = []
-            for turn in range(self.options.turns + 2):
-                dist.barrier(group=group)
-                self.settle()
-                begun = time.perf_counter()
-                dist.all_reduce(data, group=group)
-                self.settle()
-                if turn > 1:
-                    spent.append(time.perf_counter() - begun)
-            found = {"ranks": count, "bytes": size, "seconds": quiet(spent)}
-            self.tell("reduce", found)
+        for size, turns in todo:
+            seconds = quiet(self.reduced(group, size, turns))
+            self.tell("reduce", {"ranks": ranks, "bytes": size, "seconds": seconds})
+
+    def largest(self, value: float) -> float:
+        """A number's maximum over all ranks."""
+        every: list = [None] * self.ranks
+        dist.all_gather_object(every, value)
+        return max(every)
+
+    def agreed(self, value):
+        """What rank 0 says, on every rank."""
+        box = [value]
+        dist.broadcast_object_list(box, src=0)
+        return box[0]
+
+    def speed(self) -> Speed:
+        """The first look: a step with all ranks at work, and the link between all of them."""
+        model, optimizer = self.model()
+        weights = list(model.parameters())
+        size = sum(p.numel() * p.element_size() for p in weights)
+        thin = sum(small(p) for p in weights)
+        seconds = []
+        for turn in range(3):  # the first allocates memory
+            dist.barrier()
+            told = self.turn(model, optimizer, [turn], model)
+            seconds.append(told["forward"] + told["backward"] + told["update"])
+        step = self.largest(min(seconds[1:]))
+        few, many = PROBES
+        short = self.largest(min(self.reduced(None, few, 3)))
+        turns = 2 * (self.ranks - 1)
+        alpha = short / turns if turns else 0.0
+        beta = 0.0
+        if turns:
+            long = self.largest(min(self.reduced(None, many, 1)))
+            beta = max(0.0, long - short) / (turns / self.ranks * many)
+        return Speed(step, alpha, beta, size, thin)
 
     def joined(self, way: Way, group, count: int) -> tuple:
         """A model that meets the others of its group: with its optimizer, and the outer one."""
@@ -183,15 +208,24 @@ class Run:
         self.settle()
         return (time.perf_counter() - begun) / way.cycle, told["loss"]
 
-    def train(self, way: Way, group, count: int) -> None:
-        """One way of training over the first ``count`` ranks."""
+    def late(self, group, begun: float, limit: float) -> bool:
+        """Whether rank 0 finds that a point takes too long; the same on every rank of it."""
+        late = torch.tensor([float(time.monotonic() - begun > limit)], device=self.device)
+        if group:
+            dist.broadcast(late, src=0, group=group)
+        return bool(late.item())
+
+    def train(self, way: Way, group, count: int, cycles: int, limit: float) -> None:
+        """One way of training over the first ``count`` ranks, for so many seconds at most."""
+        started = time.monotonic()
         group = group if count > 1 else None
         lone = [self.joined(way, self.lonely, 1)] if group else []
         together = self.joined(way, group, count) if group else (*self.model(), None, None, 1)
         twin, other = self.model()
-        cycles = max(3, self.options.batches // way.cycle)
         apart, seen, own, losses = [], [], [], []
-        for turn in range(cycles + 2):  # the first two warm up: memory, buckets, PowerSGD's start
+        for turn in range(cycles + WARM):
+            if turn >= WARM + LEAST and limit and self.late(group, started, limit):
+                break
             if group:
                 dist.barrier(group=group)
             first = turn * way.cycle
@@ -205,7 +239,7 @@ class Run:
                 seconds, loss = self.cycle(way, parts, steps, twin)
                 spent.append(seconds)
             losses.append(loss)
-        apart, seen, own = apart[2:], seen[2:], own[2:]
+        apart, seen, own = apart[WARM:], seen[WARM:], own[WARM:]
         found = {
             "way": way.name,
             "ranks": count,
@@ -213,7 +247,7 @@ class Run:
             "seconds": quiet(seen),
             "spread": spread(seen),
             "loss": statistics.fmean(losses[-max(1, 16 // way.cycle) :]),
-            "batches": (cycles + 2) * way.cycle,
+            "batches": len(losses) * way.cycle,
         }
         mine = {"apart": apart, "own": own, "seconds": found["seconds"]}
         every: list = [mine]
@@ -341,46 +375,92 @@ def numbers(text: str) -> list:
     return [int(one) for one in text.split(",") if one]
 
 
-def main() -> None:
-    """Measure what was asked for."""
+def read_options() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--parameters", type=int, default=1_000_000)
+    parser.add_argument("--smaller", action="store_true", help="model, where time is short")
     parser.add_argument("--batch", type=int, default=8, help="texts of each rank in a micro-batch")
     parser.add_argument("--length", type=int, default=64, help="bytes of a text")
-    parser.add_argument("--batches", type=int, default=32, help="micro-batches of each way")
-    parser.add_argument("--turns", type=int, default=10, help="of each all_reduce")
+    parser.add_argument("--batches", type=int, default=32, help="micro-batches of each, at most")
+    parser.add_argument("--turns", type=int, default=10, help="of each all_reduce, at most")
     parser.add_argument("--nodes", type=numbers, default=[], help="counts; left out: 1, 2, all")
     parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--sizes", type=numbers, default=[1 << n for n in (16, 18, 20, 22, 24)])
-    options = parser.parse_args()
-    run = Run(options)
-    nodes = run.ranks // run.beside
-    counts = sorted({n for n in options.nodes or (1, 2, nodes) if 1 <= n <= nodes})
-    model = run.model()[0]
-    tensors = [p.numel() * p.element_size() for p in model.parameters()]
+    parser.add_argument("--seconds", type=float, default=0.0, help="for all of it; 0: no limit")
+    return parser.parse_args()
+
+
+def sized(run: Run, counts: list) -> Speed:
+    """Choose the model's size, and measure a step of it and the link."""
+    speed = run.speed()
+    share = 1.0
+    if run.options.smaller:
+        share = share_of(speed, counts, run.options.seconds, run.parameters)
+        share = run.agreed(share)
+    if share < 1:
+        run.parameters = int(run.parameters * share)
+        speed = run.speed()
     run.tell(
         "model",
         {
-            "parameters": sum(p.numel() for p in model.parameters()),
-            "bytes": sum(tensors),
-            "tensors": len(tensors),
-            "batch": options.batch,
-            "length": options.length,
+            "parameters": sum(p.numel() for p in run.model()[0].parameters()),
+            "smaller": share < 1,
+            "bytes": speed.size,
+            "batch": run.options.batch,
+            "length": run.options.length,
             "beside": run.beside,
             "device": torch.cuda.get_device_name() if run.gpu else "cpu",
             "rank": RANK,
-            "small_bytes": sum(small(p) for p in model.parameters()),
+            "small_bytes": speed.small,
         },
     )
-    for count in counts:
-        ranks = count * run.beside
-        group = dist.new_group(list(range(ranks)))
-        if run.rank < ranks:
-            if ranks > 1:
-                run.collective(group, ranks)
-            for name in options.ways.split(",") if ranks > 1 else ["ddp"]:
-                run.train(WAYS[name], group, ranks)
-        dist.barrier()
+    found = {"ranks": run.ranks, "step": speed.step, "alpha": speed.alpha, "beta": speed.beta}
+    run.tell("speed", found)
+    return speed
+
+
+def announce(run: Run, plan: Plan) -> None:
+    """The estimate, and what does not fit."""
+    spent = time.monotonic() - run.begun
+    rest = plan.rest(spent)
+    short = [{"way": name, "ranks": ranks} for name, ranks in plan.todo[len(rest) :]]
+    named = [{"way": name, "ranks": n, "seconds": took} for name, n, _, took in rest]
+    seconds = sum(one["seconds"] for one in named)
+    limit = run.options.seconds
+    told = {"spent": spent, "seconds": seconds, "limit": limit, "points": named, "left_out": short}
+    run.tell("plan", told)
+
+
+def main() -> None:
+    """Measure what was asked for, the most important first."""
+    options = read_options()
+    run = Run(options)
+    nodes = run.ranks // run.beside
+    counts = sorted({n for n in options.nodes or (1, 2, nodes) if 1 <= n <= nodes})
+    ranks = [count * run.beside for count in counts]
+    groups = {count: dist.new_group(list(range(count))) for count in ranks}
+    speed = sized(run, ranks)
+    plan = Plan(points(options.ways.split(","), ranks), speed, options.seconds, options.batches)
+    announce(run, plan)
+    timed = {1}
+    while True:
+        # Rank 0 has the clock.
+        point = run.agreed(plan.next(time.monotonic() - run.begun) if run.rank == 0 else None)
+        if point is None:
+            break
+        name, count, cycles, estimate = point
+        begun = time.monotonic()
+        if run.rank < count:
+            if count not in timed:
+                todo = reduces(options.sizes, speed, count, options.seconds, options.turns)
+                run.collective(groups[count], count, todo)
+            begun = time.monotonic()
+            limit = LATE * estimate if options.seconds else 0.0
+            run.train(WAYS[name], groups[count], count, cycles, limit)
+        timed.add(count)
+        plan.took(estimate, time.monotonic() - begun)
+        announce(run, plan)
     if not run.gpu:
         # gloo's own end can wait for ever for ranks that ended first (seen with PyTorch 2.6).
         os._exit(0)

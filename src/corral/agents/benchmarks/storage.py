@@ -1,7 +1,7 @@
 # Installed as: the job's folder
 # Started by: srun, for corral bench storage
 # Runs as: the user who starts the benchmark
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 # It runs under the node's own Python, not under Corral's.
 """Measures shared folders: writing, reading and metadata, from each node and from all at once.
 
@@ -10,84 +10,23 @@ on the node that did not write it, after its pages were given away, so that the 
 folder's and not that of this machine's memory; whether pages were left in memory all the same is
 told. Every byte that is read is compared with what was written. All files are removed at the end.
 
-Standard library of Python >= 3.8 only.
+Standard library of Python >= 3.8 and ``rendezvous.py`` next to it only.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import secrets
 import shutil
-import socket
-import sys
 import time
 from pathlib import Path
 
-MARK = "@@corral-"
+from rendezvous import Rendezvous
+
 WAIT_S = 600
 PIECE = 1 << 22
-SMALL = 536
-
-
-class Meet:
-    """All ranks, joined through rank 0: ``share`` gives each what all of them have."""
-
-    def __init__(self) -> None:
-        self.rank = int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")))
-        self.ranks = int(os.environ.get("WORLD_SIZE", os.environ.get("SLURM_NTASKS", "1")))
-        self.node = os.environ.get("SLURMD_NODENAME", socket.gethostname())
-        place = os.environ.get("MASTER_ADDR", "127.0.0.1"), int(os.environ.get("MASTER_PORT", "0"))
-        self.files: list = []
-        if self.rank == 0 and self.ranks > 1:
-            listener = socket.create_server(("", place[1]), backlog=self.ranks)
-            listener.settimeout(WAIT_S)
-            for _ in range(self.ranks - 1):
-                one = listener.accept()[0]
-                one.settimeout(WAIT_S)
-                self.files.append(one.makefile("rw", encoding="utf-8", newline="\n"))
-        elif self.rank:
-            end = time.monotonic() + 120
-            while True:
-                try:
-                    one = socket.create_connection(place, timeout=5)
-                    break
-                except OSError:
-                    if time.monotonic() > end:
-                        raise
-                    time.sleep(0.1)  # rank 0 is not there yet
-            one.settimeout(WAIT_S)
-            self.files.append(one.makefile("rw", encoding="utf-8", newline="\n"))
-
-    def share(self, mine: object = None) -> list:
-        """What each rank brought, by rank; nobody goes on before all have."""
-        if self.rank:
-            (file,) = self.files
-            self.write(file, [self.rank, mine])
-            return self.read(file)
-        found: list = [mine] + [None] * (self.ranks - 1)
-        for file in self.files:
-            rank, value = self.read(file)
-            found[rank] = value
-        for file in self.files:
-            self.write(file, found)
-        return found
-
-    @staticmethod
-    def read(file) -> list:
-        """One line; an end of the other side is an error here."""
-        line = file.readline()
-        if not line:
-            sys.exit("another rank ended early; its own log says why")
-        return json.loads(line)
-
-    @staticmethod
-    def write(file, value: object) -> None:
-        """One line."""
-        file.write(json.dumps(value) + "\n")
-        file.flush()
 
 
 def in_memory(fd: int, size: int) -> float:
@@ -112,7 +51,7 @@ def in_memory(fd: int, size: int) -> float:
 class Folder:
     """One shared folder under measurement, by one rank."""
 
-    def __init__(self, meet: Meet, mount: str, options: argparse.Namespace) -> None:
+    def __init__(self, meet: Rendezvous, mount: str, options: argparse.Namespace) -> None:
         self.meet, self.mount, self.options = meet, mount, options
         token = meet.share(secrets.token_hex(6))[0]
         self.root = Path(mount) / f".corral-bench-{token}"
@@ -221,7 +160,7 @@ class Folder:
                 },
                 "names": best(names),
             }
-            self.tell(told)
+            self.meet.tell("storage", told)
 
     def turn(self, who: list) -> dict:
         """One turn: what was written, read and named of each of these ranks."""
@@ -244,12 +183,6 @@ class Folder:
         ranks = self.meet.ranks
         return {rank: (wrote[rank], reads[(rank + 1) % ranks], names[rank]) for rank in who}
 
-    def tell(self, found: dict) -> None:
-        """One line of the result, from rank 0."""
-        if self.meet.rank == 0:
-            sys.stdout.write(f"{MARK}storage {json.dumps(found)}\n")
-            sys.stdout.flush()
-
 
 def best(turns: tuple) -> dict:
     """The highest of each rate."""
@@ -264,7 +197,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=500, help="small ones of each node")
     parser.add_argument("--turns", type=int, default=2, help="of each node by itself")
     options = parser.parse_args()
-    meet = Meet()
+    meet = Rendezvous(WAIT_S)
     for mount in options.mount:
         room = shutil.disk_usage(mount).free
         fits = min(meet.share(room)) // (4 * meet.ranks)

@@ -56,6 +56,7 @@ class Measured:
         charts: what a report can draw of it.
         job: Slurm's number of the job that measured, 0 when it was no job.
         nodes: where it ran, as a hostlist.
+        partial: interrupted: not all was measured.
     """
 
     kind: str
@@ -64,6 +65,7 @@ class Measured:
     charts: tuple[Chart, ...] = ()
     job: int = 0
     nodes: str = ""
+    partial: bool = False
 
     @property
     def outcome(self) -> Outcome:
@@ -83,6 +85,7 @@ class Measured:
             "good": self.good,
             "job": self.job,
             "nodes": self.nodes,
+            "partial": self.partial,
             "remarks": [asdict(remark) for remark in self.remarks],
             "figures": dict(self.figures),
             "charts": [chart.as_dict() for chart in self.charts],

@@ -46,6 +46,32 @@ class Trained:
 
 
 @dataclass(frozen=True, slots=True)
+class Speed:
+    """What the first seconds measured: over so many ranks, seconds of a step, and the link."""
+
+    ranks: int
+    step: float
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What is still to be measured.
+
+    Attributes:
+        seconds: the estimate for it.
+        points: (method, ranks), the next first.
+        left_out: (method, ranks) that do not fit into the time.
+        limit: seconds for the complete measurement, 0: none.
+    """
+
+    seconds: float
+    points: tuple[tuple[str, int], ...]
+    left_out: tuple[tuple[str, int], ...]
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
 class Guess:
     """What the model said of a measurement that it had not seen."""
 
@@ -74,6 +100,9 @@ class Scaling:
         timed: all_reduces.
         trained: each way, for each number of ranks.
         cost: fitted to the smallest number of ranks above one.
+        speed: as the first seconds measured it; records of earlier releases have none.
+        planned: what was not measured when it ended; None as above.
+        smaller: the model was made smaller to fit into the time.
     """
 
     parameters: int
@@ -85,6 +114,9 @@ class Scaling:
     timed: tuple[Timed, ...]
     trained: tuple[Trained, ...]
     cost: Cost
+    speed: Speed | None = None
+    planned: Planned | None = None
+    smaller: bool = False
 
     def of(self, way: str, ranks: int) -> Trained | None:
         """One measurement."""
@@ -112,8 +144,12 @@ class Scaling:
         return self.small if way == "powersgd" else self.size
 
 
-def read_scaling(lines: Sequence[str]) -> Scaling:
+def read_scaling(lines: Sequence[str], *, partial: bool = False) -> Scaling:
     """Read what the program printed, and fit the cost model.
+
+    Args:
+        lines: as printed.
+        partial: of a program that has not ended: the first look is enough.
 
     Raises:
         CorralError: PARSE_FAILED, it ended without a result, or a line is spoiled.
@@ -125,9 +161,11 @@ def read_scaling(lines: Sequence[str]) -> Scaling:
             for o in told(lines, "reduce")
         )
         trained = tuple(_trained(one) for one in told(lines, "train"))
+        speed = next(map(_speed, told(lines, "speed")), None)
+        planned = next(map(_planned, reversed(told(lines, "plan"))), None)
     except (KeyError, TypeError, ValueError) as error:
         raise unreadable(repr(error)) from error
-    if not models or not trained:
+    if not models or not (trained or (partial and speed)):
         raise CorralError(
             Code.PARSE_FAILED,
             "the measurement of training ended without a result",
@@ -146,7 +184,65 @@ def read_scaling(lines: Sequence[str]) -> Scaling:
         timed,
         trained,
         _cost(timed, trained, size),
+        speed,
+        planned,
+        bool(model.get("smaller")),
     )
+
+
+def progress(line: str) -> str:
+    """A line of the program in words, "" where it reports nothing.
+
+    Raises:
+        CorralError: PARSE_FAILED, the line is spoiled.
+    """
+    try:
+        for one in map(_trained, told([line], "train")):
+            return f"{one.way} over {_ranks(one.ranks)}: {one.seconds * 1e3:.4g} ms"
+        for speed in map(_speed, told([line], "speed")):
+            link = f", {speed.cost.busbw:.3g} GB/s between nodes" if speed.cost.beta else ""
+            return f"a step takes {_time(speed.step)}{link}"
+        for plan in map(_planned, told([line], "plan")):
+            return _left(plan)
+    except (KeyError, TypeError, ValueError) as error:
+        raise unreadable(repr(error)) from error
+    return ""
+
+
+def _left(plan: Planned) -> str:
+    if not plan.points:
+        return ""
+    count = len(plan.points)
+    text = f"{count} measurement{'s' * (count != 1)} to go, about {_time(plan.seconds)}"
+    if plan.limit and plan.left_out:
+        out = ", ".join(f"{way} over {_ranks(ranks)}" for way, ranks in plan.left_out)
+        text += f"; not within {_time(plan.limit)}: {out}"
+    return text
+
+
+def _ranks(count: int) -> str:
+    return f"{count} rank{'s' * (count != 1)}"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 100 else f"{seconds / 60:.3g} min"  # noqa: PLR2004
+
+
+def _speed(one: Mapping[str, Any]) -> Speed:
+    step, alpha, beta = (float(one[name]) for name in ("step", "alpha", "beta"))
+    if not step > 0 or alpha < 0 or beta < 0:
+        raise ValueError(str(one)[:100])
+    return Speed(int(one["ranks"]), step, Cost(alpha, beta))
+
+
+def _planned(one: Mapping[str, Any]) -> Planned:
+    todo, out = (
+        tuple((str(p["way"]), int(p["ranks"])) for p in one[name])
+        for name in ("points", "left_out")
+    )
+    return Planned(float(one["seconds"]), todo, out, float(one["limit"]))
 
 
 def _trained(one: Mapping[str, Any]) -> Trained:
@@ -211,13 +307,124 @@ def answer(seen: Scaling, links: Sequence[float] = (), now: float = 0.0) -> tupl
         links: rates in Gb/s for which to say what they would bring.
         now: the declared rate, 0 when none is.
     """
-    most = seen.counts[-1]
-    plain = seen.of("ddp", most)
-    if plain is None or most <= seen.beside or seen.one_node is None:
-        text = "one node was measured: give it two for an answer"
-        return (Remark(Outcome.UNKNOWN, "", text),)
+    plain = seen.of("ddp", seen.counts[-1]) if seen.counts else None
+    if plain is None or plain.ranks <= seen.beside or seen.one_node is None:
+        return _early(seen)
     found = (_plain(seen), _advice(seen, plain), _others(seen, plain), _exact(seen))
-    return tuple([*(r for some in found for r in some), *_links(seen, links, now)])
+    rest = [r for some in found for r in some]
+    return (_verdict(seen, plain), *rest, *_links(seen, links, now), *_not_measured(seen))
+
+
+@dataclass(frozen=True, slots=True)
+class Pays:
+    """From which step on several nodes pay: seconds between two exchanges, on one node.
+
+    Attributes:
+        ranks: of the nodes together.
+        step: as it is now.
+        times: as fast as one node, now.
+        worth: the step from which on they are ``PAYS`` times as fast; None: no step is long enough.
+        well: the step from which on they reach ``WELL`` of their number; None as above.
+        slower: times as long as on one node, what a step computes with all nodes at work.
+    """
+
+    ranks: int
+    step: float
+    times: float
+    worth: float | None
+    well: float | None
+    slower: float
+
+
+def pays_from(seen: Scaling) -> Pays | None:
+    """The longest measured DDP's answer, or the first look's; None where neither has one.
+
+    On several nodes a step of ``c`` seconds takes ``slower x c``, and what of the exchange the
+    backward pass does not hide; the exchange depends on the model's size and not on the step.
+    """
+    base, ranks = seen.one_node, seen.counts[-1] if seen.counts else 0
+    plain = seen.of("ddp", ranks) if base and ranks > seen.beside else None
+    if base is not None and plain is not None:
+        at = [one for one in seen.timed if one.ranks == ranks]
+        cost = fitted(at) if len(at) > 1 else seen.cost
+        step, compute = base.seconds, plain.compute
+        own = min(compute.own or compute.slowest, plain.seconds)
+        net, visible = cost.reduce(ranks, seen.size), plain.seconds - own
+        hidden = min(max(0.0, net - visible), compute.backward)
+        # All times of this step are as measured, also where the fit has more traffic than was seen.
+        parts = (min(net, visible + hidden), max(0.0, visible - net), hidden / step, own / step)
+        return _pays(seen, ranks, step, parts)
+    if seen.speed is None or seen.speed.ranks <= seen.beside or not seen.speed.cost.beta:
+        return None
+    ranks, cost = seen.speed.ranks, seen.speed.cost
+    # All nodes were at work: a step of one node alone is not known, or is what was measured since.
+    step = base.seconds if base else seen.speed.step
+    slower = seen.speed.step / step
+    return _pays(seen, ranks, step, (cost.reduce(ranks, seen.size), 0.0, 0.0, slower))
+
+
+def _pays(seen: Scaling, ranks: int, step: float, parts: tuple[float, float, float, float]) -> Pays:
+    net, extra, hidden, slower = parts
+    nodes = ranks / seen.beside
+    now = nodes * step / (slower * step + max(0.0, net - hidden * step) + extra)
+
+    def reached(times: float) -> float | None:
+        spare = nodes / times - slower
+        if spare <= 0:
+            return None
+        found = (net + extra) / (spare + hidden)
+        return found if found * hidden <= net else extra / spare
+
+    return Pays(ranks, step, now, reached(PAYS), reached(WELL * nodes), slower)
+
+
+def _verdict(seen: Scaling, plain: Trained | None) -> Remark:
+    """Do several nodes pay on this network, and from which step time on?"""
+    found = pays_from(seen)
+    if found is None:
+        return Remark(Outcome.UNKNOWN, "", "one node was measured: give it two for an answer")
+    nodes = _nodes(seen, found.ranks)
+    good = found.times >= PAYS
+    text = (
+        f"training over several nodes {'pays' if good else 'does not pay'} on this network for "
+        f"this model: {nodes} {'are' if plain else 'would be'} {found.times:.2f} times as fast as "
+        "one; "
+    )
+    size = f"{seen.size / 1e6:.3g} MB of gradients"
+    if found.worth is None:
+        text += (
+            "no step is long enough: with all nodes at work a step computes "
+            f"{found.slower:.2f} times as long as on one"
+        )
+    else:
+        text += f"for {size} it pays from a step of {_time(found.worth)} on"
+        if found.well is not None:
+            text += f" ({WELL:.0%} of {nodes} from {_time(found.well)} on)"
+        text += f", and a step takes {_time(found.step)} on one node"
+    if plain is None:
+        text += "; predicted from the first seconds, not measured"
+        return Remark(Outcome.UNKNOWN, nodes, text)
+    return Remark(Outcome.PASS if good else Outcome.WARN, nodes, text)
+
+
+def _early(seen: Scaling) -> tuple[Remark, ...]:
+    """Before plain training was measured on one node and on several."""
+    return (_verdict(seen, None), *_not_measured(seen))
+
+
+def _not_measured(seen: Scaling) -> Iterator[Remark]:
+    plan = seen.planned
+    if seen.smaller and plan:
+        yield Remark(
+            Outcome.UNKNOWN,
+            "",
+            f"the usual model does not fit into {_time(plan.limit)} on this network: measured is "
+            f"one of {seen.parameters / 1e6:.3g} million parameters; --parameters names a size",
+        )
+    missing = (*plan.points, *plan.left_out) if plan else ()
+    if missing:
+        out = ", ".join(f"{way} over {_ranks(ranks)}" for way, ranks in missing)
+        yield Remark(Outcome.UNKNOWN, "", f"not measured: {out}")
 
 
 def _nodes(seen: Scaling, ranks: int) -> str:
@@ -372,5 +579,6 @@ def figures(seen: Scaling) -> dict[str, object]:
         "speedups": [
             {"way": t.way, "ranks": t.ranks, "times": seen.speedup(t)} for t in seen.trained
         ],
+        "pays_from": asdict(pays) if (pays := pays_from(seen)) else None,
         "guesses": [{**asdict(one), "error": one.error} for one in guesses(seen)],
     }

@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 from corral.errors import CorralError
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.measure.cost import WAYS, Compute, Cost, Timed, fitted, predicted, with_overlap
-from corral.prove.measure.scaling import Scaling, answer, curve, guesses, on_link, read_scaling
+from corral.prove.measure.scaling import (
+    PAYS,
+    Scaling,
+    answer,
+    curve,
+    figures,
+    guesses,
+    on_link,
+    pays_from,
+    progress,
+    read_scaling,
+)
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "scaling"
 EXACT = 0.15
@@ -70,24 +81,24 @@ def test_four_gpus_through_slurm() -> None:
     said = [r.text for r in answer(fast)]
     assert (
         "2.68 times as fast as one, 67% of what they could be; 0% of a step waits for the"
-        in said[1]
+        in said[2]
     )
     assert (
         "17% is DDP's own work (gradients gathered and copied), 15% waits for the slowest"
-        in said[1]
+        in said[2]
     )
     assert (
-        "0.96 times as fast as one: several nodes do not pay; 66% of a step" in answer(slow)[1].text
+        "0.96 times as fast as one: several nodes do not pay; 66% of a step" in answer(slow)[2].text
     )
 
 
 def test_what_is_to_be_used_depends_on_the_network() -> None:
     fast = [r.text for r in answer(recorded("h200x2-nvlink"))]
     slow = [r.text for r in answer(recorded("h200x2-sockets"))]
-    assert "1.45 times as fast as one, 73% of what they could be" in fast[0]
-    assert "0.39 times as fast as one: several nodes do not pay; 77% of a step" in slow[0]
-    assert "use gradient accumulation" in fast[1]
-    assert "use DiLoCo" in slow[1]
+    assert "1.45 times as fast as one, 73% of what they could be" in fast[1]
+    assert "0.39 times as fast as one: several nodes do not pay; 77% of a step" in slow[1]
+    assert "use gradient accumulation" in fast[2]
+    assert "use DiLoCo" in slow[2]
 
 
 def test_what_a_way_computes_itself_stays_on_another_link() -> None:
@@ -168,7 +179,13 @@ def lines(two: float, three: float, sgd: float) -> list[str]:
 
 
 def test_the_answer_is_words() -> None:
-    remarks = answer(read_scaling(lines(5.0, 6.5, 1.6)))
+    verdict, *remarks = answer(read_scaling(lines(5.0, 6.5, 1.6)))
+    assert verdict.outcome is Outcome.WARN
+    assert verdict.text == (
+        "training over several nodes does not pay on this network for this model: 3 nodes are 0.46 "
+        "times as fast as one; for 496 MB of gradients it pays from a step of 2.73 s on (80% of 3 "
+        "nodes from 8.48 s on), and a step takes 1 s on one node"
+    )
     assert remarks[0].outcome is Outcome.WARN
     assert "2 nodes, a model of 124 million parameters" in remarks[0].text
     assert "several nodes do not pay" in remarks[0].text
@@ -176,11 +193,11 @@ def test_the_answer_is_words() -> None:
     assert "use local SGD" in remarks[2].text
     best = next(r for r in remarks if r.text.startswith("local SGD"))
     assert "1.88 times as fast as one node (+306% on plain DDP)" in best.text
-    good = answer(read_scaling(lines(1.1, 1.1, 1.0)))
+    _, *good = answer(read_scaling(lines(1.1, 1.1, 1.0)))
     assert [r.outcome for r in good[:2]] == [Outcome.PASS, Outcome.PASS]
     assert "it pays" in good[0].text
     assert not any(r.text.startswith("use ") for r in good)
-    hopeless = answer(read_scaling(lines(5.0, 6.5, 6.5)))
+    _, *hopeless = answer(read_scaling(lines(5.0, 6.5, 6.5)))
     assert "no way makes them pay" in hopeless[2].text
 
 
@@ -257,3 +274,115 @@ def test_powersgd_is_foretold_once_its_own_work_is_known() -> None:
     told = [line.replace('"way": "powersgd",', '"way": "powersgd", "own": 0.07,') for line in lines]
     assert "powersgd" not in {g.way for g in guesses(read_scaling(lines))}
     assert "powersgd" in {g.way for g in guesses(read_scaling(told))}
+
+
+@pytest.mark.parametrize(
+    "name", ["10gbit", "2.5gbit", "1gbit", "h200x2-nvlink", "h200x2-sockets", "h200x4-sockets"]
+)
+def test_the_verdict_agrees_with_what_was_measured(name: str) -> None:
+    """From the step on that it names several nodes pay, and below they do not."""
+    seen = recorded(name)
+    found, most = pays_from(seen), seen.of("ddp", seen.counts[-1])
+    assert found is not None and most is not None
+    assert found.times == pytest.approx(seen.speedup(most))
+    assert (found.worth is not None and found.step >= found.worth) == (found.times >= PAYS)
+    if found.worth is not None and found.well is not None:
+        assert found.worth < found.well
+    assert answer(seen)[0].outcome is (Outcome.PASS if found.times >= PAYS else Outcome.WARN)
+
+
+@given(
+    st.floats(0.01, 100), st.floats(0.0, 0.4), st.floats(0.3, 1.0), st.floats(1e-11, 1e-8),
+    st.floats(0, 1),
+)  # fmt: skip
+def test_the_step_that_it_names_is_where_it_begins_to_pay(
+    step: float, spare: float, backward: float, beta: float, overlap: float
+) -> None:
+    """Made from a model: at this step nodes reach PAYS, a tenth below they do not."""
+    slower, size = 1 + spare, 496_000_000
+    net = Cost(0.0, beta).reduce(3, size)
+
+    def seconds(alone: float) -> float:
+        return slower * alone + max(0.0, net - overlap * backward * alone)
+
+    def told(alone: float) -> list[str]:
+        parts = {"forward": 0.0, "backward": backward * alone, "update": 0.0}
+        parts |= {"alone": alone, "slowest": slower * alone, "loss": 1.0, "spread": 0.0}
+        trained = [
+            {"way": "ddp", "ranks": 1, "seconds": alone, **parts},
+            {"way": "ddp", "ranks": 3, "seconds": seconds(alone), **parts},
+        ]
+        reduces = [
+            {"ranks": 3, "bytes": n, "seconds": Cost(0.0, beta).reduce(3, n)}
+            for n in (1 << 20, 1 << 24)
+        ]
+        return [
+            lines(1, 1, 1)[0],
+            *(f"@@corral-train {json.dumps(one)}" for one in trained),
+            *(f"@@corral-reduce {json.dumps(one)}" for one in reduces),
+        ]
+
+    found = pays_from(read_scaling(told(step)))
+    assert found is not None and found.worth is not None
+    if max(0.0, net - overlap * backward * step) == 0:
+        return  # all is hidden at this step: how much more would be is not known
+    at, below = found.worth, found.worth * 0.9
+    assert 3 * at / seconds(at) == pytest.approx(PAYS, rel=1e-6)
+    assert 3 * below / seconds(below) < PAYS
+
+
+def test_nodes_that_slow_each_other_down_never_pay() -> None:
+    told = [line.replace('"slowest": 1.0', '"slowest": 3.1') for line in lines(3.3, 3.4, 3.4)]
+    found = pays_from(read_scaling(told))
+    assert found is not None and found.worth is None
+    assert "no step is long enough" in answer(read_scaling(told))[0].text
+
+
+SPEED = '@@corral-speed {"ranks": 3, "step": 1.0, "alpha": 0.0001, "beta": 3e-9}'
+PLAN = (
+    '@@corral-plan {"seconds": 130.0, "limit": 150.0, "spent": 4.0, "points": [{"way": "ddp", '
+    '"ranks": 1, "seconds": 9.0}, {"way": "ddp", "ranks": 3, "seconds": 50.0}], "left_out": '
+    '[{"way": "diloco", "ranks": 3}]}'
+)
+
+
+def test_what_is_known_at_any_time() -> None:
+    """After the first look, after each measurement; nothing before."""
+    model, *rest = lines(5.0, 6.5, 1.6)
+    for early in ([], [model]):
+        with pytest.raises(CorralError):
+            read_scaling(early, partial=True)
+    first = read_scaling([model, SPEED, PLAN], partial=True)
+    said, missing = answer(first)
+    assert said.outcome is Outcome.UNKNOWN
+    assert "3 nodes would be 1.01 times as fast as one" in said.text
+    assert said.text.endswith("predicted from the first seconds, not measured")
+    assert missing.text == ("not measured: ddp over 1 rank, ddp over 3 ranks, diloco over 3 ranks")
+    assert figures(first)["pays_from"]
+    for count in range(1, len(rest)):
+        part = read_scaling([model, SPEED, PLAN, *rest[:count]], partial=True)
+        assert answer(part)[0].text.startswith("training over several nodes ")
+
+
+def test_a_model_that_was_made_smaller_is_named() -> None:
+    model, *rest = lines(5.0, 6.5, 1.6)
+    smaller = model.replace('"beside"', '"smaller": true, "beside"')
+    said = [r.text for r in answer(read_scaling([smaller, SPEED, PLAN, *rest]))]
+    assert any(text.startswith("the usual model does not fit into 2.5 min") for text in said)
+    assert not [r for r in answer(read_scaling([model, SPEED, PLAN, *rest])) if "usual" in r.text]
+
+
+def test_an_unfinished_measurement_without_plan_is_no_result() -> None:
+    with pytest.raises(CorralError, match="without a result"):
+        read_scaling([lines(1, 1, 1)[0], SPEED, PLAN])
+
+
+def test_progress_is_words() -> None:
+    assert progress(SPEED) == "a step takes 1 s, 0.333 GB/s between nodes"
+    assert progress(PLAN) == (
+        "2 measurements to go, about 2.17 min; not within 2.5 min: diloco over 3 ranks"
+    )
+    assert progress(lines(5.0, 6.5, 1.6)[2]) == "ddp over 2 ranks: 5000 ms"
+    assert progress("anything else") == ""
+    with pytest.raises(CorralError):
+        progress('@@corral-speed {"ranks": 3, "step": 0}')
