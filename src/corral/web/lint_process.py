@@ -10,6 +10,7 @@ import asyncio
 import json
 import resource
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -68,13 +69,16 @@ def main() -> None:
     limit = int(LIMIT_S)
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    asked = json.load(sys.stdin)
+    json.dump(judged(json.load(sys.stdin)), sys.stdout)
+
+
+def judged(asked: Mapping[str, str]) -> dict[str, object]:
+    """The answer about a text, JSON-ready."""
     spec, findings = api.lint_text(asked["text"], asked["file"])
-    told = {
+    return {
         "spec": None if spec is None else spec.model_dump(mode="json"),
         "findings": [finding.as_dict() for finding in findings],
     }
-    json.dump(told, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -15,9 +15,10 @@ from corral.doctor.log_text import LogText, starts
 from corral.doctor.model import Pattern
 from tests.unit.doctor.test_reading import CASES
 
-SHORT, LONG = 40_000, 80_000
+SHORT, LONG = 10_000, 80_000
 """Characters of one line without a line end."""
-SECONDS = 1.5
+SECONDS = {SHORT: 0.1, 4 * SHORT: 1.5}
+"""CPU time by length: half of what quadratic expressions take."""
 
 
 def patterns() -> Iterator[Pattern]:
@@ -108,20 +109,24 @@ def longest(size: int) -> tuple[float, str]:
 
 
 @pytest.mark.timeout(240)
-def test_no_expression_is_slow_on_a_hostile_line() -> None:
+@pytest.mark.parametrize("size", [SHORT, pytest.param(4 * SHORT, marks=pytest.mark.slow)])
+def test_no_expression_is_slow_on_a_hostile_line(size: int) -> None:
     """F52's expression took 3 s on 40,000 characters and four times as long on twice as many."""
-    took, which = longest(SHORT)
-    assert took < SECONDS, which
+    took, which = longest(size)
+    if took >= SECONDS[size]:  # once more: the first may have met a pause of the machine
+        took, which = longest(size)
+    assert took < SECONDS[size], which
 
 
+@pytest.mark.parametrize("size", [100_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "filling", ["a", "1", " ", "(", "[", ":", "error ", "/x", "nccl warn ", "\x1b[0m"]
 )
-def test_a_log_of_one_long_line_is_read_at_once(filling: str) -> None:
-    line = (filling * (1_000_000 // len(filling)))[:1_000_000]
+def test_a_log_of_one_long_line_is_read_at_once(filling: str, size: int) -> None:
+    line = (filling * (size // len(filling)))[:size]
     begun = time.perf_counter()
     explain(line)
-    assert time.perf_counter() - begun < 20
+    assert time.perf_counter() - begun < size / 50_000
 
 
 def test_the_start_of_a_message_is_found_in_linear_time() -> None:

@@ -166,9 +166,23 @@ def planned(spec: ClusterSpec) -> None:
     make_plan(cluster=spec.name, spec_digest="", stages=stages, observed={})
 
 
-@settings(max_examples=settings().max_examples * 8)
+@settings(max_examples=settings().max_examples * 2)
 @given(st.sampled_from(BASES), st.integers(1, 4), st.data())
 def test_no_mistake_raises(base: dict[str, Any], mistakes: int, draw: st.DataObject) -> None:
+    broken(base, mistakes, draw)
+
+
+@pytest.mark.slow
+@settings(max_examples=settings().max_examples * 16)
+@given(st.sampled_from(BASES), st.integers(1, 4), st.data())
+def test_no_mistake_of_many_raises(
+    base: dict[str, Any], mistakes: int, draw: st.DataObject
+) -> None:
+    broken(base, mistakes, draw)
+
+
+def broken(base: dict[str, Any], mistakes: int, draw: st.DataObject) -> None:
+    """A file with so many mistakes is read, judged and planned."""
     data = json.loads(json.dumps(base))
     for _ in range(mistakes):
         mutate(draw, data)

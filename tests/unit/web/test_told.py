@@ -16,6 +16,7 @@ from corral.api import web_past
 from corral.events import Emit, Event, Kind
 from corral.web import background, routes_jobs, routes_report
 from corral.web.figures import Prometheus
+from corral.web.lint_process import judged
 from corral.web.own import BySsh
 from tests.unit.report.samples import BANDWIDTH as PLOT
 from tests.unit.report.samples import PAIRS as MATRIX
@@ -221,19 +222,31 @@ def test_the_api_is_described_whole() -> None:
         assert "application/json" in asked or not asked, where
 
 
-def test_no_text_of_a_cluster_file_makes_the_server_fail() -> None:
+HOSTILE = (
+    "", "\x00", "\ud7ff\u202e", "a: &a [*a]", "a: &a {<<: *a}", "- " * 500, "{" * 999,
+    "[1" * 300, "!!python/object/apply:os.system [id]", "corral: v1\nname: [[]]\n",
+    "? a\n: b\n", "%YAML 9.9\n---\n", "name: 1\nname: 2\n", "x: " + "9" * 5000,
+    "a: 0x" + "f" * 5000, "2026-99-99: 1", "'", "<<: 1",
+)  # fmt: skip
+"""Texts of a cluster file."""
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_no_text_of_a_cluster_file_makes_its_process_fail(text: str) -> None:
+    found = json.loads(json.dumps(judged({"text": text, "file": "x"})))
+    assert found["findings"] and found["spec"] is None
+
+
+@pytest.mark.parametrize(
+    "texts", [HOSTILE[1:3], pytest.param(HOSTILE, marks=pytest.mark.slow)], ids=["few", "all"]
+)
+def test_no_text_of_a_cluster_file_makes_the_server_fail(texts: tuple[str, ...]) -> None:
     """schemathesis is nobody's owner, so this route is tried here."""
-    hostile = (
-        "", "\x00", "\ud7ff\u202e", "a: &a [*a]", "a: &a {<<: *a}", "- " * 500, "{" * 999,
-        "[1" * 300, "!!python/object/apply:os.system [id]", "corral: v1\nname: [[]]\n",
-        "? a\n: b\n", "%YAML 9.9\n---\n", "name: 1\nname: 2\n", "x: " + "9" * 5000,
-        "a: 0x" + "f" * 5000, "2026-99-99: 1", "'", "<<: 1",
-    )  # fmt: skip
 
     async def work() -> None:
         async with Page(FakeRest(), spec=spec()) as page:
             await owner(page)
-            for text in hostile:
+            for text in texts:
                 reply = await page.post("corral/lint", {"text": text})
                 assert reply.status_code == 200, (text[:40], reply.text)
                 assert reply.json()["findings"], text[:40]

@@ -45,23 +45,26 @@ def work(conf: str, gres: str) -> None:
     cluster_file(corrected(given), given)
 
 
-def seconds(conf: str, gres: str) -> float:
-    """The least of three, of this process alone."""
+def seconds(conf: str, gres: str, turns: int = 3) -> float:
+    """The least of some turns, of this process alone."""
     found: list[float] = []
-    for _ in range(3):
+    for _ in range(turns):
         start = time.process_time()
         work(conf, gres)
         found.append(time.process_time() - start)
     return min(found)
 
 
+@pytest.mark.parametrize("small", [125, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("make", [one_line, many_lines, many_partitions], ids=lambda m: m.__name__)
 @pytest.mark.parametrize("gres", [lambda n: "", gres_per_node], ids=["plain", "gres"])
 def test_four_times_the_size_takes_no_sixteen_times(
-    make: Callable[[int], str], gres: Callable[[int], str]
+    make: Callable[[int], str], gres: Callable[[int], str], small: int
 ) -> None:
-    small, large = (seconds(make(n), gres(n)) for n in (500, 2000))
-    assert large < 10 * small + 0.1  # linear is 4, quadratic 16
+    limit = 10 * seconds(make(small), gres(small)) + 0.1 * small / 500  # linear is 4, quadratic 16
+    large = make(4 * small), gres(4 * small)
+    # Once is enough where it is fast enough: what disturbs a machine only slows it down.
+    assert seconds(*large, turns=1) < limit or seconds(*large) < limit
 
 
 def test_each_hostlist_is_expanded_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
