@@ -12,6 +12,7 @@ from corral.errors import Code, CorralError
 from corral.prove.fabric.hardware import known_hardware
 from corral.prove.measure.gpu_models import gpu_models
 from corral.roles.health_checks import health_checks, xids
+from corral.slurm.conf.keys import all_keys
 from corral.tables import Row, parse_table
 
 TEXT = """\
@@ -67,6 +68,7 @@ def test_tables_that_come_with_corral_are_valid(repo: Path) -> None:
         "gpu_models.yaml": gpu_models(),
         "health_checks.yaml": health_checks(),
         "xids.yaml": xids(),
+        "keys.yaml": all_keys(),
     }
     assert all(read.values())
     assert catalog()

@@ -10,7 +10,7 @@ from corral.roles.base import former_keys, key_paths
 from corral.roles.controller import rest, rest_gate
 from corral.roles.machine import LIMITS
 from corral.roles.site import Site
-from corral.slurm.conf.keys import KEYS
+from corral.slurm.conf.keys import keys_by_id
 from corral.slurm.conf.parse import parse
 from corral.slurm.packages import Part
 from corral.slurm.version import Feature, has
@@ -94,7 +94,7 @@ def _read_at_start(files: dict[str, str]) -> str:
     for name in ("slurm.conf", "cgroup.conf"):
         for line in parse(files[name]).lines():
             for pair in line.pairs[:1]:
-                known = KEYS.get((name, "", pair.key.lower()))
+                known = keys_by_id().get((name, "", pair.key.lower()))
                 if known is not None and known.impact in ("restart", "drain", "recreate"):
                     found.append(f"{name} {pair.key}={pair.value}")
     return "\n".join(found)

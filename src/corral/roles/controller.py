@@ -8,7 +8,7 @@ from corral.roles.base import key_paths
 from corral.roles.people import accounts
 from corral.roles.site import Site
 from corral.slurm.conf.cluster import DATABASE, JWT_KEY, MARIADB_CNF
-from corral.slurm.conf.keys import ALL, impact_of
+from corral.slurm.conf.keys import all_keys, impact_of
 from corral.slurm.packages import Part
 from corral.slurm.version import SlurmVersion
 from corral.state.accounts import UserAccount
@@ -113,7 +113,7 @@ def _conf(name: str, text: str, owner: str = "root:root", mode: str = "644") -> 
 def _impact(name: str) -> ImpactOf:
     def impact(before: str, after: str) -> Impact:
         word, names = impact_of(name, before, after)
-        keys = {key.impact for key in ALL if key.file == name and key.name in names}
+        keys = {key.impact for key in all_keys() if key.file == name and key.name in names}
         if word == "drain" and not keys & {"drain", "recreate"}:
             # Only nodes that vanish: they have been drained by now (state.members.Leaving).
             return Impact.RESTART

@@ -9,7 +9,7 @@ import sys
 from typing import Final
 
 from corral.slurm.conf.key import Key
-from corral.slurm.conf.keys import ALL
+from corral.slurm.conf.keys import all_keys
 from corral.slurm.version import NEWEST, OLDEST
 
 _INTRODUCTION: Final = f"""\
@@ -34,13 +34,13 @@ is left out for it. F-numbers are entries of the failure catalogue.
 def page() -> str:
     """The whole page."""
     sections = [_INTRODUCTION]
-    for file in dict.fromkeys(key.file for key in ALL):
+    for file in dict.fromkeys(key.file for key in all_keys()):
         sections.append(f"\n## {file}\n")
-        lines = dict.fromkeys(key.line for key in ALL if key.file == file)
+        lines = dict.fromkeys(key.line for key in all_keys() if key.file == file)
         for line in lines:
             if line:
                 sections.append(f"\n### Lines that begin with {line}\n")
-            sections.append(_table([k for k in ALL if k.file == file and k.line == line]))
+            sections.append(_table([k for k in all_keys() if k.file == file and k.line == line]))
     return "".join(sections)
 
 

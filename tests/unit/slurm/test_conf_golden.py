@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from corral.errors import CorralError
 from corral.slurm.conf.cluster import render
 from corral.slurm.conf.key import Key
-from corral.slurm.conf.keys import ALL, KEYS
+from corral.slurm.conf.keys import all_keys, keys_by_id
 from corral.slurm.conf.parse import parse
+from corral.slurm.conf.writer import Writer
 from corral.slurm.version import SlurmVersion
+from corral.tables import parse_table
 from tests.unit.slurm.clusters import CLUSTERS, LAPTOP
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
@@ -49,17 +52,21 @@ def written() -> dict[tuple[str, str, str], set[SlurmVersion]]:
 
 
 def test_every_key_written_is_in_the_table_and_every_entry_is_written() -> None:
-    assert set(written()) == set(KEYS)
+    assert set(written()) == set(keys_by_id())
 
 
 def test_no_key_is_written_to_a_release_that_does_not_know_it() -> None:
     for entry, versions in written().items():
-        assert all(KEYS[entry].known_to(version) for version in versions), entry
+        assert all(keys_by_id()[entry].known_to(version) for version in versions), entry
 
 
 def test_a_key_of_a_later_release_is_left_out_of_an_earlier_one() -> None:
-    later = Key("f", "K", "", "", "", "none", since=SlurmVersion(22, 5))
-    gone = Key("f", "K", "", "", "", "none", until=SlurmVersion(23, 11))
+    row = ROW.replace("22.05", "{}")
+    later, gone = parse_table(
+        row.format("22.05") + row.replace("since", "until").format("23.11"),
+        "keys.yaml",
+        tuple[Key, ...],
+    )
     old, new = SlurmVersion(21, 8, 8), SlurmVersion(24, 5)
     assert [later.known_to(old), later.known_to(new)] == [False, True]
     assert [gone.known_to(old), gone.known_to(new)] == [True, False]
@@ -70,11 +77,52 @@ def test_a_key_of_a_later_release_is_left_out_of_an_earlier_one() -> None:
 
 
 def test_every_entry_of_the_table_says_why() -> None:
-    assert len(KEYS) == len(ALL), "two entries for one key"
-    for key in ALL:
-        assert key.reason.endswith("."), key.name
-        assert key.value, key.name
-        assert key.source, key.name
+    assert len(keys_by_id()) == len(all_keys()), "two entries for one key"
+    assert len(all_keys()) > 100
+
+
+ROW = """\
+- file: cgroup.conf
+  name: IgnoreSystemd
+  value: yes, without systemd
+  reason: There is no dbus to ask for a scope.
+  impact: drain
+  source: cgroup.conf(5), F15
+  since: '22.05'
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "place"),
+    [
+        ("  reason: There is no dbus to ask for a scope.\n", "", "keys.yaml:1:3: 0.reason: Field"),
+        ("scope.", "scope", "keys.yaml:4:3: 0.reason: String should match"),
+        ("  reason: There is no dbus to ask for a scope.", "  reason: ''", "keys.yaml:4:3"),
+        ("  impact: drain\n", "", "keys.yaml:1:3: 0.impact: Field required"),
+        ("drain", "stern", "keys.yaml:5:3: 0.impact: Input should be"),
+        ("  source: cgroup.conf(5), F15\n", "", "keys.yaml:1:3: 0.source: Field required"),
+        ("cgroup.conf(5), F15", "hearsay", "keys.yaml:6:3: 0.source: String should match"),
+        ("yes, without systemd", "''", "keys.yaml:3:3: 0.value: String should have"),
+        ("file: cgroup.conf", "file: cgroups.conf", "keys.yaml:1:3: 0.file: Input should be"),
+        ("IgnoreSystemd", "Ignore Systemd", "keys.yaml:2:3: 0.name: String should match"),
+        ("'22.05'", "22.05", "keys.yaml:7:3: 0.since: Value error, not a release in quotes"),
+        ("since", "from", "keys.yaml:7:3: 0.from: Extra inputs"),
+    ],
+)
+def test_an_entry_without_reason_or_impact_is_refused(before: str, after: str, place: str) -> None:
+    assert parse_table(ROW, "keys.yaml", tuple[Key, ...])
+    assert before in ROW
+    with pytest.raises(CorralError) as caught:
+        parse_table(ROW.replace(before, after), "keys.yaml", tuple[Key, ...])
+    assert place in caught.value.message
+
+
+def test_a_key_that_is_not_in_the_table_cannot_be_written() -> None:
+    writer = Writer("slurm.conf", SlurmVersion(24, 11))
+    with pytest.raises(KeyError):
+        writer.key("LaunchParameters", "use_interactive_step")
+    with pytest.raises(KeyError):
+        writer.line([("NodeName", "n1"), ("Weight", "1")])
 
 
 def test_no_password_in_any_file() -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from corral.slurm.adopt.rules.gres import declared
 from corral.slurm.adopt.source import Kind
 from corral.slurm.adopt.view import Existing, Row
-from corral.slurm.conf.keys import KEYS
+from corral.slurm.conf.keys import keys_by_id
 
 # Carried by a field of the cluster file, or by what Corral always writes.
 _CARRIED: Final = frozenset(
@@ -67,7 +67,7 @@ def _other_files(existing: Existing) -> Iterator[str]:
     for kind in (Kind.CGROUP, Kind.SLURMDBD):
         for placed in existing.confs[kind].lines:
             for pair in placed.line.pairs[:1]:
-                known = (kind.value, "", pair.key.lower()) in KEYS
+                known = (kind.value, "", pair.key.lower()) in keys_by_id()
                 if not known and not _SECRET.search(pair.key):
                     yield f"{kind.value}: {pair.key}={comment(pair.value)}"
     for kind in (Kind.TOPOLOGY, Kind.PLUGSTACK, Kind.EXPORTS, Kind.TEMPLATE):
@@ -101,7 +101,7 @@ def _lines(existing: Existing) -> Iterator[str]:
 
 
 def _global(key: str, value: str) -> Iterator[str]:
-    known = KEYS.get(("slurm.conf", "", key.lower()))
+    known = keys_by_id().get(("slurm.conf", "", key.lower()))
     if _DEFAULTS.get(key.lower()) == value or (known and known.value == value):
         return
     text = f"{key}={comment(value)}"

@@ -1,7 +1,7 @@
 """The door for roles: one ``ClusterConf`` in, the text of Slurm's files out. Pure.
 
 Values are facts, never guesses; which keys are written, why, and for which releases stands in
-``corral.slurm.conf.keys``. A key that a release does not know is not written for it.
+``keys.yaml``. A key that a release does not know is not written for it.
 """
 
 from __future__ import annotations

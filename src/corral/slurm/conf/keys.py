@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 
 from corral.slurm.conf.hostlist import expand_in_order
 from corral.slurm.conf.key import IMPACTS, ImpactWord, Key
 from corral.slurm.conf.parse import parse
-from corral.slurm.conf.table_lines import LINES
-from corral.slurm.conf.table_other import OTHER
-from corral.slurm.conf.table_power import POWER
-from corral.slurm.conf.table_slurm import SLURM
-
-ALL: Final[tuple[Key, ...]] = (*SLURM, *LINES, *POWER, *OTHER)
-"""Every key Corral writes, in the order of the reference page."""
-
-KEYS: Final[Mapping[tuple[str, str, str], Key]] = MappingProxyType({key.id: key for key in ALL})
-"""By file, first key of the line ("" for a global key) and name, in lower case."""
+from corral.tables import read_table
 
 UNKNOWN: Final[ImpactWord] = "restart"
 """What changing a key does that Corral never wrote: a restart covers every key but a few."""
@@ -27,6 +19,18 @@ _NAME: Final = "clustername"
 """Lost and written again it is no other name: no daemon starts without one (F31)."""
 
 _Settings = dict[tuple[str, str, str], str]
+
+
+@cache
+def all_keys() -> tuple[Key, ...]:
+    """Every key Corral writes, in the order of the reference page."""
+    return read_table("corral.slurm.conf", "keys.yaml", tuple[Key, ...])
+
+
+@cache
+def keys_by_id() -> Mapping[tuple[str, str, str], Key]:
+    """By file, first key of the line ("" for a global key) and name, in lower case."""
+    return MappingProxyType({key.id: key for key in all_keys()})
 
 
 def impact_of(file: str, before: str, after: str) -> tuple[ImpactWord, tuple[str, ...]]:
@@ -62,13 +66,13 @@ def impact_of(file: str, before: str, after: str) -> tuple[ImpactWord, tuple[str
 
 
 def _impact(file: str, line: str, key: str) -> ImpactWord:
-    known = KEYS.get((file, line, key))
+    known = keys_by_id().get((file, line, key))
     return known.impact if known else UNKNOWN
 
 
 def _names(file: str, changed: set[tuple[str, str]]) -> tuple[str, ...]:
-    known = [key.name for key in ALL if key.file == file and key.id[1:] in changed]
-    other = sorted(key for line, key in changed if (file, line, key) not in KEYS)
+    known = [key.name for key in all_keys() if key.file == file and key.id[1:] in changed]
+    other = sorted(key for line, key in changed if (file, line, key) not in keys_by_id())
     return tuple(dict.fromkeys([*known, *other]))
 
 
@@ -79,7 +83,7 @@ def _settings(file: str, text: str) -> _Settings:
         if not line.pairs:
             continue
         first = line.pairs[0].key.lower()
-        if (file, first, first) not in KEYS:
+        if (file, first, first) not in keys_by_id():
             written = " ".join(f"{pair.operator}={pair.value}" for pair in line.pairs)
             _add(found, ("", first, first), written)
         elif first == "nodename":

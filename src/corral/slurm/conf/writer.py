@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.slurm.conf.keys import KEYS
+from corral.slurm.conf.keys import keys_by_id
 from corral.slurm.version import SlurmVersion
 
 HEADER = (
@@ -38,7 +38,7 @@ class Writer:
         Raises:
             KeyError: the table has no such key: write down its reason first.
         """
-        if KEYS[self.file, "", name.lower()].known_to(self.version):
+        if keys_by_id()[self.file, "", name.lower()].known_to(self.version):
             self._lines.append(f"{name}={value}")
 
     def line(self, pairs: list[tuple[str, str]]) -> None:
@@ -51,7 +51,7 @@ class Writer:
         known = [
             f"{name}={value}"
             for name, value in pairs
-            if KEYS[self.file, first, name.lower()].known_to(self.version)
+            if keys_by_id()[self.file, first, name.lower()].known_to(self.version)
         ]
         self._lines.append(" ".join(known))
 

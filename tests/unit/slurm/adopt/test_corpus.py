@@ -17,7 +17,7 @@ from corral.roles.slurm_conf import cluster_conf
 from corral.slurm.adopt.judge import corrected
 from corral.slurm.adopt.source import Kind
 from corral.slurm.conf.cluster import render
-from corral.slurm.conf.keys import KEYS
+from corral.slurm.conf.keys import keys_by_id
 from corral.spec.load import load_text
 from corral.spec.nodes import declared_of
 from tests.unit.roles.test_cluster import FACTS
@@ -267,7 +267,7 @@ def same_as_corral(key: str, value: str) -> bool:
         ("switchtype", "switch/none"),
     }:
         return True
-    known = KEYS.get(("slurm.conf", "", key))
+    known = keys_by_id().get(("slurm.conf", "", key))
     return known is not None and known.value == value
 
 
