@@ -18,9 +18,9 @@ from collections import Counter
 from pathlib import Path
 
 from corral.events import ignore
-from corral.providers.cloud.launching import Launcher, sort
-from corral.providers.cloud.reaping import find
-from corral.providers.cloud.waiting import Watch
+from corral.providers.cloud.launcher import Launcher, sort
+from corral.providers.cloud.readiness import Watch
+from corral.providers.cloud.termination import find
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

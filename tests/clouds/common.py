@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from corral.events import ignore
-from corral.providers.cloud.choosing import spend
-from corral.providers.cloud.launching import Launcher, sort
+from corral.providers.cloud.budget import spend
+from corral.providers.cloud.launcher import Launcher, sort
 from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.model import CloudApi, Label, Offer, Wanted
-from corral.providers.cloud.pacing import Pacer
-from corral.providers.cloud.reaping import end_all, end_some, find
+from corral.providers.cloud.rate_limit import Pacer
+from corral.providers.cloud.termination import end_all, end_some, find
 from corral.providers.lambda_cloud import GAPS as LAMBDA_GAPS
 from corral.providers.lambda_cloud import LambdaCloud
 from corral.providers.paperspace import GAPS as PAPERSPACE_GAPS

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from corral.errors import CorralError
 from corral.events import ignore
-from corral.providers.cloud import launching, reaping
-from corral.providers.cloud.launching import Launcher, sort
+from corral.providers.cloud import launcher, termination
+from corral.providers.cloud.launcher import Launcher, sort
 from corral.providers.cloud.ledger import Ledger
-from corral.providers.cloud.pacing import Pacer
-from corral.providers.cloud.reaping import end_all, end_some, find
+from corral.providers.cloud.rate_limit import Pacer
+from corral.providers.cloud.termination import end_all, end_some, find
 from tests.clouds.common import SECRET, TAKEN, WAYS, wanted
 
 NODES = ("gpu0", "gpu1")
@@ -19,9 +19,9 @@ NODES = ("gpu0", "gpu1")
 
 def work(name: str, url: str, folder: Path, verb: str) -> None:
     """``up`` or ``down`` of a cluster of two nodes, without the waiting; status 1 when it fails."""
-    for module, word in ((launching, "LOOK_S"), (reaping, "ROUND_S"), (reaping, "PROOF_S")):
+    for module, word in ((launcher, "LOOK_S"), (termination, "ROUND_S"), (termination, "PROOF_S")):
         setattr(module, word, 0.05)
-    reaping.SETTLED_S = 0.2  # type: ignore[misc]
+    termination.SETTLED_S = 0.2  # type: ignore[misc]
     try:
         asyncio.run({"up": up, "down": down}[verb](name, url, folder))
     except CorralError as error:

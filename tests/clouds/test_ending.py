@@ -12,7 +12,7 @@ from corral.api import converge, reaping
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.state_dir import cluster_dir
-from corral.providers.cloud.reaping import end_all, find
+from corral.providers.cloud.termination import end_all, find
 from corral.spec.models import ClusterSpec
 from tests.clouds.common import World
 from tests.clouds.virtual import run

@@ -12,7 +12,7 @@ from corral.errors import CorralError
 from corral.events import ignore
 from corral.providers.base import Action
 from corral.providers.cloud import together
-from corral.providers.cloud.choosing import spend
+from corral.providers.cloud.budget import spend
 from corral.providers.cloud.model import Capacity, Label
 from corral.providers.cloud.provider import CloudProvider
 from corral.spec.models import ClusterSpec

@@ -13,7 +13,7 @@ from corral.errors import CorralError
 from corral.hosts import mesh_http
 from corral.providers.cloud import http
 from corral.providers.cloud.errors import CloudError, Reason
-from corral.providers.cloud.pacing import Pacer
+from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.lambda_cloud import LambdaCloud
 
 KEY = "secret-key-0123456789"

@@ -13,8 +13,8 @@ from corral.providers.cloud.accounts import close_all, open_account
 from corral.providers.cloud.errors import all_failed
 from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.model import CloudApi
-from corral.providers.cloud.reaping import Found, end_all, find_some
 from corral.providers.cloud.simulated import rehearsal_of
+from corral.providers.cloud.termination import Found, end_all, find_some
 from corral.spec.cloud import CLOUDS
 
 

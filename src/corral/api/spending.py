@@ -12,7 +12,7 @@ from corral.errors import Code, CorralError
 from corral.hosts.quote import sh
 from corral.hosts.state_dir import state_dir
 from corral.hosts.transport import check
-from corral.providers.cloud.choosing import Spend, spend
+from corral.providers.cloud.budget import Spend, spend
 from corral.providers.cloud.ledger import Ledger, Rental
 from corral.slurm.gpus import listed
 from corral.spec.hostlist import expand

@@ -18,7 +18,7 @@ from corral.events import Kind
 from corral.hosts.state_dir import cluster_dir
 from corral.prove.figures import chart_from
 from corral.prove.model import CheckResult, Evidence, Proof, Verdict
-from corral.providers.cloud.choosing import Spend
+from corral.providers.cloud.budget import Spend
 from corral.providers.cloud.ledger import Ledger
 from corral.spec.findings import Finding
 from corral.spec.load import load_text

@@ -29,7 +29,7 @@ from corral.plan.make import make_plan
 from corral.plan.model import OWED, MachineChange, Plan
 from corral.providers import providers_of
 from corral.providers.base import Action, MachineAction, Provider
-from corral.providers.cloud.guarding import watched
+from corral.providers.cloud.guard_keys import watched
 from corral.providers.cloud.presence import present
 from corral.providers.cloud.provider import CloudProvider
 from corral.roles import mesh

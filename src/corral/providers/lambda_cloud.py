@@ -31,7 +31,7 @@ from corral.providers.cloud.model import (
     Wanted,
     label_of,
 )
-from corral.providers.cloud.pacing import Pacer
+from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import PLACES
 
 GAPS: Final = MappingProxyType({"calls": 1.0, "launch": 12.0})

@@ -33,7 +33,7 @@ from corral.providers.cloud.model import (
     label_of,
     member_label,
 )
-from corral.providers.cloud.pacing import Pacer
+from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import PLACES
 
 GAPS: Final = MappingProxyType({"calls": 0.25, "launch": 0.5})

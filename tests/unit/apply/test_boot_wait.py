@@ -19,7 +19,7 @@ from corral.hosts.quote import Script
 from corral.hosts.transport import OnLine, Result
 from corral.providers.cloud.model import Instance, State
 from corral.providers.cloud.provider import CloudProvider
-from corral.providers.cloud.waiting import PATIENCE_S
+from corral.providers.cloud.readiness import PATIENCE_S
 from corral.providers.embedded import layout, seeing
 from corral.spec.models import ClusterSpec
 

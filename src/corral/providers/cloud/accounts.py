@@ -9,7 +9,7 @@ from typing import Any
 from corral.extras import missing_extra
 from corral.hosts.state_dir import state_dir
 from corral.providers.cloud.model import CloudApi
-from corral.providers.cloud.pacing import Pacer
+from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import PLACES, key_of, url_of
 from corral.providers.cloud.simulated import Rehearsal
 from corral.spec.cloud import CLOUDS

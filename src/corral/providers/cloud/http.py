@@ -30,7 +30,7 @@ from tenacity import (
 from corral.errors import Code
 from corral.providers.cloud.answers import retry_after, strict_json
 from corral.providers.cloud.errors import NOT_DONE, CloudError, Reason, Row, judge
-from corral.providers.cloud.pacing import Pacer
+from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import Place
 
 ATTEMPT_S: Final = 60.0

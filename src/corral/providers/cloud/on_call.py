@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from corral.providers.cloud.accounts import close_all, open_accounts, providers_named
-from corral.providers.cloud.choosing import Spend, candidates, require_within
+from corral.providers.cloud.budget import Spend, require_within
 from corral.providers.cloud.model import CloudApi, Offer
+from corral.providers.cloud.offers import candidates
 from corral.providers.cloud.simulated import rehearsal_of
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec, NodeGroup

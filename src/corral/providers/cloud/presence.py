@@ -5,8 +5,8 @@ from __future__ import annotations
 from corral.providers.cloud.accounts import open_accounts, providers_named
 from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.model import State
-from corral.providers.cloud.reaping import find
 from corral.providers.cloud.simulated import rehearsal_of
+from corral.providers.cloud.termination import find
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import elastic_of, with_present
 

@@ -26,12 +26,12 @@ from corral.providers.base import (
     Observed,
     raise_failed,
 )
-from corral.providers.cloud import predicting, together
+from corral.providers.cloud import expected_facts, together
 from corral.providers.cloud.accounts import close_all, open_accounts, providers_named
-from corral.providers.cloud.booting import boot_script
-from corral.providers.cloud.choosing import Spend, candidates, require_within, sources, spend
+from corral.providers.cloud.budget import Spend, require_within, spend
 from corral.providers.cloud.errors import all_failed
-from corral.providers.cloud.launching import Launcher, Sorted
+from corral.providers.cloud.first_boot import boot_script
+from corral.providers.cloud.launcher import Launcher, Sorted
 from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.model import (
     CloudApi,
@@ -42,10 +42,11 @@ from corral.providers.cloud.model import (
     State,
     Wanted,
 )
+from corral.providers.cloud.offers import candidates, sources
 from corral.providers.cloud.pins import KNOWN_HOSTS, forget
-from corral.providers.cloud.reaping import end_all, end_some, find
+from corral.providers.cloud.readiness import PATIENCE_S, Watch, until_reachable
 from corral.providers.cloud.simulated import rehearsal_of
-from corral.providers.cloud.waiting import PATIENCE_S, Watch, until_reachable
+from corral.providers.cloud.termination import end_all, end_some, find
 from corral.spec.cloud import CLOUDS, hours
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, declared_of, nodes_of
@@ -366,7 +367,7 @@ class CloudProvider:
 
     def predict(self, node: str) -> Facts:
         """What the first offer says of it."""
-        return predicting.facts(node, self._offers.get(node, ()), self.address(node))
+        return expected_facts.facts(node, self._offers.get(node, ()), self.address(node))
 
     def traits(self, node: str) -> Traits:
         """In a rehearsal the machine is a container: its GPU files and clock are not its own."""
@@ -374,7 +375,9 @@ class CloudProvider:
             return Traits()
         gpu = self._nodes[node].group.gpu
         shared = tuple(s.mount for s in self._spec.storage if s.kind == "provider")
-        return predicting.rehearsed(gpu.count if gpu else 0, len(declared_of(self._spec)), shared)
+        return expected_facts.rehearsed(
+            gpu.count if gpu else 0, len(declared_of(self._spec)), shared
+        )
 
     async def destroy(self, emit: Emit) -> tuple[str, ...]:
         """End all and prove by listing that nothing is left; safe to repeat.

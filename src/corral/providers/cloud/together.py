@@ -17,11 +17,11 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.providers.base import Action, Machine, MachineAction
 from corral.providers.cloud.errors import CloudError
-from corral.providers.cloud.launching import Launcher, Sorted
-from corral.providers.cloud.launching import sort as sort_single
+from corral.providers.cloud.launcher import Launcher, Sorted
+from corral.providers.cloud.launcher import sort as sort_single
 from corral.providers.cloud.model import Extra, Instance, Offer, State, label_of
-from corral.providers.cloud.reaping import Found
-from corral.providers.cloud.waiting import POLL_S, Watch, until_reachable
+from corral.providers.cloud.readiness import POLL_S, Watch, until_reachable
+from corral.providers.cloud.termination import Found
 
 CLUSTER: Final = "cluster"
 """Kind of the extra that is a cloud's own cluster."""

@@ -16,7 +16,7 @@ from corral.hosts.state_dir import state_dir
 from corral.providers.cloud.answers import part, record, records
 from corral.providers.cloud.errors import CloudError, Reason, Row
 from corral.providers.cloud.http import Caller, Dialect
-from corral.providers.cloud.pacing import Pacer
+from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import Place
 
 TOKEN: Final = "GOOGLE_OAUTH_ACCESS_TOKEN"  # noqa: S105  # a variable's name

@@ -21,7 +21,7 @@ from corral.providers.cloud.answers import retry_after
 from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.cloud.http import ANSWER_AT_MOST, ATTEMPT_S, LIMITED_S, Caller, Dialect
 from corral.providers.cloud.model import Capacity, Extra, Instance, Label, Offer, State, Wanted
-from corral.providers.cloud.pacing import Pacer
+from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.gcp.google import PLACE, Google
 from corral.providers.lambda_cloud import LambdaCloud
 from corral.providers.paperspace import Paperspace

@@ -10,7 +10,7 @@ from corral.errors import CorralError
 from corral.providers.cloud import whole_sets
 from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.cloud.model import Label
-from corral.providers.cloud.pacing import Pacer
+from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import key_file, key_of, url_of
 from corral.testing.clouds import Fault, Faults
 from tests.clouds.common import SECRET, TAKEN, World, wanted

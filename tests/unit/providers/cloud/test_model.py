@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.providers.cloud.launching import sort
+from corral.providers.cloud.launcher import sort
 from corral.providers.cloud.model import (
     LABEL_ROOM,
     NAME_AT_MOST,

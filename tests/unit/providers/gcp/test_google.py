@@ -13,7 +13,7 @@ import pytest
 
 from corral.errors import CorralError
 from corral.providers.cloud.http import Caller, Dialect
-from corral.providers.cloud.pacing import Pacer
+from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.gcp.google import ENDPOINT, PLACE, Google, url_of
 from tests.embedded.mega import google as simulated
 from tests.embedded.mega import world as worlds

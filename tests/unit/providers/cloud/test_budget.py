@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+
+from corral.errors import CorralError
+from corral.providers.cloud.budget import Spend, require_within, spend
+from corral.providers.cloud.ledger import Rental
+from corral.spec.cloud import Budget
+
+
+def rental(price: float | None, hours: float, *, ended: bool = False) -> Rental:
+    end = 3600.0 * hours if ended else None
+    return Rental("lambda", "gpu0", f"{price}", "h100", "west", price, 0.0, "i", end)
+
+
+def test_spend_counts_what_runs_and_what_ran() -> None:
+    found = spend([rental(2.0, 3, ended=True), rental(1.0, 0), rental(None, 0)], 3600.0)
+    assert found == Spend(1.0, 7.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("budget", "now", "added", "word"),
+    [
+        (Budget(per_hour=5), Spend(3, 0), [2.0], ""),
+        (Budget(per_hour=5), Spend(3, 0), [2.01], "5.01"),
+        (Budget(per_hour=5), Spend(0, 0), [None], "not known"),
+        (Budget(total=10), Spend(0, 9.9), [99.0], ""),
+        (Budget(total=10), Spend(0, 10.0), [1.0], "10.00"),
+        (Budget(total=10), Spend(1, 11.0), [], ""),
+        (None, Spend(0, 1e9), [None], ""),
+    ],
+)
+def test_budget(budget: Budget | None, now: Spend, added: list[float | None], word: str) -> None:
+    if not word:
+        require_within(budget, now, added, "it")
+        return
+    with pytest.raises(CorralError) as caught:
+        require_within(budget, now, added, "it")
+    assert word in caught.value.message
