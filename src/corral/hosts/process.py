@@ -138,6 +138,7 @@ async def run(
     env: Mapping[str, str] | None = None,
     limit: int = MAX_OUTPUT,
     rolling: bool = False,
+    folder: str | None = None,
 ) -> Ended:
     """Run a program in its own process group and leave nothing of it behind.
 
@@ -150,6 +151,7 @@ async def run(
         env: its environment, this process's own when None.
         limit: bytes of stdout at most; of stderr the last that many are kept.
         rolling: keep the last ``limit`` bytes of stdout too, however many there are.
+        folder: where it runs, this process's own when None.
 
     Raises:
         TimeoutError: it took longer than ``timeout``.
@@ -158,7 +160,11 @@ async def run(
     loop = asyncio.get_running_loop()
     try:
         transport, watch = await loop.subprocess_exec(
-            lambda: _Watch(feed, limit, rolling=rolling), *argv, env=env, start_new_session=True
+            lambda: _Watch(feed, limit, rolling=rolling),
+            *argv,
+            env=env,
+            start_new_session=True,
+            cwd=folder,
         )
     except FileNotFoundError as error:
         raise CorralError(

@@ -15,7 +15,6 @@ import re
 import shutil
 import zipfile
 from importlib import metadata
-from pathlib import Path
 from typing import Final
 
 from corral.errors import Code, CorralError
@@ -24,7 +23,7 @@ from corral.hosts import process
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import join, sh
 from corral.hosts.transport import Result
-from corral.jobs.packing import named, named_bytes
+from corral.jobs.packing import Named
 from corral.jobs.roof import ENVS, not_ours, roof_script, user_folder
 from corral.jobs.watching import as_user
 
@@ -83,21 +82,21 @@ mv "$env.txt" "$env/requirements.txt"
 ready"""
 
 
-async def requirements(lock: Path) -> bytes:
+async def requirements(lock: Named) -> bytes:
     """What pip is given for a lock.
 
     Raises:
         CorralError: USAGE, something in it is not pinned; MISSING_TOOL, a uv.lock without uv here;
             COMMAND_FAILED, uv could not read it; NOT_FOUND.
     """
-    if lock.name == "uv.lock":
-        return await _exported(await asyncio.to_thread(named, lock))
-    text = await asyncio.to_thread(named_bytes, lock)
+    if lock.path.name == "uv.lock":
+        return await _exported(lock)
+    text = await asyncio.to_thread(lock.read)
     loose = unpinned(text.decode(errors="replace"))
     if loose:
         raise CorralError(
             Code.USAGE,
-            f"{lock} is no lock: {loose[0]!r} is not pinned",
+            f"{lock.path} is no lock: {loose[0]!r} is not pinned",
             hint="pin all of it with `uv pip compile` or `pip freeze`, or send it without an "
             "environment: --environment none",
         )
@@ -139,20 +138,21 @@ def _lines(text: str) -> list[str]:
     return [line for line in lines if line]
 
 
-async def _exported(lock: Path) -> bytes:
+async def _exported(lock: Named) -> bytes:
     if shutil.which("uv") is None:
         raise CorralError(
             Code.MISSING_TOOL,
-            f"{lock} needs uv on this machine to be read",
+            f"{lock.path} needs uv on this machine to be read",
             hint="install uv; or: uv export --no-emit-project > requirements.txt elsewhere, and "
             "--environment requirements.txt; or --environment none",
         )
     argv = ["uv", "export", "--frozen", "--no-emit-project", "--no-dev", "--no-header", "--quiet"]
-    ended = await process.run([*argv, "--project", str(lock.parent)], timeout=120)
+    folder = await asyncio.to_thread(lock.tree.opened, lock.inside.rpartition("/")[0])
+    ended = await process.run(argv, timeout=120, folder=folder.path)
     if ended.status != 0:
         raise CorralError(
             Code.COMMAND_FAILED,
-            f"uv could not read {lock}",
+            f"uv could not read {lock.path}",
             command="uv export --frozen",
             status=ended.status,
             tail="\n".join(ended.stderr.decode(errors="replace").splitlines()[-10:]),

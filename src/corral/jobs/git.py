@@ -21,6 +21,8 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts import process
+from corral.jobs.project import absolute, ways_to
+from corral.jobs.tree import Tree
 
 LIST_S: Final = 60.0
 TAGS_S: Final = 10.0
@@ -34,31 +36,38 @@ class Repository:
     """A repository with a work tree.
 
     Attributes:
-        root: the work tree.
+        tree: the work tree, open.
         folder: HEAD and index: ``.git``, or what it points to in a worktree or submodule.
         common: objects and references; ``folder`` but in a worktree.
     """
 
-    root: Path
+    tree: Tree
     folder: Path
     common: Path
 
+    @property
+    def root(self) -> Path:
+        """The work tree, as it is shown."""
+        return self.tree.root
 
-def repository_of(root: Path) -> Repository | None:
+
+def repository_of(tree: Tree) -> Repository | None:
     """The repository whose work tree is this folder, None where it is no such folder."""
-    folder = _pointed(root / ".git")
+    folder = _pointed(tree)
     if folder is None or not (folder / "HEAD").is_file():
         return None
-    return Repository(root, folder, _common(folder))
+    return Repository(tree, folder, _common(folder))
 
 
-def _pointed(mark: Path) -> Path | None:
+def _pointed(tree: Tree) -> Path | None:
+    """Below the open folder, whatever its name means by now."""
+    mark = Path(tree.current, ".git")
     if mark.is_dir():
         return mark
     text = _text(mark)
-    return (
-        mark.parent / text.removeprefix("gitdir:").strip() if text.startswith("gitdir:") else None
-    )
+    if not text.startswith("gitdir:"):
+        return None
+    return Path(tree.current, text.removeprefix("gitdir:").strip())
 
 
 def _common(folder: Path) -> Path:
@@ -99,8 +108,9 @@ async def commit_tags(script: Path) -> dict[str, str]:
         head = ("--git-dir", str(found.folder), "rev-parse")
         commit = (await _run(found, (*head, "HEAD"), _environment(), TAGS_S)).decode().strip()
         branch = await _run(found, (*head, "--abbrev-ref", "HEAD"), _environment(), TAGS_S)
+        below = str(absolute(script).parent.relative_to(found.root))
         # A submodule's status would read the submodule's own configuration.
-        words = ("status", "--porcelain", "--ignore-submodules=all", "--", str(script.parent))
+        words = ("status", "--porcelain", "--ignore-submodules=all", "--", below)
         with _apart(found, commit) as env:
             changed = await _run(found, words, env, TAGS_S)
     except CorralError:
@@ -114,7 +124,7 @@ async def commit_tags(script: Path) -> dict[str, str]:
 
 def _around(script: Path) -> Repository | None:
     """The repository that a script is in."""
-    return next(filter(None, map(repository_of, script.absolute().parents)), None)
+    return next(filter(None, map(repository_of, reversed(ways_to(absolute(script))))), None)
 
 
 @contextmanager
@@ -133,7 +143,7 @@ def _apart(repository: Repository, commit: str) -> Generator[dict[str, str]]:
         yield {
             **_environment(),
             "GIT_DIR": str(folder),
-            "GIT_WORK_TREE": str(repository.root),
+            "GIT_WORK_TREE": ".",
             "GIT_INDEX_FILE": str(repository.folder / "index"),
             "GIT_OBJECT_DIRECTORY": str(repository.common / "objects"),
         }
@@ -169,10 +179,10 @@ async def _own_ignores() -> tuple[str, ...]:
 async def _run(
     repository: Repository, words: tuple[str, ...], env: Mapping[str, str], limit: float
 ) -> bytes:
-    argv = ["git", *await _own_ignores(), "-C", str(repository.root), *words]
+    argv = ["git", *await _own_ignores(), *words]
     hint = f"git -C {repository.root} status shows what is wrong; or write a .corralignore there"
     try:
-        ended = await process.run(argv, timeout=limit, env=env)
+        ended = await process.run(argv, timeout=limit, env=env, folder=repository.tree.current)
     except TimeoutError as error:
         raise CorralError(
             Code.COMMAND_FAILED,

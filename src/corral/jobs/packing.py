@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import hashlib
-import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +15,18 @@ from pathspec import GitIgnoreSpec
 from corral.errors import Code, CorralError
 from corral.hosts.threads import abandonable
 from corral.jobs.git import repository_of, tracked_names
-from corral.jobs.tree import TRIES, Content, Entry, Tree, landed, named_file, relative
+from corral.jobs.project import (
+    IGNORE_FILE,
+    absolute,
+    file_in,
+    named,
+    private,
+    project_of,
+    ways,
+    ways_to,
+)
+from corral.jobs.tree import TRIES, Content, Entry, Tree, landed, relative
 
-IGNORE_FILE: Final = ".corralignore"
-PROJECT_MARKS: Final = (IGNORE_FILE, ".git", "pyproject.toml", "uv.lock", "requirements.txt")
 ALWAYS_OUT: Final = (
     *(".git/", ".hg/", ".svn/", "__pycache__/", "*.pyc", ".venv/", "venv/", "node_modules/"),
     *(".mypy_cache/", ".ruff_cache/", ".pytest_cache/", ".ipynb_checkpoints/", ".DS_Store"),
@@ -42,7 +48,7 @@ class Packed:
 
     Attributes:
         path: where it stands, relative to the folder, with slashes.
-        root: the folder here; its content is read below it, through no link.
+        tree: the folder here; its content is read below it, through no link.
         digest: SHA-256 of its content; "" for a link.
         size: bytes.
         executable: its owner may run it.
@@ -51,7 +57,7 @@ class Packed:
     """
 
     path: str
-    root: Path
+    tree: Tree
     digest: str = ""
     size: int = 0
     executable: bool = False
@@ -61,7 +67,7 @@ class Packed:
     @property
     def file(self) -> Path:
         """The file here, as it is shown."""
-        return self.root / (self.source or self.path)
+        return self.tree.root / (self.source or self.path)
 
     def read(self) -> bytes:
         """Its content, which is the one that was packed.
@@ -70,8 +76,7 @@ class Packed:
             CorralError: NOT_GOOD, it has changed since, or is no plain file of the folder any more.
         """
         try:
-            with Tree(self.root) as tree:
-                data = tree.data(self.source or self.path, self.size)
+            data = self.tree.data(self.source or self.path, self.size)
         except OSError:
             data = b""
         if len(data) != self.size or hashlib.sha256(data).hexdigest() != self.digest:
@@ -82,6 +87,32 @@ class Packed:
     def blob(self) -> str:
         """Its name in the store: links to one file share its mode, so that is a part of it."""
         return f"{self.digest[:2]}/{self.digest}{'x' if self.executable else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A file of this machine that is read for a job: its folder, and its path in there.
+
+    Attributes:
+        tree: the folder.
+        inside: the path, without links.
+        path: as it is shown.
+    """
+
+    tree: Tree
+    inside: str
+    path: Path
+
+    def read(self) -> bytes:
+        """Its content.
+
+        Raises:
+            CorralError: NOT_FOUND.
+        """
+        try:
+            return self.tree.data(self.inside, _TEXT_BYTES)
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +132,7 @@ class Parcel:
     files: tuple[Packed, ...]
     program: str
     inside: str | None = None
-    lock: Path | None = None
+    lock: Named | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -121,15 +152,15 @@ async def pack(script: Path, folder: str | None = None, *, here: Path | None = N
             link that leads out of it; NOT_FOUND, a file cannot be read; NOT_GOOD, one changed
             while it was read.
     """
-    script = _absolute(script)
-    here = here or Path.cwd()
+    script, here = absolute(script), here or Path.cwd()
     if folder == _NONE:
         return await asyncio.to_thread(_alone, script)
-    root = _given(script, folder) if folder else _project(script)
-    if root is None:
-        return await _plain(script, here)
-    files = await _listed(root)
-    return await abandonable(_parcel, root, files, script, here)
+    found = await asyncio.to_thread(ways_to, script)
+    tree = await asyncio.to_thread(_given, script, folder) if folder else project_of(found)
+    if tree is None:
+        return await _plain(script, found[-1], here)
+    files = await _listed(tree)
+    return await abandonable(_parcel, tree, files, script, here)
 
 
 def outline(script: Path, folder: str | None = None, *, here: Path | None = None) -> Parcel:
@@ -138,40 +169,26 @@ def outline(script: Path, folder: str | None = None, *, here: Path | None = None
     Raises:
         CorralError: as ``pack``.
     """
-    script, here = _absolute(script), here or Path.cwd()
+    script, here = absolute(script), here or Path.cwd()
     if folder == _NONE:
         return Parcel(None, (), script.name)
-    root = _given(script, folder) if folder else _project(script)
-    if root is None and not _private(script.parent):
-        root = script.parent
-    if root is None:
+    found = ways_to(script)
+    tree = _given(script, folder) if folder else project_of(found)
+    if tree is None and not private(found[-1]):
+        tree = found[-1]
+    if tree is None:
         return Parcel(None, (), script.name)
-    return Parcel(root, (), str(script.relative_to(root)), _inside(root, here))
+    return Parcel(tree.root, (), str(script.relative_to(tree.root)), _inside(tree.root, here))
 
 
-def named(path: Path) -> Path:
+def named_file(path: Path) -> Named:
     """A file that a user named, after links that stay in its project or its own folder.
 
     Raises:
         CorralError: USAGE, a link leads out of that; NOT_FOUND, there is no such file.
     """
-    path = _absolute(path)
-    return named_file(path, _project(path) or path.parent)
-
-
-def named_bytes(path: Path) -> bytes:
-    """Content of a file that a user named, or that was found in a project; see ``named``.
-
-    Raises:
-        CorralError: as ``named``.
-    """
-    file = named(path)
-    root = _project(_absolute(path)) or _absolute(path).parent
-    try:
-        with Tree(root) as tree:
-            return tree.data(str(file.relative_to(root)), _TEXT_BYTES)
-    except OSError as error:
-        raise _unreadable(file, error) from error
+    tree, inside = named(path)
+    return Named(tree, inside, tree.root / inside)
 
 
 def changed(file: Path) -> CorralError:
@@ -189,8 +206,8 @@ def _inside(root: Path, here: Path) -> str:
     return "" if found == "." else found
 
 
-def _given(script: Path, folder: str) -> Path:
-    root = _absolute(Path(folder))
+def _given(script: Path, folder: str) -> Tree:
+    root = absolute(Path(folder))
     if not root.is_dir():
         raise CorralError(Code.NOT_FOUND, f"no folder {folder}", hint="name a folder, or none")
     if not script.is_relative_to(root):
@@ -199,121 +216,74 @@ def _given(script: Path, folder: str) -> Path:
             f"{script.name} does not lie in {root}, the folder that goes along",
             hint=f"--folder {script.parent}, or --folder none to send the script alone",
         )
-    return root
+    return ways(root)[-1]
 
 
-def _absolute(path: Path) -> Path:
-    """The path from the root on; a link to a script keeps its place."""
-    return Path(os.path.abspath(path))  # noqa: PTH100
-
-
-def _project(script: Path) -> Path | None:
-    for root in script.parents:
-        if _private(root):
-            return None
-        if any(_marked(root / mark, script.parent) for mark in PROJECT_MARKS):
-            return root
-    return None
-
-
-def _marked(mark: Path, folder: Path) -> bool:
-    """True where a mark makes a project of its folder.
-
-    One of another user, above the script's own folder, is a trap: all that this user may read below
-    would be uploaded (as in CVE-2022-24765).
-    """
-    try:
-        owner = mark.lstat().st_uid
-        return owner in (0, os.geteuid(), folder.stat().st_uid)
-    except OSError:
-        return False
-
-
-def _private(root: Path) -> bool:
-    """A folder that is nobody's project: a home, the temporary folder, and all above them."""
-    homes = (Path.home(), Path(tempfile.gettempdir()), Path("/home"), Path("/root"))
-    return any(home.is_relative_to(root) for home in homes)
-
-
-async def _plain(script: Path, here: Path) -> Parcel:
+async def _plain(script: Path, tree: Tree, here: Path) -> Parcel:
     """A folder without marks goes along while it is small."""
-    root = script.parent
-    if _private(root):
+    if private(tree):
         return await asyncio.to_thread(_alone, script)
-    files = await abandonable(_few, root)
+    files = await abandonable(_few, tree)
     if files is None:
         alone = await asyncio.to_thread(_alone, script)
+        root = tree.root
         note = f"only {script.name} goes along: {root} is large and no project; --folder sends it"
         return Parcel(None, alone.files, alone.program, notes=(note,))
-    return await abandonable(_parcel, root, files, script, here)
+    return await abandonable(_parcel, tree, files, script, here)
 
 
-def _few(root: Path) -> list[str] | None:
+def _few(tree: Tree) -> list[str] | None:
     """The names below a folder, None where they are many or large."""
     files: list[str] = []
     size = 0
-    with _opened(root) as tree:
-        for path in tree.walk(GitIgnoreSpec.from_lines(ALWAYS_OUT)):
-            files.append(path)
-            found = None if path.endswith("/") else _looked_up(tree, path)
-            size += found.size if found else 0
-            if len(files) > PLAIN_FILES or size > PLAIN_BYTES:
-                return None
+    for path in tree.walk(GitIgnoreSpec.from_lines(ALWAYS_OUT)):
+        files.append(path)
+        found = None if path.endswith("/") else _looked_up(tree, path)
+        size += found.size if found else 0
+        if len(files) > PLAIN_FILES or size > PLAIN_BYTES:
+            return None
     return files
 
 
-def _opened(root: Path) -> Tree:
-    try:
-        return Tree(root)
-    except OSError as error:
-        raise _unreadable(root, error) from error
-
-
-async def _listed(root: Path) -> list[str]:
+async def _listed(tree: Tree) -> list[str]:
     """Names of the folder that no ignore file leaves out."""
-    alone = await asyncio.to_thread(_patterns, root, IGNORE_FILE)
+    alone = await asyncio.to_thread(_patterns, tree, IGNORE_FILE)
     if alone is not None:
-        return await abandonable(_walked, root, alone)
-    repository = await asyncio.to_thread(repository_of, root)
+        return await abandonable(_walked, tree, alone)
+    repository = await asyncio.to_thread(repository_of, tree)
     if repository is not None:
-        return await abandonable(_tracked, root, await tracked_names(repository))
-    patterns = await asyncio.to_thread(_patterns, root, ".gitignore")
-    return await abandonable(_walked, root, patterns or GitIgnoreSpec.from_lines(ALWAYS_OUT))
+        return await abandonable(_tracked, tree, await tracked_names(repository))
+    patterns = await asyncio.to_thread(_patterns, tree, ".gitignore")
+    return await abandonable(_walked, tree, patterns or GitIgnoreSpec.from_lines(ALWAYS_OUT))
 
 
-def _walked(root: Path, out: GitIgnoreSpec) -> list[str]:
-    with _opened(root) as tree:
-        return list(tree.walk(out))
+def _walked(tree: Tree, out: GitIgnoreSpec) -> list[str]:
+    return list(tree.walk(out))
 
 
-def _patterns(root: Path, name: str) -> GitIgnoreSpec | None:
+def _patterns(tree: Tree, name: str) -> GitIgnoreSpec | None:
     """What an ignore file leaves out, None without one.
 
     Raises:
         CorralError: USAGE, it is a link that leads out of the folder; NOT_FOUND.
     """
-    if not (root / name).exists():
+    if _looked_up(tree, name) is None:
         return None
-    file = named_file(root / name, root)
-    try:
-        with Tree(root) as tree:
-            text = tree.data(str(file.relative_to(root)), _TEXT_BYTES).decode(errors="replace")
-    except OSError as error:
-        raise _unreadable(file, error) from error
+    path = tree.root / name
+    text = Named(tree, file_in(tree, path), path).read().decode(errors="replace")
     return GitIgnoreSpec.from_lines([*ALWAYS_OUT, *text.splitlines()])
 
 
-def _tracked(root: Path, names: Iterable[str]) -> list[str]:
+def _tracked(tree: Tree, names: Iterable[str]) -> list[str]:
     out = GitIgnoreSpec.from_lines(ALWAYS_OUT)
     files: list[str] = []
-    with _opened(root) as tree:
-        for name in names:
-            path = name.rstrip("/")
-            if not path or out.match_file(name):
-                continue
-            found = _looked_up(tree, path)
-            # A submodule is listed as a folder.
-            files += tree.walk(out, path) if found and found.is_folder else [path]
+    for name in names:
+        path = name.rstrip("/")
+        if not path or out.match_file(name):
+            continue
+        found = _looked_up(tree, path)
+        # A submodule is listed as a folder.
+        files += tree.walk(out, path) if found and found.is_folder else [path]
     return files
 
 
@@ -326,42 +296,59 @@ def _looked_up(tree: Tree, path: str) -> Entry | None:
 
 
 def _alone(script: Path) -> Parcel:
-    file = named(script)
-    with _opened(file.parent) as tree:
-        content = _content(tree, file.name, file)
-    packed = Packed(
-        script.name, file.parent, content.digest, content.size, executable=True, source=file.name
-    )
+    tree, inside = named(script)
+    content = _content(tree, inside, tree.root / inside)
+    _settled(tree)
+    packed = Packed(script.name, tree, content.digest, content.size, executable=True, source=inside)
     return Parcel(None, (packed,), script.name)
 
 
-def _parcel(root: Path, files: Iterable[str], script: Path, here: Path) -> Parcel:
+def _settled(tree: Tree) -> None:
+    """Refuse a folder whose name meant another one meanwhile."""
+    if not tree.steady:
+        raise changed(tree.root)
+
+
+def _parcel(tree: Tree, files: Iterable[str], script: Path, here: Path) -> Parcel:
+    root = tree.root
     program = str(script.relative_to(root))
-    end = str(named_file(script, root).relative_to(root))
-    with _opened(root) as tree:
-        reached = tree.followed(program)
-        via = [link.path for link in reached[1]] if reached else []
-        # An ignored script goes along all the same.
-        found, notes = _taken(tree, list(dict.fromkeys([*files, *via, end])))
-        links = {path: entry.link for path, entry in found.items() if isinstance(entry, Entry)}
-        packed: list[Packed] = []
-        away: list[str] = []
-        for path, entry in found.items():
-            if isinstance(entry, Content):
-                runs = entry.executable or path == end
-                packed.append(Packed(path, root, entry.digest, entry.size, runs))
-                continue
-            goal = landed(path, links, tree.names)
-            if goal:
-                packed.append(Packed(path, root, link=relative(entry, goal)))
-            else:
-                away.append(f"{path} leads out of the folder ({entry.link}): left out")
-        lock = next((root / name for name in LOCKS if _is_file(tree, name)), None)
+    end = file_in(tree, script)
+    reached = tree.followed(program)
+    via = [link.path for link in reached[1]] if reached else []
+    # An ignored script goes along all the same.
+    found, notes = _taken(tree, list(dict.fromkeys([*files, *via, end])))
+    links = {path: entry.link for path, entry in found.items() if isinstance(entry, Entry)}
+    packed: list[Packed] = []
+    away: list[str] = []
+    for path, entry in found.items():
+        if isinstance(entry, Content):
+            runs = entry.executable or path == end
+            packed.append(Packed(path, tree, entry.digest, entry.size, runs))
+            continue
+        goal = landed(path, links, tree.names)
+        if goal:
+            packed.append(Packed(path, tree, link=relative(entry, goal)))
+        else:
+            away.append(f"{path} leads out of the folder ({entry.link}): left out")
+    _settled(tree)
     if not any(one.path == end for one in packed):
         raise changed(script)
     return Parcel(
-        root, tuple(packed), program, _inside(root, here), lock, (*_some(away), *_some(notes))
+        root,
+        tuple(packed),
+        program,
+        _inside(root, here),
+        _lock(tree),
+        (*_some(away), *_some(notes)),
     )
+
+
+def _lock(tree: Tree) -> Named | None:
+    for name in LOCKS:
+        found = _reached(tree, name)
+        if found is not None:
+            return Named(tree, found, tree.root / name)
+    return None
 
 
 def _some(notes: list[str]) -> list[str]:
@@ -372,11 +359,12 @@ def _some(notes: list[str]) -> list[str]:
     return [*notes[: _NOTES - 1], f"{rest} more are left out for the same reason"]
 
 
-def _is_file(tree: Tree, name: str) -> bool:
+def _reached(tree: Tree, name: str) -> str | None:
     try:
-        return tree.followed(name) is not None
+        found = tree.followed(name)
     except OSError:
-        return False
+        return None
+    return found[0] if found else None
 
 
 def _taken(tree: Tree, names: list[str]) -> tuple[dict[str, Entry | Content], list[str]]:

@@ -38,7 +38,7 @@ from corral.jobs.limits import (
 )
 from corral.jobs.looking import MARK, Look, look
 from corral.jobs.model import JobHandle, JobSpec
-from corral.jobs.packing import Parcel, named_bytes, outline, pack
+from corral.jobs.packing import Parcel, named_file, outline, pack
 from corral.jobs.points import point_lines
 from corral.jobs.roof import JOBS, not_ours, roof_script, user_folder
 from corral.jobs.script import Place, batch_script
@@ -222,19 +222,22 @@ async def _requirements(going: _Going, emit: Emit) -> bytes | None:
     wanted = going.job.environment
     if wanted == "none" or going.job.container:
         return None
-    lock = Path(wanted) if wanted is not None else going.parcel.lock if going.parcel else None
+    lock = going.parcel.lock if going.parcel else None
+    if wanted is not None:
+        lock = await asyncio.to_thread(named_file, Path(wanted))
     if lock is None:
         return None
     note, text = "", None
-    if wanted is None and lock.name != "uv.lock":
-        found = await asyncio.to_thread(named_bytes, lock)
+    name = lock.path.name
+    if wanted is None and name != "uv.lock":
+        found = await asyncio.to_thread(lock.read)
         loose = environment.unpinned(found.decode(errors="replace"))
-        note = f"{lock.name} is no lock ({loose[0]!r} is not pinned)" if loose else ""
+        note = f"{name} is no lock ({loose[0]!r} is not pinned)" if loose else ""
     if not note:
         text = await environment.requirements(lock)
-        words = environment.seen_words(lock.name, text.decode(errors="replace"))
+        words = environment.seen_words(name, text.decode(errors="replace"))
         text = text if words else None
-        note = words or f"{lock.name} names no package"
+        note = words or f"{name} names no package"
     said = note if text is not None else f"{note}: the job has the nodes' own Python"
     emit(Event(Kind.NOTE, "environment", message=said))
     return text

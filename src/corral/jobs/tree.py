@@ -11,15 +11,14 @@ import hashlib
 import os
 import posixpath
 import stat
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from pathspec import GitIgnoreSpec
 
-from corral.errors import Code, CorralError
 from corral.shards import folder_below, parts_of, plain_file
 
 HOPS: Final = 40
@@ -67,33 +66,95 @@ class Content:
     executable: bool
 
 
+class Handle:
+    """A descriptor that is closed with its last reference."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.path = f"/proc/{os.getpid()}/fd/{number}"
+        weakref.finalize(self, os.close, number)
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A link on the way to a folder, as it was when it was followed.
+
+    Attributes:
+        folder: where it is.
+        name: its name there.
+        link: the link itself.
+        about: its inode then; a rename changes the time of its last change.
+        at: the time then.
+    """
+
+    folder: Handle
+    name: str
+    link: Handle
+    about: os.stat_result
+    at: float
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was made or renamed, when it was followed."""
+        return self.at - self.about.st_ctime
+
+    @property
+    def steady(self) -> bool:
+        """Whether it is still in its place, and was all the time."""
+        try:
+            there = os.stat(self.name, dir_fd=self.folder.number, follow_symlinks=False)
+        except OSError:
+            return False
+        now = os.fstat(self.link.number)
+        return there.st_ino == now.st_ino and now.st_ctime_ns == self.about.st_ctime_ns
+
+
 class Tree:
     """The folder, open.
 
     Args:
-        root: the folder; links on the way to it are the user's own choice and are followed.
-
-    Raises:
-        OSError: there is none, or it cannot be opened.
+        root: its name, for people.
+        way: the folder; it need not be readable.
+        passed: links on the way to it.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, way: Handle, passed: tuple[Passed, ...] = ()) -> None:
         self.root = root
-        self._handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.way = way
+        self.passed = passed
 
-    def __enter__(self) -> Self:
-        return self
+    @property
+    def handle(self) -> int:
+        """The folder's descriptor."""
+        return self.way.number
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
-        os.close(self._handle)
+    @property
+    def owner(self) -> int:
+        """Whose it is."""
+        return os.fstat(self.handle).st_uid
+
+    @property
+    def steady(self) -> bool:
+        """Whether no link on the way to it was swapped since it was opened."""
+        return all(link.steady for link in self.passed)
+
+    @property
+    def current(self) -> str:
+        """A path that means the folder, whatever its name means by now; for children too."""
+        return self.way.path
 
     @property
     def names(self) -> tuple[PurePosixPath, ...]:
         """Absolute paths that mean the folder: as it was named, and without links."""
-        return tuple({PurePosixPath(self.root), PurePosixPath(os.path.realpath(self.root))})
+        return tuple({PurePosixPath(self.root), PurePosixPath(os.readlink(self.current))})  # noqa: PTH115
+
+    def opened(self, path: str) -> Handle:
+        """A folder below; no part of its path may be a link.
+
+        Raises:
+            OSError: a part is a link or no folder.
+        """
+        return Handle(folder_below(self.handle, "" if path == "." else path))
 
     def entry(self, path: str) -> Entry | None:
         """What is there; where a folder on the way is a link, that link. None for nothing.
@@ -102,7 +163,7 @@ class Tree:
             OSError: it cannot be looked up.
         """
         parts = parts_of(path)
-        at = os.dup(self._handle)
+        at = os.dup(self.handle)
         try:
             for number, name in enumerate(parts, 1):
                 here = "/".join(parts[:number])
@@ -152,8 +213,11 @@ class Tree:
             todo += reversed(folders)
 
     def _listed(self, folder: str) -> list[tuple[str, bool]]:
-        at = folder_below(self._handle, folder)
+        at = folder_below(self.handle, folder)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         try:
+            at, way = os.open(".", flags, dir_fd=at), at
+            os.close(way)
             with os.scandir(at) as entries:
                 return sorted((e.name, e.is_dir(follow_symlinks=False)) for e in entries)
         finally:
@@ -166,7 +230,7 @@ class Tree:
             OSError: it is no plain file, or lies below a link.
         """
         digest, size = hashlib.sha256(), 0
-        with os.fdopen(plain_file(self._handle, path), "rb") as file:
+        with os.fdopen(plain_file(self.handle, path), "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             while size <= limit and (piece := file.read(_PIECE)):
                 digest.update(piece)
@@ -179,7 +243,7 @@ class Tree:
         Raises:
             OSError: it is no plain file, or lies below a link.
         """
-        with os.fdopen(plain_file(self._handle, path), "rb") as file:
+        with os.fdopen(plain_file(self.handle, path), "rb") as file:
             return file.read(limit + 1)
 
     def followed(self, path: str) -> tuple[str, tuple[Entry, ...]] | None:
@@ -251,36 +315,3 @@ def _below(target: str, names: tuple[PurePosixPath, ...]) -> str | None:
         if PurePosixPath(target).is_relative_to(name):
             return str(PurePosixPath(target).relative_to(name))
     return None
-
-
-def named_file(path: Path, root: Path) -> Path:
-    """The file that a user named, after links that stay in the folder.
-
-    A project that somebody else wrote decides where its links lead; who names ``train.py`` does not
-    mean to upload a key of theirs.
-
-    Args:
-        path: below ``root``.
-        root: the folder that its links may not leave.
-
-    Raises:
-        CorralError: USAGE, it is a link that leads out; NOT_FOUND, it cannot be read.
-    """
-    inside = str(path.relative_to(root))
-    try:
-        with Tree(root) as tree:
-            found = tree.followed(inside)
-    except OSError as error:
-        raise CorralError(
-            Code.NOT_FOUND, f"{path} cannot be read: {error.strerror}", hint="check its permissions"
-        ) from error
-    if found is not None:
-        return root / found[0]
-    real = os.path.realpath(path)
-    if os.path.exists(real):  # noqa: PTH110
-        raise CorralError(
-            Code.USAGE,
-            f"{path} leads to {real} by a link, out of {root}",
-            hint=f"name the file itself, if that is what you mean: {real}",
-        )
-    raise CorralError(Code.NOT_FOUND, f"no file {path}", hint="name a file of this machine")

@@ -12,6 +12,7 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.jobs import git, packing
+from corral.jobs.project import ways
 
 ME = ["-c", "user.name=a", "-c", "user.email=a@b"]
 
@@ -32,7 +33,7 @@ def made(root: Path, *more: str) -> Path:
 
 
 def listed(root: Path) -> list[str]:
-    found = git.repository_of(root)
+    found = git.repository_of(ways(root)[-1])
     assert found
     return sorted(name for name in asyncio.run(git.tracked_names(found)) if name)
 

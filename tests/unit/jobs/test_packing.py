@@ -234,7 +234,7 @@ def test_locks_and_ignore_files_that_lead_out(tmp_path: Path, name: str) -> None
         return
     assert packed(root / "train.py").lock is None
     with pytest.raises(CorralError, match="by a link, out of"):
-        asyncio.run(environment.requirements(root / name))
+        asyncio.run(environment.requirements(packing.named_file(root / name)))
 
 
 def test_nothing_but_plain_files_is_opened(tmp_path: Path) -> None:
@@ -393,11 +393,113 @@ def test_what_is_swapped_while_it_is_packed(tmp_path: Path, git: bool, seconds: 
     assert clean > 0 or ended > seconds
 
 
+SWAPPER = """
+import os, sys
+folder, away = sys.argv[1:]
+spare = folder + ".spare"
+link = folder + ".link"
+os.symlink(away, link)
+while True:
+    for a, b in ((folder, spare), (link, folder)):
+        os.rename(a, b)
+    for a, b in ((folder, link), (spare, folder)):
+        os.rename(a, b)
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "part", "kind"),
+    [
+        (None, "p", "walk"), (None, ".", "git"), (None, "p", "plain"),
+        ("none", "p", "git"), ("none", ".", "plain"), ("given", ".", "walk"),
+    ],
+)  # fmt: skip
+def test_the_root_or_a_folder_above_it_is_swapped_meanwhile(
+    tmp_path: Path, folder: str | None, part: str, kind: str
+) -> None:
+    """Each name exists in the other folder too, with a secret in it."""
+    up = tmp_path / "up"
+    files = ["train.py", "requirements.txt", ".gitignore", *(f"sub/{i}" for i in range(20))]
+    for name in files:
+        tree(tmp_path, f"up/p/{name}", f"away/p/{name}")
+        (tmp_path / "away/p" / name).write_text(f"{SECRET}==1\n")
+    root = up / "p"
+    if kind == "git":
+        for each in (root, tmp_path / "away/p"):
+            subprocess.run(["git", "init", "-q", str(each)], check=True)
+    if kind == "plain":
+        (root / "requirements.txt").unlink()
+    away = tmp_path / "away" / part
+    words = [sys.executable, "-c", SWAPPER, str(up / part), str(away)]
+    swapper = subprocess.Popen(words)
+    clean = 0
+    try:
+        until = time.monotonic() + 1.5
+        while time.monotonic() < until:
+            try:
+                parcel = packed(root / "train.py", str(root) if folder == "given" else folder)
+                lock = parcel.lock.read() if parcel.lock else b""
+                made = archive(parcel, missing(parcel, ["miss all"]), "one", "t0", {})
+            except CorralError as error:
+                assert error.code in (Code.NOT_GOOD, Code.NOT_FOUND, Code.COMMAND_FAILED), error
+                continue
+            clean += 1
+            assert SECRET.encode() not in gzip.decompress(made.data) + lock
+        assert swapper.poll() is None
+    finally:
+        swapper.kill()
+        swapper.wait()
+    assert clean > 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives links to other users")
+def test_a_link_of_another_user_on_the_way_is_followed_to_what_is_theirs_only(
+    tmp_path: Path,
+) -> None:
+    tree(tmp_path, "mine/pyproject.toml", "mine/train.py", "hers/pyproject.toml", "hers/train.py")
+    os.chown(tmp_path / "hers", 2003, 2003)
+    for name in ("mine", "hers"):
+        way = tmp_path / f"to-{name}"
+        way.symlink_to(name)
+        os.chown(way, 2003, 2003, follow_symlinks=False)
+    assert names(packed(tmp_path / "to-hers/train.py")) == {"pyproject.toml", "train.py"}
+    for folder in (None, "none", str(tmp_path / "to-mine")):
+        with pytest.raises(CorralError, match=r"another user \(uid 2003\) made") as caught:
+            packed(tmp_path / "to-mine/train.py", folder)
+        assert caught.value.code is Code.USAGE
+    os.chown(tmp_path / "to-mine", 0, 0, follow_symlinks=False)
+    assert packed(tmp_path / "to-mine/train.py").root == tmp_path / "to-mine"
+
+
+@pytest.mark.parametrize("folder", [None, "none", "given"])
+@pytest.mark.parametrize("mark", ["", "pyproject.toml"])
+def test_a_link_in_a_project_makes_no_project_of_what_is_outside(
+    tmp_path: Path, folder: str | None, mark: str
+) -> None:
+    """Its own mark there makes no difference: who wrote the project chose where it leads."""
+    tree(tmp_path, "p/pyproject.toml", "p/real/train.py", "away/train.py", "away/key")
+    if mark:
+        tree(tmp_path, f"away/{mark}")
+    (tmp_path / "p/lib").symlink_to("../away")
+    (tmp_path / "p/inner").symlink_to("real")
+    where = str(tmp_path / "p/lib") if folder == "given" else folder
+    with pytest.raises(CorralError, match="by a link, out of") as caught:
+        packed(tmp_path / "p/lib/train.py", where)
+    assert str(tmp_path / "away") in caught.value.hint
+    where = str(tmp_path / "p/inner") if folder == "given" else folder
+    assert "train.py" in {
+        Path(name).name for name in names(packed(tmp_path / "p/inner/train.py", where))
+    }
+
+
 def test_locks_are_seen(tmp_path: Path) -> None:
     tree(tmp_path, "train.py", "requirements.txt")
-    assert packed(tmp_path / "train.py").lock == tmp_path / "requirements.txt"
-    tree(tmp_path, "uv.lock")
-    assert packed(tmp_path / "train.py").lock == tmp_path / "uv.lock"
+    for name in ("requirements.txt", "uv.lock"):
+        tree(tmp_path, name)
+        lock = packed(tmp_path / "train.py").lock
+        assert lock is not None
+        assert lock.path == tmp_path / name
+        assert lock.read() == name.encode()
 
 
 def shell(script: Script, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
