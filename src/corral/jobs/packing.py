@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pathspec import GitIgnoreSpec
-
 from corral.errors import Code, CorralError
 from corral.hosts.threads import abandonable
 from corral.jobs.git import repository_of, tracked_names
+from corral.jobs.ignore import IgnoreRules
 from corral.jobs.project import (
     IGNORE_FILE,
     absolute,
@@ -27,10 +26,6 @@ from corral.jobs.project import (
 )
 from corral.jobs.tree import TRIES, Content, Entry, Tree, landed, relative
 
-ALWAYS_OUT: Final = (
-    *(".git/", ".hg/", ".svn/", "__pycache__/", "*.pyc", ".venv/", "venv/", "node_modules/"),
-    *(".mypy_cache/", ".ruff_cache/", ".pytest_cache/", ".ipynb_checkpoints/", ".DS_Store"),
-)
 LOCKS: Final = ("uv.lock", "requirements.txt")
 MOST_BYTES: Final = 256 << 20
 MOST_FILES: Final = 50_000
@@ -236,7 +231,7 @@ def _few(tree: Tree) -> list[str] | None:
     """The names below a folder, None where they are many or large."""
     files: list[str] = []
     size = 0
-    for path in tree.walk(GitIgnoreSpec.from_lines(ALWAYS_OUT)):
+    for path in tree.walk(IgnoreRules()):
         files.append(path)
         found = None if path.endswith("/") else _looked_up(tree, path)
         size += found.size if found else 0
@@ -254,14 +249,14 @@ async def _listed(tree: Tree) -> list[str]:
     if repository is not None:
         return await abandonable(_tracked, tree, await tracked_names(repository))
     patterns = await asyncio.to_thread(_patterns, tree, ".gitignore")
-    return await abandonable(_walked, tree, patterns or GitIgnoreSpec.from_lines(ALWAYS_OUT))
+    return await abandonable(_walked, tree, patterns or IgnoreRules())
 
 
-def _walked(tree: Tree, out: GitIgnoreSpec) -> list[str]:
+def _walked(tree: Tree, out: IgnoreRules) -> list[str]:
     return list(tree.walk(out))
 
 
-def _patterns(tree: Tree, name: str) -> GitIgnoreSpec | None:
+def _patterns(tree: Tree, name: str) -> IgnoreRules | None:
     """What an ignore file leaves out, None without one.
 
     Raises:
@@ -271,11 +266,11 @@ def _patterns(tree: Tree, name: str) -> GitIgnoreSpec | None:
         return None
     path = tree.root / name
     text = Named(tree, file_in(tree, path), path).read().decode(errors="replace")
-    return GitIgnoreSpec.from_lines([*ALWAYS_OUT, *text.splitlines()])
+    return IgnoreRules(text.splitlines(), str(path))
 
 
 def _tracked(tree: Tree, names: Iterable[str]) -> list[str]:
-    out = GitIgnoreSpec.from_lines(ALWAYS_OUT)
+    out = IgnoreRules()
     files: list[str] = []
     for name in names:
         path = name.rstrip("/")

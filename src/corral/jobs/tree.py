@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from pathspec import GitIgnoreSpec
-
+from corral.jobs.ignore import IgnoreRules
 from corral.shards import folder_below, parts_of, plain_file
 
 HOPS: Final = 40
@@ -182,7 +181,7 @@ class Tree:
             os.close(at)
         return None
 
-    def walk(self, out: GitIgnoreSpec, below: str = "") -> Iterator[str]:
+    def walk(self, out: IgnoreRules, below: str = "") -> Iterator[str]:
         """Names of all that is no folder, in order, without what the patterns leave out.
 
         A folder that cannot be read is given itself, with a slash at its end.
