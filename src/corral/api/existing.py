@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
+from corral.hosts.output import write_folder, write_output
 from corral.slurm.adopt.carry import cluster_file
 from corral.slurm.adopt.judge import bytes_of, corrected, judge, source_of
 from corral.slurm.adopt.machine import Machine
@@ -157,10 +158,11 @@ def write_corrections(
         name = Path(one.name)
         path = output / name.name if output else name.with_name(f"{name.name}.corrected")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("xb") as file:
-                path.chmod(one.mode if one.mode is not None else 0o644)
-                file.write(one.after)
+            mode = one.mode if one.mode is not None else 0o644
+            if output:
+                write_folder(output, {name.name: one.after}, new=True, mode=mode)
+            else:
+                write_output(path, one.after, new=True, mode=mode)
         except FileExistsError as error:
             raise CorralError(
                 Code.USAGE, f"{path} is there already", hint="remove it, or name another --output"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corral.errors import Code, CorralError
-from corral.hosts.output import write_output
+from corral.hosts.output import write_folder
 from corral.providers import deepops, deepops_import
 from corral.providers.blueprint import Deployment, deployment_of, not_exported
 from corral.slurm import topology
@@ -150,7 +150,6 @@ def write(files: Mapping[str, str], folder: Path, *, overwrite: bool) -> None:
         CorralError: USAGE.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         taken = [name for name in files if (folder / name).exists()]
         if taken and not overwrite:
             raise CorralError(
@@ -158,16 +157,7 @@ def write(files: Mapping[str, str], folder: Path, *, overwrite: bool) -> None:
                 f"{folder} holds {', '.join(taken)} already",
                 hint="name another folder, or --overwrite",
             )
-        for name, text in files.items():
-            inside = (folder / name).parent
-            inside.mkdir(parents=True, exist_ok=True)
-            if not inside.resolve().is_relative_to(folder.resolve()):
-                raise CorralError(
-                    Code.USAGE,
-                    f"{inside} leads out of {folder} by a link",
-                    hint="name another folder",
-                )
-            write_output(folder / name, text.encode())
+        write_folder(folder, {name: text.encode() for name, text in files.items()})
     except OSError as error:
         raise CorralError(
             Code.USAGE, f"{folder} cannot be written: {error.strerror}", hint="name another folder"

@@ -10,7 +10,7 @@ from corral.api.batch import JobRef, handle_of
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
-from corral.hosts.output import write_output
+from corral.hosts.output import write_folder
 from corral.jobs.recordings import Recordings, Row, recordings
 from corral.jobs.trace import Kernel, RankTrace
 from corral.spec.models import ClusterSpec
@@ -42,7 +42,7 @@ def keep_profile(found: Recordings, folder: Path) -> tuple[Path, ...]:
     """Write recordings, summary and timeline into a folder of this machine; gives the files.
 
     Raises:
-        CorralError: COMMAND_FAILED, it cannot be written.
+        CorralError: COMMAND_FAILED, it cannot be written; USAGE, it or a file in it is a link.
     """
     files = {name: data for name, data in found.files.items()}
     files["summary.json"] = (json.dumps(found.as_dict(), indent=1) + "\n").encode()
@@ -50,13 +50,11 @@ def keep_profile(found: Recordings, folder: Path) -> tuple[Path, ...]:
     if merged:
         files[TIMELINE] = merged
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, data in files.items():
-            write_output(folder / name, data)
+        written = write_folder(folder, files)
     except OSError as error:
         raise CorralError(
             Code.COMMAND_FAILED,
             f"{folder} cannot be written: {error.strerror}",
             hint="name another folder with --output",
         ) from error
-    return tuple(folder / name for name in sorted(files))
+    return tuple(sorted(written))
