@@ -173,7 +173,10 @@ class Checkpoints:
 def _written(path: Path, write: Callable[[Any], object]) -> str:
     """Write a file under another name, flush it to the disk, rename it; gives its SHA-256."""
     part = path.with_suffix(f"{path.suffix}.part")
-    with part.open("wb") as file:
+    # A folder of several users: nobody else's link or file is written to.
+    part.unlink(missing_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(part, flags, 0o666), "wb") as file:
         write(file)
         file.flush()
         os.fsync(file.fileno())

@@ -27,6 +27,7 @@ import stat
 import sys
 import tarfile
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,7 @@ SIZE: Final = 128 << 20
 """Bytes of a shard, about: large enough to be read at full speed, small enough to be shared out."""
 
 _PIECE: Final = 1 << 22
+_SEVERAL: Final = 0o022
 
 
 class ShardError(Exception):
@@ -111,6 +113,24 @@ def _plain(about: os.stat_result, path: str) -> None:
         raise OSError(errno.EINVAL, "not a plain file", path)
 
 
+class Folder:
+    """A folder, open: what is read of it later is below this one, whatever its name means then.
+
+    Args:
+        path: its name.
+        opened: a descriptor of it that is kept open by the caller; None: it is opened.
+
+    Raises:
+        OSError: there is none.
+    """
+
+    def __init__(self, path: Path, opened: int | None = None) -> None:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        self.path = path
+        self.handle = os.open(path, flags) if opened is None else os.open(".", flags, dir_fd=opened)
+        weakref.finalize(self, os.close, self.handle)
+
+
 @dataclass(frozen=True)
 class Sample:
     """One sample: its key, and its files by ending, with their size and time of change.
@@ -119,9 +139,9 @@ class Sample:
     """
 
     key: str
-    files: tuple[tuple[str, Path, int, int], ...]
+    files: tuple[tuple[str, str, int, int], ...]
+    folder: Folder
     label: int | None = None
-    folder: Path = Path()
 
     @property
     def size(self) -> int:
@@ -145,26 +165,28 @@ class Shard:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def samples_of(folder: Path, *, labels: bool = False) -> list[Sample]:
+def samples_of(folder: Path, *, labels: bool = False, opened: int | None = None) -> list[Sample]:
     """All samples below a folder, by key; hidden files and links are left out.
 
     Args:
         folder: where the files are.
         labels: the first folder of each sample's path is its class: ``cls`` holds its number.
+        opened: a descriptor of the folder, where the caller has one.
 
     Raises:
         ShardError: there are none.
     """
-    found: dict[str, list[tuple[str, Path, int, int]]] = {}
-    for base, folders, files in os.walk(folder):
+    found: dict[str, list[tuple[str, str, int, int]]] = {}
+    top = Folder(folder, opened)
+    for base, folders, files, handle in os.fwalk(".", dir_fd=top.handle):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
-            path = Path(base, name)
             stem, dot, ending = name.partition(".")
-            if not stem or not dot or path.is_symlink() or not path.is_file():
+            about = _about(handle, name) if stem and dot else None
+            if about is None:
                 continue
-            about = path.stat()
-            key = path.relative_to(folder).with_name(stem).as_posix()
+            path = os.path.normpath(f"{base}/{name}")
+            key = os.path.normpath(f"{base}/{stem}")
             found.setdefault(key, []).append((ending, path, about.st_size, about.st_mtime_ns))
     if not found:
         raise ShardError(f"{folder} holds no files with an ending such as 000001.png")
@@ -173,9 +195,17 @@ def samples_of(folder: Path, *, labels: bool = False) -> list[Sample]:
     if labels and not numbers:
         raise ShardError(f"{folder} has no folders to take classes from")
     return [
-        Sample(k, tuple(f), numbers.get(k.partition("/")[0]), folder)
-        for k, f in sorted(found.items())
+        Sample(k, tuple(f), top, numbers.get(k.partition("/")[0])) for k, f in sorted(found.items())
     ]
+
+
+def _about(folder: int, name: str) -> os.stat_result | None:
+    """What a plain file is; None for anything else, and for what went meanwhile."""
+    try:
+        about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return None
+    return about if stat.S_ISREG(about.st_mode) else None
 
 
 def planned(
@@ -212,29 +242,28 @@ def pack(shard: Shard, out: Any) -> None:
     """
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for sample in shard.samples:
-            for ending, path, size, _ in sample.files:
+            for ending, path, size, at in sample.files:
                 with _reading(path, sample.folder) as stream:
-                    if os.fstat(stream.fileno()).st_size != size:
-                        raise ShardError(f"{path} changed while it was read")
+                    about = os.fstat(stream.fileno())
+                    if (about.st_size, about.st_mtime_ns) != (size, at):
+                        raise ShardError(f"{sample.folder.path / path} changed while it was read")
                     tar.addfile(_member(f"{sample.key}.{ending}", size), stream)
             if sample.label is not None:
                 text = str(sample.label).encode()
                 tar.addfile(_member(f"{sample.key}.cls", len(text)), io.BytesIO(text))
 
 
-def _reading(path: Path, folder: Path) -> Any:
+def _reading(path: str, folder: Folder) -> Any:
     """A sample's file, open: it may have been swapped for a link since it was found.
 
     Raises:
         ShardError: it is no plain file of the folder any more.
     """
-    root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        return os.fdopen(plain_file(root, path.relative_to(folder).as_posix()), "rb")
+        return os.fdopen(plain_file(folder.handle, path), "rb")
     except OSError as error:
-        raise ShardError(f"{path} changed while it was read: {error.strerror}") from error
-    finally:
-        os.close(root)
+        name = folder.path / path
+        raise ShardError(f"{name} changed while it was read: {error.strerror}") from error
 
 
 def index_of(name: str, entries: Sequence[Mapping[str, Any]]) -> bytes:
@@ -282,7 +311,7 @@ def write(
         new = entry is None
         if entry is None:
             part = folder / f".{shard.name}.part"
-            with part.open("w+b") as out:
+            with _fresh(part) as out:
                 pack(shard, out)
                 out.flush()
                 os.fsync(out.fileno())
@@ -313,7 +342,8 @@ class Shards:
     Args:
         folder: where ``index.json`` lies.
         cache: a folder on this node's own disk, to which each shard is copied at its first use,
-            and checked; None: $CORRAL_DATA_CACHE, and without that, read in place.
+            and checked; None: $CORRAL_DATA_CACHE, and without that, read in place. In a folder that
+            others may write to, or that is another user's, it is this user's own folder in there.
         rank: which share; None: $RANK.
         world: of how many; None: $WORLD_SIZE.
 
@@ -373,13 +403,13 @@ class Shards:
             if _size(source) != entry["bytes"]:
                 raise _spoiled(source)
             return source
-        self.cache.mkdir(parents=True, exist_ok=True)
-        copy = self.cache / f"{entry['sha256'][:24]}.tar"
-        with (self.cache / f".{copy.name}.lock").open("w") as lock:
+        cache = _own(self.cache)
+        copy = cache / f"{entry['sha256'][:24]}.tar"
+        with (cache / f".{copy.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if _size(copy) != entry["bytes"]:
                 part = copy.with_suffix(".part")
-                with source.open("rb") as stream, part.open("wb") as out:
+                with source.open("rb") as stream, _fresh(part) as out:
                     digest = hashlib.sha256()
                     while piece := stream.read(_PIECE):
                         digest.update(piece)
@@ -389,6 +419,34 @@ class Shards:
                     raise _spoiled(source)
                 part.replace(copy)
         return copy
+
+
+def _own(cache: Path) -> Path:
+    """A folder of the cache in which no other user can put anything.
+
+    Raises:
+        ShardError: another user could replace it.
+    """
+    cache.mkdir(parents=True, exist_ok=True)
+    about = cache.stat()
+    if about.st_uid == os.geteuid() and not about.st_mode & _SEVERAL:
+        return cache
+    if about.st_mode & _SEVERAL and not about.st_mode & stat.S_ISVTX:
+        raise ShardError(f"{cache} is open to others without the sticky bit: chmod +t {cache}")
+    own = cache / f"corral-{os.geteuid()}"
+    with contextlib.suppress(FileExistsError):
+        own.mkdir(0o700)
+    about = own.lstat()
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & _SEVERAL:
+        raise ShardError(f"{own} is not this user's own folder: name another cache")
+    return own
+
+
+def _fresh(path: Path) -> Any:
+    """A new file, open; what was there under its name goes, and no link is followed."""
+    path.unlink(missing_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, 0o666), "w+b")
 
 
 def _size(path: Path) -> int:
@@ -460,7 +518,7 @@ def _member(name: str, size: int) -> tarfile.TarInfo:
 
 def _put(path: Path, data: bytes) -> None:
     part = path.with_name(f"{path.name}.new")
-    with part.open("wb") as out:
+    with _fresh(part) as out:
         out.write(data)
         out.flush()
         os.fsync(out.fileno())

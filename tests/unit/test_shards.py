@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import json
+import os
+import shutil
 import tarfile
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from corral import shards
+from corral import checkpoint, shards
 from corral.jobs.datasets import kept_entries
 from corral.shards import ShardError, Shards, planned, samples_of, write
+from tests.swapping import swapping
 
 
 @pytest.fixture
@@ -188,3 +193,80 @@ def test_a_shard_counts_as_there_only_with_its_whole_size() -> None:
     )
     assert list(kept_entries(text)) == ["p"]
     assert kept_entries("@@corral x {}\n@@corral 5 [1]\n@@corral 5\n") == {}
+
+
+def test_a_folder_that_is_swapped_gives_no_byte_of_another(images: Path, tmp_path: Path) -> None:
+    """Before: names of the one, and content of the other, where the sizes were the same."""
+    away = tmp_path / "away"
+    shutil.copytree(images, away, symlinks=True)
+    for file in away.rglob("*.png"):
+        file.write_bytes(b"S" * file.stat().st_size)
+    (tmp_path / "link").symlink_to(away)
+    with swapping(images, tmp_path / "link"):
+        for _ in range(60):
+            found = samples_of(images)
+            inside = os.path.realpath(f"/proc/self/fd/{found[0].folder.handle}") == str(away)
+            out = io.BytesIO()
+            with contextlib.suppress(ShardError):
+                shards.pack(planned(found, "x")[0], out)
+                assert (b"SSSS" in out.getvalue()) == inside
+
+
+def test_a_file_that_another_took_the_place_of_is_refused(images: Path) -> None:
+    found = samples_of(images)
+    other = images / "cat" / "other"
+    size = (images / "cat" / "00.png").stat().st_size
+    other.write_bytes(b"S" * size)
+    other.replace(images / "cat" / "00.png")
+    with pytest.raises(ShardError, match="changed while it was read"):
+        shards.pack(planned(found, "x")[0], io.BytesIO())
+
+
+def test_names_that_somebody_else_took_are_not_written_through(
+    images: Path, tmp_path: Path
+) -> None:
+    out, victim = tmp_path / "out", tmp_path / "victim"
+    out.mkdir()
+    victim.write_text("mine")
+    for name in (".x-000000.tar.part", ".x-000000.tar.json.new", "index.json.new"):
+        (out / name).symlink_to(victim)
+    write(planned(samples_of(images), "x"), out, "x")
+    part = tmp_path / "points" / "0000000001.ckpt.part"
+    part.parent.mkdir()
+    part.symlink_to(victim)
+    checkpoint._written(part.with_suffix(""), lambda file: file.write(b"x"))
+    assert victim.read_text() == "mine"
+    assert (part.parent / "0000000001.ckpt").read_bytes() == b"x"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives folders to other users")
+def test_a_cache_that_others_write_to_is_used_by_a_folder_of_ones_own(
+    images: Path, tmp_path: Path
+) -> None:
+    write(planned(samples_of(images), "x"), tmp_path / "out", "x")
+    cache, victim = tmp_path / "cache", tmp_path / "victim"
+    cache.mkdir()
+    victim.write_text("mine")
+    entry = Shards(tmp_path / "out").mine(0)[0]
+    name = entry["sha256"][:24]
+    # What another user plants under the names that are known before: locks, parts, the copy itself.
+    for planted in (f".{name}.tar.lock", f"{name}.part"):
+        (cache / planted).symlink_to(victim)
+    (cache / f"{name}.tar").write_bytes(b"S" * entry["bytes"])
+    data = Shards(tmp_path / "out", cache=cache)
+    cache.chmod(0o777)
+    with pytest.raises(ShardError, match="without the sticky bit: chmod"):
+        data.place(entry)
+    for mode, owner in ((0o1777, 0), (0o1777, 2003), (0o755, 2003)):
+        cache.chmod(mode)
+        os.chown(cache, owner, owner)
+        copy = data.place(entry)
+        assert copy.parent == cache / f"corral-{os.geteuid()}"
+        assert hashlib.sha256(copy.read_bytes()).hexdigest() == entry["sha256"]
+    assert victim.read_text() == "mine"
+    shutil.rmtree(copy.parent)
+    copy.parent.mkdir()
+    os.chown(copy.parent, 2003, 2003)
+    with pytest.raises(ShardError, match="not this user's own folder"):
+        data.place(entry)
+    assert list(copy.parent.iterdir()) == []

@@ -23,9 +23,30 @@ from corral.hosts.transport import Result, check
 from corral.roles.mesh import addresses
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import expand, fold
+from corral.state.job_folders import CHECKS, TAKEN, remedy
 
 LIMIT_S: Final = 24 * 3600.0
 """Seconds that one node's copy may take; the key on the targets ends with it."""
+# rsync is root's on both nodes and follows links on the way to the folder. One that belongs to a
+# user is that user's content, and may not be renamed: the one above it must be root's alone.
+_GUARD: Final = """\
+{checks}at= rest={folder}
+while [ -n "$rest" ]; do
+  rest=${{rest#/}} part=${{rest#/}}
+  part=${{part%%/*}}
+  rest=${{rest#"$part"}} at=$at/$part
+  [ -e "$at" ] || [ -L "$at" ] || {{ held "${{at%/*}}" 0 || exit 1; {make}; }}
+done
+if [ -L "$at" ] || [ "$(stat -c %u "$at")" = 0 ]; then
+  held "$at" 0 || exit 1
+else
+  held "${{at%/*}}" 0 || exit 1
+  case $(stat -c %A "${{at%/*}}/") in ?????w*|????????w*)
+    echo "$at {taken} $(stat -c %U "$at"), who can replace it" >&2
+    exit 1
+  esac
+fi
+"""
 _HOME: Final = "/root/.ssh/authorized_keys"
 
 
@@ -124,6 +145,22 @@ def _sendable(start: str, facts: Mapping[str, Facts]) -> None:
         )
 
 
+def guarded(folder: str, *, make: bool = False) -> Script:
+    """End with an error where a user could replace a folder that root reads or writes.
+
+    Args:
+        folder: an absolute path.
+        make: make what is missing, as root's.
+    """
+    return sh(
+        _GUARD,
+        checks=CHECKS,
+        folder=folder,
+        taken=Script(TAKEN),
+        make=sh('mkdir "$at" 2>/dev/null || [ -d "$at" ] || exit 1') if make else sh(":"),
+    )
+
+
 class _Run:
     """One run: a key made, the folder sent, the key removed."""
 
@@ -142,9 +179,11 @@ class _Run:
         make = sh(
             "command -v rsync ssh ssh-keygen >/dev/null || {{ echo rsync or ssh is missing >&2; "
             "exit 4; }}; [ -d {folder} ] || {{ echo no folder {folder} here >&2; exit 5; }}; "
-            "umask 077 && mkdir {at} && ssh-keygen -q -t ed25519 -N '' -C {mark} -f {at}/key && "
+            "{guard}umask 077 && mkdir {at} && "
+            "ssh-keygen -q -t ed25519 -N '' -C {mark} -f {at}/key && "
             "cat {at}/key.pub",
             folder=folder,
+            guard=guarded(folder),
             at=self._at,
             mark=self._mark,
         )
@@ -166,6 +205,8 @@ class _Run:
         begin = time.monotonic()
         self._emit(Event(Kind.NODE_STARTED, "sync", node))
         try:
+            safe = await self._fleet.run(node, guarded(folder, make=True))
+            check(safe, f"looking at {folder}", hint=f"as root there: {remedy(folder)}")
             target = await self._open(node, address, made.stdout.strip())
             told = check(
                 await self._fleet.run(

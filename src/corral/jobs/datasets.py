@@ -19,6 +19,7 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, join, sh
 from corral.hosts.threads import abandonable
 from corral.hosts.transport import Result, check
+from corral.jobs.project import absolute, ways
 from corral.jobs.roof import not_ours, roof_script
 from corral.jobs.watching import as_user
 from corral.state.job_folders import DATA, user_folder
@@ -132,7 +133,8 @@ async def shard_here(
         CorralError: USAGE, no samples in it; NOT_GOOD, it changed meanwhile; COMMAND_FAILED.
     """
     try:
-        samples = await abandonable(shards.samples_of, folder, labels=labels)
+        tree = (await asyncio.to_thread(ways, absolute(folder)))[-1]
+        samples = await abandonable(shards.samples_of, tree.root, labels=labels, opened=tree.handle)
     except shards.ShardError as error:
         raise CorralError(
             Code.USAGE, str(error), hint="a sample is the files of one name: 0001.png, 0001.cls"

@@ -90,10 +90,11 @@ async def tracked_names(repository: Repository) -> list[str]:
     Raises:
         CorralError: MISSING_TOOL, no git here; COMMAND_FAILED, git refused or gave no answer.
     """
-    words = ("ls-files", "-z", "-co", "--exclude-standard", "--deduplicate")
+    # A conflict names a file several times; --deduplicate came with git 2.31.
+    words = ("ls-files", "-z", "-co", "--exclude-standard")
     with _apart(repository, "") as env:
         out = await _run(repository, words, env, LIST_S)
-    return os.fsdecode(out).split("\0")
+    return list(dict.fromkeys(os.fsdecode(out).split("\0")))
 
 
 async def commit_tags(script: Path) -> dict[str, str]:

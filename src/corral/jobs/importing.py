@@ -9,6 +9,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts.quote import NOTHING, Script, sh
 from corral.jobs.containers import image_of
+from corral.state.job_folders import CHECKS
 
 NGC_LOGIN: Final = "$oauthtoken"
 """What NVIDIA's registry wants as the user's name beside an API key."""
@@ -28,12 +29,14 @@ class Import:
         path: the file on shared storage.
         login: name beside the key, "" where the registry asks for none.
         http: the registry speaks no TLS.
+        common: it goes to the images of all users.
     """
 
     image: str
     path: str
     login: str = ""
     http: bool = False
+    common: bool = False
 
     @property
     def registry(self) -> str:
@@ -83,7 +86,7 @@ def import_of(
         raise CorralError(
             Code.USAGE, f"{text} names no registry for the login", hint="docker://REGISTRY/NAME:TAG"
         )
-    return Import(image, path or f"{mount}/images/{file}", login, http)
+    return Import(image, path or f"{mount}/images/{file}", login, http, common=not path)
 
 
 def checked_key(key: str) -> bytes:
@@ -104,7 +107,9 @@ def script(wanted: Import, partition: str) -> Script:
     """The job: standard input brings the key where there is a login; it touches no argument list.
 
     The key lies in a file of mode 600 on the job's node, in a folder of its own, as long as the job
-    runs. The image comes under another name first, so that nobody starts from half of one.
+    runs. The image is made in a folder that only this user can open, so that nobody starts from
+    half of one, and nobody else can put a link or a file of theirs under the name it has until it
+    is complete. ``mv -T``: a folder that another user made under the image's name takes no file in.
     """
     secret = sh(
         'printf "machine %s login %s password %s\\n" {registry} {login} "$(cat)" '
@@ -115,11 +120,13 @@ def script(wanted: Import, partition: str) -> Script:
     inner = sh(
         'umask 077; d=$(mktemp -d) || exit 1; export HOME="$d"; trap \'rm -rf "$d"\' EXIT; '
         "{secret}{http}"
-        "rm -f {part}; enroot import -o {part} {uri} </dev/null || exit 1; "
-        "chmod 644 {part} && mv -f {part} {path}",
+        '{guard}t=$(mktemp -d {part}) || exit 1; trap \'rm -rf "$d" "$t"\' EXIT; '
+        'enroot import -o "$t/image.sqsh" {uri} </dev/null || exit 1; '
+        'chmod 644 "$t/image.sqsh" && mv -f -T "$t/image.sqsh" {path}',
         secret=secret if wanted.login else NOTHING,
         http=sh("export ENROOT_ALLOW_HTTP=yes; ") if wanted.http else NOTHING,
-        part=f"{wanted.path}.part",
+        part=f"{wanted.folder}/.corral-import.XXXXXXXXXX",
+        guard=_guard(wanted.folder) if wanted.common else NOTHING,
         # Enroot looks for credentials of the user whom the address names, and else of nobody.
         uri=f"docker://{wanted.login}@{wanted.image}"
         if wanted.login
@@ -135,3 +142,8 @@ def script(wanted: Import, partition: str) -> Script:
         minutes=MINUTES,
         inner=str(inner),
     )
+
+
+def _guard(folder: str) -> Script:
+    """The images of all users are nobody's to replace; another folder is its user's own choice."""
+    return sh('{checks}held {folder} "$(id -u)" || exit 1; ', checks=CHECKS, folder=folder)

@@ -73,6 +73,56 @@ def test_the_job_writes_the_key_for_that_registry_alone(tmp_path: Path) -> None:
     assert not Path(f"{wanted.path}.part").exists()
 
 
+ENROOT = """
+case "$3" in "$D"/images/.corral-import.*/image.sqsh) ;; *) echo "wrote $3" >&2; exit 9 ;; esac
+[ "$(stat -c %a "${3%/*}")" = 700 ] || exit 8
+[ ! -e "$3" ] && echo image > "$3"
+"""
+
+
+def imported(tmp_path: Path, name: str = "box") -> subprocess.CompletedProcess[str]:
+    for program, text in {
+        "srun": 'for a; do last=$a; done; exec sh -c "$last"', "enroot": ENROOT,
+    }.items():  # fmt: skip
+        (tmp_path / program).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / program).chmod(0o755)
+    wanted = import_of("docker://reg.example/box:1", str(tmp_path), name=name)
+    return subprocess.run(
+        ["sh", "-c", str(script(wanted, "main"))], capture_output=True, text=True, check=False,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "D": str(tmp_path)},
+    )  # fmt: skip
+
+
+def test_names_that_another_user_may_have_taken_are_not_written_through(tmp_path: Path) -> None:
+    """All users write to the folder of images: a link under the name it had while it was made."""
+    images = tmp_path / "images"
+    images.mkdir()
+    images.chmod(0o1777)
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "away").mkdir()
+    for name in ("box.sqsh.part", "box.sqsh"):
+        (images / name).symlink_to("../mine")
+    done = imported(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert not (images / "box.sqsh").is_symlink()
+    assert (images / "box.sqsh").read_text() == "image\n"
+    (images / "other.sqsh").mkdir()
+    assert imported(tmp_path, "other").returncode != 0
+    assert list((images / "other.sqsh").iterdir()) == []
+    assert [p.name for p in images.iterdir() if p.name.startswith(".")] == []
+
+
+def test_images_that_others_can_rename_are_not_written_to(tmp_path: Path) -> None:
+    images = tmp_path / "images"
+    images.mkdir()
+    images.chmod(0o777)
+    done = imported(tmp_path)
+    assert done.returncode != 0
+    assert "without the sticky bit" in done.stderr
+    assert list(images.iterdir()) == []
+
+
 def test_keys() -> None:
     assert key_of("", {KEY: " abc "}) == "abc"
     for bad in ("a b", "a\nb", "", "é", "$(id)"):
