@@ -19,7 +19,7 @@ import pytest
 
 from corral.slurm.conf.cluster import MARIADB_CONF, ClusterConf, NodeConf, PartitionConf, render
 from corral.slurm.conf.hostlist import expand_in_order, fold_in_order
-from corral.slurm.states.nodes import parse_nodes
+from corral.slurm.text import parse_nodes
 from corral.slurm.version import Feature, SlurmVersion, has
 
 pytestmark = pytest.mark.embedded

@@ -22,7 +22,7 @@ from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
 from corral.slurm.gpus import requested
 from corral.slurm.states.jobs import SHOW_QUEUE, TIME_FORMAT, parse_queue
-from corral.slurm.states.nodes import fields_of, parse_nodes
+from corral.slurm.text import fields_of, parse_nodes
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import fold
 

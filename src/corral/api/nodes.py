@@ -16,7 +16,8 @@ from corral.hosts.quote import NOTHING, Script, sh
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import Result, check
 from corral.providers import providers_of
-from corral.slurm.states.nodes import NodeState, parse_nodes
+from corral.slurm.states.nodes import NodeState
+from corral.slurm.text import parse_nodes
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import expand, fold, nodes_of
 

@@ -15,8 +15,8 @@ from corral.hosts.transport import Result
 from corral.prove.context import ProveContext
 from corral.prove.survey import sections, units_of
 from corral.roles.mesh import mesh_of
-from corral.slurm.gpus import listed
-from corral.slurm.states.nodes import NodeInfo, parse_nodes
+from corral.slurm.records import Node
+from corral.slurm.text import parse_nodes
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of, users_of
 from corral.state.mesh_supervised import UNIT_IS
@@ -143,7 +143,7 @@ def judge(
     )
 
 
-def _known(text: str) -> tuple[dict[str, NodeInfo], str]:
+def _known(text: str) -> tuple[dict[str, Node], str]:
     """The nodes as Slurm knows them, or why it does not say."""
     try:
         found = {node.name: node for node in parse_nodes(text)}
@@ -175,7 +175,7 @@ def _node(
     name: str,
     told: Mapping[str, str] | CorralError | None,
     absent: str,
-    slurm: NodeInfo | None,
+    slurm: Node | None,
     *,
     serves: bool = False,
 ) -> NodeStatus:
@@ -193,14 +193,14 @@ def _node(
     return NodeStatus(
         name,
         str(slurm.state).lower(),
-        slurm.reason,
-        slurm.state.usable,
+        slurm.why_out,
+        slurm.usable,
         slurm.cpus,
         slurm.cpus_used,
-        slurm.memory_mib,
-        int(_float(slurm.fields.get("AllocMem", "")) or 0),
-        listed(slurm.gres) or 0,
-        listed(slurm.fields.get("GresUsed", "")) or 0,
+        slurm.memory,
+        slurm.memory_used,
+        slurm.gpus,
+        slurm.gpus_used,
         load,
         services,
     )

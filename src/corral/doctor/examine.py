@@ -14,7 +14,7 @@ from corral.doctor.model import Diagnosis, Layer, Report, Source
 from corral.doctor.namespaces import alone, user_namespaces
 from corral.doctor.probes import PROBES, Scene, found
 from corral.doctor.tailnet import tailnet
-from corral.slurm.states.nodes import NodeInfo
+from corral.slurm.records import Node
 
 _LOGS: Final = {
     "slurmctld": Source.SLURMCTLD,
@@ -47,7 +47,7 @@ def causes(scene: Scene) -> list[Diagnosis]:
     return [*findings, *_machines(scene)]
 
 
-def _reasons(scene: Scene, known: Mapping[str, NodeInfo]) -> Iterator[Diagnosis]:
+def _reasons(scene: Scene, known: Mapping[str, Node]) -> Iterator[Diagnosis]:
     for node in scene.compute:
         info = known.get(node)
         if info is None:

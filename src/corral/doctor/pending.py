@@ -9,9 +9,8 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.slurm.duration import seconds
-from corral.slurm.gpus import listed
+from corral.slurm.records import Node
 from corral.slurm.states.jobs import JobInfo
-from corral.slurm.states.nodes import NodeInfo
 from corral.slurm.states.reasons import explain
 from corral.spec.nodes import fold
 
@@ -75,7 +74,7 @@ def why_pending(
     job: JobInfo,
     asked: str,
     partition: Mapping[str, str],
-    nodes: Mapping[str, NodeInfo],
+    nodes: Mapping[str, Node],
     ahead: int = 0,
 ) -> WhyPending:
     """What a job waits for.
@@ -107,7 +106,7 @@ def why_pending(
     )
 
 
-def _members(partition: Mapping[str, str], nodes: Mapping[str, NodeInfo]) -> list[str]:
+def _members(partition: Mapping[str, str], nodes: Mapping[str, Node]) -> list[str]:
     name = partition.get("PartitionName", "")
     return [n for n, info in nodes.items() if name in info.partitions]
 
@@ -127,12 +126,12 @@ def _limits(job: JobInfo, partition: Mapping[str, str]) -> Iterator[str]:
         yield f"it asks for {asks}; partition {name} allows {longest // 60}"
 
 
-def room(info: NodeInfo) -> Room:
+def room(info: Node) -> Room:
     """What a node has free, from its CfgTRES and AllocTRES."""
-    has, used = tres(info.fields.get("CfgTRES", "")), tres(info.fields.get("AllocTRES", ""))
+    has, used = tres(info.tres), tres(info.tres_used)
     # Without accounting GPUs are not among them.
-    has.setdefault("gres/gpu", listed(info.gres) or 0)
-    used.setdefault("gres/gpu", listed(info.fields.get("GresUsed", "")) or 0)
+    has.setdefault("gres/gpu", info.gpus)
+    used.setdefault("gres/gpu", info.gpus_used)
     usable = info.state.usable
     free = {k: max(has.get(k, 0) - used.get(k, 0), 0) if usable else 0 for k in has}
     return Room(
@@ -168,7 +167,7 @@ _KINDS: Final = (
 )
 
 
-def _fits(job: JobInfo, asked: str, own: Sequence[NodeInfo]) -> bool:
+def _fits(job: JobInfo, asked: str, own: Sequence[Node]) -> bool:
     """True when its nodes are large and many enough, were all of them free."""
     wants, count = tres(asked), max(job.nodes, 1)
     large = [
@@ -179,7 +178,7 @@ def _fits(job: JobInfo, asked: str, own: Sequence[NodeInfo]) -> bool:
     return len(large) >= count
 
 
-def _capacity(job: JobInfo, asked: str, own: Sequence[NodeInfo]) -> Iterator[str]:
+def _capacity(job: JobInfo, asked: str, own: Sequence[Node]) -> Iterator[str]:
     rooms = [room(info) for info in own]
     wants = tres(asked)
     count = max(job.nodes, 1)
@@ -213,12 +212,12 @@ _FREE: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-def _out(own: Sequence[NodeInfo]) -> Iterator[str]:
+def _out(own: Sequence[Node]) -> Iterator[str]:
     """Nodes of its partition that take no jobs, by reason."""
     by_reason: dict[str, list[str]] = {}
     for info in own:
         if not info.state.usable:
-            by_reason.setdefault(info.reason or str(info.state), []).append(info.name)
+            by_reason.setdefault(info.why_out or str(info.state), []).append(info.name)
     for reason, names in by_reason.items():
         verb = "takes" if len(names) == 1 else "take"
         yield f"{fold(names)} {verb} no jobs: {reason}"
@@ -244,7 +243,7 @@ def _elsewhere(job: JobInfo) -> bool:
     return job.reason.partition(",")[0] in _ELSEWHERE
 
 
-def _advice(job: JobInfo, own: Sequence[NodeInfo], asked: str) -> tuple[str, bool]:
+def _advice(job: JobInfo, own: Sequence[Node], asked: str) -> tuple[str, bool]:
     word = job.reason.partition(",")[0]
     if word in _HELD:
         return f"scontrol release {job.id}", True

@@ -15,7 +15,8 @@ from typing import Final
 from corral.doctor.catalog import catalog
 from corral.doctor.look import STATE_FOLDER, Told
 from corral.doctor.model import Diagnosis
-from corral.slurm.states.nodes import NodeInfo, parse_nodes
+from corral.slurm.records import Node
+from corral.slurm.text import parse_nodes
 from corral.slurm.version import SlurmVersion
 from corral.state.job_folders import STICKY, TAKEN
 
@@ -58,7 +59,7 @@ class Scene:
         return self.told.get(self.controller, Told(self.controller))
 
     @property
-    def known(self) -> Mapping[str, NodeInfo]:
+    def known(self) -> Mapping[str, Node]:
         """Nodes as slurmctld knows them; empty when it does not answer."""
         lines = [line for line in self.lead.lines("nodes") if line.startswith("NodeName=")]
         return {info.name: info for info in parse_nodes("\n".join(lines))} if lines else {}
@@ -325,7 +326,7 @@ def autodetect(scene: Scene) -> Iterator[Diagnosis]:
 def memory(scene: Scene) -> Iterator[Diagnosis]:
     """F08: slurmctld thinks that a node has the default of 1 MiB."""
     for node, info in scene.known.items():
-        if info.memory_mib == 1:
+        if info.memory == 1:
             yield found("F08", node, f"scontrol show node {node}: RealMemory=1")
 
 

@@ -11,7 +11,8 @@ from corral.doctor.diagnosis import read
 from corral.doctor.health import health_kind, health_words
 from corral.doctor.model import Diagnosis, Mend, Report, Source
 from corral.errors import Code, CorralError
-from corral.slurm.states.nodes import NODE_FLAGS, NodeBase, NodeInfo
+from corral.slurm.records import Node
+from corral.slurm.states.nodes import NodeBase
 from corral.spec.nodes import fold
 from corral.state.base import ROLL_TAG
 from corral.state.members import REASON as LEAVES
@@ -76,7 +77,7 @@ class WhyDrained:
         }
 
 
-def why_drained(info: NodeInfo, found: Report) -> WhyDrained:
+def why_drained(info: Node, found: Report) -> WhyDrained:
     """What Slurm's state and reason of a node mean, with what the doctor sees there."""
     own = of_nodes(found, {info.name}).findings
     meaning, advice = _meaning(info, own)
@@ -87,7 +88,7 @@ def why_drained(info: NodeInfo, found: Report) -> WhyDrained:
         tuple(_state(info)),
         info.reason,
         info.reason_by if info.reason else "",
-        info.reason_at if info.reason else "",
+        str(info.reason_at or "") if info.reason else "",
         meaning,
         advice,
         own,
@@ -99,7 +100,7 @@ def of_nodes(found: Report, names: set[str]) -> Report:
     return Report(tuple(f for f in found.findings if not f.nodes or names & set(f.nodes)))
 
 
-def resumable(info: NodeInfo, causes: Sequence[Diagnosis]) -> bool:
+def resumable(info: Node, causes: Sequence[Diagnosis]) -> bool:
     """True when a node is out for a reason that Slurm wrote, and its cause is gone.
 
     What a person wrote, what Corral's own roll or the health check wrote, is never resumed.
@@ -122,13 +123,12 @@ def resumable(info: NodeInfo, causes: Sequence[Diagnosis]) -> bool:
     )
 
 
-def _state(info: NodeInfo) -> Iterator[str]:
+def _state(info: Node) -> Iterator[str]:
     yield _BASES[info.state.base]
-    for flag in sorted(info.state.flags):
-        yield NODE_FLAGS.get(flag, flag.lower())
+    yield from info.state.words
 
 
-def _meaning(info: NodeInfo, own: Sequence[Diagnosis]) -> tuple[str, str]:
+def _meaning(info: Node, own: Sequence[Diagnosis]) -> tuple[str, str]:
     reason = info.reason
     if not reason:
         return _without_reason(info, own)
@@ -156,7 +156,7 @@ def _meaning(info: NodeInfo, own: Sequence[Diagnosis]) -> tuple[str, str]:
     )
 
 
-def _without_reason(info: NodeInfo, own: Sequence[Diagnosis]) -> tuple[str, str]:
+def _without_reason(info: Node, own: Sequence[Diagnosis]) -> tuple[str, str]:
     if own:
         return "Slurm gives no reason; the findings say what is wrong", "begin with the first"
     if info.state.usable:
@@ -166,10 +166,13 @@ def _without_reason(info: NodeInfo, own: Sequence[Diagnosis]) -> tuple[str, str]
             "it was drained and no reason was given",
             f"look who did it (slurmctld.log); when it is over: corral resume {info.name}",
         )
+    if info.state.unknown_flags:
+        flags = ", ".join(info.state.unknown_flags)
+        return f"whether it takes jobs is unknown: Corral does not know {flags}", "update Corral"
     return "Slurm gives no reason", "corral up FILE; slurmctld.log and slurmd.log of that time"
 
 
-def node_of(nodes: Mapping[str, NodeInfo], name: str) -> NodeInfo:
+def node_of(nodes: Mapping[str, Node], name: str) -> Node:
     """A node as Slurm knows it.
 
     Raises:

@@ -32,7 +32,7 @@ from corral.jobs.looking import look
 from corral.jobs.model import JobSpec
 from corral.jobs.script import Place
 from corral.jobs.watching import as_user
-from corral.slurm.states.nodes import NodeInfo
+from corral.slurm.records import Node
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import partitions_of
 
@@ -111,7 +111,7 @@ async def shell(fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec) 
 
 async def _fitting(
     fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec
-) -> tuple[NodeInfo, ...]:
+) -> tuple[Node, ...]:
     refuse(against_spec(job, spec))
     bare = job.model_copy(update={"data": (), "workdir": None})
     seen = await look(

@@ -16,7 +16,7 @@ from corral.errors import Code, CorralError
 from corral.jobs.model import JobSpec, seconds_of
 from corral.slurm import duration
 from corral.slurm.gpus import of_type
-from corral.slurm.states.nodes import NodeInfo
+from corral.slurm.records import Node
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
 from corral.spec.nodes import expand, partitions_of, users_of
 
@@ -198,7 +198,7 @@ def _one_of(what: str, asked: str, names: Sequence[str]) -> str:
     return f"did you mean {close[0]}?" if close else f"{what}s are: {', '.join(names)}"
 
 
-def nodes_for(job: JobSpec, partition: str, nodes: Iterable[NodeInfo]) -> tuple[NodeInfo, ...]:
+def nodes_for(job: JobSpec, partition: str, nodes: Iterable[Node]) -> tuple[Node, ...]:
     """Nodes of the partition, as Slurm knows them, that have the GPUs the job asks for."""
     return tuple(
         node
@@ -207,7 +207,7 @@ def nodes_for(job: JobSpec, partition: str, nodes: Iterable[NodeInfo]) -> tuple[
     )
 
 
-def cpus_per_rank(job: JobSpec, nodes: Sequence[NodeInfo]) -> int:
+def cpus_per_rank(job: JobSpec, nodes: Sequence[Node]) -> int:
     """The CPUs asked for; else a GPU's fair share of the smallest node; else one."""
     if job.cpus_per_rank is not None:
         return job.cpus_per_rank
@@ -217,7 +217,7 @@ def cpus_per_rank(job: JobSpec, nodes: Sequence[NodeInfo]) -> int:
     return max(1, share * job.gpus_per_node // job.ranks_on_node)
 
 
-def memory_share(job: JobSpec, nodes: Sequence[NodeInfo]) -> str:
+def memory_share(job: JobSpec, nodes: Sequence[Node]) -> str:
     """The memory asked for; else the share that goes with the job's CPUs or GPUs of a node.
 
     Slurm gives a job that names no memory all of its nodes' (where no DefMemPerCPU is set), and no
@@ -231,18 +231,18 @@ def memory_share(job: JobSpec, nodes: Sequence[NodeInfo]) -> str:
     for node in nodes:
         gpus = of_type(node.gres, job.gpu_type)
         part = max(cpus / max(1, node.cpus), job.gpus_per_node / gpus if gpus else 0.0)
-        least = min(UNPACKING_MIB, node.memory_mib) if job.container else 0
-        shares.append(max(least, int(node.memory_mib * min(1.0, part))))
+        least = min(UNPACKING_MIB, node.memory) if job.container else 0
+        shares.append(max(least, int(node.memory * min(1.0, part))))
     return f"{max(1, min(shares))}M"
 
 
-def against_nodes(job: JobSpec, partition: str, nodes: Sequence[NodeInfo]) -> list[Refusal]:
+def against_nodes(job: JobSpec, partition: str, nodes: Sequence[Node]) -> list[Refusal]:
     """What Slurm's own view of the fitting nodes rules out: CPUs, memory, nodes that are down."""
     cpus = cpus_per_rank(job, nodes) * job.ranks_on_node
     memory = _mib(job.mem)
     found: list[Refusal] = []
     most_cpus = sorted((node.cpus for node in nodes), reverse=True)[: job.nodes]
-    most_memory = sorted((node.memory_mib for node in nodes), reverse=True)[: job.nodes]
+    most_memory = sorted((node.memory for node in nodes), reverse=True)[: job.nodes]
     if most_cpus and cpus > most_cpus[-1]:
         per_rank = most_cpus[-1] // job.ranks_on_node
         found.append(

@@ -16,7 +16,8 @@ from corral.jobs.packing import Parcel
 from corral.jobs.roof import JOBS, user_folder
 from corral.jobs.sending import ask_script, asked
 from corral.jobs.watching import as_user
-from corral.slurm.states.nodes import SHOW_NODES, NodeInfo, parse_nodes
+from corral.slurm.records import Node
+from corral.slurm.text import SHOW_NODES, parse_nodes
 
 MARK: Final = "@@corral"
 _APPLY: Final = "corral apply puts it right"
@@ -55,7 +56,7 @@ class Look:
         marks: what else was said, a line each.
     """
 
-    nodes: tuple[NodeInfo, ...]
+    nodes: tuple[Node, ...]
     marks: tuple[str, ...]
 
     @property

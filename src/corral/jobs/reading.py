@@ -13,7 +13,7 @@ from corral.jobs.model import JobHandle
 from corral.jobs.using import in_words
 from corral.jobs.watching import BATCH
 from corral.slurm.states.jobs import ExitCode, JobInfo, JobState, parse_history, parse_queue
-from corral.slurm.states.nodes import fields_of
+from corral.slurm.text import fields_of
 from corral.spec.nodes import expand
 
 TAIL_LINES: Final = 40

@@ -47,7 +47,7 @@ from corral.jobs.tracking import Tracking, tracking_of
 from corral.jobs.watching import as_user
 from corral.roles import tcpxo
 from corral.roles.mlflow import uri
-from corral.slurm.states.nodes import NodeInfo
+from corral.slurm.records import Node
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import partitions_of
 
@@ -331,7 +331,7 @@ def _partition(job: JobSpec, spec: ClusterSpec) -> str:
     return found.name if found else partitions_of(spec)[0].name
 
 
-def _place(going: _Going, spec: ClusterSpec, nodes: tuple[NodeInfo, ...]) -> Place:
+def _place(going: _Going, spec: ClusterSpec, nodes: tuple[Node, ...]) -> Place:
     job = going.job
     interface, fabric = declared(spec, partition_of(job, spec))
     shared = [storage.mount for storage in spec.storage]

@@ -15,7 +15,8 @@ from corral.prove.launch import MEMORY, Batch, batches, launched, run_as_user, s
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import Probe, lines, parse_probes
 from corral.prove.ranks import called
-from corral.prove.survey import SlurmNode, Survey, survey
+from corral.prove.survey import Survey, fenced, survey
+from corral.slurm.records import Node
 
 EPERM: Final = 1  # what the devices cgroup answers
 # 0: opened. The driver answers the rest: no such device or address, no such device, I/O error.
@@ -53,14 +54,14 @@ async def devices(ctx: ProveContext) -> Judgement:
     )
 
 
-def _none_idle(seen: Survey, what: str, fits: Callable[[SlurmNode], bool]) -> Judgement:
+def _none_idle(seen: Survey, what: str, fits: Callable[[Node], bool]) -> Judgement:
     """No idle node can be tried: none is like that at all, or those that are have work."""
-    if any(node.fenced and fits(node) for node in seen.slurm.values()):
+    if any(fenced(node) and fits(node) for node in seen.slurm.values()):
         return left_out(f"no idle node {what}")
     return skipped(f"no node {what}")
 
 
-def _many_cores(node: SlurmNode) -> bool:
+def _many_cores(node: Node) -> bool:
     return node.cores > 1
 
 
@@ -104,7 +105,7 @@ async def cores(ctx: ProveContext) -> Judgement:
     count = 0
     for run in await launched(ctx):
         seen = parse_probes(run.result.stdout)
-        several = [node for node in run.batch.nodes if node.cores > 1 and node.fenced]
+        several = [node for node in run.batch.nodes if node.cores > 1 and fenced(node)]
         count += len(several)
         for node in several:
             problems += judge_cores(node, seen.get(node.name))
@@ -115,7 +116,7 @@ async def cores(ctx: ProveContext) -> Judgement:
     return verdict_of(problems, f"a one-core job keeps to it on {many(count, 'node')}", *evidence)
 
 
-def judge_cores(node: SlurmNode, seen: Probe | None) -> list[str]:
+def judge_cores(node: Node, seen: Probe | None) -> list[str]:
     """A job with one core cannot run on the node's other cores, even if it tries."""
     if seen is None:
         return [f"{node.name} did not run the probe"]
@@ -138,7 +139,7 @@ def _evidence(ctx: ProveContext, batch: Batch, run: Result, *, gpus: int) -> Evi
 
 async def memory(ctx: ProveContext) -> Judgement:
     """isolation.memory."""
-    usable = tuple(n for n in (await survey(ctx)).free if n.fenced)
+    usable = tuple(n for n in (await survey(ctx)).free if fenced(n))
     if not usable:
         return _none_idle(await survey(ctx), "has cgroups", lambda _: True)
     roomy = batches(tuple(n for n in usable if n.cores > 1), by_gpu=False)

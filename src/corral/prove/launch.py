@@ -21,8 +21,9 @@ from corral.prove.context import (
 from corral.prove.limits import by_limit, held_back, watched
 from corral.prove.model import Evidence, Judgement
 from corral.prove.probe import PROBE, lines
-from corral.prove.survey import SlurmNode, Survey, survey
+from corral.prove.survey import Survey, fenced, island, survey
 from corral.slurm.gpus import listed
+from corral.slurm.records import Node
 from corral.spec.nodes import expand, fold
 
 WAIT: Final = 20  # seconds a job of the proof may wait for its nodes; they were free a moment ago
@@ -35,13 +36,13 @@ class Batch:
     """Nodes that one job can span: of one partition and island, all with or all without GPUs."""
 
     partition: str
-    nodes: tuple[SlurmNode, ...]
+    nodes: tuple[Node, ...]
     gpu: bool
 
     @property
     def fenced(self) -> bool:
         """True where jobs are fenced from each other by cgroups."""
-        return all(node.fenced for node in self.nodes)
+        return all(fenced(node) for node in self.nodes)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -70,7 +71,7 @@ class Launched:
         return found
 
 
-def batches(nodes: tuple[SlurmNode, ...], *, by_gpu: bool = True) -> tuple[Batch, ...]:
+def batches(nodes: tuple[Node, ...], *, by_gpu: bool = True) -> tuple[Batch, ...]:
     """Share nodes out to as few partitions as possible; nodes in no partition are left out."""
     left = list(nodes)
     found: list[Batch] = []
@@ -87,11 +88,10 @@ def batches(nodes: tuple[SlurmNode, ...], *, by_gpu: bool = True) -> tuple[Batch
         kinds = (True, False) if by_gpu else (None,)
         for kind in kinds:
             some = [n for n in mine if kind is None or (n.gpus > 0) is kind]
-            for island in dict.fromkeys(n.island for n in some):
-                alike = [n for n in some if n.island == island]
-                for fenced in dict.fromkeys(n.fenced for n in alike):
-                    same = tuple(n for n in alike if n.fenced is fenced)
-                    found.append(Batch(best, same, kind is True))
+            alike: dict[tuple[str, bool], list[Node]] = {}
+            for node in some:
+                alike.setdefault((island(node), fenced(node)), []).append(node)
+            found += [Batch(best, tuple(same), kind is True) for same in alike.values()]
     return tuple(found)
 
 
@@ -181,7 +181,8 @@ def judge_launch(seen: Survey, done: tuple[Launched, ...]) -> Judgement:
     covered = {name for one in done for name in one.batch.names}
     lost = [node.name for node in seen.free if node.name not in covered]
     problems += [f"{name} is in no partition" for name in lost]
-    busy = [node.name for node in seen.usable if node.cpus_taken]
+    free = {node.name for node in seen.free}
+    busy = [node.name for node in seen.usable if node.name not in free]
     good = f"srun ran on {count} of {many(len(seen.compute), 'node')}"
     left = f"other jobs run on {fold(busy)}" if busy else ""
     judged = verdict_of(problems, f"{good}; {left}" if left else good, *evidence)

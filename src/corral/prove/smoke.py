@@ -9,7 +9,8 @@ from typing import Final
 from corral.hosts.facts import Facts
 from corral.prove.context import ProveContext, clip, failed, many, passed, verdict_of, warned
 from corral.prove.model import Evidence, Figure, Judgement
-from corral.prove.survey import INNER_S, NodeSeen, SlurmNode, Survey, survey, units_of
+from corral.prove.survey import INNER_S, NodeSeen, Survey, survey, units_of
+from corral.slurm import records
 from corral.spec.nodes import Node, fold
 
 UNKNOWN: Final = "?"
@@ -91,9 +92,9 @@ def judge_nodes(seen: Survey) -> Judgement:
         if node is None:
             problems.append(f"{name} is not known to slurmctld")
         elif not node.usable:
-            why = f" ({node.reason})" if node.reason else ""
-            problems.append(f"{name} is {node.state.lower()}{why}")
-    figures: dict[str, Figure] = {name: node.state for name, node in seen.slurm.items()}
+            why = f" ({node.why_out})" if node.why_out else ""
+            problems.append(f"{name} is {str(node.state).lower()}{why}")
+    figures: dict[str, Figure] = {name: str(node.state) for name, node in seen.slurm.items()}
     shown = Evidence(seen.controller, "scontrol show nodes -o", clip(seen.slurm_output), figures)
     good = f"{many(len(seen.compute), 'node')} up: {fold(seen.compute)}"
     return verdict_of(problems, good, shown)
@@ -290,7 +291,7 @@ def judge_registered(
     return verdict_of(problems, "CPUs, memory and GPUs as the machines have them", shown)
 
 
-def _machine_problems(node: Node, known: SlurmNode, machine: Facts) -> list[str]:
+def _machine_problems(node: Node, known: records.Node, machine: Facts) -> list[str]:
     problems: list[str] = []
     if known.cpus != machine.cpus:
         problems.append(f"{node.name} has {known.cpus} CPUs in Slurm, {machine.cpus} in itself")

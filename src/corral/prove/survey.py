@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,8 @@ from corral.hosts.fleet import FAN_OUT
 from corral.hosts.quote import NOTHING, Script, join, sh
 from corral.prove.context import ProveContext
 from corral.roles import mlflow
+from corral.slurm.records import Node
+from corral.slurm.text import parse_nodes as text_nodes
 from corral.state.mesh_supervised import UNIT_IS
 
 LIMIT_S: Final = 60.0
@@ -25,44 +28,7 @@ SLOW_S: Final = 10.0
 SLOWER: Final = 5.0
 """A node is too slow to be proven when it takes 10 s and five times as long as the fastest."""
 CONF_FILES: Final = ("slurm.conf", "cgroup.conf", "gres.conf")
-USABLE: Final = frozenset({"IDLE", "MIXED", "ALLOCATED", "COMPLETING"})
-HARMLESS: Final = frozenset(
-    {"CLOUD", "COMPLETING", "DYNAMIC_NORM", "MIXED", "PLANNED", "POWERED_UP", "RESERVED"}
-)
 _SECTION: Final = re.compile(r"^@@([a-z]+)$", re.MULTILINE)
-_PAIR: Final = re.compile(r"(?:^|\s)([A-Za-z]+)=(\S*)")
-_REASON: Final = re.compile(r"\sReason=(.*?)(?: \[\S+@\S+\])?\s*$")
-_GPU: Final = re.compile(r"(?:^|,)gpu(?::[^:,(]+)?:(\d+)")
-
-
-@dataclass(frozen=True, slots=True)
-class SlurmNode:
-    """One node as slurmctld knows it (``scontrol show nodes``)."""
-
-    name: str
-    state: str
-    reason: str = ""
-    address: str = ""
-    version: str = ""
-    partitions: tuple[str, ...] = ()
-    gpus: int = 0
-    cpus: int = 0
-    cpus_taken: int = 0
-    threads: int = 1
-    memory: int = 0
-    island: str = ""  # the part of a mesh that a job of several nodes does not leave
-    fenced: bool = True  # False where there are no cgroups (roles.mesh_pod)
-
-    @property
-    def usable(self) -> bool:
-        """True when jobs can run there now."""
-        base, *flags = self.state.split("+")
-        return base in USABLE and all(flag in HARMLESS for flag in flags)
-
-    @property
-    def cores(self) -> int:
-        """Cores, hardware threads of one core counted once."""
-        return max(self.cpus // max(self.threads, 1), 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,20 +68,23 @@ class Survey:
 
     nodes: Mapping[str, NodeSeen]
     compute: tuple[str, ...]
-    slurm: Mapping[str, SlurmNode]
+    slurm: Mapping[str, Node]
     slurm_output: str
     controller: str
 
     @property
-    def usable(self) -> tuple[SlurmNode, ...]:
+    def usable(self) -> tuple[Node, ...]:
         """Compute nodes on which jobs can run."""
         known = (self.slurm.get(name) for name in self.compute)
         return tuple(node for node in known if node is not None and node.usable)
 
     @property
-    def free(self) -> tuple[SlurmNode, ...]:
-        """Usable nodes on which nobody's jobs run: where the proof's own jobs go."""
-        return tuple(node for node in self.usable if not node.cpus_taken)
+    def free(self) -> tuple[Node, ...]:
+        """Usable nodes that start a job at once: where the proof's own jobs go.
+
+        No other job runs there, and none blocks them (--exclusive=topo).
+        """
+        return tuple(n for n in self.usable if not n.cpus_used and "BLOCKED" not in n.state.flags)
 
 
 def node_script(names: tuple[str, ...], units: tuple[str, ...]) -> Script:
@@ -164,39 +133,28 @@ def sections(text: str) -> dict[str, str]:
     return {name: body.strip("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
-def parse_nodes(text: str) -> dict[str, SlurmNode]:
-    """Read ``scontrol show nodes -o``; lines that are not nodes are left out."""
-    found: dict[str, SlurmNode] = {}
+def parse_nodes(text: str) -> dict[str, Node]:
+    """Read ``scontrol show nodes -o``; what is not a complete line of a node is left out."""
+    found: dict[str, Node] = {}
     for line in text.splitlines():
-        pairs = {key: value for key, value in _PAIR.findall(line)}
-        name = pairs.get("NodeName", "")
-        if not name:
-            continue
-        reason = _REASON.search(line)
-        listed = pairs.get("Partitions", "")
-        found[name] = SlurmNode(
-            name,
-            pairs.get("State", "UNKNOWN"),
-            reason.group(1) if reason else "",
-            pairs.get("NodeAddr", ""),
-            pairs.get("Version", ""),
-            tuple(listed.split(",")) if listed else (),
-            sum(int(count) for count in _GPU.findall(pairs.get("Gres", ""))),
-            _number(pairs.get("CPUTot")),
-            _number(pairs.get("CPUAlloc")),
-            _number(pairs.get("ThreadsPerCore")),
-            _number(pairs.get("RealMemory")),
-            _island(pairs.get("AvailableFeatures", "").split(",")),
-            "no-cgroups" not in pairs.get("AvailableFeatures", "").split(","),
-        )
+        with contextlib.suppress(CorralError):
+            found |= {node.name: node for node in text_nodes(line)}
     return found
 
 
-def _island(features: list[str]) -> str:
-    """The island of a node, "" for none and for one that jobs may leave (``roles.mesh``)."""
-    if "islands-joined" in features:
+def island(node: Node) -> str:
+    """The part of a mesh that a job of several nodes does not leave.
+
+    "" for none, and for one that jobs may leave (``roles.mesh``).
+    """
+    if "islands-joined" in node.features:
         return ""
-    return next((f for f in features if f.startswith("island-")), "")
+    return next((f for f in node.features if f.startswith("island-")), "")
+
+
+def fenced(node: Node) -> bool:
+    """False where there are no cgroups (``roles.mesh_pod``)."""
+    return "no-cgroups" not in node.features
 
 
 async def survey(ctx: ProveContext) -> Survey:
@@ -269,7 +227,3 @@ def units_of(ctx: ProveContext, node: str) -> tuple[str, ...]:
         if ctx.spec.services.mlflow:
             units.append(mlflow.UNIT)
     return tuple(units)
-
-
-def _number(text: str | None) -> int:
-    return int(text) if text and text.isdigit() else 0

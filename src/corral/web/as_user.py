@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from corral import api
 from corral.errors import Code, CorralError
-from corral.slurm.rest.model import RestJob
+from corral.slurm.records import Job
 from corral.spec.models import ClusterSpec
 from corral.web.sessions import login_of
 from corral.web.settings import Settings
@@ -61,7 +61,7 @@ def main() -> None:
 
 async def _accepted(
     wanted: Wanted, settings: Settings, spec: ClusterSpec
-) -> tuple[Login, RestJob | None]:
+) -> tuple[Login, Job | None]:
     """The user, once Slurm has taken the token; and the job, where it is this user's.
 
     Raises:
@@ -83,7 +83,7 @@ async def _accepted(
     return login, job
 
 
-async def _job(rest: SlurmRest, login: Login, wanted: Wanted) -> RestJob | None:
+async def _job(rest: SlurmRest, login: Login, wanted: Wanted) -> Job | None:
     """The job; what it wrote may be read still when only accounting remembers it."""
     found = await rest.job(login, wanted.job)
     if found is not None or wanted.do not in {"log", "extras"}:
@@ -140,7 +140,7 @@ async def _while_asked(work: Coroutine[Any, Any, None]) -> None:
         os._exit(0)
 
 
-async def _act(wanted: Wanted, spec: ClusterSpec, login: Login, job: RestJob | None) -> None:
+async def _act(wanted: Wanted, spec: ClusterSpec, login: Login, job: Job | None) -> None:
     if wanted.do == "log" and job is not None:
         await _log(spec, login, job)
     elif wanted.do == "script":
@@ -159,7 +159,7 @@ async def _act(wanted: Wanted, spec: ClusterSpec, login: Login, job: RestJob | N
         _tell({"id": (await api.submit_here(spec, asked)).id})
 
 
-async def _log(spec: ClusterSpec, login: Login, job: RestJob) -> None:
+async def _log(spec: ClusterSpec, login: Login, job: Job) -> None:
     await api.job_log(
         spec,
         login.user,

@@ -13,9 +13,10 @@ from typing import Any, Final, TypeVar
 
 from corral import api
 from corral.errors import Code, CorralError
+from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import commands, past, read, write
 from corral.slurm.rest.loose import Record, records
-from corral.slurm.rest.model import ADMINISTRATOR, OPERATOR, USER, RestJob, RestNode, RestPartition
+from corral.slurm.rest.model import ADMINISTRATOR, OPERATOR, USER
 from corral.slurm.states.jobs import parse_history
 from corral.spec.models import ClusterSpec
 from corral.web.slurmrest import Login
@@ -75,22 +76,22 @@ class ByCommands:
             return USER
         return _LEVELS.get(said.strip().lower(), USER)
 
-    async def nodes(self, login: Login, since: int = 0) -> tuple[tuple[RestNode, ...], int]:
+    async def nodes(self, login: Login, since: int = 0) -> tuple[tuple[Node, ...], int]:
         """All nodes; no command tells since when."""
         return await self._list(login, "nodes", read.node), 0
 
-    async def jobs(self, login: Login, since: int = 0) -> tuple[tuple[RestJob, ...], int]:
+    async def jobs(self, login: Login, since: int = 0) -> tuple[tuple[Job, ...], int]:
         """All jobs that slurmctld knows."""
         return await self._list(login, "jobs", read.job), 0
 
-    async def partitions(self, login: Login) -> tuple[RestPartition, ...]:
+    async def partitions(self, login: Login) -> tuple[Partition, ...]:
         """All partitions."""
         found = await self._list(login, "partitions", read.partition)
         if not self._old:
             return found
         return commands.partitions_of((await self.nodes(login))[0])
 
-    async def job(self, login: Login, job_id: int) -> RestJob | None:
+    async def job(self, login: Login, job_id: int) -> Job | None:
         """One job; None when slurmctld has forgotten it."""
         found, _ = await self.jobs(login)
         return next((job for job in found if job.id == job_id), None)
@@ -104,7 +105,7 @@ class ByCommands:
         mark = secrets.token_hex(8)
         return past.newest(await self._history(login, past.command(days, user, mark), mark))
 
-    async def past_job(self, login: Login, job_id: int) -> RestJob | None:
+    async def past_job(self, login: Login, job_id: int) -> Job | None:
         """One job by sacct; None when accounting does not know it.
 
         Raises:
@@ -114,9 +115,7 @@ class ByCommands:
         found = await self._history(login, past.command_for(job_id, mark), mark)
         return next((job for job in past.newest(found).jobs if job.id == job_id), None)
 
-    async def _history(
-        self, login: Login, command: tuple[str, ...], mark: str
-    ) -> tuple[RestJob, ...]:
+    async def _history(self, login: Login, command: tuple[str, ...], mark: str) -> tuple[Job, ...]:
         try:
             said = await self._run(login, command, doing="sacct")
         except CorralError as error:

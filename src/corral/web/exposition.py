@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.slurm.gpus import listed
-from corral.slurm.rest.model import RestJob, RestNode, RestPartition
+from corral.slurm.records import Job, Node, Partition
 
 MIB: Final = 1 << 20
 Labels = tuple[tuple[str, str], ...]
@@ -72,7 +72,7 @@ def job_lines(output: str) -> list[JobLine]:
     return found
 
 
-def untracked(nodes: Iterable[RestNode], jobs: Iterable[JobLine]) -> bool:
+def untracked(nodes: Iterable[Node], jobs: Iterable[JobLine]) -> bool:
     """Whether Slurm does not count GPUs among a job's resources: some are in use, no job has one.
 
     Without accounting it cannot (slurmctld dies of ``AccountingStorageTRES=gres/gpu``); its JSON
@@ -82,27 +82,27 @@ def untracked(nodes: Iterable[RestNode], jobs: Iterable[JobLine]) -> bool:
     return not running and any(node.gpus_used for node in nodes)
 
 
-def lines_of(jobs: Iterable[RestJob]) -> list[JobLine]:
+def lines_of(jobs: Iterable[Job]) -> list[JobLine]:
     """What is counted of jobs that were read from JSON."""
     return [JobLine(job.state, job.partition, job.user, job.gpus) for job in jobs]
 
 
 def families(
-    nodes: Iterable[RestNode], jobs: Iterable[JobLine], partitions: Iterable[RestPartition]
+    nodes: Iterable[Node], jobs: Iterable[JobLine], partitions: Iterable[Partition]
 ) -> list[Family]:
     """What Slurm says of nodes, jobs and partitions."""
     nodes, jobs = list(nodes), list(jobs)
     return [*_nodes(nodes), *_jobs(jobs), *_partitions(partitions)]
 
 
-def _nodes(nodes: list[RestNode]) -> list[Family]:
+def _nodes(nodes: list[Node]) -> list[Family]:
     def each(name: str, about: str, values: list[float | None]) -> Family:
         named = zip(nodes, values, strict=True)
         found = {(("node", n.name),): float(v) for n, v in named if v is not None}
         return Family(f"corral_node_{name}", "gauge", about, found)
 
-    states = Counter(node.state.lower() for node in nodes)
-    drained = [n for n in nodes if "DRAIN" in n.state and n.reason]
+    states = Counter(str(node.state).lower() for node in nodes)
+    drained = [n for n in nodes if n.state.drained and n.reason]
     return [
         Family(
             "corral_nodes",
@@ -150,7 +150,7 @@ def _jobs(jobs: list[JobLine]) -> list[Family]:
     ]
 
 
-def _partitions(partitions: Iterable[RestPartition]) -> list[Family]:
+def _partitions(partitions: Iterable[Partition]) -> list[Family]:
     found: dict[Labels, float] = {
         (("partition", p.name),): float(p.state.upper() == "UP")
         for p in partitions

@@ -15,7 +15,7 @@ import httpx
 
 from corral import api
 from corral.errors import Code, CorralError
-from corral.slurm.rest.model import RestJob
+from corral.slurm.records import Job
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import expand
 
@@ -53,7 +53,7 @@ class Figures(Protocol):
         """Figures of each node now, by node and name; only those that there are."""
         ...
 
-    async def job(self, job: RestJob) -> dict[str, Any]:
+    async def job(self, job: Job) -> dict[str, Any]:
         """Curves of one job: ``{"from": ..., "curves": [{"what", "name", "points"}]}``."""
         ...
 
@@ -99,7 +99,7 @@ class Prometheus:
                 self._nodes, self._due = found, time.monotonic() + NODES_S
             return self._nodes
 
-    async def job(self, job: RestJob) -> dict[str, Any]:
+    async def job(self, job: Job) -> dict[str, Any]:
         """See ``Figures``."""
         start, end = job.start_at or time.time(), time.time()
         if job.ended and job.end_at:
@@ -177,7 +177,7 @@ class BySsh:
         """See ``Figures``: nothing, since it would ask every machine again and again."""
         return {}
 
-    async def job(self, job: RestJob) -> dict[str, Any]:
+    async def job(self, job: Job) -> dict[str, Any]:
         """See ``Figures``."""
         while len(self._jobs) > 100:  # noqa: PLR2004  # the oldest page's
             self._jobs.pop(next(iter(self._jobs)))

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from corral.errors import CorralError
 from corral.hosts import process
+from corral.slurm.records import Node, Partition
 from corral.slurm.rest import read
 from corral.slurm.rest.commands import (
     COMMANDS,
@@ -28,7 +29,6 @@ from corral.slurm.rest.commands import (
     version_of,
 )
 from corral.slurm.rest.loose import records
-from corral.slurm.rest.model import RestNode, RestPartition
 from corral.web.exposition import (
     SQUEUE,
     Family,
@@ -124,7 +124,7 @@ async def _asked() -> list[Family]:
     return families(nodes, lines, partitions)
 
 
-async def _lists() -> tuple[list[RestNode], tuple[RestPartition, ...]]:
+async def _lists() -> tuple[tuple[Node, ...], tuple[Partition, ...]]:
     try:
         nodes, partitions = await asyncio.gather(
             _run(COMMANDS["nodes"]), _run(COMMANDS["partitions"])
@@ -144,18 +144,12 @@ async def _run(command: tuple[str, ...]) -> str:
     return ended.out
 
 
-def _nodes(output: str) -> list[RestNode]:
+def _nodes(output: str) -> tuple[Node, ...]:
     body = body_of(output)
-    found: list[RestNode] = []
-    for one in records(body.get("nodes")):
-        try:
-            found.append(read.node(one, version_of(body)))
-        except CorralError:  # one record that cannot be read does not hide the others
-            continue
-    return found
+    return read.nodes_of(body, version_of(body))
 
 
-def _partitions(output: str) -> tuple[RestPartition, ...]:
+def _partitions(output: str) -> tuple[Partition, ...]:
     body = body_of(output)
     return tuple(read.partition(one, version_of(body)) for one in records(body.get("partitions")))
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from corral import api
 from corral.errors import Code, CorralError
-from corral.slurm.rest.model import RestJob
+from corral.slurm.records import Job
 from corral.spec.models import ClusterSpec
 from corral.web.slurmrest import Login, dumps
 
@@ -24,7 +24,7 @@ OnLine = Callable[[str], None]
 class Own(Protocol):
     """What is done as the user, with nobody else's rights."""
 
-    async def log(self, login: Login, job: RestJob, on_line: OnLine) -> None:
+    async def log(self, login: Login, job: Job, on_line: OnLine) -> None:
         """The job's output as it grows, until cancelled; to its end where the job has ended."""
         ...
 
@@ -36,7 +36,7 @@ class Own(Protocol):
         """Put it back into the queue."""
         ...
 
-    async def extras(self, login: Login, job: RestJob) -> api.Extras:
+    async def extras(self, login: Login, job: Job) -> api.Extras:
         """Its environment, its tracked run, its recordings."""
         ...
 
@@ -51,7 +51,7 @@ class BySsh:
     def __init__(self, spec: ClusterSpec) -> None:
         self._spec = spec
 
-    async def log(self, login: Login, job: RestJob, on_line: OnLine) -> None:
+    async def log(self, login: Login, job: Job, on_line: OnLine) -> None:
         """See ``Own``."""
         await api.job_log(
             self._spec, login.user, job.stdout, job.nodes, follow=not job.ended, on_line=on_line
@@ -65,7 +65,7 @@ class BySsh:
         """See ``Own``."""
         await api.requeue_job(self._spec, login.user, job_id)
 
-    async def extras(self, login: Login, job: RestJob) -> api.Extras:
+    async def extras(self, login: Login, job: Job) -> api.Extras:
         """See ``Own``."""
         return await api.job_extras(
             self._spec, login.user, job.id,
@@ -87,7 +87,7 @@ class ByHelper:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    async def log(self, login: Login, job: RestJob, on_line: OnLine) -> None:
+    async def log(self, login: Login, job: Job, on_line: OnLine) -> None:
         """See ``Own``."""
         async for told in self._ask(login, do="log", job=job.id):
             if "line" in told:
@@ -101,7 +101,7 @@ class ByHelper:
         """See ``Own``."""
         await self._one(login, do="requeue", job=job_id)
 
-    async def extras(self, login: Login, job: RestJob) -> api.Extras:
+    async def extras(self, login: Login, job: Job) -> api.Extras:
         """See ``Own``."""
         told = await self._one(login, do="extras", job=job.id)
         pairs = tuple((str(name), str(value)) for name, value in told["environment"])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from corral.errors import Code, CorralError
-from corral.slurm.rest.model import RestJob
+from corral.slurm.records import Job
 from corral.slurm.rest.past import Past
 from corral.web.slurmrest import Login, Slurm
 
@@ -73,7 +73,7 @@ class PastJobs:
             return kept.found
         raise kept.found or _slow()
 
-    async def job(self, login: Login, job_id: int) -> RestJob | None:
+    async def job(self, login: Login, job_id: int) -> Job | None:
         """One job; None where accounting does not know it, or there is none.
 
         Raises:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.slurm.rest.model import RestJob
+from corral.slurm.records import Job
 from corral.web.slurmrest import Login, Slurm, dumps
 from corral.web.snapshot import Snapshot, delta
 
@@ -190,9 +190,7 @@ class Poller:
         if now.rev != before.rev or now.trouble != before.trouble:
             self._tell(dumps(delta(before, now)))
 
-    async def _jobs(
-        self, before: Snapshot, login: Login, clock: float
-    ) -> tuple[RestJob, ...] | None:
+    async def _jobs(self, before: Snapshot, login: Login, clock: float) -> tuple[Job, ...] | None:
         big = len(before.jobs) >= BIG and await self._rest.version(login) >= STATES_FROM
         if not big or clock >= self._due["jobs"]:
             self._due["jobs"], self._states = clock + WHOLE_S, None

@@ -19,8 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from corral import api
 from corral.errors import Code, CorralError
 from corral.slurm.directives import directives
+from corral.slurm.records import Job
 from corral.slurm.rest import write
-from corral.slurm.rest.model import RestJob
 from corral.web.own import Own
 from corral.web.routes_view import packed_of
 from corral.web.search import ORDERS, SHOWN, ordered, parse
@@ -285,7 +285,7 @@ async def act(
     return {"ok": True}
 
 
-async def _done(state: State, session: Session, found: RestJob, wanted: Action) -> None:
+async def _done(state: State, session: Session, found: Job, wanted: Action) -> None:
     number = await state.rest.version(session.login)
     path, login = f"job/{found.id}", session.login
     doing = f"{wanted.do} job {found.id}"
@@ -301,7 +301,7 @@ async def _done(state: State, session: Session, found: RestJob, wanted: Action) 
         await state.rest.change(login, "POST", path, body, doing)
 
 
-async def _requeue(state: State, session: Session, found: RestJob) -> None:
+async def _requeue(state: State, session: Session, found: Job) -> None:
     """Slurmrestd has no requeue before 26.05: by Corral, as the job's owner, where it runs here."""
     way = own_way(state)
     if found.user != session.user:
@@ -311,7 +311,7 @@ async def _requeue(state: State, session: Session, found: RestJob) -> None:
     await way.requeue(session.login, found.id)
 
 
-async def _job(state: State, session: Session, job_id: int) -> RestJob:
+async def _job(state: State, session: Session, job_id: int) -> Job:
     found = await state.rest.job(session.login, job_id)
     if found is None:
         raise CorralError(
@@ -322,7 +322,7 @@ async def _job(state: State, session: Session, job_id: int) -> RestJob:
     return found
 
 
-async def _past(state: State, session: Session, job_id: int) -> RestJob:
+async def _past(state: State, session: Session, job_id: int) -> Job:
     found = await state.past.job(session.login, job_id)
     if found is None:
         raise CorralError(
@@ -333,13 +333,13 @@ async def _past(state: State, session: Session, job_id: int) -> RestJob:
     return found
 
 
-async def _told(state: State, session: Session, job_id: int) -> RestJob:
+async def _told(state: State, session: Session, job_id: int) -> Job:
     """The job as slurmctld tells it, or accounting."""
     found = await state.rest.job(session.login, job_id)
     return found or await _past(state, session, job_id)
 
 
-async def _own(state: State, session: Session, job_id: int) -> RestJob:
+async def _own(state: State, session: Session, job_id: int) -> Job:
     found = await _told(state, session, job_id)
     if found.user != session.user:
         raise CorralError(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Query, Request
 
 from corral.errors import Code, CorralError
-from corral.slurm.rest.model import RestJob
+from corral.slurm.records import Job
 from corral.slurm.rest.past import MOST, Past
 from corral.web.search import ORDERS, ordered, parse
 from corral.web.snapshot import JOB_COLUMNS, job_row
@@ -63,6 +63,6 @@ async def past(  # noqa: PLR0917  # FastAPI calls it by name
     }
 
 
-def _ended(job: RestJob, since: float) -> bool:
+def _ended(job: Job, since: float) -> bool:
     """Slurmctld tells more of a job than accounting, and hears of its end a moment before."""
     return job.ended and (job.end_at or time.time()) >= since

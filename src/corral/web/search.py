@@ -7,11 +7,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
-from corral.slurm.rest.model import RestJob
+from corral.slurm.records import Job
 
 MAX_QUERY: Final = 300
 KEYS: Final = ("id", "state", "user", "account", "partition", "qos", "name", "reason", "nodes")
-SHOWN: Final[Mapping[str, Callable[[RestJob], bool]]] = MappingProxyType(
+SHOWN: Final[Mapping[str, Callable[[Job], bool]]] = MappingProxyType(
     {
         "all": lambda _: True,
         "running": lambda job: not job.waiting and not job.ended,
@@ -25,7 +25,7 @@ ORDERS: Final = (
     "node_count", "gpus", "cpus", "memory", "limit",
 )  # fmt: skip
 
-Test = Callable[[RestJob], bool]
+Test = Callable[[Job], bool]
 
 
 def parse(query: str) -> Test:
@@ -56,7 +56,7 @@ def _test(word: str) -> Test:
         )
     values = [part.lower() for part in value.split(",") if part]
 
-    def matches(job: RestJob) -> bool:
+    def matches(job: Job) -> bool:
         has = str(getattr(job, key)).lower()
         if key == "state":
             hit = any(has.startswith(part) for part in values)
@@ -69,11 +69,11 @@ def _test(word: str) -> Test:
     return matches
 
 
-def _texts(job: RestJob) -> tuple[str, ...]:
+def _texts(job: Job) -> tuple[str, ...]:
     return (job.label, str(job.id), job.name, job.user, job.partition, job.nodes, job.state)
 
 
-def ordered(jobs: Iterable[RestJob], by: str, *, down: bool) -> list[RestJob]:
+def ordered(jobs: Iterable[Job], by: str, *, down: bool) -> list[Job]:
     """Jobs in an order; those without the value come last either way.
 
     Raises:
@@ -84,7 +84,7 @@ def ordered(jobs: Iterable[RestJob], by: str, *, down: bool) -> list[RestJob]:
     known = [job for job in jobs if getattr(job, by) is not None]
     unknown = [job for job in jobs if getattr(job, by) is None]
 
-    def key(job: RestJob) -> Any:
+    def key(job: Job) -> Any:
         return getattr(job, by), job.id
 
     return sorted(known, key=key, reverse=down) + unknown

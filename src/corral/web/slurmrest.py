@@ -13,10 +13,11 @@ from typing import Any, Final, Protocol, TypeVar
 import httpx
 
 from corral.errors import Code, CorralError
+from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import past, read, write
 from corral.slurm.rest.adapters import NEWEST, OLDEST
 from corral.slurm.rest.loose import Record, record, records, text
-from corral.slurm.rest.model import USER, RestJob, RestNode, RestPartition
+from corral.slurm.rest.model import USER
 from corral.slurm.rest.stream import Memory, RecordStream
 from corral.web.answers import (
     MISSING,
@@ -55,14 +56,14 @@ class Slurm(Protocol):
     async def role(self, login: Login) -> str: ...  # noqa: D102
     async def nodes(  # noqa: D102
         self, login: Login, since: int = 0
-    ) -> tuple[tuple[RestNode, ...] | None, int]: ...
+    ) -> tuple[tuple[Node, ...] | None, int]: ...
     async def jobs(  # noqa: D102
         self, login: Login, since: int = 0
-    ) -> tuple[tuple[RestJob, ...] | None, int]: ...
-    async def partitions(self, login: Login) -> tuple[RestPartition, ...]: ...  # noqa: D102
-    async def job(self, login: Login, job_id: int) -> RestJob | None: ...  # noqa: D102
+    ) -> tuple[tuple[Job, ...] | None, int]: ...
+    async def partitions(self, login: Login) -> tuple[Partition, ...]: ...  # noqa: D102
+    async def job(self, login: Login, job_id: int) -> Job | None: ...  # noqa: D102
     async def past(self, login: Login, days: int, user: str) -> past.Past: ...  # noqa: D102
-    async def past_job(self, login: Login, job_id: int) -> RestJob | None: ...  # noqa: D102
+    async def past_job(self, login: Login, job_id: int) -> Job | None: ...  # noqa: D102
     async def states(self, login: Login) -> dict[str, str]: ...  # noqa: D102
     async def submit(self, login: Login, wanted: write.Submission) -> int: ...  # noqa: D102
     async def change(  # noqa: D102
@@ -91,7 +92,7 @@ class SlurmRest:
         )
         self._version: int | None = None
         self._cluster = ""
-        self._nodes = Memory[RestNode]()
+        self._nodes = Memory[Node]()
         self._states: dict[str, str] = {}
         self._states_mark = b""
         self.release = ""
@@ -129,7 +130,7 @@ class SlurmRest:
     def forget(self) -> None:
         """Ask for the version anew: Slurm was upgraded, perhaps."""
         self._version = None
-        self._nodes = Memory[RestNode]()
+        self._nodes = Memory[Node]()
 
     async def check(self, login: Login) -> None:
         """Let Slurm judge a token: ping answers whatever the token is, partitions do not.
@@ -147,7 +148,7 @@ class SlurmRest:
         answer = await self._ask("GET", f"/slurmdb/v0.0.{number}/user/{login.user}", login)
         return read.role_of(answer.body, login.user) if answer.status == OK else USER
 
-    async def nodes(self, login: Login, since: int = 0) -> tuple[tuple[RestNode, ...] | None, int]:
+    async def nodes(self, login: Login, since: int = 0) -> tuple[tuple[Node, ...] | None, int]:
         """All nodes and when they last changed; None when nothing did since then."""
         try:
             return await self._list(login, "nodes", since, read.node, self._nodes)
@@ -158,16 +159,16 @@ class SlurmRest:
                 raise
         return await self._list(login, "nodes", 0, read.node, self._nodes)
 
-    async def jobs(self, login: Login, since: int = 0) -> tuple[tuple[RestJob, ...] | None, int]:
+    async def jobs(self, login: Login, since: int = 0) -> tuple[tuple[Job, ...] | None, int]:
         """All jobs slurmctld knows and when they last changed; None: nothing did."""
         return await self._list(login, "jobs", since, read.job)
 
-    async def partitions(self, login: Login) -> tuple[RestPartition, ...]:
+    async def partitions(self, login: Login) -> tuple[Partition, ...]:
         """All partitions."""
         found, _ = await self._list(login, "partitions", 0, read.partition)
         return found or ()
 
-    async def job(self, login: Login, job_id: int) -> RestJob | None:
+    async def job(self, login: Login, job_id: int) -> Job | None:
         """One job; None when slurmctld has forgotten it."""
         answer = await self._call("GET", f"job/{job_id}", login)
         if answer.status == OK:
@@ -186,7 +187,7 @@ class SlurmRest:
             CorralError: NOT_FOUND, it does not tell of accounting; SLURM_REFUSED; UNREACHABLE.
         """
         number, cluster = await self._accounting(login)
-        found = list[RestJob]()
+        found = list[Job]()
         for window in past.windows(days):
             stream = RecordStream("jobs", lambda one: read.past_job(one, number))
             params = past.params(window, user, cluster)
@@ -202,7 +203,7 @@ class SlurmRest:
                 break
         return past.newest(found)
 
-    async def past_job(self, login: Login, job_id: int) -> RestJob | None:
+    async def past_job(self, login: Login, job_id: int) -> Job | None:
         """One job out of accounting; None when that does not know it either.
 
         Raises:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from corral.slurm.rest.model import RestJob, RestNode, RestPartition
+from corral.slurm.records import Job, Node, Partition
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -28,12 +28,17 @@ JOB_COLUMNS: Final = (
 )  # fmt: skip
 
 
-def node_row(node: RestNode) -> list[Any]:
+def node_row(node: Node) -> list[Any]:
     """A node as one row of ``NODE_COLUMNS``: names once and not 10,000 times."""
-    return [getattr(node, name) for name in NODE_COLUMNS]
+    own = {
+        "state": str(node.state),
+        "reason_user": node.reason_by,
+        "features": node.active_features,
+    }
+    return [own[name] if name in own else getattr(node, name) for name in NODE_COLUMNS]
 
 
-def job_row(job: RestJob) -> list[Any]:
+def job_row(job: Job) -> list[Any]:
     """A job as one row of ``JOB_COLUMNS``."""
     return [getattr(job, name) for name in JOB_COLUMNS]
 
@@ -56,9 +61,9 @@ class Snapshot:
     seen_at: float = 0.0
     trouble: str = ""
     release: str = ""
-    nodes: Mapping[str, RestNode] = field(default_factory=lambda: MappingProxyType({}))
-    jobs: Mapping[int, RestJob] = field(default_factory=lambda: MappingProxyType({}))
-    partitions: tuple[RestPartition, ...] = ()
+    nodes: Mapping[str, Node] = field(default_factory=lambda: MappingProxyType({}))
+    jobs: Mapping[int, Job] = field(default_factory=lambda: MappingProxyType({}))
+    partitions: tuple[Partition, ...] = ()
     whole: bool = False
     _counts: dict[str, Any] = field(
         default_factory=dict[str, Any], init=False, repr=False, compare=False
@@ -83,21 +88,21 @@ class Snapshot:
             self._counts.update(_counted(self))
         return self._counts
 
-    def with_nodes(self, found: Iterable[RestNode]) -> Snapshot:
+    def with_nodes(self, found: Iterable[Node]) -> Snapshot:
         """The same with other nodes; itself where they are the same."""
         nodes = _kept(self.nodes, ((node.name, node) for node in found))
         if nodes is self.nodes:
             return self
         return replace(self, rev=self.rev + 1, nodes_rev=self.nodes_rev + 1, nodes=nodes)
 
-    def with_jobs(self, found: Iterable[RestJob]) -> Snapshot:
+    def with_jobs(self, found: Iterable[Job]) -> Snapshot:
         """The same with other jobs; itself where they are the same."""
         jobs = _kept(self.jobs, ((job.id, job) for job in found))
         if jobs is self.jobs:
             return self
         return replace(self, rev=self.rev + 1, jobs_rev=self.jobs_rev + 1, jobs=jobs)
 
-    def with_partitions(self, found: tuple[RestPartition, ...]) -> Snapshot:
+    def with_partitions(self, found: tuple[Partition, ...]) -> Snapshot:
         """The same with other partitions."""
         if found == self.partitions:
             return self

@@ -10,8 +10,9 @@ from corral.doctor.model import Diagnosis, Report
 from corral.doctor.pending import queue_ahead, tres, why_pending
 from corral.doctor.why import mends, node_of, of_nodes, resumable, why_drained
 from corral.errors import Code, CorralError
+from corral.slurm.records import Node
 from corral.slurm.states.jobs import JobInfo, JobState
-from corral.slurm.states.nodes import NodeInfo, parse_nodes
+from corral.slurm.text import parse_nodes
 from tests.unit.doctor.scenes import NAMES, node_line, scene
 
 PARTITION = {
@@ -22,7 +23,7 @@ PARTITION = {
 }
 
 
-def node(state: str = "IDLE", reason: str = "", by: str = "slurm", name: str = "node1") -> NodeInfo:
+def node(state: str = "IDLE", reason: str = "", by: str = "slurm", name: str = "node1") -> Node:
     line = node_line(name, state, reason).replace("[slurm@", f"[{by}@")
     return parse_nodes(line)[0]
 
@@ -46,7 +47,7 @@ def node(state: str = "IDLE", reason: str = "", by: str = "slurm", name: str = "
         (node("DOWN"), "no reason", "corral up"),
     ],
 )
-def test_a_reason_in_words(info: NodeInfo, means: str, does: str) -> None:
+def test_a_reason_in_words(info: Node, means: str, does: str) -> None:
     why = why_drained(info, Report())
     assert not why.usable
     assert means in why.meaning
@@ -100,7 +101,7 @@ def test_own_findings_come_along_and_others_do_not() -> None:
     ],
 )
 def test_only_what_slurm_took_out_for_a_cause_that_is_gone_is_resumed(
-    info: NodeInfo, expected: bool
+    info: Node, expected: bool
 ) -> None:
     assert resumable(info, []) is expected
     assert not resumable(info, [Diagnosis(catalog()["F67"], ("node1",), ("x",))])
@@ -141,9 +142,9 @@ def job(reason: str = "Resources", nodes: int = 1, **more: object) -> JobInfo:
     return JobInfo(**fields)  # type: ignore[arg-type]
 
 
-def cluster(**lines: str) -> dict[str, NodeInfo]:
+def cluster(**lines: str) -> dict[str, Node]:
     """Three nodes; ``node1="AllocTRES=..."`` changes one."""
-    found: dict[str, NodeInfo] = {}
+    found: dict[str, Node] = {}
     for name in NAMES:
         line = node_line(name)
         if name in lines:

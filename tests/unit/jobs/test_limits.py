@@ -19,7 +19,8 @@ from corral.jobs.limits import (
     refuse,
 )
 from corral.jobs.model import JobSpec
-from corral.slurm.states.nodes import NodeInfo, parse_nodes
+from corral.slurm.records import Node
+from corral.slurm.text import parse_nodes
 from corral.spec.models import ClusterSpec
 
 SPEC = ClusterSpec.model_validate(
@@ -119,7 +120,7 @@ def test_all_reasons_in_one_error() -> None:
     assert "--nodes 6 works" in caught.value.hint
 
 
-def nodes(*, count: int = 2, cpus: int = 16, gres: str = "gpu:slot:4(S:0)") -> tuple[NodeInfo, ...]:
+def nodes(*, count: int = 2, cpus: int = 16, gres: str = "gpu:slot:4(S:0)") -> tuple[Node, ...]:
     return parse_nodes(
         "\n".join(
             f"NodeName=n{n} CPUTot={cpus} CPUAlloc=0 Gres={gres} RealMemory=1000 "
@@ -153,7 +154,7 @@ def test_a_fair_share_of_the_node() -> None:
 @pytest.mark.parametrize(("has", "share"), [(64000, "4000M"), (8000, "1024M"), (1000, "1000M")])
 def test_a_container_gets_what_its_image_takes_to_unpack(has: int, share: str) -> None:
     inside = JobSpec(script="a", container="/shared/x.sqsh")
-    some = [replace(node, memory_mib=has) for node in nodes()]
+    some = [replace(node, memory=has) for node in nodes()]
     assert memory_share(inside, some) == share
     assert memory_share(inside.model_copy(update={"mem": "100M"}), some) == "100M"
 

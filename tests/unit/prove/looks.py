@@ -5,13 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 from corral.prove.model import Evidence
-from corral.prove.survey import NodeSeen, SlurmNode, Survey
+from corral.prove.survey import NodeSeen, Survey
+from corral.slurm.records import Node
+from corral.slurm.states.nodes import NodeState
 
 SHOWN = Evidence("node0", "command", "output")
 
 
-def slurm_node(name: str, **changes: object) -> SlurmNode:
-    node = SlurmNode(name, "IDLE", "", "10.1.1.1", "24.11.5", ("main",), 2, 2, 0, 1, 2800)
+def slurm_node(name: str, *, state: str = "IDLE", gpus: int = 2, **changes: object) -> Node:
+    node = Node(
+        name,
+        NodeState.parse(state),
+        address="10.1.1.1",
+        version="24.11.5",
+        partitions=("main",),
+        gres=f"gpu:{gpus}" if gpus else "",
+        cpus=2,
+        memory=2800,
+    )
     return replace(node, **changes)
 
 

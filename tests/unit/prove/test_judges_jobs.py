@@ -59,7 +59,7 @@ def test_launch(stdout: str, problem: str) -> None:
 def test_launch_on_a_dead_and_on_a_busy_cluster() -> None:
     down = {name: slurm_node(name, state="DOWN*") for name in ("node0", "node1")}
     assert launch.judge_launch(look(slurm=down), ()).verdict is Verdict.FAIL
-    busy = {name: slurm_node(name, cpus_taken=1) for name in ("node0", "node1")}
+    busy = {name: slurm_node(name, cpus_used=1) for name in ("node0", "node1")}
     assert launch.judge_launch(look(slurm=busy), ()).verdict is Verdict.SKIP
     lost = {"node0": slurm_node("node0"), "node1": slurm_node("node1", partitions=())}
     one = launch.Launched(

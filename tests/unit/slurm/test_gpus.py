@@ -11,9 +11,10 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 
 from corral.slurm.gpus import Gpus, Request, listed, of_type, requested
+from corral.slurm.records import Job, Node
 from corral.slurm.rest import commands, read
-from corral.slurm.rest.model import RestJob, RestNode
 from corral.slurm.states.jobs import parse_history, parse_tres
+from corral.slurm.states.nodes import NodeState
 from corral.web.exposition import job_lines, lines_of, untracked
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "gpus"
@@ -43,7 +44,7 @@ def truth(folder: Path) -> dict[int, int]:
     return found
 
 
-def jobs(path: Path) -> dict[int, tuple[str, RestJob]]:
+def jobs(path: Path) -> dict[int, tuple[str, Job]]:
     body: Any = json.loads(path.read_text())
     stem = path.stem.rpartition("v0.0.")[2]
     version = int(stem) if stem.isdecimal() else commands.version_of(body)
@@ -183,7 +184,7 @@ def test_squeues_columns(folder: Path) -> None:
 def test_the_exporters_columns(folder: Path) -> None:
     lines = job_lines((folder / "metrics.txt").read_text())
     running = [job for job in lines if job.state == "RUNNING"]
-    used = [RestNode("node0", "MIXED", usable=True, gpus=8, gpus_used=8)]
+    used = [Node("node0", NodeState.parse("MIXED"), gres="gpu:8", gres_used="gpu:8")]
     assert len(running) > 30
     if folder.name == "untracked":
         assert untracked(used, lines)

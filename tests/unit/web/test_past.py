@@ -13,7 +13,7 @@ import pytest
 
 from corral.api.commands import Said
 from corral.errors import Code, CorralError
-from corral.slurm.rest.model import RestJob
+from corral.slurm.records import Job
 from corral.slurm.rest.past import MOST, Past
 from corral.web import as_user, bycommands, pastjobs
 from corral.web.bycommands import ByCommands
@@ -24,7 +24,7 @@ from tests.unit.web.fake import FakeRest, Page
 from tests.unit.web.test_owner import spec
 
 KIM, ADA = Login("kim", "t"), Login("ada", "t")
-JOB = RestJob(5, "5", "a", "kim", "COMPLETED", end_at=int(time.time()))
+JOB = Job(5, "5", "a", "kim", "COMPLETED", end_at=int(time.time()))
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:

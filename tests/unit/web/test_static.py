@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.slurm.rest.model import RestNode
+from corral.slurm.records import Node
+from corral.slurm.states.nodes import NodeState
 from corral.web import app as app_module
 from corral.web import routes_view
 from corral.web.slurmrest import dumps
@@ -75,12 +76,14 @@ def test_the_first_view_of_10000_nodes_weighs_under_500_kb() -> None:
     """All that a browser fetches for it, as it is transferred; with a fifth of the nodes."""
     draw = random.Random(8)
     nodes = [
-        RestNode(
-            name=f"gpu{n:05}", state=draw.choice(["IDLE", "MIXED", "ALLOCATED"]), usable=True,
+        Node(
+            name=f"gpu{n:05}",
+            state=NodeState.parse(draw.choice(["IDLE", "MIXED", "ALLOCATED"])),
             cpus=192, cpus_used=draw.randrange(193), load=draw.randrange(19200) / 100,
             memory=2_000_000, memory_used=draw.randrange(2_000_000),
-            memory_free=draw.randrange(2_000_000), gpus=8, gpus_used=draw.randrange(9),
-            gres="gpu:h200:8(S:0-1)", partitions=("main", "long"), features=("island-a", "ib"),
+            memory_free=draw.randrange(2_000_000), gres="gpu:h200:8(S:0-1)",
+            gres_used=f"gpu:h200:{draw.randrange(9)}", partitions=("main", "long"),
+            active_features=("island-a", "ib"),
             address=f"10.0.{n // 250}.{n % 250}", version="24.11.5",
             boot_at=1_790_000_000 + draw.randrange(1_000_000),
         )

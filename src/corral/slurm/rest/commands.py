@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from corral.errors import Code, CorralError
+from corral.slurm.records import Node, Partition
 from corral.slurm.rest.adapters import NEWEST, OLDEST
 from corral.slurm.rest.loose import Record, record, text
-from corral.slurm.rest.model import RestNode, RestPartition
 from corral.slurm.rest.read import told
 from corral.slurm.rest.write import Submission
 
@@ -127,12 +127,12 @@ def _minutes(body: Mapping[str, Any]) -> int:
     return int(body["time_limit"]["number"])
 
 
-def partitions_of(nodes: Iterable[RestNode]) -> tuple[RestPartition, ...]:
+def partitions_of(nodes: Iterable[Node]) -> tuple[Partition, ...]:
     """Partitions as the nodes name them, where no command prints them (22.05)."""
     found: dict[str, list[str]] = {}
     for node in nodes:
         for name in node.partitions:
             found.setdefault(name, []).append(node.name)
     return tuple(
-        RestPartition(name, "UP", ",".join(names), len(names)) for name, names in found.items()
+        Partition(name, "UP", ",".join(names), len(names)) for name, names in found.items()
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from corral.slurm.rest.model import RestJob
+from corral.slurm.records import Job
 from corral.slurm.states.jobs import show_history
 
 STATES: Final = (
@@ -36,7 +36,7 @@ class Past:
         cut: there are more.
     """
 
-    jobs: tuple[RestJob, ...]
+    jobs: tuple[Job, ...]
     cut: bool = False
 
 
@@ -77,9 +77,9 @@ def _ago(days: int) -> str:
     return f"now-{days}days" if days else "now"
 
 
-def newest(jobs: Iterable[RestJob], most: int = MOST) -> Past:
+def newest(jobs: Iterable[Job], most: int = MOST) -> Past:
     """The newest of them; of a job that ran several times the last time."""
-    last = dict[int, RestJob]()
+    last = dict[int, Job]()
     for job in jobs:
         known = last.get(job.id)
         if known is None or (job.end_at or 0) >= (known.end_at or 0):

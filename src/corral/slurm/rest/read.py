@@ -12,19 +12,10 @@ from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.slurm.gpus import Gpus, Request, fewest_nodes, listed, of_job
+from corral.slurm.records import ENDED, WAITING, Job, Node, Partition
 from corral.slurm.rest.adapters import lift
 from corral.slurm.rest.loose import Record, moment, number, record, records, text, whole, words
-from corral.slurm.rest.model import (
-    ADMINISTRATOR,
-    ENDED,
-    OPERATOR,
-    USER,
-    WAITING,
-    RestJob,
-    RestNode,
-    RestPartition,
-    Told,
-)
+from corral.slurm.rest.model import ADMINISTRATOR, OPERATOR, USER, Told
 from corral.slurm.states.jobs import JobInfo
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.states.reasons import explain
@@ -57,7 +48,7 @@ def _error(one: Record) -> str:
     return ": ".join(known) or f"error {whole(one.get('error_number', one.get('errno')))}"
 
 
-def node(found: Record, version: int) -> RestNode:
+def node(found: Record, version: int) -> Node:
     """One node of any version.
 
     Raises:
@@ -70,12 +61,11 @@ def node(found: Record, version: int) -> RestNode:
         raise CorralError(Code.PARSE_FAILED, "a node without a name")
     load = number(it.get("cpu_load"))
     energy = record(it.get("energy"))
-    return RestNode(
+    return Node(
         name=name,
-        state=str(state),
-        usable=state.usable,
+        state=state,
         reason=text(it.get("reason")),
-        reason_user=text(it.get("reason_set_by_user")),
+        reason_by=text(it.get("reason_set_by_user")),
         reason_at=moment(it.get("reason_changed_at")),
         cpus=whole(it.get("cpus")),
         cpus_used=whole(it.get("alloc_cpus")),
@@ -83,11 +73,14 @@ def node(found: Record, version: int) -> RestNode:
         memory=whole(it.get("real_memory")),
         memory_used=whole(it.get("alloc_memory")),
         memory_free=_maybe(it.get("free_mem")),
-        gpus=listed(text(it.get("gres"))) or 0,
-        gpus_used=listed(text(it.get("gres_used"))) or 0,
         gres=text(it.get("gres")),
+        gres_used=text(it.get("gres_used")),
+        tres=text(it.get("tres")),
+        tres_used=text(it.get("tres_used")),
         partitions=words(it.get("partitions")),
-        features=words(it.get("active_features")),
+        features=words(it.get("features")),
+        active_features=words(it.get("active_features")),
+        threads=whole(it.get("threads")) or 1,
         address=text(it.get("address")),
         version=text(it.get("version")) or text(it.get("slurmd_version")),
         boot_at=moment(it.get("boot_time")),
@@ -95,7 +88,7 @@ def node(found: Record, version: int) -> RestNode:
     )
 
 
-def job(found: Record, version: int) -> RestJob:
+def job(found: Record, version: int) -> Job:
     """One job of any version.
 
     Raises:
@@ -113,7 +106,7 @@ def job(found: Record, version: int) -> RestJob:
     limit = number(it.get("time_limit"))
     held = whole(it.get("priority"), 1) == 0 or reason in _HELD
     gpus = _gpus(it, state)
-    return RestJob(
+    return Job(
         id=number_,
         label=_label(it, number_),
         name=text(it.get("name")),
@@ -151,7 +144,7 @@ def job(found: Record, version: int) -> RestJob:
     )
 
 
-def past_job(found: Record, _: int) -> RestJob:
+def past_job(found: Record, _: int) -> Job:
     """One job as accounting tells it (v0.0.40 on: its fields have not changed since).
 
     Raises:
@@ -166,7 +159,7 @@ def past_job(found: Record, _: int) -> RestJob:
     tres, array = _counted(found), record(found.get("array"))
     limit = number(time.get("limit"))
     names = {f"array_{key}": array.get(key) for key in ("job_id", "task_id")}
-    return RestJob(
+    return Job(
         id=number_,
         label=_label({**names, "array_task_string": array.get("task")}, number_),
         name=text(found.get("name")),
@@ -210,10 +203,10 @@ def _counted_gpus(tres: dict[str, int]) -> int:
     return listed(",".join(f"{kind}={count}" for kind, count in tres.items())) or 0
 
 
-def past_info(info: JobInfo) -> RestJob:
+def past_info(info: JobInfo) -> Job:
     """One job as sacct tells it."""
     code = info.exit_code
-    return RestJob(
+    return Job(
         id=info.raw_id,
         label=info.id,
         name=info.name,
@@ -234,7 +227,7 @@ def past_info(info: JobInfo) -> RestJob:
     )
 
 
-def partition(found: Record, version: int) -> RestPartition:
+def partition(found: Record, version: int) -> Partition:
     """One partition of any version.
 
     Raises:
@@ -247,7 +240,7 @@ def partition(found: Record, version: int) -> RestPartition:
     nodes = record(it.get("nodes"))
     longest = number(record(it.get("maximums")).get("time"))
     state = words(record(it.get("partition")).get("state"))
-    return RestPartition(
+    return Partition(
         name=name,
         state="+".join(state),
         nodes=text(nodes.get("configured")),
@@ -256,19 +249,19 @@ def partition(found: Record, version: int) -> RestPartition:
     )
 
 
-def nodes_of(body: object, version: int) -> tuple[RestNode, ...]:
+def nodes_of(body: object, version: int) -> tuple[Node, ...]:
     """All nodes of an answer that can be read."""
     found = records(record(body).get("nodes"))
     return tuple(n for one in found if (n := _tried(node, one, version)))
 
 
-def jobs_of(body: object, version: int) -> tuple[RestJob, ...]:
+def jobs_of(body: object, version: int) -> tuple[Job, ...]:
     """All jobs of an answer that can be read."""
     found = records(record(body).get("jobs"))
     return tuple(j for one in found if (j := _tried(job, one, version)))
 
 
-def past_jobs(listed: Iterable[Record], version: int) -> tuple[RestJob, ...]:
+def past_jobs(listed: Iterable[Record], version: int) -> tuple[Job, ...]:
     """All jobs of accounting that can be read."""
     return tuple(j for one in listed if (j := _tried(past_job, one, version)))
 
@@ -278,7 +271,7 @@ def cluster_of(body: object) -> str:
     return text(record(record(record(body).get("meta")).get("slurm")).get("cluster"))
 
 
-def partitions_of(body: object, version: int) -> tuple[RestPartition, ...]:
+def partitions_of(body: object, version: int) -> tuple[Partition, ...]:
     """All partitions of an answer that can be read."""
     found = records(record(body).get("partitions"))
     return tuple(p for one in found if (p := _tried(partition, one, version)))

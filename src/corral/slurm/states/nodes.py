@@ -1,40 +1,14 @@
-"""Node states, and the answer of ``scontrol show node --oneliner``.
-
-That form works alike from 21.08 to 26.05, gives base state and flags in words (``IDLE+DRAIN``),
-and needs one call for all nodes; ``sinfo`` squeezes the same into one word and a sign, ``--json``
-changes with each release.
-"""
+"""Node states: what a base state and its flags mean, and whether a job could be started."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Final
 
 from corral.errors import Code, CorralError
-
-SHOW_NODES: Final = ("scontrol", "show", "node", "--oneliner")
-"""The command whose answer ``parse_nodes`` reads."""
-
-_FIELD: Final = re.compile(r"(?:^| )([A-Z][A-Za-z_]*)=")
-# src/api/node_info.c: OS= is the node's own word; free text follows all that Slurm vouches for.
-_OS: Final = re.compile(r" OS=(.*?) +(?=RealMemory=\d+ AllocMem=)")
-_TRAILING: Final = (
-    "Comment|Extra|InstanceId|InstanceType|ReservationName|TLSCertTokenSet|TLSCertLastRenewal"
-    "|Topology|Parameters"
-)
-_TRAILING_FIELD: Final = re.compile(rf"(?:^| )({_TRAILING})=")
-_TAIL: Final = re.compile(rf" (?=(?:Reason|{_TRAILING})=)")
-# Slurm signs the first line of a reason; --oneliner puts eight spaces before further lines.
-_REASON: Final = re.compile(
-    r"Reason=(?P<text>.*?)(?: \[(?P<user>[^@\[\] ]*)@(?P<when>[^\[\] ]*)\])"
-    rf"(?P<more> {{4,}}.*?)?(?P<rest> (?:{_TRAILING})=.*)?"
-)
-_UNSIGNED: Final = re.compile(rf"Reason=(?P<text>.*?)(?P<rest> (?:{_TRAILING})=.*)?")
-_EMPTY: Final = frozenset({"", "(null)", "N/A", "none", "None"})
 
 
 class NodeBase(StrEnum):
@@ -49,44 +23,63 @@ class NodeBase(StrEnum):
     FUTURE = "FUTURE"
 
 
-NODE_FLAGS: Final[Mapping[str, str]] = MappingProxyType(
+class Effect(Enum):
+    """What a flag does to a node whose base state is idle, mixed or allocated."""
+
+    NONE = "jobs are started there"
+    CLOSED = "no job is started there, on purpose or for a while"
+    BROKEN = "no job is started there, and something is wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A flag next to the base state: its effect, and what it means in words."""
+
+    effect: Effect
+    words: str
+
+
+NODE_FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
     {
-        "BLOCKED": "held by a job that wants its whole neighbourhood",
-        "CLOUD": "rented when a job needs it",
-        "COMPLETING": "a job is being cleaned up",
-        "DRAIN": "takes no new jobs",
-        "DYNAMIC_FUTURE": "registers itself, not yet seen",
-        "DYNAMIC_NORM": "registered itself",
-        "EXTERNAL": "known to another scheduler",
-        "FAIL": "about to be taken out by request",
-        "INVALID": "reports less than its configuration says",
-        "INVALID_REG": "reports less than its configuration says",
-        "MAINTENANCE": "in a maintenance reservation",
-        "MAINT": "in a maintenance reservation",
-        "NOT_RESPONDING": "slurmd does not answer the controller",
-        "PERFCTRS": "performance counters in use",
-        "PLANNED": "kept free for a larger job",
-        "POWER_DOWN": "will be powered down",
-        "POWER_DRAIN": "will be powered down once its jobs end",
-        "POWER_UP": "will be powered up",
-        "POWERED_DOWN": "powered down",
-        "POWERING_DOWN": "being powered down",
-        "POWERING_UP": "being powered up",
-        "REBOOT_ISSUED": "rebooting",
-        "REBOOT_REQUESTED": "reboots once its jobs end",
-        "RES": "reserved",
-        "RESERVED": "reserved",
-        "RESUME": "being resumed",
-        "UNDRAIN": "drain is being lifted",
+        "BLOCKED": Flag(Effect.NONE, "kept free of others by a job with --exclusive=topo"),
+        "CLOUD": Flag(Effect.NONE, "rented when a job needs it"),
+        "COMPLETING": Flag(Effect.NONE, "a job is being cleaned up"),
+        "DRAIN": Flag(Effect.CLOSED, "takes no new jobs"),
+        "DYNAMIC_FUTURE": Flag(Effect.NONE, "took a place that was declared for later"),
+        "DYNAMIC_NORM": Flag(Effect.NONE, "registered itself"),
+        "EXTERNAL": Flag(Effect.CLOSED, "not managed by Slurm"),
+        "FAIL": Flag(Effect.BROKEN, "about to be taken out by request"),
+        "INVALID": Flag(Effect.BROKEN, "reports less than its configuration says"),
+        "INVALID_REG": Flag(Effect.BROKEN, "reports less than its configuration says"),
+        "MAINT": Flag(Effect.CLOSED, "in a maintenance reservation"),
+        "MAINTENANCE": Flag(Effect.CLOSED, "in a maintenance reservation"),
+        "NOT_RESPONDING": Flag(Effect.BROKEN, "slurmd does not answer the controller"),
+        "NO_RESPOND": Flag(Effect.BROKEN, "slurmd does not answer the controller"),
+        "PERFCTRS": Flag(Effect.NONE, "performance counters in use"),
+        "PLANNED": Flag(Effect.NONE, "kept free for a larger job"),
+        "POWERED_DOWN": Flag(Effect.CLOSED, "powered down"),
+        "POWERING_DOWN": Flag(Effect.CLOSED, "being powered down"),
+        "POWERING_UP": Flag(Effect.CLOSED, "being powered up"),
+        "POWER_DOWN": Flag(Effect.CLOSED, "will be powered down"),
+        "POWER_DRAIN": Flag(Effect.CLOSED, "will be powered down once its jobs end"),
+        "POWER_UP": Flag(Effect.CLOSED, "will be powered up"),
+        "REBOOT_CANCELED": Flag(Effect.NONE, "its reboot was canceled"),
+        "REBOOT_ISSUED": Flag(Effect.CLOSED, "rebooting"),
+        "REBOOT_REQUESTED": Flag(Effect.CLOSED, "reboots once its jobs end"),
+        "RES": Flag(Effect.NONE, "reserved"),
+        "RESERVED": Flag(Effect.NONE, "reserved"),
+        "RESUME": Flag(Effect.NONE, "being resumed"),
+        "UNDRAIN": Flag(Effect.NONE, "drain is being lifted"),
     }
 )
-"""Flags beside the base state, in words."""
+"""Flags next to the base state: NODE_STATE_* of slurm.h, in the words of scontrol and slurmrestd.
 
-_BROKEN: Final = frozenset({"NOT_RESPONDING", "INVALID_REG", "INVALID", "FAIL"})
-_CLOSED: Final = frozenset(
-    {"DRAIN", "MAINTENANCE", "MAINT", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN",
-     "POWERING_UP", "REBOOT_ISSUED", "REBOOT_REQUESTED"}
-)  # fmt: skip
+slurm.h says of DRAIN and FAIL "do not allocate new work", of POWER_DRAIN "signal power down asap"
+(slurmctld drains the node for it and takes POWER_DOWN out of those that jobs get, node_mgr.c), and
+of BLOCKED, PLANNED, RES and UNDRAIN only who comes first. A flag that is not in this table is of a
+later Slurm: half of those known close a node, so its effect is unknown, and ``usable`` is not
+claimed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +98,7 @@ class NodeState:
         Raises:
             CorralError: the base state is unknown.
         """
-        base, *flags = text.strip().rstrip("*").upper().split("+")
+        base, *flags = text.strip().replace("*", "").upper().split("+")
         known = NodeBase.__members__.get(base)
         if known is None:
             raise CorralError(
@@ -113,7 +106,7 @@ class NodeState:
                 f"{text[:60]!r} is not a node state",
                 hint="a newer Slurm than Corral knows? corral doctor shows the versions",
             )
-        starred = {"NOT_RESPONDING"} if text.strip().endswith("*") else set[str]()
+        starred = {"NOT_RESPONDING"} if "*" in text else set[str]()
         return cls(known, frozenset(flags) | starred)
 
     def __str__(self) -> str:
@@ -127,7 +120,8 @@ class NodeState:
     @property
     def broken(self) -> bool:
         """Down, silent or registered with less than configured."""
-        return self.base in (NodeBase.DOWN, NodeBase.ERROR) or bool(self.flags & _BROKEN)
+        down = self.base in (NodeBase.DOWN, NodeBase.ERROR)
+        return down or Effect.BROKEN in self._effects
 
     @property
     def in_service(self) -> bool:
@@ -135,157 +129,30 @@ class NodeState:
         return not self.drained and not self.broken
 
     @property
+    def unknown_flags(self) -> tuple[str, ...]:
+        """Flags that no Slurm up to 26.05 has: what they do to the node is unknown."""
+        return tuple(sorted(self.flags - NODE_FLAGS.keys()))
+
+    @property
     def usable(self) -> bool:
-        """A job could be started here now or once the jobs on it end."""
+        """A job could be started here now or once the jobs on it end, and nothing is unknown."""
         open_base = self.base in (NodeBase.IDLE, NodeBase.MIXED, NodeBase.ALLOCATED)
-        return open_base and not self.broken and not self.flags & _CLOSED
+        return open_base and self._effects <= {Effect.NONE} and not self.unknown_flags
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What each flag means."""
+        known = {name: flag.words for name, flag in NODE_FLAGS.items()}
+        return tuple(
+            known.get(flag, f"{flag} is unknown to Corral: whether it takes jobs is unknown")
+            for flag in sorted(self.flags)
+        )
+
+    @property
+    def _effects(self) -> set[Effect]:
+        return {NODE_FLAGS[flag].effect for flag in self.flags & NODE_FLAGS.keys()}
 
     @property
     def idle(self) -> bool:
         """Usable, and no job on it nor being cleaned up."""
         return self.base is NodeBase.IDLE and self.usable and "COMPLETING" not in self.flags
-
-
-@dataclass(frozen=True, slots=True)
-class NodeInfo:
-    """One node as the controller sees it.
-
-    Attributes:
-        name: NodeName.
-        state: base state and flags.
-        address: NodeAddr.
-        cpus: CPUs configured.
-        cpus_used: CPUs allocated.
-        memory_mib: RealMemory.
-        gres: Gres as configured, "" for none.
-        partitions: partitions that hold it.
-        features: available features.
-        version: slurmd's version, "" while it never registered.
-        reason: why it is drained or down, "" for none.
-        reason_by: who set the reason, "" when unknown.
-        reason_at: when, as Slurm wrote it.
-        fields: every field of the answer, as Slurm wrote it.
-    """
-
-    name: str
-    state: NodeState
-    address: str
-    cpus: int
-    cpus_used: int
-    memory_mib: int
-    gres: str
-    partitions: tuple[str, ...]
-    features: tuple[str, ...]
-    version: str
-    reason: str
-    reason_by: str
-    reason_at: str
-    fields: Mapping[str, str]
-
-
-def parse_nodes(text: str) -> tuple[NodeInfo, ...]:
-    """Read the answer of ``SHOW_NODES``.
-
-    Raises:
-        CorralError: a line is no node, or a number or state cannot be read.
-    """
-    lines = [line for line in text.splitlines() if line.strip()]
-    if lines == ["No nodes in the system"]:
-        return ()
-    return tuple(_node(line) for line in lines)
-
-
-def fields_of(line: str) -> dict[str, str]:
-    """Fields of any ``--oneliner`` line of scontrol; the first field of a name counts.
-
-    Values may hold spaces, also text that looks like a field: trust only fields that stand before
-    the first free text of the line.
-    """
-    return _pairs(line, _FIELD)
-
-
-def _node_fields(line: str) -> dict[str, str]:
-    """Fields of a node's line; ``Reason`` comes with ``ReasonBy`` and ``ReasonAt``.
-
-    OS, Reason and Comment are taken out by what stands around them, so that no such text can
-    change another field.
-    """
-    found: dict[str, str] = {}
-    system = _OS.search(line)
-    if system:
-        found["OS"] = system[1]
-        line = f"{line[: system.start()]} {line[system.end() :]}"
-    head, *tail = _TAIL.split(line.rstrip(), maxsplit=1)
-    found |= _pairs(head, _FIELD)
-    if tail and tail[0].startswith("Reason="):
-        found |= _reason(tail[0])
-    elif tail:
-        found |= _pairs(tail[0], _TRAILING_FIELD)
-    return found
-
-
-def _pairs(text: str, field: re.Pattern[str]) -> dict[str, str]:
-    """``A=x B=y z`` as a mapping; the first field of a name counts."""
-    found: dict[str, str] = {}
-    marks = list(field.finditer(text))
-    for at, mark in enumerate(marks):
-        stop = marks[at + 1].start() if at + 1 < len(marks) else len(text)
-        found.setdefault(mark.group(1), text[mark.end() : stop].strip())
-    return found
-
-
-def _reason(text: str) -> dict[str, str]:
-    signed = _REASON.fullmatch(text)
-    found = signed or _UNSIGNED.fullmatch(text)
-    if found is None:  # only a line end inside the line could do that
-        return {"Reason": text.removeprefix("Reason=")}
-    parts = found.groupdict()
-    rest = _pairs(parts["rest"] or "", _TRAILING_FIELD)
-    more = (parts.get("more") or "").strip()
-    by = {"ReasonBy": parts["user"], "ReasonAt": parts["when"]} if signed else {}
-    return rest | by | {"Reason": f"{parts['text']} {more}".strip()}
-
-
-def _node(line: str) -> NodeInfo:
-    fields = _node_fields(line)
-    if "NodeName" not in fields or "State" not in fields:
-        raise CorralError(
-            Code.PARSE_FAILED,
-            "scontrol did not describe a node",
-            command=" ".join(SHOW_NODES),
-            tail=line[:200],
-            hint="is slurmctld up? scontrol ping says so",
-        )
-    return NodeInfo(
-        name=fields["NodeName"],
-        state=NodeState.parse(fields["State"]),
-        address=fields.get("NodeAddr", ""),
-        cpus=_number(fields, "CPUTot"),
-        cpus_used=_number(fields, "CPUAlloc"),
-        memory_mib=_number(fields, "RealMemory"),
-        gres=_text(fields, "Gres"),
-        partitions=_list(fields, "Partitions"),
-        features=_list(fields, "AvailableFeatures"),
-        version=_text(fields, "Version"),
-        reason=fields.get("Reason", ""),
-        reason_by=fields.get("ReasonBy", ""),
-        reason_at=fields.get("ReasonAt", ""),
-        fields=MappingProxyType(fields),
-    )
-
-
-def _text(fields: Mapping[str, str], name: str) -> str:
-    value = fields.get(name, "")
-    return "" if value in _EMPTY else value
-
-
-def _list(fields: Mapping[str, str], name: str) -> tuple[str, ...]:
-    value = _text(fields, name)
-    return tuple(value.split(",")) if value else ()
-
-
-def _number(fields: Mapping[str, str], name: str) -> int:
-    value = fields.get(name, "0")
-    if not (value.isascii() and value.isdigit()):
-        raise CorralError(Code.PARSE_FAILED, f"{fields['NodeName']}: {name}={value!r} is no number")
-    return int(value)

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.errors import CorralError
+from corral.slurm.records import ENDED, Job
 from corral.slurm.rest import past, read
-from corral.slurm.rest.model import ENDED, RestJob
 from corral.slurm.states.jobs import parse_history
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "rest"
 FOLDERS = sorted(path.parent for path in RECORDED.glob("*/v0.0.*/past.json"))
 
 
-def jobs(folder: Path, what: str = "past") -> list[RestJob]:
+def jobs(folder: Path, what: str = "past") -> list[Job]:
     body = json.loads((folder / f"{what}.json").read_text())["body"]
     return [*read.past_jobs(body["jobs"], int(folder.name.rpartition(".")[2]))]
 
@@ -130,7 +130,7 @@ def test_what_is_asked() -> None:
 
 
 def test_the_newest_are_kept_and_the_last_run_of_each() -> None:
-    one = RestJob(1, "1", "a", "kim", "FAILED", end_at=100)
+    one = Job(1, "1", "a", "kim", "FAILED", end_at=100)
     many = [replace(one, id=n, end_at=n) for n in range(2, past.MOST + 10)]
     found = past.newest([one, *many, replace(one, end_at=9999, state="COMPLETED")])
     assert found.cut

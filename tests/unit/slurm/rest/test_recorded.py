@@ -39,19 +39,20 @@ def test_nodes(folder: Path) -> None:
     _, body = answer(folder, "nodes")
     nodes = {node.name: node for node in read.nodes_of(body, version(folder))}
     assert sorted(nodes) == ["gone", "node0", "node1", "node2"]
-    assert nodes["node0"].state == "MIXED"
+    assert str(nodes["node0"].state) == "MIXED"
     assert nodes["node0"].usable
     assert (nodes["node0"].gpus, nodes["node0"].gpus_used) == (2, 2)
     assert (nodes["node0"].cpus, nodes["node0"].cpus_used) == (4, 2)
     assert (nodes["node0"].memory, nodes["node0"].memory_used) == (4000, 300)
     assert nodes["node0"].partitions == ("main", "long")
     assert nodes["node0"].features == ("fast", "ib")
+    assert nodes["node0"].active_features == ("fast", "ib")
     assert nodes["node0"].load is not None
     assert nodes["node0"].version.startswith(folder.parent.name)
-    assert nodes["node2"].state == "IDLE+DRAIN"
+    assert str(nodes["node2"].state) == "IDLE+DRAIN"
     assert not nodes["node2"].usable
     assert nodes["node2"].reason == '<b>fan</b> "broken" & loud'
-    assert nodes["node2"].reason_user == "root"
+    assert nodes["node2"].reason_by == "root"
     assert nodes["node2"].reason_at
     assert not nodes["gone"].usable
 
