@@ -215,6 +215,8 @@ def _view(number: int, finding: Diagnosis) -> list[Text]:
     title = failure.title
     if failure.severity is Severity.SYMPTOM:
         title = f"a consequence, its cause is elsewhere: {title}"
+    elif finding.general:
+        title = f"several causes print this, read the lines before it: {title}"
     head = Text.assemble((f"{number}. ", "dim"), (title, "bold red"))
     if finding.line and finding.detail:
         head.append(f": {clean(finding.detail)}", "bold")

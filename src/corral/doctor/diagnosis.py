@@ -24,7 +24,7 @@ def explain(text: str) -> Report:
     found = list(_read(log, Source.ANY, ""))
     found += _program_errors(log, found)
     known = report(found)
-    if any(one.failure.severity is Severity.ERROR for one in known.findings):
+    if any(one.severity is Severity.ERROR for one in known.findings):
         return known
     shown = {one.line for one in known.findings}
     lines = [line for line in fatal_lines(log) if line.number not in shown]
@@ -49,11 +49,13 @@ def _read(log: LogText, source: Source, node: str) -> Iterable[Diagnosis]:
     for failure in catalog().values():
         if not failure.shown_by(source) or not failure.patterns:
             continue
-        lines = _evidence(failure, log, live=source in LIVE)
+        plain = _evidence(failure, log, live=source in LIVE)
+        lines = plain or _evidence(failure, log, live=source in LIVE, general=True)
         if lines and _fits(failure, log):
             evidence = tuple(dict.fromkeys(line.shown for line in lines))
             nodes = (node,) if node else ()
-            yield Diagnosis(failure, nodes, evidence, line=min(line.number for line in lines))
+            first = min(line.number for line in lines)
+            yield Diagnosis(failure, nodes, evidence, line=first, general=not plain)
 
 
 def report(findings: Iterable[Diagnosis]) -> Report:
@@ -65,7 +67,7 @@ def report(findings: Iterable[Diagnosis]) -> Report:
 
 def _place(one: Diagnosis) -> tuple[int, int, int, int, tuple[str, ...]]:
     failure = one.failure
-    return _ORDER[failure.severity], failure.layer, one.line, int(failure.id[1:]), one.nodes
+    return _ORDER[one.severity], failure.layer, one.line, int(failure.id[1:]), one.nodes
 
 
 def _program_errors(log: LogText, known: Sequence[Diagnosis]) -> Iterable[Diagnosis]:
@@ -81,7 +83,8 @@ def _program_errors(log: LogText, known: Sequence[Diagnosis]) -> Iterable[Diagno
 
 def _numbers(one: Diagnosis, log: LogText) -> Iterable[int]:
     if one.failure.severity is Severity.ERROR:
-        yield from (line.number for line in _evidence(one.failure, log, live=False, most=50))
+        lines = _evidence(one.failure, log, live=False, general=one.general, most=50)
+        yield from (line.number for line in lines)
 
 
 def _of_program(one: Traceback) -> Diagnosis:
@@ -99,9 +102,13 @@ def _anywhere(pattern: Pattern, log: LogText) -> bool:
     return next(log.matches(pattern.expression), None) is not None
 
 
-def _evidence(failure: Failure, log: LogText, *, live: bool, most: int = MOST_LINES) -> list[Line]:
+def _evidence(
+    failure: Failure, log: LogText, *, live: bool, general: bool = False, most: int = MOST_LINES
+) -> list[Line]:
     found: dict[str, Line] = {}
     for pattern in failure.patterns:
+        if pattern.general is not general:
+            continue
         # A gap in an expression could be filled by a name that a user chose.
         if live and not (pattern.live and pattern.expression.unbroken):
             continue
@@ -143,12 +150,14 @@ def _specific(findings: Sequence[Diagnosis]) -> list[Diagnosis]:
 def _both(before: Diagnosis, one: Diagnosis) -> Diagnosis:
     nodes = tuple(dict.fromkeys((*before.nodes, *one.nodes)))
     evidence = tuple(dict.fromkeys((*before.evidence, *one.evidence)))
-    return Diagnosis(one.failure, nodes, evidence[: MOST_LINES * 2], one.detail, before.line)
+    kept = evidence[: MOST_LINES * 2]
+    general = before.general and one.general
+    return Diagnosis(one.failure, nodes, kept, one.detail, before.line, general)
 
 
 def _explained(one: Diagnosis, others: Sequence[Diagnosis]) -> bool:
     """True when a deeper failure accounts for it on all its nodes."""
-    hiders = [other for other in others if _hides(other.failure, one.failure)]
+    hiders = [other for other in others if _hides(other, one)]
     if not hiders:
         return False
     if not one.nodes or any(not h.nodes for h in hiders):
@@ -156,7 +165,7 @@ def _explained(one: Diagnosis, others: Sequence[Diagnosis]) -> bool:
     return set(one.nodes) <= {node for h in hiders for node in h.nodes}
 
 
-def _hides(cause: Failure, other: Failure) -> bool:
-    if other.id in cause.hides:
-        return True
+def _hides(cause: Diagnosis, other: Diagnosis) -> bool:
+    if other.failure.id in cause.failure.hides:
+        return not cause.general or other.severity is not Severity.ERROR
     return cause.severity is Severity.ERROR and other.severity is Severity.SYMPTOM

@@ -76,12 +76,15 @@ class Pattern(BaseModel):
         text: an expression (``corral.doctor.expression``).
         live: False where a user can make the daemon print it: then it counts in a pasted log only,
             never on a live cluster.
+        general: True for a message that many causes bring about: a failure that is shown by such
+            messages alone stands behind every other, and hides none.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     text: str
     live: bool = True
+    general: bool = False
 
     @cached_property
     def expression(self) -> Expression:
@@ -170,6 +173,7 @@ class Diagnosis:
         evidence: lines that show it, the plainest first.
         detail: the case at hand in words: which file, which value; "" when the title says all.
         line: number of the first of these lines in a pasted log, 0 when it is of no log.
+        general: only messages show it that many causes bring about.
     """
 
     failure: Failure
@@ -177,6 +181,13 @@ class Diagnosis:
     evidence: tuple[str, ...] = ()
     detail: str = ""
     line: int = 0
+    general: bool = False
+
+    @property
+    def severity(self) -> Severity:
+        """How much it explains: what is shown by general messages alone is no cause."""
+        cause = self.failure.severity is Severity.ERROR
+        return Severity.SYMPTOM if self.general and cause else self.failure.severity
 
     def as_dict(self) -> dict[str, object]:
         """JSON-ready fields."""
@@ -191,7 +202,7 @@ class Diagnosis:
             "cause": self.failure.cause,
             "fix": self.failure.fix,
             "source": self.failure.source,
-            "severity": self.failure.severity.value,
+            "severity": self.severity.value,
             "mend": self.failure.mend.value,
         }
 
