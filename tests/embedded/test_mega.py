@@ -18,7 +18,7 @@ from corral import api
 from corral.errors import Code, CorralError
 from corral.events import Event, Kind
 from corral.providers.gcp import GcpProvider
-from corral.providers.gcp.making import Making
+from corral.providers.gcp.deployment import Making
 
 __all__ = ["mega", "server"]
 

@@ -16,7 +16,7 @@ from corral.errors import CorralError
 from corral.providers import blueprint, deepops, toolkit
 from corral.providers.blueprint import Deployment, deployment_of, not_exported
 from corral.providers.blueprint_modules import LATER
-from corral.providers.gcp.making import _require_addresses
+from corral.providers.gcp.deployment import _require_addresses
 from corral.providers.unexpressed import _below, unexpressed
 from corral.spec.fields import walk
 from corral.spec.load import load_or_raise

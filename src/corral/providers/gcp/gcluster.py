@@ -17,7 +17,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit
 from corral.hosts.process import run
 from corral.providers.blueprint import Phase
-from corral.providers.gcp.saying import Hearing, failure
+from corral.providers.gcp.gcluster_output import Hearing, failure
 
 PROGRAM: Final = "gcluster"
 SHORT_S: Final = 120.0

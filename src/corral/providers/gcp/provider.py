@@ -21,7 +21,7 @@ from corral.hosts.traits import Traits
 from corral.providers.base import Action, Machine, MachineAction, Memory, Observed
 from corral.providers.cloud.answers import records
 from corral.providers.cloud.errors import CloudError, Reason
-from corral.providers.gcp.making import Making
+from corral.providers.gcp.deployment import Making
 from corral.providers.gcp.preflight import Told, Trouble, require_none, troubles
 from corral.spec.gcp import MACHINE, Gcp
 from corral.spec.gcp_made import login_of
