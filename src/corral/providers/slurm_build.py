@@ -18,7 +18,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.quote import Script, sh
-from corral.providers.embedded import archive, building
+from corral.providers.embedded import archive, image_build
 
 WORK: Final = Path("/var/tmp")  # noqa: S108  # disk; mkdtemp makes private folders in it
 LOCK: Final = Path("/run/corral-slurm-build.lock")
@@ -82,12 +82,12 @@ async def built(
     if place.is_dir():
         return place
     suite, components = _release(release)
-    async with building.locked(LOCK) as lock:
+    async with image_build.locked(LOCK) as lock:
         if place.is_dir():
             return place
         proxies = await archive.host_proxies()
-        building.sweep(WORK, WORK_PREFIX)
-        with building.bench(WORK, lock, proxies, WORK_PREFIX) as at:
+        image_build.sweep(WORK, WORK_PREFIX)
+        with image_build.bench(WORK, lock, proxies, WORK_PREFIX) as at:
             text = f"building Slurm's packages from {tarball.name} for {suite}: some ten minutes"
             emit(Event(Kind.NOTE, "packages", message=text))
             await _build(tarball, suite, components, at, emit)
@@ -115,7 +115,7 @@ def _release(release: tuple[str, str]) -> tuple[str, tuple[str, ...]]:
 
 
 async def _build(
-    tarball: Path, suite: str, components: tuple[str, ...], at: building.Bench, emit: Emit
+    tarball: Path, suite: str, components: tuple[str, ...], at: image_build.Bench, emit: Emit
 ) -> None:
     host = archive.parse_os_release(archive.OS_RELEASE.read_text())
     pockets = {"": components, "security": components, "updates": components}
@@ -126,13 +126,13 @@ async def _build(
     (at.work / "out").mkdir()
     shutil.copyfile(tarball, at.work / "tarball")
     argv = ["nice", "-n", "10", "mmdebstrap", "--variant=buildd", "--mode=root", "--format=null"]
-    keyring = building.keyring(sources, at.work)
+    keyring = image_build.keyring(sources, at.work)
     argv += [f"--keyring={keyring}"] if keyring else []
     argv += ['--aptopt=APT::Install-Recommends "false"', "--dpkgopt=force-unsafe-io"]
     argv += ["--include=fakeroot", *(f"--customize-hook={hook}" for hook in _hooks(at.work))]
     argv += [suite, "/dev/null", *(s.line() for s in sources)]
     try:
-        await building.mmdebstrap(argv, at, emit, BUILD_S)
+        await image_build.mmdebstrap(argv, at, emit, BUILD_S)
     except CorralError as error:
         error.message = f"Slurm's packages could not be built for {suite}"
         error.hint = "read the last lines: a missing build dependency, or no debian/ folder"

@@ -20,7 +20,7 @@ from corral.hosts.transport import OnLine, Result
 from corral.providers.cloud.model import Instance, State
 from corral.providers.cloud.provider import CloudProvider
 from corral.providers.cloud.readiness import PATIENCE_S
-from corral.providers.embedded import layout, seeing
+from corral.providers.embedded import inventory, layout
 from corral.spec.models import ClusterSpec
 
 SILENT = CorralError(Code.UNREACHABLE, "nothing listens at 10.0.0.1 port 22", "node1")
@@ -119,9 +119,9 @@ def test_providers_say_how_long_a_machine_may_boot() -> None:
         layout.MEMORY: "512",
     }
     fields = {"Id": "a", "Labels": labels, "State": "exited", "Pid": 0}
-    young = seeing._machine({**fields, "StartedAt": 1000}, {})
-    assert young.boots_until == 1000 + seeing.BOOT_S
-    assert seeing._machine(fields, {}).boots_until < time.time()
+    young = inventory._machine({**fields, "StartedAt": 1000}, {})
+    assert young.boots_until == 1000 + inventory.BOOT_S
+    assert inventory._machine(fields, {}).boots_until < time.time()
     spec = ClusterSpec.model_validate(
         {
             "corral": "v1",

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from corral.errors import Code, CorralError
 from corral.hosts.process import Ended
 from corral.providers.base import Action, MachineAction
-from corral.providers.embedded import access, containers, deriving, layout, recipe
+from corral.providers.embedded import access, containers, layout, recipe, user_image
 from corral.providers.embedded.image import Images
 from corral.providers.embedded.podman import Podman, subnets
 from corral.providers.ssh import SshProvider
@@ -88,7 +88,7 @@ def sh(script: str, *args: str, stdin: str = "") -> subprocess.CompletedProcess[
         recipe.EARLY,
         recipe.late(recipe.RECIPES["debian"]),
         recipe.late(recipe.RECIPES["ubuntu"]),
-        deriving.SCRIPT,
+        user_image.SCRIPT,
     ],
 )
 def test_scripts_are_shell(script: str) -> None:
@@ -202,7 +202,7 @@ def test_images_newest_first_with_users() -> None:
 
 
 def test_remove_takes_unused_images_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("corral.providers.embedded.building.sweep", lambda folder: None)
+    monkeypatch.setattr("corral.providers.embedded.image_build.sweep", lambda folder: None)
     have, calls = images(("a", "old"), ("b", "new"), users='[{"Names":["c1"],"ImageID":"a"}]')
     assert asyncio.run(have.remove()) == ("new",)
     assert [c for c in calls if c[0] == "rmi"] == [["rmi", "b"]]

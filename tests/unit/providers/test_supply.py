@@ -14,9 +14,9 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, ignore
 from corral.hosts import quote
 from corral.hosts.process import Ended
-from corral.providers.embedded import archive, building, image, recipe, supply
+from corral.providers.embedded import archive, image, image_build, recipe, supply
 from corral.providers.embedded.archive import Source
-from corral.providers.embedded.building import Bench
+from corral.providers.embedded.image_build import Bench
 from corral.providers.embedded.podman import Podman
 
 UBUNTU = tuple(
@@ -77,7 +77,7 @@ def host(tmp_path: Path, *, keyring: bool = True) -> supply.Host:
 def found(
     monkeypatch: pytest.MonkeyPatch, here: supply.Host, archives: Archives, tmp_path: Path
 ) -> tuple[supply.Supply, list[str]]:
-    monkeypatch.setattr(building, "mmdebstrap", archives)
+    monkeypatch.setattr(image_build, "mmdebstrap", archives)
     notes: list[str] = []
 
     def emit(event: Event) -> None:
@@ -172,7 +172,9 @@ def test_other_errors_are_no_reason_to_fall_back(
 
 
 def test_the_build_names_keys_and_leaves_the_machine_id_empty() -> None:
-    job = building.Build("trixie", ("apt",), (), DEBIAN, Path("/k.gpg"), quote.sh(""), quote.sh(""))
+    job = image_build.Build(
+        "trixie", ("apt",), (), DEBIAN, Path("/k.gpg"), quote.sh(""), quote.sh("")
+    )
     argv = job.argv(Path("/w"))
     assert "--keyring=/k.gpg" in argv
     assert argv[-3:] == ["trixie", "/w/root.tar", DEBIAN[0].line()]

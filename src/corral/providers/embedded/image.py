@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.quote import join
-from corral.providers.embedded import archive, building, deriving, recipe, supply
+from corral.providers.embedded import archive, image_build, recipe, supply, user_image
 from corral.providers.embedded.podman import Fields, Podman
 from corral.providers.embedded.recipe import BASE_LABEL, LABEL, OS_LABEL, Recipe
 
@@ -81,7 +81,7 @@ class Images:
         """What to give podman for a group's ``image``; it may not be there yet."""
         if image == AUTO:
             return _tag(await self._chosen())
-        return deriving.reference(await deriving.base_id(self._podman, image))
+        return user_image.reference(await user_image.base_id(self._podman, image))
 
     async def ensure(self, image: str, emit: Emit, *, again: bool = False) -> str:
         """Have the image here and give its reference.
@@ -95,10 +95,10 @@ class Images:
             CorralError: IMAGE_FAILED, MISSING_TOOL, NOT_FOUND.
         """
         if image != AUTO:
-            await deriving.pull(self._podman, image, emit)
+            await user_image.pull(self._podman, image, emit)
         reference = await self.reference(image)
         if again or not await self._here(reference):
-            async with building.locked(LOCK) as lock:
+            async with image_build.locked(LOCK) as lock:
                 reference = await self.reference(image)
                 if again or not await self._here(reference):
                     await self._sweep()
@@ -158,7 +158,7 @@ class Images:
         if image == AUTO:
             reference, identity = await self._build(lock, emit)
         else:
-            identity = await deriving.derive(self._podman, image, reference, emit)
+            identity = await user_image.derive(self._podman, image, reference, emit)
         await self._podman.text("tag", identity, reference)
         took = time.monotonic() - began
         emit(Event(Kind.PHASE_DONE, "image", message=f"node image {reference}", seconds=took))
@@ -178,9 +178,9 @@ class Images:
             codename=system.get("VERSION_CODENAME", ""),
             sources=await asyncio.to_thread(archive.host_sources, self._apt),
         )
-        with building.bench(WORK, lock, await archive.host_proxies()) as at:
+        with image_build.bench(WORK, lock, await archive.host_proxies()) as at:
             found = await supply.find(_host_recipes(), host, at, emit)
-            tar = await building.root_tar(_job(found), at, emit)
+            tar = await image_build.root_tar(_job(found), at, emit)
             emit(Event(Kind.NOTE, "image", message="importing into podman"))
             name, made = _tag(found.recipe), found.recipe
             labels = {LABEL: name, OS_LABEL: f"{made.os_id}:{made.os_version}"}
@@ -198,8 +198,8 @@ class Images:
 
     async def _sweep(self) -> None:
         """Remove what killed builds left: work folders and untagged images with Corral's label."""
-        await asyncio.to_thread(building.sweep, WORK)
-        await deriving.sweep(self._podman)
+        await asyncio.to_thread(image_build.sweep, WORK)
+        await user_image.sweep(self._podman)
         label = f"label={LABEL}"
         text = await self._podman.text(
             "images", "--filter", label, "--filter", "dangling=true", "--format", "{{.Id}}"
@@ -226,8 +226,8 @@ def _system(found: Recipe) -> System:
     return System(found.os_id, found.os_version)
 
 
-def _job(found: supply.Supply) -> building.Build:
-    return building.Build(
+def _job(found: supply.Supply) -> image_build.Build:
+    return image_build.Build(
         suite=found.recipe.suite,
         packages=found.recipe.packages,
         left_out=found.recipe.left_out,

@@ -22,7 +22,7 @@ from corral.providers.base import (
     Traits,
     raise_failed,
 )
-from corral.providers.embedded import cni, containers, layout, machine, removal, seeing
+from corral.providers.embedded import cni, containers, inventory, layout, machine, removal
 from corral.providers.embedded.access import Access
 from corral.providers.embedded.image import Images
 from corral.providers.embedded.podman import Podman
@@ -74,7 +74,7 @@ class EmbeddedProvider:
 
     async def observe(self) -> Observed:
         """Ask podman for containers and networks with the cluster's label; changes nothing."""
-        self._memory.observed = await seeing.observe(
+        self._memory.observed = await inventory.observe(
             self._podman,
             cluster=self.cluster,
             nodes=self.nodes,
@@ -179,7 +179,7 @@ class EmbeddedProvider:
         except CorralError as error:
             taken = "already in use" in error.tail
             name = layout.container(self.cluster, node)
-            if not taken or not await seeing.comes(self._podman, name, wanted.made_from):
+            if not taken or not await inventory.comes(self._podman, name, wanted.made_from):
                 raise
 
     async def _container(self, node: str) -> containers.Container:
@@ -209,7 +209,7 @@ class EmbeddedProvider:
                 hint=f"look at what it printed: podman logs {name}",
             )
         except CorralError as error:
-            last = await seeing.last_lines(self._podman, name)
+            last = await inventory.last_lines(self._podman, name)
             error.tail = "\n".join(text for text in (error.tail, last) if text)
             raise
         access.pin(node, host_key.strip(), identity.strip())
@@ -221,14 +221,14 @@ class EmbeddedProvider:
             CorralError: PROVIDER_FAILED, with the node's last lines.
         """
         address, name = self.address(node), layout.container(self.cluster, node)
-        problem = f"sshd does not answer on {address}:{SSH_PORT} after {seeing.BOOT_S:.0f} s"
-        end = time.monotonic() + seeing.BOOT_S
+        problem = f"sshd does not answer on {address}:{SSH_PORT} after {inventory.BOOT_S:.0f} s"
+        end = time.monotonic() + inventory.BOOT_S
         look = time.monotonic() + LOOK_S
         while time.monotonic() < end:
             if await _greets(address):
                 return
             if time.monotonic() > look:
-                if not await seeing.runs(self._podman, name):
+                if not await inventory.runs(self._podman, name):
                     problem = "the node ended while it booted"
                     break
                 look = time.monotonic() + LOOK_S
@@ -237,7 +237,7 @@ class EmbeddedProvider:
             Code.PROVIDER_FAILED,
             problem,
             node=node,
-            tail=await seeing.last_lines(self._podman, name),
+            tail=await inventory.last_lines(self._podman, name),
             hint=f"look inside: podman exec -it {name} systemctl status ssh; podman logs {name}",
         )
 

@@ -17,9 +17,9 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.quote import sh
-from corral.providers.embedded import archive, building
+from corral.providers.embedded import archive, image_build
 from corral.providers.embedded.archive import Source
-from corral.providers.embedded.building import Bench
+from corral.providers.embedded.image_build import Bench
 from corral.providers.embedded.recipe import Recipe
 
 PACKAGE: Final = "debian-archive-keyring"
@@ -89,7 +89,7 @@ async def find(recipes: Sequence[Recipe], host: Host, at: Bench, emit: Emit) -> 
             emit(Event(Kind.NOTE, "image", message=text))
     own = recipes[-1]
     sources = archive.for_suite(host.sources, host.codename, own.suite, own.components)
-    return Supply(own, sources, building.keyring(sources, at.work))
+    return Supply(own, sources, image_build.keyring(sources, at.work))
 
 
 async def _foreign(found: Recipe, host: Host, at: Bench) -> Supply:
@@ -107,7 +107,7 @@ async def _foreign(found: Recipe, host: Host, at: Bench) -> Supply:
             first = error
     try:
         bridge = _bridge(host)
-        newer = await _keys(at, "newer", bridge, building.keyring(bridge, at.work))
+        newer = await _keys(at, "newer", bridge, image_build.keyring(bridge, at.work))
     except CorralError as error:
         if first is None:
             raise
@@ -138,7 +138,7 @@ async def _mirror(found: Recipe, at: Bench) -> tuple[Source, ...]:
     argv = ["mmdebstrap", "--variant=extract", "--mode=root", "--format=directory"]
     argv += [f"--setup-hook={hook}", f"--include={PACKAGE}", found.suite, str(at.work / "none")]
     try:
-        await building.mmdebstrap(argv, at, ignore, FETCH_S)
+        await image_build.mmdebstrap(argv, at, ignore, FETCH_S)
     except CorralError:
         if not apt.is_dir():
             raise
@@ -158,7 +158,7 @@ async def _keys(at: Bench, place: str, sources: Sequence[Source], keyring: Path 
     argv += [f"--include={PACKAGE}", *([f"--keyring={keyring}"] if keyring else [])]
     root = at.work / place
     argv += [sources[0].suite, str(root), *(source.line() for source in sources)]
-    await building.mmdebstrap(argv, at, ignore, FETCH_S)
+    await image_build.mmdebstrap(argv, at, ignore, FETCH_S)
     return root / KEYRING.relative_to("/")
 
 
