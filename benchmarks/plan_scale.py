@@ -38,10 +38,10 @@ from corral.state.files import Directory, File
 from corral.state.firewall import Closed
 from corral.state.gone import Gone
 from corral.state.holds import Holds
+from corral.state.host_names import Hostname, HostsBlock
 from corral.state.links import Link
 from corral.state.members import Leaving, NoController, Roster
 from corral.state.mount import FormerMounts
-from corral.state.naming import Hostname, HostsBlock
 from corral.state.packages import Packages
 from corral.state.pam import SshdAdopt
 from corral.state.person import FormerPeople, Person

@@ -17,7 +17,7 @@ from corral.plan.make import make_plan
 from corral.plan.model import Plan
 from corral.state.base import Seen, StageWanted, Wanted
 from corral.state.cloudinit import kept_off
-from corral.state.naming import Hostname, HostsBlock
+from corral.state.host_names import Hostname, HostsBlock
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from corral.hosts.transport import Result, check
 from corral.plan.make import resources_of
 from corral.spec.nodes import fold
 from corral.state.base import Resource, Seen, StageWanted
-from corral.state.probing import parse_probes, probe_script
+from corral.state.probe_script import parse_probes, probe_script
 
 FACTS_KEY = "facts"
 """Under this name a node's facts stand beside its probes' answers, so that the plan's digest covers

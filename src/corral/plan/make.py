@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from corral.plan.model import MachineChange, NodeChange, Plan, Stage
 from corral.state.base import Change, Context, Gate, Resource, Seen, StageWanted
-from corral.state.probing import digest_of
+from corral.state.probe_script import digest_of
 from corral.state.secret import Secret
 
 UNSEEN = Seen(0, "absent")

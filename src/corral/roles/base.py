@@ -19,7 +19,7 @@ from corral.state.accounts import UserAccount
 from corral.state.base import Resource, StageWanted, Wanted
 from corral.state.files import Directory, File
 from corral.state.gone import Gone
-from corral.state.naming import Hostname
+from corral.state.host_names import Hostname
 from corral.state.secret import Secret
 from corral.state.service import Service
 

@@ -22,8 +22,8 @@ from corral.state.cloudinit import kept_off
 from corral.state.files import File
 from corral.state.firewall import Closed, Ports, exactly, opened
 from corral.state.holds import Holds
+from corral.state.host_names import HostsBlock
 from corral.state.links import masked
-from corral.state.naming import HostsBlock
 from corral.state.packages import Packages
 from corral.state.service import Service
 

@@ -23,9 +23,9 @@ from corral.slurm.conf.hostlist import expand_in_order, fold_in_order
 from corral.slurm.version import SlurmVersion
 from corral.state.base import Resource, StageWanted, Wanted
 from corral.state.files import File
+from corral.state.host_names import Hostname, HostsBlock
 from corral.state.mesh_supervised import Supervised, Supervisor
 from corral.state.mount import FormerMounts, Mount
-from corral.state.naming import Hostname, HostsBlock
 from corral.state.service import Service
 
 RELAY: Final = "/usr/local/lib/corral/mesh-relay.py"

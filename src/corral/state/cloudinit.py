@@ -12,7 +12,7 @@ from typing import Final
 
 from corral.state.base import Impact, Resource
 from corral.state.files import File
-from corral.state.naming import HostsBlock
+from corral.state.host_names import HostsBlock
 from corral.state.service import Service
 
 CONF: Final = "/etc/cloud/cloud.cfg.d/99-corral.cfg"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 from corral.state.base import Change, Context, Resource, Seen
-from corral.state.probing import parse_probes, probe_script
+from corral.state.probe_script import parse_probes, probe_script
 
 
 def probe(*resources: Resource) -> dict[str, Seen]:

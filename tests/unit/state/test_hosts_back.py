@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from corral.state import undo
-from corral.state.naming import HostsBlock
+from corral.state.host_names import HostsBlock
 from tests.unit.state.shell import diff, run
 
 ME = platform.node().partition(".")[0]
