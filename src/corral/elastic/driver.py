@@ -14,7 +14,7 @@ from typing import Final
 
 from corral.apply.session import Session
 from corral.elastic.marks import READ, READ_JOBS, decide, jobs_of, states, together
-from corral.elastic.renting import proven
+from corral.elastic.rental import proven
 from corral.elastic.spent import wind_down
 from corral.errors import CorralError
 from corral.events import Emit, Event, Kind

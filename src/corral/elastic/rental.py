@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from corral.elastic.checking import fault_of
+from corral.elastic.acceptance import fault_of
 from corral.errors import CorralError
 from corral.events import Emit
 from corral.hosts.fleet import Fleet
