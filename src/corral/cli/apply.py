@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from corral import api
-from corral.cli.approving import STATE, Approval
+from corral.cli.approval import STATE, Approval
 from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, YES, examples, verb_app
 from corral.cli.planview import plan_lines
 from corral.cli.ui import Ui

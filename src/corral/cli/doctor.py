@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from corral import api
-from corral.cli.approving import STATE, Approval
+from corral.cli.approval import STATE, Approval
 from corral.cli.healthview import health_view
 from corral.cli.options import CLUSTER, JSON, TARGET, YES, examples, verb_app
 from corral.cli.pasted import pasted

@@ -125,7 +125,7 @@ class Verbs(TyperGroup):
                 **extra,
             )
         except Exception as error:  # the last place where one can be shown
-            status = import_module("corral.cli.ending").ended(error, words)
+            status = import_module("corral.cli.exit_status").ended(error, words)
         status = int(status or (Exit.USAGE if nothing_asked else Exit.GOOD))
         if not standalone_mode:
             return status

@@ -166,7 +166,7 @@ class Ui:
     async def _password(self, words: str) -> str | None:
         if not self.interactive:
             return None
-        from corral.cli.asking import asked  # noqa: PLC0415  # most commands ask nobody
+        from corral.cli.password_prompt import asked  # noqa: PLC0415  # most commands ask nobody
 
         with self._quiet():
             return await asked(words)

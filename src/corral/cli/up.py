@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from corral import api
-from corral.cli.approving import STATE, Approval
+from corral.cli.approval import STATE, Approval
 from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, YES, examples, verb_app
 from corral.cli.proofview import proof_view
 from corral.cli.ui import Ui

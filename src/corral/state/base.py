@@ -1,8 +1,8 @@
 """What a machine can hold: the Resource protocol and the words of convergence. Pure: no I/O.
 
 A resource's ``probe`` is read-only shell; all probes of a node travel in one round trip
-(``state.probing``). Its ``diff`` is pure: what was seen, and the context of the node's plan, give
-one Change or None.
+(``state.probe_script``). Its ``diff`` is pure: what was seen, and the context of the node's plan,
+give one Change or None.
 """
 
 from __future__ import annotations
