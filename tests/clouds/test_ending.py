@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.api import converge, reaping
+from corral.api import converge, unused_machines
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.state_dir import cluster_dir
@@ -59,8 +59,8 @@ def test_reap_asks_the_clouds_that_answer(tmp_path: Path, monkeypatch: pytest.Mo
             return worlds[name].client()
         raise CorralError(Code.NOT_FOUND, "no API key")
 
-    monkeypatch.setattr(reaping, "open_account", account)
-    seen = run(worlds["lambda"].loop, reaping.survey())
+    monkeypatch.setattr(unused_machines, "open_account", account)
+    seen = run(worlds["lambda"].loop, unused_machines.survey())
     (found,) = (one.name for each in seen.clusters for one in each.found.instances)
     assert found.startswith("corral-lab-gpu1")
     assert set(seen.silent) == {"lambda", "runpod"} and seen.unsure == ("lambda",)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.api import clouds, reaping
+from corral.api import clouds, unused_machines
 from corral.cli import reap as reap_verb
 from corral.errors import Code, CorralError
 from corral.events import ignore
@@ -41,12 +41,12 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def failed(accounts: Accounts, verb: str, monkeypatch: pytest.MonkeyPatch) -> CorralError:
-    monkeypatch.setattr(reaping, "open_account", accounts)
+    monkeypatch.setattr(unused_machines, "open_account", accounts)
     monkeypatch.setattr(clouds, "open_account", accounts)
     calls = {
-        "reap": lambda: reaping.reap("lab"),
-        "survey": lambda: reaping.survey(("lab",)),
-        "survey of all": reaping.survey,
+        "reap": lambda: unused_machines.reap("lab"),
+        "survey": lambda: unused_machines.survey(("lab",)),
+        "survey of all": unused_machines.survey,
         "offers": clouds.offers,
     }
     with pytest.raises(CorralError) as caught:
@@ -104,14 +104,14 @@ def test_reap_of_a_ledger_whose_cloud_has_no_key_here_is_not_done(
     runpod.ledger = Ledger("lab", now=accounts.loop.time)
     run(accounts.loop, runpod.up(("gpu0",)))
     del accounts.worlds["runpod"]
-    monkeypatch.setattr(reaping, "open_account", accounts)
-    seen = run(accounts.loop, reaping.survey(("lab",)))
+    monkeypatch.setattr(unused_machines, "open_account", accounts)
+    seen = run(accounts.loop, unused_machines.survey(("lab",)))
     assert seen.unsure == ("runpod",)
     with pytest.raises(CorralError, match="no API key of runpod"):
-        run(accounts.loop, reaping.reap("lab", ignore))
+        run(accounts.loop, unused_machines.reap("lab", ignore))
     accounts.worlds["runpod"] = runpod
-    assert run(accounts.loop, reaping.survey(("lab",))).unsure == ()
-    assert any("gpu0" in line for line in run(accounts.loop, reaping.reap("lab", ignore)))
+    assert run(accounts.loop, unused_machines.survey(("lab",))).unsure == ()
+    assert any("gpu0" in line for line in run(accounts.loop, unused_machines.reap("lab", ignore)))
 
 
 def test_a_cloud_that_fails_the_second_call_is_one_that_failed(
@@ -127,9 +127,9 @@ def test_a_cloud_that_fails_the_second_call_is_one_that_failed(
 
     opened.extras = broken  # type: ignore[attr-defined]
     monkeypatch.setattr(
-        reaping, "open_account", lambda name: opened if name == "lambda" else accounts(name)
+        unused_machines, "open_account", lambda name: opened if name == "lambda" else accounts(name)
     )
-    seen = run(accounts.loop, reaping.survey())
+    seen = run(accounts.loop, unused_machines.survey())
     assert [i.provider for one in seen.clusters for i in one.found.instances] == ["runpod"]
     assert seen.unsure == ("lambda",)
 
@@ -138,9 +138,9 @@ def test_reap_ends_with_status_1_where_a_cloud_was_not_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It was 0 where something else was found, and ended."""
-    found = reaping.Found((), (Extra("lambda", "ssh key", "k1", "corral-lab-key"),))
+    found = unused_machines.Found((), (Extra("lambda", "ssh key", "k1", "corral-lab-key"),))
     silent = {"runpod": CorralError(Code.TIMED_OUT, "RunPod: no answer")}
-    seen = reaping.Survey((reaping.Reapable("lab", False, found),), silent)
+    seen = unused_machines.Survey((unused_machines.Reapable("lab", False, found),), silent)
     monkeypatch.setattr(reap_verb.api, "survey", lambda _: seen)
     monkeypatch.setattr(reap_verb.Ui, "quietly", lambda _, call: call())
     monkeypatch.setattr(reap_verb.Ui, "run", lambda *_, **__: ["lambda ssh key"])

@@ -9,7 +9,7 @@ from tests.embedded.links import shaped
 
 from corral import api
 from corral.api.bench import Known
-from corral.api.benching import Benched, Wanted
+from corral.api.collective_bench import Benched, Wanted
 from corral.prove.fabric.program import MEASURES, Progress
 from corral.prove.fabric.verdict import Outcome
 

@@ -20,8 +20,8 @@ from tests.embedded.links import peer_of, shaped
 
 from corral import api
 from corral.api.bench import Known
-from corral.api.benching import Wanted
-from corral.api.measuring import measured_before
+from corral.api.collective_bench import Wanted
+from corral.api.node_bench import measured_before
 from corral.api.scaling import Training
 from corral.errors import Code, CorralError
 from corral.hosts.quote import sh

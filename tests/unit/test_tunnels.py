@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import pytest
 
-from corral.api import serving, tracking_tunnel
+from corral.api import page_server, tracking_tunnel
 from corral.errors import Code, CorralError
 from corral.hosts.target import SshTarget
 from corral.spec.load import load_or_raise
@@ -48,7 +48,7 @@ class Standing:
 
 
 async def page(spec: ClusterSpec) -> None:
-    async with serving.serve_page(spec):
+    async with page_server.serve_page(spec):
         pass
 
 
@@ -74,17 +74,17 @@ def test_a_tunnel_ends_with_its_input(
         return Standing(spec)
 
     async def asked(spec: ClusterSpec) -> tuple[bool, Any, None]:
-        return False, serving.OLDEST_REST, None
+        return False, page_server.OLDEST_REST, None
 
     async def token(spec: ClusterSpec, user: str, seconds: int) -> str:
         return "token"
 
-    for module in (serving, tracking_tunnel):
+    for module in (page_server, tracking_tunnel):
         monkeypatch.setattr(module.Child, "start", start)
         monkeypatch.setattr(module.Session, "open", standing)
-    monkeypatch.setattr(serving, "providers_of", lambda spec: [Standing(spec)])
-    monkeypatch.setattr(serving, "_asked", asked)
-    monkeypatch.setattr(serving, "token_of", token)
+    monkeypatch.setattr(page_server, "providers_of", lambda spec: [Standing(spec)])
+    monkeypatch.setattr(page_server, "_asked", asked)
+    monkeypatch.setattr(page_server, "token_of", token)
     spec = load_or_raise(LAPTOP)
     spec = spec.model_copy(update={"services": spec.services.model_copy(update={"mlflow": True})})
     with pytest.raises(CorralError, match="seen enough"):

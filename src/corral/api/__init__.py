@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from corral.api.asking import ask_machines as ask_machines
     from corral.api.batch import JobHandle as JobHandle
     from corral.api.batch import JobInfo as JobInfo
     from corral.api.batch import JobOutcome as JobOutcome
@@ -36,11 +35,6 @@ if TYPE_CHECKING:
     from corral.api.bench import Benchmark as Benchmark
     from corral.api.bench import Known as Known
     from corral.api.bench import read_benchmark as read_benchmark
-    from corral.api.benching import Benched as Benched
-    from corral.api.benching import Wanted as Wanted
-    from corral.api.benching import all_measured as all_measured
-    from corral.api.benching import bench_history as bench_history
-    from corral.api.benching import run_bench as run_bench
     from corral.api.cloud_sets import Changed as Changed
     from corral.api.cloud_sets import Confirm as Confirm
     from corral.api.cloud_sets import account_keys as account_keys
@@ -54,6 +48,11 @@ if TYPE_CHECKING:
     from corral.api.clusters import looks_like_file as looks_like_file
     from corral.api.clusters import origin_of as origin_of
     from corral.api.clusters import spec_of as spec_of
+    from corral.api.collective_bench import Benched as Benched
+    from corral.api.collective_bench import Wanted as Wanted
+    from corral.api.collective_bench import all_measured as all_measured
+    from corral.api.collective_bench import bench_history as bench_history
+    from corral.api.collective_bench import run_bench as run_bench
     from corral.api.commands import Said as Said
     from corral.api.commands import slurm_command as slurm_command
     from corral.api.converge import Approve as Approve
@@ -61,14 +60,18 @@ if TYPE_CHECKING:
     from corral.api.converge import down as down
     from corral.api.converge import plan as plan
     from corral.api.converge import up as up
+    from corral.api.costs import Cost as Cost
+    from corral.api.costs import cost as cost
+    from corral.api.costs import cost_of_name as cost_of_name
+    from corral.api.costs import ledgers as ledgers
     from corral.api.data import DataSet as DataSet
     from corral.api.data import Fed as Fed
     from corral.api.data import bench_data as bench_data
     from corral.api.data import shard_data as shard_data
-    from corral.api.discovering import Way as Way
-    from corral.api.discovering import discover as discover
-    from corral.api.doctoring import doctor as doctor
-    from corral.api.doctoring import doctor_log as doctor_log
+    from corral.api.diagnosis import doctor as doctor
+    from corral.api.diagnosis import doctor_log as doctor_log
+    from corral.api.discovery import Way as Way
+    from corral.api.discovery import discover as discover
     from corral.api.elastic import drive as drive
     from corral.api.existing import Correction as Correction
     from corral.api.existing import Machine as Machine
@@ -91,27 +94,35 @@ if TYPE_CHECKING:
     from corral.api.files import starting_file as starting_file
     from corral.api.health import ClusterHealth as ClusterHealth
     from corral.api.health import node_health as node_health
-    from corral.api.imaging import build_image as build_image
-    from corral.api.imaging import images as images
-    from corral.api.imaging import remove_images as remove_images
-    from corral.api.importing import Imported as Imported
-    from corral.api.importing import import_image as import_image
+    from corral.api.image_import import Imported as Imported
+    from corral.api.image_import import import_image as import_image
+    from corral.api.key_rotation import Rotated as Rotated
+    from corral.api.key_rotation import Which as Which
+    from corral.api.key_rotation import rotate_keys as rotate_keys
+    from corral.api.key_rotation import rotation_of as rotation_of
+    from corral.api.key_rotation import rotation_phase as rotation_phase
     from corral.api.keys import forget_host_keys as forget_host_keys
     from corral.api.keys import install_keys as install_keys
-    from corral.api.measuring import bench_gpu as bench_gpu
-    from corral.api.measuring import bench_network as bench_network
+    from corral.api.machine_facts import ask_machines as ask_machines
+    from corral.api.machine_return import Returning as Returning
+    from corral.api.machine_return import due_back as due_back
     from corral.api.mending import Mended as Mended
     from corral.api.mending import explain_drained as explain_drained
     from corral.api.mending import explain_pending as explain_pending
     from corral.api.mending import mend as mend
     from corral.api.mending import mends as mends
+    from corral.api.mesh import MeshStatus as MeshStatus
+    from corral.api.mesh import apply_mesh_policy as apply_mesh_policy
+    from corral.api.mesh import mesh_policy as mesh_policy
+    from corral.api.mesh import mesh_status as mesh_status
+    from corral.api.mesh import rotate_mesh as rotate_mesh
     from corral.api.mesh_sync import Copied as Copied
     from corral.api.mesh_sync import sync_data as sync_data
-    from corral.api.meshing import MeshStatus as MeshStatus
-    from corral.api.meshing import apply_mesh_policy as apply_mesh_policy
-    from corral.api.meshing import mesh_policy as mesh_policy
-    from corral.api.meshing import mesh_status as mesh_status
-    from corral.api.meshing import rotate_mesh as rotate_mesh
+    from corral.api.node_bench import bench_gpu as bench_gpu
+    from corral.api.node_bench import bench_network as bench_network
+    from corral.api.node_images import build_image as build_image
+    from corral.api.node_images import images as images
+    from corral.api.node_images import remove_images as remove_images
     from corral.api.nodes import Outcome as Outcome
     from corral.api.nodes import drain as drain
     from corral.api.nodes import execute as execute
@@ -119,6 +130,8 @@ if TYPE_CHECKING:
     from corral.api.nodes import ssh_argv as ssh_argv
     from corral.api.overview import Status as Status
     from corral.api.overview import status as status
+    from corral.api.page_server import Page as Page
+    from corral.api.page_server import serve_page as serve_page
     from corral.api.past_measured import last_measured as last_measured
     from corral.api.past_proofs import Kept as Kept
     from corral.api.past_proofs import chosen_proof as chosen_proof
@@ -130,30 +143,17 @@ if TYPE_CHECKING:
     from corral.api.profiling import Recordings as Recordings
     from corral.api.profiling import job_profile as job_profile
     from corral.api.profiling import keep_profile as keep_profile
-    from corral.api.proving import prove as prove
-    from corral.api.reaping import Reapable as Reapable
-    from corral.api.reaping import reap as reap
-    from corral.api.reaping import survey as survey
-    from corral.api.reporting import bench_page as bench_page
-    from corral.api.reporting import proof_page as proof_page
-    from corral.api.reporting import write_page as write_page
-    from corral.api.returning import Returning as Returning
-    from corral.api.returning import due_back as due_back
-    from corral.api.rotating import Rotated as Rotated
-    from corral.api.rotating import Which as Which
-    from corral.api.rotating import rotate_keys as rotate_keys
-    from corral.api.rotating import rotation_of as rotation_of
-    from corral.api.rotating import rotation_phase as rotation_phase
+    from corral.api.proof import prove as prove
+    from corral.api.report_pages import bench_page as bench_page
+    from corral.api.report_pages import proof_page as proof_page
+    from corral.api.report_pages import write_page as write_page
     from corral.api.scaling import bench_scaling as bench_scaling
-    from corral.api.serving import Page as Page
-    from corral.api.serving import serve_page as serve_page
     from corral.api.serving_there import reach_page as reach_page
-    from corral.api.spending import Cost as Cost
-    from corral.api.spending import cost as cost
-    from corral.api.spending import cost_of_name as cost_of_name
-    from corral.api.spending import ledgers as ledgers
-    from corral.api.storing import bench_storage as bench_storage
+    from corral.api.storage_bench import bench_storage as bench_storage
     from corral.api.tracking_tunnel import tracking_page as tracking_page
+    from corral.api.unused_machines import Reapable as Reapable
+    from corral.api.unused_machines import reap as reap
+    from corral.api.unused_machines import survey as survey
     from corral.api.web_extras import Extras as Extras
     from corral.api.web_extras import job_extras as job_extras
     from corral.api.web_jobs import job_log as job_log
@@ -177,24 +177,24 @@ _HOMES: Final = MappingProxyType(
             *("jobs", "logs", "parse_sweep", "run", "script_fields", "shell_argv", "submit"),
         ),
         "bench": ("Benchmark", "Known", "read_benchmark"),
-        "benching": ("Benched", "Wanted", "all_measured", "bench_history", "run_bench"),
+        "collective_bench": ("Benched", "Wanted", "all_measured", "bench_history", "run_bench"),
         "cloud_sets": ("Changed", "Confirm", "account_keys", "firewall", "make_volume"),
         "clouds": ("Sale", "offers"),
         "elastic": ("drive",),
-        "reaping": ("Reapable", "reap", "survey"),
-        "spending": ("Cost", "cost", "cost_of_name", "ledgers"),
+        "unused_machines": ("Reapable", "reap", "survey"),
+        "costs": ("Cost", "cost", "cost_of_name", "ledgers"),
         "clusters": (
             *("Origin", "keep_origin", "known_clusters", "looks_like_file", "origin_of", "spec_of"),
         ),
         "converge": ("Approve", "apply", "down", "plan", "up"),
-        "asking": ("ask_machines",),
+        "machine_facts": ("ask_machines",),
         "existing": (
             *("Correction", "Machine", "Opinion", "adopt", "lint_existing"),
             *("machine_from_file", "write_corrections"),
         ),
         "data": ("DataSet", "Fed", "bench_data", "shard_data"),
-        "doctoring": ("doctor", "doctor_log"),
-        "discovering": ("Way", "discover"),
+        "diagnosis": ("doctor", "doctor_log"),
+        "discovery": ("Way", "discover"),
         "exporting": (
             *("Exported", "export_ansible", "export_gcluster", "fabric_of", "read_deepops"),
         ),
@@ -205,27 +205,27 @@ _HOMES: Final = MappingProxyType(
             *("proofs", "since_last"),
         ),
         "past_measured": ("last_measured",),
-        "reporting": ("bench_page", "proof_page", "write_page"),
-        "imaging": ("build_image", "images", "remove_images"),
-        "importing": ("Imported", "import_image"),
+        "report_pages": ("bench_page", "proof_page", "write_page"),
+        "node_images": ("build_image", "images", "remove_images"),
+        "image_import": ("Imported", "import_image"),
         "keys": ("forget_host_keys", "install_keys"),
-        "measuring": ("bench_gpu", "bench_network"),
+        "node_bench": ("bench_gpu", "bench_network"),
         "scaling": ("bench_scaling",),
-        "storing": ("bench_storage",),
+        "storage_bench": ("bench_storage",),
         "mesh_sync": ("Copied", "sync_data"),
-        "meshing": (
+        "mesh": (
             *("MeshStatus", "apply_mesh_policy", "mesh_policy", "mesh_status", "rotate_mesh"),
         ),
         "mending": ("Mended", "explain_drained", "explain_pending", "mend", "mends"),
         "nodes": ("Outcome", "drain", "execute", "resume", "ssh_argv"),
         "profiling": ("Recordings", "job_profile", "keep_profile"),
-        "proving": ("prove",),
-        "returning": ("Returning", "due_back"),
-        "rotating": ("Rotated", "Which", "rotate_keys", "rotation_of", "rotation_phase"),
+        "proof": ("prove",),
+        "machine_return": ("Returning", "due_back"),
+        "key_rotation": ("Rotated", "Which", "rotate_keys", "rotation_of", "rotation_phase"),
         "overview": ("Status", "status"),
         "commands": ("Said", "slurm_command"),
         "figures": ("Reading", "node_figures"),
-        "serving": ("Page", "serve_page"),
+        "page_server": ("Page", "serve_page"),
         "tracking_tunnel": ("tracking_page",),
         "serving_there": ("reach_page",),
         "web_extras": ("Extras", "job_extras"),

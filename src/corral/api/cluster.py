@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from corral.api import batch, clusters, converge, doctoring, files, mending, overview, proving
+from corral.api import batch, clusters, converge, diagnosis, files, mending, overview, proof
 from corral.api import nodes as machines
 from corral.api.bench import Known
-from corral.api.benching import Benched, Wanted, run_bench
+from corral.api.collective_bench import Benched, Wanted, run_bench
 from corral.api.handle import Job
 from corral.api.sync import sync
 from corral.doctor.model import Report
@@ -71,7 +71,7 @@ class Cluster:
 
     def prove(self, only: Sequence[str] = ()) -> Proof:
         """Check with evidence that the cluster works; ``only`` names checks or groups of them."""
-        return sync(proving.prove(self.spec, self._emit, only=only))
+        return sync(proof.prove(self.spec, self._emit, only=only))
 
     def status(self) -> overview.Status:
         """Nodes, services and queue as they are now, and what is wrong."""
@@ -93,7 +93,7 @@ class Cluster:
 
     def doctor(self, nodes: str = "") -> Report:
         """What is broken, why, and what to do; ``nodes`` is a hostlist, "" for all."""
-        return sync(doctoring.doctor(self.spec, nodes))
+        return sync(diagnosis.doctor(self.spec, nodes))
 
     def mend(self, approve: Callable[[Plan], bool] | None = None) -> mending.Mended:
         """Put right what the doctor finds and what is safe to put right."""

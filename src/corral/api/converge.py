@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Callable
 
-from corral.api.returning import given_back
+from corral.api.machine_return import given_back
 from corral.apply.journal import Journal, declared_before
 from corral.apply.lock import cluster_lock
 from corral.apply.run import require_fresh, run_stages
@@ -109,7 +109,7 @@ async def down(
 ) -> tuple[str, ...]:
     """Remove everything the providers made for this cluster, and its folder here.
 
-    Machines of provider ssh are given back as they were: ``api.returning``.
+    Machines of provider ssh are given back as they were: ``api.machine_return``.
 
     Args:
         spec: the cluster.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.api.converge import Approve, up
-from corral.api.doctoring import look
+from corral.api.diagnosis import look
 from corral.api.nodes import chosen, resume
 from corral.apply.session import Session
 from corral.doctor.examine import causes, examine

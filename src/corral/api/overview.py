@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from corral.api.meshing import mesh_status
+from corral.api.mesh import mesh_status
 from corral.apply.session import Session
 from corral.errors import CorralError
 from corral.hosts.quote import NOTHING, Script, join, sh

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any, Final
 
-from corral.api.benching import all_measured
+from corral.api.collective_bench import all_measured
 from corral.errors import CorralError
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Chart, chart_from

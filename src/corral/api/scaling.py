@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from corral.api.measuring import OnSubmit, OnText, Where, groups_at, job_of, keep, measure, usage
+from corral.api.node_bench import OnSubmit, OnText, Where, groups_at, job_of, keep, measure, usage
 from corral.errors import CorralError
 from corral.events import Emit, ignore
 from corral.prove.measure.cost import WAYS

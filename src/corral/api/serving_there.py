@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from corral.api.serving import Page, token_of, tunnel_to
+from corral.api.page_server import Page, token_of, tunnel_to
 from corral.errors import Code, CorralError
 from corral.hosts.child import Child
 from corral.hosts.threads import abandonable

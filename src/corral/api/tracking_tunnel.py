@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager, closing
 from typing import Any, Final
 
-from corral.api.serving import tunnel_to
+from corral.api.page_server import tunnel_to
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.hosts.child import Child

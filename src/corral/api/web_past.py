@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from ruamel.yaml import YAML
 
-from corral.api.benching import bench_history
+from corral.api.collective_bench import bench_history
+from corral.api.costs import judge
 from corral.api.past_proofs import proofs
-from corral.api.reporting import proof_page
-from corral.api.spending import judge
+from corral.api.report_pages import proof_page
 from corral.apply.journal import read_journal
 from corral.events import Kind
 from corral.hosts.state_dir import cluster_dir

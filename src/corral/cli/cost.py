@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from corral import api
-from corral.api.spending import Cost, Line
+from corral.api.costs import Cost, Line
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
 from corral.cli.text import clean, table
 from corral.cli.ui import Ui

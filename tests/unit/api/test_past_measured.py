@@ -8,7 +8,7 @@ import pytest
 
 from corral import api
 from corral.api.bench import judged
-from corral.api.benching import HISTORY, Benched, Wanted, keep
+from corral.api.collective_bench import HISTORY, Benched, Wanted, keep
 from corral.apply.journal import Journal
 from corral.hosts.state_dir import cluster_dir
 from corral.prove.fabric.pairs import Pair

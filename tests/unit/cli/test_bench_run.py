@@ -10,7 +10,7 @@ import pytest
 
 from corral import api
 from corral.api.bench import judged
-from corral.api.benching import Benched, Wanted
+from corral.api.collective_bench import Benched, Wanted
 from corral.apply.journal import Journal
 from corral.cli import bench_run
 from corral.cli.bench_run import bytes_of

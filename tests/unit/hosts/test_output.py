@@ -12,7 +12,7 @@ import pytest
 from corral.api.existing import Correction, write_corrections
 from corral.api.exporting import write
 from corral.api.profiling import keep_profile
-from corral.api.reporting import write_page
+from corral.api.report_pages import write_page
 from corral.errors import Code, CorralError
 from corral.hosts.output import is_device, write_folder, write_output
 from corral.jobs.recordings import Recordings

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.api import importing
-from corral.api.importing import KEY, key_of
+from corral.api import image_import
+from corral.api.image_import import KEY, key_of
 from corral.errors import Code, CorralError
 from corral.jobs.importing import checked_key, import_of, script
 
@@ -142,6 +142,6 @@ def test_keys() -> None:
 )
 def test_what_enroot_says_is_read(said: str, hint: str) -> None:
     wanted = import_of("docker://reg.example/box", "/shared")
-    error = importing._failed(wanted, 1, f"srun: starting\n{said}\n")
+    error = image_import._failed(wanted, 1, f"srun: starting\n{said}\n")
     assert hint in error.hint
     assert said in error.tail

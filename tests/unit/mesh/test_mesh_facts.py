@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corral.api.mesh import watched
 from corral.api.mesh_nfs import thin
-from corral.api.meshing import watched
 from corral.hosts.facts import Facts
 from corral.hosts.mesh_api import Device
 from corral.hosts.mesh_facts import MESH, MeshFacts, mesh

@@ -11,8 +11,8 @@ import pytest
 
 from corral.api import Known
 from corral.api.bench import judged
-from corral.api.benching import Benched
-from corral.api.reporting import bench_page
+from corral.api.collective_bench import Benched
+from corral.api.report_pages import bench_page
 from corral.prove.fabric.pairs import Pair
 from corral.prove.fabric.program import read_program
 from corral.report.charts import written

@@ -22,7 +22,7 @@ from corral.report.charts import written
 from corral.report.page import Note, Report, Section, Word, proof_report, render
 
 if TYPE_CHECKING:
-    from corral.api.benching import Benched
+    from corral.api.collective_bench import Benched
 
 _HEAD: Final = ("", "check", "node", "what", "before", "after", "")
 _GRAVEST: Final[tuple[Word, ...]] = ("fail", "warn", "pass")

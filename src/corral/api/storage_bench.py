@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Any, cast
 
-from corral.api.measuring import (
+from corral.api.node_bench import (
     ENOUGH,
     OnSubmit,
     OnText,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.api.drafting import Draft, Reached, draft
+from corral.api.cluster_draft import Draft, Reached, draft
 from corral.errors import Code, CorralError
 from corral.hosts.discovery import Found, parse
 from corral.hosts.pci import TYPES, type_of, type_of_name

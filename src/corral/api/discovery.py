@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ClusterShell.NodeSet import NodeSetParseError  # pyright: ignore[reportMissingTypeStubs]
 
-from corral.api.drafting import Draft, Reached, draft
+from corral.api.cluster_draft import Draft, Reached, draft
 from corral.api.keys import open_ways
 from corral.apply.observe import raise_all
 from corral.errors import Code, CorralError

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from corral.api.bench import Known, judged, refuse_unreachable
-from corral.api.benching import Wanted, bench_history, bench_job, given_or_declared
+from corral.api.collective_bench import Wanted, bench_history, bench_job, given_or_declared
 from corral.errors import Code, CorralError
 from corral.prove.fabric.declared import efficiency
 from corral.prove.fabric.limits import Topology

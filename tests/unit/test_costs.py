@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.api.spending import IDLE, JobUse, judge, read_jobs, what_then
+from corral.api.costs import IDLE, JobUse, judge, read_jobs, what_then
 from corral.providers.cloud.budget import Spend
 from corral.providers.cloud.ledger import Rental
 from corral.spec.cloud import Budget, Cloud
