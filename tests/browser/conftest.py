@@ -176,6 +176,12 @@ class Browser:
     errors: list[str]
 
 
+FETCHED = """async (path) => { const sent = {"X-CSRF-Token": localStorage.getItem("session")};
+  const reply = await fetch(`api/${path}`, {headers: sent});
+  return {status: reply.status, body: await reply.json()}; }"""
+"""What a tab's own session is answered."""
+
+
 @pytest.fixture
 def tab(chromium: Any, served: Served) -> Iterator[Browser]:
     """A fresh tab without a login; a script error or a blocked resource fails the test."""
@@ -216,6 +222,9 @@ def state(chromium: Any, served: Served) -> Any:
 def owner(tab: Browser, state: Any, served: Served) -> Browser:
     """A tab of who runs ``corral ui``."""
     tab.page.context.add_cookies(state["cookies"])
+    (origin,) = state["origins"]
+    secret = {one["name"]: one["value"] for one in origin["localStorage"]}["session"]
+    tab.page.add_init_script(f"localStorage.setItem('session', {json.dumps(secret)})")
     tab.page.goto(served.url)
     tab.page.wait_for_selector(".node")
     return tab

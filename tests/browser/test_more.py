@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from corral.hosts.quote import sh
-from tests.browser.conftest import Browser, Served, Terminal, run_root
+from tests.browser.conftest import FETCHED, Browser, Served, Terminal, run_root
 from tests.browser.test_page import Shoot, go, submit_script
 from tests.embedded.conftest import Live
 
@@ -59,7 +59,7 @@ def test_no_secret_of_the_environment_is_shown(owner: Browser, served: Served) -
     page.wait_for_selector("h1 >> text=running")
     told: dict[str, Any] = {}
     for _ in range(120):  # Slurm says that it runs before its first process has begun
-        told = page.evaluate(f"fetch('api/jobs/{job}/extras').then((r) => r.json())")
+        told = page.evaluate(FETCHED, f"jobs/{job}/extras")["body"]
         if told["environment"]:
             break
         page.wait_for_timeout(500)
@@ -122,6 +122,6 @@ def test_without_slurmrestd_the_commands_answer(bare: Any) -> None:
     page.click("text=Cancel the job")
     page.wait_for_selector("h1 >> text=cancelled")
     assert job
-    past = page.evaluate("fetch('api/past?days=1').then((r) => r.json())")
+    past = page.evaluate(FETCHED, "past?days=1")["body"]
     assert past["why"] == ""  # sacct answered
     assert past["total"] > 0

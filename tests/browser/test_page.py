@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from corral.apply.journal import person
 from corral.hosts.quote import sh
-from tests.browser.conftest import OTHER, Browser, Served, run_root
+from tests.browser.conftest import FETCHED, OTHER, Browser, Served, run_root
 from tests.embedded.conftest import Live
 
 Shoot = Callable[[Any, str], None]
@@ -201,13 +202,14 @@ def test_user_is_no_administrator(
     # What the page does not offer, the server and Slurm refuse.
     tried = page.evaluate(
         """async (job) => {
-          const me = await (await fetch("api/me")).json();
+          const secret = {"X-CSRF-Token": localStorage.getItem("session")};
           const post = async (path, body) => (await fetch(`api/${path}`, {method: "POST",
-            headers: {"Content-Type": "application/json", "X-CSRF-Token": me.csrf},
+            headers: {"Content-Type": "application/json", ...secret},
             body: JSON.stringify(body)})).status;
+          const get = async (path) => (await fetch(`api/${path}`, {headers: secret})).status;
           return [await post("nodes/node2", {do: "drain", reason: "mine"}),
             await post(`jobs/${job}`, {do: "cancel"}), await post("corral/doctor", {}),
-            (await fetch(`api/jobs/${job}/log`)).status, (await fetch("api/corral/file")).status];
+            await get(`jobs/${job}/log`), await get("corral/file")];
         }""",
         owner_job,
     )
@@ -255,10 +257,9 @@ def test_log_out(tab: Browser, served: Served, people: Callable[[str], str]) -> 
 
 def test_no_secret_is_shown(owner: Browser, served: Served) -> None:
     page = go(owner, served, "cluster")
-    told = page.evaluate(
-        "async () => JSON.stringify([await (await fetch('api/me')).json(), localStorage, "
-        "document.cookie])"
-    )
+    me = page.evaluate(FETCHED, "me")
+    assert me["status"] == 200
+    told = json.dumps([me, page.evaluate("[{...localStorage}, document.cookie]")])
     assert "eyJ" not in told
     assert "corral_session" not in told
     assert "eyJ" not in "".join(served.terminal)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from corral.hosts.quote import sh
-from tests.browser.conftest import Browser, Served, run_root
+from tests.browser.conftest import FETCHED, Browser, Served, run_root
 from tests.browser.test_page import go, submit_script
 from tests.embedded.conftest import Live
 
@@ -64,5 +64,5 @@ def test_a_job_that_slurmctld_has_forgotten(
     page.wait_for_selector("dd >> text=exit status 3")
     page.wait_for_selector(".log >> text=what it said")
     assert page.locator("button:text-is('Requeue')").count() == 0
-    gone = page.evaluate("fetch('api/jobs/2147483646').then((r) => r.status)")
+    gone = page.evaluate(FETCHED, "jobs/2147483646")["status"]
     assert gone == 404

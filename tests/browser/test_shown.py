@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from corral.hosts.quote import sh
-from tests.browser.conftest import OTHER, Browser, Served, run_root
+from tests.browser.conftest import FETCHED, OTHER, Browser, Served, run_root
 from tests.browser.test_page import go, log_in, owner_job
 from tests.embedded.conftest import Live
 
@@ -108,7 +108,7 @@ def test_a_file_is_uploaded_and_its_errors_stand_at_their_lines(
 def test_the_form_has_a_field_for_each_of_jobspecs(owner: Browser, served: Served) -> None:
     page = go(owner, served, "submit")
     page.wait_for_selector("#field-script")
-    schema = page.evaluate("fetch('api/jobs/form').then((r) => r.json())")["schema"]
+    schema = page.evaluate(FETCHED, "jobs/form")["body"]["schema"]
     fields = page.evaluate("[...document.querySelectorAll('[id^=field-]')].map((f) => f.name)")
     assert sorted(fields) == sorted(schema["properties"])
     page.fill("#field-script", "/etc/passwd")
@@ -176,7 +176,7 @@ i=0; until scontrol show assoc_mgr flags=users users={u} | grep -qi "AdminLevel=
             csrf = {"X-CSRF-Token": me["csrf"]}
             drain = {"do": "drain", "reason": "mine"}
             assert http.post("nodes/node2", json=drain, headers=csrf).status_code == 403
-            assert http.get(f"jobs/{owner_job}/log").status_code == 403
+            assert http.get(f"jobs/{owner_job}/log", headers=csrf).status_code == 403
             ended = http.post(f"jobs/{owner_job}", json={"do": "cancel"}, headers=csrf)
             assert ended.status_code == 200, ended.text
             ask = sh(

@@ -167,7 +167,7 @@ def test_a_renewed_certificate_ends_no_session(
     shown = (secured.address, PORT)
     page, _ = secured.open(PORT)
     streams: list[str] = []
-    page.on("request", lambda r: streams.append(r.url) if r.url.endswith("/api/events") else None)
+    page.on("request", lambda r: streams.append(r.url) if "/api/events" in r.url else None)
     log_in(page, people(OTHER))
     server = sh("systemctl show -p MainPID --value corral-web; systemctl is-active {t}",
                 t="corral-web-tls.timer")  # fmt: skip

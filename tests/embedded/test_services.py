@@ -60,7 +60,9 @@ class Page:
             return json.loads(reply.read())
 
     def stream(self, path: str) -> list[str]:
-        with self.opener.open(f"{self.url}api/{path}", timeout=60) as reply:
+        request = urllib.request.Request(f"{self.url}api/{path}")  # noqa: S310
+        request.add_header("X-CSRF-Token", self.csrf)
+        with self.opener.open(request, timeout=60) as reply:
             return reply.read().decode().splitlines()
 
 

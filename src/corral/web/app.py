@@ -39,7 +39,7 @@ from corral.web.poller import Poller, Pollers
 from corral.web.sessions import Sessions
 from corral.web.settings import BY_COMMANDS, Settings
 from corral.web.slurmrest import Slurm, SlurmRest
-from corral.web.state import COOKIE, State, Viewer, state_of
+from corral.web.state import State, Viewer
 from corral.web.tracking import TrackingTunnel
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -155,14 +155,6 @@ class _Static(StaticFiles):
     async def get_response(self, path: str, scope: Scope) -> object:  # pyright: ignore
         reply = await super().get_response(path, scope)
         reply.headers.setdefault("cache-control", "no-cache")
-        if path in (".", "index.html") and state_of(Request(scope)).sessions.find(
-            Request(scope).cookies.get(COOKIE, ""), touch=False
-        ):
-            # Who is logged in gets the session and the nodes while the scripts are still on their
-            # way; for others it would be two errors in the browser's console.
-            reply.headers["link"] = ", ".join(
-                f"<api/{name}>; rel=preload; as=fetch; crossorigin" for name in ("me", "nodes")
-            )
         return reply
 
 
@@ -182,5 +174,17 @@ def _errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: HTTPException) -> JSONResponse:  # pyright: ignore
-        body = {"code": Code.NOT_FOUND.value, "message": str(error.detail)}
+        body = {"code": _code_of(error.status_code).value, "message": str(error.detail)}
+        if isinstance(error.__cause__, RecursionError):
+            body["message"] = "the request's JSON is nested too deeply"
         return JSONResponse({"error": body}, error.status_code, headers=error.headers)
+
+    @app.exception_handler(RecursionError)
+    async def deep(request: Request, error: RecursionError) -> JSONResponse:  # pyright: ignore
+        body = {"code": Code.USAGE.value, "message": "the request's JSON is nested too deeply"}
+        return JSONResponse({"error": body}, 400)
+
+
+def _code_of(status: int) -> Code:
+    """The error code of a status that is not ours: what is wrong with a request is usage."""
+    return next((code for code, info in CODES.items() if info.http == status), Code.USAGE)

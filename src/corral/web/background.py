@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event
+from corral.web.slurmrest import dumps
 
 KEPT: Final = 5000
 Work = Callable[[Emit], Coroutine[Any, Any, Any]]
@@ -29,6 +30,7 @@ class Background:
         self.begun = 0.0
         self.ended = 0.0
         self.result: Any = None
+        self._packed = b"null"
         self.error: dict[str, Any] | None = None
         self._events: list[dict[str, object]] = []
         self._task: asyncio.Task[None] | None = None
@@ -52,12 +54,14 @@ class Background:
         self.what, self.id = what, secrets.token_hex(6)
         self.begun, self.ended = time.time(), 0.0
         self.result, self.error, self._events = None, None, []
+        self._packed = b"null"
         self._task = asyncio.create_task(self._run(work, after), name=what)
         return self.id
 
     async def _run(self, work: Work, after: Callable[[], Awaitable[None]] | None) -> None:
         try:
             self.result = await work(self._emit)
+            self._packed = await asyncio.to_thread(dumps, self.result)
         except CorralError as error:
             self.error = {**error.as_dict()}
         except Exception as error:  # told to the page, which would wait for ever
@@ -97,3 +101,9 @@ class Background:
             "result": self.result,
             "error": self.error,
         }
+
+    def as_json(self) -> bytes:
+        """How it stands, as the page is sent it: what it gave is packed once, however many look."""
+        told = self.as_dict()
+        del told["result"]
+        return dumps(told)[:-1] + b',"result":' + self._packed + b"}"

@@ -59,15 +59,21 @@ class Guard:
             await self._app(scope, receive, send)
             return
         asked = {k.lower(): v.decode("latin-1") for k, v in scope["headers"]}
-        said = self._refusal(scope["method"], asked)
-        if said:
-            await reply(send, *said)
+        old = scope.get("http_version") == "1.0"  # which has no chunks
+        refused = self._refusal(scope["method"], asked, old=old)
+        if refused:
+            await reply(send, *refused, (b"connection", b"close"))
             return
         strict = self._hsts and scope.get("scheme") == "https"
         headers = (*HEADERS, _STRICT) if strict else HEADERS
         await self._app(scope, _Limited(receive), _with_headers(send, scope["path"], headers))
 
-    def _refusal(self, method: str, headers: dict[bytes, str]) -> tuple[int, str] | None:
+    def _refusal(
+        self, method: str, headers: dict[bytes, str], *, old: bool
+    ) -> tuple[int, str] | None:
+        # Two lengths of one body: a reverse proxy may read another request out of it than we do.
+        if b"transfer-encoding" in headers and (b"content-length" in headers or old):
+            return 400, "a body has one length: Content-Length or chunks"
         host = headers.get(b"host", "").lower()
         if not (_LOOPBACK.fullmatch(host) or name_of(host) in self._names):
             return 421, "this server does not go by that name"
@@ -85,6 +91,12 @@ class Guard:
 def name_of(host: str) -> str:
     """A Host header without its port: ``[fe80::1]:8765`` gives ``[fe80::1]``."""
     return _PORT.sub("", host.lower())
+
+
+def port_of(host: str) -> str:
+    """A Host header's port, "" where it has none."""
+    found = _PORT.search(host)
+    return found.group()[1:] if found else ""
 
 
 class _Limited:

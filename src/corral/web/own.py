@@ -15,6 +15,7 @@ from corral import api
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job
 from corral.spec.models import ClusterSpec
+from corral.web.aside import aside
 from corral.web.slurmrest import Login, dumps
 
 LINE: Final = 4 << 20
@@ -74,7 +75,8 @@ class BySsh:
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
         """See ``Own``."""
-        return (await api.submit(self._spec, job)).id
+        # The points of a sweep are written out: of 100,000 that takes a while.
+        return (await aside(lambda _: api.submit(self._spec, job))).id
 
 
 class ByHelper:

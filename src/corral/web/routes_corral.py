@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -24,10 +24,12 @@ from corral.errors import Code, CorralError
 from corral.events import Emit
 from corral.plan.model import Plan
 from corral.spec.models import ClusterSpec
-from corral.web.lint_process import MAX_TEXT
+from corral.web.aside import aside
+from corral.web.limited import MAX_TEXT
 from corral.web.sessions import Session
 from corral.web.slurmrest import dumps
 from corral.web.state import Changer, Here, Owner, State, still_in
+from corral.web.streams import LiveView
 
 router = APIRouter(prefix="/api/corral", tags=["corral"])
 CONFIRM_S: Final = 300.0
@@ -81,14 +83,14 @@ def _read(path: str) -> str:
 @router.post("/lint")
 async def lint(wanted: Text, owner: Owner, session: Changer, state: Here) -> Any:
     """What is wrong with a text, each finding with its line."""
-    _, findings = await state.lint.judge(wanted.text, state.settings.source or "cluster file")
+    _, findings = await state.limited.lint(wanted.text, state.settings.source or "cluster file")
     return {"findings": findings}
 
 
 @router.post("/plan")
 async def plan(request: Request, wanted: Text, owner: Owner, session: Changer, state: Here) -> Any:
     """What applying the text would change; then the terminal shows the code to apply it."""
-    spec, _ = await state.lint.judge(wanted.text, state.settings.source or "cluster file")
+    spec, _ = await state.limited.lint(wanted.text, state.settings.source or "cluster file")
     if spec is None:
         raise CorralError(
             Code.SPEC_INVALID, "the cluster file has errors", hint="they stand at their lines"
@@ -101,9 +103,7 @@ async def plan(request: Request, wanted: Text, owner: Owner, session: Changer, s
         )
 
     async def work(emit: Emit) -> Any:
-        found = await api.plan(spec, emit)
-        keep_plan(request, spec, found, state)
-        return plan_dict(found)
+        return await aside(lambda told: planned(request, spec, told), emit)
 
     identity = state.background.start("plan", work)
     state.audit.note(session.user, "plan", spec.name)
@@ -118,7 +118,7 @@ async def apply(
     pending = _confirmed(request, wanted.code, session, state)
 
     async def work(emit: Emit) -> Any:
-        await api.apply(pending.spec, pending.plan, emit)
+        await aside(lambda told: api.apply(pending.spec, pending.plan, told), emit)
         return {"ok": True}
 
     identity = state.background.start("apply", work)
@@ -132,12 +132,7 @@ async def doctor(owner: Owner, session: Changer, state: Here) -> Any:
     """Look at all machines; findings with cause and fix."""
 
     async def work(emit: Emit) -> Any:
-        found = await api.doctor(owner[1])
-        return {
-            "healthy": found.healthy,
-            "mends": api.mends(found),
-            "findings": [f.as_dict() for f in found.findings],
-        }
+        return await aside(lambda _: _examined(owner[1]))
 
     identity = state.background.start("doctor", work)
     state.audit.note(session.user, "doctor", owner[1].name)
@@ -155,7 +150,7 @@ async def prove(owner: Owner, session: Changer, state: Here) -> Any:
     """Prove the cluster anew."""
 
     async def work(emit: Emit) -> Any:
-        return (await api.prove(owner[1], emit)).as_dict()
+        return await aside(lambda told: _proven(owner[1], told), emit)
 
     state.audit.note(session.user, "prove", owner[1].name)
     return {"id": state.background.start("prove", work)}
@@ -168,9 +163,9 @@ async def history(owner: Owner) -> Any:
 
 
 @router.get("/work")
-async def work_now(owner: Owner, state: Here) -> Any:
+async def work_now(owner: Owner, state: Here) -> Response:
     """What is under way, or was last."""
-    return state.background.as_dict()
+    return Response(state.background.as_json(), media_type="application/json")
 
 
 @router.get(
@@ -191,10 +186,29 @@ async def work_events(request: Request, owner: Owner, state: Here) -> StreamingR
             yield b"data: " + dumps({"events": more}) + b"\n\n"
             if not state.background.running and not await state.background.since(index):
                 break
-        yield b"event: end\ndata: " + dumps(state.background.as_dict()) + b"\n\n"
+        yield b"event: end\ndata: " + state.background.as_json() + b"\n\n"
 
-    counted = state.streams.counted(owner[0].user, stream())
-    return StreamingResponse(counted, media_type="text/event-stream")
+    return LiveView(state.streams, owner[0].user, stream())
+
+
+async def _examined(spec: ClusterSpec) -> dict[str, Any]:
+    found = await api.doctor(spec)
+    return {
+        "healthy": found.healthy,
+        "mends": api.mends(found),
+        "findings": [f.as_dict() for f in found.findings],
+    }
+
+
+async def _proven(spec: ClusterSpec, emit: Emit) -> dict[str, Any]:
+    return (await api.prove(spec, emit)).as_dict()
+
+
+async def planned(request: Request, spec: ClusterSpec, emit: Emit) -> dict[str, Any]:
+    """A plan, kept for its code, as a person reads it."""
+    found = await api.plan(spec, emit)
+    keep_plan(request, spec, found)
+    return plan_dict(found)
 
 
 def plan_dict(found: Plan) -> dict[str, Any]:
@@ -208,7 +222,7 @@ def plan_dict(found: Plan) -> dict[str, Any]:
     return {"empty": found.empty, "impact": found.impact.word, **whole}
 
 
-def keep_plan(request: Request, spec: ClusterSpec, found: Plan, state: State) -> None:
+def keep_plan(request: Request, spec: ClusterSpec, found: Plan) -> None:
     """Let a plan wait for its code, which only the terminal shows."""
     if found.empty:
         request.app.state.pending = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -40,13 +39,8 @@ async def form(session: Viewer, state: Here) -> Any:
 @router.post("/preview")
 async def preview(wanted: dict[str, Any], session: Changer, state: Here) -> Any:
     """The batch script that a filled form stands for; nothing is submitted."""
-    spec = _spec(state)
-    # Its size is the viewer's: 100,000 points of a sweep take seconds.
-    return {"script": await asyncio.to_thread(_script, wanted, session, spec)}
-
-
-def _script(wanted: dict[str, Any], session: Session, spec: ClusterSpec) -> str:
-    return api.job_script(spec, _job_spec(wanted, session, spec))
+    _, script = await _filled(wanted, session, state)
+    return {"script": script}
 
 
 @router.post("/spec")
@@ -54,7 +48,7 @@ async def submit_spec(
     request: Request, wanted: dict[str, Any], session: Changer, state: Here
 ) -> Any:
     """Submit a filled form: the way of ``corral run``, as the session's user."""
-    job = await asyncio.to_thread(_job_spec, wanted, session, _spec(state))
+    job, _ = await _filled(wanted, session, state)
     sent = own_way(state).submit(session.login, job)
     number = await audited(state, session, "submit", job.title, sent)
     poller_of(request, session).nudge()
@@ -67,8 +61,10 @@ def _spec(state: State) -> ClusterSpec:
     return state.spec
 
 
-def _job_spec(fields: dict[str, Any], session: Session, spec: ClusterSpec) -> api.JobSpec:
-    """A filled form as a job that takes nothing of this server's disk along.
+async def _filled(
+    fields: dict[str, Any], session: Session, state: State
+) -> tuple[api.JobSpec, str]:
+    """A filled form as a job that takes nothing of this server's disk along, and its script.
 
     What ``corral run`` sends from here is its user's own; here it would be the files of who runs
     the page, keys to the machines among them, in the hands of whoever is logged in.
@@ -79,6 +75,7 @@ def _job_spec(fields: dict[str, Any], session: Session, spec: ClusterSpec) -> ap
             f"{', '.join(wrong)}: nothing of the page's own machine goes along with a job",
             hint="corral run sends files, from where they are",
         )
+    spec = _spec(state)
     script_ = fields.get("script")
     path = PurePosixPath(script_ if isinstance(script_, str) else "")
     mounts = [s.mount for s in spec.storage]
@@ -88,4 +85,5 @@ def _job_spec(fields: dict[str, Any], session: Session, spec: ClusterSpec) -> ap
             "the script must be a path on the cluster's shared storage",
             hint=f"such as {mounts[0]}/train.py" if mounts else "this cluster has none",
         )
-    return api.job_spec({**fields, "user": session.user, "in_place": True})
+    # Its size is the viewer's: 100,000 points of a sweep take seconds.
+    return await state.limited.job({**fields, "user": session.user, "in_place": True}, spec)

@@ -26,7 +26,7 @@ from corral.web.routes_view import packed_of
 from corral.web.search import ORDERS, SHOWN, ordered, parse
 from corral.web.sessions import Session
 from corral.web.slurmrest import dumps
-from corral.web.snapshot import JOB_COLUMNS, job_row
+from corral.web.snapshot import job_rows
 from corral.web.state import (
     Changer,
     Here,
@@ -37,6 +37,7 @@ from corral.web.state import (
     state_of,
     still_in,
 )
+from corral.web.streams import LiveView
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 JobId = Annotated[int, Path(ge=1, le=0x7FFFFFFF)]
@@ -88,17 +89,11 @@ async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
     def body() -> dict[str, Any]:
         chosen = [job for job in now.jobs.values() if SHOWN[show](job) and test(job)]
         page = ordered(chosen, by, down=down)[offset : offset + limit]
-        rows = [job_row(job) for job in page]
-        return {
-            "jobs_rev": now.jobs_rev,
-            "total": len(chosen),
-            "columns": JOB_COLUMNS,
-            "rows": rows,
-        }
+        return {"jobs_rev": now.jobs_rev, "total": len(chosen), **job_rows(page)}
 
     user = session.user if state_of(request).settings.private else ""
     key = f"jobs:{user}:{show}:{q}:{by}:{down}:{limit}:{offset}"
-    return packed_of(request).reply(request, key, now.jobs_rev, body)
+    return await packed_of(request).reply(request, key, now.jobs_rev, body)
 
 
 @router.post("")
@@ -240,8 +235,7 @@ async def log(request: Request, job_id: JobId, session: Viewer, state: Here) -> 
         finally:
             reading.cancel()
 
-    counted = state.streams.counted(session.user, stream())
-    return StreamingResponse(counted, media_type="text/event-stream")
+    return LiveView(state.streams, session.user, stream())
 
 
 async def _batches(queue: asyncio.Queue[str | None]) -> AsyncIterator[list[str]]:

@@ -13,7 +13,16 @@ from corral.web.guard import name_of
 from corral.web.peers import network_of, on_this_machine
 from corral.web.sessions import login_of
 from corral.web.slurmrest import Login
-from corral.web.state import COOKIE, Changer, Here, State, Viewer, here_of
+from corral.web.state import (
+    Changer,
+    Here,
+    State,
+    Viewer,
+    cookie_of,
+    here_of,
+    key_of,
+    shown,
+)
 
 router = APIRouter(prefix="/api", tags=["login"])
 
@@ -75,11 +84,17 @@ async def me(session: Viewer, state: Here) -> Any:
     return _me(session.as_dict(), state)
 
 
+@router.post("/ticket")
+async def ticket(session: Changer, state: Here) -> Any:
+    """Opens one GET within 30 s, as ``?ticket=...``, where no header can be sent."""
+    return {"ticket": state.sessions.ticket(session)}
+
+
 @router.post("/logout")
 async def log_out(request: Request, session: Changer, response: Response, state: Here) -> Any:
     """End the session."""
-    state.sessions.close(request.cookies.get(COOKIE, ""))
-    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    state.sessions.close(key_of(request))
+    response.delete_cookie(cookie_of(request), path="/", httponly=True, samesite="strict")
     state.audit.note(session.user, "logout")
     return {"ok": True}
 
@@ -108,10 +123,11 @@ async def _opened(
     state: State, request: Request, response: Response, login: Login, *, owner: bool
 ) -> Any:
     role = await state.rest.role(login)
-    state.sessions.close(request.cookies.get(COOKIE, ""))
+    if shown(request) is not None:
+        state.sessions.close(key_of(request))
     key, session = state.sessions.open(login, role, owner=owner)
     response.set_cookie(
-        COOKIE,
+        cookie_of(request),
         key,
         httponly=True,
         samesite="strict",
@@ -119,7 +135,7 @@ async def _opened(
         path="/",
     )
     state.audit.note(login.user, "login", _address(request))
-    return _me(session.as_dict(), state)
+    return {**_me(session.as_dict(), state), "csrf": session.csrf}
 
 
 def _me(session: dict[str, Any], state: State) -> dict[str, Any]:

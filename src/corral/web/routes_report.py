@@ -13,7 +13,8 @@ from corral.errors import Code, CorralError
 from corral.events import Emit
 from corral.report.page import policy
 from corral.spec.nodes import expand
-from corral.web.routes_corral import keep_plan, plan_dict
+from corral.web.aside import aside
+from corral.web.routes_corral import planned
 from corral.web.state import Changer, Here, Owner, Viewer
 
 router = APIRouter(prefix="/api", tags=["report"])
@@ -75,9 +76,7 @@ async def mend(request: Request, owner: Owner, session: Changer, state: Here) ->
     spec = owner[1]
 
     async def work(emit: Emit) -> Any:
-        found = await api.plan(spec, emit)
-        keep_plan(request, spec, found, state)
-        return plan_dict(found)
+        return await aside(lambda told: planned(request, spec, told), emit)
 
     identity = state.background.start("plan", work)
     state.audit.note(owner[0].user, "plan", spec.name)

@@ -3,6 +3,12 @@
 A session lives in this process's memory only and ends with its token, after hours, or unused. The
 cookie holds a random number, of which only a digest is kept here; Slurm's token stays here and is
 sent to slurmrestd alone. root has no session: what a stolen one can do, Slurm lets its user do.
+
+The cookie alone opens nothing: browsers send it to every port of the host (RFC 6265, 8.5), to
+servers of other users too. So each request carries a second secret in a header, which the page
+gets at login and keeps in the storage of its origin, and an origin has a port. Where a browser
+sends no header (server-sent events, downloads, frames) a ticket stands in the address in its place:
+good once and for 30 s, and only together with the cookie.
 """
 
 from __future__ import annotations
@@ -10,13 +16,13 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import hmac
 import json
 import re
 import secrets
 import time
-from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -27,6 +33,7 @@ from corral.web.slurmrest import Login
 CODE_S: Final = 120.0
 MAX_SESSIONS: Final = 2000
 MAX_OF_USER: Final = 50
+TICKET_S: Final = 30.0
 MAX_CODES: Final = 10
 """Open at once for one user."""
 MANY_KEYS: Final = 10_000
@@ -46,7 +53,7 @@ class Session:
         login: Slurm user and token.
         role: Slurm's: user, operator or administrator.
         owner: it was opened by who runs Corral here, by the one-time code.
-        csrf: must stand in a header of every request that changes something.
+        csrf: must be in a header of every request, or a ticket in its place.
         ends: unix seconds.
     """
 
@@ -74,7 +81,6 @@ class Session:
             "role": self.role,
             "owner": self.owner,
             "ends": self.ends,
-            "csrf": self.csrf,
         }
 
 
@@ -93,6 +99,7 @@ class Sessions:
         self._clock = clock
         self._open: dict[str, Session] = {}
         self._codes: dict[str, tuple[Login, float]] = {}
+        self._tickets: dict[str, tuple[Session, float]] = {}
 
     def open(self, login: Login, role: str = USER, *, owner: bool = False) -> tuple[str, Session]:
         """A new session and the cookie's value; Slurm has accepted the token already."""
@@ -153,6 +160,24 @@ class Sessions:
         """The login of a code, once."""
         login, until = self._codes.pop(_digest(code.strip().lower()), (None, 0.0))
         return login if self._clock() < until else None
+
+    def ticket(self, session: Session) -> str:
+        """What stands for the session's second secret in one request's address."""
+        now = self._clock()
+        self._tickets = {k: v for k, v in self._tickets.items() if v[1] > now}
+        mine = [k for k, v in self._tickets.items() if v[0] is session]
+        for oldest in mine[: max(0, len(mine) - MAX_OF_USER + 1)]:
+            del self._tickets[oldest]
+        text = secrets.token_urlsafe(24)
+        self._tickets[_digest(text)] = (session, now + TICKET_S)
+        return text
+
+    def takes(self, session: Session, secret: str, ticket: str) -> bool:
+        """Whether a request that came with a session's cookie is its own."""
+        if secret:
+            return hmac.compare_digest(secret.encode(), session.csrf.encode())
+        owner, until = self._tickets.pop(_digest(ticket), (None, 0.0)) if ticket else (None, 0.0)
+        return owner is session and self._clock() < until
 
     def _sweep(self, now: float) -> None:
         self._open = {
@@ -215,40 +240,6 @@ def _claims(token: str) -> dict[str, Any]:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-class Streams:
-    """How many live views (server-sent events) each user has at once.
-
-    Args:
-        most: of one user; a browser opens six to one server.
-    """
-
-    def __init__(self, most: int = 48) -> None:
-        self._most = most
-        self._open: Counter[str] = Counter()
-
-    def counted(self, user: str, source: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-        """A view that counts while it is open.
-
-        Raises:
-            CorralError: TOO_MANY, the user has as many already.
-        """
-        if self._open[user] >= self._most:
-            raise CorralError(
-                Code.TOO_MANY, f"{user} has {self._most} live views open", hint="close some pages"
-            )
-        return self._counting(user, source)
-
-    async def _counting(self, user: str, source: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-        self._open[user] += 1
-        try:
-            async with aclosing(source):
-                async for part in source:
-                    yield part
-        finally:
-            self._open[user] -= 1
-            self._open += Counter()  # forgets who has none
 
 
 class RateLimit:

@@ -38,6 +38,11 @@ def node_row(node: Node) -> list[Any]:
     return [own[name] if name in own else getattr(node, name) for name in NODE_COLUMNS]
 
 
+def job_rows(jobs: Iterable[Job]) -> dict[str, Any]:
+    """Jobs as an answer's columns and rows."""
+    return {"columns": JOB_COLUMNS, "rows": [job_row(job) for job in jobs]}
+
+
 def job_row(job: Job) -> list[Any]:
     """A job as one row of ``JOB_COLUMNS``."""
     return [getattr(job, name) for name in JOB_COLUMNS]

@@ -12,17 +12,22 @@ from corral.spec.models import ClusterSpec
 from corral.web.audit import Audit
 from corral.web.background import Background
 from corral.web.figures import Figures
-from corral.web.lint_process import Lint
+from corral.web.guard import port_of
+from corral.web.limited import Limited
 from corral.web.own import Own
 from corral.web.pastjobs import PastJobs
 from corral.web.poller import Poller, Pollers
-from corral.web.sessions import RateLimit, Session, Sessions, Streams
+from corral.web.sessions import RateLimit, Session, Sessions
 from corral.web.settings import Settings
 from corral.web.slurmrest import Slurm
+from corral.web.streams import Streams
 from corral.web.tracking import TrackingTunnel
 
 COOKIE: Final = "corral_session"
+"""With the port: browsers have one jar of cookies for all ports of a host, and two pages on one
+host would log each other out."""
 CSRF: Final = "x-csrf-token"
+TICKET: Final = "ticket"
 UNATTENDED: Final = "x-unattended"
 """The page asked by itself: nobody has touched it for a while. A thief gains nothing by it."""
 
@@ -38,7 +43,7 @@ class State:
         figures: what jobs use over time; None where nobody can tell.
         tracking: the way to the cluster's tracking server, where a browser needs one.
         background: applies and looks that go on while pages come and go.
-        lint: judges cluster files as they are edited.
+        limited: checks cluster files and job forms as they are edited.
         streams: how many live views each user has.
         logins, actions, reads: how often somebody may try, change and look.
     """
@@ -54,7 +59,7 @@ class State:
     own: Own | None = None
     figures: Figures | None = None
     tracking: TrackingTunnel | None = None
-    lint: Lint = field(default_factory=Lint)
+    limited: Limited = field(default_factory=Limited)
     streams: Streams = field(default_factory=Streams)
     logins: RateLimit = field(default_factory=lambda: RateLimit(10, 60))
     actions: RateLimit = field(default_factory=lambda: RateLimit(120, 60))
@@ -71,6 +76,27 @@ def state_of(request: Request) -> State:
     return cast("State", request.app.state.corral)
 
 
+def cookie_of(request: Request) -> str:
+    """The name of the session's cookie at the port that the browser asks."""
+    port = port_of(request.headers.get("host", ""))
+    return f"{COOKIE}_{port}" if port else COOKIE
+
+
+def key_of(request: Request) -> str:
+    """The value of the session's cookie; "" without one."""
+    return request.cookies.get(cookie_of(request), "")
+
+
+def shown(request: Request) -> Session | None:
+    """The session of a request that carries both of its secrets; None for anybody else's."""
+    sessions = state_of(request).sessions
+    session = sessions.find(key_of(request), touch=False)
+    ticket = request.query_params.get(TICKET, "") if request.method == "GET" else ""
+    if session is None or not sessions.takes(session, request.headers.get(CSRF, ""), ticket):
+        return None
+    return session
+
+
 def session_of(request: Request) -> Session:
     """The session of a request that only looks.
 
@@ -78,33 +104,33 @@ def session_of(request: Request) -> Session:
         CorralError: LOGIN_REFUSED, nobody is logged in; TOO_MANY.
     """
     state = state_of(request)
-    touch = UNATTENDED not in request.headers
-    session = state.sessions.find(request.cookies.get(COOKIE, ""), touch=touch)
+    known: Session | None = getattr(request.state, "session", None)
+    if known is not None:  # several dependencies of one request ask; a ticket is good once
+        return known
+    session = shown(request)
     if session is None:
         raise CorralError(
             Code.LOGIN_REFUSED, "nobody is logged in here", hint="log in, or run corral ui again"
         )
+    if UNATTENDED not in request.headers:
+        state.sessions.find(key_of(request))  # it is in use
     state.reads.take(session.csrf)
+    request.state.session = session
     return session
 
 
 def still_in(request: Request) -> bool:
     """Whether the session of a stream that goes on has not ended meanwhile; looking is no use."""
-    key = request.cookies.get(COOKIE, "")
-    return state_of(request).sessions.find(key, touch=False) is not None
+    return state_of(request).sessions.find(key_of(request), touch=False) is not None
 
 
 def changing(request: Request) -> Session:
-    """The session of a request that changes something: it must carry the session's own token.
+    """The session of a request that changes something; no ticket opens it.
 
     Raises:
-        CorralError: LOGIN_REFUSED, FORBIDDEN, TOO_MANY.
+        CorralError: LOGIN_REFUSED, TOO_MANY.
     """
     session = session_of(request)
-    if request.headers.get(CSRF, "") != session.csrf:
-        raise CorralError(
-            Code.FORBIDDEN, "this request does not come from the page", hint="load the page anew"
-        )
     state_of(request).actions.take(session.csrf)
     return session
 

@@ -144,7 +144,8 @@ class Page:
         await self.app.state.corral.pollers.close()
 
     async def get(self, path: str, **more: Any) -> httpx.Response:
-        return await self.http.get(f"/api/{path}", **more)
+        headers = {"x-csrf-token": self.csrf, **more.pop("headers", {})}
+        return await self.http.get(f"/api/{path}", headers=headers, **more)
 
     async def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
         sent = {"x-csrf-token": self.csrf, "origin": "http://127.0.0.1:8080", **headers}

@@ -114,7 +114,7 @@ def test_change_needs_token_of_the_page_and_its_origin() -> None:
         async with Page(FakeRest()) as page:
             await page.login("kim", "Operator")
             body = {"do": "cancel"}
-            assert (await page.post("jobs/1", body, **{"x-csrf-token": "no"})).status_code == 403
+            assert (await page.post("jobs/1", body, **{"x-csrf-token": "no"})).status_code == 401
             other = {"origin": "http://evil.example"}
             assert (await page.post("jobs/1", body, **other)).status_code == 403
             reply = await page.get("nodes", headers={"host": "evil.example"})

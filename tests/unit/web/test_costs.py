@@ -12,8 +12,9 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.spec.load import load_or_raise
-from corral.web.lint_process import MAX_TEXT, Lint
-from corral.web.sessions import MAX_CODES, MAX_OF_USER, Sessions, Streams, login_of
+from corral.web.limited import MAX_TEXT, Limited
+from corral.web.sessions import MAX_CODES, MAX_OF_USER, Sessions, login_of
+from corral.web.streams import LiveView, Streams
 from tests.unit.web.fake import FakeRest, Page, token
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -63,30 +64,56 @@ def test_nobody_takes_all_sessions_codes_or_views() -> None:
     assert sum(sessions.redeem(code) is not None for code in codes) == MAX_CODES
 
 
-def test_live_views_of_a_user_are_counted_while_they_are_open() -> None:
-    async def source() -> AsyncGenerator[bytes]:
-        yield b"a"
-        yield b"b"
+def test_live_views_of_a_user_are_counted_before_their_first_byte() -> None:
+    """Many that are asked for at once are not all let in because none has sent anything yet."""
+    ended = 0
 
     async def work() -> None:
-        streams = Streams(2)
-        views = [streams.counted("kim", source()) for _ in range(2)]
-        for view in views:
-            await anext(view)
-        with pytest.raises(CorralError) as caught:
-            streams.counted("kim", source())
-        assert caught.value.code is Code.TOO_MANY
-        await anext(streams.counted("ada", source()))
-        await views[0].aclose()
-        await anext(streams.counted("kim", source()))
+        streams, gate = Streams(2), asyncio.Event()
+
+        async def source() -> AsyncGenerator[bytes]:
+            nonlocal ended
+            try:
+                yield b"a"
+                await gate.wait()
+            finally:
+                ended += 1
+
+        async def sent(message: object) -> None:
+            await asyncio.sleep(0)
+
+        async def received() -> dict[str, str]:
+            await gate.wait()
+            return {"type": "http.disconnect"}
+
+        def view(user: str) -> asyncio.Task[None]:
+            scope = {"type": "http", "asgi": {"spec_version": "2.3"}}
+            return asyncio.create_task(LiveView(streams, user, source())(scope, received, sent))  # type: ignore[arg-type]
+
+        views = [view("kim") for _ in range(50)] + [view("ada")]
+        for _ in range(20):
+            await asyncio.sleep(0)
+        refused = [one.exception() for one in views if one.done()]
+        assert len(refused) == 48
+        assert all(isinstance(e, CorralError) and e.code is Code.TOO_MANY for e in refused)
+        gate.set()
+        await asyncio.gather(*views, return_exceptions=True)
+        assert ended == 3
+        gate.clear()
+        again = view("kim")
+        await asyncio.sleep(0.01)
+        assert not again.done()  # places come back
+        again.cancel()
+        await asyncio.gather(again, return_exceptions=True)
+        assert not streams._open
 
     asyncio.run(work())
 
 
 def test_a_text_that_is_slow_to_check_is_given_up_and_nobody_waits() -> None:
     async def work() -> None:
-        slow = Lint((sys.executable, "-c", "while True: pass"), limit_s=1.0)
-        judging = asyncio.create_task(slow.judge("x", "x"))
+        slow = Limited((sys.executable, "-c", "while True: pass"), limit_s=1.0)
+        judging = asyncio.create_task(slow.lint("x", "x"))
         worst = begun = time.perf_counter()
         worst = 0.0
         while not judging.done():
@@ -113,7 +140,7 @@ def test_a_large_text_is_refused_and_a_good_one_gives_its_cluster() -> None:
                 reply = await page.post(path, {"text": "#" * (MAX_TEXT + 1)})
                 assert reply.status_code == 422
         text = (EXAMPLES / "laptop.yaml").read_text()
-        judged, findings = await Lint().judge(text, "laptop.yaml")
+        judged, findings = await Limited().lint(text, "laptop.yaml")
         assert judged == spec
         assert [f for f in findings if f["level"] == "error"] == []
 

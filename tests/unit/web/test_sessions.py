@@ -209,16 +209,3 @@ def test_names_are_taken_with_any_port_and_no_others() -> None:
     assert run(work()) == [200, 200, 421, 421, 421, 421, 421]
     assert name_of("[fe80::1]:8765") == "[fe80::1]"
     assert name_of("[fe80::1]") == "[fe80::1]"
-
-
-def test_the_first_file_brings_nodes_along_only_for_who_is_logged_in() -> None:
-    async def work() -> None:
-        async with Page(FakeRest()) as page:
-            assert "link" not in (await page.http.get("/")).headers
-            await page.login()
-            told = (await page.http.get("/")).headers["link"]
-            assert "<api/nodes>" in told
-            assert "<api/me>" in told
-            assert "link" not in (await page.http.get("/app.css")).headers
-
-    run(work())

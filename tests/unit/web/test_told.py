@@ -16,7 +16,7 @@ from corral.api import web_past
 from corral.events import Emit, Event, Kind
 from corral.web import background, routes_jobs, routes_report
 from corral.web.figures import Prometheus
-from corral.web.lint_process import judged
+from corral.web.limited import answer
 from corral.web.own import BySsh
 from tests.unit.report.samples import BANDWIDTH as PLOT
 from tests.unit.report.samples import PAIRS as MATRIX
@@ -233,7 +233,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_text_of_a_cluster_file_makes_its_process_fail(text: str) -> None:
-    found = json.loads(json.dumps(judged({"text": text, "file": "x"})))
+    found = json.loads(json.dumps(answer({"do": "lint", "text": text, "file": "x"})))
     assert found["findings"] and found["spec"] is None
 
 

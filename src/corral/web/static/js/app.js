@@ -1,5 +1,5 @@
 // Routes by the part behind #; a page is a function that fills <main> and gives back its cleaning-up.
-import { call, complain, el, fill, setCsrf, span } from "./dom.js";
+import { call, complain, el, fill, setSecret, span } from "./dom.js";
 import { live, loadNodes, now, start, stop } from "./live.js";
 import { clusterPage, nodePage } from "./cluster.js";
 
@@ -57,7 +57,7 @@ function showLive() {
 
 function enter(session) {
   me = session;
-  setCsrf(session.csrf);
+  if (session.csrf) setSecret(session.csrf);
   $("top").hidden = false;
   $("cluster-name").textContent = session.cluster;
   $("user").textContent = session.role === "user" ? session.user : `${session.user} (${session.role})`;
@@ -111,7 +111,7 @@ function theme(wanted) {
 const kept = (() => { try { return localStorage.getItem("theme"); } catch { return null; } })();
 theme(kept || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
 $("theme").addEventListener("click", () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
-$("logout").addEventListener("click", async () => { await call("logout", {}).catch(complain); leave(); });
+$("logout").addEventListener("click", async () => { await call("logout", {}).catch(complain); setSecret(""); leave(); });
 document.addEventListener("loggedout", () => { if (me) leave("Your session has ended."); });
 document.addEventListener("keydown", (event) => {
   if (event.target.closest("input, textarea, select, dialog") || event.ctrlKey || event.metaKey || event.altKey) return;

@@ -25,8 +25,15 @@ export function fill(target, ...children) {
   return target;
 }
 
-let csrf = "";
-export const setCsrf = (text) => { csrf = text; };
+// The session's second secret, next to its cookie. The storage is this origin's, so that it goes to
+// no other port of the host, as cookies do; all tabs share it.
+const SECRET = "session";
+let kept = "";
+export const setSecret = (text) => { kept = text; try { if (text) localStorage.setItem(SECRET, text); else localStorage.removeItem(SECRET); } catch { /* private mode */ } };
+const secret = () => { try { return localStorage.getItem(SECRET) || kept; } catch { return kept; } };
+
+// The address of what a browser asks for without headers: events, a download, a frame.
+export const ticketed = async (path) => `api/${path}?ticket=${(await call("ticket", {})).ticket}`;
 
 // What a page asks by itself keeps no session alive that nobody uses.
 const ATTENDED_MS = 60000;
@@ -46,10 +53,10 @@ export class Refused extends Error {
 
 export async function call(path, body, method) {
   const options = { method: method || (body === undefined ? "GET" : "POST"), headers: {}, credentials: "same-origin" };
+  if (secret()) options.headers["X-CSRF-Token"] = secret();
   if (Date.now() - touched > ATTENDED_MS) options.headers["X-Unattended"] = "1";
   if (options.method !== "GET") {
     options.headers["Content-Type"] = "application/json";
-    options.headers["X-CSRF-Token"] = csrf;
     options.body = JSON.stringify(body ?? {});
   }
   let reply;

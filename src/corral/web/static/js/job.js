@@ -1,5 +1,5 @@
 // One job: how it stands, why, its live log and script, and what may be done to it.
-import { ask, badge, bar, call, clock, complain, el, fill, gib, jobKind, many, span, toast } from "./dom.js";
+import { ask, badge, bar, call, clock, complain, el, fill, gib, jobKind, many, span, ticketed, toast } from "./dom.js";
 import { live, now } from "./live.js";
 import { curvesIn } from "./curves.js";
 import { gpus, timeCell } from "./jobs.js";
@@ -38,7 +38,10 @@ export async function jobPage(main, me, id) {
     const row = (rank) => el("tr", {}, cell(rank.rank), cell(rank.steps), cell((rank.wall_ms / Math.max(1, rank.steps)).toFixed(1)), parts.map((part) => cell(`${((100 * rank[`${part}_ms`]) / (rank.wall_ms || 1)).toFixed(1)} %`)));
     return el("div", {},
       el("table", { class: "profile" }, el("thead", {}, el("tr", {}, ["rank", "steps", "ms/step", ...parts].map((text) => el("th", { scope: "col", text })))), el("tbody", {}, told.ranks.map(row))),
-      el("p", {}, el("a", { href: `api/jobs/${id}/profile.json.gz`, download: `job-${id}.json.gz`, text: "Download the timeline of all ranks" }), " and open it in ", el("code", { text: "ui.perfetto.dev" }), "."));
+      el("p", {}, el("button", { class: "quiet", type: "button", text: "Download the timeline of all ranks", onclick: download }), " and open it in ", el("code", { text: "ui.perfetto.dev" }), "."));
+  }
+  async function download() {
+    try { el("a", { href: await ticketed(`jobs/${id}/profile.json.gz`), download: `job-${id}.json.gz` }).click(); } catch (error) { complain(error); }
   }
   async function more() {
     const told = await call(`jobs/${id}/extras`).catch(() => null);
@@ -49,7 +52,7 @@ export async function jobPage(main, me, id) {
     if (told.recordings.length) found.push(el("p", {}, many(told.recordings.length, "recording"), " of its ranks; ", el("code", { text: `corral profile ${id}` }), " keeps them."), me.corral ? await profile() : null);
     if (found.length) { links.hidden = false; fill(links, el("h2", { text: "Run and profile" }), ...found); }
   }
-  let job = null, source = null, lines = 0, closed = false;
+  let job = null, source = null, following = false, lines = 0, closed = false;
 
   const act = async (body, words) => { try { await call(`jobs/${id}`, body); toast(words); await load(); } catch (error) { complain(error); } };
   const cancel = async () => { if (await ask(`Cancel job ${job.label}?`, [], { confirm: "Cancel the job", danger: true, text: "What it has not saved is lost." })) act({ do: "cancel" }, `job ${job.label} is cancelled`); };
@@ -91,16 +94,21 @@ export async function jobPage(main, me, id) {
     if (job.mine && me.mine) {
       if (first || before !== job.state) more();
       if (first && !job.forgotten) call(`jobs/${id}/script`).then((d) => { script.textContent = d.script; scriptBox.hidden = false; }, () => {});
-      if (job.stdout && job.state !== "PENDING" && (!source || before !== job.state) && (first || !source)) follow();
+      if (job.stdout && job.state !== "PENDING" && !following) follow();
     }
   }
-  function follow() {
+  async function follow() {
     if (closed) return;
+    following = true;
     logBox.hidden = false;
     log.textContent = "";
     lines = 0;
     logState.textContent = ENDED.has(job.state) ? "" : "live";
-    source = new EventSource(`api/jobs/${id}/log`);
+    const broke = (why) => { logState.textContent = why; if (source) source.close(); source = null; following = false; };
+    let address;
+    try { address = await ticketed(`jobs/${id}/log`); } catch (error) { return broke(error.message); }
+    if (closed) return;
+    source = new EventSource(address);
     source.onmessage = (event) => {
       const more = JSON.parse(event.data).lines;
       if (!more.length) return;
@@ -111,7 +119,7 @@ export async function jobPage(main, me, id) {
       if (bottom) log.scrollTop = log.scrollHeight;
     };
     source.addEventListener("end", (event) => { const told = JSON.parse(event.data); logState.textContent = told.error ? told.error.message : "the end"; source.close(); });
-    source.onerror = () => { logState.textContent = "the connection broke"; source.close(); source = null; };
+    source.onerror = () => broke("the connection broke");
   }
   const changed = (event) => { const told = event.detail; if (job.forgotten) return; if (!told || told.some((j) => j.id === job.id)) load().catch(() => {}); };
   await load();

@@ -1,9 +1,10 @@
 // One stream of changes for the whole page; pages listen to it.
-import { call, rows } from "./dom.js";
+import { rows, ticketed } from "./dom.js";
 
 export const live = new EventTarget();
 export const now = { head: null, nodes: new Map(), nodeColumns: [], jobColumns: [], skew: 0, ok: false, loaded: false };
-let source = null;
+const AGAIN_MS = 2000;
+let source = null, turn = 0;
 
 const tell = (name, detail) => live.dispatchEvent(new CustomEvent(name, { detail }));
 
@@ -41,18 +42,30 @@ function took(data) {
 export function start() {
   stop();
   now.ok = null; // nobody knows yet
-  source = new EventSource("api/events");
-  source.onopen = () => { now.ok = true; tell("age"); };
-  source.onmessage = (event) => took(JSON.parse(event.data));
-  source.onerror = () => {
+  connect(turn);
+}
+
+// A browser would come again by itself, but with a ticket that is used up.
+async function connect(mine) {
+  const lost = () => {
+    if (mine !== turn) return;
+    if (source) source.close();
     now.ok = false;
     tell("age");
-    if (source && source.readyState === EventSource.CLOSED) setTimeout(() => call("me").then(start, () => {}), 2000);
+    setTimeout(() => { if (mine === turn) connect(mine); }, AGAIN_MS);
   };
+  let address;
+  try { address = await ticketed("events"); } catch (error) { return error.status === 401 ? undefined : lost(); }
+  if (mine !== turn) return;
+  source = new EventSource(address);
+  source.onopen = () => { now.ok = true; tell("age"); };
+  source.onmessage = (event) => took(JSON.parse(event.data));
+  source.onerror = lost;
   source.addEventListener("logout", () => document.dispatchEvent(new Event("loggedout")));
 }
 
 export function stop() {
+  turn += 1;
   if (source) source.close();
   source = null;
   now.ok = false;

@@ -1,16 +1,16 @@
 // What Corral does for this page in the background: its events as they come, and its end.
-import { call, el, fill, many } from "./dom.js";
+import { call, el, fill, many, ticketed } from "./dom.js";
 
 const WORDS = { "stage-started": "stage", "stage-done": "stage done", "stage-failed": "stage failed", "node-failed": "failed", "change-done": "done", "check-done": "checked", "phase-started": "begin", "phase-done": "end", note: "note" };
 const QUIET = new Set(["change-started", "node-started", "node-done", "check-started"]);
 
 // Follows what is under way; gives its result, or throws its error.
-export function follow(target) {
+export async function follow(target) {
+  const source = new EventSource(await ticketed("corral/work/events"));
   return new Promise((resolve, reject) => {
     const list = el("ul", { class: "plain events", "aria-live": "polite" }), head = el("p", { class: "dim", role: "status", text: "begins…" });
     let done = 0;
     fill(target, head, list);
-    const source = new EventSource("api/corral/work/events");
     source.onmessage = (event) => {
       for (const one of JSON.parse(event.data).events) {
         if (QUIET.has(one.kind)) continue;

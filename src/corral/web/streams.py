@@ -1,0 +1,77 @@
+"""Live views: server-sent events, so many at once of each user."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import aclosing, contextmanager
+from typing import Final
+
+from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from corral.errors import Code, CorralError
+
+MOST: Final = 48
+"""Of one user; a browser opens six to one server."""
+
+
+class Streams:
+    """How many live views each user has at once.
+
+    Args:
+        most: of one user.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._open: Counter[str] = Counter()
+
+    @contextmanager
+    def counted(self, user: str) -> Generator[None]:
+        """One more view, from before its first byte to its end, however that comes.
+
+        Raises:
+            CorralError: TOO_MANY, the user has as many already.
+        """
+        if self._open[user] >= self._most:
+            raise CorralError(
+                Code.TOO_MANY, f"{user} has {self._most} live views open", hint="close some pages"
+            )
+        self._open[user] += 1
+        try:
+            yield
+        finally:
+            self._open[user] -= 1
+            self._open += Counter()  # forgets who has none
+
+
+class LiveView(StreamingResponse):
+    """A response that counts as a live view while it is sent.
+
+    Args:
+        streams: where it counts.
+        user: whose it is.
+        source: its parts.
+        headers: of the response.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        streams: Streams,
+        user: str,
+        source: AsyncGenerator[bytes],
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(source, headers=headers)
+        self._streams = streams
+        self._user = user
+        self._source = source
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        async with aclosing(self._source):
+            with self._streams.counted(self._user):
+                await super().__call__(scope, receive, send)

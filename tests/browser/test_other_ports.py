@@ -1,0 +1,73 @@
+"""Other servers of the same host, as a browser knows them: it has one jar of cookies for all."""
+
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import httpx
+
+from tests.browser.conftest import Served, Terminal
+
+READING = """async (url) => { const found = [];
+  for (const credentials of ["include", "omit"]) {
+    try { found.push((await fetch(`${url}api/me`, {credentials})).status); }
+    catch (error) { found.push(error.name); }
+  }
+  return [found, Object.keys(localStorage)]; }"""
+
+
+def test_a_hostile_server_on_another_port_opens_nothing(
+    chromium: Any, served: Served, state: Any
+) -> None:
+    cookies: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            cookies.append(self.headers.get("Cookie", ""))
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<title>other</title>")
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    other = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=other.serve_forever, daemon=True).start()
+    context = chromium.new_context(storage_state=state)
+    try:
+        page = context.new_page()
+        page.goto(served.url)
+        page.wait_for_selector(".node")
+        page.goto(f"http://127.0.0.1:{other.server_address[1]}/")
+        assert "corral_session" in cookies[0]  # the browser does send it
+        assert page.evaluate(READING, served.url) == [["TypeError", "TypeError"], []]
+        with httpx.Client(base_url=served.url, headers={"Cookie": cookies[0]}) as thief:
+            assert thief.get("api/me").status_code == 401
+            assert thief.get("api/events").status_code == 401
+            assert thief.post("api/ticket", json={}).status_code == 401
+        again = context.new_page()  # another tab of the page is logged in
+        again.goto(served.url)
+        again.wait_for_selector(".node")
+        again.wait_for_function("document.querySelector('#live').textContent === 'live'")
+    finally:
+        context.close()
+        other.shutdown()
+
+
+def test_two_pages_on_one_host(chromium: Any, terminal: Terminal) -> None:
+    context = chromium.new_context()
+    try:
+        pages: list[Any] = []
+        for _ in range(2):
+            served = terminal.open()
+            page = context.new_page()
+            page.goto(f"{served.url}#code={served.code}")
+            page.wait_for_selector(".node", timeout=120_000)
+            pages.append(page)
+        for page in pages:
+            page.reload()
+            page.wait_for_selector(".node", timeout=120_000)
+    finally:
+        context.close()
