@@ -153,7 +153,7 @@ def served(terminal: Terminal) -> Served:
 
 
 @pytest.fixture(scope="session")
-def chromium(cluster: Live) -> Iterator[Any]:
+def chromium() -> Iterator[Any]:
     """The browser."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:

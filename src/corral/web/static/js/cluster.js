@@ -1,5 +1,5 @@
 // The cluster at a glance: figures, nodes as cards, or as a heat map where there are many.
-import { ask, badge, bar, call, clock, complain, el, fill, gib, many, nodeKind, since, toast, whole } from "./dom.js";
+import { ask, badge, bar, call, clock, complain, el, fill, gib, latest, many, nodeKind, since, toast, whole } from "./dom.js";
 import { live, loadNodes, now } from "./live.js";
 import { nodeTest } from "./filter.js";
 import { plotter } from "./plotter.js";
@@ -203,10 +203,11 @@ export async function clusterPage(main, me) {
     call("corral/proof").then(({ proof }) => fill(verdict, proofLine(proof)), () => {});
     call("corral/cost").then((told) => { if (told.rented) { cost = told; showTop(); } }, () => {});
   }
-  const measure = () => call("figures").then((told) => { figures = told.nodes; if (Object.keys(figures).length) later(); }, () => {});
+  const newest = latest();
+  const measure = () => newest(call("figures"), (told) => { figures = told.nodes; if (Object.keys(figures).length) later(); }, () => {});
   const watch = me.figures ? (measure(), setInterval(measure, FIGURES_MS)) : 0;
   const chart = await timeline(plot, history);
-  return () => { stops.forEach((s) => s()); document.removeEventListener("theme", later); clearTimeout(wait); clearInterval(watch); chart(); };
+  return () => { newest.drop(); stops.forEach((s) => s()); document.removeEventListener("theme", later); clearTimeout(wait); clearInterval(watch); chart(); };
 }
 
 function costTile(cost) {
@@ -267,7 +268,8 @@ export async function nodePage(main, me, name) {
   live.addEventListener("nodes", draw);
   if (!now.loaded) await loadNodes().catch(complain);
   draw();
-  const measure = () => call("figures").then((told) => { figures = told.nodes; draw(); }, () => {});
+  const newest = latest();
+  const measure = () => newest(call("figures"), (told) => { figures = told.nodes; draw(); }, () => {});
   const watch = me.figures ? (measure(), setInterval(measure, FIGURES_MS)) : 0;
-  return () => { live.removeEventListener("nodes", draw); clearInterval(watch); };
+  return () => { newest.drop(); live.removeEventListener("nodes", draw); clearInterval(watch); };
 }

@@ -1,5 +1,5 @@
 // Proof, doctor and history: what Corral itself knows of the cluster.
-import { badge, call, clock, complain, el, fill, many, since, ticketed } from "./dom.js";
+import { badge, call, clock, complain, el, fill, latest, many, since, ticketed } from "./dom.js";
 import { showPlan } from "./plan.js";
 import { follow, problem, underWay } from "./work.js";
 
@@ -34,9 +34,8 @@ async function reportsCard() {
   const frame = el("iframe", { class: "report", title: "Report", hidden: true });
   const choice = el("select", { "aria-label": "Which report", onchange: () => show(choice.value) }, reports.map((r) => el("option", { value: r.id, text: `${clock(r.at)}  ${r.what}, ${r.good ? "good" : "not good"}${r.plots ? `, ${many(r.plots, "plot")}` : ""}` })));
   const address = (id) => ticketed(`corral/reports/${id}`);
-  const show = async (id) => {
-    try { const src = await address(id); if (choice.value === id) { frame.hidden = false; frame.src = src; } } catch (error) { complain(error); }
-  };
+  const newest = latest();
+  const show = (id) => newest(address(id), (src) => { frame.hidden = false; frame.src = src; });
   const open = el("button", { type: "button", text: "Open by itself", onclick: async () => { try { window.open(await address(choice.value), "_blank", "noopener"); } catch (error) { complain(error); } } });
   choice.style.width = "auto";
   const first = reports.find((r) => r.plots) || reports[0];

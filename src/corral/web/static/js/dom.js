@@ -72,6 +72,21 @@ export async function call(path, body, method) {
   throw refused;
 }
 
+// The answers of one place, in the order of its questions: one that comes after a later question was
+// asked, or after drop(), is not shown.
+export function latest() {
+  let asked = 0;
+  const newest = async (answer, show, fail = complain) => {
+    const mine = (asked += 1);
+    try {
+      const told = await answer;
+      if (mine === asked) show(told);
+    } catch (error) { if (mine === asked) fail(error); }
+  };
+  newest.drop = () => { asked += 1; };
+  return newest;
+}
+
 export function toast(text, { bad = false, hint = "" } = {}) {
   const shown = el("div", { class: `toast${bad ? " bad" : ""}` }, text, hint && el("small", { text: hint }));
   document.getElementById("toasts").append(shown);

@@ -1,5 +1,5 @@
 // One job: how it stands, why, its live log and script, and what may be done to it.
-import { ask, badge, bar, call, clock, complain, el, fill, gib, jobKind, many, span, ticketed, toast } from "./dom.js";
+import { ask, badge, bar, call, clock, complain, el, fill, gib, jobKind, latest, many, span, ticketed, toast } from "./dom.js";
 import { live, now } from "./live.js";
 import { curvesIn } from "./curves.js";
 import { gpus, timeCell } from "./jobs.js";
@@ -17,17 +17,17 @@ export async function jobPage(main, me, id) {
   const links = el("div", { class: "card", hidden: true }), vars = el("table", {}), varsBox = el("details", { class: "card", hidden: true }, el("summary", { text: "Environment of its first process" }), el("div", { class: "scroll", tabIndex: 0 }, vars));
   main.append(el("p", {}, el("a", { href: "#jobs", text: "← all jobs" })), box, logBox, usageBox, links, scriptBox, varsBox);
   const curves = curvesIn(usage);
+  const newestJob = latest(), newestUse = latest();
   let looked = 0;
   async function measure() {
     if (closed || !job || !me.figures || !job.may || job.state === "PENDING") return;
     looked = Date.now();
-    try {
-      const told = await call(`jobs/${id}/figures`);
-      if (closed || !told.curves.length) return;
+    await newestUse(call(`jobs/${id}/figures`), (told) => {
+      if (!told.curves.length) return;
       usageBox.hidden = false;
       usageFrom.textContent = told.from === "here" ? "sampled while this page is open" : "";
-      await curves.draw(told.curves);
-    } catch (error) { usageFrom.textContent = error.message; }
+      curves.draw(told.curves);
+    }, (error) => { usageFrom.textContent = error.message; });
   }
   // What the ranks did in the recorded steps, as corral profile prints it; Perfetto shows the rest.
   async function profile() {
@@ -84,8 +84,13 @@ export async function jobPage(main, me, id) {
       fact("priority", job.priority === null ? null : String(job.priority)), fact("waits for", job.dependency), fact("restarts", job.restarts || null),
       fact("folder", job.workdir && el("code", { text: job.workdir })), fact("output", job.stdout && el("code", { text: job.stdout })), fact("comment", job.comment)));
   }
+  // Gives an error to who opens the page; later the page stays as it is.
   async function load() {
-    const found = await call(`jobs/${id}`);
+    let failed = null;
+    await newestJob(call(`jobs/${id}`), shown, (error) => { failed = error; });
+    if (failed) throw failed;
+  }
+  function shown(found) {
     const first = !job, before = job?.state;
     job = found;
     document.title = `${job.name} · job ${job.label} · Corral`;
@@ -125,5 +130,5 @@ export async function jobPage(main, me, id) {
   await load();
   live.addEventListener("jobs", changed);
   const tick = setInterval(() => { if (job && !ENDED.has(job.state)) { draw(); if (Date.now() - looked > 4500) measure(); } }, 5000);
-  return () => { closed = true; curves.close(); live.removeEventListener("jobs", changed); clearInterval(tick); if (source) source.close(); };
+  return () => { closed = true; newestJob.drop(); newestUse.drop(); curves.close(); live.removeEventListener("jobs", changed); clearInterval(tick); if (source) source.close(); };
 }

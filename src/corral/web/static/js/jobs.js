@@ -1,5 +1,5 @@
 // The queue: waiting, running, ended; filtered and ordered by the server, page by page.
-import { badge, bar, call, clock, complain, el, fill, jobKind, many, rows, since, span, whole } from "./dom.js";
+import { badge, bar, call, clock, complain, el, fill, jobKind, latest, many, rows, since, span, whole } from "./dom.js";
 import { live, now } from "./live.js";
 
 const TABS = [["all", "All"], ["running", "Running"], ["waiting", "Waiting"], ["ended", "Ended"]];
@@ -32,7 +32,8 @@ export async function jobsPage(main, me, tab = "all", filter = "") {
   const period = el("div", { class: "row", role: "group", "aria-label": "Ended within the last" }), about = el("p", { class: "dim", role: "status" });
   const body = el("div"), foot = el("div", { class: "row between" }), trouble = el("p", { class: "reason", role: "alert" });
   main.append(el("div", { class: "card" }, el("div", { class: "row between" }, chips, el("a", { class: "button", href: "#submit", text: "Submit a job" })), el("br"), el("div", { class: "row" }, search, mine, period), trouble, about, body, foot));
-  let wait = 0, asked = 0;
+  const newest = latest();
+  let wait = 0;
   function changed() { view.q = search.value.trim(); view.offset = 0; mine.setAttribute("aria-pressed", String(view.q.includes(`user=${me.user}`))); load(); }
   search.addEventListener("input", () => { clearTimeout(wait); wait = setTimeout(changed, 250); });
   const showChips = () => {
@@ -47,17 +48,16 @@ export async function jobsPage(main, me, tab = "all", filter = "") {
     period.hidden = view.show !== "ended";
     fill(period, PERIODS.map(([key, word]) => el("button", { class: "chip", "data-key": `days ${key}`, "aria-pressed": String(days === key), text: word, onclick: () => { days = key; view.offset = 0; showPeriod(); load(); } })));
   };
-  async function load() {
-    const mark = ++asked, { show, ...rest } = view, past = show === "ended";
-    try {
-      const data = await call(past ? `past?${new URLSearchParams({ ...rest, days, limit: PAGE })}` : `jobs?${new URLSearchParams({ ...view, limit: PAGE })}`);
-      if (mark !== asked) return;
+  function load() {
+    const { show, ...rest } = view, past = show === "ended";
+    const answer = call(past ? `past?${new URLSearchParams({ ...rest, days, limit: PAGE })}` : `jobs?${new URLSearchParams({ ...view, limit: PAGE })}`);
+    return newest(answer, (data) => {
       about.textContent = !past ? "" : data.why ? `${data.why[0].toUpperCase()}${data.why.slice(1)}: only what Slurm's controller still knows is here.` : data.cut ? `The newest ${whole(data.most)} of this period. Mine asks for your own alone.` : "";
       draw(rows(data.columns, data.rows), data.total);
       trouble.textContent = "";
-    } catch (error) {
+    }, (error) => {
       if (error.status === 400) trouble.textContent = `${error.message}. ${error.hint}`; else complain(error);
-    }
+    });
   }
   function draw(jobs, total) {
     if (!jobs.length) { fill(foot); return fill(body, el("p", { class: "dim center", text: view.q || view.show !== "all" ? "No job matches." : "No jobs. The queue is empty." })); }
@@ -84,5 +84,5 @@ export async function jobsPage(main, me, tab = "all", filter = "") {
   showChips();
   showPeriod();
   await load();
-  return () => { live.removeEventListener("jobs", soon); clearInterval(tick); clearTimeout(due); clearTimeout(wait); };
+  return () => { newest.drop(); live.removeEventListener("jobs", soon); clearInterval(tick); clearTimeout(due); clearTimeout(wait); };
 }

@@ -1,5 +1,5 @@
 // One stream of changes for the whole page; pages listen to it.
-import { rows, ticketed } from "./dom.js";
+import { call, rows, ticketed } from "./dom.js";
 
 export const live = new EventTarget();
 export const now = { head: null, nodes: new Map(), nodeColumns: [], jobColumns: [], skew: 0, ok: false, loaded: false };
@@ -11,8 +11,10 @@ const tell = (name, detail) => live.dispatchEvent(new CustomEvent(name, { detail
 let loading = null;
 export function loadNodes() { return (loading ||= fetchNodes().finally(() => { loading = null; })); }
 
-async function fetchNodes() {
+// An answer may be older than the events that came meanwhile: then it is asked for again.
+async function fetchNodes(tries = 3) {
   const data = await call("nodes");
+  if (now.head && data.nodes_rev < now.head.nodes_rev && tries) return fetchNodes(tries - 1);
   now.nodeColumns = data.columns;
   now.nodes = new Map(rows(data.columns, data.rows).map((node) => [node.name, node]));
   now.loaded = true;

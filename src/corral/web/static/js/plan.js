@@ -1,5 +1,5 @@
 // The cluster file with errors at their lines, the plan it leads to, and apply with live progress.
-import { badge, call, complain, el, fill, many } from "./dom.js";
+import { badge, call, complain, el, fill, latest, many } from "./dom.js";
 import { follow, problem, underWay } from "./work.js";
 
 const IMPACT = { none: "good", reload: "busy", restart: "warn", drain: "warn", reboot: "bad", recreate: "bad" };
@@ -30,22 +30,20 @@ export async function planPage(main, me) {
   main.append(el("div", { class: "card" }, el("div", { class: "row between" }, el("h2", { text: "Cluster file" }), el("code", { class: "dim", text: file.path || "not saved here: what you plan is applied from this page alone" })),
     el("div", { class: "editor" }, gutter, area), list, el("br"), el("div", { class: "row" }, el("label", { class: "button" }, "Upload", el("input", { type: "file", accept: ".yaml,.yml", hidden: true, onchange: async (e) => { area.value = await e.target.files[0].text(); checked(); } })), button)),
   el("div", { class: "card" }, el("h2", { text: "Plan" }), progress, result));
-  let wait = 0, asked = 0, marks = new Map();
+  const newest = latest();
+  let wait = 0, marks = new Map();
   const lines = () => {
     const count = area.value.split("\n").length;
     fill(gutter, Array.from({ length: count }, (_, i) => el("span", { class: { error: "err", warning: "wrn" }[marks.get(i + 1)] || "", text: `${i + 1}\n` })));
     gutter.scrollTop = area.scrollTop;
   };
-  async function checked() {
-    const mine = ++asked;  // an answer about an earlier text may come after the one about this
-    try {
-      const { findings } = await call("corral/lint", { text: area.value });
-      if (mine !== asked) return;
+  function checked() {
+    return newest(call("corral/lint", { text: area.value }), ({ findings }) => {
       marks = new Map([...findings].reverse().map((f) => [f.line, f.level]));
       fill(list, findings.map((f) => el("li", { class: `finding ${f.level}` }, el("button", { class: "quiet", text: f.line ? `line ${f.line}` : "file", onclick: () => jump(f.line) }), ` ${f.message}`, f.hint && el("p", { class: "dim", text: f.hint }))));
       button.disabled = findings.some((f) => f.level === "error");
-    } catch (error) { complain(error); }
-    lines();
+      lines();
+    });
   }
   function jump(line) {
     const before = area.value.split("\n").slice(0, Math.max(0, line - 1)).join("\n").length + (line > 1 ? 1 : 0);
@@ -60,10 +58,10 @@ export async function planPage(main, me) {
     button.disabled = false;
   }
   const show = (found) => showPlan(result, progress, found);
-  area.addEventListener("input", () => { lines(); clearTimeout(wait); wait = setTimeout(checked, 400); });
+  area.addEventListener("input", () => { newest.drop(); lines(); clearTimeout(wait); wait = setTimeout(checked, 400); });
   area.addEventListener("scroll", () => { gutter.scrollTop = area.scrollTop; });
   lines();
   if (area.value) checked();
   if ((await underWay("plan")) || (await underWay("apply"))) follow(progress).then((told) => told.what === "plan" && show(told.result), (error) => fill(progress, problem(error)));
-  return () => clearTimeout(wait);
+  return () => { newest.drop(); clearTimeout(wait); };
 }

@@ -1,5 +1,5 @@
 // Submit: a form made from JobSpec's schema, or a script as it stands; the batch script is seen first.
-import { call, complain, el, fill, toast } from "./dom.js";
+import { call, complain, el, fill, latest, toast } from "./dom.js";
 
 const FIRST = ["script", "args", "name", "nodes", "gpus_per_node", "time", "mem", "partition", "env"];
 
@@ -76,10 +76,12 @@ function form(data) {
     send.disabled = true;
     try { gone((await call("jobs/spec", read())).id); } catch (error) { complain(error); send.disabled = false; }
   } });
-  const box = el("form", { onsubmit: async (event) => {
+  const newest = latest();
+  const box = el("form", { onsubmit: (event) => {
     event.preventDefault();
-    try { script.textContent = (await call("jobs/preview", read())).script; preview.hidden = false; send.disabled = false; preview.scrollIntoView({ block: "nearest" }); } catch (error) { preview.hidden = true; send.disabled = true; complain(error); }
-  }, oninput: () => { send.disabled = true; } },
+    // What is submitted is what was shown: an answer about fields that were changed since is not.
+    newest(call("jobs/preview", read()), (told) => { script.textContent = told.script; preview.hidden = false; send.disabled = false; preview.scrollIntoView({ block: "nearest" }); }, (error) => { preview.hidden = true; send.disabled = true; complain(error); });
+  }, oninput: () => { newest.drop(); send.disabled = true; } },
   el("div", { class: "fields" }, first.map(line)), el("br"), el("details", {}, el("summary", { text: "More" }), el("br"), el("div", { class: "fields" }, rest.map(line))), el("br"),
   el("div", { class: "row" }, el("button", { text: "Show the batch script" }), send), preview);
   return box;

@@ -1,0 +1,166 @@
+"""Answers that come late, and what a tab keeps of its session; the page over recorded answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from corral import api
+from tests.embedded.test_page_limits import serving, slurmrestd
+
+AGAIN = """async (name) => { const { live } = await import("/js/live.js");
+  live.dispatchEvent(new CustomEvent(name, { detail: null })); }"""
+
+
+@dataclass
+class Light:
+    """A tab of a page without a cluster, logged in as kim."""
+
+    page: Any
+    url: str
+    held: list[Any] = field(default_factory=list)
+    holding: list[Callable[[str], bool]] = field(default_factory=list)
+
+    def hold(self, wanted: Callable[[str], bool]) -> None:
+        """Answers to these addresses wait until ``release``."""
+        self.holding[:] = [wanted]
+
+    def wait_held(self, count: int) -> None:
+        for _ in range(200):
+            if len(self.held) >= count:
+                return
+            self.page.wait_for_timeout(50)
+        pytest.fail(f"{len(self.held)} of {count} requests came")
+
+
+@pytest.fixture
+def light(chromium: Any) -> Iterator[Light]:
+    with slurmrestd() as (rest, fake), serving(rest=rest) as served:
+        context = chromium.new_context(viewport={"width": 1280, "height": 800})
+        page = context.new_page()
+        page.set_default_timeout(30_000)
+        found = Light(page, f"{served.url}/")
+
+        def handle(route: Any) -> None:
+            if any(wanted(route.request.url) for wanted in found.holding):
+                found.held.append(route)
+            else:
+                route.continue_()
+
+        page.route("**/api/**", handle)
+        page.goto(found.url)
+        page.fill("input[name=token]", fake.login())
+        page.click("text=Log in with the token")
+        page.wait_for_selector(".node")
+        yield found
+        context.close()
+
+
+def test_a_tab_stays_logged_in_and_so_does_the_next(light: Light) -> None:
+    page = light.page
+    page.wait_for_selector("#live.on")
+    page.reload()
+    page.wait_for_selector(".node")
+    other = page.context.new_page()
+    other.goto(light.url)
+    other.wait_for_selector(".node")
+    other.wait_for_selector("#live.on")
+    page.evaluate("localStorage.removeItem('session')")  # the cookie alone
+    page.reload()
+    page.wait_for_selector("input[name=token]")
+
+
+def test_events_go_on_when_their_connection_broke(light: Light) -> None:
+    page = light.page
+    page.wait_for_selector("#live.on")
+    page.context.set_offline(True)
+    page.wait_for_timeout(500)
+    page.evaluate("import('/js/live.js').then(({start}) => start())")
+    page.wait_for_selector("#live.dead")
+    page.context.set_offline(False)
+    page.wait_for_selector("#live.on")
+
+
+def test_a_filters_late_answer_is_not_shown_over_a_later_ones(light: Light) -> None:
+    page = light.page
+    page.goto(f"{light.url}#jobs")
+    page.wait_for_selector("tr[data-job]")
+    light.hold(lambda url: "partition" in url)
+    page.fill("input[type=search]", "partition=main")
+    light.wait_held(1)
+    page.fill("input[type=search]", "nothing-has-this-name")
+    page.wait_for_selector("text=No job matches.")
+    late = light.held.pop()
+    late.continue_()
+    page.wait_for_timeout(700)
+    assert page.locator("tr[data-job]").count() == 0
+    # Nor is the error of an earlier one.
+    light.hold(lambda url: "colour" in url)
+    page.fill("input[type=search]", "colour=red")
+    light.wait_held(1)
+    page.fill("input[type=search]", "")
+    page.wait_for_selector("tr[data-job]")
+    light.held.pop().continue_()
+    page.wait_for_timeout(700)
+    assert "colour" not in page.locator("main").inner_text()
+
+
+def test_a_jobs_late_answer_is_not_shown_over_a_later_ones(light: Light) -> None:
+    page = light.page
+    page.goto(f"{light.url}#job/1")
+    page.wait_for_selector("h1 .state")
+    light.hold(lambda url: url.endswith("/api/jobs/1"))
+    page.evaluate(AGAIN, "jobs")
+    light.wait_held(1)
+    page.evaluate(AGAIN, "jobs")
+    light.wait_held(2)
+    early, late = light.held
+    body = early.fetch().json()
+    late.fulfill(json={**body, "state": "TIMEOUT"})
+    page.wait_for_selector("h1 >> text=timeout")
+    early.fulfill(json={**body, "state": "SUSPENDED"})
+    page.wait_for_timeout(500)
+    assert "timeout" in page.locator("h1 .state").inner_text()
+    # Nor does it name a page that somebody went on to.
+    light.held.clear()
+    page.evaluate(AGAIN, "jobs")
+    light.wait_held(1)
+    page.goto(f"{light.url}#cluster")
+    page.wait_for_selector(".node")
+    light.held.pop().fulfill(json={**body, "name": "late-name"})
+    page.wait_for_timeout(500)
+    assert "late-name" not in page.title()
+
+
+def test_a_script_that_was_not_shown_is_not_submitted(light: Light) -> None:
+    page = light.page
+    schema = api.JobSpec.model_json_schema()
+    form = {"schema": schema, "can_spec": True, "storage": ["/shared"]}
+    page.route("**/api/jobs/form", lambda route: route.fulfill(json=form))
+    page.evaluate("location.hash = 'submit'")
+    page.wait_for_selector("#field-script")
+    page.fill("#field-script", "/shared/train.py")
+    light.hold(lambda url: url.endswith("/preview"))
+    page.click("text=Show the batch script")
+    light.wait_held(1)
+    page.fill("#field-nodes", "3")
+    light.held.pop().fulfill(json={"script": "#!/bin/sh\n# of one node"})
+    page.wait_for_timeout(500)
+    assert page.locator("button:text-is('Submit')").is_disabled()
+    assert page.locator("text=of one node").count() == 0
+
+
+def test_nodes_that_are_older_than_the_events_are_asked_for_again(light: Light) -> None:
+    page = light.page
+    light.hold(lambda url: url.endswith("/api/nodes"))
+    older = "({loadNodes, now}) => { now.head.nodes_rev += 1; loadNodes(); }"
+    page.evaluate(f"import('/js/live.js').then({older})")
+    light.wait_held(1)
+    first = light.held[0]
+    body = first.fetch().json()
+    first.fulfill(body=json.dumps(body), content_type="application/json")
+    light.wait_held(2)
