@@ -88,3 +88,11 @@ def test_each_kind_of_harmless_line_has_its_reason() -> None:
         assert one.patterns
         assert len(one.why) > 6
     assert not harmless("error: frobnicator 7 has no alignment")
+
+
+def test_a_number_before_failed_is_not_always_a_count() -> None:
+    """The step 9.0 that failed was taken for "0 failed"."""
+    line = "srun: error: Task launch for StepId=9.0 failed on node n1: Unspecified error"
+    assert not harmless(line)
+    assert not explain(line).healthy
+    assert harmless("tests: error summary: 12 passed, 0 failed")
