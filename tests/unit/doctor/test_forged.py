@@ -45,7 +45,10 @@ KERNEL = (
 )
 NAME = 15
 """Characters of a process's name."""
-OWN_NAMES = ("slurmd", "slurmctld", "mariadbd", "slurmd) UID:0 ", "NVRM: Xid (PCI:", "NVRM: x")
+OWN_NAMES = (
+    *("slurmd", "slurmctld", "mariadbd", "slurmd) UID:0 ", "NVRM: Xid (PCI:", "NVRM: x"),
+    *("LNetError: x", "mount.ceph: x"),
+)
 TEXTS = tuple(
     dict.fromkeys(
         [
