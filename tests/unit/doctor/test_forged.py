@@ -47,7 +47,7 @@ NAME = 15
 """Characters of a process's name."""
 OWN_NAMES = (
     *("slurmd", "slurmctld", "mariadbd", "slurmd) UID:0 ", "NVRM: Xid (PCI:", "NVRM: x"),
-    *("LNetError: x", "mount.ceph: x"),
+    *("LNetError: x", "mount.ceph: x", "rados.error", "NFS4ERR_EXPIRED"),
 )
 TEXTS = tuple(
     dict.fromkeys(
