@@ -61,8 +61,9 @@ def measure(name: str, nodes: int, folder: Path) -> dict[str, object]:
     run(world.loop, rent(world, names))
     up = world.loop.time() - begin
     calls = len(world.sim.calls)
-    kinds = Counter(c.operation.split("/")[-1] if c.operation[0] == "P" else "GET"
-                    for c in world.sim.calls)  # fmt: skip
+    kinds = Counter(
+        c.operation.split("/")[-1] if c.operation[0] == "P" else "GET" for c in world.sim.calls
+    )
     limited = sum(c.status == 429 for c in world.sim.calls)
     begin_down = world.loop.time()
     run(world.loop, world.down())

@@ -106,8 +106,10 @@ def come(timed: Timed, names: tuple[str, ...], rented: set[str], joined: set[str
         raise RuntimeError(f"one job waits, and there are {len(groups)} groups")
     begin = time.perf_counter()
     told = ",".join("127.0.0.1" for _ in marks.come)
-    inside(f"scontrol update nodename={','.join(marks.come)} nodeaddr={told} "
-           f"nodehostname={','.join(marks.come)}")  # fmt: skip
+    inside(
+        f"scontrol update nodename={','.join(marks.come)} nodeaddr={told} "
+        f"nodehostname={','.join(marks.come)}"
+    )
     timed("Slurm: told all addresses, one call", begin)
     begin = time.perf_counter()
     start = "slurmd -N n$n -b >/dev/null 2>&1 </dev/null"
@@ -138,9 +140,22 @@ def measure(nodes: int) -> dict[str, object]:
     names = tuple(f"n{i}" for i in range(nodes))
     image = asyncio.run(Images(Podman(host_runtime())).ensure("auto", ignore))
     limits = [w for k, v in sorted(host_limits().items()) for w in ("--ulimit", f"{k}={v}:{v}")]
-    podman("run", "--detach", "--privileged", "--name", NAME, "--hostname", "desk", *limits,
-           "--pids-limit=-1", "--network", "none", "--entrypoint",
-           '["sleep", "infinity"]', image)  # fmt: skip
+    podman(
+        "run",
+        "--detach",
+        "--privileged",
+        "--name",
+        NAME,
+        "--hostname",
+        "desk",
+        *limits,
+        "--pids-limit=-1",
+        "--network",
+        "none",
+        "--entrypoint",
+        '["sleep", "infinity"]',
+        image,
+    )
     write = Writer("slurm.conf", SlurmVersion(24, 11))
     _power(write, PowerConf(idle=20, boot=1800, end=30, stay=(), keep=()))
     lines = "\n".join(f"NodeName={n} Port={20000 + int(n[1:])} CPUs=1 State=CLOUD" for n in names)

@@ -129,9 +129,15 @@ def by_corral(opened: Cluster, script: Path, launcher: str) -> str:
     """Both ranks by `corral run`; gives what they printed."""
     lines: list[str] = []
     outcome = opened.run(
-        str(script), nodes=2, gpus_per_node=1, cpus_per_rank=CPUS, folder="none", launcher=launcher,
-        env={"OMP_NUM_THREADS": "1"}, on_line=lambda line: lines.append(line.text),
-    )  # fmt: skip
+        str(script),
+        nodes=2,
+        gpus_per_node=1,
+        cpus_per_rank=CPUS,
+        folder="none",
+        launcher=launcher,
+        env={"OMP_NUM_THREADS": "1"},
+        on_line=lambda line: lines.append(line.text),
+    )
     if not outcome.good:
         raise SystemExit("\n".join(lines))
     return "\n".join(lines)

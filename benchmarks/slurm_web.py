@@ -171,8 +171,10 @@ def compare(agent: httpx.Client, base: str, page: httpx.Client, rounds: int) -> 
                 reply.raise_for_status()
         took = time.monotonic() - begin
         calls = httpx.get(f"http://127.0.0.1:{PLAYER}/count").json() - before
-        print(f"{f'{VIEWERS} viewers of the nodes at once':30} {name:10} {took:.3f} s, "
-              f"{calls} calls to slurmrestd")  # fmt: skip
+        print(
+            f"{f'{VIEWERS} viewers of the nodes at once':30} {name:10} {took:.3f} s, "
+            f"{calls} calls to slurmrestd"
+        )
 
 
 def main() -> None:
@@ -188,9 +190,7 @@ def main() -> None:
     settings = json.dumps({"cluster": "big", "rest": f"http://127.0.0.1:{PLAYER}"})
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        told = SITE.format(
-            port=AGENT, player=PLAYER, token=token(), folder=folder, source=source
-        )  # fmt: skip
+        told = SITE.format(port=AGENT, player=PLAYER, token=token(), folder=folder, source=source)
         (folder / "agent.ini").write_text(told)
         print(f"{machine()}; {args.nodes} nodes, {args.jobs} jobs")
         stack.enter_context(running(player))

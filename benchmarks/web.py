@@ -36,8 +36,10 @@ class Slurm:
     """slurmrestd with many nodes and jobs; ``POST /change`` changes one of each."""
 
     def __init__(self, nodes: int, jobs: int) -> None:
-        kept = {w: json.loads((RECORDED / f"{w}.json").read_text())["body"] for w in
-                ("nodes", "jobs", "partitions", "ping", "job")}  # fmt: skip
+        kept = {
+            w: json.loads((RECORDED / f"{w}.json").read_text())["body"]
+            for w in ("nodes", "jobs", "partitions", "ping", "job")
+        }
         self.kept, self.calls = kept, 0
         self.at = {"nodes": int(time.time()), "jobs": int(time.time())}
         node = next(n for n in kept["nodes"]["nodes"] if n["name"] == "node0")
@@ -55,8 +57,13 @@ class Slurm:
         self.jobs, self.states, self.told = [], [], b""
         for number in range(1, jobs + 1):
             state = STATES[number % 4]
-            one = {**(job if state != "PENDING" else wait), "job_id": number, "job_state": [state],
-                   "user_name": f"user{number % 200}", "name": f"train-{number}"}  # fmt: skip
+            one = {
+                **(job if state != "PENDING" else wait),
+                "job_id": number,
+                "job_state": [state],
+                "user_name": f"user{number % 200}",
+                "name": f"train-{number}",
+            }
             self.jobs.append(json.dumps(one, indent=2))
             self.states.append(state)
 
@@ -119,17 +126,22 @@ class Slurm:
         base = "/slurm/v0.0.42"
         return Starlette(
             routes=[
-                Route(f"{base}/jobs/state/", self.state), Route(f"{base}/job/{{id:int}}", self.job),
-                Route(f"{base}/{{what}}", self.list), Route("/slurmdb/v0.0.42/user/{n}", self.user),
-                Route("/change", self.change, methods=["POST"]), Route("/count", self.count),
+                Route(f"{base}/jobs/state/", self.state),
+                Route(f"{base}/job/{{id:int}}", self.job),
+                Route(f"{base}/{{what}}", self.list),
+                Route("/slurmdb/v0.0.42/user/{n}", self.user),
+                Route("/change", self.change, methods=["POST"]),
+                Route("/count", self.count),
             ]
-        )  # fmt: skip
+        )
 
 
 def token() -> str:
     claims = {"exp": int(time.time()) + 36000, "sun": "user1"}
-    parts = [base64.urlsafe_b64encode(json.dumps(p).encode()).decode().rstrip("=") for p in
-             ({"alg": "HS256"}, claims)]  # fmt: skip
+    parts = [
+        base64.urlsafe_b64encode(json.dumps(p).encode()).decode().rstrip("=")
+        for p in ({"alg": "HS256"}, claims)
+    ]
     return ".".join([*parts, "c2ln"])
 
 
@@ -191,9 +203,19 @@ async def measure(page: str, slurm: str, pid: int, viewers: int, rounds: int) ->
         await http.get("/api/cluster")
         found["first look at Slurm with all jobs, s"] = round(time.monotonic() - begin, 2)
         begin, weight = time.monotonic(), 0
-        for path in ("/", "/app.css", "/js/app.js", "/js/dom.js", "/js/live.js", "/js/cluster.js",
-                     "/js/filter.js", "/js/plotter.js",
-                     "/api/me", "/api/cluster", "/api/nodes"):  # fmt: skip
+        for path in (
+            "/",
+            "/app.css",
+            "/js/app.js",
+            "/js/dom.js",
+            "/js/live.js",
+            "/js/cluster.js",
+            "/js/filter.js",
+            "/js/plotter.js",
+            "/api/me",
+            "/api/cluster",
+            "/api/nodes",
+        ):
             reply = await http.get(path)
             reply.raise_for_status()
             weight += reply.num_bytes_downloaded

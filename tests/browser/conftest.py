@@ -196,9 +196,12 @@ def tab(chromium: Any, served: Served) -> Iterator[Browser]:
     )
     page.on(
         "request",
-        lambda r: None if r.url.startswith(served.url) or r.url.startswith("data:")
-        else errors.append(f"asked for {r.url}"),
-    )  # fmt: skip
+        lambda r: (
+            None
+            if r.url.startswith(served.url) or r.url.startswith("data:")
+            else errors.append(f"asked for {r.url}")
+        ),
+    )
     yield Browser(page, errors)
     context.close()
     assert not errors

@@ -74,8 +74,10 @@ def test_submit_watch_cancel(owner: Browser, served: Served, shoot: Shoot) -> No
 def test_form_shows_the_batch_script_first(
     owner: Browser, served: Served, cluster: Live, shoot: Shoot
 ) -> None:
-    put = sh("printf '#!/bin/sh\\necho rank $RANK of $WORLD_SIZE\\n' > {f}; chmod 755 {f}",
-             f="/shared/ranks.sh")  # fmt: skip
+    put = sh(
+        "printf '#!/bin/sh\\necho rank $RANK of $WORLD_SIZE\\n' > {f}; chmod 755 {f}",
+        f="/shared/ranks.sh",
+    )
     run_root(cluster, cluster.controller, put)
     page = go(owner, served, "submit")
     page.fill("#field-script", "/shared/ranks.sh")

@@ -23,8 +23,11 @@ FORGOTTEN = (
 def forget(cluster: Live) -> Iterator[Callable[[int], None]]:
     """Has slurmctld forget an ended job: it looks for those older than MinJobAge once a minute."""
     lead = cluster.controller
-    keep = sh("cp -p {c} {c}.kept; sed -i 's/^MinJobAge=.*//' {c}; echo MinJobAge=2 >> {c}; "
-              "scontrol reconfigure", c=CONF)  # fmt: skip
+    keep = sh(
+        "cp -p {c} {c}.kept; sed -i 's/^MinJobAge=.*//' {c}; echo MinJobAge=2 >> {c}; "
+        "scontrol reconfigure",
+        c=CONF,
+    )
     run_root(cluster, lead, keep)
 
     def wait(job: int) -> None:

@@ -55,8 +55,23 @@ def openssl(folder: Path, *words: str) -> None:
 
 def signed(home: Path, name: str) -> None:
     """A certificate for the page's key; each has a number of its own."""
-    openssl(home, "x509", "-req", "-in", "page.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
-            "-days", "2", "-extfile", "ext", "-out", name)  # fmt: skip
+    openssl(
+        home,
+        "x509",
+        "-req",
+        "-in",
+        "page.csr",
+        "-CA",
+        "ca.pem",
+        "-CAkey",
+        "ca.key",
+        "-days",
+        "2",
+        "-extfile",
+        "ext",
+        "-out",
+        name,
+    )
 
 
 @dataclass
@@ -84,8 +99,20 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
             pytest.skip(f"{program} is not installed: ./test browser installs it")
     home = tmp_path_factory.mktemp("home")
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    openssl(home, "req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-days", "2",
-            "-subj", "/CN=Corral test CA")  # fmt: skip
+    openssl(
+        home,
+        "req",
+        "-x509",
+        *key,
+        "-keyout",
+        "ca.key",
+        "-out",
+        "ca.pem",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=Corral test CA",
+    )
     openssl(home, "req", *key, "-keyout", "page.key", "-out", "page.csr", "-subj", f"/CN={NAME}")
     (home / "ext").write_text(f"subjectAltName=DNS:{NAME}\n")
     signed(home, "page.pem")
@@ -169,8 +196,10 @@ def test_a_renewed_certificate_ends_no_session(
     streams: list[str] = []
     page.on("request", lambda r: streams.append(r.url) if "/api/events" in r.url else None)
     log_in(page, people(OTHER))
-    server = sh("systemctl show -p MainPID --value corral-web; systemctl is-active {t}",
-                t="corral-web-tls.timer")  # fmt: skip
+    server = sh(
+        "systemctl show -p MainPID --value corral-web; systemctl is-active {t}",
+        t="corral-web-tls.timer",
+    )
     before = run_root(secured.cluster, lead, server)
     signed(authority, "renewed.pem")
     renewed = (authority / "renewed.pem").read_text()

@@ -40,8 +40,10 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     environ = {**os.environ, "CORRAL_STATE_DIR": str(tmp_path)}
     for name in SIMS:
-        environ |= {f"{name.upper()}_API_KEY": SECRET,
-                    f"CORRAL_{name.upper()}_URL": server.url(name)}  # fmt: skip
+        environ |= {
+            f"{name.upper()}_API_KEY": SECRET,
+            f"CORRAL_{name.upper()}_URL": server.url(name),
+        }
     yield Shop(sims, environ)
     server.shutdown()
     assert [v for sim in sims.values() for v in sim.violations] == []

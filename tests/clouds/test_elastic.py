@@ -34,22 +34,34 @@ def file_of(name: str, **budget: Any) -> ClusterSpec:
                 "name": name,
                 "controller": "desk",
                 "groups": [
-                    {"name": "home", "provider": "ssh", "nodes": "desk",
-                     "addresses": "192.168.1.10"},
-                    {"name": "h100", "provider": "lambda", "nodes": "gpu[0-1]",
-                     "gpu": {"type": "h100", "count": 1},
-                     "cloud": {"type": H100, "regions": ["us-west-1"],
-                               "fallback": [{"provider": "paperspace", "type": "H100"}]},
-                     "elastic": {"idle": "20s", "boot": "10m", "cpus": 1, "memory_gib": 1}},
+                    {
+                        "name": "home",
+                        "provider": "ssh",
+                        "nodes": "desk",
+                        "addresses": "192.168.1.10",
+                    },
+                    {
+                        "name": "h100",
+                        "provider": "lambda",
+                        "nodes": "gpu[0-1]",
+                        "gpu": {"type": "h100", "count": 1},
+                        "cloud": {
+                            "type": H100,
+                            "regions": ["us-west-1"],
+                            "fallback": [{"provider": "paperspace", "type": "H100"}],
+                        },
+                        "elastic": {"idle": "20s", "boot": "10m", "cpus": 1, "memory_gib": 1},
+                    },
                 ],
                 "partitions": [{"name": "h100", "groups": ["h100"], "default": True}],
-                "storage": [{"mount": "/shared", "kind": "nfs", "server": "desk",
-                             "path": "/srv/corral"}],
+                "storage": [
+                    {"mount": "/shared", "kind": "nfs", "server": "desk", "path": "/srv/corral"}
+                ],
                 "health": {"every": "off"},
                 "budget": {"per_hour": 20, "unguarded": ["lambda"], **budget},
             }
         )
-    )[0]  # fmt: skip
+    )[0]
 
 
 class Rented:
@@ -187,8 +199,9 @@ def test_a_spent_budget_signals_jobs_and_ends_machines_from_the_controller(rente
     job = rented.submit("--gres=gpu:1", "--signal=B:USR1@25", wrap=saves)
     rented.drive()
     until(lambda: rented.drive() or rented.runs(job), 240, "it runs")
-    watched = file_of(rented.spec.name.removesuffix("-rehearsal"), total=0.06, guard="10s",
-                      grace="45s")  # fmt: skip
+    watched = file_of(
+        rented.spec.name.removesuffix("-rehearsal"), total=0.06, guard="10s", grace="45s"
+    )
     asyncio.run(api.up(watched))
     assert asyncio.run(api.plan(watched)).empty
     key = rented.desk("stat -c '%a %U' /etc/corral/guard/lambda.key")

@@ -80,8 +80,14 @@ class Controller:
 
     def __init__(self, world: World, **conf: Any) -> None:
         self.world, self.slurm, self.state = world, Slurm(world.loop.time), dict[str, Any]()
-        self.conf = {"cluster": "lab", "nodes": ["gpu0", "gpu1"], "elastic": [], "total": None,
-                     "grace": 600, "clouds": {world.name: ""}} | conf  # fmt: skip
+        self.conf = {
+            "cluster": "lab",
+            "nodes": ["gpu0", "gpu1"],
+            "elastic": [],
+            "total": None,
+            "grace": 600,
+            "clouds": {world.name: ""},
+        } | conf
         self.silent = False
 
     @property

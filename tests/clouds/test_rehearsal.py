@@ -67,11 +67,15 @@ def test_nodes_come_for_a_job_and_go_when_idle() -> None:
         job = sh("cd /shared && sbatch --parsable -p h100 --gres=gpu:1 --wrap 'hostname'")
         number = live.run("desk", job).stdout.strip()
         asyncio.run(api.drive(spec, once=True))
-        asked = sh("timeout 60 sh -c 'while squeue -hj {n} | grep -q .; do sleep 1; done'; "
-                   "sacct -nXPj {n} -o State,NodeList", n=number)  # fmt: skip
+        asked = sh(
+            "timeout 60 sh -c 'while squeue -hj {n} | grep -q .; do sleep 1; done'; "
+            "sacct -nXPj {n} -o State,NodeList",
+            n=number,
+        )
         assert live.run("desk", asked, timeout=90).stdout.strip() == "COMPLETED|gpu0"
-        down = sh("timeout 150 sh -c 'until sinfo -hN -n gpu0 -o %T | grep -q idle[%~]; "
-                  "do sleep 1; done'")  # fmt: skip
+        down = sh(
+            "timeout 150 sh -c 'until sinfo -hN -n gpu0 -o %T | grep -q idle[%~]; do sleep 1; done'"
+        )
         assert live.run("desk", down, timeout=170).ok
         asyncio.run(api.drive(spec, once=True))
         open_ = [r.node for r in Ledger(spec.name).rentals().values() if r.open]

@@ -97,6 +97,8 @@ def test_killed_at_every_call(
         assert not bad, f"killed {when} call {call}: {bad}"
         sums += told
     with capsys.disabled():
-        print(f"\n{name:<11}killed {when:<7}{calls:>4} calls, {sums['killed']:>3} processes killed",
-              end="")  # fmt: skip
+        print(
+            f"\n{name:<11}killed {when:<7}{calls:>4} calls, {sums['killed']:>3} processes killed",
+            end="",
+        )
     assert sums["killed"] == calls

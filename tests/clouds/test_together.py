@@ -34,13 +34,17 @@ def spec_of(nodes: str = "pod[0-2]", **budget: float) -> ClusterSpec:
             "controller": "desk",
             "groups": [
                 {"name": "home", "provider": "ssh", "nodes": "desk", "addresses": "10.0.0.1"},
-                {"name": "pods", "provider": "runpod", "nodes": nodes,
-                 "cloud": {"type": "NVIDIA H100 80GB HBM3", "count": 2, "cluster": True}},
+                {
+                    "name": "pods",
+                    "provider": "runpod",
+                    "nodes": nodes,
+                    "cloud": {"type": "NVIDIA H100 80GB HBM3", "count": 2, "cluster": True},
+                },
             ],
             "network": {"control": "tailscale"},
             "budget": {"per_hour": 50, **budget},
         }
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(autouse=True)

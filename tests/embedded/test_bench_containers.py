@@ -87,8 +87,9 @@ def test_nccl_tests_is_the_images(lab: Live) -> None:
     ((_, verdict),) = found.benchmark.tables
     assert verdict.busbw == 54.06
     with pytest.raises(CorralError):  # the machines have none
-        asyncio.run(api.run_bench(lab.spec, Wanted(("all_reduce",), nodes=2,
-                                                   nccl_tests="/opt/nccl-tests")))  # fmt: skip
+        asyncio.run(
+            api.run_bench(lab.spec, Wanted(("all_reduce",), nodes=2, nccl_tests="/opt/nccl-tests"))
+        )
 
 
 def test_an_image_without_a_shell_is_said(lab: Live) -> None:

@@ -72,9 +72,12 @@ echo "=== log"; cat /tmp/ctld.log /tmp/dbd.log 2> /dev/null
 
 def podman(*argv: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["podman", "--runtime", "runc", *argv], capture_output=True, text=True, timeout=400,
+        ["podman", "--runtime", "runc", *argv],
+        capture_output=True,
+        text=True,
+        timeout=400,
         check=False,
-    )  # fmt: skip
+    )
 
 
 def run(image: str, script: str, *more: str) -> str:
@@ -164,8 +167,18 @@ def settings(text: str) -> dict[str, str]:
 def assert_taken(said: dict[str, str], conf: ClusterConf) -> None:
     log = said["log"]
     assert "is UP" in said["ping"], log
-    for word in ("fatal", "arse error", "arsing error", "nrecognized", "nvalid", "obsolete",
-                 "eprecated", "defunct", "Permission denied", "no longer supported"):  # fmt: skip
+    for word in (
+        "fatal",
+        "arse error",
+        "arsing error",
+        "nrecognized",
+        "nvalid",
+        "obsolete",
+        "eprecated",
+        "defunct",
+        "Permission denied",
+        "no longer supported",
+    ):
         lines = [line for line in log.splitlines() if word in line and "MailProg" not in line]
         assert not lines, lines
     got = {node.name: node for node in parse_nodes(said["show node"])}

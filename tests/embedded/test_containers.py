@@ -93,9 +93,15 @@ def test_a_container_runs_on_every_node_as_the_user(lab: Live) -> None:
 
 def test_what_is_mounted_is_there_and_gpus_stay_slurms(lab: Live) -> None:
     done = srun(
-        lab, "-N1", "--gres=gpu:1", f"--container-image={IMAGE}",
-        "--container-mounts=/shared:/shared", "sh", "-c", "ls /shared; env",
-    )  # fmt: skip
+        lab,
+        "-N1",
+        "--gres=gpu:1",
+        f"--container-image={IMAGE}",
+        "--container-mounts=/shared:/shared",
+        "sh",
+        "-c",
+        "ls /shared; env",
+    )
     assert done.ok, done.tail
     assert IMAGE.rpartition("/")[2] in done.stdout
     assert "CUDA_VISIBLE_DEVICES=0" in done.stdout.splitlines()
@@ -143,8 +149,10 @@ def registry(lab: Live, tmp_path_factory: pytest.TempPathFactory) -> str:
     assert done.ok, done.tail
     address = lab.run("node0", sh("hostname -I")).stdout.split()[0]
     # The image's files, out of the squashfs that the fixture made.
-    tar = sh("unsquashfs -q -n -f -d /tmp/box {image} >/dev/null && tar -C /tmp/box -c . | base64",
-             image=IMAGE)  # fmt: skip
+    tar = sh(
+        "unsquashfs -q -n -f -d /tmp/box {image} >/dev/null && tar -C /tmp/box -c . | base64",
+        image=IMAGE,
+    )
     rootfs = tmp_path_factory.mktemp("box") / "box.tar"
     rootfs.write_bytes(base64.b64decode(lab.run("node0", tar).stdout))
     there = f"docker://{address}:5000/lab/box:1"
@@ -174,8 +182,14 @@ def test_each_node_imports_an_image_that_a_job_names(lab: Live, registry: str) -
     try:
         for node in ("node0", "node1", "node2"):
             lab.run(node, sh("echo ENROOT_ALLOW_HTTP yes >{plain}", plain=plain))
-        ran = srun(lab, "-N2", "-n2", f"--container-image={registry}:5000#lab/box:1",
-                   "cat", "/etc/os-release")  # fmt: skip
+        ran = srun(
+            lab,
+            "-N2",
+            "-n2",
+            f"--container-image={registry}:5000#lab/box:1",
+            "cat",
+            "/etc/os-release",
+        )
         assert ran.stdout.splitlines() == ["ID=corral-test-image"] * 2, ran.tail
     finally:
         for node in ("node0", "node1", "node2"):

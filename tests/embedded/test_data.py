@@ -67,10 +67,12 @@ def test_sent_once_read_by_all_ranks_and_measured(
             return (await control.follow(fleet, job, on_line=lines.append)).good
 
         assert cluster.with_fleet(work), lines
-        got = [word for line in lines if line.text.startswith("got") for word in
-               line.text.split()[1:]]  # fmt: skip
-        wanted = {f"{k}/{i:02d}={n}={1000 + i}" for n, k in enumerate(("cat", "dog"))
-                  for i in range(20)}  # fmt: skip
+        got = [
+            word for line in lines if line.text.startswith("got") for word in line.text.split()[1:]
+        ]
+        wanted = {
+            f"{k}/{i:02d}={n}={1000 + i}" for n, k in enumerate(("cat", "dog")) for i in range(20)
+        }
         assert sorted(got) == sorted(wanted), "each sample once, over all ranks"
 
         fed = asyncio.run(

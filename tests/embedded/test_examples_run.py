@@ -170,9 +170,14 @@ def recorded(live: Live, job: JobHandle) -> Recordings:
 def test_an_unchanged_script_is_profiled_by_torch(cluster: Live) -> None:
     """train_digits.py ends by os._exit(), which is the hard case."""
     job, outcome, lines = run(
-        cluster, script=str(EXAMPLES / "train_digits.py"), folder="none", nodes=2, profile="torch",
-        args=["--epochs", "1", "--min-accuracy", "0"], env={"CORRAL_PROFILE_STEPS": "2"},
-    )  # fmt: skip
+        cluster,
+        script=str(EXAMPLES / "train_digits.py"),
+        folder="none",
+        nodes=2,
+        profile="torch",
+        args=["--epochs", "1", "--min-accuracy", "0"],
+        env={"CORRAL_PROFILE_STEPS": "2"},
+    )
     assert outcome.good, lines[-20:]
     found = recorded(cluster, job)
     assert [(trace.rank, trace.steps) for trace in found.traces] == [(0, 2), (1, 2)]
@@ -219,5 +224,6 @@ def test_nsys_is_refused_where_it_is_not_and_collected_where_it_is(
         found = recorded(cluster, job)
         assert {"rank-0.nsys-rep", "rank-1.nsys-rep"} <= found.files.keys()
         assert [(rank, rows[0].milliseconds) for rank, rows in found.kernels.items()] == [
-            (0, 5.0), (1, 5.0),
-        ]  # fmt: skip
+            (0, 5.0),
+            (1, 5.0),
+        ]

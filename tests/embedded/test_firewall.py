@@ -208,8 +208,13 @@ def test_a_broken_rule_is_named(walled: Live, name: str) -> None:
             assert asyncio.run(api.up(walled.spec))
     finally:
         walled.run(rule.node, rule.undo)
-        walled.run("node0", sh("for n in node0 node1 node2; do scontrol update nodename=$n "
-                               "state=resume 2>/dev/null; done; :"))  # fmt: skip
+        walled.run(
+            "node0",
+            sh(
+                "for n in node0 node1 node2; do scontrol update nodename=$n "
+                "state=resume 2>/dev/null; done; :"
+            ),
+        )
         mended = asyncio.run(api.up(walled.spec))
     failed = {r.check: r for r in proof.results if r.verdict is Verdict.FAIL}
     print(name, sorted(found), sorted(failed), [r.summary for r in failed.values()])

@@ -146,8 +146,11 @@ def test_two_ranks_on_a_node(cluster: Live, tmp_path: Path) -> None:
     assert ran.outcome.good, ran.lines
     seen = [json.loads(ran.texts(rank)[0]) for rank in range(4)]
     assert [(s["NODE_RANK"], s["LOCAL_RANK"]) for s in seen] == [
-        ("0", "0"), ("0", "1"), ("1", "0"), ("1", "1"),
-    ]  # fmt: skip
+        ("0", "0"),
+        ("0", "1"),
+        ("1", "0"),
+        ("1", "1"),
+    ]
     assert {s["LOCAL_WORLD_SIZE"] for s in seen} == {"2"}
 
 

@@ -123,8 +123,10 @@ def test_without_it_the_new_daemon_stays_behind_and_holds_the_port(stalling: Liv
         "mv {g} {k} && "
         "systemctl daemon-reload && systemctl kill -s KILL --kill-whom=main slurmd && "
         "timeout 60 sh -c 'while systemctl -q is-active slurmd; do sleep 0.2; done'; {n}",
-        g=GUARDS, k=kept, n=DAEMONS,
-    )  # fmt: skip
+        g=GUARDS,
+        k=kept,
+        n=DAEMONS,
+    )
     back = sh("mv {k} {g}; systemctl daemon-reload", k=kept, g=GUARDS)
     try:
         assert int(stalling.run(NODE, without, timeout=90).stdout.split()[-1]) >= 1

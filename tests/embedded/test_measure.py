@@ -222,8 +222,13 @@ def test_each_way_of_training_is_measured(cluster: Live) -> None:
 def nccl_tests(cluster: Live) -> Iterator[str]:
     """Something in the place of nccl-tests, on the shared folder; see its own comment."""
     folder = "/shared/fake-nccl-tests"
-    where = host("podman", "inspect", "-f", "{{range .Mounts}}{{if eq .Destination \"/shared\"}}"
-                 "{{.Source}}{{end}}{{end}}", f"corral-{cluster.spec.name}-node0")  # fmt: skip
+    where = host(
+        "podman",
+        "inspect",
+        "-f",
+        '{{range .Mounts}}{{if eq .Destination "/shared"}}{{.Source}}{{end}}{{end}}',
+        f"corral-{cluster.spec.name}-node0",
+    )
     here = Path(where) / "fake-nccl-tests"
     here.mkdir(exist_ok=True)
     shutil.copy(PROGRAMS / "all_reduce_perf", here)

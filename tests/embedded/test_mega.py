@@ -45,8 +45,12 @@ def test_phases_in_order_and_back(
     assert set(world["instances"]) >= {"mega-controller", "mega-a3mega-0", "mega-a3mega-1"}
     assert len(world["networks"]) == 9
     if release == "v1.39.0":
-        assert done == ["mega-base/primary", "mega-image/build-script", "mega-image/slurm-build",
-                        "mega-cluster/cluster"]  # fmt: skip
+        assert done == [
+            "mega-base/primary",
+            "mega-image/build-script",
+            "mega-image/slurm-build",
+            "mega-cluster/cluster",
+        ]
         # The base's Lustre got its address only then, and the cluster's phase mounts it there.
         assert "sharedfs is at 172.16.0.7: written into the next phases" in notes
         text = (making.folder / "deployment-image-cluster.yaml").read_text()
@@ -152,13 +156,16 @@ def test_what_is_left_is_listed(mega: Mega) -> None:
 def test_an_interrupt_reaches_terraform_and_is_waited_for(mega: Mega) -> None:
     """Killed, it would keep its lock on the state and forget what it was making."""
     told, ended = mega.folder / "began", mega.folder / "ended"
-    mega.program("gcluster", f"""\
+    mega.program(
+        "gcluster",
+        f"""\
 [ "$1" = --version ] && {{ echo gcluster version {mega.release}; exit; }}
 trap 'sleep 0.3; echo whole >{ended}; exit 130' INT
 echo 2026-11-22T03:57:33Z: Running terraform apply on deployment group /x/mega/primary
 : >{told}
 while :; do sleep 0.1; done
-""")  # fmt: skip
+""",
+    )
 
     async def interrupted() -> None:
         making = asyncio.create_task(

@@ -51,8 +51,12 @@ class Machines:
     def on_node(self, text: str, node: str = NODE) -> str:
         return subprocess.run(
             ["podman", "exec", "-i", f"corral-{self.name}-{node}", "sh", "-s"],
-            input=text, text=True, check=True, stdout=subprocess.PIPE, timeout=300,
-        ).stdout  # fmt: skip
+            input=text,
+            text=True,
+            check=True,
+            stdout=subprocess.PIPE,
+            timeout=300,
+        ).stdout
 
     def proof(self, *names: str, spec: ClusterSpec | None = None) -> dict[str, CheckResult]:
         proof = asyncio.run(api.prove(spec or self.spec, only=names))
@@ -76,8 +80,15 @@ def machines(
         key = mega.folder / "key"
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
         name = f"mega-{os.getpid()}"
-        mega.change(boot={"name": name, "state": str(mega.folder / "machines"), "rxdm": rxdm,
-                          "key": f"{key}.pub", "software": containers()})  # fmt: skip
+        mega.change(
+            boot={
+                "name": name,
+                "state": str(mega.folder / "machines"),
+                "rxdm": rxdm,
+                "key": f"{key}.pub",
+                "software": containers(),
+            }
+        )
         spec = mega.spec(ssh=f"{{user: ops, key: {key}}}", tests=NCCL)
         try:
             asyncio.run(api.up(spec))
@@ -85,8 +96,12 @@ def machines(
         finally:
             gone = asyncio.run(api.down(spec))
         assert gone[0] == "deployment mega"
-        left = subprocess.run(["podman", "ps", "-aq", "--filter", f"name=corral-{name}-"],
-                              capture_output=True, text=True, check=True).stdout  # fmt: skip
+        left = subprocess.run(
+            ["podman", "ps", "-aq", "--filter", f"name=corral-{name}-"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         assert left == ""
 
 
@@ -229,8 +244,10 @@ def test_a_rail_or_the_aperture_devices_away_are_named(machines: Machines) -> No
         found = machines.proof("multinode.tcpxo")["multinode.tcpxo"]
         assert found.summary == f"{NODE}: enp135s0 has an MTU of 1500 instead of 8244"
     finally:
-        machines.on_node("[ ! -e /dev/away ] || mv /dev/away /dev/aperture_devices; "
-                         "ip link set enp135s0 mtu 8244")  # fmt: skip
+        machines.on_node(
+            "[ ! -e /dev/away ] || mv /dev/away /dev/aperture_devices; "
+            "ip link set enp135s0 mtu 8244"
+        )
 
 
 def test_rxdm_that_does_not_come_up_drains_with_its_words(machines: Machines) -> None:

@@ -40,8 +40,10 @@ def serving(**more: Any) -> Iterator[Page]:
     }  # fmt: skip
     with subprocess.Popen(
         [sys.executable, "-m", "corral.web"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as server:  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
         assert server.stdin is not None
         assert server.stdout is not None
         try:

@@ -125,16 +125,20 @@ def test_a_process_beside_another_job_of_the_user_is_no_leftover(lab: Live) -> N
     try:
         on_node(
             lab,
-            sh("i=0; until pgrep -u corral -x sleep; do i=$((i+1)); [ $i -lt 300 ] || exit 1; "
-               "sleep 0.1; done"),
-        )  # fmt: skip
+            sh(
+                "i=0; until pgrep -u corral -x sleep; do i=$((i+1)); [ $i -lt 300 ] || exit 1; "
+                "sleep 0.1; done"
+            ),
+        )
         script = sh("srun -Q -p main -w {node} --mem=64M -t 2 touch /dev/shm/kept", node=NODE)
         assert lab.run(lab.controller, as_user("corral", script), timeout=120).ok
         on_node(
             lab,
-            sh("i=0; while pgrep -f /etc/slurm/epilog.sh >/dev/null; do i=$((i+1)); "
-               "[ $i -lt 300 ] || exit 1; sleep 0.1; done"),
-        )  # fmt: skip
+            sh(
+                "i=0; while pgrep -f /etc/slurm/epilog.sh >/dev/null; do i=$((i+1)); "
+                "[ $i -lt 300 ] || exit 1; sleep 0.1; done"
+            ),
+        )
         assert on_node(lab, sh("ls /dev/shm/kept; pgrep -c -u corral -x sleep")).split()[0]
     finally:
         lab.run(lab.controller, sh("scancel {job}", job=long))
@@ -165,10 +169,12 @@ def test_a_part_that_fails_drains_the_node_and_says_so(
         lab.controller,
         as_user(
             "corral",
-            sh("sbatch --parsable -p main -w {node} -t 2 --mem=64M -o /dev/null --wrap true",
-               node=NODE),
+            sh(
+                "sbatch --parsable -p main -w {node} -t 2 --mem=64M -o /dev/null --wrap true",
+                node=NODE,
+            ),
         ),
-    )  # fmt: skip
+    )
     reason = lab.run(
         lab.controller,
         sh(

@@ -120,8 +120,12 @@ def test_life_of_machines(name: str) -> None:
 
     same = on(one, "node1", "hostname; hostname -I; systemctl is-system-running; ls /dev/nvidia*")
     assert same.stdout.split() == [
-        "node1", one.address("node1"), "running", "/dev/nvidia0", "/dev/nvidia1",
-    ]  # fmt: skip
+        "node1",
+        one.address("node1"),
+        "running",
+        "/dev/nvidia0",
+        "/dev/nvidia1",
+    ]
     assert on(one, "node0", "setpriv --reuid 65534 touch /shared/from-nobody").ok
     assert on(one, "node1", "stat -c %u /shared/from-nobody").stdout.strip() == "65534"
     hosts = (
@@ -380,8 +384,10 @@ def test_own_image(name: str, tmp_path: Path) -> None:
     out_args = ["mmdebstrap", "--variant=minbase", "--mode=root", "--include=apt", *keyring]
     subprocess.run(
         [*out_args, suite, str(tar), *(s.line() for s in sources)],
-        check=True, timeout=300, env=os.environ | {"TMPDIR": str(tmp_path)},
-    )  # fmt: skip
+        check=True,
+        timeout=300,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
     out("podman", "import", "--quiet", str(tar), own)
     images = Images(Podman(machine.host_runtime()))
     try:

@@ -109,10 +109,19 @@ class Cluster:
         for kind in ("container", "network", "volume"):
             every = ["--all"] if kind == "container" else []
             out = subprocess.run(
-                ["podman", kind, "ls", *every, "--format", "{{.Name}}" if kind != "container" else
-                 "{{.Names}}"],
-                check=True, capture_output=True, text=True, timeout=60,
-            ).stdout  # fmt: skip
+                [
+                    "podman",
+                    kind,
+                    "ls",
+                    *every,
+                    "--format",
+                    "{{.Name}}" if kind != "container" else "{{.Names}}",
+                ],
+                check=True,
+                capture_output=True,
+                text=True,
+                timeout=60,
+            ).stdout
             found += [f"{kind} {n}" for n in out.split() if f"corral-{self.name}" in n]
         state = self.folder / "state" / "clusters" / self.name
         return [*found, *([str(state)] if state.exists() else [])]

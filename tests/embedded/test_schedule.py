@@ -40,20 +40,39 @@ def proving(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
 def settings(proving: Live) -> Iterator[None]:
     """Small measurements that may drain, and no past; the node's own file comes back."""
     # What ended just now still completes, or is planned with: a round passes by such nodes.
-    print(do(proving, sh("i=0; while n=$(sinfo -h -N -p corral-proof -o '%N %t %E') &&"
-                         " echo \"$n\" | grep -v ' idle '; do i=$((i + 1));"
-                         " [ $i -lt 300 ] || exit 1; sleep 0.3; done")))  # fmt: skip
-    do(proving, sh("cp /etc/corral/proof.conf /run/proof.conf; rm -f {f};"
-                   " sed -i 's/^drain .*/drain yes/' /etc/corral/proof.conf;"
-                   " echo 'mib 8' >>/etc/corral/proof.conf", f=FIGURES))  # fmt: skip
+    print(
+        do(
+            proving,
+            sh(
+                "i=0; while n=$(sinfo -h -N -p corral-proof -o '%N %t %E') &&"
+                " echo \"$n\" | grep -v ' idle '; do i=$((i + 1));"
+                " [ $i -lt 300 ] || exit 1; sleep 0.3; done"
+            ),
+        )
+    )
+    do(
+        proving,
+        sh(
+            "cp /etc/corral/proof.conf /run/proof.conf; rm -f {f};"
+            " sed -i 's/^drain .*/drain yes/' /etc/corral/proof.conf;"
+            " echo 'mib 8' >>/etc/corral/proof.conf",
+            f=FIGURES,
+        ),
+    )
     yield
     # A round that a failed test left goes on by itself, and the next would meet it.
-    do(proving, sh("scancel -u corral; scancel -u corral-proof;"
-                   " flock -w 200 /var/lib/corral/proof/lock true;"
-                   " i=0; while squeue -h -a | grep -q . && [ $i -lt 300 ]; do i=$((i + 1));"
-                   " sleep 0.2; done;"
-                   " cp /run/proof.conf /etc/corral/proof.conf; rm -f {f}", f=FIGURES),
-       timeout=400)  # fmt: skip
+    do(
+        proving,
+        sh(
+            "scancel -u corral; scancel -u corral-proof;"
+            " flock -w 200 /var/lib/corral/proof/lock true;"
+            " i=0; while squeue -h -a | grep -q . && [ $i -lt 300 ]; do i=$((i + 1));"
+            " sleep 0.2; done;"
+            " cp /run/proof.conf /etc/corral/proof.conf; rm -f {f}",
+            f=FIGURES,
+        ),
+        timeout=400,
+    )
 
 
 def do(live: Live, script: Script, timeout: float = 240) -> str:

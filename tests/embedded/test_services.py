@@ -107,11 +107,13 @@ def test_a_user_works_on_the_controllers_page(served: Live) -> None:
 def test_the_page_is_nobodys_root(served: Live) -> None:
     asked = served.run(
         served.controller,
-        sh("ps -o user= -C python | sort -u; stat -c %U:%a /etc/corral/web.json; "
-           "ss -ltnH 'sport = :8765' | tr -s ' ' | cut -d' ' -f4; "
-           "runuser -u corral -- python3 -c {p} 2>&1 | tail -n 1",
-           p="import socket;socket.socket(socket.AF_UNIX).connect('/run/corral-web/user.sock')"),
-    ).stdout.split("\n")  # fmt: skip
+        sh(
+            "ps -o user= -C python | sort -u; stat -c %U:%a /etc/corral/web.json; "
+            "ss -ltnH 'sport = :8765' | tr -s ' ' | cut -d' ' -f4; "
+            "runuser -u corral -- python3 -c {p} 2>&1 | tail -n 1",
+            p="import socket;socket.socket(socket.AF_UNIX).connect('/run/corral-web/user.sock')",
+        ),
+    ).stdout.split("\n")
     assert "root" not in asked
     assert "root:600" in asked
     assert "127.0.0.1:8765" in asked

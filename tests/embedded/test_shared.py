@@ -48,9 +48,11 @@ def test_up_made_folders_that_no_user_can_take(lab: Live) -> None:
         lab.controller, sh("stat -c '%n %u %a' /shared /shared/corral /shared/corral/jobs/*")
     )
     assert said.stdout.split("\n")[:4] == [
-        "/shared 0 1777", "/shared/corral 0 755", "/shared/corral/jobs/alice 2001 700",
+        "/shared 0 1777",
+        "/shared/corral 0 755",
+        "/shared/corral/jobs/alice 2001 700",
         "/shared/corral/jobs/mallory 2002 700",
-    ]  # fmt: skip
+    ]
     for script in (
         sh("mv /shared/corral /shared/mine"),
         sh("ln -sfnT /tmp /shared/corral"),

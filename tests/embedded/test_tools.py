@@ -117,8 +117,12 @@ def runner(cluster: Live) -> Run:
         script = sh(
             "cd {folder} && export PATH={path}/bin:$PATH HOME={folder} USER={user}\n{writes}\n"
             "{command}",
-            folder=folder, path=TOOLS, writes=writes, command=list(command), user=USER,
-        )  # fmt: skip
+            folder=folder,
+            path=TOOLS,
+            writes=writes,
+            command=list(command),
+            user=USER,
+        )
         made = sh("rm -rf {f} && install -d -o {u} -g {u} {f}", f=folder, u=USER)
         return cluster.run(
             cluster.controller, sh("{a} && {b}", a=made, b=as_user(USER, script)), timeout=timeout

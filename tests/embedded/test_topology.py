@@ -52,8 +52,12 @@ def simulated(folder: Path, net: str, host: str) -> Iterator[dict[str, str]]:
         env={**os.environ, "IBSIM_SOCKNAME": f"corral-{number}"},
     )  # fmt: skip
     try:
-        yield {**os.environ, "LD_PRELOAD": str(LIBRARY[0]), "SIM_HOST": host,
-               "IBSIM_SOCKNAME": f"corral-{number}"}  # fmt: skip
+        yield {
+            **os.environ,
+            "LD_PRELOAD": str(LIBRARY[0]),
+            "SIM_HOST": host,
+            "IBSIM_SOCKNAME": f"corral-{number}",
+        }
     finally:
         process.kill()
         process.wait(30)

@@ -180,9 +180,13 @@ def alone(argv: list[str], words: Path, **env: str) -> Iterator[str]:
     """corral ui where nobody can be asked; its JSON line. Its other words go to a file."""
     with words.open("w") as err:
         one = subprocess.Popen(
-            argv, env=os.environ | env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=err, text=True,
-        )  # fmt: skip
+            argv,
+            env=os.environ | env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=err,
+            text=True,
+        )
         assert one.stdout is not None
         try:
             yield one.stdout.readline()  # ends with the verb, which gives up by itself
@@ -264,9 +268,13 @@ def test_what_the_page_says_when_no_password_was_given(there: There, tmp_path: P
 
 def test_a_controller_that_wants_one_and_nobody_to_ask(there: There) -> None:
     done = subprocess.run(
-        there.argv("keeper", "keeper", "--json"), stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, timeout=120, check=False,
-    )  # fmt: skip
+        there.argv("keeper", "keeper", "--json"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 3
     assert "CORRAL_SUDO_PASSWORD_FILE" in done.stdout
 

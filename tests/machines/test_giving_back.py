@@ -32,8 +32,10 @@ def refused(spec: ClusterSpec) -> CorralError:
 @pytest.fixture
 def job(lab: Live) -> Iterator[str]:
     """A job of alice's that runs on node1; cancelled at the end."""
-    submit = sh("cd /tmp && runuser -u alice -- sbatch --parsable -w node1 -o /dev/null --wrap {w}",
-        w="sleep 900")  # fmt: skip
+    submit = sh(
+        "cd /tmp && runuser -u alice -- sbatch --parsable -w node1 -o /dev/null --wrap {w}",
+        w="sleep 900",
+    )
     number = lab.run("node0", submit).stdout.strip()
     reaches(lab, number, "RUNNING")
     yield number

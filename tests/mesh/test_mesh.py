@@ -89,8 +89,11 @@ def test_each_node_had_a_key_of_its_own_that_works_once(mesh: Mesh) -> None:
 def test_no_key_is_left_anywhere(mesh: Mesh) -> None:
     assert "hskey" not in mesh.told()
     for node in mesh.lab.nodes:
-        found = node.ssh("grep -rlE 'hskey-auth|tskey' /run /tmp /etc /root /var/lib/corral "
-                         "/var/log/corral 2>/dev/null", check=False)  # fmt: skip
+        found = node.ssh(
+            "grep -rlE 'hskey-auth|tskey' /run /tmp /etc /root /var/lib/corral "
+            "/var/log/corral 2>/dev/null",
+            check=False,
+        )
         assert not found, f"{node.name}: {found}"
 
 
@@ -112,8 +115,9 @@ def test_the_pod_runs_jobs_without_init_or_rights(mesh: Mesh) -> None:
     assert mesh.pod.ssh("test ! -e /dev/net/tun") is not None
     told = mesh.job('timeout 60 srun -w node2 -n1 sh -c "hostname; seq 3"')
     assert told == "node2\n1\n2\n3"
-    wrapped = mesh.job("sbatch -W -w node2 -o /tmp/pod.out --wrap \"srun hostname\" >/dev/null; "
-                       "echo $?")  # fmt: skip
+    wrapped = mesh.job(
+        'sbatch -W -w node2 -o /tmp/pod.out --wrap "srun hostname" >/dev/null; echo $?'
+    )
     assert wrapped == "0"
     assert mesh.pod.ssh("cat /tmp/pod.out") == "node2"
 
@@ -214,8 +218,11 @@ def test_a_key_that_expires_is_found_and_mended(mesh: Mesh) -> None:
     assert "expired" in seen["node1"].problem
     assert not seen["node0"].problem
     assert {n for id_, n in diagnosed(spec) if id_ == "F34"} == {"node1"}
-    assert any(c.change.resource == "mesh:node1" for s in mesh.plan(jobs="across-islands").stages
-               for c in s.changes)  # fmt: skip
+    assert any(
+        c.change.resource == "mesh:node1"
+        for s in mesh.plan(jobs="across-islands").stages
+        for c in s.changes
+    )
     mesh.up(jobs="across-islands")
     assert status(spec).good
     assert mesh.job("timeout 60 srun -w node1 -n1 hostname") == "node1"
@@ -238,8 +245,12 @@ def test_a_node_that_is_cut_off_comes_back(mesh: Mesh) -> None:
     until(lambda: "pong" in (mesh.desk.ssh(f"{ask}; true") or ""), 120, "node1 is back")
     back = "timeout 20 srun -w node1 -n1 --immediate=10 hostname"
     # slurmctld asks a node that did not answer again after a third of SlurmdTimeout (300 s here).
-    until(lambda: mesh.job(back, check=False) == "node1", 420, "jobs run on node1 again",
-          lambda: mesh.desk.ssh("scontrol show node node1; squeue"))  # fmt: skip
+    until(
+        lambda: mesh.job(back, check=False) == "node1",
+        420,
+        "jobs run on node1 again",
+        lambda: mesh.desk.ssh("scontrol show node node1; squeue"),
+    )
     until(lambda: mesh.plan(jobs="across-islands").empty, 120, "nothing is left to do")
 
 

@@ -68,8 +68,14 @@ budget: {{per_hour: 7}}
 @pytest.fixture(scope="module")
 def sim(lab: Lab) -> Iterator[RunPodSim]:
     """A RunPod whose pods stand behind the lab's second NAT."""
-    cloud = RunPodSim(key=KEY, machines=Pods(lab, 1), boot_s=1, end_s=1, limits={},
-                      contract=OpenApi.load(DOCUMENT))  # fmt: skip
+    cloud = RunPodSim(
+        key=KEY,
+        machines=Pods(lab, 1),
+        boot_s=1,
+        end_s=1,
+        limits={},
+        contract=OpenApi.load(DOCUMENT),
+    )
     server = CloudServer({"runpod": cloud})
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with pytest.MonkeyPatch.context() as patch:
@@ -86,8 +92,16 @@ def rented(lab: Lab, pods: str) -> Iterator[ClusterSpec]:
     """A cluster of the desk and rented pods, up; all of it is gone afterwards."""
     name = f"{lab.name}-r"
     path = lab.folder / "rented.yaml"
-    path.write_text(FILE.format(name=name, address=lab.nodes[0].address, key=lab.key, pods=pods,
-                                url=lab.control.url, programs=tools.folder()))  # fmt: skip
+    path.write_text(
+        FILE.format(
+            name=name,
+            address=lab.nodes[0].address,
+            key=lab.key,
+            pods=pods,
+            url=lab.control.url,
+            programs=tools.folder(),
+        )
+    )
     spec = load_or_raise(path)
     # The tests before have given the tailnet a policy: without this cluster's tag in it its nodes
     # would not see each other.

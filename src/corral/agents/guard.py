@@ -262,8 +262,10 @@ class Round:
         nodes = sorted({one.node for one in found} & {*self.conf["nodes"]})  # known to Slurm
         if not self.state.get("reached"):
             self.state |= {"reached": self.now(), "ended": []}
-            self.say(f"{spent:.2f} $ of {total:.2f} $ are spent: {','.join(nodes) or 'nothing'} "
-                     f"ends in {grace:.0f} s")  # fmt: skip
+            self.say(
+                f"{spent:.2f} $ of {total:.2f} $ are spent: {','.join(nodes) or 'nothing'} "
+                f"ends in {grace:.0f} s"
+            )
         if not found:
             return
         left = self.state["reached"] + grace - self.now()
@@ -284,8 +286,9 @@ class Round:
         """No new jobs there, and an end for those that run; False when none runs any more."""
         names = ",".join(nodes)
         try:
-            self.slurm(("scontrol", "update", f"nodename={names}", "state=drain",
-                        f"reason={REASON}"))  # fmt: skip
+            self.slurm(
+                ("scontrol", "update", f"nodename={names}", "state=drain", f"reason={REASON}")
+            )
             jobs = self.slurm(("squeue", "-h", "-w", names, "-t", "R,CG,S", "-o", "%A %t %M %L"))
         except OSError as error:
             self.say(f"slurmctld was not asked: {error}")

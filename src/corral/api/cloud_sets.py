@@ -128,9 +128,10 @@ async def account_keys(add: Sequence[str], confirm: Confirm, cluster: str = "") 
     for key in add:
         if not _KEY.fullmatch(key.strip()):
             raise CorralError(
-                Code.USAGE, "what is to be added is no public ssh key",
+                Code.USAGE,
+                "what is to be added is no public ssh key",
                 hint="a line such as: ssh-ed25519 AAAA... you@desk",
-            )  # fmt: skip
+            )
     api = cast("RunPod", _open("runpod", cluster))
     try:
         before = await api.ssh_keys()
@@ -169,10 +170,11 @@ async def make_volume(
     try:
         if not isinstance(api, LambdaCloud | RunPod):
             raise CorralError(
-                Code.USAGE, f"corral makes no file systems at {provider}",
+                Code.USAGE,
+                f"corral makes no file systems at {provider}",
                 hint="Paperspace's shared drives are SMB shares in a private network: make one on "
                 "its page",
-            )  # fmt: skip
+            )
         for one in await api.volumes():
             if (one.name, one.region) == (name, region):
                 return one, False

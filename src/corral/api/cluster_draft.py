@@ -321,22 +321,32 @@ def _of_one(name: str, m: Found, skew: float) -> list[str]:
     facts = m.facts
     wired = [n for n in facts.nics if n.name not in m.wireless and n.speed_mbps > 0]
     told = (
-        (bool(own), f"its own name stands on {own} in /etc/hosts; Corral "
-         "moves it to its address, since Slurm and NCCL would talk to loopback"),
-        (m.nic != "" and m.nic in m.wireless, f"{facts.address} is a Wi-Fi address"
-         + (f"; {wired[0].name} is wired: name its address instead" if wired else "")),
-        (abs(skew) >= CLOCK_S, f"its clock is {abs(skew):.0f} s "
-         f"{'ahead' if skew > 0 else 'behind'}; Corral installs chrony"),
+        (
+            bool(own),
+            f"its own name stands on {own} in /etc/hosts; Corral "
+            "moves it to its address, since Slurm and NCCL would talk to loopback",
+        ),
+        (
+            m.nic != "" and m.nic in m.wireless,
+            f"{facts.address} is a Wi-Fi address"
+            + (f"; {wired[0].name} is wired: name its address instead" if wired else ""),
+        ),
+        (
+            abs(skew) >= CLOCK_S,
+            f"its clock is {abs(skew):.0f} s "
+            f"{'ahead' if skew > 0 else 'behind'}; Corral installs chrony",
+        ),
         (m.passwords, "sshd takes passwords; see ssh.password_login"),
-        (bool(m.firewall), f"a firewall is on ({m.firewall}); Corral opens Slurm's ports "
-         "in it"),
-        (m.hostname != name, f"it calls itself {m.hostname or 'nothing'}; Corral names it "
-         f"{name}"),
+        (bool(m.firewall), f"a firewall is on ({m.firewall}); Corral opens Slurm's ports in it"),
+        (m.hostname != name, f"it calls itself {m.hostname or 'nothing'}; Corral names it {name}"),
         (bool(m.gpu) and not m.driver, "its GPU has no working driver yet"),
-        (m.gpu.startswith("nvidia-"), f"PCI device {m.gpu[7:]} is not in Corral's table; "
-         "give the GPU type a name of your own"),
+        (
+            m.gpu.startswith("nvidia-"),
+            f"PCI device {m.gpu[7:]} is not in Corral's table; "
+            "give the GPU type a name of your own",
+        ),
         (not facts.systemd, "no systemd runs there; Corral needs it"),
-    )  # fmt: skip
+    )
     return [text for true, text in told if true]
 
 

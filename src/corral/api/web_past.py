@@ -110,9 +110,11 @@ def _as_proof(cluster: str, record: Mapping[str, Any]) -> Proof:
         words = [f"{one['busbw_gb_s']:.4g} GB/s", *one["reasons"]]
         output = "\n".join(str(reason) for reason in one["reasons"])
         seen = Evidence(
-            "", f"job {record['job']} on {record['nodes']}", output,
+            "",
+            f"job {record['job']} on {record['nodes']}",
+            output,
             charts=charts if not index else (),
-        )  # fmt: skip
+        )
         verdict = _VERDICTS.get(str(one["outcome"]), Verdict.SKIP)
         name = str(one["collective"] or "collective")
         results.append(

@@ -75,7 +75,10 @@ def _table(title: str, lines: tuple[Line, ...]) -> RenderableType:
     if len(lines) > SHOWN:
         rest = lines[SHOWN:]
         rows.append(
-            (f"{len(rest)} more", f"{sum(x.dollars for x in rest):.2f}",
-             f"{sum(x.hours for x in rest):.2f}")
-        )  # fmt: skip
+            (
+                f"{len(rest)} more",
+                f"{sum(x.dollars for x in rest):.2f}",
+                f"{sum(x.hours for x in rest):.2f}",
+            )
+        )
     return table((title, "$", "machine hours"), rows, right="$ machine hours")

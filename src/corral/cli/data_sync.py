@@ -59,10 +59,15 @@ def sync(
     good = all(one.error is None for one in done)
     ui.json({"good": good, "nodes": [one.as_dict() for one in done]})
     rows = [
-        (one.node, plural(one.files, "file"), size(one.bytes), duration(one.seconds),
-         one.error.message if one.error else "")
+        (
+            one.node,
+            plural(one.files, "file"),
+            size(one.bytes),
+            duration(one.seconds),
+            one.error.message if one.error else "",
+        )
         for one in done
-    ]  # fmt: skip
+    ]
     ui.show(table(("node", "sent", "size", "took", "failed"), rows, right="sent size took"))
     for one in done:
         if one.error:

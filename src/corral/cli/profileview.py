@@ -45,10 +45,14 @@ def _traces(traces: tuple[RankTrace, ...]) -> Iterator[RenderableType]:
     what = "GPU kernels" if slowest.gpu else "operators on the CPU"
     yield Text(f"what took longest on rank {slowest.rank}: {what}", "bold")
     cells = [
-        (_shorter(k.name), f"{k.microseconds / 1000:.1f}", str(k.calls),
-         f"{100 * k.microseconds / (slowest.wall or 1):.1f}")
+        (
+            _shorter(k.name),
+            f"{k.microseconds / 1000:.1f}",
+            str(k.calls),
+            f"{100 * k.microseconds / (slowest.wall or 1):.1f}",
+        )
         for k in slowest.top
-    ]  # fmt: skip
+    ]
     yield table(("name", "ms", "calls", "%"), cells, right="ms calls %")
 
 

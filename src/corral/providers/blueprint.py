@@ -135,13 +135,20 @@ class _Maker:
             _group("cluster", *self._cluster()),
         ]
         settings = {**self._vars(), "deployment_name": self.spec.name, "enable_slurm_auth": True}
-        phase = Phase("all", self.spec.name, "blueprint.yaml", "deployment.yaml",
-                      tuple(g["group"] for g in groups))  # fmt: skip
+        phase = Phase(
+            "all",
+            self.spec.name,
+            "blueprint.yaml",
+            "deployment.yaml",
+            tuple(g["group"] for g in groups),
+        )
         return self._deployment(
-            {"blueprint.yaml": self._blueprint(self.spec.name, groups),
-             "deployment.yaml": self._settings(settings)},
+            {
+                "blueprint.yaml": self._blueprint(self.spec.name, groups),
+                "deployment.yaml": self._settings(settings),
+            },
             (phase,),
-        )  # fmt: skip
+        )
 
     def three(self, addresses: Mapping[str, str], unknown: str) -> Deployment:
         """Base, image and cluster, each a blueprint of its own, as in v1.39."""
@@ -152,10 +159,11 @@ class _Maker:
         phases = tuple(
             Phase(p, f"{name}-{p}", f"{p}.yaml", _SETTINGS[p == "base"], groups)
             for p, groups in (
-                ("base", ("primary",)), ("image", ("build-script", "slurm-build")),
+                ("base", ("primary",)),
+                ("image", ("build-script", "slurm-build")),
                 ("cluster", ("cluster",)),
             )
-        )  # fmt: skip
+        )
         later = self._vars()
         missing = ""
         for id in parts.ids(shared):

@@ -37,9 +37,11 @@ def image_script(gcp: Gcp) -> list[dict[str, Any]]:
         "install_ansible": True,
         # Root's known_hosts of the toolkit's image: nodes reach each other on all nine networks.
         "configure_ssh_host_patterns": [
-            *(f"10.{i}.0.*" for i in range(8)), "$(vars.slurm_cluster_name)*"],
+            *(f"10.{i}.0.*" for i in range(8)),
+            "$(vars.slurm_cluster_name)*",
+        ],
         "runners": _image_runners(gcp),
-    }  # fmt: skip
+    }
     if old:
         settings |= {"install_docker": True, "enable_docker_world_writable": True}
     else:
@@ -82,10 +84,14 @@ def _image_runners(gcp: Gcp) -> list[dict[str, Any]]:
     limits = "".join(
         f"* - {what} {value}\n"
         for what, value in (
-            ("memlock", "unlimited"), ("nproc", "unlimited"), ("stack", "unlimited"),
-            ("nofile", "1048576"), ("cpu", "unlimited"), ("rtprio", "unlimited"),
+            ("memlock", "unlimited"),
+            ("nproc", "unlimited"),
+            ("stack", "unlimited"),
+            ("nofile", "1048576"),
+            ("cpu", "unlimited"),
+            ("rtprio", "unlimited"),
         )
-    )  # fmt: skip
+    )
     return [
         shell("image-hold.sh"),
         data("/var/tmp/slurm_vars.json", variables),  # noqa: S108  # on the image's machine

@@ -199,13 +199,21 @@ def controller(
     """Login node and controller, which stages the prologs of TCPXO."""
     old = gcp.toolkit == "v1.39.0"
     runners = [
-        shell("controller-tcpxo.sh", at=f"tcpxo-{one.name}.sh", PARTITION=one.name,
-               COMMIT=PROLOGS_COMMIT, **PROLOGS)
+        shell(
+            "controller-tcpxo.sh",
+            at=f"tcpxo-{one.name}.sh",
+            PARTITION=one.name,
+            COMMIT=PROLOGS_COMMIT,
+            **PROLOGS,
+        )
         for one in partitions
-    ]  # fmt: skip
+    ]
     return [
-        module("controller_startup", "modules/scripts/startup-script",
-                runners=[*runners, shell("enroot-default.sh")]),
+        module(
+            "controller_startup",
+            "modules/scripts/startup-script",
+            runners=[*runners, shell("enroot-default.sh")],
+        ),
         module(
             "slurm_login",
             "community/modules/scheduler/schedmd-slurm-gcp-v6-login",
@@ -218,8 +226,12 @@ def controller(
         module(
             "slurm_controller",
             "community/modules/scheduler/schedmd-slurm-gcp-v6-controller",
-            use=("sysnet", *(f"{p.name}_partition" for p in partitions), "slurm_login",
-                 *ids(storage)),
+            use=(
+                "sysnet",
+                *(f"{p.name}_partition" for p in partitions),
+                "slurm_login",
+                *ids(storage),
+            ),
             enable_controller_public_ips=gcp.public_addresses,
             machine_type="c2-standard-8",
             enable_cleanup_compute=True,
@@ -227,10 +239,14 @@ def controller(
             slurm_conf_tpl=("" if old else "../_") + _LONG_PROLOG,
             controller_startup_script="$(controller_startup.startup_script)",
             login_startup_script=escaped(script("enroot-default.sh")),
-            prolog_scripts=[{"filename": "set_hostname_for_enroot.sh",
-                             "content": escaped(script("set-hostname.sh"))}],
+            prolog_scripts=[
+                {
+                    "filename": "set_hostname_for_enroot.sh",
+                    "content": escaped(script("set-hostname.sh")),
+                }
+            ],
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _peering(source: str) -> dict[str, Any]:

@@ -171,8 +171,10 @@ def _variables(spec: ClusterSpec, said: str) -> str:
         found["slurm_max_job_timelimit"] = limits.pop()
     if pyxis and spec.software.pyxis:
         local = spec.software.pyxis.local
-        found |= {"enroot_cache_path": f"{local}/cache/user-$(id -u)",
-                  "enroot_data_path": f"{local}/data/user-$(id -u)"}  # fmt: skip
+        found |= {
+            "enroot_cache_path": f"{local}/cache/user-$(id -u)",
+            "enroot_data_path": f"{local}/data/user-$(id -u)",
+        }
     software = spec.software.model_dump(mode="json", exclude_defaults=True)
     if software:
         found["corral_software"] = software

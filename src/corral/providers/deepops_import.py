@@ -73,13 +73,19 @@ def from_deepops(files: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
         CorralError: NOT_FOUND, there is no inventory with nodes; PARSE_FAILED.
     """
     if INVENTORY not in files:
-        raise CorralError(Code.NOT_FOUND, "there is no file called inventory",
-                          hint="give the folder config/ of DeepOps")  # fmt: skip
+        raise CorralError(
+            Code.NOT_FOUND,
+            "there is no file called inventory",
+            hint="give the folder config/ of DeepOps",
+        )
     inventory = read_inventory(files[INVENTORY])
     masters, nodes = inventory.members("slurm-master"), inventory.members("slurm-node")
     if not masters or not nodes:
-        raise CorralError(Code.NOT_FOUND, "the inventory has no slurm-master and slurm-node",
-                          hint="uncomment them there first")  # fmt: skip
+        raise CorralError(
+            Code.NOT_FOUND,
+            "the inventory has no slurm-master and slurm-node",
+            hint="uncomment them there first",
+        )
     return _Import(inventory, _Sources.read(files, inventory)).text(masters[0], nodes)
 
 
@@ -153,13 +159,21 @@ class _Import:
     def text(self, master: str, nodes: list[str]) -> tuple[str, tuple[str, ...]]:
         login = self.inventory.members("slurm-login")
         # nfs-server is the name in DeepOps before 20.08.
-        servers = [h for g in ("slurm-nfs", "nfs-server") for h in self.inventory.members(g)
-                   if h in self.inventory.hosts]  # fmt: skip
+        servers = [
+            h
+            for g in ("slurm-nfs", "nfs-server")
+            for h in self.inventory.members(g)
+            if h in self.inventory.hosts
+        ]
         groups: list[dict[str, Any]] = []
         jobs: list[str] = []
         taken: set[str] = set()
-        for name, members in (("nodes", nodes), ("controller", [master]), ("login", login),
-                              ("files", servers)):  # fmt: skip
+        for name, members in (
+            ("nodes", nodes),
+            ("controller", [master]),
+            ("login", login),
+            ("files", servers),
+        ):
             mine = [m for m in dict.fromkeys(members) if m not in taken]
             taken.update(mine)
             made = self._groups(name, mine)
@@ -262,10 +276,15 @@ class _Import:
             own = self._own(name, member)
             alike.setdefault(repr(own), (own, []))[1].append(member)
         return [
-            {"name": name if i == 0 else f"{name}-{i + 1}", "provider": "ssh", "nodes": fold(mine),
-             "addresses": _folded([self._address(m) for m in mine]), **own}
+            {
+                "name": name if i == 0 else f"{name}-{i + 1}",
+                "provider": "ssh",
+                "nodes": fold(mine),
+                "addresses": _folded([self._address(m) for m in mine]),
+                **own,
+            }
             for i, (own, mine) in enumerate(alike.values())
-        ]  # fmt: skip
+        ]
 
     def _rename(self, group: dict[str, Any], used: set[str]) -> None:
         """Give a group whose name another one has a name of its own."""
@@ -291,8 +310,9 @@ class _Import:
         found: dict[str, str] = {}
         for group, said in self.inventory.variables.items():
             if group == "all" or member in self.inventory.members(group):
-                found |= said if group != "all" else {k: v for k, v in said.items()
-                                                      if k not in found}  # fmt: skip
+                found |= (
+                    said if group != "all" else {k: v for k, v in said.items() if k not in found}
+                )
         return {**found, **self.inventory.hosts.get(member, {})}
 
     def _word(self, member: str, what: str) -> str:
@@ -325,8 +345,11 @@ class _Import:
 
     def _storage(self, known: set[str]) -> list[dict[str, Any]]:
         mounts = _entries(self.variables, "nfs_mounts")
-        if mounts and "slurm_enable_nfs_client_nodes" in self.variables and \
-                not is_on(self.variables["slurm_enable_nfs_client_nodes"]):  # fmt: skip
+        if (
+            mounts
+            and "slurm_enable_nfs_client_nodes" in self.variables
+            and not is_on(self.variables["slurm_enable_nfs_client_nodes"])
+        ):
             self._leave("nfs_mounts: DeepOps does not mount them (slurm_enable_nfs_client_nodes)")
             return []
         by_options: dict[str, list[str]] = {}
@@ -335,8 +358,9 @@ class _Import:
             if options != NFS_OPTIONS:
                 by_options.setdefault(options, []).append(str(mount.get("mountpoint", "")))
         for options, where in by_options.items():
-            self._leave(f"mount options {options} of {', '.join(where)}: Corral mounts with "
-                        f"{NFS_OPTIONS}")  # fmt: skip
+            self._leave(
+                f"mount options {options} of {', '.join(where)}: Corral mounts with {NFS_OPTIONS}"
+            )
         found = [self._mount(m, known) for m in mounts]
         self._leave_exports({str(m.get("path", "")) for m in found if m["kind"] == "nfs"})
         return found
@@ -354,8 +378,13 @@ class _Import:
             self._leave(f"{where} is served by {server}, {why}")
             return {"mount": where, "kind": "existing"}
         squash = "no_root_squash" not in self.sources.exports.get(path, "")
-        return {"mount": where, "kind": "nfs", "server": server, "path": path,
-                **({} if squash else {"root_squash": False})}  # fmt: skip
+        return {
+            "mount": where,
+            "kind": "nfs",
+            "server": server,
+            "path": path,
+            **({} if squash else {"root_squash": False}),
+        }
 
     def _leave_exports(self, mounted: set[str]) -> None:
         for path, text in self.sources.exports.items():
@@ -397,8 +426,10 @@ class _Import:
             if one.get("gid") not in (None, one.get("uid")):
                 other.append("gid")
             if other:
-                self._leave(f"users: {', '.join(map(str, other))} of {name}: Corral sets name, uid,"
-                            " home, shell and keys")  # fmt: skip
+                self._leave(
+                    f"users: {', '.join(map(str, other))} of {name}: Corral sets name, uid,"
+                    " home, shell and keys"
+                )
         return found
 
     def _leave_rest(self, taken: set[str]) -> None:
@@ -424,8 +455,11 @@ class _Import:
 
     def _leave_hosts(self, taken: set[str]) -> None:
         for group in _SERVICES:
-            away = [m for m in self.inventory.members(group) if m not in
-                    self.inventory.members("slurm-master")]  # fmt: skip
+            away = [
+                m
+                for m in self.inventory.members(group)
+                if m not in self.inventory.members("slurm-master")
+            ]
             if away:
                 self._leave(
                     f"{group} on {', '.join(away)}: Corral's services run on the controller"
@@ -495,6 +529,7 @@ def _read_yaml(name: str, text: str) -> Any:
     try:
         found = yaml.load(text)  # pyright: ignore[reportUnknownMemberType]
     except YAMLError as error:
-        raise CorralError(Code.PARSE_FAILED, f"{name} is not YAML", tail=str(error)[:400],
-                          hint="fix it first") from error  # fmt: skip
+        raise CorralError(
+            Code.PARSE_FAILED, f"{name} is not YAML", tail=str(error)[:400], hint="fix it first"
+        ) from error
     return {} if found is None else found

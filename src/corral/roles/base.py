@@ -119,10 +119,17 @@ def _daemons(site: Site) -> tuple[Resource, ...]:
         "/nonexistent",
         "/usr/sbin/nologin",
         system=True,
-        owns=("/etc/slurm", "/var/spool/slurmctld", "/var/spool/slurm", "/var/lib/slurm",
-              "/var/log/slurm", "/run/slurmctld", "/run/slurmdbd"),
+        owns=(
+            "/etc/slurm",
+            "/var/spool/slurmctld",
+            "/var/spool/slurm",
+            "/var/lib/slurm",
+            "/var/log/slurm",
+            "/run/slurmctld",
+            "/run/slurmdbd",
+        ),
         units=("slurmctld", "slurmdbd"),
-    )  # fmt: skip
+    )
     if site.auth != "munge":
         return (slurm,)
     munge = UserAccount(

@@ -49,8 +49,7 @@ def said_of(spec: ClusterSpec) -> str:
 
     Nothing is said of rehearsals, nor of A3 Mega, whose image has Enroot and Pyxis.
     """
-    real = [g for g in spec.groups if g.provider not in ("embedded", "gcp")
-            and (g.gpu or g.cloud)]  # fmt: skip
+    real = [g for g in spec.groups if g.provider not in ("embedded", "gcp") and (g.gpu or g.cloud)]
     if spec.software.containers != "none" or not real:
         return ""
     said = "jobs run without containers (software.containers): "

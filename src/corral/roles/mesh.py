@@ -154,8 +154,11 @@ def way_words(facts: MeshFacts, udp: str = "") -> str:
     relayed = "; no UDP goes out of it, so its links are relayed" if udp == "no" else ""
     if facts.way == "tun":
         return f"by an interface of its own (TUN){relayed}"
-    lacks = [w for w, there in (("/dev/net/tun", facts.tun), ("CAP_NET_ADMIN", facts.net_admin))
-             if not there]  # fmt: skip
+    lacks = [
+        w
+        for w, there in (("/dev/net/tun", facts.tun), ("CAP_NET_ADMIN", facts.net_admin))
+        if not there
+    ]
     without = " and ".join(lacks) or "an interface"
     like = "; to the others of its cloud's cluster by their own network" if facts.fabric else ""
     alone = "; without user namespaces, so jobs there have no containers of their own"

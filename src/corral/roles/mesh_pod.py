@@ -142,9 +142,12 @@ def _slurmd(site: Site, node: str, old: Service, files: dict[str, str]) -> tuple
         File(f"{ETC}/slurm.conf", slurm_conf(site, node, files["slurm.conf"])),
         File(f"{ETC}/gres.conf", files["gres.conf"]),
         File(f"{ETC}/cgroup.conf", f"{_NOTE}CgroupPlugin=disabled\n"),
-        *((File(f"{ETC}/topology.conf", files["topology.conf"]),) if "topology.conf" in files
-          else ()),
-    )  # fmt: skip
+        *(
+            (File(f"{ETC}/topology.conf", files["topology.conf"]),)
+            if "topology.conf" in files
+            else ()
+        ),
+    )
     inputs = (*(f.path for f in own), *(i for i in old.inputs if i not in (DEFAULTS, LIMITS)))
     slurmd = Supervised(
         "slurmd",

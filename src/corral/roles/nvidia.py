@@ -176,8 +176,9 @@ def choose(site: Site, node: Node) -> Choice:
     branch = int(name[:3])
     if facts.os_id == "debian" and nvidia.source == "distribution":
         branch = DEBIAN.get(facts.os_version, branch)
-    choice = Choice(branch, "-server" in name, name.endswith("-open"), switched, facts.secure_boot,
-                    desktop)  # fmt: skip
+    choice = Choice(
+        branch, "-server" in name, name.endswith("-open"), switched, facts.secure_boot, desktop
+    )
     _refuse(node.name, facts, nvidia, choice, old=old, new=new)
     return choice
 
@@ -190,28 +191,50 @@ def _refuse(
     debian = distribution and facts.os_id == "debian"
     fit = _fitting(nvidia, choice, debian=debian, new=new, old=old)
     cases = (
-        (old and new, "GPUs before Turing and Blackwell ones need unlike kernel modules",
-         "take one of them out, or declare driver: none and install it by hand"),
+        (
+            old and new,
+            "GPUs before Turing and Blackwell ones need unlike kernel modules",
+            "take one of them out, or declare driver: none and install it by hand",
+        ),
         # What no driver changes comes first: a hint for another case would lead here.
-        (bool(SUBNET.intersection(facts.nvidia_pci)),
-         "its NVLink fabric needs a subnet manager that Corral does not install",
-         "install driver, fabric manager and nvlsm by NVIDIA's guide, and write driver: none"),
-        (choice.signed and not (distribution and facts.os_id == "ubuntu"),
-         "Secure Boot is on: a module that is built on the machine is not loaded",
-         "switch Secure Boot off in the firmware, or enrol dkms's key at the console "
-         "(mokutil --import) and declare driver: none"),
-        (new and choice.branch < BLACKWELL_BRANCH,
-         f"branch {choice.branch} does not know its GPU (Blackwell)", fit),
-        (new and not choice.opened, "its GPU (Blackwell) runs with the open kernel module only",
-         fit),
-        (old and choice.opened, "its GPU is older than Turing: the open kernel module does not "
-         "know it", fit),
+        (
+            bool(SUBNET.intersection(facts.nvidia_pci)),
+            "its NVLink fabric needs a subnet manager that Corral does not install",
+            "install driver, fabric manager and nvlsm by NVIDIA's guide, and write driver: none",
+        ),
+        (
+            choice.signed and not (distribution and facts.os_id == "ubuntu"),
+            "Secure Boot is on: a module that is built on the machine is not loaded",
+            "switch Secure Boot off in the firmware, or enrol dkms's key at the console "
+            "(mokutil --import) and declare driver: none",
+        ),
+        (
+            new and choice.branch < BLACKWELL_BRANCH,
+            f"branch {choice.branch} does not know its GPU (Blackwell)",
+            fit,
+        ),
+        (
+            new and not choice.opened,
+            "its GPU (Blackwell) runs with the open kernel module only",
+            fit,
+        ),
+        (
+            old and choice.opened,
+            "its GPU is older than Turing: the open kernel module does not know it",
+            fit,
+        ),
         (debian and choice.switched, "it has NVSwitches, and Debian has no fabric manager", fit),
-        (debian and declared.isdigit() and declared != str(choice.branch),
-         f"Debian {facts.os_version} has driver {choice.branch}, not {declared}", fit),
-        (distribution and choice.switched and not choice.server,
-         "it has NVSwitches, and Ubuntu's fabric manager follows the -server drivers", fit),
-    )  # fmt: skip
+        (
+            debian and declared.isdigit() and declared != str(choice.branch),
+            f"Debian {facts.os_version} has driver {choice.branch}, not {declared}",
+            fit,
+        ),
+        (
+            distribution and choice.switched and not choice.server,
+            "it has NVSwitches, and Ubuntu's fabric manager follows the -server drivers",
+            fit,
+        ),
+    )
     for wrong, what, hint in cases:
         if wrong:
             raise CorralError(Code.NOT_GOOD, what, node=node, hint=hint)
@@ -350,11 +373,13 @@ def _gates(site: Site, node: Node) -> tuple[Gate, ...]:
             Gate(
                 "the NVSwitch fabric is up",
                 node.name,
-                sh("systemctl is-active -q nvidia-fabricmanager && "
-                   "! nvidia-smi -q | grep -A1 '^ *Fabric' | grep -q 'In Progress'"),
+                sh(
+                    "systemctl is-active -q nvidia-fabricmanager && "
+                    "! nvidia-smi -q | grep -A1 '^ *Fabric' | grep -q 'In Progress'"
+                ),
                 FABRIC_S,
                 "its version must be the driver's: dpkg -l 'nvidia-fabricmanager*'",
                 sh("journalctl --no-pager -o cat -n 15 -u nvidia-fabricmanager"),
             )
-        )  # fmt: skip
+        )
     return tuple(gates)

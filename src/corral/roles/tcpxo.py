@@ -51,10 +51,10 @@ def environment(folder: str = FOLDER) -> Script:
                 "if [ ! -r {profile} ]; then\n"
                 '  echo "corral: no {profile} on $(uname -n): the TCPXO prolog did not run" >&2\n'
                 "  exit 1\nfi\n"
-                "if [ -z \"$(ls -A {aperture} 2>/dev/null)\" ]; then\n"
+                'if [ -z "$(ls -A {aperture} 2>/dev/null)" ]; then\n'
                 '  echo "corral: {aperture} is empty on $(uname -n): no aperture devices" >&2\n'
                 "  exit 1\nfi\n"
-                'corral_devices=${{CUDA_VISIBLE_DEVICES-unset}}\n'
+                "corral_devices=${{CUDA_VISIBLE_DEVICES-unset}}\n"
                 "NCCL_LIB_DIR={folder}\nexport NCCL_LIB_DIR\n. {profile}\n"
                 'if [ "$corral_devices" = unset ]; then unset CUDA_VISIBLE_DEVICES\n'
                 'else export "CUDA_VISIBLE_DEVICES=$corral_devices"; fi',
@@ -62,13 +62,16 @@ def environment(folder: str = FOLDER) -> Script:
                 folder=folder,
                 aperture=OVERRIDES["NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY"],
             ),
-            *(sh("export {pair}", pair=f"{k}={v}") for k, v in (*OVERRIDES.items(),
-                                                                ("GLOO_SOCKET_IFNAME", CONTROL),
-                                                                *DEMANDED.items())),
-            sh('export "LD_LIBRARY_PATH={libs}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"',
-               libs=Script(LIBRARIES)),
+            *(
+                sh("export {pair}", pair=f"{k}={v}")
+                for k, v in (*OVERRIDES.items(), ("GLOO_SOCKET_IFNAME", CONTROL), *DEMANDED.items())
+            ),
+            sh(
+                'export "LD_LIBRARY_PATH={libs}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"',
+                libs=Script(LIBRARIES),
+            ),
         ]
-    )  # fmt: skip
+    )
 
 
 def container_options() -> tuple[str, ...]:

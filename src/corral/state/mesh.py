@@ -168,9 +168,13 @@ class MeshMember:
 
     def _refused(self, why: str) -> Change:
         return Change(
-            self.id, why, "", "", sh("exit 1"),
+            self.id,
+            why,
+            "",
+            "",
+            sh("exit 1"),
             refuses=f"{why}; on the machine: tailscale status",
-        )  # fmt: skip
+        )
 
     def _with_key(self, *, again: bool) -> Script:
         return sh(

@@ -76,10 +76,15 @@ class Parts:
             f"{self.folder}: {', '.join(said)}",
             "\n".join(sorted(found)),
             "\n".join(sorted(self.wanted)),
-            join([sh("set -e; mkdir -p {f}", f=self.folder), *map(self._write, late),
-                  *(sh("rm -f {p}", p=self._path(n)) for n in gone)]),
+            join(
+                [
+                    sh("set -e; mkdir -p {f}", f=self.folder),
+                    *map(self._write, late),
+                    *(sh("rm -f {p}", p=self._path(n)) for n in gone),
+                ]
+            ),
             keeps=tuple(f"file:{self._path(n)}" for n in [*(n for n, _ in late), *gone]),
-        )  # fmt: skip
+        )
 
     def _path(self, name: str) -> str:
         return f"{self.folder}/{name}"

@@ -42,8 +42,14 @@ def spec_of(cluster: str, world: dict[str, Any]) -> ClusterSpec:
     nodes = [n for n, i in world["instances"].items() if i["role"] == "compute"]
     boot = world["boot"]
     path = folder() / "machines.yaml"
-    path.write_text(FILE.format(name=boot["name"], cluster=cluster, last=len(nodes) - 1,
-                                software=boot.get("software", "")))  # fmt: skip
+    path.write_text(
+        FILE.format(
+            name=boot["name"],
+            cluster=cluster,
+            last=len(nodes) - 1,
+            software=boot.get("software", ""),
+        )
+    )
     return load_or_raise(path)
 
 
@@ -59,14 +65,32 @@ def main(argv: list[str]) -> None:
     for node in (n for n, i in world["instances"].items() if i["role"] != "login"):
         container = f"corral-{spec.name}-{node}"
         subprocess.run(
-            ["podman", "exec", "-i", container, "/bin/sh", "-s", node.rpartition("-")[2],
-             Path(world["boot"]["key"]).read_text().strip()],
-            input=DRESS.read_text() + rxdm(world), text=True, check=True,
-        )  # fmt: skip
+            [
+                "podman",
+                "exec",
+                "-i",
+                container,
+                "/bin/sh",
+                "-s",
+                node.rpartition("-")[2],
+                Path(world["boot"]["key"]).read_text().strip(),
+            ],
+            input=DRESS.read_text() + rxdm(world),
+            text=True,
+            check=True,
+        )
         said = subprocess.run(
-            ["podman", "inspect", "-f", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}",
-             container], check=True, capture_output=True, text=True,
-        ).stdout  # fmt: skip
+            [
+                "podman",
+                "inspect",
+                "-f",
+                "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}",
+                container,
+            ],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
         with changing() as now:
             now["instances"][node]["address"] = said.strip()
 

@@ -15,8 +15,11 @@ def main(argv: list[str]) -> int:
     match argv:
         case ["auth", "application-default", "print-access-token"]:
             if read().get("nobody"):
-                print("ERROR: (gcloud.auth.application-default.print-access-token) Your default "
-                      "credentials were not found.", file=sys.stderr)  # fmt: skip
+                print(
+                    "ERROR: (gcloud.auth.application-default.print-access-token) Your default "
+                    "credentials were not found.",
+                    file=sys.stderr,
+                )
                 return 1
             print(TOKEN)
             return 0

@@ -104,8 +104,11 @@ def deploy(folder: Path, groups: list[dict[str, Any]], skipped: list[str]) -> No
             info(f'skipping group "{group["group"]}"')
         elif packer(group):
             image = at / group["modules"][0]["id"]
-            for word, verb in (("initializing", "init"), ("validating", "validate"),
-                               ("building image using", "build")):  # fmt: skip
+            for word, verb in (
+                ("initializing", "init"),
+                ("validating", "validate"),
+                ("building image using", "build"),
+            ):
                 info(f"{word} packer module at {image}")
                 call(image, "packer", verb, ".")
         else:
@@ -118,16 +121,22 @@ def deploy(folder: Path, groups: list[dict[str, Any]], skipped: list[str]) -> No
 
 
 def outputs(folder: Path, at: Path) -> None:
-    text = subprocess.run(["terraform", "output", "-no-color", "-json"], cwd=at, check=True,
-                          capture_output=True, text=True).stdout  # fmt: skip
+    text = subprocess.run(
+        ["terraform", "output", "-no-color", "-json"],
+        cwd=at,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     found = json.loads(text)
     if not found:
         info(f"Deployment group {at.name} contains no artifacts to export")
         return
     path = folder / ".ghpc/artifacts" / f"{at.name}_outputs.tfvars"
     info(f"Writing outputs artifact from deployment group {at.name} to file {path}")
-    path.write_text("".join(f"\n{name} = {hcl(one['value'])}\n" for name, one in
-                            sorted(found.items())))  # fmt: skip
+    path.write_text(
+        "".join(f"\n{name} = {hcl(one['value'])}\n" for name, one in sorted(found.items()))
+    )
 
 
 def hcl(value: Any) -> str:
@@ -150,8 +159,17 @@ def destroy(folder: Path, groups: list[dict[str, Any]]) -> None:
 def change(at: Path, doing: str, done: str, *more: str) -> None:
     info(f"Testing if deployment group {at} requires {doing} cloud infrastructure")
     plan = f"{at}.plan"
-    status = call(at, "terraform", "plan", "-no-color", "-detailed-exitcode", f"-out={plan}",
-                  *more, quiet=True, good=(0, 2))  # fmt: skip
+    status = call(
+        at,
+        "terraform",
+        "plan",
+        "-no-color",
+        "-detailed-exitcode",
+        f"-out={plan}",
+        *more,
+        quiet=True,
+        good=(0, 2),
+    )
     if status == 0:
         info(f"Cloud infrastructure in deployment group {at} is already {done}")
         return
@@ -161,8 +179,14 @@ def change(at: Path, doing: str, done: str, *more: str) -> None:
 
 
 def call(at: Path, *argv: str, quiet: bool = False, good: tuple[int, ...] = (0,)) -> int:
-    done = subprocess.run(argv, cwd=at, check=False, text=True, stderr=subprocess.PIPE,
-                          stdout=subprocess.DEVNULL if quiet else None)  # fmt: skip
+    done = subprocess.run(
+        argv,
+        cwd=at,
+        check=False,
+        text=True,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL if quiet else None,
+    )
     if done.returncode not in good:
         fatal(f"Error: exit status {done.returncode}\n\n{done.stderr}")
     return done.returncode

@@ -44,19 +44,28 @@ def answer(world: dict[str, Any], path: str, query: dict[str, str]) -> dict[str,
 
 
 def quotas(limits: dict[str, float], used: dict[str, float]) -> list[dict[str, Any]]:
-    return [{"metric": m, "limit": float(v), "usage": float(used.get(m, 0))}
-            for m, v in limits.items()]  # fmt: skip
+    return [
+        {"metric": m, "limit": float(v), "usage": float(used.get(m, 0))} for m, v in limits.items()
+    ]
 
 
 def project(world: dict[str, Any], filter: str) -> dict[str, Any]:
     used = {"NETWORKS": len(world["networks"]), "SUBNETWORKS": len(world["networks"])}
-    return {"kind": "compute#project", "id": "1234567890123456789", "name": world["project"],
-            "quotas": quotas(world["quotas"], used)}  # fmt: skip
+    return {
+        "kind": "compute#project",
+        "id": "1234567890123456789",
+        "name": world["project"],
+        "quotas": quotas(world["quotas"], used),
+    }
 
 
 def region(world: dict[str, Any], filter: str, name: str) -> dict[str, Any]:
-    return {"kind": "compute#region", "name": name, "status": "UP",
-            "quotas": quotas(world["region_quotas"], {})}  # fmt: skip
+    return {
+        "kind": "compute#region",
+        "name": name,
+        "status": "UP",
+        "quotas": quotas(world["region_quotas"], {}),
+    }
 
 
 def zone(world: dict[str, Any], filter: str, name: str) -> dict[str, Any]:
@@ -68,8 +77,13 @@ def zone(world: dict[str, Any], filter: str, name: str) -> dict[str, Any]:
 def machine_type(world: dict[str, Any], filter: str, zone: str, name: str) -> dict[str, Any]:
     if name not in world["zones"].get(zone, ()):
         raise missing(f"zones/{zone}/machineTypes/{name}")
-    return {"kind": "compute#machineType", "name": name, "zone": zone, "guestCpus": 208,
-            "memoryMb": 1916928}  # fmt: skip
+    return {
+        "kind": "compute#machineType",
+        "name": name,
+        "zone": zone,
+        "guestCpus": 208,
+        "memoryMb": 1916928,
+    }
 
 
 def reservation(world: dict[str, Any], filter: str, zone: str, name: str) -> dict[str, Any]:
@@ -77,17 +91,28 @@ def reservation(world: dict[str, Any], filter: str, zone: str, name: str) -> dic
     if one is None:
         raise missing(f"zones/{zone}/reservations/{name}")
     # int64 stands as text in the JSON of Google's APIs.
-    return {"kind": "compute#reservation", "name": name, "status": one["status"],
-            "specificReservation": {
-                "count": str(one["count"]), "inUseCount": str(one["used"]),
-                "instanceProperties": {"machineType": one["machine"]}}}  # fmt: skip
+    return {
+        "kind": "compute#reservation",
+        "name": name,
+        "status": one["status"],
+        "specificReservation": {
+            "count": str(one["count"]),
+            "inUseCount": str(one["used"]),
+            "instanceProperties": {"machineType": one["machine"]},
+        },
+    }
 
 
 def instances(world: dict[str, Any], filter: str, zone: str) -> dict[str, Any]:
     label = filter.removeprefix("labels.slurm_cluster_name=")
-    return {"kind": "compute#instanceList", "items": [
-        instance(n, i, zone) for n, i in sorted(world["instances"].items()) if i["cluster"] == label
-    ]}  # fmt: skip
+    return {
+        "kind": "compute#instanceList",
+        "items": [
+            instance(n, i, zone)
+            for n, i in sorted(world["instances"].items())
+            if i["cluster"] == label
+        ],
+    }
 
 
 def instance(name: str, one: dict[str, Any], zone: str) -> dict[str, Any]:
@@ -95,32 +120,45 @@ def instance(name: str, one: dict[str, Any], zone: str) -> dict[str, Any]:
     nic: dict[str, Any] = {"name": "nic0", "networkIP": one.get("address", "172.16.0.9")}
     if one.get("public"):
         nic["accessConfigs"] = [{"type": "ONE_TO_ONE_NAT", "natIP": one["public"]}]
-    return {"kind": "compute#instance", "name": name, "status": one.get("status", "RUNNING"),
-            "machineType": f"{BASE}/zones/{zone}/machineTypes/{machine}",
-            "labels": {"slurm_cluster_name": one["cluster"], "slurm_instance_role": one["role"]},
-            "networkInterfaces": [nic]}  # fmt: skip
+    return {
+        "kind": "compute#instance",
+        "name": name,
+        "status": one.get("status", "RUNNING"),
+        "machineType": f"{BASE}/zones/{zone}/machineTypes/{machine}",
+        "labels": {"slurm_cluster_name": one["cluster"], "slurm_instance_role": one["role"]},
+        "networkInterfaces": [nic],
+    }
 
 
 def disks(world: dict[str, Any], filter: str, zone: str) -> dict[str, Any]:
     label = filter.removeprefix("labels.slurm_cluster_name=")
-    return {"kind": "compute#diskList", "items": [
-        {"kind": "compute#disk", "name": n} for n, c in world["disks"].items() if c == label
-    ]}  # fmt: skip
+    return {
+        "kind": "compute#diskList",
+        "items": [
+            {"kind": "compute#disk", "name": n} for n, c in world["disks"].items() if c == label
+        ],
+    }
 
 
 def images(world: dict[str, Any], filter: str) -> dict[str, Any]:
     family = filter.removeprefix("family=")
-    return {"kind": "compute#imageList", "items": [
-        {"kind": "compute#image", "name": n, "family": f, "status": "READY"}
-        for n, f in world["images"].items() if f == family
-    ]}  # fmt: skip
+    return {
+        "kind": "compute#imageList",
+        "items": [
+            {"kind": "compute#image", "name": n, "family": f, "status": "READY"}
+            for n, f in world["images"].items()
+            if f == family
+        ],
+    }
 
 
 def networks(world: dict[str, Any], filter: str) -> dict[str, Any]:
     """In pages of three: nine networks need the token of the next page."""
     names = ["default", *world["networks"]]
-    return {"kind": "compute#networkList",
-            "items": [{"kind": "compute#network", "name": n} for n in names]}  # fmt: skip
+    return {
+        "kind": "compute#networkList",
+        "items": [{"kind": "compute#network", "name": n} for n in names],
+    }
 
 
 ROUTES: list[tuple[str, Any]] = [
@@ -178,8 +216,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 raise RefusedError(
                     401, "authError", "Request had invalid authentication credentials."
                 )
-            body = answer(worlds.read(self.server.folder), parts.path.removeprefix("/compute/v1"),
-                          query)  # fmt: skip
+            body = answer(
+                worlds.read(self.server.folder), parts.path.removeprefix("/compute/v1"), query
+            )
             status, body = 200, paged(body, query.get("pageToken", ""))
         except RefusedError as error:
             status, body = error.status, error.body

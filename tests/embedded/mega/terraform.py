@@ -25,8 +25,16 @@ def main(argv: list[str]) -> int:
     note("terraform", argv)
     command = argv[0]
     if command == "version":
-        print(json.dumps({"terraform_version": "1.13.4", "platform": "linux_amd64",
-                          "provider_selections": {}, "terraform_outdated": False}))  # fmt: skip
+        print(
+            json.dumps(
+                {
+                    "terraform_version": "1.13.4",
+                    "platform": "linux_amd64",
+                    "provider_selections": {},
+                    "terraform_outdated": False,
+                }
+            )
+        )
     elif command == "init":
         print("\nTerraform has been successfully initialized!")
     elif command == "plan":
@@ -69,8 +77,9 @@ def resources(variables: dict[str, Any], found: dict[str, Any]) -> dict[str, dic
         elif kind in ("managed-lustre", "filestore", "DDN-EXAScaler", "cloud-storage-bucket"):
             wanted[f"module.{id}.google_storage.this"] = {"storage": id}
         elif kind == "schedmd-slurm-gcp-v6-nodeset":
-            names = [f"{cluster}-{settings['name']}-{i}"
-                     for i in range(settings["node_count_static"])]  # fmt: skip
+            names = [
+                f"{cluster}-{settings['name']}-{i}" for i in range(settings["node_count_static"])
+            ]
             wanted[f"module.{id}.google_compute_instance_template.default"] = {"compute": names}
         elif kind == "schedmd-slurm-gcp-v6-controller":
             wanted[f"module.{id}.google_compute_instance_from_template.controller"] = {
@@ -87,9 +96,12 @@ def plan(argv: list[str]) -> int:
     out = next((a.partition("=")[2] for a in argv if a.startswith("-out=")), "")
     wanted = {} if destroy else resources(variables, found)
     have = read()["made"].get(key, {})
-    data = {"key": key, "cluster": variables.get("slurm_cluster_name", ""),
-            "add": {k: v for k, v in wanted.items() if have.get(k) != v},
-            "gone": {k: v for k, v in have.items() if k not in wanted}}  # fmt: skip
+    data = {
+        "key": key,
+        "cluster": variables.get("slurm_cluster_name", ""),
+        "add": {k: v for k, v in wanted.items() if have.get(k) != v},
+        "gone": {k: v for k, v in have.items() if k not in wanted},
+    }
     if out:
         Path(out).write_text(json.dumps(data))
     change = bool(data["add"] or data["gone"])
@@ -110,8 +122,9 @@ def apply(path: Path) -> int:
         print(f"{at}: Creating...", flush=True)
         if fail and added:
             print(f"{at}: Still creating... [10s elapsed]")
-            print(f"╷\n│ Error: {fail}\n│ \n│   with {at},\n│   on main.tf line 1\n╵",
-                  file=sys.stderr)  # fmt: skip
+            print(
+                f"╷\n│ Error: {fail}\n│ \n│   with {at},\n│   on main.tf line 1\n╵", file=sys.stderr
+            )
             return 1
         if "google_storage" in at:
             print(f"{at}: Still creating... [5m0s elapsed]")
@@ -143,8 +156,11 @@ def _boot(data: dict[str, Any]) -> None:
                 world["instances"].setdefault(name, {"role": "compute", "cluster": data["cluster"]})
         hook = world.get("boot")
     if hook:
-        subprocess.run([sys.executable, "-m", "tests.embedded.mega.boot", data["cluster"]],
-                       check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+        subprocess.run(
+            [sys.executable, "-m", "tests.embedded.mega.boot", data["cluster"]],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
 
 
 def _remove(data: dict[str, Any], at: str, what: dict[str, Any]) -> None:
@@ -162,8 +178,11 @@ def _remove(data: dict[str, Any], at: str, what: dict[str, Any]) -> None:
         del world["made"][data["key"]][at]
         hook = "controller" in what and world.get("boot")
     if hook:
-        subprocess.run([sys.executable, "-m", "tests.embedded.mega.boot", "down", data["cluster"]],
-                       check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+        subprocess.run(
+            [sys.executable, "-m", "tests.embedded.mega.boot", "down", data["cluster"]],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
 
 
 def outputs() -> dict[str, Any]:

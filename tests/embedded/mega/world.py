@@ -21,14 +21,21 @@ def empty(**more: Any) -> dict[str, Any]:
         "zones": {"us-central1-c": [MACHINE, "c2-standard-8"]},
         "quotas": {"NETWORKS": 15, "SUBNETWORKS": 100},
         "region_quotas": {
-            "C2_CPUS": 100, "SSD_TOTAL_GB": 10000, "PREEMPTIBLE_NVIDIA_H100_MEGA_GPUS": 16,
+            "C2_CPUS": 100,
+            "SSD_TOTAL_GB": 10000,
+            "PREEMPTIBLE_NVIDIA_H100_MEGA_GPUS": 16,
         },
         "reservations": {
             "my-reservation": {"machine": MACHINE, "count": 2, "used": 0, "status": "READY"}
         },
-        "networks": {}, "instances": {}, "disks": {}, "images": {}, "made": {}, "fail": {},
+        "networks": {},
+        "instances": {},
+        "disks": {},
+        "images": {},
+        "made": {},
+        "fail": {},
         **more,
-    }  # fmt: skip
+    }
 
 
 def folder() -> Path:

@@ -95,10 +95,23 @@ class Control:
         new = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
                "-nodes", "-days", "30")  # fmt: skip
         run(*new, "-subj", "/CN=mesh lab", "-keyout", f"{at}/ca.key", "-out", f"{at}/ca.pem")
-        run(*new, "-CA", f"{at}/ca.pem", "-CAkey", f"{at}/ca.key", "-subj", "/CN=headscale",
-            "-addext", f"subjectAltName=IP:{self.networks.server}",
-            "-addext", "basicConstraints=critical,CA:FALSE",
-            "-keyout", f"{at}/server.key", "-out", f"{at}/server.pem")  # fmt: skip
+        run(
+            *new,
+            "-CA",
+            f"{at}/ca.pem",
+            "-CAkey",
+            f"{at}/ca.key",
+            "-subj",
+            "/CN=headscale",
+            "-addext",
+            f"subjectAltName=IP:{self.networks.server}",
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
+            "-keyout",
+            f"{at}/server.key",
+            "-out",
+            f"{at}/server.pem",
+        )
 
 
 def _config(folder: Path, url: str, address: str) -> str:

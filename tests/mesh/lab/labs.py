@@ -193,8 +193,9 @@ class Lab:
 
     def left(self) -> list[str]:
         """What is still there."""
-        told = _podman("ps", "--all", "--filter", f"label={LABEL}={self.name}", "--format",
-                       "{{.Names}}")  # fmt: skip
+        told = _podman(
+            "ps", "--all", "--filter", f"label={LABEL}={self.name}", "--format", "{{.Names}}"
+        )
         return [*(told or "").split(), *([str(self.folder)] if self.folder.exists() else [])]
 
 

@@ -76,8 +76,20 @@ class Networks:
         ip("netns", "add", name)
         inside = ("-n", name)
         ip(*inside, "link", "set", "lo", "up")
-        ip("-n", self.internet, "link", "add", f"home{home}", "type", "veth",
-           "peer", "name", "wan", "netns", name)  # fmt: skip
+        ip(
+            "-n",
+            self.internet,
+            "link",
+            "add",
+            f"home{home}",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "wan",
+            "netns",
+            name,
+        )
         ip("-n", self.internet, "link", "set", f"home{home}", "master", "net0", "up")
         ip(*inside, "addr", "add", f"{self.public(home)}/24", "dev", "wan")
         ip(*inside, "link", "set", "wan", "up")
@@ -110,8 +122,20 @@ class Networks:
         lan, control = f"n{node}", f"cm{self.index}n{node}"
         ip("-n", self.router(home), "link", "del", lan, check=False)
         ip("link", "del", control, check=False)
-        ip("-n", self.router(home), "link", "add", lan, "type", "veth",
-           "peer", "name", "eth0", "netns", pid)  # fmt: skip
+        ip(
+            "-n",
+            self.router(home),
+            "link",
+            "add",
+            lan,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "netns",
+            pid,
+        )
         ip("-n", self.router(home), "link", "set", lan, "master", "lan", "up")
         ip("link", "add", control, "type", "veth", "peer", "name", "mgmt0", "netns", pid)
         ip("addr", "add", f"10.254.{self.index}.{4 * node + 1}/30", "dev", control)
@@ -133,8 +157,9 @@ class Networks:
         ip(*at, "link", "set", f"f{node}", "master", "fabric", "up")
         ip(*at, "link", "set", f"n{node}", "type", "bridge_slave", "isolated", "on")
         # Where br_netfilter is loaded, what a bridge carries goes through the router's chain too.
-        self.inside(home, "nft", "add", "rule", "ip", "home", "through",
-                    "iifname", "fabric", "accept")  # fmt: skip
+        self.inside(
+            home, "nft", "add", "rule", "ip", "home", "through", "iifname", "fabric", "accept"
+        )
         inside = ("nsenter", "-t", str(pid), "-n", "ip")
         run(*inside, "addr", "add", f"{address}/24", "dev", "ens1")
         run(*inside, "link", "set", "ens1", "up")

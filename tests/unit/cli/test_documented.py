@@ -19,11 +19,18 @@ ROOT: Final = Path(__file__).parents[3]
 DATED: Final = ("docs/decisions", "docs/measurements")
 TEXTS: Final = sorted(
     path
-    for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md", "examples/**/*.yaml",
-                    "examples/**/*.py", "examples/**/*.sh", "src/corral/**/*.py")
+    for pattern in (
+        "*.md",
+        "docs/**/*.md",
+        "examples/**/*.md",
+        "examples/**/*.yaml",
+        "examples/**/*.py",
+        "examples/**/*.sh",
+        "src/corral/**/*.py",
+    )
     for path in ROOT.glob(pattern)
     if not str(path.relative_to(ROOT)).startswith(DATED) and path.name != "CHANGELOG.md"
-)  # fmt: skip
+)
 FENCE: Final = re.compile(r"^( *)```(sh|console|bash|text)?\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 INLINE: Final = re.compile(r"`(corral [^`\n]*(?:\n[^`\n]+)?)`")
 

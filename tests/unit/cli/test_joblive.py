@@ -33,9 +33,16 @@ def screen(clock: Clock) -> Screen:
     """A screen on a terminal of 80 columns, whose picture is not running."""
     ui = Ui()
     ui.out = ui.err = Console(
-        file=io.StringIO(), force_terminal=True, width=80, color_system="standard", markup=False,
-        highlight=False, emoji=False, legacy_windows=False, _environ={"TERM": "xterm"},
-    )  # fmt: skip
+        file=io.StringIO(),
+        force_terminal=True,
+        width=80,
+        color_system="standard",
+        markup=False,
+        highlight=False,
+        emoji=False,
+        legacy_windows=False,
+        _environ={"TERM": "xterm"},
+    )
     return Screen(ui, several=True, clock=clock)
 
 

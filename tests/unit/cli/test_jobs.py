@@ -94,12 +94,27 @@ def test_run_takes_every_option(corral: Run, fake: Fake, known: Any, monkeypatch
     job = fake.calls["submit"][0][0][1]
     assert job.env == {"A": "b=c", "FROM_HERE": "a b"}
     assert {name: getattr(job, name) for name in job.model_fields_set - {"env", "script"}} == {
-        "name": "mine", "gpu_type": "slot", "ranks_per_node": 2, "cpus_per_rank": 1, "mem": "1G",
-        "time": "30m", "partition": "main", "launcher": "torchrun", "workdir": "/shared",
-        "user": "corral", "requeue": True, "grace": "5m", "checkpoints": "/shared/c",
-        "data": ("/shared/d",), "array": "0-9", "at_once": 2, "folder": "none", "in_place": True,
-        "environment": "none", "gpus_per_node": 0,
-    }  # fmt: skip
+        "name": "mine",
+        "gpu_type": "slot",
+        "ranks_per_node": 2,
+        "cpus_per_rank": 1,
+        "mem": "1G",
+        "time": "30m",
+        "partition": "main",
+        "launcher": "torchrun",
+        "workdir": "/shared",
+        "user": "corral",
+        "requeue": True,
+        "grace": "5m",
+        "checkpoints": "/shared/c",
+        "data": ("/shared/d",),
+        "array": "0-9",
+        "at_once": 2,
+        "folder": "none",
+        "in_place": True,
+        "environment": "none",
+        "gpus_per_node": 0,
+    }
 
 
 @pytest.mark.parametrize(

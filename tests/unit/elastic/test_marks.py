@@ -76,7 +76,11 @@ def test_what_one_job_waits_for_comes_together() -> None:
     assert jobs == {"7": ("gpu0", "gpu1"), "8": ("gpu3",), "9": ("gpu3", "gpu4")}
     names = [f"gpu{i}" for i in range(6)]
     assert together(names, jobs.values()) == [
-        ("gpu0", "gpu1"), ("gpu2",), ("gpu3", "gpu4"), ("gpu5",)]  # fmt: skip
+        ("gpu0", "gpu1"),
+        ("gpu2",),
+        ("gpu3", "gpu4"),
+        ("gpu5",),
+    ]
 
 
 NAMES = [f"n{i}" for i in range(6)]

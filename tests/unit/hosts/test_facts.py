@@ -284,9 +284,14 @@ def test_a_recorded_answer_with_lines_changed(data: st.DataObject) -> None:
         place = data.draw(st.integers(0, len(lines) - 1))
         old = lines[place]
         lines[place] = data.draw(
-            st.one_of(st.sampled_from(LINES), st.text(max_size=30), st.just(old[: len(old) // 2]),
-                      st.just(old.replace("0", "99999")), st.just(old + old))
-        )  # fmt: skip
+            st.one_of(
+                st.sampled_from(LINES),
+                st.text(max_size=30),
+                st.just(old[: len(old) // 2]),
+                st.just(old.replace("0", "99999")),
+                st.just(old + old),
+            )
+        )
     try:
         facts = parse_facts("n", "\n".join(lines))
     except CorralError as error:

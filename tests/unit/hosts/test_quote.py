@@ -14,10 +14,38 @@ from corral.hosts.quote import NOTHING, Script, join, reread, sh
 ANY = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"))
 HOSTILE = st.lists(
     st.sampled_from(
-        ["'", '"', "\\", "$(id)", "`id`", "\n", " ", ";", "&", "|", "{x}", "{0}", "{{", "}}", "{",
-         "%s", "\\n", "é", "*", "~", "#", "!", "-n", "\r", "\t", "\x1b", "{x.__class__}", "{y}"]
+        [
+            "'",
+            '"',
+            "\\",
+            "$(id)",
+            "`id`",
+            "\n",
+            " ",
+            ";",
+            "&",
+            "|",
+            "{x}",
+            "{0}",
+            "{{",
+            "}}",
+            "{",
+            "%s",
+            "\\n",
+            "é",
+            "*",
+            "~",
+            "#",
+            "!",
+            "-n",
+            "\r",
+            "\t",
+            "\x1b",
+            "{x.__class__}",
+            "{y}",
+        ]
     )
-).map("".join)  # fmt: skip
+).map("".join)
 TEXT = st.one_of(ANY, HOSTILE)
 SHELL = settings(max_examples=60, deadline=None)
 

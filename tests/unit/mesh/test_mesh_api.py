@@ -82,13 +82,19 @@ def test_devices_are_those_with_the_tag(wired: Any) -> None:
         {
             ("GET", "/node"): {
                 "nodes": [
-                    {"id": "1", "name": "node1", "ipAddresses": ["fd7a::1", "100.64.0.1"],
-                     "tags": [TAG], "online": True, "expiry": "2020-01-01T00:00:00Z"},
+                    {
+                        "id": "1",
+                        "name": "node1",
+                        "ipAddresses": ["fd7a::1", "100.64.0.1"],
+                        "tags": [TAG],
+                        "online": True,
+                        "expiry": "2020-01-01T00:00:00Z",
+                    },
                     {"id": "2", "name": "phone", "tags": [], "ipAddresses": ["100.64.0.2"]},
                 ]
             }
         }
-    )  # fmt: skip
+    )
     (found,) = asyncio.run(tailnet(HEADSCALE, {"HEADSCALE_API_KEY": "k"}).devices(TAG))
     assert (found.id, found.hostname, found.address) == ("1", "node1", "100.64.0.1")
     assert found.expired
@@ -99,14 +105,21 @@ def test_devices_of_tailscale(wired: Any) -> None:
         {
             ("GET", "/tailnet/-/devices?fields=all"): {
                 "devices": [
-                    {"nodeId": "nA", "id": "7", "hostname": "node1", "addresses": ["100.64.0.1"],
-                     "tags": [TAG], "keyExpiryDisabled": True, "expires": "2020-01-01T00:00:00Z",
-                     "connectedToControl": True},
+                    {
+                        "nodeId": "nA",
+                        "id": "7",
+                        "hostname": "node1",
+                        "addresses": ["100.64.0.1"],
+                        "tags": [TAG],
+                        "keyExpiryDisabled": True,
+                        "expires": "2020-01-01T00:00:00Z",
+                        "connectedToControl": True,
+                    },
                     {"nodeId": "nB", "hostname": "x", "tags": None, "expires": ""},
                 ]
             }
         }
-    )  # fmt: skip
+    )
     (found,) = asyncio.run(tailnet(TAILSCALE, {"TAILSCALE_API_KEY": "k"}).devices(TAG))
     assert (found.id, found.expires, found.expired, found.online) == ("nA", "", False, True)
 

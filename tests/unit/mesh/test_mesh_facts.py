@@ -37,8 +37,21 @@ URL = "https://headscale.example.org"
 
 def facts(**changes: object) -> Facts:
     found = mesh({"container": "", "mesh": JOINED})
-    return Facts("node1", "debian", "13", "6.12", 2, 1, 2, 1, 4096, "v2", True, "10.0.0.1",
-                 mesh=dataclasses.replace(found, **changes))  # type: ignore[arg-type]  # fmt: skip
+    return Facts(
+        "node1",
+        "debian",
+        "13",
+        "6.12",
+        2,
+        1,
+        2,
+        1,
+        4096,
+        "v2",
+        True,
+        "10.0.0.1",
+        mesh=dataclasses.replace(found, **changes),
+    )  # type: ignore[arg-type]
 
 
 def test_a_member() -> None:
@@ -122,11 +135,18 @@ def test_the_shell_picks_what_stays_the_same(tmp_path: Path, indent: str) -> Non
     (tmp_path / "status").write_text(json.dumps(STATUS, indent=indent))
     (tmp_path / "prefs").write_text(json.dumps({"ControlURL": URL}, indent=indent))
     fake = tmp_path / "tailscale"
-    fake.write_text(f'#!/bin/sh\ncase $1 in status) cat {tmp_path}/status;; debug) cat '
-                    f'{tmp_path}/prefs;; esac\n')  # fmt: skip
+    fake.write_text(
+        f"#!/bin/sh\ncase $1 in status) cat {tmp_path}/status;; debug) cat "
+        f"{tmp_path}/prefs;; esac\n"
+    )
     fake.chmod(0o755)
-    told = subprocess.run(["sh", "-c", MESH], capture_output=True, text=True,
-                          env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True).stdout  # fmt: skip
+    told = subprocess.run(
+        ["sh", "-c", MESH],
+        capture_output=True,
+        text=True,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        check=True,
+    ).stdout
     section = told.split("@@ mesh\n")[1]
     assert "words" not in section
     found = mesh({"container": "", "mesh": section})
@@ -164,8 +184,10 @@ def test_a_node_key_that_expires_soon(days: int, found: bool) -> None:
 
 
 def test_paths() -> None:
-    direct = "pong from b (100.64.0.2) via DERP(fra) in 90ms\n" \
-             "pong from b (100.64.0.2) via 198.51.100.7:41641 in 1ms\nmtu 1280"  # fmt: skip
+    direct = (
+        "pong from b (100.64.0.2) via DERP(fra) in 90ms\n"
+        "pong from b (100.64.0.2) via 198.51.100.7:41641 in 1ms\nmtu 1280"
+    )
     assert parse_path(direct) == ("direct", "198.51.100.7:41641", 1280)
     assert parse_path("pong from b (100.64.0.2) via DERP(lab) in 2ms\n") == ("relayed", "lab", 0)
     assert parse_path("no reply")[0] == "unknown"

@@ -20,19 +20,24 @@ from corral.state.mesh import MINT, MeshMember
 from corral.state.mesh_supervised import Supervised
 
 URL = "https://headscale.example.org"
-HOME = MeshFacts(tun=True, net_admin=True, version="1", state="Running", kernel=True, server=URL,
-                 joined=True)  # fmt: skip
-POD = MeshFacts(container=True, limit_mib=2048, version="1", state="Running", server=URL,
-                joined=True)  # fmt: skip
+HOME = MeshFacts(
+    tun=True, net_admin=True, version="1", state="Running", kernel=True, server=URL, joined=True
+)
+POD = MeshFacts(
+    container=True, limit_mib=2048, version="1", state="Running", server=URL, joined=True
+)
 NODES = {"desk0": "100.64.0.1", "rent0": "100.64.0.2", "rent1": "100.64.0.3", "pod0": "100.64.0.4"}
 
 
 def spec_of(**changes: Any) -> ClusterSpec:
     groups = [
         {"name": g, "provider": "ssh", "nodes": n, "addresses": a}
-        for g, n, a in (("desk", "desk0", "10.0.0.1"), ("rent", "rent[0-1]", "10.0.0.[2-3]"),
-                        ("pod", "pod0", "10.0.0.4"))
-    ]  # fmt: skip
+        for g, n, a in (
+            ("desk", "desk0", "10.0.0.1"),
+            ("rent", "rent[0-1]", "10.0.0.[2-3]"),
+            ("pod", "pod0", "10.0.0.4"),
+        )
+    ]
     network = {"control": "tailscale", "mesh": {"url": URL, **changes}}
     fields = {"corral": "v1", "name": "lab", "groups": groups, "network": network}
     return ClusterSpec.model_validate(fields)
@@ -42,9 +47,22 @@ def site_of(**changes: Any) -> Site:
     facts: dict[str, Facts] = {}
     for node, address in NODES.items():
         known = replace(POD if node == "pod0" else HOME, address=address)
-        facts[node] = Facts(node, "debian", "13", "6.12", 2, 1, 2, 1, 4096, "v2",
-                            node != "pod0", f"10.0.0.{address[-1]}", slurm="24.11.5",
-                            mesh=known)  # fmt: skip
+        facts[node] = Facts(
+            node,
+            "debian",
+            "13",
+            "6.12",
+            2,
+            1,
+            2,
+            1,
+            4096,
+            "v2",
+            node != "pod0",
+            f"10.0.0.{address[-1]}",
+            slurm="24.11.5",
+            mesh=known,
+        )
     spec = spec_of(**changes)
     traits = {n: mesh.contained(Traits(), f) for n, f in facts.items()}
     declared = {n: f.address for n, f in facts.items()}
@@ -222,9 +240,22 @@ def together_of(**fabric: str) -> Site:
     for number, node in enumerate(("desk0", "pod0", "pod1"), 1):
         known = POD if node in fabric else HOME
         known = replace(known, address=f"100.64.0.{number}", fabric=fabric.get(node, ""))
-        facts[node] = Facts(node, "debian", "13", "6.12", 2, 1, 2, 1, 4096, "v2",
-                            node not in fabric, f"10.0.0.{number}", slurm="24.11.5",
-                            mesh=known)  # fmt: skip
+        facts[node] = Facts(
+            node,
+            "debian",
+            "13",
+            "6.12",
+            2,
+            1,
+            2,
+            1,
+            4096,
+            "v2",
+            node not in fabric,
+            f"10.0.0.{number}",
+            slurm="24.11.5",
+            mesh=known,
+        )
     declared = {n: f.address for n, f in facts.items()}
     traits = {n: mesh.contained(Traits(), f) for n, f in facts.items()}
     return Site(spec, facts, traits, mesh.addresses(spec, facts, declared))
@@ -265,5 +296,7 @@ def test_a_pods_own_name_is_known_to_all() -> None:
 
 def test_pods_that_know_no_such_network_stay_alone() -> None:
     assert [name for name, _ in mesh.islands(together_of(pod0="", pod1=""))] == [
-        "desk", "alone-pod0", "alone-pod1",
-    ]  # fmt: skip
+        "desk",
+        "alone-pod0",
+        "alone-pod1",
+    ]

@@ -16,5 +16,10 @@ def test_the_question_is_one_that_tailscales_relays_answer() -> None:
 
 def test_answers() -> None:
     assert [udp_of(t) for t in ("udp yes\n", "udp no", "", "udp maybe", "yes and no")] == [
-        "yes", "no", "", "", ""]  # fmt: skip
+        "yes",
+        "no",
+        "",
+        "",
+        "",
+    ]
     assert "/dev/udp" in str(udp_script("198.18.1.1"))

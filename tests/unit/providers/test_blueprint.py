@@ -246,13 +246,26 @@ def test_a_real_gcluster_refuses_a_phase_whose_address_is_not_known(tmp_path: Pa
         (tmp_path / name).write_text(text)
     codes = [
         subprocess.run(
-            [program, "create", phase.blueprint, "-d", phase.settings, "-o", "out",
-             "--validation-level", "WARNING"],
-            cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
+            [
+                program,
+                "create",
+                phase.blueprint,
+                "-d",
+                phase.settings,
+                "-o",
+                "out",
+                "--validation-level",
+                "WARNING",
+            ],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
             env={**os.environ, "HOME": str(tmp_path)},
         )
         for phase in made.phases
-    ]  # fmt: skip
+    ]
     assert [done.returncode == 0 for done in codes] == [True, True, False]
     assert "server_ip_datafs" in codes[2].stdout + codes[2].stderr
     shutil.rmtree(tmp_path / "out")

@@ -82,8 +82,12 @@ def test_folders_come_back_with_who_is_root_there() -> None:
     open_data = before.storage[1].model_copy(update={"root_squash": False})
     spec = before.model_copy(update={"storage": (before.storage[0], open_data)})
     files = deepops.deepops_files(spec)
-    assert set(files) == {"inventory", "group_vars/slurm-cluster.yml", "host_vars/nfs01.yml",
-                          "host_vars/nfs02.yml"}  # fmt: skip
+    assert set(files) == {
+        "inventory",
+        "group_vars/slurm-cluster.yml",
+        "host_vars/nfs01.yml",
+        "host_vars/nfs02.yml",
+    }
     after = load_text(deepops_import.from_deepops(files)[0], "back.yaml").spec
     assert after is not None
     assert [s.root_squash for s in after.storage] == [True, False]
@@ -93,8 +97,10 @@ def test_the_playbooks_clients_are_all_that_mount() -> None:
     """DeepOps' play of NFS clients reads the group, not nfs_client_group of group_vars."""
     inventory = read_inventory(dgx()["inventory"])
     assert inventory.members("slurm-nfs-client") == [
-        "head", "login01", *(f"dgx{i:02}" for i in range(1, 11))
-    ]  # fmt: skip
+        "head",
+        "login01",
+        *(f"dgx{i:02}" for i in range(1, 11)),
+    ]
     assert inventory.members("slurm-nfs") == ["nfs01", "nfs02"]
 
 
@@ -124,8 +130,11 @@ def test_the_form_of_its_performance_guide_is_read() -> None:
     spec = load_text(text, "perf.yaml").spec
     assert spec is not None, text
     told = {n.name: (n.address, n.group.ssh.user) for n in nodes_of(spec)}
-    assert told == {"dgx01": ("10.0.1.101", "nvidia"), "dgx02": ("10.0.1.102", "ops"),
-                    "head": ("10.0.0.100", "nvidia")}  # fmt: skip
+    assert told == {
+        "dgx01": ("10.0.1.101", "nvidia"),
+        "dgx02": ("10.0.1.102", "ops"),
+        "head": ("10.0.0.100", "nvidia"),
+    }
     assert spec.partitions[0].groups == ("nodes", "nodes-2")
     assert [(s.server, s.path, s.root_squash) for s in spec.storage] == [
         ("head", "/export/shared", False)
@@ -179,8 +188,10 @@ def test_deepops_own_form_is_read() -> None:
     assert [n.name for n in nodes_of(loaded.spec)] == ["gpu01", "gpu02", "gpu03", "login01"]
     assert loaded.spec.groups[0].ssh.user == "dgx"
     assert loaded.spec.slurm.version == "==24.11.5"
-    assert [(s.mount, s.kind) for s in loaded.spec.storage] == [("/home", "nfs"),
-                                                                ("/data", "existing")]  # fmt: skip
+    assert [(s.mount, s.kind) for s in loaded.spec.storage] == [
+        ("/home", "nfs"),
+        ("/data", "existing"),
+    ]
     assert {g.ssh.jump for g in loaded.spec.groups} == {"ubuntu@10.0.0.1"}
     assert any("Pyxis" in line for line in left)
     assert all(line in text for line in left)
@@ -352,8 +363,9 @@ nfs_mounts: []
     spec = load_text(carried(text)[0], "x.yaml").spec
     assert spec is not None
     assert [(u.name, u.uid, u.admin, u.home, u.shell) for u in spec.users] == [
-        ("ann", 2000, True, None, "/bin/bash"), ("bob", 2001, False, "/data/bob", "/bin/zsh")
-    ]  # fmt: skip
+        ("ann", 2000, True, None, "/bin/bash"),
+        ("bob", 2001, False, "/data/bob", "/bin/zsh"),
+    ]
     assert spec.partitions[0].max_time == "01:30:00"
 
 
@@ -382,8 +394,11 @@ def test_a_groups_login_is_that_of_its_hosts() -> None:
     spec = load_text(body, "x.yaml").spec
     assert spec is not None
     assert {n.name: n.group.ssh.port for n in nodes_of(spec)} == {
-        "gpu01": 2222, "gpu02": 2222, "gpu03": 2222, "login01": 22
-    }  # fmt: skip
+        "gpu01": 2222,
+        "gpu02": 2222,
+        "gpu03": 2222,
+        "login01": 22,
+    }
 
 
 @pytest.mark.parametrize("driver", ["580", "580-open", "570-server", "570-server-open", "auto"])

@@ -75,8 +75,12 @@ def test_mac_is_local_and_unicast(address: ipaddress.IPv4Address) -> None:
 def sh(script: str, *args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["/bin/sh", "-c", script, "sh", *args],
-        input=stdin, capture_output=True, text=True, check=False, timeout=20,
-    )  # fmt: skip
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
 
 
 @pytest.mark.parametrize(

@@ -76,8 +76,12 @@ def test_every_machine_has_plugin_and_folders_on_its_own_disk() -> None:
 
 def test_the_cgroup_hook_goes_in_containers_only() -> None:
     def hooked(one: Site) -> bool:
-        return any(r.id == f"file:{containers.CGROUP_HOOK}" for s in containers.stages(one)
-                   for w in s.wanted for r in w.resources)  # fmt: skip
+        return any(
+            r.id == f"file:{containers.CGROUP_HOOK}"
+            for s in containers.stages(one)
+            for w in s.wanted
+            for r in w.resources
+        )
 
     assert not hooked(clustered())
     nested = site(laptop(software=Software(containers="pyxis", pyxis=PYXIS)))
@@ -120,8 +124,9 @@ def test_enroot_is_installed_when_another_one_is_there() -> None:
     one = EnrootPackages(("/f/enroot.deb",), ("file:/f/enroot.deb",))
     same = "wanted enroot 4.1.2-1\ninstalled enroot 4.1.2-1"
     assert one.diff(Seen(0, same), Context("here")) is None
-    change = one.diff(Seen(0, same.replace("installed enroot 4.1.2", "installed enroot 3.4.0")),
-                      Context("here"))  # fmt: skip
+    change = one.diff(
+        Seen(0, same.replace("installed enroot 4.1.2", "installed enroot 3.4.0")), Context("here")
+    )
     assert change is not None
     assert change.summary == "replace enroot 3.4.0-1"
 

@@ -101,7 +101,8 @@ def test_a_module_is_loaded_where_the_kernel_has_it(seen: str, summary: str | No
 
 def test_the_dgx_example(golden: Callable[[str, str], None]) -> None:
     spec = load_or_raise(EXAMPLES / "dgx-infiniband.yaml")
-    one = site(spec, own_clock=True, os_id="ubuntu", os_version="24.04", cgroup="v2",
-               slurm="24.11.5")  # fmt: skip
+    one = site(
+        spec, own_clock=True, os_id="ubuntu", os_version="24.04", cgroup="v2", slurm="24.11.5"
+    )
     golden("roles/dgx-infiniband.txt", listing(wanted(one)))
     golden("roles/dgx-infiniband.conf", render(cluster_conf(one))["slurm.conf"])

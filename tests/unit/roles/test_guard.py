@@ -27,13 +27,22 @@ def cluster(every: str) -> Site:
         name="lab",
         groups=(
             NodeGroup(name="home", provider="ssh", nodes="desk", addresses="10.0.0.10"),
-            NodeGroup(name="gpu", provider="lambda", nodes="gpu[0-1]", cloud=Cloud(type="gpu_1x"),
-                      elastic=Elastic(cpus=1, memory_gib=1)),
-            NodeGroup(name="pods", provider="runpod", nodes="pod[0-1]",
-                      cloud=Cloud(type="H100", cluster=True)),
+            NodeGroup(
+                name="gpu",
+                provider="lambda",
+                nodes="gpu[0-1]",
+                cloud=Cloud(type="gpu_1x"),
+                elastic=Elastic(cpus=1, memory_gib=1),
+            ),
+            NodeGroup(
+                name="pods",
+                provider="runpod",
+                nodes="pod[0-1]",
+                cloud=Cloud(type="H100", cluster=True),
+            ),
         ),
         budget=Budget(total=300, guard=every),
-    )  # fmt: skip
+    )
     return replace(site(spec), watched=WATCHED)
 
 
@@ -43,10 +52,14 @@ def test_the_guard_is_told_names_and_money_and_no_secret() -> None:
     files = {r.path: r for r in wanted.resources if hasattr(r, "content")}
     told = json.loads(files["/etc/corral/guard.json"].content)
     assert told == {
-        "cluster": "lab", "nodes": ["gpu0", "gpu1", "pod0", "pod1"],
-        "groups": {"pods": ["pod0", "pod1"]}, "elastic": ["gpu0", "gpu1"], "total": 300.0,
-        "grace": 600, "clouds": {"lambda": "https://cloud.example.org"},
-    }  # fmt: skip
+        "cluster": "lab",
+        "nodes": ["gpu0", "gpu1", "pod0", "pod1"],
+        "groups": {"pods": ["pod0", "pod1"]},
+        "elastic": ["gpu0", "gpu1"],
+        "total": 300.0,
+        "grace": 600,
+        "clouds": {"lambda": "https://cloud.example.org"},
+    }
     assert files["/etc/corral/guard.json"].mode == "600"
     assert "OnUnitInactiveSec=300s" in files["/etc/systemd/system/corral-guard.timer"].content
 

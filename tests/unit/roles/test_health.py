@@ -272,17 +272,23 @@ def test_a_port_needs_a_subnet_manager_and_few_errors(node: Node) -> None:
     node.settings = {"gpus": "0", "fabric": "infiniband"}
     port = node.root / "class/infiniband/mlx5_0/ports/1"
     (port / "counters").mkdir(parents=True)
-    for name, text in {"state": "4: ACTIVE", "rate": "400 Gb/sec (4X NDR)", "sm_lid": "0x1",
-                       "link_layer": "InfiniBand", "counters/symbol_error": "7",
-                       "counters/port_rcv_errors": "0"}.items():  # fmt: skip
+    for name, text in {
+        "state": "4: ACTIVE",
+        "rate": "400 Gb/sec (4X NDR)",
+        "sm_lid": "0x1",
+        "link_layer": "InfiniBand",
+        "counters/symbol_error": "7",
+        "counters/port_rcv_errors": "0",
+    }.items():
         (port / name).write_text(f"{text}\n")
     assert node.run()["ib"] == ("ok", "1 ports up")
     (port / "counters/symbol_error").write_text("90\n")
     assert node.run()["ib"][0] == "ok"
     (port / "counters/symbol_error").write_text("7007\n")
     assert node.run("--look")["ib"] == (
-        "warn", "mlx5_0.1: 7000 more symbol_error within 24 hours",
-    )  # fmt: skip
+        "warn",
+        "mlx5_0.1: 7000 more symbol_error within 24 hours",
+    )
     (port / "sm_lid").write_text("0x0\n")
     assert node.run("--look")["ib"] == ("fail", "mlx5_0.1 sees no subnet manager")
     (port / "link_layer").write_text("Ethernet\n")  # RoCE has none

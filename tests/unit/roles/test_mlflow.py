@@ -121,8 +121,10 @@ def test_each_system_has_a_whole_lock_of_its_python(system: tuple[str, str]) -> 
         tag = re.search(r"-cp(3\d+)-(cp3\d+|abi3)-", wheel.file)
         assert tag is None or tag[1] == python or tag[2] == "abi3", wheel.file
         assert "x86_64" in wheel.file or wheel.file.endswith("-none-any.whl"), wheel.file
-    versions = {next(w.requirement for w in each if w.file.startswith("mlflow-"))
-                for each in locked("mlflow").values()}  # fmt: skip
+    versions = {
+        next(w.requirement for w in each if w.file.startswith("mlflow-"))
+        for each in locked("mlflow").values()
+    }
     assert len(versions) == 1, "one MLflow, whatever the Python"
 
 

@@ -135,10 +135,15 @@ CASES: dict[str, Callable[[], Site]] = {
         for system in SYSTEMS
         if system.startswith("debian")
     },
-    **{f"{system}-vendor": lambda system=system: site(system, RTX5090, VENDOR)
-       for system in SYSTEMS},
-    **{f"{system}-hgx-h200": lambda system=system: site(system, HGX_H200, Nvidia(), 8)
-       for system in SYSTEMS if system.startswith("ubuntu")},
+    **{
+        f"{system}-vendor": lambda system=system: site(system, RTX5090, VENDOR)
+        for system in SYSTEMS
+    },
+    **{
+        f"{system}-hgx-h200": lambda system=system: site(system, HGX_H200, Nvidia(), 8)
+        for system in SYSTEMS
+        if system.startswith("ubuntu")
+    },
     "ubuntu-24.04-secure-boot": lambda: site(
         "ubuntu-24.04", RTX5090, Nvidia(driver="580-open"), secure_boot=True
     ),
@@ -147,7 +152,7 @@ CASES: dict[str, Callable[[], Site]] = {
         "ubuntu-24.04", RTX4090, Nvidia(driver="580-open", cuda="distribution"), at_once=2
     ),
     "debian-13-hgx-h200-vendor": lambda: site("debian-13", HGX_H200, VENDOR, 8),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", list(CASES))

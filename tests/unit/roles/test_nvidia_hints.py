@@ -108,6 +108,9 @@ def test_no_hint_for_a_machine_leads_to_another_error(
         fixed = Nvidia.model_validate(followed(hint, what))
         then = outcome(system, PCI[pci], fixed, secure_boot)
         assert not then or (any(words in then for words in BY_HAND) and "vendor" in hint), (
-            what, hint, fixed, then,
-        )  # fmt: skip
+            what,
+            hint,
+            fixed,
+            then,
+        )
         assert not (then and not secure_boot)

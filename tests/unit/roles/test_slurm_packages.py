@@ -115,12 +115,16 @@ def test_a_set_brings_the_headers_that_pyxis_is_compiled_against(family: Family)
     one = replace(of(site(spec, cgroup="v2")), debs=found)
     plugins = [
         (s.name, w.nodes, r)
-        for s in wanted(one) for w in s.wanted for r in w.resources if isinstance(r, PyxisPlugin)
-    ]  # fmt: skip
+        for s in wanted(one)
+        for w in s.wanted
+        for r in w.resources
+        if isinstance(r, PyxisPlugin)
+    ]
     # Each machine in the stage that brings its Slurm, or in one after it.
     assert [(s, nodes) for s, nodes, _ in plugins] == [
-        ("containers", ("node0",)), ("upgrade-2", ("node1", "node2")),
-    ]  # fmt: skip
+        ("containers", ("node0",)),
+        ("upgrade-2", ("node1", "node2")),
+    ]
     assert {r.headers for _, _, r in plugins} == {headers}
     del files[f"{headers}_26.05.5-1_amd64.deb"]
     with pytest.raises(CorralError, match=f"lacks {headers}"):

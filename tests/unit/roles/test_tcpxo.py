@@ -24,9 +24,12 @@ export CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7
 def run(folder: Path, aperture: Path, **env: str) -> subprocess.CompletedProcess[str]:
     script = tcpxo.environment(str(folder)).replace("/dev/aperture_devices", str(aperture))
     return subprocess.run(
-        ["/bin/sh", "-c", script + "\nenv"], env={"PATH": "/usr/bin:/bin", **env},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        ["/bin/sh", "-c", script + "\nenv"],
+        env={"PATH": "/usr/bin:/bin", **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.fixture

@@ -38,7 +38,9 @@ FULL: Final = changed(
     LAB,
     {
         "groups.2": {
-            "name": "burst", "provider": "lambda", "nodes": "burst[0-3]",
+            "name": "burst",
+            "provider": "lambda",
+            "nodes": "burst[0-3]",
             "cloud": {"type": "gpu_1x_a10"},
             "elastic": {"min": 0, "cpus": 8, "memory_gib": 64},
         },
@@ -57,7 +59,7 @@ FULL: Final = changed(
         "health": {"every": "5m"},
         "services": {"mlflow": True},
     },
-)  # fmt: skip
+)
 WRONG: Final = (
     None, True, False, 0, 1, -1, 10**400, 1.5, float("nan"), float("inf"), "", " ", "a", "A b",
     "node0", "node[0-1]", "node[0-2", "node[3-0]", "a,,b", "[0-2]", "[]", ",", "node[0-99999999]",

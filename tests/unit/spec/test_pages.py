@@ -276,9 +276,15 @@ def test_findings_as_text_and_data() -> None:
         "lab.yaml:12:5: error [unknown-field]: no field a\\nb. hint: did you mean c?"
     )
     assert finding.as_dict() == {
-        "rule": "unknown-field", "level": "error", "message": "no field a\nb",
-        "hint": "did you mean c?", "file": "lab.yaml", "line": 12, "column": 5, "where": "",
-    }  # fmt: skip
+        "rule": "unknown-field",
+        "level": "error",
+        "message": "no field a\nb",
+        "hint": "did you mean c?",
+        "file": "lab.yaml",
+        "line": 12,
+        "column": 5,
+        "where": "",
+    }
     assert json.loads(json.dumps(finding.as_dict())) == finding.as_dict()
     assert str(Finding("file-empty", Level.ERROR, "it is empty", file="a.yaml")) == (
         "a.yaml: error [file-empty]: it is empty"

@@ -88,9 +88,7 @@ FILES: Final[dict[str, Callable[[int], str]]] = {
     "users": lambda size: _list(size, "users", lambda i: f"{{name: u{i}, uid: {2000 + i}}}"),
     "users of one name": lambda size: _list(size, "users", lambda _: "{name: u, uid: 2000}"),
     "accounts": lambda size: _list(size, "accounts", lambda i: f"{{name: a{i}}}"),
-    "partitions": lambda size: _list(
-        size, "partitions", lambda i: f"{{name: p{i}, groups: [g]}}"
-    ),
+    "partitions": lambda size: _list(size, "partitions", lambda i: f"{{name: p{i}, groups: [g]}}"),
     "partitions of no group": lambda size: _list(
         size, "partitions", lambda i: f"{{name: p{i}, groups: [h]}}"
     ),
@@ -98,7 +96,9 @@ FILES: Final[dict[str, Callable[[int], str]]] = {
         size, "storage", lambda i: f"{{mount: /s{i}, kind: nfs, server: n0, path: /e{i}}}"
     ),
     "servers that are no nodes": lambda size: _list(
-        size, "storage", lambda i: f"{{mount: /s{i}, kind: nfs, server: m{i}, path: /e{i}}}",
+        size,
+        "storage",
+        lambda i: f"{{mount: /s{i}, kind: nfs, server: m{i}, path: /e{i}}}",
         head="groups:\n- {name: g, provider: embedded, nodes: "
         f"'a-long-name-of-a-node-[0-{_nodes(size) - 1}]'}}\n",
     ),
@@ -109,8 +109,11 @@ FILES: Final[dict[str, Callable[[int], str]]] = {
         size, TOPOLOGY, lambda i: f"{{name: s{i}, switches: [t{i}]}}", indent="    "
     ),
     "switches of all nodes": lambda size: _list(
-        size, TOPOLOGY, lambda i: f"{{name: s{i}, nodes: 'n0x[0-{_nodes(size) - 1}]'}}",
-        indent="    ", head=f"groups:\n{_wide(1, size)}",
+        size,
+        TOPOLOGY,
+        lambda i: f"{{name: s{i}, nodes: 'n0x[0-{_nodes(size) - 1}]'}}",
+        indent="    ",
+        head=f"groups:\n{_wide(1, size)}",
     ),
     "one switch of all nodes": lambda size: (
         f"{HEAD}groups:\n{_wide(1, size)}{TOPOLOGY}:\n"
@@ -129,12 +132,10 @@ FILES: Final[dict[str, Callable[[int], str]]] = {
             for i in range(1500 * size // LARGE)
         )
         + "partitions:\n"
-        + "".join(
-            f"- {{name: p{i}, groups: [grupp{i}]}}\n" for i in range(3000 * size // LARGE)
-        )
+        + "".join(f"- {{name: p{i}, groups: [grupp{i}]}}\n" for i in range(3000 * size // LARGE))
     ),
     "one long word": lambda size: f"{HEAD}{'k' * (250_000 * size // LARGE)}: 1\n",
-}  # fmt: skip
+}
 
 
 def judged(kind: str, size: int) -> float:

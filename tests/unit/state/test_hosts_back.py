@@ -53,7 +53,8 @@ def test_the_file_is_as_it_was_but_for_what_its_owner_did(
     hosts.write_text(edit(hosts.read_text()))  # type: ignore[operator]
     assert BACK is not None
     script = BACK.group().replace("/etc/hosts", str(hosts)) + f"\nhosts {was}\n"
-    subprocess.run(["sh", "-c", script], env={"L": str(tmp_path), "PATH": "/usr/bin:/bin"},
-                   check=True)  # fmt: skip
+    subprocess.run(
+        ["sh", "-c", script], env={"L": str(tmp_path), "PATH": "/usr/bin:/bin"}, check=True
+    )
     assert hosts.read_text() == wanted
     assert sorted(p.name for p in tmp_path.iterdir()) == ["hosts", "was"]

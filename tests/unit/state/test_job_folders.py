@@ -51,17 +51,23 @@ def swapped(path: Path) -> bool:
     inside = sh(
         "cd {p} && mv corral away && mkdir corral && rmdir corral && mv away corral", p=path
     )
-    top = sh("cd {p}/.. && mv {n} away && mkdir {n} && rmdir {n} && mv away {n}",
-             p=path, n=path.name)  # fmt: skip
+    top = sh(
+        "cd {p}/.. && mv {n} away && mkdir {n} && rmdir {n} && mv away {n}", p=path, n=path.name
+    )
     people = ((2003, 2003), (2004, 2003), (2004, 2004))
     return any(
         subprocess.run(
-            ["sh", "-c", step], user=uid, group=gid, extra_groups=[], check=False,
+            ["sh", "-c", step],
+            user=uid,
+            group=gid,
+            extra_groups=[],
+            check=False,
             capture_output=True,
-        ).returncode == 0
+        ).returncode
+        == 0
         for step in (inside, top)
         for uid, gid in people
-    )  # fmt: skip
+    )
 
 
 @needs_root

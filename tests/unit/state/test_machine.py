@@ -17,8 +17,9 @@ from corral.state.links import Link, masked
 from corral.state.reboot import Reboot
 from tests.unit.state.shell import diff, run
 
-PORTS = Ports(exactly(["10.0.0.12", "10.0.0.10", "10.0.0.11"]), ((6817, 6817), (32768, 63000)),
-              ((123, 123),))  # fmt: skip
+PORTS = Ports(
+    exactly(["10.0.0.12", "10.0.0.10", "10.0.0.11"]), ((6817, 6817), (32768, 63000)), ((123, 123),)
+)
 
 
 @pytest.fixture
@@ -104,8 +105,12 @@ def test_a_clock_that_stays_wrong_fails_and_one_that_is_mended_does_not(tools: P
 
 
 def test_packages_are_held_that_are_there_or_that_come(tools: Path) -> None:
-    tool(tools, "dpkg-query", "echo 'install installed slurmd'; echo 'hold installed libslurm42'; "
-         "echo 'deinstall config-files slurm-old'")  # fmt: skip
+    tool(
+        tools,
+        "dpkg-query",
+        "echo 'install installed slurmd'; echo 'hold installed libslurm42'; "
+        "echo 'deinstall config-files slurm-old'",
+    )
     wanted = Holds("slurm", ("slurm*",), ("packages:slurmd",))
     change = diff(wanted)
     assert change is not None
@@ -163,8 +168,11 @@ table ip6 filter { # handle 4
 }
 """
     (tmp_path / "ruleset").write_text(ruleset)
-    tool(tools, "nft", f'case "$*" in "-f -") cat > {tmp_path}/batch;; *) cat {tmp_path}/ruleset;; '
-         "esac")  # fmt: skip
+    tool(
+        tools,
+        "nft",
+        f'case "$*" in "-f -") cat > {tmp_path}/batch;; *) cat {tmp_path}/ruleset;; esac',
+    )
     text = PORTS.text("nftables")
     assert program(tmp_path / "p", text, "check") == "closed"
     program(tmp_path / "p", text)
@@ -212,8 +220,9 @@ def test_a_reboot_says_why() -> None:
 def test_a_services_files_move_with_its_number(tmp_path: Path) -> None:
     """First the files, then the number: a crash between the two is seen by the next plan."""
     folder = tmp_path / "munge"
-    wanted = UserAccount("munge", 64032, "/nonexistent", system=True, owns=(str(folder),),
-                         units=("munge",))  # fmt: skip
+    wanted = UserAccount(
+        "munge", 64032, "/nonexistent", system=True, owns=(str(folder),), units=("munge",)
+    )
     seen = Seen(0, "passwd\nmunge:x:101:102::/nonexistent:/bin/false\ngroup\nmunge:x:102:")
     change = wanted.diff(seen, Context("n"))
     assert change is not None

@@ -91,8 +91,12 @@ def test_a_limit_that_drifted_is_set_back() -> None:
 
 
 def test_a_limit_that_nobody_declares_is_lifted() -> None:
-    free = SlurmAccounts("lab", WANTED.accounts, (Member("alice", "vision", 1, Limit(),
-                         ("low", "high"), "low"), CORRAL), WANTED.qos)  # fmt: skip
+    free = SlurmAccounts(
+        "lab",
+        WANTED.accounts,
+        (Member("alice", "vision", 1, Limit(), ("low", "high"), "low"), CORRAL),
+        WANTED.qos,
+    )
     change = diff(free)
     assert calls(change) == [
         "modify user where name=alice account=vision cluster=lab set GrpTRES=gres/gpu=-1"

@@ -49,15 +49,17 @@ def main() -> int:
     if open_mpi:
         handles: dict[str, Any] = {
             k: ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(mpi, v)))
-                   for k, v in OPEN_MPI.items()}  # fmt: skip
+            for k, v in OPEN_MPI.items()
+        }
     else:
         handles = {k: ctypes.c_int(v) for k, v in MPICH.items()}
     rank, size, total = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
     mpi.MPI_Init(None, None)
     mpi.MPI_Comm_rank(handles["world"], ctypes.byref(rank))
     mpi.MPI_Comm_size(handles["world"], ctypes.byref(size))
-    mpi.MPI_Allreduce(ctypes.byref(rank), ctypes.byref(total), 1, handles["int"], handles["sum"],
-                      handles["world"])  # fmt: skip
+    mpi.MPI_Allreduce(
+        ctypes.byref(rank), ctypes.byref(total), 1, handles["int"], handles["sum"], handles["world"]
+    )
     kind = "openmpi" if open_mpi else "mpich"
     print("@ mpi", rank.value, node, size.value, total.value, kind, flush=True)
     mpi.MPI_Finalize()

@@ -112,8 +112,11 @@ def main():
     finally:
         recorder.finish()
         if recorder.seen < recorder.skip:
-            print(f"corral: no profile: {recorder.seen} optimizer steps, {recorder.skip} are left "
-                  f"out; {SKIP}=all records a script that makes none", file=sys.stderr)  # fmt: skip
+            print(
+                f"corral: no profile: {recorder.seen} optimizer steps, {recorder.skip} are left "
+                f"out; {SKIP}=all records a script that makes none",
+                file=sys.stderr,
+            )
 
 
 if __name__ == "__main__":

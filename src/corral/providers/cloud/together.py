@@ -115,8 +115,14 @@ def sort(
         members = _named(there[order[0]], groups[name]) if order else {}
         kept |= {node: one for node, one in members.items() if node in groups[name]}
         surplus += [one for group in order[1:] for one in there[group]]
-        empty = [e for e in found.extras if e.kind == CLUSTER and e.id not in there
-                 and (label := label_of(e.name, cluster)) and label.node == name]  # fmt: skip
+        empty = [
+            e
+            for e in found.extras
+            if e.kind == CLUSTER
+            and e.id not in there
+            and (label := label_of(e.name, cluster))
+            and label.node == name
+        ]
         best = order[0] if order else (empty[0].id if empty else "")
         spare = tuple(e for e in empty if e.id != best)
         size = next((e.size for e in found.extras if best and e.id == best), 0)

@@ -99,8 +99,9 @@ class Gcluster:
             argv = [program, "create", "-w", "-d", str(self.folder / phase.settings)]
             argv += [str(self.folder / phase.blueprint), "-o", str(self.folder)]
             await _follow(argv, Hearing(phase.deployment), emit)
-        await _follow([program, "destroy", str(folder), "--auto-approve"],
-                      Hearing(phase.deployment), emit)  # fmt: skip
+        await _follow(
+            [program, "destroy", str(folder), "--auto-approve"], Hearing(phase.deployment), emit
+        )
 
     def outputs(self, phase: Phase) -> dict[str, str]:
         """Addresses of the file systems that a deployment made, by their module's id.
@@ -142,9 +143,13 @@ async def _follow(argv: Sequence[str], hearing: Hearing, emit: Emit) -> None:
     """
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        *argv, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe,
-        start_new_session=True, limit=LINE_AT_MOST,
-    )  # fmt: skip
+        *argv,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=pipe,
+        stderr=pipe,
+        start_new_session=True,
+        limit=LINE_AT_MOST,
+    )
     try:
         said, _ = await asyncio.gather(_collect(process.stderr), _hear(process, hearing, emit))
         status = await process.wait()

@@ -100,8 +100,10 @@ def _reservation(gcp: Gcp, found: Mapping[str, Any] | None, nodes: int) -> Itera
     if not name:
         return
     if found is None:
-        hint = "gcloud compute reservations list; one of another project is written as " \
-            "projects/PROJECT/reservations/NAME"  # fmt: skip
+        hint = (
+            "gcloud compute reservations list; one of another project is written as "
+            "projects/PROJECT/reservations/NAME"
+        )
         yield Trouble(f"there is no reservation {name} in {gcp.zone}", hint)
         return
     if found.get("status") != "READY":

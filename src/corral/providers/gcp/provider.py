@@ -88,9 +88,10 @@ class GcpProvider:
             await self._close(google)
         machines = {n.name: self._machine(n.name) for n in self.nodes}
         strays = tuple(
-            name for name, one in self._instances.items()
+            name
+            for name, one in self._instances.items()
             if name not in self._nodes and _role(one) == "compute"
-        )  # fmt: skip
+        )
         self._memory.observed = Observed(machines, strays)
         return self._memory.observed
 
@@ -104,8 +105,10 @@ class GcpProvider:
             raise
 
     def _machines(self) -> int:
-        return sum(str(one.get("machineType", "")).endswith(f"/{MACHINE}")
-                   for one in self._instances.values())  # fmt: skip
+        return sum(
+            str(one.get("machineType", "")).endswith(f"/{MACHINE}")
+            for one in self._instances.values()
+        )
 
     def _machine(self, node: str) -> Machine:
         one = self._instances.get(node)
@@ -116,8 +119,9 @@ class GcpProvider:
 
     def plan(self, observed: Observed) -> tuple[MachineAction, ...]:
         """All of it by gcluster, when a machine is missing, too many, or the file has changed."""
-        found = [MachineAction(n, Action.REMOVE, f"{n} is declared no longer")
-                 for n in observed.strays]  # fmt: skip
+        found = [
+            MachineAction(n, Action.REMOVE, f"{n} is declared no longer") for n in observed.strays
+        ]
         missing = [n for n in self.nodes if not observed.machines[n.name].exists]
         for node in missing:
             found.append(MachineAction(node.name, Action.CREATE, self._line(node)))

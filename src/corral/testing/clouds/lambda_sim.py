@@ -116,10 +116,14 @@ class LambdaSim(Sim):
                 TYPES[kind][1],
                 body.get("user_data", ""),
                 (known[keys[0]],),
-                more={"hostname": body.get("hostname", ""), "tags": body.get("tags", []),
-                      "keys": list(keys), "systems": list(body.get("file_system_names", []))},
+                more={
+                    "hostname": body.get("hostname", ""),
+                    "tags": body.get("tags", []),
+                    "keys": list(keys),
+                    "systems": list(body.get("file_system_names", [])),
+                },
             )
-        )  # fmt: skip
+        )
         return {"instance_ids": [made.id]}
 
     def _terminate(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,9 +179,12 @@ class LambdaSim(Sim):
         status = self._status(machine)
         why = {
             "available": status == "active",
-            **({} if status == "active" else {"reason_code": "vm-has-not-launched",
-                                              "reason_description": "it boots"}),
-        }  # fmt: skip
+            **(
+                {}
+                if status == "active"
+                else {"reason_code": "vm-has-not-launched", "reason_description": "it boots"}
+            ),
+        }
         end = {"available": status not in ("terminating", "terminated")}
         shown: dict[str, Any] = {
             "id": machine.id,

@@ -64,8 +64,9 @@ def codes(found: Any) -> Iterator[str]:
 
 
 def judged(name: str, status: int, code: str = "", text: str = "") -> Any:
-    return judge(ROWS[name], provider="The cloud", variable="THE_KEY", status=status, code=code,
-                 text=text)  # fmt: skip
+    return judge(
+        ROWS[name], provider="The cloud", variable="THE_KEY", status=status, code=code, text=text
+    )
 
 
 @pytest.mark.parametrize("name", ["lambda", "runpod-v2"])

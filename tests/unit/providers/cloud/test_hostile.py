@@ -179,12 +179,18 @@ STRANGE = {
     **{
         text: reply(200, text)
         for text in (
-            "null", "[]", "{}", "17", '"text"', '{"data": null}', '{"data": [[]]}',
+            "null",
+            "[]",
+            "{}",
+            "17",
+            '"text"',
+            '{"data": null}',
+            '{"data": [[]]}',
             '{"data": 5, "pods": 5, "gpus": {}, "keys": "k", "items": 7, "clusters": [1]}',
             '{"data": [{"id": null}], "pods": [{"id": 3}], "items": [{}], "hasMore": false}',
         )
     },
-}  # fmt: skip
+}
 
 
 class World:
@@ -416,8 +422,17 @@ def test_two_machines_with_one_id(tmp_path: Path) -> None:
 
     run(world.loop, ask())
     assert names == ["a", "b", "c"]
-    pods = [{"id": "p", "name": n, "status": "RUNNING", "dataCenterId": "x", "cost": 1,
-             "createdAt": "2026-11-01T00:00:00Z"} for n in ("one", "two")]  # fmt: skip
+    pods = [
+        {
+            "id": "p",
+            "name": n,
+            "status": "RUNNING",
+            "dataCenterId": "x",
+            "cost": 1,
+            "createdAt": "2026-11-01T00:00:00Z",
+        }
+        for n in ("one", "two")
+    ]
     listed = reply(200, json.dumps({"pods": pods}))
     world = World("runpod", tmp_path, lambda _: listed())
     assert (

@@ -35,8 +35,15 @@ def test_hyphens_do_not_move_a_node_to_another_cluster() -> None:
 
 
 def test_names_of_others_are_no_labels() -> None:
-    for name in ("", "corral", "corral-lab", "corral-lab-gpu0", "my-corral-lab-gpu0-0123456789abcd",
-                 "corral-lab-gpu0-0123456789abcd", "corral-lab-gpu0-0123456789ABCD"):  # fmt: skip
+    for name in (
+        "",
+        "corral",
+        "corral-lab",
+        "corral-lab-gpu0",
+        "my-corral-lab-gpu0-0123456789abcd",
+        "corral-lab-gpu0-0123456789abcd",
+        "corral-lab-gpu0-0123456789ABCD",
+    ):
         assert label_of(name) is None
 
 

@@ -24,12 +24,14 @@ DOCUMENT = json.loads(
 # Google's quota pages have it and the document's list has not: the list is not complete.
 UNLISTED = {"PREEMPTIBLE_NVIDIA_H100_MEGA_GPUS"}
 WORLD = worlds.empty(
-    instances={"mega-controller": {"role": "controller", "cluster": "mega", "public": "192.0.2.7"},
-               "mega-a3mega-0": {"role": "compute", "cluster": "mega"}},
+    instances={
+        "mega-controller": {"role": "controller", "cluster": "mega", "public": "192.0.2.7"},
+        "mega-a3mega-0": {"role": "compute", "cluster": "mega"},
+    },
     networks={f"mega-gpunet-{i}": "mega/cluster" for i in range(8)},
     images={"slurm-mega-1": "slurm-mega"},
     disks={"mega-controller-save": "mega"},
-)  # fmt: skip
+)
 
 
 def wrong(schema: str, value: Any, at: str) -> list[str]:
@@ -89,13 +91,19 @@ def test_questions_and_answers_are_the_documents(tmp_path: Path) -> None:
     asked = Asked()
 
     async def ask() -> list[dict[str, Any]]:
-        caller = Caller(Dialect(PLACE, (), lambda _: ("", "")), "https://x/compute/v1", "token-12",
-                        Pacer(tmp_path, "a", {}), httpx.MockTransport(asked))  # fmt: skip
+        caller = Caller(
+            Dialect(PLACE, (), lambda _: ("", "")),
+            "https://x/compute/v1",
+            "token-12",
+            Pacer(tmp_path, "a", {}),
+            httpx.MockTransport(asked),
+        )
         google = Google("my-project", caller)
         assert await google.zone("us-central1-c")
         assert await google.machine_type("us-central1-c", "a3-megagpu-8g")
-        assert await google.reservation("us-central1-c", "projects/my-project/reservations/"
-                                        "my-reservation")  # fmt: skip
+        assert await google.reservation(
+            "us-central1-c", "projects/my-project/reservations/my-reservation"
+        )
         assert await google.region("us-central1")
         assert await google.project()
         assert len(await google.instances("us-central1-c", "mega")) == 2
