@@ -18,6 +18,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
+from corral.hosts.deb822 import stanzas
 from corral.hosts.facts import Facts
 from corral.hosts.state_dir import state_dir
 from corral.hosts.threads import abandonable
@@ -110,15 +111,14 @@ def index_of(text: str) -> dict[str, str]:
         CorralError: NOT_GOOD, an entry without digest, or a file outside of the repository.
     """
     found: dict[str, str] = {}
-    for stanza in re.split(r"\n\s*\n", text.strip()):
-        fields = dict(re.findall(r"^([A-Za-z0-9-]+): (.*)$", stanza, re.MULTILINE))
-        name = fields.get("Filename", "").removeprefix("./")
-        digest = fields.get("SHA256", "")
+    for fields in stanzas(text) or [{}]:
+        name = fields.get("filename", "").removeprefix("./")
+        digest = fields.get("sha256", "")
         parts = PurePosixPath(name).parts
         if not name or not re.fullmatch("[0-9a-f]{64}", digest) or ".." in parts or name[0] == "/":
             raise CorralError(
                 Code.NOT_GOOD,
-                f"this is no index of a flat apt repository: {stanza[:80]!r}",
+                f"this is no index of a flat apt repository: {text[:80]!r}",
                 hint="make it with: dpkg-scanpackages . > Packages",
             )
         deb(PurePosixPath(name).name, digest)

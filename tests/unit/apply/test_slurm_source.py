@@ -129,11 +129,18 @@ def test_an_address_is_read_by_its_index(tmp_path: Path, monkeypatch: pytest.Mon
         f"Filename: ../x_1_amd64.deb\nSHA256: {'a' * 64}",
         f"Filename: /etc/x_1_amd64.deb\nSHA256: {'a' * 64}",
         "<html>",
+        "",
     ],
 )
 def test_an_index_that_is_none_is_refused(stanza: str) -> None:
     with pytest.raises(CorralError, match="no index of a flat apt repository"):
         index_of(stanza)
+
+
+def test_fields_of_an_index_have_no_case_and_descriptions_are_not_fields() -> None:
+    name = "slurm-smd_25.11.2-1_amd64.deb"
+    stanza = f"Package: x\nDescription: x\n Filename: ./other.deb\nfilename: ./{name}\n"
+    assert index_of(f"{stanza}sha256:{'a' * 64}\n") == {name: "a" * 64}
 
 
 def test_an_index_cannot_bring_the_network_monitor() -> None:

@@ -70,6 +70,13 @@ def test_deb822() -> None:
     ]
 
 
+@pytest.mark.parametrize("word", ["no", "No", "false", "off", "without", "disable", "0"])
+def test_a_source_that_is_off_is_left_out(word: str) -> None:
+    assert archive.parse_deb822(DEB822.replace("Enabled: no", f"Enabled: {word}")) == (
+        archive.parse_deb822(DEB822)
+    )
+
+
 def test_one_line() -> None:
     assert archive.parse_one_line(ONE_LINE) == (
         Source("http://archive.example/debian", "bookworm", ("main", "contrib"), "/k.gpg"),

@@ -14,10 +14,13 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts import process
+from corral.hosts.deb822 import stanzas
 
 APT: Final = Path("/etc/apt")
 OS_RELEASE: Final = Path("/etc/os-release")
 _MIRROR_FILE: Final = "mirror+file:"
+# What apt takes for no in a field (apt-pkg/contrib/strutl.cc, StringToBool).
+_NO: Final = ("no", "false", "without", "off", "disable", "0")
 _USABLE: Final = ("http://", "https://", "file:")
 _ONE_LINE = re.compile(
     r"deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)(?P<c>.*)"
@@ -73,8 +76,9 @@ def parse_one_line(text: str) -> tuple[Source, ...]:
 def parse_deb822(text: str) -> tuple[Source, ...]:
     """Entries of a ``.sources`` file, one per URI and suite."""
     found: list[Source] = []
-    for fields in _stanzas(text):
-        if "deb" not in fields.get("types", "").split() or fields.get("enabled", "yes") == "no":
+    for fields in stanzas(text):
+        off = fields.get("enabled", "").lower() in _NO
+        if off or "deb" not in fields.get("types", "").split():
             continue
         components = tuple(fields.get("components", "").split())
         found += [
@@ -86,27 +90,6 @@ def parse_deb822(text: str) -> tuple[Source, ...]:
             if not suite.endswith("/")
         ]
     return tuple(found)
-
-
-def _stanzas(text: str) -> list[dict[str, str]]:
-    stanzas: list[dict[str, str]] = [{}]
-    key = ""
-    for raw in text.splitlines():
-        if not raw.strip():
-            stanzas.append({})
-            key = ""
-        elif raw.startswith("#"):
-            continue
-        elif raw[0] in " \t":
-            if key:
-                # deb822: a line that holds one dot stands for an empty one (inline PGP keys).
-                more = raw.strip()
-                stanzas[-1][key] += "\n" + ("" if more == "." else more)
-        else:
-            name, _, value = raw.partition(":")
-            key = name.strip().lower()
-            stanzas[-1][key] = value.strip()
-    return [{k: v.strip() for k, v in stanza.items()} for stanza in stanzas if stanza]
 
 
 def parse_os_release(text: str) -> dict[str, str]:
