@@ -19,7 +19,8 @@ from tests.unit.slurm.adopt.reading import Reading, read
 
 FOLDER = Path(__file__).parents[3] / "corpora" / "slurm_conf"
 KEYS = (
-    "controller-spelling removed-key obsolete-key defunct-key unknown-key accounting procs-old-name"
+    "controller-spelling removed-key obsolete-key defunct-key unknown-key accounting "
+    "procs-old-name value-unknown"
 )
 RULES_OF: Mapping[str, str] = {
     "template": "template",

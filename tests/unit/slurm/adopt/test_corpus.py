@@ -123,14 +123,19 @@ def test_a_fix_takes_and_gives_nothing(case: Case) -> None:
 def test_a_fix_turns_nothing_over_that_runs(case: Case) -> None:
     """Memory is handed out as before, the state stays where it is, and its owner too."""
     before, now = case.reading(), after(case)
-    for key in ("selecttypeparameters", "defmempercpu", "defmempernode"):
+    for key in ("defmempercpu", "defmempernode"):
         assert now.last(key) == before.last(key)
+    words = [word for word in before.last("selecttypeparameters").split(",") if word not in GONE]
+    assert now.last("selecttypeparameters") == ",".join(words)
     started = before.last("clustername") and (
         before.last("slurmctldhost") or before.last("controlmachine")
     )
     if started and before.last("slurmuser", "root") == "root":
         for key in ("slurmuser", "statesavelocation"):
             assert now.last(key) == before.last(key)
+
+
+GONE = {"OTHER_CONS_TRES"}  # chose the plugin under select/cray_aries, until 24.05
 
 
 def test_no_fix_gives_a_line_of_gres_conf_to_all_nodes() -> None:
@@ -276,6 +281,8 @@ TRUE_TOO = {
     "defunct-key", "removed-key", "unknown-key", "wrong-type", "fault-hidden", "topology",
     "password-readable", "partition-twice", "node-names", "slurmdbd-differs", "accounting-enforced",
     "memory-default-missing", "cores-memory-open", "devices-open", "gres-mismatch",
+    # A real slurmctld refuses these: tests/embedded/test_corpus_oracle.py.
+    "obsolete-key", "value-unknown", "values-refused",
 }  # fmt: skip
 # The judge's own slips: a partition called default-..., partitions in an included file, a gres
 # that is no GPU, one machine's slurmdbd.conf that is a template.

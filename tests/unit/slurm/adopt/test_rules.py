@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from corral.slurm.adopt.carry import cluster_file
 from corral.slurm.adopt.judge import corrected, judge
 from corral.slurm.adopt.rules import RULES
 from corral.slurm.adopt.view import Existing
@@ -70,7 +71,38 @@ CASES = [
     Case("defunct-key", old="SlurmUser=", new="JobCredentialPrivateKey=/x\nSlurmUser=", mends=True),
     Case("key-too-new", old="SlurmUser=", new="MetricsType=metrics/openmetrics\nSlurmUser="),
     Case("obsolete-key", old="SlurmUser=", new="FastSchedule=1\nSlurmUser=", mends=True),
-    Case("obsolete-key", old="SlurmUser=", new="FastSchedule=0\nSlurmUser="),
+    Case("obsolete-key", old="SlurmUser=", new="FastSchedule=0\nSlurmUser=", mends=True),
+    Case("obsolete-key", old="SlurmUser=", mends=True,
+         new="SlurmdParameters=l3cache_as_socket\nFastSchedule=2\nSlurmUser="),
+    Case("obsolete-key", old="SlurmUser=", new="AccountingStorageLoc=x\nSlurmUser=", mends=True),
+    Case("removed-key", old="SlurmUser=", new="AccountingStorageLoc=x\nSlurmUser=", mends=True,
+         version="25.11"),
+    Case("obsolete-key", old="SlurmUser=", new="MemLimitEnforce=no\nSlurmUser=", mends=True,
+         version="20.11"),
+    Case("obsolete-key", old="SlurmUser=", new="FrontendName=a\nSlurmUser="),
+    Case("obsolete-key", "cgroup.conf", "ConstrainCores", mends=True,
+         new="CgroupReleaseAgentDir=/x\nConstrainCores"),
+    Case("obsolete-key", "cgroup.conf", "ConstrainCores", "TaskAffinity=yes\nConstrainCores",
+         mends=True, version="21.08"),
+    Case("value-unknown", old="task/affinity,task/cgroup", mends=True,
+         new="task/affinity,task/cgroup\nTaskPluginParam=Cpusets,Cores"),
+    Case("value-unknown", old="CR_Core_Memory", new="OTHER_CONS_TRES,CR_Core_Memory", mends=True),
+    Case("value-unknown", old="SlurmUser=", new="DebugFlags=NoRealTime\nSlurmUser=", mends=True),
+    Case("value-unknown", old="SlurmUser=", new="DebugFlags=Stepps\nSlurmUser="),
+    Case("value-unknown", old="SlurmUser=", new="SchedulerType=sched/wiki\nSlurmUser="),
+    Case("value-unknown", old="SlurmUser=", new="JobCompType=jobcop/none2\nSlurmUser="),
+    Case("value-unknown", old="SlurmUser=", new="JobCompType=jobcomp/kafka\nSlurmUser=",
+         version="22.05"),
+    Case("value-unknown", old="SlurmUser=", mends=True, version="26.05",
+         new="AcctGatherEnergyType=acct_gather_energy/rsmi\nSlurmUser="),
+    Case("values-refused", old="CR_Core_Memory", new="CR_Core_Memory,CR_CPU"),
+    Case("values-refused", old="CR_Core_Memory", new="CR_Memory"),
+    Case("values-refused", old="CR_Core_Memory", new="CR_CPU_Memory,CR_ONE_TASK_PER_CORE"),
+    Case("values-refused", old="SelectTypeParameters=CR_Core_Memory\n", version="20.11"),
+    Case("values-refused", old="select/cons_tres", new="select/linear"),
+    Case("values-refused", drop=("topology.conf",)),
+    Case("values-refused", version="22.05",
+         old="PartitionName=main Nodes=node[0-2] Default=YES MaxTime=INFINITE State=UP"),
     Case("obsolete-key", old="SlurmUser=", new="FastSchedule=2\nSlurmUser=", mends=True),
     Case("obsolete-key", old="SlurmUser=", new="CryptoType=crypto/munge\nSlurmUser=", mends=True),
     Case("obsolete-key", old="SlurmUser=", new="KeepAliveTime=60\nSlurmUser=", mends=True),
@@ -346,3 +378,29 @@ def test_files_that_are_something_else() -> None:
     assert "setup-folders" not in found(existing(files))
     shared = GOOD["slurm.conf"].replace("NodeAddr=192.168.1.[10-12]", "NodeHostname=h NodeAddr=h")
     assert "node-names" not in found(existing({**GOOD, "slurm.conf": shared}))
+
+
+@pytest.mark.parametrize("tracking", ["proctrack/linuxproc", "proctrack/pgid", ""])
+def test_a_site_without_cgroups_is_told_and_left(tracking: str) -> None:
+    """slurmd does not start with cgroup plugins in a container without a writable hierarchy."""
+    files = {name: text for name, text in GOOD.items() if name != "cgroup.conf"}
+    files["slurm.conf"] = (
+        files["slurm.conf"]
+        .replace("ProctrackType=proctrack/cgroup\n", f"ProctrackType={tracking}\n" * bool(tracking))
+        .replace("TaskPlugin=task/affinity,task/cgroup", "TaskPlugin=task/none")
+    )
+    view = existing(files, "24.11")
+    problems = {one.rule.id: one for one in judge(view)}
+    assert {"task-plugin", "devices-open"} <= set(problems)
+    assert "--fix leaves it" in problems["task-plugin"].problem.hint
+    after = corrected(view)
+    assert after.slurm.text("TaskPlugin") == "task/none"
+    assert after.slurm.text("ProctrackType") == tracking
+    assert [source.kind for source in after.sources] == [source.kind for source in view.sources]
+    assert "TaskPlugin=task/none: Corral writes" in cluster_file(after, view)
+
+
+def test_a_site_with_cgroups_elsewhere_gets_them_everywhere() -> None:
+    files = dict(GOOD)
+    files["slurm.conf"] = files["slurm.conf"].replace("proctrack/cgroup", "proctrack/linuxproc")
+    assert corrected(existing(files, "24.11")).slurm.text("ProctrackType") == "proctrack/cgroup"

@@ -18,10 +18,12 @@ from corral.slurm.adopt.rules import (
     selection,
     setup,
     state,
+    values,
 )
 
 RULES: Final[tuple[Rule, ...]] = (
     *keys.RULES,
+    *values.RULES,
     *cluster.RULES,
     *state.RULES,
     *selection.RULES,

@@ -16,6 +16,24 @@ from corral.spec.findings import Level, shown
 CGROUP_TEXT: Final = "ConstrainCores=yes\nConstrainDevices=yes\nConstrainRAMSpace=yes\n"
 
 
+_PLUGINS: Final = ("TaskPlugin", "ProctrackType", "JobAcctGatherType")
+_CHOICE: Final = (
+    "; --fix leaves it: nothing in these files uses cgroups, which may be meant, as where nodes "
+    "are containers without cgroups of their own"
+)
+
+
+def without_cgroups(existing: Existing) -> bool:
+    """Whether somebody wrote plugins without cgroups and uses cgroups nowhere.
+
+    Where nodes are containers that may be all that works (slurmd ends without a writable cgroup
+    hierarchy), so it is a decision of the site.
+    """
+    values = [existing.slurm.text(key).lower() for key in _PLUGINS]
+    used = bool(existing.confs[Kind.CGROUP]) or any("cgroup" in value for value in values)
+    return not used and any(values[:2])
+
+
 def task_plugin(existing: Existing) -> Iterator[Problem]:
     """TaskPlugin is missing, none or without cgroup."""
     found = existing.slurm.get("TaskPlugin")
@@ -33,11 +51,12 @@ def task_plugin(existing: Existing) -> Iterator[Problem]:
     gpus = " or kept from other jobs' GPUs" if existing.gpus else ""
     wanted = "task/affinity,task/cgroup"
     edit = found.becomes(wanted) if found else existing.slurm.adds(f"TaskPlugin={wanted}", *NODES)
+    choice = without_cgroups(existing)
     yield Problem(
         found.spot if found else existing.slurm.near("ProctrackType", "NodeName"),
         what + gpus,
-        f"write TaskPlugin={wanted}",
-        (edit,),
+        f"write TaskPlugin={wanted}" + (_CHOICE if choice else ""),
+        () if choice else (edit,),
         level=Level.ERROR if existing.gpus else None,
         where="TaskPlugin",
     )
@@ -46,13 +65,14 @@ def task_plugin(existing: Existing) -> Iterator[Problem]:
 def proctrack(existing: Existing) -> Iterator[Problem]:
     """Processes that outlive their job."""
     found = existing.slurm.get("ProctrackType")
+    choice = without_cgroups(existing)
     if found and found.value.rpartition("/")[2] in ("pgid", "linuxproc"):
         yield Problem(
             found.spot,
             f"{shown(found.value)} loses processes that fork twice: they outlive their job and "
             "keep its GPU",
-            "write ProctrackType=proctrack/cgroup",
-            (found.becomes("proctrack/cgroup"),),
+            "write ProctrackType=proctrack/cgroup" + (_CHOICE if choice else ""),
+            () if choice else (found.becomes("proctrack/cgroup"),),
             where="ProctrackType",
         )
 
@@ -71,7 +91,8 @@ def devices(existing: Existing) -> Iterator[Problem]:
             "GPU opens all of them",
             "write a cgroup.conf with ConstrainDevices=yes, ConstrainCores=yes and "
             "ConstrainRAMSpace=yes",
-            makes=(Kind.CGROUP, CGROUP_TEXT),
+            # A file that no plugin reads would look like confinement.
+            makes=None if without_cgroups(existing) else (Kind.CGROUP, CGROUP_TEXT),
             where="cgroup.conf",
         )
 

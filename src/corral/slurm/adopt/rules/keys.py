@@ -30,6 +30,9 @@ class Obsolete:
         why: what it does.
         hint: what to write instead.
         new: the key that took its place with the same value, "" for none.
+        file: the file it belongs in.
+        harmless: values that stop no daemon.
+        leaves: a correction takes it out; no where a value may need a person.
     """
 
     key: str
@@ -38,16 +41,76 @@ class Obsolete:
     why: str
     hint: str
     new: str = ""
+    file: Kind = Kind.SLURM
+    harmless: tuple[str, ...] = ()
+    leaves: bool = True
 
 
-# read_config.c of the tags slurm-19-05-8-1 to slurm-26-05-3-1
+# read_config.c and cgroup.c of the tags slurm-19-05-8-1 to slurm-26-05-3-1
 OBSOLETE: Final = (
     Obsolete(
         "fastschedule",
         "20.02",
         True,
         "values other than 1 stop slurmctld, and 1 is ignored with an error",
-        "leave it out; FastSchedule=2 is SlurmdParameters=config_overrides now",
+        "leave it out; FastSchedule=2 is SlurmdParameters=config_overrides now. With 0 the CPUs "
+        "and memory that each slurmd reported counted: write them as slurmd -C prints them",
+        harmless=("1",),
+    ),
+    Obsolete(
+        "accountingstorageloc",
+        "20.11",
+        True,
+        "slurmctld refuses to start with it",
+        "leave it out; the database's name is StorageLoc in slurmdbd.conf",
+    ),
+    Obsolete(
+        "memlimitenforce",
+        "20.02",
+        True,
+        "slurmctld refuses to start with it",
+        "leave it out; MemLimitEnforce=yes is JobAcctGatherParams=OverMemoryKill now",
+    ),
+    Obsolete(
+        "frontendname",
+        "14.03",
+        True,
+        "slurmctld refuses to start unless it was built with --enable-front-end, as no package is",
+        "leave it out, and declare the machines as nodes",
+        leaves=False,
+    ),
+    Obsolete(
+        "jobcontainertype",
+        "25.11",
+        False,
+        "it is an old name of NamespaceType, and goes in a later release",
+        "write NamespaceType=namespace/tmpfs for job_container/tmpfs",
+        leaves=False,
+    ),
+    Obsolete(
+        "cgroupreleaseagentdir",
+        "22.05",
+        True,
+        "daemons refuse to start with it",
+        "leave it out: no release agent is used any more",
+        file=Kind.CGROUP,
+    ),
+    Obsolete(
+        "taskaffinity",
+        "21.08",
+        True,
+        "slurmd refuses to start with TaskAffinity=yes",
+        "leave it out; task/affinity in TaskPlugin binds tasks to CPUs",
+        file=Kind.CGROUP,
+        harmless=("no", "false", "0", "down"),
+    ),
+    Obsolete(
+        "alloweddevicesfile",
+        "23.02",
+        False,
+        "it is not read any more",
+        "leave it out",
+        file=Kind.CGROUP,
     ),
     Obsolete(
         "sallocdefaultcommand",
@@ -192,32 +255,43 @@ def new_keys(existing: Existing) -> Iterator[Problem]:
 def obsolete_keys(existing: Existing) -> Iterator[Problem]:
     """Keys that are still read, and should not be there."""
     for row in OBSOLETE:
-        if existing.version and existing.version.release < row.since:
+        release = existing.version.release if existing.version else ""
+        known = lookup(row.file.value, "", row.key)
+        gone = known is not None and known.until and (not release or release >= known.until)
+        # A key that the release does not know at all is removed-key's.
+        if gone or (release and release < row.since):
             continue
-        for setting in existing.slurm.begin(row.key):
-            level = Level.ERROR if row.fatal and existing.version else Level.WARNING
-            if row.key == "fastschedule" and setting.value == "1":
-                level = Level.WARNING
-            edits = (setting.renamed(row.new),) if row.new else drops(setting)
-            if row.key == "fastschedule":
-                edits = _fast_schedule(existing, setting)
+        for setting in existing.confs[row.file].begin(row.key):
+            stops = row.fatal and setting.value.lower() not in row.harmless
             yield Problem(
                 setting.spot,
                 f"{setting.key} is obsolete since Slurm {row.since}: {row.why}",
                 row.hint,
-                edits if row.key != "keepalivetime" else _keepalive(existing, setting),
-                level=level,
+                _successor(existing, row, setting),
+                level=Level.ERROR if stops and release else Level.WARNING,
                 where=setting.key,
             )
 
 
+def _successor(existing: Existing, row: Obsolete, setting: Setting) -> tuple[Edit, ...]:
+    """Edits that write what took a key's place, or take it out where nothing did."""
+    if row.new:
+        return (setting.renamed(row.new),)
+    if row.key == "keepalivetime":
+        return _keepalive(existing, setting)
+    if row.key == "fastschedule" and setting.value == "2":
+        return _fast_schedule(existing, setting)
+    return drops(setting) if row.leaves else ()
+
+
 def _fast_schedule(existing: Existing, setting: Setting) -> tuple[Edit, ...]:
-    """1 is what Slurm does today, 2 has a successor; 0 took each machine's own hardware."""
-    if setting.value == "1":
-        return drops(setting)
-    if setting.value == "2" and existing.slurm.get("SlurmdParameters") is None:
+    """FastSchedule=2 is a word of SlurmdParameters now."""
+    other = existing.slurm.get("SlurmdParameters")
+    if other is None:
         return (setting.whole("SlurmdParameters=config_overrides"),)
-    return ()
+    if "config_overrides" in other.value.lower():
+        return drops(setting)
+    return (*drops(setting), other.becomes(f"{other.value},config_overrides"))
 
 
 def _keepalive(existing: Existing, setting: Setting) -> tuple[Edit, ...]:

@@ -1,0 +1,133 @@
+"""Writes src/corral/slurm/adopt/values.py from a checkout of Slurm's source (any clone with tags).
+
+    .venv/bin/python .ci/slurm_values.py GIT_DIR > src/corral/slurm/adopt/values.py
+    .venv/bin/ruff format src/corral/slurm/adopt/values.py
+
+Plugins are the folders of src/plugins; flags are the words that the key's parser compares with.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+
+from slurm_keys import git, last_tags
+
+PLUGINS = {  # key of slurm.conf: folder of src/plugins
+    "AccountingStorageType": "accounting_storage",
+    "AcctGatherEnergyType": "acct_gather_energy",
+    "AcctGatherFilesystemType": "acct_gather_filesystem",
+    "AcctGatherInterconnectType": "acct_gather_interconnect",
+    "AcctGatherProfileType": "acct_gather_profile",
+    "AuthAltTypes": "auth",
+    "AuthType": "auth",
+    "BurstBufferType": "burst_buffer",
+    "CliFilterPlugins": "cli_filter",
+    "CredType": "cred",
+    "JobAcctGatherType": "jobacct_gather",
+    "JobCompType": "jobcomp",
+    "JobContainerType": "job_container",
+    "JobSubmitPlugins": "job_submit",
+    "MCSPlugin": "mcs",
+    "MpiDefault": "mpi",
+    "NodeFeaturesPlugins": "node_features",
+    "PrEpPlugins": "prep",
+    "PreemptType": "preempt",
+    "PriorityType": "priority",
+    "ProctrackType": "proctrack",
+    "SchedulerType": "sched",
+    "SelectType": "select",
+    "SwitchType": "switch",
+    "TaskPlugin": "task",
+    "TopologyPlugin": "topology",
+}
+NO_PLUGINS = {"common", "cons_common", "other"}  # libraries of plugins
+NO_FLAGS = {"cons_tres", "cray", "cray_aries"}  # TaskPluginParam's section asks for SelectType too
+DEPTH = 4  # src/plugins/TYPE/NAME/
+READ = "src/common/read_config.c"
+FLAGS = {  # key of slurm.conf: file, where its parser begins, where it ends
+    "DebugFlags": (READ, r"^extern \w+ debug_str2flags\(", r"^}"),
+    "PrologFlags": (READ, r"^extern uint16_t prolog_str2flags\(", r"^}"),
+    "ReconfigFlags": (READ, r"^extern uint16_t reconfig_str2flags\(", r"^}"),
+    "SelectTypeParameters": (
+        f"{READ}|src/common/parse_config.c|src/common/node_select.c",
+        r"^(?:static|extern) int _?parse_select_type_param\([^;]*?\)\s*{",
+        r"^}",
+    ),
+    "TaskPluginParam": (READ, r'"TaskPluginParam", hashtbl\)', r'"TaskProlog"'),
+}
+COMPARED = re.compile(r'str(?:n?case)?(?:cmp|str)\(\s*[\w>.-]+\s*,\s*"(\w+)"')
+HEAD = '''\
+"""The words that keys of slurm.conf take: which release knows which. Data.
+
+Generated: ``.ci/slurm_values.py GIT_DIR`` reads the folders of plugins and the parsers of flags of
+Slurm's own source at the last tag of each release, {first} to {last}.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+PLUGINS: Final = (
+    "{plugins} "
+)
+"""Keys whose words are plugins, such as select/cons_tres; the others take flags."""
+
+# key, first release with it ("": all that were read), first release without it ("": none), words
+VALUES: Final = (
+'''
+
+
+def plugins(where: str, tag: str, folder: str) -> set[str]:
+    """Plugins of a type: folders with C code or with folders."""
+    listed = git(where, "ls-tree", "-r", "--name-only", tag, f"src/plugins/{folder}/").split()
+    code = [path.split("/") for path in listed if path.endswith((".c", ".cc"))]
+    return {parts[3] for parts in code if len(parts) > DEPTH} - NO_PLUGINS
+
+
+def flags(where: str, tag: str, key: str) -> set[str]:
+    """Words that the parser of a key compares with."""
+    paths, begin, end = FLAGS[key]
+    for path in paths.split("|"):
+        text = re.sub(r"/\*.*?\*/", "", git(where, "show", f"{tag}:{path}"), flags=re.S)
+        found = re.search(begin, text, re.M)
+        if found:
+            body = text[found.start() :]
+            last = re.search(end, body, re.M)
+            return set(COMPARED.findall(body[: last.start() if last else None])) - NO_FLAGS
+    return set()
+
+
+def main(where: str) -> None:
+    """Print the module."""
+    releases = last_tags(where)
+    names = list(releases)
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for key in sorted({*PLUGINS, *FLAGS}):
+        seen: dict[str, list[str]] = {}
+        held: list[str] = []
+        for release, tag in releases.items():
+            words = plugins(where, tag, PLUGINS[key]) if key in PLUGINS else flags(where, tag, key)
+            if words:
+                held.append(release)
+            for word in words:
+                known = next((other for other in seen if other.lower() == word.lower()), word)
+                seen.setdefault(known, []).append(release)
+        for word, known in sorted(seen.items()):
+            since = "" if known[0] == held[0] else known[0]
+            # Where the type of plugins is gone, nothing is known of later releases.
+            until = next((name for name in held if name > known[-1]), "")
+            groups.setdefault((key, since, until), []).append(word)
+    keys = textwrap.wrap(" ".join(sorted(PLUGINS)), 82)
+    print(HEAD.format(first=names[0], last=names[-1], plugins=' "\n    "'.join(keys)), end="")
+    for (key, since, until), words in groups.items():
+        lines = textwrap.wrap(" ".join(words), 82)
+        print(f'    ("{key}", "{since}", "{until}", (')
+        print("\n".join(f'        "{line} "' for line in lines))
+        print("    )),")
+    print(")")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,263 @@
+"""Rules about the words that keys of slurm.conf take, and about those refused together."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from corral.slurm.adopt.known import LAST
+from corral.slurm.adopt.rule import E, Problem, Rule
+from corral.slurm.adopt.rules.keys import drops
+from corral.slurm.adopt.source import Edit, Kind
+from corral.slurm.adopt.values import PLUGINS, VALUES
+from corral.slurm.adopt.view import Existing, Setting
+from corral.slurm.version import SlurmVersion
+from corral.spec.findings import Level, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One word that a key takes.
+
+    Attributes:
+        name: as Slurm's source writes it.
+        since: first release that knows it; "" for all that were read.
+        until: first release that does not; "" for none.
+    """
+
+    name: str
+    since: str
+    until: str
+
+
+def _table() -> Mapping[str, Mapping[str, Value]]:
+    table: dict[str, dict[str, Value]] = {}
+    for key, since, until, words in VALUES:
+        for word in words.split():
+            table.setdefault(key.lower(), {})[word.lower()] = Value(word, since, until)
+    return MappingProxyType(table)
+
+
+_VALUES: Final = _table()
+_PLUGINS: Final = frozenset(PLUGINS.lower().split())
+# read_config.c, mpi.c: Slurm itself reads these as something else. "none" is no plugin since 23.11.
+# cred/slurm is in auth/slurm's library.
+_TRANSLATED: Final = frozenset(
+    {("mpidefault", "openmpi"), ("topologyplugin", "default"), ("credtype", "slurm")}
+)
+# Rules that know more of these: select-type, accounting.
+_ELSEWHERE: Final = frozenset({("selecttype", "cons_res"), ("accountingstoragetype", "filetxt")})
+# What took a plugin's place with the same meaning.
+_SUCCESSORS: Final = MappingProxyType(
+    {
+        ("acctgatherenergytype", "rsmi"): "acct_gather_energy/gpu",
+        ("debugflags", "heterojobs"): "Hetjob",
+        ("debugflags", "infiniband"): "Interconnect",
+        ("topologyplugin", "3d_torus"): "topology/torus3d",
+    }
+)
+# What a person may want in the place of a plugin; another meaning, so no correction writes it.
+_INSTEAD: Final = MappingProxyType(
+    {
+        "schedulertype": "sched/backfill",
+        "selecttype": "select/cons_tres",
+        "proctracktype": "proctrack/cgroup",
+        "preempttype": "preempt/partition_prio or preempt/qos",
+    }
+)
+
+
+def values(existing: Existing) -> Iterator[Problem]:
+    """Plugins and flags that are gone, not there yet, or never were."""
+    for key in _VALUES:
+        setting = existing.slurm.get(key)
+        for word in _words(setting):
+            name = word.rpartition("/")[2].lower()
+            if name == "none" or {(key, name)} & (_TRANSLATED | _ELSEWHERE):
+                continue
+            if setting is not None:
+                yield from _judged(existing, setting, word, name)
+
+
+def _words(setting: Setting | None) -> list[str]:
+    return [word.strip() for word in setting.value.split(",") if word.strip()] if setting else []
+
+
+def _judged(existing: Existing, setting: Setting, word: str, name: str) -> Iterator[Problem]:
+    key = setting.key.lower()
+    known = _VALUES[key].get(name)
+    if known is None:
+        yield from _stranger(setting, word, name)
+        return
+    release = existing.version.release if existing.version else ""
+    edits: tuple[Edit, ...] = ()
+    if known.until and (not release or release >= known.until):
+        what = f"{shown(word)} is gone since Slurm {known.until}"
+        new = _SUCCESSORS.get((key, name), "")
+        edits = _replaced(setting, word, new)
+        hint = _instead(key, new)
+    elif known.since and release and release < known.since:
+        what = f"{shown(word)} came with Slurm {known.since}, and this is {release}"
+        hint = f"leave it out, or use Slurm {known.since} or newer"
+    else:
+        return
+    yield Problem(
+        setting.spot,
+        f"{setting.key}: {what}: daemons that read it refuse to start",
+        hint,
+        edits,
+        level=None if release else Level.WARNING,
+        where=setting.key,
+    )
+
+
+def _instead(key: str, new: str) -> str:
+    new = new or _INSTEAD.get(key, "")
+    return f"write {new}" if new else "leave it out"
+
+
+def _replaced(setting: Setting, word: str, new: str) -> tuple[Edit, ...]:
+    """Edits that write the successor; a flag without one leaves its list, a plugin stays."""
+    key = setting.key.lower()
+    if not new and key in _PLUGINS:
+        return ()
+    words = [new if other == word else other for other in _words(setting)]
+    left = ",".join(dict.fromkeys(other for other in words if other))
+    return (setting.becomes(left),) if left else drops(setting)
+
+
+def _stranger(setting: Setting, word: str, name: str) -> Iterator[Problem]:
+    """A word that no release has: a site's own plugin, or a slip."""
+    key = setting.key.lower()
+    known = _VALUES[key]
+    if key == "mpidefault" and name.startswith("pmix_v"):  # each PMIx release has its own
+        return
+    if key not in _PLUGINS:
+        hint, level = "leave it out, or see the manual page", None
+        what = f"no release of Slurm knows {shown(word)}: slurmctld refuses to start"
+    else:
+        hint, level = "install it on the machines, or leave it out", Level.WARNING
+        what = f"{shown(word)} is no plugin of Slurm's own"
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
+    if close:
+        hint = f"did you mean {known[close[0]].name}?"
+    yield Problem(setting.spot, f"{setting.key}: {what}", hint, level=level, where=setting.key)
+
+
+_BASES: Final = ("cr_socket", "cr_core", "cr_cpu")
+_NO_BASE: Final = frozenset({"cr_core_default_dist_block"})
+_CORE: Final = frozenset({"cr_cpu", "cr_cpu_memory"})
+
+
+def resources(existing: Existing) -> Iterator[Problem]:
+    """SelectTypeParameters without a resource, with two, or with flags that exclude each other."""
+    how = existing.slurm.get("SelectTypeParameters")
+    words = [word.lower() for word in _words(how)]
+    bases = [word for word in words if word.startswith(_BASES) and word not in _NO_BASE]
+    plugin = existing.slurm.get("SelectType")
+    if how and len(bases) > 1:
+        yield Problem(
+            how.spot,
+            f"{' and '.join(bases)}: slurmctld takes one of them and refuses to start with both",
+            f"write one of them, such as {bases[0]}",
+            where="SelectTypeParameters",
+        )
+    unset = not how or words == ["none"]
+    # Since 21.08 CR_Core_Memory is the default of the cons_ plugins.
+    if plugin and "cons_" in plugin.value.lower() and not bases and not existing.slurm.lost:
+        yield from _refused(
+            existing, plugin, "no CR_CPU, CR_Core or CR_Socket in SelectTypeParameters",
+            "write SelectTypeParameters=CR_Core_Memory with DefMemPerCPU=MIB, or CR_Core",
+            until=SlurmVersion(21, 8) if unset else None,
+        )  # fmt: skip
+    if how and "cr_one_task_per_core" in words and _CORE & set(words):
+        yield from _refused(
+            existing, how, "CR_ONE_TASK_PER_CORE with CR_CPU",
+            "write CR_Core or CR_Core_Memory in the place of CR_CPU", since=SlurmVersion(23, 2),
+        )  # fmt: skip
+
+
+def topology(existing: Existing) -> Iterator[Problem]:
+    """A topology plugin whose file is not there, or that the selection plugin does not take."""
+    found = existing.slurm.get("TopologyPlugin")
+    if not found or found.value.lower() not in ("topology/tree", "topology/block", "tree", "block"):
+        return
+    if existing.slurm.text("SelectType").lower().endswith("linear"):
+        yield from _refused(
+            existing, found, f"{shown(found.value)} with select/linear",
+            "write SelectType=select/cons_tres, or leave TopologyPlugin out",
+            since=SlurmVersion(24, 5),
+        )  # fmt: skip
+    if existing.whole and not existing.confs[Kind.TOPOLOGY]:
+        yield Problem(
+            found.spot,
+            f"{shown(found.value)}, and there is no topology.conf: slurmctld waits a minute for "
+            "the file and ends",
+            "give that file too, write it, or leave TopologyPlugin out",
+            level=Level.WARNING,
+            where="TopologyPlugin",
+        )
+
+
+def no_partition(existing: Existing) -> Iterator[Problem]:
+    """No partition at all, or no node at all."""
+    conf = existing.slurm
+    if conf.lost or not conf.get("ClusterName") or not existing.controllers:
+        return
+    if conf.begin("PartitionName") and (existing.all_nodes or conf.begin("FrontendName")):
+        return
+    first = conf.get("ClusterName")
+    if first is not None and existing.version is not None:
+        yield from _refused(
+            existing, first, "no PartitionName or no NodeName line",
+            "write NodeName lines as slurmd -C prints them, and PartitionName=main Nodes=ALL "
+            "Default=YES",
+            until=SlurmVersion(23, 2),
+        )  # fmt: skip
+
+
+def _refused(
+    existing: Existing,
+    setting: Setting,
+    what: str,
+    hint: str,
+    *,
+    since: SlurmVersion | None = None,
+    until: SlurmVersion | None = None,
+) -> Iterator[Problem]:
+    """Said of releases from ``since`` on and before ``until``; a warning where none is named."""
+    now = existing.version
+    if now is not None and ((since and now < since) or (until and now >= until)):
+        return
+    if now is None and until is not None:
+        return  # the newest release takes it
+    when = f" since Slurm {since.release}" if since else ""
+    when = f" before Slurm {until.release}" if until else when
+    message = f"{what}: slurmctld refuses to start{when}"
+    level = None if now else Level.WARNING
+    yield Problem(setting.spot, message, hint, level=level, where=setting.key)
+
+
+def pairs(existing: Existing) -> Iterator[Problem]:
+    """Settings that slurmctld refuses together, or without what belongs to them."""
+    yield from resources(existing)
+    yield from topology(existing)
+    yield from no_partition(existing)
+
+
+RULES: Final = (
+    Rule(
+        "value-unknown", E, Kind.SLURM,
+        "A plugin or a flag that this release does not have.",
+        "its successor, or nothing", values,
+        source=f"folders of plugins and parsers of flags, 14.03 to {LAST}",
+    ),
+    Rule(
+        "values-refused", E, Kind.SLURM,
+        "Settings that slurmctld refuses together, or without what belongs to them.",
+        "one of them", pairs, source="Slurm's read_config.c",
+    ),
+)  # fmt: skip
