@@ -52,6 +52,11 @@ _SAID: Final[Mapping[str, str]] = {
     "get-user-env": "ranks have the environment of the job's user",
     "no-requeue": "",  # as without it
 }
+_EXPORTED: Final = {  # what of the submitter's environment a job has
+    "ALL": "no variable of the machine that submits is carried but those of --env",
+    "NONE": "a job has its user's environment, and srun in a script hands on the script's",
+    "NIL": "a job has its user's environment, and srun in a script hands on the script's",
+}
 _COUNT: Final = re.compile(r"[1-9]\d{0,8}")
 _SIZE: Final = re.compile(r"(\d{1,12})([KMGT]?)B?", re.I)
 _GPUS: Final = re.compile(r"(?:gres[:/])?gpu(?:[:/](?P<type>[A-Za-z][^:,=]*))?(?:[:=](?P<n>\d+))?")
@@ -97,9 +102,9 @@ def asked_of(script: str, file: str, given: Mapping[str, Any]) -> Asked:
     if "requeue" in last and "no-requeue" in last:
         del last[min("requeue", "no-requeue", key=lambda name: last[name].line)]
     notes = [
-        f"{file}:{one.line}: --{name} is not used: {_SAID[name]}"
+        f"{file}:{one.line}: --{name}{_shown(_unused(one))} is not used: {why}"
         for name, one in last.items()
-        if _SAID.get(name)
+        if (why := _said(one))
     ]
     fields, carried = dict[str, Any](), list[str]()
     # What is counted on each node needs the number of nodes first.
@@ -117,6 +122,17 @@ def asked_of(script: str, file: str, given: Mapping[str, Any]) -> Asked:
         fields["sbatch"] = tuple(carried)
     left = {k: v for k, v in fields.items() if k not in given or k == "env"}
     return Asked(left, tuple(notes))
+
+
+def _unused(one: Directive) -> str:
+    """The part of a value that is not carried."""
+    words = one.value.split(",") if one.name == "export" else []
+    return next((word for word in words if word in _EXPORTED), "")
+
+
+def _said(one: Directive) -> str:
+    """What is done in the place of an option, "" where it is carried over."""
+    return _EXPORTED.get(_unused(one), "") or _SAID.get(one.name, "")
 
 
 def _refused(file: str, faults: list[str]) -> CorralError:

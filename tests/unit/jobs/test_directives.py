@@ -60,6 +60,17 @@ def test_fields(lines: list[str], fields: dict[str, Any]) -> None:
     api.job_spec({"script": "a.sh", **fields})
 
 
+@pytest.mark.parametrize(
+    ("line", "notes"),
+    [("--export=ALL", "ALL"), ("--export=NONE", "NONE"), ("--export=ALL,LR=1", "ALL"),
+     ("--export=NONE,LR=1", "NONE"), ("--export=LR=1", "")],
+)  # fmt: skip
+def test_the_submitters_environment_is_said_to_stay(line: str, notes: str) -> None:
+    found = asked_of(f"#!/bin/sh\n#SBATCH {line}\n", "a.sh", {}).notes
+    start = [f"a.sh:2: --export={notes} is not used"] if notes else []
+    assert [note.rpartition(": ")[0] for note in found] == start
+
+
 def test_options_given_win() -> None:
     assert asked("-N2 --gpus=8 -t 10", nodes=4) == {"gpus_per_node": 2, "time": "00:10:00"}
     assert asked("--gpus-per-node=2", gpus_per_node=2) == {}
@@ -86,7 +97,7 @@ def test_what_is_done_otherwise_is_said() -> None:
 @pytest.mark.parametrize("name", sorted(_LONG))
 def test_no_option_of_sbatch_is_dropped(name: str) -> None:
     """Each is a field, is carried, is said or is refused."""
-    value = "1" if _LONG[name] == "one" else ""
+    value = "1" if _LONG[name] == "one" else "ALL" if name == "export" else ""
     line = f"--{name}={value}" if value else f"--{name}"
     text = f"#!/bin/sh\n#SBATCH -N1 -n1 -c1 --gpus-per-node=1\n#SBATCH {line}\ntrue\n"
     try:
@@ -96,7 +107,7 @@ def test_no_option_of_sbatch_is_dropped(name: str) -> None:
         return
     before = asked_of(text.replace(f"#SBATCH {line}\n", ""), "a.sh", {}).fields
     same = {"nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "gpus-per-node", "gpus",
-            "gpus-per-task", "no-requeue", "export"}  # fmt: skip
+            "gpus-per-task", "no-requeue"}  # fmt: skip
     assert found.notes or found.fields != before or name in same
 
 

@@ -17,6 +17,8 @@ from corral.slurm.directives import Directive, directives
 
 _STRUCTS: Final = 39
 """From v0.0.39 on a number that may be unset is ``{"set", "infinite", "number"}``."""
+_BINDS: Final = 40
+"""Before Slurm 23.11, whose first version this is, srun binds tasks to GPUs within the job."""
 _RANGE: Final = re.compile(r"([1-9]\d{0,6})(?:-([1-9]\d{0,6}))?")
 _SIZE: Final = re.compile(r"(\d{1,12})([KMGT]?)B?", re.I)
 _MIB: Final = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1 << 20}
@@ -50,6 +52,8 @@ def options_of(script: str, version: int) -> dict[str, Any]:
         except ValueError as error:
             name = f"--{one.name}" if one.name else ""
             faults.append(f"line {one.line}: {name or one.value}: {error}")
+    if version < _BINDS:
+        found.pop("tres_bind", None)
     if faults:
         raise CorralError(
             Code.SPEC_INVALID,
@@ -123,6 +127,15 @@ def _tres(field: str, prefix: str) -> Field:
     return read
 
 
+def _gpus_per_task(value: str, number: Number) -> dict[str, Any]:
+    """And what sbatch adds: each task sees its own GPUs (_implicitly_bind_tres_per_task)."""
+    found = _tres("tres_per_task", "gres/gpu:")(value, number)
+    if not found:
+        return {}
+    last = value.partition(",")[0].rpartition(":")[2]
+    return {**found, "tres_bind": f"gres/gpu:per_task:{last if last.isdigit() else 1}"}
+
+
 def _time(value: str, number: Number) -> dict[str, Any]:
     try:
         seconds = duration.seconds(value)
@@ -161,7 +174,7 @@ _FIELDS: Final[Mapping[str, Field]] = MappingProxyType(
         "gpus": _tres("tres_per_job", "gres/gpu:"),
         "gpus-per-node": _tres("tres_per_node", "gres/gpu:"),
         "gpus-per-socket": _tres("tres_per_socket", "gres/gpu:"),
-        "gpus-per-task": _tres("tres_per_task", "gres/gpu:"), "time": _time,
+        "gpus-per-task": _gpus_per_task, "time": _time,
         "requeue": _flag("requeue"), "no-requeue": _flag("requeue", on=False),
         "hold": _flag("hold"), "overcommit": _flag("overcommit"), "exclusive": _exclusive,
         "nice": _nice,
