@@ -166,15 +166,16 @@ async def jobs(spec: ClusterSpec, *, ended: bool = False) -> tuple[JobInfo, ...]
     async with await Session.open(spec) as session:
         session.require_running()
         fleet, controller = session.fleet, session.controller
-        listing = control.list_jobs(fleet, controller, all=ended)
-        if not any(group.gpu for group in spec.groups):
+        gpus = any(group.gpu for group in spec.groups)
+        listing = control.list_jobs(fleet, controller, all=ended, gpus=gpus)
+        if not gpus:
             return await listing
         tracked = spec.slurm.accounting
-        found, gpus = await asyncio.gather(
+        found, held = await asyncio.gather(
             listing, control.gpus_by_job(fleet, controller, tracked=tracked)
         )
     return tuple(
-        replace(job, gpus=gpus[job.raw_id]) if job.raw_id in gpus else job for job in found
+        replace(job, gpus=held[job.raw_id]) if job.raw_id in held else job for job in found
     )
 
 

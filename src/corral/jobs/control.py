@@ -29,6 +29,7 @@ from corral.slurm.states.jobs import (
     parse_history,
     parse_queue,
     parse_tres,
+    settled,
     show_history,
     show_queue,
 )
@@ -186,9 +187,16 @@ async def cancel(fleet: Fleet, job: JobHandle) -> Outcome:
 
 
 async def list_jobs(
-    fleet: Fleet, controller: str, *, all: bool = False, days: int = 7
+    fleet: Fleet, controller: str, *, all: bool = False, days: int = 7, gpus: bool = True
 ) -> tuple[JobInfo, ...]:
     """Jobs that wait or run, newest first; with ``all`` also those of the last days that ended.
+
+    Args:
+        fleet: the cluster's machines.
+        controller: the node that runs slurmctld.
+        all: jobs of the last ``days`` too.
+        days: how many.
+        gpus: the cluster has GPUs, so a record without them may be one that does not count them.
 
     Raises:
         CorralError: COMMAND_FAILED, slurmctld does not answer.
@@ -210,7 +218,7 @@ async def list_jobs(
     result = await fleet.run(controller, script, timeout=60)
     check(result, "asking Slurm for its jobs", hint="is slurmctld up? corral status says so")
     queue, _, past = result.stdout.partition(f"\n{mark}\n")
-    found = {job.id: job for job in parse_history(past, mark)}
+    found = {job.id: job for job in settled(parse_history(past, mark), gpus=gpus)}
     for job in parse_queue(queue, mark):
         # What ended is known better by accounting, which keeps its exit code.
         known = found.get(job.id)

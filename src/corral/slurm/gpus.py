@@ -122,6 +122,25 @@ def _item(part: str) -> tuple[int, bool] | None:
     return int(count), "=" in part and not words
 
 
+def recorded(tres: str) -> Gpus:
+    """GPUs of a job that accounting keeps; unknown where its TRES name none.
+
+    Without AccountingStorageTRES=gres/gpu they name none for any job (see ``tracked``).
+    """
+    count = listed(tres)
+    return Gpus(count or 0, exact=count is not None)
+
+
+def tracked(found: Iterable[Gpus | None], *, cluster: bool) -> bool:
+    """Whether records without GPUs are of jobs without GPUs.
+
+    Args:
+        found: what ``recorded`` gave for all records of an answer.
+        cluster: the cluster has GPUs; one without needs no record to say so.
+    """
+    return not cluster or any(one is not None and one.count for one in found)
+
+
 def of_type(gres: str, kind: str | None) -> int:
     """GPUs of a node's GRES that are of a type; of all types for None."""
     if kind is None:

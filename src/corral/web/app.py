@@ -75,7 +75,7 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         rest=rest,
         sessions=sessions,
         pollers=Pollers(poller, private=settings.private),
-        past=PastJobs(rest, _spare(settings, spec, rest)),
+        past=PastJobs(rest, _spare(settings, spec, rest), gpus=_gpus(spec)),
         audit=Audit(settings.audit),
         background=Background(),
         spec=spec,
@@ -122,6 +122,11 @@ def _lifespan(state: State) -> Callable[[FastAPI], AbstractAsyncContextManager[N
             await state.tracking.close()
 
     return running
+
+
+def _gpus(spec: ClusterSpec | None) -> bool:
+    """Whether the cluster may have GPUs."""
+    return spec is None or any(group.gpu for group in spec.groups)
 
 
 def _spare(settings: Settings, spec: ClusterSpec | None, rest: Slurm) -> Slurm | None:

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job
-from corral.slurm.rest.past import Past
+from corral.slurm.rest.past import Past, settled
 from corral.web.slurmrest import Login, Slurm
 
 T = TypeVar("T")
@@ -43,14 +43,21 @@ class PastJobs:
         rest: how Slurm is asked.
         spare: how else, where that cannot tell of accounting (an old slurmrestd); None: no way.
         clock: seconds that only grow.
+        gpus: the cluster has GPUs.
     """
 
     def __init__(
-        self, rest: Slurm, spare: Slurm | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        rest: Slurm,
+        spare: Slurm | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        gpus: bool = True,
     ) -> None:
         self._rest = rest
         self._spare = spare
         self._clock = clock
+        self._gpus = gpus
         self._kept: dict[tuple[str, int, str], _Kept] = {}
         self._few = asyncio.Semaphore(AT_ONCE)
 
@@ -80,7 +87,8 @@ class PastJobs:
             CorralError: accounting does not answer.
         """
         try:
-            return await self._ask(lambda way: way.past_job(login, job_id))
+            found = await self._ask(lambda way: way.past_job(login, job_id))
+            return found and settled(Past((found,)), gpus=self._gpus).jobs[0]
         except CorralError as error:
             if error.code is Code.NOT_FOUND:
                 return None
@@ -88,7 +96,8 @@ class PastJobs:
 
     async def _look(self, login: Login, days: int, user: str) -> tuple[Past | CorralError, float]:
         try:
-            return await self._ask(lambda way: way.past(login, days, user)), KEEP_S
+            found = await self._ask(lambda way: way.past(login, days, user))
+            return settled(found, gpus=self._gpus), KEEP_S
         except CorralError as error:
             return error, KEEP_TROUBLE_S
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from corral.slurm.gpus import Gpus, Request, listed, of_type, requested
 from corral.slurm.records import Job, Node
-from corral.slurm.rest import commands, read
-from corral.slurm.states.jobs import parse_history, parse_tres
+from corral.slurm.rest import commands, past, read
+from corral.slurm.rest.read import past_info, past_job
+from corral.slurm.states.jobs import parse_history, parse_tres, settled
 from corral.slurm.states.nodes import NodeState
 from corral.web.exposition import job_lines, lines_of, untracked
 
@@ -204,9 +205,51 @@ def test_the_exporters_columns(folder: Path) -> None:
 
 @pytest.mark.parametrize("folder", MODES, ids=lambda p: f"{p.parts[-2:]}")
 def test_accountings_jobs(folder: Path) -> None:
+    """Without AccountingStorageTRES=gres/gpu the GPUs of a past job are unknown, never 0."""
+    answer = settled(parse_history((folder / "sacct.txt").read_text(), "|"), gpus=True)
+    past = {job.raw_id: job for job in answer}
+    assert len(past) > 30
     if folder.name == "untracked":
-        return  # accounting has no GPUs of them
-    past = {job.raw_id: job for job in parse_history((folder / "sacct.txt").read_text(), "|")}
+        assert {str(job.gpus) for job in past.values()} == {"?"}
+        return
     for number, (_, job) in jobs(folder / "squeue.json").items():
         if number in past and job.state == "RUNNING":
             assert past[number].gpus == Gpus(job.gpus)
+
+
+def past_line(tres: str, number: int) -> str:
+    return (
+        f"{number}|{number}|COMPLETED|0:0|0:0|main|ada|lab|1|4|{tres}|{tres}|60|"
+        f"1700000000|1700000001|1700000061|node1|job{number}\n"
+    )
+
+
+COUNTED, UNCOUNTED = "billing=4,cpu=4,gres/gpu=2,node=1", "billing=4,cpu=4,mem=4G,node=1"
+
+
+def test_accounting_without_gpus_is_unknown_not_none() -> None:
+    """AccountingStorageTRES without gres/gpu: no record of any job names GPUs."""
+    found = settled(parse_history(past_line(UNCOUNTED, 1) + past_line(UNCOUNTED, 2)), gpus=True)
+    assert [str(job.gpus) for job in found] == ["?", "?"]
+    assert [(one.gpus, one.gpus_exact) for one in map(past_info, found)] == [(0, False)] * 2
+    one = job_of_accounting([{"type": "cpu", "name": "", "count": 4}])
+    assert (one.gpus, one.gpus_exact) == (0, False)
+    kept = past.settled(past.newest([one]), gpus=True)
+    assert [job.gpus_exact for job in kept.jobs] == [False]
+
+
+def test_accounting_that_counts_gpus_says_none() -> None:
+    lines = past_line(COUNTED, 1) + past_line(UNCOUNTED, 2)
+    assert [str(job.gpus) for job in settled(parse_history(lines), gpus=True)] == ["2", "0"]
+    alone = settled(parse_history(past_line(UNCOUNTED, 2)), gpus=False)
+    assert [str(job.gpus) for job in alone] == ["0"]  # a cluster without GPUs
+    gpu = [{"type": "gres", "name": "gpu", "count": 1}]
+    both = past.newest([job_of_accounting(gpu), job_of_accounting([], 2)])
+    assert [(j.gpus, j.gpus_exact) for j in past.settled(both, gpus=True).jobs] == [
+        (0, True), (1, True),
+    ]  # fmt: skip
+
+
+def job_of_accounting(tres: list[dict[str, Any]], number: int = 1) -> Job:
+    record = {"job_id": number, "state": {"current": ["COMPLETED"]}, "tres": {"allocated": tres}}
+    return past_job(record, 42)

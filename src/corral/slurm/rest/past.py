@@ -8,9 +8,10 @@ With states, accounting gives the jobs that came to one of them in the time aske
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from corral.slurm.gpus import Gpus, tracked
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import show_history
 
@@ -75,6 +76,13 @@ def command_for(job_id: int, mark: str) -> tuple[str, ...]:
 
 def _ago(days: int) -> str:
     return f"now-{days}days" if days else "now"
+
+
+def settled(found: Past, *, gpus: bool) -> Past:
+    """Jobs without GPUs in accounting as none, where it keeps GPUs or the cluster has none."""
+    if not tracked((Gpus(job.gpus) for job in found.jobs), cluster=gpus):
+        return found
+    return replace(found, jobs=tuple(replace(job, gpus_exact=True) for job in found.jobs))
 
 
 def newest(jobs: Iterable[Job], most: int = MOST) -> Past:

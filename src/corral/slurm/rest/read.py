@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
-from corral.slurm.gpus import Gpus, Request, fewest_nodes, listed, of_job
+from corral.slurm.gpus import Gpus, Request, fewest_nodes, listed, of_job, recorded
 from corral.slurm.records import ENDED, WAITING, Job, Node, Partition
 from corral.slurm.rest.adapters import lift
 from corral.slurm.rest.loose import Record, moment, number, record, records, text, whole, words
@@ -157,6 +157,7 @@ def past_job(found: Record, _: int) -> Job:
     reason = text(record(found.get("state")).get("reason"))
     time, code = record(found.get("time")), record(found.get("exit_code"))
     tres, array = _counted(found), record(found.get("array"))
+    gpus = recorded(",".join(f"{kind}={count}" for kind, count in tres.items()))
     limit = number(time.get("limit"))
     names = {f"array_{key}": array.get(key) for key in ("job_id", "task_id")}
     return Job(
@@ -173,7 +174,8 @@ def past_job(found: Record, _: int) -> Job:
         nodes="" if found.get("nodes") == "None assigned" else text(found.get("nodes")),
         node_count=tres.get("node", 0) or whole(found.get("allocation_nodes")),
         cpus=tres.get("cpu", 0),
-        gpus=_counted_gpus(tres),
+        gpus=gpus.count,
+        gpus_exact=gpus.exact,
         memory=tres.get("mem", 0),
         submit_at=moment(time.get("submission")),
         start_at=moment(time.get("start")),
@@ -199,10 +201,6 @@ def _counted(found: Record) -> dict[str, int]:
     return {kind: whole(one.get("count")) for kind, one in pairs}
 
 
-def _counted_gpus(tres: dict[str, int]) -> int:
-    return listed(",".join(f"{kind}={count}" for kind, count in tres.items())) or 0
-
-
 def past_info(info: JobInfo) -> Job:
     """One job as sacct tells it."""
     code = info.exit_code
@@ -218,6 +216,7 @@ def past_info(info: JobInfo) -> Job:
         node_count=info.nodes,
         cpus=info.cpus,
         gpus=info.gpus.count if info.gpus else 0,
+        gpus_exact=info.gpus is not None and info.gpus.exact,
         memory=_tres_memory(info.tres),
         submit_at=info.submitted,
         start_at=info.started,

@@ -11,15 +11,15 @@ Times are epoch seconds: run the commands with ``SLURM_TIME_FORMAT=%s``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.slurm.duration import seconds
-from corral.slurm.gpus import Gpus, Request, fewest_nodes, listed, of_job
+from corral.slurm.gpus import Gpus, Request, fewest_nodes, of_job, recorded, tracked
 
 TIME_FORMAT: Final = ("SLURM_TIME_FORMAT", "%s")
 """Environment of both commands: times as seconds since 1970, whatever the node's time zone."""
@@ -282,6 +282,19 @@ def parse_history(text: str, mark: str = PLAIN) -> tuple[JobInfo, ...]:
     return tuple(_past(row) for row in _rows(text, mark, len(_HISTORY_FIELDS), "sacct"))
 
 
+def settled(jobs: Iterable[JobInfo], *, gpus: bool) -> tuple[JobInfo, ...]:
+    """Past jobs, those without GPUs in accounting as none where it keeps them (see ``tracked``).
+
+    Args:
+        jobs: the whole answer of ``parse_history``.
+        gpus: the cluster has GPUs.
+    """
+    found = tuple(jobs)
+    if not tracked((job.gpus for job in found), cluster=gpus):
+        return found
+    return tuple(replace(j, gpus=replace(j.gpus, exact=True)) if j.gpus else j for j in found)
+
+
 def parse_tres(text: str) -> dict[int, Gpus]:
     """GPUs by job out of ``QUEUE_TRES``, of a Slurm that counts them among a job's resources."""
     found: dict[int, Gpus] = {}
@@ -377,7 +390,7 @@ def _past(row: list[str]) -> JobInfo:
         started=_epoch(started),
         ended=_epoch(ended),
         exit_code=ExitCode.parse(exit_code) if found.ended else None,
-        gpus=Gpus(listed(given or asked) or 0),
+        gpus=recorded(given or asked),
     )
 
 
