@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
-from corral.slurm.gpus import Gpus, Request, fewest_nodes, listed, of_job, recorded
+from corral.slurm.gpus import Gpus, Request, fewest_nodes, of_job, recorded
 from corral.slurm.records import ENDED, WAITING, Job, Node, Partition
 from corral.slurm.rest.adapters import lift
 from corral.slurm.rest.loose import Record, moment, number, record, records, text, whole, words
