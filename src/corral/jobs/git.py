@@ -27,6 +27,8 @@ from corral.jobs.tree import Tree
 LIST_S: Final = 60.0
 TAGS_S: Final = 10.0
 _TEXT_BYTES: Final = 1 << 20
+_USAGE: Final = 129
+"""git's exit status for an option that it does not know."""
 _SHA256: Final = 64
 """Digits of a commit of a repository whose object format is SHA-256."""
 
@@ -190,6 +192,14 @@ async def _run(
             f"git gave no answer in {limit:.0f} s about {repository.root}",
             hint=hint,
         ) from error
+    if ended.status == _USAGE:
+        version = (await process.run(["git", "version"], timeout=TAGS_S)).out.strip()
+        raise CorralError(
+            Code.MISSING_TOOL,
+            f"{version} does not take what Corral asks of it: git {' '.join(words[:1])}",
+            tail=ended.err.strip(),
+            hint=f"install git 2.25 or newer, or write a .corralignore in {repository.root}",
+        )
     if ended.status != 0:
         raise CorralError(
             Code.COMMAND_FAILED,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -230,3 +231,62 @@ def test_a_repository_that_git_cannot_read_is_an_error(tmp_path: Path) -> None:
     assert ".corralignore" in caught.value.hint
     (root / ".corralignore").write_text("*.log\n")
     assert "train.py" in packed(root / "train.py")
+
+
+# What git 2.25.1 (Ubuntu 20.04) takes of what Corral gives it; it does not read newer variables.
+OLD_GIT = """#!/bin/sh
+unset GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM GIT_NO_LAZY_FETCH
+for word; do case $word in
+  -c|-C|-z|-co|--|--exclude-standard|--porcelain|--ignore-submodules=all|--git-dir|--abbrev-ref) ;;
+  --global|--type=path|--get) ;;
+  -*) echo "error: unknown option \\`${word#--}'" >&2; exit 129 ;;
+esac; done
+[ -z "$TOO_OLD" ] || case "$*" in *ls-files*) echo "error: unknown option" >&2; exit 129 ;; esac
+exec REAL "$@"
+"""
+
+
+def old_git(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
+    real = shutil.which("git")
+    assert real
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "git").write_text(OLD_GIT.replace("REAL", real))
+    (folder / "git").chmod(0o755)
+    patch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_a_git_of_2020_lists_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--deduplicate came with 2.31: Debian 11 and Ubuntu 20.04 could not run a job from git."""
+    root = made(tmp_path / "p")
+    (root / "new.py").write_text("")
+    (root / "a.log").write_text("")
+    (wanted, commit) = packed(root / "train.py"), tags(root / "train.py")
+    assert "new.py" in wanted
+    assert "a.log" not in wanted
+    old_git(tmp_path, monkeypatch)
+    assert packed(root / "train.py") == wanted
+    assert tags(root / "train.py") == commit
+
+
+def test_a_git_that_is_too_old_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = made(tmp_path / "p")
+    old_git(tmp_path, monkeypatch)
+    monkeypatch.setenv("TOO_OLD", "1")
+    with pytest.raises(CorralError) as caught:
+        packed(root / "train.py")
+    assert caught.value.code is Code.MISSING_TOOL
+    assert caught.value.message.startswith("git version ")
+    assert "git ls-files" in caught.value.message
+    assert "git 2.25 or newer" in caught.value.hint
+
+
+def test_a_conflict_is_one_file(tmp_path: Path) -> None:
+    root = made(tmp_path / "p")
+    for branch in ("one", "two"):
+        run(root, "checkout", "-q", "-b", branch, "HEAD" if branch == "one" else "HEAD~1")
+        (root / "train.py").write_text(f"print({branch!r})\n")
+        run(root, "commit", "-qam", branch)
+    subprocess.run(["git", *ME, "-C", str(root), "merge", "one"], check=False, capture_output=True)
+    assert run(root, "ls-files", "-u") != ""
+    assert listed(root) == [".gitignore", "train.py"]
