@@ -126,8 +126,12 @@ async def commit_tags(script: Path) -> dict[str, str]:
 
 
 def _around(script: Path) -> Repository | None:
-    """The repository that a script is in."""
-    return next(filter(None, map(repository_of, reversed(ways_to(absolute(script))))), None)
+    """The repository that a script is in; None for one that is only on the cluster."""
+    try:
+        found = ways_to(absolute(script))
+    except CorralError:
+        return None
+    return next(filter(None, map(repository_of, reversed(found))), None)
 
 
 @contextmanager

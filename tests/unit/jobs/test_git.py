@@ -290,3 +290,8 @@ def test_a_conflict_is_one_file(tmp_path: Path) -> None:
     subprocess.run(["git", *ME, "-C", str(root), "merge", "one"], check=False, capture_output=True)
     assert run(root, "ls-files", "-u") != ""
     assert listed(root) == [".gitignore", "train.py"]
+
+
+def test_a_script_that_is_not_here_has_no_commit(tmp_path: Path) -> None:
+    """With --in-place it is on the cluster's shared storage only."""
+    assert tags(tmp_path / "none" / "train.py") == {}

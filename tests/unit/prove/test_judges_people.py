@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from corral.errors import Code, CorralError
 from corral.hosts.transport import Result
 from corral.prove.access import judge_adopted, judge_closed
-from corral.prove.mounts import Folder, judge_node
+from corral.prove.mounts import Folder, judge_node, look
 
 CUT = CorralError(Code.UNREACHABLE, "no route to host", node="node1")
 CLIENT = Folder("/shared", ("10.0.0.10:/srv/a", "node0:/srv/a"), squash=True)
@@ -205,3 +209,19 @@ def test_a_session_within_its_job() -> None:
 )
 def test_a_session_that_is_no_part_of_its_job(answer: Result, gpu: bool, problem: str) -> None:
     assert judge_adopted("node1", answer, "7", gpu=gpu) == [problem]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root's own folders")
+@pytest.mark.parametrize(("mode", "good"), [(0o755, True), (0o1777, True), (0o777, False)])
+def test_the_folder_of_jobs_is_nobodys_to_replace(tmp_path: Path, mode: int, good: bool) -> None:
+    """The real script, on a folder of this machine."""
+    (tmp_path / "corral").mkdir()
+    tmp_path.chmod(mode)
+    for jobs in (True, False):
+        folders = (Folder(str(tmp_path), jobs=jobs),)
+        done = subprocess.run(
+            ["sh", "-c", look("t", "node1", folders)], capture_output=True, text=True, check=True
+        )
+        problems = judge_node("node1", folders, Result("node1", 0, done.stdout, ""))
+        assert bool(problems) == (jobs and not good)
+        assert all("without the sticky bit" in problem for problem in problems)
