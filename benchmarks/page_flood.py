@@ -1,6 +1,6 @@
 """Viewers of the page while others on the same machine flood it with connections.
 
-    python benchmarks/page_flood.py [--seconds 8] [--uid 65534] [--rate 1500] [--only NAME]
+    python -m benchmarks.page_flood [--seconds 8] [--uid 65534] [--rate 1500] [--only NAME]
 
 Each flood runs in a process of its own, as ``--uid`` (root only; 0: the viewers' own user). Viewers
 ask ``/api/me`` five times a second each: half of them keep their connection, half open one for each
@@ -24,7 +24,8 @@ from pathlib import Path
 from statistics import median
 
 import httpx
-from web import token
+
+from benchmarks.web import token
 
 SLURM_PORT = 26998
 VIEWERS = 10
@@ -150,7 +151,7 @@ def main() -> None:
         for words, kind in FLOODS.items():
             if args.only not in words:
                 continue
-            argv = [sys.executable, __file__, f"--rate={args.rate}", "--flood", kind,
+            argv = [sys.executable, "-m", "benchmarks.page_flood", f"--rate={args.rate}", "--flood", kind,
                     url.rpartition(":")[2]]  # fmt: skip
             flooder = None
             if kind:

@@ -1,0 +1,86 @@
+"""How long filters over 50,000 jobs and a plan of 10,000 nodes block the page's event loop.
+
+    python -m benchmarks.page_loop [--jobs 50000] [--nodes 10000]
+
+Each piece of work runs as the page runs it and, for comparison, in the loop itself. A task that
+wakes every 5 ms measures the longest time in which it did not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from benchmarks.plan_scale import measure
+from benchmarks.web import RECORDED
+from corral.slurm.rest.read import jobs_of
+from corral.web.aside import aside
+from corral.web.search import ordered, parse
+from corral.web.slurmrest import dumps
+from corral.web.snapshot import job_rows
+
+WAKE_S = 0.005
+
+
+async def watched(work: Callable[[], Awaitable[Any]]) -> tuple[float, float]:
+    """Seconds that it took, and the longest time in which the loop did nothing else."""
+    worst, begun = 0.0, time.perf_counter()
+    doing = asyncio.ensure_future(work())
+    while not doing.done():
+        at = time.perf_counter()
+        await asyncio.sleep(WAKE_S)
+        worst = max(worst, time.perf_counter() - at - WAKE_S)
+    await doing
+    return time.perf_counter() - begun, worst
+
+
+async def shown(what: str, work: Callable[[], Any]) -> None:
+    async def inside() -> None:
+        await asyncio.sleep(0.05)
+        work()
+
+    async def threaded() -> None:
+        await asyncio.to_thread(work)
+
+    async def beside() -> None:
+        async def use_case(_: object) -> None:
+            work()
+
+        await aside(use_case)
+
+    for name, way in (("in the loop", inside), ("thread", threaded), ("aside", beside)):
+        took, worst = await watched(way)
+        block = f"longest block {worst * 1000:7.0f} ms"
+        print(f"{what:36} {name:12} {took:7.2f} s, {block}", flush=True)
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=50_000)
+    parser.add_argument("--nodes", type=int, default=10_000)
+    args = parser.parse_args()
+    body = json.loads((RECORDED / "jobs.json").read_text())["body"]
+    known = jobs_of(body, 42)
+    jobs = [
+        replace(known[n % len(known)], id=n, user=f"user{n % 200}", name=f"train-{n}")
+        for n in range(args.jobs)
+    ]
+
+    def filtered() -> None:
+        test = parse("train state=pending,running,completed,failed user!=user3")
+        chosen = [job for job in jobs if test(job)]
+        dumps(job_rows(ordered(chosen, "priority", down=True)[:100]))
+
+    await shown(f"filter of {args.jobs:,} jobs", filtered)
+    for state in ("fresh", "done"):
+        what = f"plan of {args.nodes:,} nodes, {state}"
+        await shown(what, lambda state=state: measure(args.nodes, state))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
