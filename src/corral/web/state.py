@@ -124,7 +124,7 @@ def still_in(request: Request) -> bool:
     return state_of(request).sessions.find(key_of(request), touch=False) is not None
 
 
-def changing(request: Request) -> Session:
+async def changing(request: Request) -> Session:
     """The session of a request that changes something; no ticket opens it.
 
     Raises:
@@ -135,7 +135,7 @@ def changing(request: Request) -> Session:
     return session
 
 
-def owner_of(request: Request) -> tuple[Session, ClusterSpec]:
+async def owner_of(request: Request) -> tuple[Session, ClusterSpec]:
     """The session and cluster of a request that needs Corral itself.
 
     Raises:
@@ -163,7 +163,16 @@ def poller_of(request: Request, session: Session) -> Poller:
     return state_of(request).pollers.of(session.user)
 
 
-Viewer = Annotated[Session, Depends(session_of)]
+# FastAPI calls what is not async in a thread, behind all files that strangers ask for.
+async def _viewing(request: Request) -> Session:
+    return session_of(request)
+
+
+async def _here(request: Request) -> State:
+    return state_of(request)
+
+
+Viewer = Annotated[Session, Depends(_viewing)]
 Changer = Annotated[Session, Depends(changing)]
 Owner = Annotated[tuple[Session, ClusterSpec], Depends(owner_of)]
-Here = Annotated[State, Depends(state_of)]
+Here = Annotated[State, Depends(_here)]
