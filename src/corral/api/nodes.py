@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,12 +16,11 @@ from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import Result, check
 from corral.providers import providers_of
 from corral.slurm.states.nodes import NodeState
-from corral.slurm.text import parse_nodes
+from corral.slurm.text import parse_nodes, readable_nodes
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import expand, fold, nodes_of
 
 UPDATE_TIMEOUT: Final = 30.0
-_STATE: Final = re.compile(r"NodeName=(\S+) .*?State=(\S+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,4 +241,5 @@ async def _update(
             tail=answer.tail,
             hint="see their states with: corral status",
         )
-    return dict(_STATE.findall(check(answer, "scontrol").stdout))
+    nodes = readable_nodes(check(answer, "scontrol").stdout)
+    return {name: str(node.state) for name, node in nodes.items()}

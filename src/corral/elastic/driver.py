@@ -22,7 +22,8 @@ from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
 from corral.providers.cloud.presence import rented_nodes
 from corral.providers.cloud.provider import CloudProvider
-from corral.spec.cloud import CLOUDS, seconds
+from corral.spec.cloud import CLOUDS
+from corral.spec.intervals import seconds_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import declared_of, expand, fold, with_present
 
@@ -180,7 +181,7 @@ class Driver:
         ]
         if not now.per_hour or not nodes:
             return True
-        grace, clock = seconds(budget.grace), time.monotonic()
+        grace, clock = seconds_of(budget.grace), time.monotonic()
         if self.since is None:
             self.since = clock
             text = f"{now.total:.2f} $ of {budget.total:.2f} $ are spent"

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, sh
+from corral.slurm.text import readable_nodes
 from corral.spec.hostlist import expand
 
 READ: Final[Script] = sh("timeout 20 scontrol --oneliner show nodes")
 READ_JOBS: Final[Script] = sh("timeout 20 squeue -h -t CF,R -o '%A %N'")
-_STATE: Final = re.compile(r"^NodeName=(\S+) .*? State=(\S+)", re.MULTILINE)
-_REASON: Final = re.compile(r"^NodeName=(\S+) .* Reason=(.*)$", re.MULTILINE)
 BY_HAND: Final = "BY_HAND"
 _GONE: Final = frozenset(("POWERED_DOWN", "POWERING_DOWN"))
 
@@ -45,10 +43,11 @@ def states(text: str) -> dict[str, frozenset[str]]:
 
     ``BY_HAND`` is added where a person gave the reason, and not Corral or slurmctld.
     """
-    found = {name: frozenset(state.split("+")) for name, state in _STATE.findall(text)}
-    for name, reason in _REASON.findall(text):
-        if not reason.startswith("corral: ") and "[slurm@" not in reason:
-            found[name] |= {BY_HAND}
+    found: dict[str, frozenset[str]] = {}
+    for name, node in readable_nodes(text).items():
+        own = node.reason.startswith("corral: ") or node.reason_by == "slurm"
+        by_hand = {BY_HAND} if node.reason and not own else set[str]()
+        found[name] = node.state.flags | {node.state.base.value} | by_hand
     return found
 
 

@@ -16,6 +16,7 @@ from corral.jobs.directives import carried
 from corral.jobs.points import ArrayIndices, Sweep, indices, points
 from corral.jobs.profiling import Profiler
 from corral.slurm import duration
+from corral.spec import intervals
 from corral.spec.kinds import AbsolutePath, GpuType, Model, PartitionName, UserName
 
 # What Corral takes from Slurm in each rank; a value of the user's own would split the job.
@@ -23,7 +24,6 @@ RENDEZVOUS: Final = frozenset(
     {"MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE"}
     | {"LOCAL_WORLD_SIZE", "CORRAL_JOB_FOLDER", "CORRAL_CHECKPOINTS"}
 )
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _no_nul(text: str) -> str:
@@ -222,8 +222,8 @@ def seconds_of(time: str) -> int:
 
     Slurm reads one as minutes, the cluster file as hours: so a job has to say which.
     """
-    if time[-1:] in _UNITS and time[:-1].isdecimal():
-        return int(time[:-1]) * _UNITS[time[-1]]
+    if time[-1:] in intervals.UNITS and time[:-1].isdecimal():
+        return intervals.seconds_of(time)
     return duration.seconds(time) or 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 import time
 from collections.abc import Iterable, Mapping
@@ -16,7 +15,7 @@ from corral.hosts.quote import NOTHING, Script, join, sh
 from corral.prove.context import ProveContext
 from corral.roles import mlflow
 from corral.slurm.records import Node
-from corral.slurm.text import parse_nodes as text_nodes
+from corral.slurm.text import readable_nodes
 from corral.state.mesh_supervised import UNIT_IS
 
 LIMIT_S: Final = 60.0
@@ -133,15 +132,6 @@ def sections(text: str) -> dict[str, str]:
     return {name: body.strip("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
-def parse_nodes(text: str) -> dict[str, Node]:
-    """Read ``scontrol show nodes -o``; what is not a complete line of a node is left out."""
-    found: dict[str, Node] = {}
-    for line in text.splitlines():
-        with contextlib.suppress(CorralError):
-            found |= {node.name: node for node in text_nodes(line)}
-    return found
-
-
 def island(node: Node) -> str:
     """The part of a mesh that a job of several nodes does not leave.
 
@@ -172,7 +162,7 @@ async def _look(ctx: ProveContext) -> Survey:
     ctx.slack = max(times, default=0.0) + len(names) * EACH_NAME_S
     ctx.unread.update(_unread(ctx, seen, min(times, default=0.0)))
     text = by_name[ctx.controller].text("nodes")
-    return Survey(by_name, ctx.compute, parse_nodes(text), text, ctx.controller)
+    return Survey(by_name, ctx.compute, readable_nodes(text), text, ctx.controller)
 
 
 def _unread(ctx: ProveContext, seen: Iterable[NodeSeen], fastest: float) -> dict[str, str]:

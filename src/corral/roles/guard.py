@@ -11,7 +11,7 @@ from typing import Final
 
 from corral import agents
 from corral.roles.site import Site
-from corral.spec.cloud import CLOUDS, Budget, seconds
+from corral.spec.cloud import CLOUDS, Budget
 from corral.spec.intervals import seconds_of
 from corral.spec.nodes import declared_of, has_guard
 from corral.spec.together import together_of
@@ -88,7 +88,7 @@ def settings(site: Site, budget: Budget) -> str:
         "groups": together_of(site.spec),
         "elastic": [n.name for n in rented if n.group.elastic],
         "total": budget.total,
-        "grace": seconds(budget.grace),
+        "grace": seconds_of(budget.grace),
         "clouds": {w.cloud: w.url for w in site.watched},
     }
     return json.dumps(told, indent=1) + "\n"

@@ -7,8 +7,9 @@ from typing import Final
 
 from corral.roles.site import Site
 from corral.slurm.conf.cluster import NodeConf, PowerConf
-from corral.spec.cloud import Elastic, seconds
+from corral.spec.cloud import Elastic
 from corral.spec.hostlist import expand
+from corral.spec.intervals import seconds_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, declared_of, elastic_of, partitions_of
 
@@ -55,8 +56,8 @@ def power(spec: ClusterSpec) -> PowerConf | None:
     if not found:
         return None
     return PowerConf(
-        idle=max(seconds(e.idle) for _, e in found),
-        boot=max(seconds(e.boot) for _, e in found),
+        idle=max(seconds_of(e.idle) for _, e in found),
+        boot=max(seconds_of(e.boot) for _, e in found),
         end=END_S,
         stay=tuple(n.name for n in declared_of(spec) if not n.group.elastic),
         keep=tuple((tuple(expand(g.nodes)), e.min) for g, e in found),

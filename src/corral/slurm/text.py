@@ -7,6 +7,7 @@ changes with each release.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -47,6 +48,15 @@ def parse_nodes(text: str) -> tuple[Node, ...]:
     if lines == ["No nodes in the system"]:
         return ()
     return tuple(_node(line) for line in lines)
+
+
+def readable_nodes(text: str) -> dict[str, Node]:
+    """The nodes by name; what is not a complete line of a node is left out."""
+    found: dict[str, Node] = {}
+    for line in text.splitlines():
+        with contextlib.suppress(CorralError):
+            found |= {node.name: node for node in parse_nodes(line)}
+    return found
 
 
 def fields_of(line: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from corral.spec import texts
+from corral.spec.intervals import UNITS, seconds_of
 from corral.spec.kinds import HostName, Interval, Model, about
 
 OfferType = Annotated[str, Field(pattern=texts.OFFER_TYPE.pattern, max_length=128)]
@@ -17,8 +18,6 @@ VolumeName = Annotated[str, Field(pattern=texts.VOLUME.pattern)]
 CloudWord = Literal["lambda", "runpod", "paperspace"]
 CLOUDS: Final = ("lambda", "runpod", "paperspace")
 """Providers that rent machines."""
-
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 
 
 class Source(Model):
@@ -135,11 +134,6 @@ class Budget(Model):
     )
 
 
-def seconds(text: str) -> int:
-    """A duration such as 90s, 10m or 2h in seconds."""
-    return int(text[:-1]) * _UNITS[text[-1]]
-
-
 def hours(text: str) -> int:
     """A duration in hours, as clouds count them: rounded up, so that only 0 is never."""
-    return -(-seconds(text) // _UNITS["h"])
+    return -(-seconds_of(text) // UNITS["h"])

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from corral.slurm.duration import seconds
+
 MARK: Final = "corral"
 TOP: Final = "root"
 NO_LIMIT: Final = "-1"
@@ -122,14 +124,10 @@ def parse(text: str) -> Found:
     )
 
 
-def seconds(text: str) -> int:
-    """Seconds of ``[D-]HH:MM:SS``; -1 for none."""
-    days, _, clock = text.rpartition("-")
-    parts = [int(part) for part in clock.split(":") if part.isdigit()]
-    if not parts:
-        return -1
-    hours, minutes, rest = (*parts, 0, 0)[:3]
-    return (int(days or 0) * 24 + hours) * 3600 + minutes * 60 + rest
+def _wall(text: str) -> str:
+    """A longest time as it is compared: seconds, -1 for none."""
+    found = seconds(text)
+    return str(-1 if found is None else found)
 
 
 def _marked(rows: Iterable[list[str]]) -> frozenset[str]:
@@ -141,7 +139,7 @@ def _qos_seen(row: list[str]) -> Fields:
     return {
         "Priority": priority,
         "Preempt": set_of(preempt.split(",")),
-        "MaxWall": str(seconds(wall)),
+        "MaxWall": _wall(wall),
         **_limit_fields(limits[:3], _GROUP),
         **_limit_fields(limits[3:], _PER_USER),
     }
@@ -188,7 +186,7 @@ def qos_fields(one: Quality) -> dict[str, str]:
     return {
         "Priority": str(one.priority),
         "Preempt": set_of(one.preempts),
-        "MaxWall": str(seconds(one.max_wall)),
+        "MaxWall": _wall(one.max_wall),
         **one.limit.fields(*_GROUP),
         **one.per_user.fields(*_PER_USER),
     }

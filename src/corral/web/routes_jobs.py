@@ -26,7 +26,7 @@ from corral.web.routes_view import packed_of
 from corral.web.search import ORDERS, SHOWN, ordered, parse
 from corral.web.sessions import Session
 from corral.web.slurmrest import dumps
-from corral.web.snapshot import job_rows
+from corral.web.snapshot import job_kind, job_rows
 from corral.web.state import (
     Changer,
     Here,
@@ -131,6 +131,8 @@ async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
     mine = found.user == session.user
     return {
         **asdict(found),
+        "kind": job_kind(found),
+        "ended": found.ended,
         "mine": mine,
         "may": mine or session.operates,
         "forgotten": forgotten,

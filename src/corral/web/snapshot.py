@@ -9,6 +9,8 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from corral.slurm.records import Job, Node, Partition
+from corral.slurm.states.nodes import NodeBase, NodeState
+from corral.web.search import SHOWN
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -19,13 +21,20 @@ MAX_NODES_TOLD: Final = 1000
 NODE_COLUMNS: Final = (
     "name", "state", "usable", "reason", "reason_user", "reason_at", "cpus", "cpus_used", "load",
     "memory", "memory_used", "memory_free", "gpus", "gpus_used", "gres", "partitions", "features",
-    "address", "version", "boot_at", "watts",
+    "address", "version", "boot_at", "watts", "kind",
 )  # fmt: skip
 JOB_COLUMNS: Final = (
     "id", "label", "name", "user", "state", "reason", "why", "account", "partition", "qos",
     "priority", "nodes", "node_count", "cpus", "gpus", "memory", "submit_at", "start_at", "end_at",
-    "limit", "exit_status", "exit_signal", "held", "gpus_exact",
+    "limit", "exit_status", "exit_signal", "held", "gpus_exact", "kind",
 )  # fmt: skip
+
+_BASES: Final = {NodeBase.ALLOCATED: "busy", NodeBase.MIXED: "mix"}
+_SERVICED: Final = frozenset({"MAINT", "MAINTENANCE", "REBOOT_ISSUED", "REBOOT_REQUESTED"})
+_JOBS: Final = {
+    "RUNNING": "busy", "COMPLETED": "good", "COMPLETING": "busy", "SUSPENDED": "mix",
+    "CANCELLED": "off",
+}  # fmt: skip
 
 
 def node_row(node: Node) -> list[Any]:
@@ -34,6 +43,7 @@ def node_row(node: Node) -> list[Any]:
         "state": str(node.state),
         "reason_user": node.reason_by,
         "features": node.active_features,
+        "kind": node_kind(node.state),
     }
     return [own[name] if name in own else getattr(node, name) for name in NODE_COLUMNS]
 
@@ -45,7 +55,23 @@ def job_rows(jobs: Iterable[Job]) -> dict[str, Any]:
 
 def job_row(job: Job) -> list[Any]:
     """A job as one row of ``JOB_COLUMNS``."""
-    return [getattr(job, name) for name in JOB_COLUMNS]
+    return [job_kind(job) if name == "kind" else getattr(job, name) for name in JOB_COLUMNS]
+
+
+def node_kind(state: NodeState) -> str:
+    """The class of a node's state, by which the page counts and colours."""
+    if state.broken:
+        return "bad"
+    if state.drained or state.flags & _SERVICED:
+        return "warn"
+    if state.base is NodeBase.IDLE:
+        return "good" if state.usable else "off"
+    return _BASES.get(state.base, "off")
+
+
+def job_kind(job: Job) -> str:
+    """The class of a job's state, by which the page colours."""
+    return _JOBS.get(job.state) or ("warn" if job.waiting else "bad")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +165,9 @@ def _counted(now: Snapshot) -> dict[str, Any]:
         "cpus": sum(node.cpus for node in nodes),
         "cpus_used": sum(node.cpus_used for node in nodes),
         "jobs": dict(Counter(job.state for job in now.jobs.values())),
+        "shown": {
+            tab: sum(map(SHOWN[tab], now.jobs.values())) for tab in ("all", "running", "waiting")
+        },
         "partitions": [asdict(partition) for partition in now.partitions],
     }
 

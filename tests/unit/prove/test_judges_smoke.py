@@ -13,6 +13,7 @@ from corral.hosts.facts import Facts
 from corral.prove import probe, ranks, rest, slots, smoke, survey
 from corral.prove.model import Verdict
 from corral.prove.survey import NodeSeen, Survey
+from corral.slurm.text import readable_nodes
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
 from tests.unit.prove.looks import look, slurm_node
@@ -53,7 +54,7 @@ def test_parse_nodes_keeps_the_reason() -> None:
         " State=DOWN*+DRAIN ThreadsPerCore=2 Partitions=main,debug  BootTime=None"
         " Reason=Low RealMemory (reported:1 < 100.00% of configured:2) [slurm@2026-11-21T03:00:00]"
     )
-    node = survey.parse_nodes(line)["node1"]
+    node = readable_nodes(line)["node1"]
     assert (node.gpus, node.cpus, node.cpus_used, node.threads, node.cores) == (3, 4, 3, 2, 2)
     assert node.reason == "Low RealMemory (reported:1 < 100.00% of configured:2)"
     assert str(node.state) == "DOWN+DRAIN+NOT_RESPONDING"
@@ -63,13 +64,13 @@ def test_parse_nodes_keeps_the_reason() -> None:
 
 def test_parse_nodes_of_an_error_is_empty() -> None:
     text = "slurm_load_node error: Unable to contact slurm controller (connect failure)"
-    assert survey.parse_nodes(text) == {}
+    assert readable_nodes(text) == {}
 
 
 @given(st.text())
 def test_parsers_take_any_text(text: str) -> None:
     survey.sections(text)
-    survey.parse_nodes(text)
+    readable_nodes(text)
     smoke.parse_names(text)
     probe.parse_probes(text)
     slots.parse_records(text)

@@ -13,6 +13,7 @@ from corral.prove import launch, ranks, rest, smoke, survey
 from corral.prove.context import left_out, passed, skipped
 from corral.prove.model import CheckResult, Evidence, Proof, Verdict
 from corral.prove.survey import NodeSeen, Survey
+from corral.slurm.text import readable_nodes
 from tests.embedded.prove_record import Case, kind_of
 from tests.unit.prove.test_replay import NODES, RECORDED, VERSIONS, proved
 from tests.unit.prove.test_runner import check
@@ -98,7 +99,7 @@ def test_sockets_that_were_not_read_are_not_closed() -> None:
 def test_few_idle_nodes_are_not_few_nodes() -> None:
     case = Case.read(HEALTHY)
     text = case.answers["node0"]["survey"][1]
-    known = survey.parse_nodes(survey.sections(text)["nodes"])
+    known = readable_nodes(survey.sections(text)["nodes"])
     whole = Survey({}, NODES, known, "", "node0")
     assert ranks.none_wide(whole).uncovered
     one = {"node0": known["node0"]}

@@ -36,7 +36,7 @@ def test_what_22_05_prints() -> None:
     assert commands.version_of(body) == 38
     nodes = {n.name: n for n in (read.node(one, 38) for one in records(body["nodes"]))}
     assert nodes["node0"].gpus_used == 2
-    assert nodes["node2"].state == "IDLE+DRAIN"
+    assert str(nodes["node2"].state) == "IDLE+DRAIN"
     assert {p.name: p.node_count for p in commands.partitions_of(nodes.values())}["main"] == 3
     queue = commands.body_of((old / "squeue.json").read_text())
     jobs = {job.id: job for job in (read.job(one, 38) for one in records(queue["jobs"]))}

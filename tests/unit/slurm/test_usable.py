@@ -8,10 +8,9 @@ from corral.api import overview
 from corral.doctor.pending import room
 from corral.prove.model import Verdict
 from corral.prove.smoke import judge_nodes
-from corral.prove.survey import parse_nodes as surveyed
 from corral.slurm.rest.read import node as from_json
 from corral.slurm.states.nodes import NODE_FLAGS, NodeBase, NodeState
-from corral.slurm.text import parse_nodes
+from corral.slurm.text import parse_nodes, readable_nodes
 from tests.unit.prove.looks import look
 
 FLAGS = (*NODE_FLAGS, "HIBERNATING")  # a flag of a later Slurm
@@ -35,7 +34,7 @@ def test_all_readers_agree(state: str) -> None:
     base, _, flag = state.partition("+")
     expected = base in ("IDLE", "MIXED", "ALLOCATED") and (not flag or flag in OPEN)
     (info,) = parse_nodes(line(state))
-    seen = surveyed(line(state))
+    seen = readable_nodes(line(state))
     verdict = judge_nodes(look(slurm=seen, compute=("node0",))).verdict
     got = {
         "states": NodeState.parse(state).usable,

@@ -6,7 +6,7 @@ import shlex
 
 from corral.state.base import Change, Context, Seen
 from corral.state.slurm_account import SlurmAccounts
-from corral.state.slurm_assoc import Account, Limit, Member, Quality, parse, seconds
+from corral.state.slurm_assoc import Account, Limit, Member, Quality, parse, qos_fields
 
 # Recorded from sacctmgr 24.11.5.
 SEEN = """@assoc
@@ -167,6 +167,7 @@ def test_without_declared_limits_only_what_is_missing_is_made() -> None:
 
 
 def test_times_and_memory_are_read_as_sacctmgr_writes_them() -> None:
-    assert [seconds(t) for t in ("1-00:00:00", "12:30:00", "")] == [86400, 45000, -1]
+    for wall, seen in (("1-00:00:00", 86400), ("12:30:00", 45000), ("", -1)):
+        assert qos_fields(Quality("low", max_wall=wall))["MaxWall"] == str(seen)
     row = SEEN.replace("mem=10G", "mem=1.50T")
     assert parse(row).qos["high"]["GrpTRES mem"] == str(1536 * 1024)

@@ -1,5 +1,5 @@
 // The cluster at a glance: figures, nodes as cards, or as a heat map where there are many.
-import { ask, badge, bar, call, clock, complain, el, fill, gib, latest, many, nodeKind, since, toast, whole } from "./dom.js";
+import { ask, badge, bar, call, clock, complain, el, fill, gib, latest, many, since, toast, whole } from "./dom.js";
 import { live, loadNodes, now } from "./live.js";
 import { nodeTest } from "./filter.js";
 import { plotter } from "./plotter.js";
@@ -22,8 +22,7 @@ const sorted = (nodes) => nodes.every((n, i) => !i || (nodes[i - 1].name.length 
 const colour = (kind) => getComputedStyle(document.documentElement).getPropertyValue(`--${kind}`).trim();
 
 function tiles(head) {
-  const c = head.counts, jobs = c.jobs;
-  const running = (jobs.RUNNING || 0) + (jobs.COMPLETING || 0), waiting = (jobs.PENDING || 0) + (jobs.CONFIGURING || 0);
+  const c = head.counts, { running, waiting } = c.shown;
   const tile = (value, of, words, share) => el("div", { class: "tile" }, el("b", {}, whole(value), of !== undefined && el("small", { text: ` / ${whole(of)}` })), el("span", { text: words }), share && bar(value, of));
   return [
     tile(c.usable, c.nodes, "nodes take jobs", true),
@@ -58,7 +57,7 @@ function warmth(node) {
 
 function card(node) {
   const warm = warmth(node);
-  const kind = nodeKind(node.state);
+  const kind = node.kind;
   const shown = Math.min(node.gpus, 16);
   return el("button", { class: `node ${kind}`, type: "button", "data-key": node.name, onclick: () => { location.hash = `node/${node.name}`; } },
     el("span", { class: "row between" }, el("b", { text: node.name }), badge(node.state.split("+").join(" "), kind)),
@@ -99,7 +98,7 @@ function heat(nodes, label) {
     let last = null;
     const ink = (name) => { if (name !== last) pen.fillStyle = colours[last = name]; }; // reading a colour costs more than a square
     nodes.forEach((node, i) => {
-      const share = SHARES[colouring]?.(node), kind = nodeKind(node.state);
+      const share = SHARES[colouring]?.(node), kind = node.kind;
       ink(states ? kind : share === null ? "off" : "bad");
       pen.globalAlpha = !states ? 0.12 + 0.88 * Math.min(1, Math.max(0, share ?? 0)) : node.gpus && !MARKED.has(kind) ? 0.45 + 0.55 * (node.gpus_used / node.gpus) : 1;
       square(pen, i);
@@ -141,7 +140,7 @@ function table(nodes) {
   return el("div", { class: "scroll", tabIndex: 0 }, el("table", {},
     el("thead", {}, el("tr", {}, ["node", "state", "reason"].map((h) => el("th", { text: h })), ["GPUs", "CPUs", "memory", "load"].map((h) => el("th", { class: "num", text: h })))),
     el("tbody", {}, nodes.map((n) => el("tr", { tabIndex: 0, "data-key": `row ${n.name}`, onclick: () => { location.hash = `node/${n.name}`; }, onkeydown: (e) => { if (e.key === "Enter") location.hash = `node/${n.name}`; } },
-      el("td", { text: n.name }), el("td", {}, badge(n.state.split("+").join(" "), nodeKind(n.state))), el("td", { class: "cut", title: n.reason, text: n.reason }),
+      el("td", { text: n.name }), el("td", {}, badge(n.state.split("+").join(" "), n.kind)), el("td", { class: "cut", title: n.reason, text: n.reason }),
       el("td", { class: "num", text: `${n.gpus_used}/${n.gpus}` }), el("td", { class: "num", text: `${n.cpus_used}/${n.cpus}` }), el("td", { class: "num", text: `${n.memory_used ? gib(n.memory_used) : 0} / ${gib(n.memory)}` }), el("td", { class: "num", text: n.load === null ? "-" : n.load.toFixed(1) }))))));
 }
 
@@ -173,7 +172,7 @@ export async function clusterPage(main, me) {
     let count = 0;
     for (const node of now.nodes.values()) {
       if (!test(node)) continue;
-      const kind = nodeKind(node.state);
+      const kind = node.kind;
       count += 1;
       kinds[kind] = (kinds[kind] || 0) + 1;
       for (const name of groupsOf(node)) {
@@ -252,7 +251,7 @@ export async function nodePage(main, me, name) {
     const n = now.nodes.get(name);
     if (!n) return fill(box, el("h2", { text: now.loaded ? `Slurm knows no node ${name}` : "Asking Slurm…" }));
     const fact = (word, value) => [el("dt", { text: word }), el("dd", {}, value)];
-    fill(box, el("div", { class: "row between" }, el("h1", {}, `${n.name} `, badge(n.state.split("+").join(" "), nodeKind(n.state))),
+    fill(box, el("div", { class: "row between" }, el("h1", {}, `${n.name} `, badge(n.state.split("+").join(" "), n.kind)),
       el("div", { class: "row" }, operates && (n.state.includes("DRAIN") || n.state.startsWith("DOWN") ? el("button", { class: "main", text: "Resume", onclick: () => act({ do: "resume" }) }) : el("button", { class: "danger", text: "Drain", onclick: drain })))),
       el("br"), el("dl", { class: "facts" },
         n.reason && fact("why it takes no jobs", el("span", { class: "reason", text: `${n.reason} (${n.reason_user || "?"}, ${clock(n.reason_at)})` })),

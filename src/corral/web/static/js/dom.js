@@ -146,25 +146,6 @@ export function bar(used, total, small = false) {
   return el("span", { class: `bar${small ? " small" : ""}`, "aria-hidden": "true" }, fill_);
 }
 
-const JOB_KIND = { RUNNING: "busy", COMPLETED: "good", COMPLETING: "busy", PENDING: "warn", CONFIGURING: "warn", SUSPENDED: "mix", CANCELLED: "off" };
-export const jobKind = (state) => JOB_KIND[state] || (state.startsWith("REQUEUE") ? "warn" : "bad");
-
-const kinds = new Map(); // 10,000 nodes have a handful of states
-export function nodeKind(state) {
-  if (!kinds.has(state)) kinds.set(state, kindOf(state));
-  return kinds.get(state);
-}
-
-function kindOf(state) {
-  const [base, ...flags] = state.split("+");
-  if (base === "DOWN" || base === "ERROR" || flags.some((f) => f.startsWith("NOT_RESP") || f.startsWith("INVALID") || f === "FAIL")) return "bad";
-  if (flags.includes("DRAIN") || flags.some((f) => f.startsWith("MAINT") || f.startsWith("REBOOT"))) return "warn";
-  if (base === "ALLOCATED") return "busy";
-  if (base === "MIXED") return "mix";
-  if (base === "IDLE" && !flags.some((f) => f.startsWith("POWER"))) return "good";
-  return "off";
-}
-
 export const badge = (text, kind) => el("span", { class: `state ${kind}`, text: text.toLowerCase().replaceAll("_", " ") });
 
 // Rows of named columns become objects; a plain loop, as 10,000 nodes have 210,000 values.

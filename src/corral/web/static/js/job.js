@@ -1,10 +1,9 @@
 // One job: how it stands, why, its live log and script, and what may be done to it.
-import { ask, badge, bar, call, clock, complain, el, fill, gib, jobKind, latest, many, span, ticketed, toast } from "./dom.js";
+import { ask, badge, bar, call, clock, complain, el, fill, gib, latest, many, span, ticketed, toast } from "./dom.js";
 import { live, now } from "./live.js";
 import { curvesIn } from "./curves.js";
 import { gpus, timeCell } from "./jobs.js";
 
-const ENDED = new Set(["COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "LAUNCH_FAILED", "RECONFIG_FAIL", "REVOKED"]);
 const MAX_LINES = 5000;
 
 export async function jobPage(main, me, id) {
@@ -62,7 +61,7 @@ export async function jobPage(main, me, id) {
   };
   function buttons() {
     if (!job.may || job.forgotten) return null;
-    const ended = ENDED.has(job.state);
+    const ended = job.ended;
     return el("div", { class: "row" },
       !ended && job.state === "PENDING" && (job.held ? el("button", { text: "Release", onclick: () => act({ do: "release" }, "it may start again") }) : el("button", { text: "Hold", onclick: () => act({ do: "hold" }, "it is held") })),
       !ended && el("button", { text: "Change limit", onclick: limit }),
@@ -73,13 +72,13 @@ export async function jobPage(main, me, id) {
     // A button that is replaced between press and release gets no click.
     if (box.matches(":active")) { setTimeout(draw, 100); return; }
     const fact = (word, value) => value === null || value === undefined || value === "" ? null : [el("dt", { text: word }), el("dd", {}, value)];
-    fill(box, el("div", { class: "row between" }, el("h1", {}, job.name, " ", badge(job.state, jobKind(job.state))), buttons()), job.forgotten ? el("p", { class: "dim", text: "Slurm's controller has forgotten this job: this is what accounting keeps of it." }) : null, el("br"), el("dl", { class: "facts" },
+    fill(box, el("div", { class: "row between" }, el("h1", {}, job.name, " ", badge(job.state, job.kind)), buttons()), job.forgotten ? el("p", { class: "dim", text: "Slurm's controller has forgotten this job: this is what accounting keeps of it." }) : null, el("br"), el("dl", { class: "facts" },
       fact("job", job.label), fact("why it waits", job.why && el("span", { class: "reason", text: job.why })),
-      ENDED.has(job.state) ? fact("reason", job.reason) : null,
-      ENDED.has(job.state) ? fact("ended", `${clock(job.end_at)}, exit status ${job.exit_status ?? "-"}${job.exit_signal ? `, signal ${job.exit_signal}` : ""}`) : null,
+      job.ended ? fact("reason", job.reason) : null,
+      job.ended ? fact("ended", `${clock(job.end_at)}, exit status ${job.exit_status ?? "-"}${job.exit_signal ? `, signal ${job.exit_signal}` : ""}`) : null,
       fact("user", `${job.user}${job.account ? ` (${job.account})` : ""}`), fact("partition", `${job.partition}${job.qos ? `, QOS ${job.qos}` : ""}`),
       fact("nodes", job.nodes || many(job.node_count, "node")), fact("given", `${gpus(job) ? `${gpus(job)} ${gpus(job) === "1" ? "GPU" : "GPUs"}, ` : ""}${many(job.cpus, "CPU")}, ${gib(job.memory)}`),
-      fact("time", el("span", {}, job.limit && job.start_at ? bar((ENDED.has(job.state) && job.end_at ? job.end_at : Date.now() / 1000) - job.start_at, job.limit, true) : null, `${timeCell(job)}${job.limit ? ` of ${span(job.limit)}` : ", no limit"}`)),
+      fact("time", el("span", {}, job.limit && job.start_at ? bar((job.ended && job.end_at ? job.end_at : Date.now() / 1000) - job.start_at, job.limit, true) : null, `${timeCell(job)}${job.limit ? ` of ${span(job.limit)}` : ", no limit"}`)),
       fact("submitted", clock(job.submit_at)), job.start_at ? fact(job.state === "PENDING" ? "may start" : "started", clock(job.start_at)) : null,
       fact("priority", job.priority === null ? null : String(job.priority)), fact("waits for", job.dependency), fact("restarts", job.restarts || null),
       fact("folder", job.workdir && el("code", { text: job.workdir })), fact("output", job.stdout && el("code", { text: job.stdout })), fact("comment", job.comment)));
@@ -108,7 +107,7 @@ export async function jobPage(main, me, id) {
     logBox.hidden = false;
     log.textContent = "";
     lines = 0;
-    logState.textContent = ENDED.has(job.state) ? "" : "live";
+    logState.textContent = job.ended ? "" : "live";
     const broke = (why) => { logState.textContent = why; if (source) source.close(); source = null; following = false; };
     let address;
     try { address = await ticketed(`jobs/${id}/log`); } catch (error) { return broke(error.message); }
@@ -129,6 +128,6 @@ export async function jobPage(main, me, id) {
   const changed = (event) => { const told = event.detail; if (job.forgotten) return; if (!told || told.some((j) => j.id === job.id)) load().catch(() => {}); };
   await load();
   live.addEventListener("jobs", changed);
-  const tick = setInterval(() => { if (job && !ENDED.has(job.state)) { draw(); if (Date.now() - looked > 4500) measure(); } }, 5000);
+  const tick = setInterval(() => { if (job && !job.ended) { draw(); if (Date.now() - looked > 4500) measure(); } }, 5000);
   return () => { closed = true; newestJob.drop(); newestUse.drop(); curves.close(); live.removeEventListener("jobs", changed); clearInterval(tick); if (source) source.close(); };
 }

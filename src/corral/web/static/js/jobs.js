@@ -1,5 +1,5 @@
 // The queue: waiting, running, ended; filtered and ordered by the server, page by page.
-import { badge, bar, call, clock, complain, el, fill, jobKind, latest, many, rows, since, span, whole } from "./dom.js";
+import { badge, bar, call, clock, complain, el, fill, latest, many, rows, since, span, whole } from "./dom.js";
 import { live, now } from "./live.js";
 
 const TABS = [["all", "All"], ["running", "Running"], ["waiting", "Waiting"], ["ended", "Ended"]];
@@ -37,10 +37,9 @@ export async function jobsPage(main, me, tab = "all", filter = "") {
   function changed() { view.q = search.value.trim(); view.offset = 0; mine.setAttribute("aria-pressed", String(view.q.includes(`user=${me.user}`))); load(); }
   search.addEventListener("input", () => { clearTimeout(wait); wait = setTimeout(changed, 250); });
   const showChips = () => {
-    const counts = now.head ? now.head.counts.jobs : {};
-    const of = { running: ["RUNNING", "COMPLETING", "SUSPENDED"], waiting: ["PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD"] };
+    const counts = now.head ? now.head.counts.shown : {};
     fill(chips, TABS.map(([key, word]) => {
-      const n = key === "all" ? Object.values(counts).reduce((a, b) => a + b, 0) : of[key] ? of[key].reduce((a, s) => a + (counts[s] || 0), 0) : null;
+      const n = counts[key] ?? null;
       return el("button", { class: "chip", "data-key": key, "aria-pressed": String(view.show === key), text: n === null ? word : `${word} ${whole(n)}`, onclick: () => { view.show = key; view.offset = 0; showChips(); showPeriod(); load(); } });
     }));
   };
@@ -67,7 +66,7 @@ export async function jobsPage(main, me, tab = "all", filter = "") {
         key ? el("button", { "data-key": `by ${key}`, text: `${word}${view.by === key ? (view.down ? " ↓" : " ↑") : ""}`, onclick: () => { view.down = view.by === key ? !view.down : true; view.by = key; load(); } }) : word)))),
       el("tbody", {}, jobs.map((job) => {
         const row = el("tr", { tabIndex: 0, onclick: () => { location.hash = `job/${job.id}`; }, onkeydown: (e) => { if (e.key === "Enter") location.hash = `job/${job.id}`; } },
-          el("td", { class: "nowrap", text: job.label }), el("td", { class: "cut", title: job.name, text: job.name }), el("td", { text: job.user }), el("td", {}, badge(job.state, jobKind(job.state))),
+          el("td", { class: "nowrap", text: job.label }), el("td", { class: "cut", title: job.name, text: job.name }), el("td", { text: job.user }), el("td", {}, badge(job.state, job.kind)),
           el("td", { class: "cut", title: where(job), text: where(job) }), el("td", { class: "num", text: gpus(job) || "-" }), el("td", { class: "num", text: job.cpus }),
           el("td", { class: "num" }, job.state === "RUNNING" && job.limit && job.start_at ? bar(Date.now() / 1000 + now.skew - job.start_at, job.limit, true) : null, timeCell(job)), ended && el("td", { class: "num nowrap", text: clock(job.end_at) }));
         row.dataset.job = row.dataset.key = job.id;

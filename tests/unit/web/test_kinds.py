@@ -1,0 +1,54 @@
+"""What the page counts and colours comes from the server: no list of states in JavaScript."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from corral.slurm.records import Job
+from corral.slurm.states.jobs import JobState
+from corral.slurm.states.nodes import NODE_FLAGS, NodeBase, NodeState
+from corral.web.snapshot import JOB_COLUMNS, Snapshot, job_kind, job_row, node_kind
+from tests.unit.web.test_static import STATIC
+
+JOBS = [
+    Job(number, str(number), "a", "kim", state.value) for number, state in enumerate(JobState, 1)
+]
+
+
+@pytest.mark.parametrize("base", list(NodeBase))
+@pytest.mark.parametrize("flag", ["", *NODE_FLAGS, "HIBERNATING"])
+def test_only_a_usable_node_is_counted_as_idle(base: NodeBase, flag: str) -> None:
+    state = NodeState(base, frozenset({flag} - {""}))
+    kind = node_kind(state)
+    assert (kind == "good") == (state.usable and base is NodeBase.IDLE)
+    assert (kind == "bad") == state.broken
+    if state.drained and not state.broken:
+        assert kind == "warn"
+
+
+def test_each_job_is_in_one_tab_and_in_its_count() -> None:
+    now = Snapshot().with_jobs(JOBS)
+    shown = now.counts()["shown"]
+    assert shown["all"] == len(JOBS)
+    assert shown["waiting"] == sum(state.waiting for state in JobState)
+    assert shown["running"] == sum(not (s.waiting or s.ended) for s in JobState)
+    assert sum(now.counts()["jobs"].values()) == len(JOBS)
+
+
+def test_a_job_that_failed_is_red_and_one_that_waits_is_not() -> None:
+    kinds = {job.state: job_kind(job) for job in JOBS}
+    assert kinds["COMPLETED"] == "good"
+    assert {kinds[s.value] for s in JobState if s.waiting} == {"warn"}
+    assert {kinds[s] for s in ("FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL")} == {"bad"}
+    assert dict(zip(JOB_COLUMNS, job_row(JOBS[0]), strict=True))["kind"] == "warn"
+
+
+def test_no_list_of_states_in_javascript() -> None:
+    # What buttons ask for or act on: one state each.
+    acted_on = {"PENDING", "RUNNING", "DOWN", "DRAIN"}
+    known = {*JobState.__members__, *NodeBase.__members__, *NODE_FLAGS} - acted_on
+    for path in sorted((STATIC / "js").glob("*.js")):
+        words = set(re.findall(r"\b[A-Z][A-Z_]{2,}\b", path.read_text()))
+        assert not words & known, path.name
