@@ -46,9 +46,12 @@ def test_a_job_that_failed_is_red_and_one_that_waits_is_not() -> None:
 
 
 def test_no_list_of_states_in_javascript() -> None:
-    # What buttons ask for or act on: one state each.
-    acted_on = {"PENDING", "RUNNING", "DOWN", "DRAIN"}
-    known = {*JobState.__members__, *NodeBase.__members__, *NODE_FLAGS} - acted_on
+    # A comparison with one state (a button, a sentence) is no list.
+    known = {*JobState.__members__, *NodeBase.__members__, *NODE_FLAGS} - {
+        "RUNNING",
+        "DOWN",
+        "DRAIN",
+    }
     for path in sorted((STATIC / "js").glob("*.js")):
-        words = set(re.findall(r"\b[A-Z][A-Z_]{2,}\b", path.read_text()))
-        assert not words & known, path.name
+        text = re.sub(r'[!=]== "[A-Z_]+"', "", path.read_text())
+        assert not set(re.findall(r"\b[A-Z][A-Z_]{2,}\b", text)) & known, path.name
