@@ -25,26 +25,11 @@ from corral.web.exposition import SQUEUE
 
 HERE = Path(__file__).parent
 NODES = 16
-CONF = """\
-ClusterName=recorded
-SlurmctldHost={host}(10.9.9.1)
-SlurmUser=slurm
-SlurmdUser=root
-AuthType=auth/munge
-AuthAltTypes=auth/jwt
-AuthAltParameters=jwt_key=/var/spool/slurmctld/jwt_hs256.key
+CONF = (
+    rest.CONF_HEAD
+    + """\
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost={host}
-StateSaveLocation=/var/spool/slurmctld
-SlurmdSpoolDir=/var/spool/slurmd/%n
-SlurmctldPidFile=/run/slurmctld.pid
-SlurmdPidFile=/run/slurmd-%n.pid
-SlurmctldLogFile=/var/log/slurmctld.log
-SlurmdLogFile=/var/log/slurmd-%n.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=10
 SlurmdParameters=config_overrides
 GresTypes=gpu,shard
@@ -62,6 +47,7 @@ PartitionName=main Nodes=node[0-14] Default=YES MaxTime=1-00:00:00 State=UP
 PartitionName=long Nodes=node[0-14] MaxTime=INFINITE State=UP
 PartitionName=small Nodes=node15 MaxTime=INFINITE State=UP
 """
+)
 JOBS: dict[str, str] = {
     "none": "-n2",
     "gres-none": "-n1 --gres=none",
@@ -131,26 +117,18 @@ FIELDS = (
 )
 """What is kept of a record: all that tells of GPUs, and what it takes to read the job."""
 
-INSIDE = r"""
-set -eux
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
-ip link set lo up
-ip link add v0 type veth peer name v1; ip addr add 10.9.9.1/24 dev v0
-ip link set v0 up; ip link set v1 up
-host=$(hostname)
-printf "127.0.0.1 localhost\n" > /etc/hosts; echo "10.9.9.1 $host" >> /etc/hosts
+INSIDE = (
+    f"set -eux{rest.NETWORK}"
+    + r"""
 id kim >/dev/null 2>&1 || { useradd -u 4001 kim; useradd -r restd; }
 mkdir -p /run/munge /run/mysqld /var/lib/recorded /etc/slurm /etc/munge
 mkdir -p /var/spool/slurmctld /var/spool/slurmd
 rm -rf /var/spool/slurmctld/* /var/spool/slurmd/* /var/lib/recorded/* /given /told
 : > /given; : > /told; chmod 666 /told
-chown munge: /run/munge /etc/munge /var/log/munge /var/lib/munge
 chown mysql: /run/mysqld /var/lib/recorded
-head -c 1024 /dev/urandom > /etc/munge/munge.key
-chmod 400 /etc/munge/munge.key; chown munge: /etc/munge/munge.key
-head -c 32 /dev/urandom > /var/spool/slurmctld/jwt_hs256.key
-chown -R slurm: /var/spool/slurmctld; chmod 600 /var/spool/slurmctld/jwt_hs256.key
-for f in slurmctld slurmdbd; do touch /var/log/$f.log; chown slurm: /var/log/$f.log; done
+"""
+    + rest.KEYS
+    + r"""for f in slurmctld slurmdbd; do touch /var/log/$f.log; chown slurm: /var/log/$f.log; done
 n=0; while [ $n -lt $NODES ]; do mkdir -p /var/spool/slurmd/node$n; n=$((n+1)); done
 cat > /etc/slurm/gres.conf <<END
 NodeName=node[0-14] Name=gpu Type=a100 File=/gpu[0-3] Cores=0-7
@@ -176,9 +154,9 @@ LogFile=/var/log/slurmdbd.log
 PidFile=/run/slurmdbd.pid
 END
 chown slurm: /etc/slurm/slurmdbd.conf; chmod 600 /etc/slurm/slurmdbd.conf
-rm -f /etc/slurm/cgroup.conf
-[ -n "$OLD" ] || echo 'CgroupPlugin=disabled' > /etc/slurm/cgroup.conf
-data=--datadir=/var/lib/recorded
+"""
+    + rest.NO_CGROUPS
+    + r"""data=--datadir=/var/lib/recorded
 mariadb-install-db --no-defaults $data --user=mysql --skip-test-db >/dev/null 2>&1
 mariadbd --no-defaults $data --user=mysql --skip-networking \
   --pid-file=/run/mysqld/mysqld.pid \
@@ -217,6 +195,7 @@ sh /tres.sh > /tres.txt 2>/tres.err || true
 sh /history.sh > /sacct.txt 2>/sacct.err || true
 echo token kim "$(scontrol token username=kim lifespan=600 | sed 's/SLURM_JWT=//')"
 """
+)
 ASK = r"""
 import json, sys, urllib.request, time
 token = sys.argv[1]
@@ -273,34 +252,19 @@ def jobs_script() -> str:
 
 def record(root: Path, tracked: bool) -> dict[str, Any]:
     """Start Slurm in the root, run the jobs, ask everybody."""
-    host = os.uname().nodename
-    (root / "etc/slurm").mkdir(exist_ok=True)
-    tres = "AccountingStorageTRES=gres/gpu" if tracked else ""
-    (root / "etc/slurm/slurm.conf").write_text(CONF.format(host=host, tres=tres))
-    (root / "record.sh").write_text(INSIDE)
-    (root / "ask.py").write_text(ASK)
-    (root / "jobs.sh").write_text(jobs_script())
     commands = (QUEUE_TRES, SQUEUE, show_history("|"))
     quoted = [" ".join(f"'{word}'" for word in words) for words in commands]
-    (root / "tres.sh").write_text(f"{quoted[0]}\n")
-    (root / "metrics.sh").write_text(f"{quoted[1]}\n")
-    (root / "history.sh").write_text(f"SLURM_TIME_FORMAT=%s {quoted[2]} --allusers -S now-1hours\n")
-    steps = (
-        f"mount -t proc proc {root}/proc; mount --rbind /dev {root}/dev; "
-        f"mount --rbind /sys {root}/sys; out=$(chroot {root} sh /record.sh) || exit 1; "
-        f'token=${{out##*token kim }}; {sys.executable} {root}/ask.py "$token" || '
-        f"{{ tail -n 9 {root}/var/log/slurmrestd.log >&2; exit 1; }}"
-    )
-    flags = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--ipc"]
-    old = (root / "etc/debian_version").read_text().startswith("12")
-    env = {**os.environ, "OLD": "old" if old else "", "NODES": str(NODES)}
-    done = subprocess.run(
-        [*flags, "sh", "-c", steps], capture_output=True, text=True, timeout=500, env=env
-    )
-    if "@@" not in done.stdout:
-        raise SystemExit(f"{done.stdout[-500:]}\n{done.stderr[-3000:]}")
-    print(done.stderr[-2000:])
-    answers: dict[str, Any] = json.loads(done.stdout.rpartition("@@")[2])
+    programs = {
+        "record.sh": INSIDE,
+        "ask.py": ASK,
+        "jobs.sh": jobs_script(),
+        "tres.sh": f"{quoted[0]}\n",
+        "metrics.sh": f"{quoted[1]}\n",
+        "history.sh": f"SLURM_TIME_FORMAT=%s {quoted[2]} --allusers -S now-1hours\n",
+    }
+    tres = "AccountingStorageTRES=gres/gpu" if tracked else ""
+    conf = CONF.format(host=os.uname().nodename, tres=tres)
+    answers = rest.asked(root, conf, programs, {"NODES": str(NODES)})
     answers["squeue"] = json.loads((root / "squeue.json").read_text())
     return answers
 

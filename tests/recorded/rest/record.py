@@ -15,7 +15,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from corral.providers.embedded import archive
 
@@ -25,7 +27,7 @@ PACKAGES = (
     *("slurm-wlm-jwt-plugin", "slurm-wlm-basic-plugins"),
 )
 
-CONF = """\
+CONF_HEAD = """\
 ClusterName=recorded
 SlurmctldHost={host}(10.9.9.1)
 SlurmUser=slurm
@@ -43,6 +45,11 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
+"""
+"""Daemons and logs in the root, and the address of ``NETWORK``."""
+CONF = (
+    CONF_HEAD
+    + """\
 SlurmdParameters=config_overrides
 GresTypes=gpu
 ReturnToService=2
@@ -53,9 +60,9 @@ NodeName=gone NodeHostname=gone NodeAddr=10.9.9.9 Port=26999 CPUs=4 RealMemory=4
 PartitionName=main Nodes=node[0-2] Default=YES MaxTime=1-00:00:00 State=UP
 PartitionName=long Nodes=node[0-1],gone MaxTime=INFINITE State=UP
 """
+)
 
-INSIDE = r"""
-set -eu
+NETWORK = r"""
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
 ip link set lo up
 # Slurm resolves names with AI_ADDRCONFIG: without an address that is not loopback nothing resolves.
@@ -63,25 +70,40 @@ ip link add v0 type veth peer name v1; ip addr add 10.9.9.1/24 dev v0
 ip link set v0 up; ip link set v1 up
 host=$(hostname)
 printf "127.0.0.1 localhost\n" > /etc/hosts; echo "10.9.9.1 $host" >> /etc/hosts
-id kim >/dev/null 2>&1 || { useradd -u 4001 kim; useradd -u 4002 ada; useradd -r restd; }
-mkdir -p /run/munge /var/spool/slurmctld /var/spool/slurmd /etc/slurm /etc/munge
-rm -rf /var/spool/slurmctld/* /var/spool/slurmd/*
+"""
+"""A network of the namespace's own, with an address, and names by it."""
+KEYS = r"""
 chown munge: /run/munge /etc/munge /var/log/munge /var/lib/munge
 head -c 1024 /dev/urandom > /etc/munge/munge.key
 chmod 400 /etc/munge/munge.key; chown munge: /etc/munge/munge.key
 head -c 32 /dev/urandom > /var/spool/slurmctld/jwt_hs256.key
 chown -R slurm: /var/spool/slurmctld; chmod 600 /var/spool/slurmctld/jwt_hs256.key
-touch /var/log/slurmctld.log; chown slurm: /var/log/slurmctld.log
+"""
+"""Keys of munge and of tokens."""
+NO_CGROUPS = r"""
+# 22.05 knows no such plugin, and wants none with proctrack/linuxproc.
+rm -f /etc/slurm/cgroup.conf
+[ -n "$OLD" ] || echo 'CgroupPlugin=disabled' > /etc/slurm/cgroup.conf
+"""
+
+INSIDE = (
+    f"set -eu{NETWORK}"
+    + r"""
+id kim >/dev/null 2>&1 || { useradd -u 4001 kim; useradd -u 4002 ada; useradd -r restd; }
+mkdir -p /run/munge /var/spool/slurmctld /var/spool/slurmd /etc/slurm /etc/munge
+rm -rf /var/spool/slurmctld/* /var/spool/slurmd/*
+"""
+    + KEYS
+    + r"""touch /var/log/slurmctld.log; chown slurm: /var/log/slurmctld.log
 for n in 0 1 2; do mkdir -p /var/spool/slurmd/node$n; done
 cat > /etc/slurm/gres.conf <<END
 NodeName=node[0-2] Name=gpu Type=h200 File=/gpu[0-1]
 NodeName=gone Name=gpu Type=h200 File=/gpu[0-1]
 END
 [ -e /gpu0 ] || { mknod /gpu0 c 1 3; mknod /gpu1 c 1 3; }
-# 22.05 knows no such plugin, and wants none with proctrack/linuxproc.
-rm -f /etc/slurm/cgroup.conf
-[ -n "$OLD" ] || echo 'CgroupPlugin=disabled' > /etc/slurm/cgroup.conf
-setpriv --reuid=munge --regid=munge --clear-groups munged --foreground >/dev/null 2>&1 &
+"""
+    + NO_CGROUPS
+    + r"""setpriv --reuid=munge --regid=munge --clear-groups munged --foreground >/dev/null 2>&1 &
 sleep 1
 slurmctld -D >/dev/null 2>&1 &
 for n in 0 1 2; do slurmd -D -N node$n >/dev/null 2>&1 & done
@@ -104,6 +126,7 @@ as kim sbatch --array=1-30%2 --mem=10 -p long --gres=gpu:2 -o /tmp/six.log \
 sleep 4
 echo token kim "$(scontrol token username=kim lifespan=600 | sed 's/SLURM_JWT=//')"
 """
+)
 
 ASK = r"""
 import json, sys, urllib.request, time
@@ -177,13 +200,21 @@ def make_root(suite: str, root: Path) -> None:
     )
 
 
-def record(root: Path) -> dict[str, dict[str, object]]:
-    """Start Slurm in the root and ask it everything."""
-    host = os.uname().nodename
+def asked(
+    root: Path, conf: str, programs: Mapping[str, str], env: Mapping[str, str]
+) -> dict[str, Any]:
+    """Start Slurm in the root by ``record.sh`` and give what ``ask.py`` prints.
+
+    Args:
+        root: a Debian root.
+        conf: its slurm.conf.
+        programs: files by name, ``record.sh`` and ``ask.py`` among them.
+        env: variables of ``record.sh``, besides ``OLD``: not empty with Slurm 22.05.
+    """
     (root / "etc/slurm").mkdir(exist_ok=True)
-    (root / "etc/slurm/slurm.conf").write_text(CONF.format(host=host))
-    (root / "record.sh").write_text(INSIDE)
-    (root / "ask.py").write_text(ASK)
+    (root / "etc/slurm/slurm.conf").write_text(conf)
+    for name, text in programs.items():
+        (root / name).write_text(text)
     steps = (
         f"mount -t proc proc {root}/proc; mount --rbind /dev {root}/dev; "
         f"mount --rbind /sys {root}/sys; out=$(chroot {root} sh /record.sh) || exit 1; "
@@ -192,20 +223,28 @@ def record(root: Path) -> dict[str, dict[str, object]]:
     )
     # A dead first process takes the whole namespace with it: nothing is left running.
     flags = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--ipc"]
-    # Without slurmdbd, openapi/slurmdbd would end slurmrestd; 22.05 names its plugins otherwise.
-    old = (root / "etc/debian_version").read_text().startswith("12")
-    env = {
-        **os.environ,
-        "RESTFLAGS": "-s openapi/v0.0.38" if old else "-s openapi/slurmctld",
-        "OLD": "old" if old else "",
-    }
     done = subprocess.run(
-        [*flags, "sh", "-c", steps], capture_output=True, text=True, timeout=500, env=env
-    )
+        [*flags, "sh", "-c", steps], capture_output=True, text=True, timeout=500,
+        env={**os.environ, "OLD": "old" if is_old(root) else "", **env},
+    )  # fmt: skip
     if "@@" not in done.stdout:
         raise SystemExit(f"{done.stdout[-500:]}\n{done.stderr[-3000:]}")
-    answers: dict[str, dict[str, object]] = json.loads(done.stdout.rpartition("@@")[2])
+    print(done.stderr[-2000:])
+    answers: dict[str, Any] = json.loads(done.stdout.rpartition("@@")[2])
     return answers
+
+
+def is_old(root: Path) -> bool:
+    """Whether the root is Debian 12, with Slurm 22.05."""
+    return (root / "etc/debian_version").read_text().startswith("12")
+
+
+def record(root: Path) -> dict[str, dict[str, object]]:
+    """Start Slurm in the root and ask it everything."""
+    # Without slurmdbd, openapi/slurmdbd would end slurmrestd; 22.05 names its plugins otherwise.
+    flags = "-s openapi/v0.0.38" if is_old(root) else "-s openapi/slurmctld"
+    programs = {"record.sh": INSIDE, "ask.py": ASK}
+    return asked(root, CONF.format(host=os.uname().nodename), programs, {"RESTFLAGS": flags})
 
 
 def main(suite: str, kept: str = "") -> None:
