@@ -13,12 +13,11 @@ import asyncio
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -28,8 +27,6 @@ from tests.machines.lab import Lab
 from benchmarks.machine import machine
 from corral import api
 from corral.events import Event, Kind
-from corral.hosts.state_dir import cluster_dir
-from corral.spec.load import load_or_raise
 
 
 @dataclass
@@ -44,7 +41,7 @@ class Used:
 
 def work(verb: str, file: str) -> dict[str, object]:
     """One verb in this process; what it took."""
-    spec = load_or_raise(Path(file))
+    spec = api.load(file)
     apt: dict[str, float] = {}
 
     def emit(event: Event) -> None:
@@ -110,7 +107,6 @@ def main() -> None:
         took["plan, nothing to do"] = used("plan", file)
     finally:
         lab.remove()
-        shutil.rmtree(cluster_dir(name), ignore_errors=True)
     title = (
         f"{args.machines} bare machines ({args.suite}, user-mode-linux, started in {booted:.0f} s)"
     )
@@ -126,4 +122,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if "CORRAL_STATE_DIR" in os.environ:
+        main()
+    else:
+        with tempfile.TemporaryDirectory(prefix="corral-bench-state") as state:
+            os.environ["CORRAL_STATE_DIR"] = state
+            main()

@@ -1,6 +1,6 @@
 """What Corral's own share of renting is: calls and time from the first call to the last machine.
 
-    .venv/bin/python benchmarks/clouds.py             # prints a table, and JSON with --json
+    .venv/bin/python -m benchmarks.clouds             # prints a table, and JSON with --json
 
 The clouds are simulated, with each provider's rate limit and no delay of their own; waiting passes
 in virtual time (``virtual s``), so that two hundred machines at Lambda take the hours they would
@@ -9,7 +9,6 @@ take, and ``real s`` is what Corral's own code needs for it.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import tempfile
@@ -17,14 +16,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from corral.events import ignore
-from corral.providers.cloud.launcher import Launcher, sort
-from corral.providers.cloud.readiness import Watch
-from corral.providers.cloud.termination import find
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from tests.clouds.common import World, wanted
+from tests.clouds.common import World
 from tests.clouds.virtual import run
 
 from benchmarks.machine import machine
@@ -32,33 +24,11 @@ from benchmarks.machine import machine
 SIZES = (1, 10, 50, 200)
 
 
-async def rent(world: World, nodes: list[str]) -> None:
-    """All nodes at once, as ``corral up`` does it, until the cloud says that each runs."""
-    api = world.client()
-    apis = {world.name: api}
-    found = await find(apis, "lab", world.ledger)
-    missing = [n for n in nodes if n not in sort(found.instances, "lab", nodes).nodes]
-    await api.check()
-    offer = await world.offer(api)
-    launcher = Launcher(apis, world.ledger, "lab", wanted, ignore, lambda _: None)
-    watch = Watch(api)
-
-    async def one(node: str) -> None:
-        identity = await launcher.launch(node, [offer])
-        while True:
-            seen = await watch.look(identity)
-            if seen is not None and seen.address:
-                return
-            await asyncio.sleep(5)
-
-    await asyncio.gather(*map(one, missing))
-
-
 def measure(name: str, nodes: int, folder: Path) -> dict[str, object]:
     world = World(name, folder, options={"boot_s": 0.0}, checked=False)
     names = [f"n{i}" for i in range(nodes)]
     begin, real = world.loop.time(), time.perf_counter()
-    run(world.loop, rent(world, names))
+    run(world.loop, world.all_at_once(names))
     up = world.loop.time() - begin
     calls = len(world.sim.calls)
     kinds = Counter(

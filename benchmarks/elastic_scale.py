@@ -1,6 +1,6 @@
 """A thousand nodes come and go in one Slurm: how long Slurm takes, and how long Corral.
 
-    .venv/bin/python benchmarks/elastic_scale.py [NODES]     # root and podman; prints JSON
+    .venv/bin/python -m benchmarks.elastic_scale [NODES]     # root and podman; prints JSON
 
 One container with a real slurmctld whose file has Corral's own keys for elastic nodes. A machine is
 a real slurmd with a port of its own; "renting" it is starting it. Corral reads
@@ -15,18 +15,9 @@ import json
 import subprocess
 import sys
 import time
-from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
-
-from corral.elastic.marks import READ, READ_JOBS, Marks, decide, jobs_of, states, together
-from corral.events import ignore
-from corral.providers.embedded.image import Images
-from corral.providers.embedded.machine import host_limits, host_runtime
-from corral.providers.embedded.podman import Podman
-from corral.slurm.conf.cluster import PowerConf, _power
-from corral.slurm.conf.writer import Writer
-from corral.slurm.version import SlurmVersion
+from corral.testing import elastic
 
 NAME = "corral-bench-elastic"
 CONF = """\
@@ -57,9 +48,13 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE
 
 
 def podman(*words: str, stdin: str = "", check: bool = True, timeout: float = 900) -> str:
-    argv = ["podman", *host_runtime(), *words]
     done = subprocess.run(
-        argv, input=stdin, capture_output=True, text=True, timeout=timeout, check=False
+        [*elastic.podman(), *words],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
     )
     if check and done.returncode:
         raise RuntimeError(f"{words[:4]}: {done.stderr[-1500:]} {done.stdout[-500:]}")
@@ -81,12 +76,12 @@ class Timed:
         self.found[what] = round(self.found.get(what, 0.0) + time.perf_counter() - begin, 2)
 
 
-def look(timed: Timed, rented: set[str], joined: set[str], names: tuple[str, ...]) -> Marks:
+def look(timed: Timed, rented: set[str], joined: set[str], names: tuple[str, ...]) -> Any:
     begin = time.perf_counter()
-    text = inside(str(READ))
+    text = inside(elastic.READ)
     timed("Slurm: scontrol show nodes, all looks", begin)
     begin = time.perf_counter()
-    marks = decide(states(text), rented, joined, {"n": (names, 0)})
+    marks = elastic.decided(text, rented, joined, names)
     timed("Corral: reading and deciding, all looks", begin)
     return marks
 
@@ -100,7 +95,7 @@ def come(timed: Timed, names: tuple[str, ...], rented: set[str], joined: set[str
         marks = look(timed, rented, joined, names)
     timed("Slurm: all marked, from the submission", begin)
     begin = time.perf_counter()
-    groups = together(marks.come, jobs_of(inside(str(READ_JOBS))).values())
+    groups = elastic.groups(marks.come, inside(elastic.READ_JOBS))
     timed("Corral: which come together", begin)
     if len(groups) != 1:
         raise RuntimeError(f"one job waits, and there are {len(groups)} groups")
@@ -131,35 +126,17 @@ def go(timed: Timed, names: tuple[str, ...], rented: set[str]) -> None:
             rented -= set(marks.go)
         time.sleep(1)
     timed("all ended, from the job's end (idle 20 s)", begin)
-    while "POWERED_DOWN" not in (text := inside(str(READ))) or "POWERING_DOWN" in text:
+    while "POWERED_DOWN" not in (text := inside(elastic.READ)) or "POWERING_DOWN" in text:
         time.sleep(1)
     timed("all powered down, from the job's end", begin)
 
 
 def measure(nodes: int) -> dict[str, object]:
     names = tuple(f"n{i}" for i in range(nodes))
-    image = asyncio.run(Images(Podman(host_runtime())).ensure("auto", ignore))
-    limits = [w for k, v in sorted(host_limits().items()) for w in ("--ulimit", f"{k}={v}:{v}")]
-    podman(
-        "run",
-        "--detach",
-        "--privileged",
-        "--name",
-        NAME,
-        "--hostname",
-        "desk",
-        *limits,
-        "--pids-limit=-1",
-        "--network",
-        "none",
-        "--entrypoint",
-        '["sleep", "infinity"]',
-        image,
-    )
-    write = Writer("slurm.conf", SlurmVersion(24, 11))
-    _power(write, PowerConf(idle=20, boot=1800, end=30, stay=(), keep=()))
+    subprocess.run(asyncio.run(elastic.container(NAME)), check=True, capture_output=True)
+    power = elastic.power_lines(idle=20, boot=1800, end=30)
     lines = "\n".join(f"NodeName={n} Port={20000 + int(n[1:])} CPUs=1 State=CLOUD" for n in names)
-    conf = CONF.format(power=write.text(), nodes=lines)
+    conf = CONF.format(power=power, nodes=lines)
     inside(
         # getaddrinfo (AI_ADDRCONFIG) knows no IPv4 while only lo has an address.
         "ip link set lo up; ip link add d0 type bridge; ip addr add 10.9.9.1/24 dev d0; "

@@ -1,14 +1,14 @@
 """Jobs on a real embedded cluster: what a submission, a follower, a sweep and a resend cost.
 
-    .venv/bin/python -m benchmarks.jobs CLUSTER [--only first,overhead,files,follow,sweep]
+    .venv/bin/python -m benchmarks.jobs CLUSTER [--only first,overhead,...] [--share 1]
 
 CLUSTER stands already (`corral up` of examples/laptop.yaml under a name of your own).
+--share takes this share of the files, lines, points and rounds.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import re
 import statistics
 import subprocess
@@ -21,23 +21,25 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.machine import machine
-from corral import agents, api
-from corral.api.cluster import Cluster
-from corral.hosts.quote import Script, join, sh
-from corral.spec.models import ClusterSpec
+from benchmarks.machine import machine, sh
+from corral import Cluster, agents, api
 
 CORRAL = Path(sys.executable).with_name("corral")
 Row = tuple[str, str]
 
 
-def on(spec: ClusterSpec, script: Script, nodes: str = "node0") -> str:
+def some(count: int, share: float) -> int:
+    """This share of so many, one at least."""
+    return max(1, round(count * share))
+
+
+def on(opened: Cluster, script: str, nodes: str = "node0") -> str:
     """What a script prints on nodes, as root.
 
     Raises:
         SystemExit: it failed.
     """
-    found = asyncio.run(api.execute(spec, ["sh", "-c", str(script)], nodes))
+    found = opened.exec(["sh", "-c", script], nodes)
     for each in found:
         if not each.ok:
             raise SystemExit(each.stderr or str(each.error))
@@ -59,13 +61,13 @@ def spread(seconds: list[float]) -> str:
     return f"{statistics.median(seconds):.2f} s ({least:.2f} to {most:.2f})"
 
 
-def first(spec: ClusterSpec, folder: Path) -> list[Row]:
+def first(opened: Cluster, folder: Path, share: float) -> list[Row]:
     """From the start of the process to the first rank's first line, on an idle cluster."""
     script = folder / "hello.sh"
     script.write_text("#!/bin/sh\necho hello\nsleep 0.5\n")
 
     def once() -> None:
-        argv = [CORRAL, "run", str(script), "-c", spec.name, "--nodes", "3", "-G", "1"]
+        argv = [CORRAL, "run", str(script), "-c", opened.name, "--nodes", "3", "-G", "1"]
         with subprocess.Popen(
             argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as job:
@@ -75,7 +77,7 @@ def first(spec: ClusterSpec, folder: Path) -> list[Row]:
             job.communicate()
 
     found: list[float] = []
-    for _ in range(5):
+    for _ in range(some(5, share)):
         begin = time.perf_counter()
         once()
         found.append(once.at - begin)  # type: ignore[attr-defined]
@@ -143,7 +145,7 @@ def by_corral(opened: Cluster, script: Path, launcher: str) -> str:
     return "\n".join(lines)
 
 
-def overhead(spec: ClusterSpec, folder: Path) -> list[Row]:
+def overhead(opened: Cluster, folder: Path, share: float) -> list[Row]:
     """The same two ranks on the same two nodes by `corral run`, bare torchrun and bare srun.
 
     In turns, so that what the machine does meanwhile meets all of them; the bare ones are typed
@@ -155,31 +157,30 @@ def overhead(spec: ClusterSpec, folder: Path) -> list[Row]:
     agent = agents.program("jobs/torchrun.py")
     put = sh("mkdir -p {p} && printf %s {t} > {p}/train.py", p=place, t=TRAIN)
     also = sh("printf %s {t} > {p}/torchrun.py && chmod -R a+rX {p}", p=place, t=agent)
-    on(spec, join([put, also], " && "))
-    opened = Cluster(spec)
+    on(opened, f"{put} && {also}")
     ask = "scontrol -o show node node0 | sed -n 's/.* NodeAddr=\\([^ ]*\\) .*/\\1/p'"
-    address = on(spec, Script(ask)).strip()
-    srun = sh(BARE, folder=place, inner=str(sh(SRUN, cpus=CPUS)))
+    address = on(opened, ask).strip()
+    srun = sh(BARE, folder=place, inner=sh(SRUN, cpus=CPUS))
     torchrun = sh(
         BARE,
         folder=place,
-        inner=str(sh("export HOSTNAME=$(uname -n)\n{t}", t=sh(TORCHRUN, address=address))),
+        inner="export HOSTNAME=$(uname -n)\n" + sh(TORCHRUN, address=address),
     )
     work: dict[str, Callable[[], str]] = {
         "corral run": lambda: by_corral(opened, script, "srun"),
         "corral run --launcher torchrun": lambda: by_corral(opened, script, "torchrun"),
-        "bare torchrun": lambda: on(spec, torchrun, "node[0-1]"),
-        "bare srun": lambda: on(spec, srun),
+        "bare torchrun": lambda: on(opened, torchrun, "node[0-1]"),
+        "bare srun": lambda: on(opened, srun),
     }
     loops: dict[str, list[float]] = {way: [] for way in WAYS}
     whole: dict[str, list[float]] = {way: [] for way in WAYS}
-    for number in range(ROUNDS):
+    for number in range(some(ROUNDS, share)):
         for way in WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]:
             begin = time.perf_counter()
             said = work[way]()
             whole[way].append(time.perf_counter() - begin)
             loops[way].append(_loop(said))
-    on(spec, sh("rm -rf {p}", p=place))
+    on(opened, sh("rm -rf {p}", p=place))
     return [
         *((f"60 iterations of 2 ranks, {way}", spread(loops[way])) for way in WAYS),
         *((f"whole, from here to its end, {way}", spread(whole[way])) for way in WAYS),
@@ -204,17 +205,17 @@ def _loop(text: str) -> float:
     return float(found[1])
 
 
-def files(spec: ClusterSpec, folder: Path) -> list[Row]:
+def files(opened: Cluster, folder: Path, share: float) -> list[Row]:
     """A project of 10,000 files of about 1 kB: all new, none new, one new."""
+    count = some(10_000, share)
     root = folder / "project"
-    for n in range(10_000):
+    for n in range(count):
         file = root / f"d{n % 100}" / f"{n}.txt"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{folder} {n} {'x' * 900}\n")
     (root / ".corralignore").write_text("")
     script = root / "run.sh"
     script.write_text("#!/bin/sh\n:\n")
-    opened = Cluster(spec)
 
     def send() -> None:
         opened.submit(str(script))
@@ -224,26 +225,27 @@ def files(spec: ClusterSpec, folder: Path) -> list[Row]:
     (root / "d0/0.txt").write_text(str(time.time()))
     one = timed(send, 1)
     return [
-        ("10,000 new files to sbatch's answer", spread(new)),
-        ("10,000 unchanged files", spread(same)),
-        ("one of 10,000 changed", spread(one)),
+        (f"{count:,} new files to sbatch's answer", spread(new)),
+        (f"{count:,} unchanged files", spread(same)),
+        (f"one of {count:,} changed", spread(one)),
     ]
 
 
 NOISE = """\
 import sys, time
 begin = time.time()
-for n in range(200):
-    sys.stdout.write("".join(f"line {n * 1000 + i} {time.time():.3f}\\n" for i in range(1000)))
+for n in range({turns}):
+    sys.stdout.write("".join(f"line {{n * 1000 + i}} {{time.time():.3f}}\\n" for i in range(1000)))
     sys.stdout.flush()
     time.sleep(max(0.0, begin + (n + 1) * 0.1 - time.time()))
 """
 
 
-def follow(spec: ClusterSpec, folder: Path) -> list[Row]:
+def follow(opened: Cluster, folder: Path, share: float) -> list[Row]:
     """A rank that prints 10,000 lines a second for 20 s: all come, and how late."""
     script = folder / "noise.py"
-    script.write_text(NOISE)
+    turns = some(200, share)
+    script.write_text(NOISE.format(turns=turns))
     late: list[float] = []
     count = 0
 
@@ -254,44 +256,44 @@ def follow(spec: ClusterSpec, folder: Path) -> list[Row]:
             if count % 1000 == 0:
                 late.append(time.time() - float(found.text.split()[2]))
 
-    outcome = Cluster(spec).run(str(script), folder="none", on_line=line)
-    if not outcome.good or count != 200_000:
-        raise SystemExit(f"{count} of 200,000 lines came")
+    outcome = opened.run(str(script), folder="none", on_line=line)
+    if not outcome.good or count != turns * 1000:
+        raise SystemExit(f"{count} of {turns * 1000:,} lines came")
     late.sort()
     return [
-        ("200,000 lines at 10,000 a second: came", f"{count}"),
+        (f"{turns * 1000:,} lines at 10,000 a second: came", f"{count}"),
         ("how late a line is", f"median {late[len(late) // 2]:.2f} s, most {late[-1]:.2f} s"),
     ]
 
 
-def calls(spec: ClusterSpec) -> dict[str, int]:
+def calls(opened: Cluster) -> dict[str, int]:
     """Slurmctld's own count of calls, by kind."""
-    text = on(spec, sh("sdiag"))
+    text = on(opened, sh("sdiag"))
     part = text.partition("Remote Procedure Call statistics by message type")[2]
     part = part.partition("Remote Procedure Call statistics by user")[0]
     return {m[1]: int(m[2]) for m in re.finditer(r"(\w+)\s*\(\s*\d+\) count:(\d+)", part)}
 
 
-def sweep(spec: ClusterSpec, folder: Path) -> list[Row]:
+def sweep(opened: Cluster, folder: Path, share: float) -> list[Row]:
     """1,000 points of one sweep: submission, and all of it to its end."""
+    points = some(1000, share)
     script = folder / "point.sh"
     script.write_text('#!/bin/sh\necho "$@"\n')
-    opened = Cluster(spec)
-    before = calls(spec)
+    before = calls(opened)
     begin = time.perf_counter()
     job = opened.submit(
-        str(script), sweep={"n": tuple(map(str, range(1000)))}, folder="none", gpus_per_node=0
+        str(script), sweep={"n": tuple(map(str, range(points)))}, folder="none", gpus_per_node=0
     )
     submitted = time.perf_counter() - begin
-    at_submit = {k: v - before.get(k, 0) for k, v in calls(spec).items() if v > before.get(k, 0)}
+    at_submit = {k: v - before.get(k, 0) for k, v in calls(opened).items() if v > before.get(k, 0)}
     outcome = job.wait()
     ended = time.perf_counter() - begin
-    after = {k: v - before.get(k, 0) for k, v in calls(spec).items() if v > before.get(k, 0)}
+    after = {k: v - before.get(k, 0) for k, v in calls(opened).items() if v > before.get(k, 0)}
     asked = {k: v for k, v in after.items() if k in ("REQUEST_JOB_INFO_SINGLE", "REQUEST_JOB_INFO")}
     good = sum(part.good for part in getattr(outcome, "parts", ()))
     batch = at_submit.get("REQUEST_SUBMIT_BATCH_JOB", 0)
     return [
-        ("1,000 points submitted in", f"{submitted:.2f} s, {1000 / submitted:.0f} jobs/s"),
+        (f"{points:,} points submitted in", f"{submitted:.2f} s, {points / submitted:.0f} jobs/s"),
         ("calls of sbatch to slurmctld for them", str(batch)),
         ("all ended", f"{good} good in {ended:.0f} s"),
         ("calls of squeue to slurmctld meanwhile", str(sum(asked.values()))),
@@ -306,12 +308,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cluster")
     parser.add_argument("--only", default=",".join(PARTS))
+    parser.add_argument("--share", type=float, default=1.0)
     args = parser.parse_args()
-    spec = api.spec_of(args.cluster)
+    opened = Cluster(api.spec_of(args.cluster))
     table = Table("what", "measured", title=machine())
     for name in args.only.split(","):
         with tempfile.TemporaryDirectory(prefix="corral-jobs-") as folder:
-            for row in PARTS[name](spec, Path(folder)):
+            for row in PARTS[name](opened, Path(folder), args.share):
                 table.add_row(*row)
                 print(*row, sep=": ", flush=True)
     Console().print(table)

@@ -1,9 +1,10 @@
-"""One line that says on which machine figures were taken."""
+"""What benchmarks share: a line about the machine, shell text with quoted values."""
 
 from __future__ import annotations
 
 import os
 import platform
+import shlex
 from pathlib import Path
 
 
@@ -23,3 +24,8 @@ def machine() -> str:
         f"{cpu}, {os.cpu_count()} cores, {memory:.0f} GiB, Linux {platform.release()}, "
         f"Python {platform.python_version()}, load before {load:.1f}"
     )
+
+
+def sh(template: str, **values: object) -> str:
+    """Shell text with each value quoted."""
+    return template.format(**{name: shlex.quote(str(value)) for name, value in values.items()})

@@ -89,6 +89,7 @@ def main() -> None:
     args = parser.parse_args()
     where = machine()
     took: dict[str, dict[str, float]] = {}
+    count, memory = 0, 0.0
     with tempfile.TemporaryDirectory(prefix="corral-bench") as name:
         file = Path(name) / "bench.yaml"
         file.write_text(FILE.format(pid=os.getpid(), last=args.nodes - 1))
@@ -102,7 +103,8 @@ def main() -> None:
             if "down" not in took:
                 argv = [sys.executable, "-m", "corral", "down", str(file), "--yes"]
                 subprocess.run(argv, check=False)
-    title = f"{count} embedded nodes, {memory / count:.0f} MiB each as podman counts them\n{where}"
+    each = memory / max(1, count)
+    title = f"{count} embedded nodes, {each:.0f} MiB each as podman counts them\n{where}"
     table = Table(title=f"{title}, after {os.getloadavg()[0]:.1f}")
     for column in ("what", "s", "CPU s here", "CPU ms / node here", "peak MiB here"):
         table.add_column(column, justify="left" if column == "what" else "right")

@@ -1,10 +1,11 @@
 """Viewers of the page while others on the same machine flood it with connections.
 
-    python -m benchmarks.page_flood [--seconds 8] [--uid 65534] [--rate 1500] [--only NAME]
+    .venv/bin/python -m benchmarks.page_flood [--seconds 8] [--uid 65534] [--rate 1500]
 
-Each flood runs in a process of its own, as ``--uid`` (root only; 0: the viewers' own user). Viewers
-ask ``/api/me`` five times a second each: half of them keep their connection, half open one for each
-request. What is printed is the share that was answered within 2 s, the median and the worst time.
+``--only WORDS`` takes one flood. Each runs in a process of its own, as ``--uid`` (root only; 0: the
+viewers' own user). Viewers ask ``/api/me`` five times a second each: half of them keep their
+connection, half open one for each request. What is printed is the share that was answered within
+2 s, the median and the worst time.
 """
 
 from __future__ import annotations
@@ -151,8 +152,8 @@ def main() -> None:
         for words, kind in FLOODS.items():
             if args.only not in words:
                 continue
-            argv = [sys.executable, "-m", "benchmarks.page_flood", f"--rate={args.rate}"]
-            argv += ["--flood", kind, url.rpartition(":")[2]]
+            argv = [sys.executable, "-m", "benchmarks.page_flood", f"--rate={args.rate}",
+                    "--flood", kind, url.rpartition(":")[2]]  # fmt: skip
             flooder = None
             if kind:
                 flooder = subprocess.Popen(

@@ -12,31 +12,30 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 import statistics
+import tempfile
 import time
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
-from tests.embedded.conftest import Live
 
 from benchmarks.machine import machine
 from corral import api
 from corral.events import Event, Kind
-from corral.hosts.quote import sh
-from corral.providers.cloud.ledger import Ledger
-from corral.spec.load import load_or_raise
-from corral.spec.models import ClusterSpec
 from corral.testing.clouds.__main__ import BOOT_S
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "cloud-mesh.yaml"
 RENTED = {"gpu0": "h100", "small0": "small"}
 
 
-def life(name: str) -> dict[str, float]:
+def life(name: str, folder: Path) -> dict[str, float]:
     """Seconds of one life of the cluster: up from nothing, a job on each rented node, down."""
-    text = load_or_raise(EXAMPLE).model_dump(mode="python") | {"name": name}
-    spec = api.rehearsal(ClusterSpec.model_validate(text))[0]
+    file = folder / "mesh.yaml"
+    text = EXAMPLE.read_text()
+    file.write_text(re.sub(r"(?m)^name: .*$", f"name: {name}", text))
+    spec = api.rehearsal(api.load(file))[0]
     found: dict[str, float] = {}
     called: list[float] = []
 
@@ -48,18 +47,17 @@ def life(name: str) -> dict[str, float]:
 
     try:
         asyncio.run(api.up(spec, emit))
-        live = Live(spec, {})
         for node, partition in RENTED.items():
-            done = live.run("desk", sh("timeout 60 srun -p {p} hostname", p=partition), timeout=90)
+            words = ("timeout", "60", "srun", "-p", partition, "hostname")
+            (done,) = asyncio.run(api.execute(spec, words, "desk", timeout=90))
             if done.stdout.strip() != node:
-                raise SystemExit(f"{node} ran no job: {done.tail}")
+                raise SystemExit(f"{node} ran no job: {done.stderr or done.error}")
         found["launch call to a job on each"] = time.perf_counter() - min(called)
         found["the same, without the boot"] = found["launch call to a job on each"] - BOOT_S
     finally:
         begin = time.perf_counter()
         asyncio.run(api.down(spec, force=True))
         found["down"] = time.perf_counter() - begin
-        Ledger(spec.name).path.unlink(missing_ok=True)
     return found
 
 
@@ -69,7 +67,10 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     args = parser.parse_args()
     where = machine()
-    runs = [life(f"bench-{os.getpid()}-{turn}") for turn in range(args.repeat)]
+    with tempfile.TemporaryDirectory(prefix="corral-bench") as folder:
+        os.environ.setdefault("CORRAL_STATE_DIR", f"{folder}/state")
+        names = [f"bench-{os.getpid()}-{turn}" for turn in range(args.repeat)]
+        runs = [life(name, Path(folder)) for name in names]
     table = Table(title=f"examples/cloud-mesh.yaml on simulated clouds, seconds\n{where}")
     for column in ("what", "median", "best", "worst"):
         table.add_column(column, justify="left" if column == "what" else "right")

@@ -21,10 +21,7 @@ from rich.table import Table
 
 from benchmarks.machine import machine
 from corral import api
-from corral.api.scaling import Training
-from corral.prove.measure.cost import WAYS, predicted
-from corral.prove.measure.scaling import EXACT, Scaling, guesses, read_scaling
-from corral.spec.models import ClusterSpec
+from corral.api.scaling import EXACT, Scaling, Training, from_other_link, guesses, read_scaling
 
 BURSTS = {"10": "1024kb", "2.5": "256kb", "1": "128kb"}
 """A bucket holds what passes in a timer's tick: smaller ones do not reach the rate."""
@@ -32,14 +29,14 @@ WAYS_TRIED = ("ddp", "accumulate", "local_sgd")
 NODES = ("node0", "node1", "node2")
 
 
-def inside(spec: ClusterSpec, node: str, *words: str) -> None:
+def inside(name: str, node: str, *words: str) -> None:
     """Run a command in a node's network namespace."""
-    name = f"corral-{spec.name}-{node}"
-    subprocess.run(["podman", "exec", name, *words], check=True, capture_output=True)
+    container = f"corral-{name}-{node}"
+    subprocess.run(["podman", "exec", container, *words], check=True, capture_output=True)
 
 
 @contextmanager
-def shaped(spec: ClusterSpec, rate: str) -> Iterator[None]:
+def shaped(name: str, rate: str) -> Iterator[None]:
     """All nodes send at no more than so many Gb/s; none: as fast as they can."""
     if rate == "none":
         yield
@@ -47,19 +44,19 @@ def shaped(spec: ClusterSpec, rate: str) -> Iterator[None]:
     tbf = ["tbf", "rate", f"{float(rate) * 1000:.0f}mbit", "burst", BURSTS[rate], "latency", "20ms"]
     try:
         for node in NODES:
-            inside(spec, node, "tc", "qdisc", "replace", "dev", "eth0", "root", *tbf)
+            inside(name, node, "tc", "qdisc", "replace", "dev", "eth0", "root", *tbf)
         yield
     finally:
         for node in NODES:
-            inside(spec, node, "tc", "qdisc", "del", "dev", "eth0", "root")
+            inside(name, node, "tc", "qdisc", "del", "dev", "eth0", "root")
 
 
-def measured(spec: ClusterSpec, rate: str, batches: int) -> list[str]:
+def measured(name: str, rate: str, batches: int) -> list[str]:
     """What the measuring job printed on such links."""
     lines: list[str] = []
-    training = Training(batch=1, length=32, batches=batches, ways=WAYS_TRIED)
-    with shaped(spec, rate):
-        asyncio.run(api.bench_scaling(spec, training, on_line=lines.append))
+    training = Training(batch=1, length=32, batches=batches, ways=WAYS_TRIED, seconds=0)
+    with shaped(name, rate):
+        asyncio.run(api.bench_scaling(api.spec_of(name), training, on_line=lines.append))
     return lines
 
 
@@ -74,10 +71,7 @@ def rows(seen: dict[str, Scaling]) -> Iterator[tuple[str, str, str, float, float
             now = 0.0 if faster == "none" else float(faster)
             if rate == "none" or (now and float(rate) >= now):
                 continue
-            cost = base.cost.on_link(float(rate), now)
-            for run in (t for t in one.trained if t.ranks > 1):
-                size = one.bytes_of(run.way)
-                found = predicted(cost, run.compute, WAYS[run.way], run.ranks, size)
+            for run, found in from_other_link(one, base, float(rate), now):
                 yield rate, f"{run.way}, {run.ranks} nodes", faster, found, run.seconds
 
 
@@ -96,7 +90,7 @@ def main() -> None:
         if args.read:
             lines = (args.read / f"{rate}.txt").read_text().splitlines()
         else:
-            lines = measured(api.spec_of(args.name), rate, args.batches)
+            lines = measured(args.name, rate, args.batches)
         if args.keep:
             args.keep.mkdir(parents=True, exist_ok=True)
             (args.keep / f"{rate}.txt").write_text("\n".join(lines) + "\n")

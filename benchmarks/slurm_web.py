@@ -1,11 +1,12 @@
 """The page beside Slurm-web over the same recorded answers: nodes, jobs, calls, memory.
 
-    .venv/bin/python -m benchmarks.slurm_web --source FOLDER [--nodes 1000] [--jobs 5000]
+    .venv/bin/python -m benchmarks.slurm_web [--source FOLDER] [--nodes 1000] [--jobs 5000]
 
 FOLDER is a git checkout of Slurm-web (rackslab/Slurm-web on GitHub), which is on no package index;
-its tag v6.0.0 is taken. An environment of its own is made for it once. Its agent runs as
-``slurm-web agent`` does, without redis; its gateway, which would sign people in, is left out. Both
-ask the same player of slurmrestd (``benchmarks/web.py``), in turns, round by round.
+its tag v6.0.0 is taken. Without it the page is measured alone. An environment of its own is made
+for it once. Its agent runs as ``slurm-web agent`` does, without redis; its gateway, which would
+sign people in, is left out. Both ask the same player of slurmrestd (``benchmarks/web.py``), in
+turns, round by round.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -149,25 +151,23 @@ def timed(ask: Callable[[str], httpx.Response], path: str) -> tuple[float, int]:
     return time.monotonic() - begin, len(reply.content)
 
 
-def compare(agent: httpx.Client, base: str, page: httpx.Client, rounds: int) -> None:
-    """Both in turns; medians, and calls to slurmrestd while several look at once."""
-    ways = {"Slurm-web": (agent, base), "the page": (page, "/api")}
-    asked = {"nodes": ("nodes", "nodes"), "jobs": ("jobs", "jobs?limit=100")}
-    for what, paths in asked.items():
+def compare(ways: Mapping[str, Server], rounds: int) -> None:
+    """All in turns; medians, and calls to slurmrestd while several look at once."""
+    for what in ("nodes", "jobs"):
         times: dict[str, list[float]] = {name: [] for name in ways}
         sizes: dict[str, int] = {}
         for _ in range(rounds):
-            for (name, (client, prefix)), path in zip(ways.items(), paths, strict=True):
-                took, sizes[name] = timed(client.get, f"{prefix}/{path}")
+            for name, one in ways.items():
+                took, sizes[name] = timed(one.client.get, one.paths[what])
                 times[name].append(took)
         for name, found in times.items():
             said = f"median {median(found):.3f} s, most {max(found):.3f} s"
             print(f"{what:30} {name:10} {said}, {sizes[name] / 1000:.0f} kB")
-    for name, (client, prefix) in ways.items():
+    for name, one in ways.items():
         before = httpx.get(f"http://127.0.0.1:{PLAYER}/count").json()
         begin = time.monotonic()
         with ThreadPoolExecutor(VIEWERS) as pool:
-            for reply in pool.map(client.get, [f"{prefix}/nodes"] * VIEWERS):
+            for reply in pool.map(one.client.get, [one.paths["nodes"]] * VIEWERS):
                 reply.raise_for_status()
         took = time.monotonic() - begin
         calls = httpx.get(f"http://127.0.0.1:{PLAYER}/count").json() - before
@@ -177,50 +177,66 @@ def compare(agent: httpx.Client, base: str, page: httpx.Client, rounds: int) -> 
         )
 
 
+@dataclass(frozen=True)
+class Server:
+    """One of those that are compared: its process, a client of it, its paths by what they list."""
+
+    process: subprocess.Popen[str]
+    client: httpx.Client
+    paths: Mapping[str, str]
+
+
+def slurm_web(source: Path, folder: Path, stack: contextlib.ExitStack) -> Server:
+    """Slurm-web's agent."""
+    python, files = peer(source)
+    told = SITE.format(port=AGENT, player=PLAYER, token=token(), folder=folder, source=files)
+    (folder / "agent.ini").write_text(told)
+    start = [str(python), "-c", START, str(folder), str(files)]
+    agent, line = stack.enter_context(running(start))
+    version, bearer = line.split()
+    url = f"http://127.0.0.1:{AGENT}"
+    answering(f"{url}/version")
+    headers = {"Authorization": f"Bearer {bearer}"}
+    client = stack.enter_context(httpx.Client(base_url=url, headers=headers, timeout=300))
+    paths = {"first": "nodes", "nodes": "nodes", "jobs": "jobs"}
+    return Server(agent, client, {what: f"/v{version}/{path}" for what, path in paths.items()})
+
+
+def the_page(stack: contextlib.ExitStack) -> Server:
+    """Corral's page."""
+    settings = json.dumps({"cluster": "big", "rest": f"http://127.0.0.1:{PLAYER}"})
+    program = [sys.executable, "-m", "corral.web"]
+    server, line = stack.enter_context(running(program, f"{settings}\n"))
+    url = f"http://127.0.0.1:{json.loads(line)['port']}"
+    client = stack.enter_context(httpx.Client(base_url=url, timeout=300))
+    client.post("/api/login", json={"token": token()}).raise_for_status()
+    # Its first look is at nodes and all jobs.
+    paths = {"first": "cluster", "nodes": "nodes", "jobs": "jobs?limit=100"}
+    return Server(server, client, {what: f"/api/{path}" for what, path in paths.items()})
+
+
 def main() -> None:
     """Start all, compare, end all."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--source", type=Path, required=True, help="git checkout of Slurm-web")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--source", type=Path, help="git checkout of Slurm-web")
     for name, value in (("nodes", 1000), ("jobs", 5000), ("rounds", 5)):
         parser.add_argument(f"--{name}", type=int, default=value)
     args = parser.parse_args()
-    python, source = peer(args.source)
     player = [sys.executable, str(Path(__file__).with_name("web.py")), f"--serve={PLAYER}"]
     player += [f"--nodes={args.nodes}", f"--jobs={args.jobs}"]
-    settings = json.dumps({"cluster": "big", "rest": f"http://127.0.0.1:{PLAYER}"})
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        told = SITE.format(port=AGENT, player=PLAYER, token=token(), folder=folder, source=source)
-        (folder / "agent.ini").write_text(told)
         print(f"{machine()}; {args.nodes} nodes, {args.jobs} jobs")
         stack.enter_context(running(player))
         answering(f"http://127.0.0.1:{PLAYER}/count")
-        start = [str(python), "-c", START, str(folder), str(source)]
-        agent, line = stack.enter_context(running(start))
-        version, bearer = line.split()
-        answering(f"http://127.0.0.1:{AGENT}/version")
-        server, line = stack.enter_context(
-            running([sys.executable, "-m", "corral.web"], f"{settings}\n")
-        )
-        url = f"http://127.0.0.1:{json.loads(line)['port']}"
-        one = stack.enter_context(
-            httpx.Client(
-                base_url=f"http://127.0.0.1:{AGENT}",
-                headers={"Authorization": f"Bearer {bearer}"},
-                timeout=300,
-            )
-        )
-        other = stack.enter_context(httpx.Client(base_url=url, timeout=300))
-        other.post("/api/login", json={"token": token()}).raise_for_status()
-        for name, client, path in (
-            ("Slurm-web", one, f"/v{version}/nodes"),
-            ("the page", other, "/api/cluster"),  # nodes and all jobs
-        ):
-            took, _ = timed(client.get, path)
+        ways = {"Slurm-web": slurm_web(args.source, folder, stack)} if args.source else {}
+        ways["the page"] = the_page(stack)
+        for name, one in ways.items():
+            took, _ = timed(one.client.get, one.paths["first"])
             print(f"{'its first look ever':30} {name:10} {took:.3f} s")
-        compare(one, f"/v{version}", other, args.rounds)
-        for name, process in (("Slurm-web", agent), ("the page", server)):
-            print(f"{'memory at most':30} {name:10} {memory(process.pid, 'VmHWM'):.0f} MiB")
+        compare(ways, args.rounds)
+        for name, one in ways.items():
+            print(f"{'memory at most':30} {name:10} {memory(one.process.pid, 'VmHWM'):.0f} MiB")
 
 
 if __name__ == "__main__":

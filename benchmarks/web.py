@@ -1,6 +1,6 @@
 """The page at 10,000 nodes and 50,000 jobs: first view, news to 100 viewers, calls, memory.
 
-    python benchmarks/web.py [--nodes 10000] [--jobs 50000] [--viewers 100] [--rounds 9]
+    python benchmarks/web.py [--nodes 10000] [--jobs 50000] [--viewers 100] [--rounds 9] [--turns 4]
 
 A process of its own plays slurmrestd: its nodes and jobs are copies of recorded ones (24.11,
 v0.0.42), whole, so that answers are as long as the real ones. The page's server is the real one.
@@ -28,7 +28,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 RECORDED = Path(__file__).parents[1] / "tests/recorded/rest/24.11/v0.0.42"
-TURNS = 4
+TURNS, REST_S = 4, 30.0
 STATES = ("RUNNING", "PENDING", "PENDING", "COMPLETED")
 
 
@@ -164,19 +164,21 @@ async def view(http: httpx.AsyncClient, mark: str, ready: asyncio.Event, seen: l
                 return
 
 
-async def watched(http: httpx.AsyncClient, slurm: httpx.AsyncClient, many: int) -> dict[str, Any]:
+async def watched(
+    http: httpx.AsyncClient, slurm: httpx.AsyncClient, many: int, turns: int
+) -> dict[str, Any]:
     """Calls a minute while so many look at a cluster at rest, and when they see what is new."""
     delays, calls = list[float](), 0.0
-    for turn in range(TURNS):
+    for turn in range(turns):
         ready = [asyncio.Event() for _ in range(many)]
         seen = list[float]()
         mark = f"mark-{many}-{turn}-"
         views = [asyncio.create_task(view(http, mark, one, seen)) for one in ready]
         await asyncio.gather(*(one.wait() for one in ready))
-        await asyncio.sleep(5 + turn / TURNS)  # not always at the same time of the poller's pause
+        await asyncio.sleep(5 + turn / turns)  # not always at the same time of the poller's pause
         if not turn:
             before, begin = (await slurm.get("/count")).json(), time.monotonic()
-            await asyncio.sleep(30)
+            await asyncio.sleep(REST_S * turns / TURNS)
             took = time.monotonic() - begin
             calls = ((await slurm.get("/count")).json() - before) / took * 60
         changed = time.monotonic()
@@ -185,12 +187,14 @@ async def watched(http: httpx.AsyncClient, slurm: httpx.AsyncClient, many: int) 
         delays.append(max(seen) - changed)
     return {
         f"calls a minute, {many} viewers": round(calls, 1),
-        f"news seen by all of {many}, median of {TURNS}, s": round(median(delays), 2),
-        f"news seen by all of {many}, worst of {TURNS}, s": round(max(delays), 2),
+        f"news seen by all of {many}, median of {turns}, s": round(median(delays), 2),
+        f"news seen by all of {many}, worst of {turns}, s": round(max(delays), 2),
     }
 
 
-async def measure(page: str, slurm: str, pid: int, viewers: int, rounds: int) -> dict[str, Any]:
+async def measure(
+    page: str, slurm: str, pid: int, *, viewers: int, rounds: int, turns: int
+) -> dict[str, Any]:
     limits = httpx.Limits(max_connections=viewers + 20)
     found: dict[str, Any] = {}
     async with httpx.AsyncClient(base_url=page, limits=limits, timeout=120) as http:
@@ -226,7 +230,7 @@ async def measure(page: str, slurm: str, pid: int, viewers: int, rounds: int) ->
         found["one page of 50,000 jobs, filtered, s"] = round(time.monotonic() - begin, 3)
         async with httpx.AsyncClient(base_url=slurm) as control:
             for many in (1, viewers):
-                found |= await watched(http, control, many)
+                found |= await watched(http, control, many, turns)
         cookies = [{"name": c.name, "value": c.value, "url": page} for c in http.cookies.jar]
         took = await asyncio.to_thread(in_browser, page, cookies, secret, rounds)
         for word, pick in (("best", min), ("median", median), ("worst", max)):
@@ -253,7 +257,7 @@ def in_browser(page: str, cookies: list[dict[str, Any]], secret: str, rounds: in
             tab = context.new_page()
             begin = time.monotonic()
             tab.goto(page)
-            tab.wait_for_selector("canvas.heat")
+            tab.wait_for_selector("canvas.heat, div.nodes")  # cards where nodes are few
             took.append(time.monotonic() - begin)
             context.close()
         browser.close()
@@ -267,6 +271,7 @@ def main() -> None:
         ("jobs", 50000),
         ("viewers", 100),
         ("rounds", 9),
+        ("turns", TURNS),
         ("serve", 0),
     ):
         parser.add_argument(f"--{name}", type=int, default=value)
@@ -299,7 +304,9 @@ def main() -> None:
         page.stdin.flush()
         url = f"http://127.0.0.1:{json.loads(page.stdout.readline())['port']}"
         print(f"{'load before':50} {Path('/proc/loadavg').read_text().split()[0]}")
-        measuring = measure(url, slurm, page.pid, args.viewers, args.rounds)
+        measuring = measure(
+            url, slurm, page.pid, viewers=args.viewers, rounds=args.rounds, turns=args.turns
+        )
         for what, figure in asyncio.run(measuring).items():
             print(f"{what:50} {figure}")
     finally:

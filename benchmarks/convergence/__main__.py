@@ -14,7 +14,6 @@ import asyncio
 import json
 import os
 import shlex
-import shutil
 import statistics
 import subprocess
 import sys
@@ -28,14 +27,7 @@ from rich.table import Table
 
 from benchmarks.convergence import peers, work
 from benchmarks.machine import machine
-from corral.events import ignore
-from corral.hosts.fleet import Fleet
-from corral.hosts.openssh import OpenSSH
-from corral.hosts.quote import Script
-from corral.hosts.state_dir import cluster_dir
-from corral.hosts.transport import Result
-from corral.providers import providers_of
-from corral.spec.models import ClusterSpec, NodeGroup
+from corral.testing import engine
 
 REPO = Path(__file__).parents[2]
 NAME = "bench"
@@ -56,63 +48,29 @@ ENGINES: dict[str, Command] = {
 }
 
 
-def spec(nodes: int) -> ClusterSpec:
-    """Bare embedded nodes."""
-    group = NodeGroup(name="n", provider="embedded", nodes=f"b[0-{nodes - 1}]", memory_mib=1024)
-    return ClusterSpec(corral="v1", name=NAME, groups=(group,))
-
-
-async def machines(nodes: int) -> dict[str, dict[str, str]]:
-    """Make the nodes; gives how each is reached."""
-    (provider,) = providers_of(spec(nodes))
-    await provider.apply(provider.plan(await provider.observe()), ignore)
-    found: dict[str, dict[str, str]] = {}
-    for node in provider.nodes:
-        target = provider.ssh_target(node.name)
-        found[node.name] = {
-            "address": target.address,
-            "key": str(target.key),
-            "known_hosts": str(target.known_hosts),
-            "proxy": "",
-        }
-    return found
-
-
-async def on_all(inventory: peers.Inventory, script: str) -> list[str]:
-    """Run a script of ours on all nodes, without delay; gives what each printed."""
-    (provider,) = providers_of(spec(len(inventory)))
-    await provider.observe()
-    with tempfile.TemporaryDirectory() as control:
-        fleet = Fleet({n: OpenSSH(n, provider.ssh_target(n), Path(control)) for n in inventory})
-        answers = await fleet.all(Script(script))
-        await fleet.close()
-    return [a.stdout if isinstance(a, Result) else str(a) for a in answers.values()]
-
-
-def timed(engine: str, inventory: peers.Inventory, venv: Path, *, idle: bool) -> float:
+def timed(name: str, inventory: peers.Inventory, venv: Path, *, idle: bool) -> float:
     """Seconds of one whole process.
 
     Raises:
         SystemExit: it failed, the nodes do not hold what they should, or Corral changed something
             where nothing was to do.
     """
-    with tempfile.TemporaryDirectory(prefix="cb") as name:
-        folder = Path(name)
-        argv = ENGINES[engine](folder, inventory)
-        cwd = REPO if engine == "corral" else folder
+    with tempfile.TemporaryDirectory(prefix="cb") as made:
+        folder = Path(made)
+        argv = ENGINES[name](folder, inventory)
+        cwd = REPO if name == "corral" else folder
         env = {**os.environ, "PATH": f"{venv}/bin:{os.environ['PATH']}", "PYINFRA_PROGRESS": "off"}
         begin = time.perf_counter()
         done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True, check=False)
         seconds = time.perf_counter() - begin
         if done.returncode != 0:
-            raise SystemExit(f"{engine} failed:\n{(done.stdout + done.stderr)[-3000:]}")
-        if engine == "corral" and (json.loads(done.stdout)["changes"] == 0) != idle:
+            raise SystemExit(f"{name} failed:\n{(done.stdout + done.stderr)[-3000:]}")
+        if name == "corral" and (json.loads(done.stdout)["changes"] == 0) != idle:
             raise SystemExit(f"corral made {done.stdout.strip()} where idle is {idle}")
-    bad = [
-        a for a in asyncio.run(on_all(inventory, work.CHECK)) if a.strip() != work.CHECKED.strip()
-    ]
+    said = asyncio.run(engine.on_all(NAME, inventory, work.CHECK))
+    bad = [a for a in said if a.strip() != work.CHECKED.strip()]
     if bad:
-        raise SystemExit(f"{engine} left a node wrong: {bad[0]!r}")
+        raise SystemExit(f"{name} left a node wrong: {bad[0]!r}")
     return seconds
 
 
@@ -135,14 +93,14 @@ def measure(
     for at in inventory.values():
         at["proxy"] = proxy
     found: dict[tuple[str, str], float] = {}
-    for engine in engines:
+    for one in engines:
         fresh, idle = [], []
         for _ in range(repeat):
-            asyncio.run(on_all(inventory, work.UNDO))
-            fresh.append(timed(engine, inventory, venv, idle=False))
-            idle.append(timed(engine, inventory, venv, idle=True))
-        found[engine, "fresh"] = statistics.median(fresh)
-        found[engine, "nothing to do"] = statistics.median(idle)
+            asyncio.run(engine.on_all(NAME, inventory, work.UNDO))
+            fresh.append(timed(one, inventory, venv, idle=False))
+            idle.append(timed(one, inventory, venv, idle=True))
+        found[one, "fresh"] = statistics.median(fresh)
+        found[one, "nothing to do"] = statistics.median(idle)
     return found
 
 
@@ -154,27 +112,27 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--engines", nargs="*", default=list(ENGINES), choices=list(ENGINES))
     args = parser.parse_args()
-    venv = peers_venv()
-    inventory = asyncio.run(machines(args.nodes))
+    venv = peers_venv() if set(args.engines) - {"corral"} else Path(sys.prefix)
+    inventory = asyncio.run(engine.bare_nodes(NAME, args.nodes))
     what = f"{work.ACTIONS} actions on {args.nodes} embedded nodes"
     title = f"{what}, whole process, median of {args.repeat}"
     table = Table(title=f"{title}\n{machine()}")
     for name in ("round trip", "nodes are", *(f"{e} s" for e in ENGINES), "pyinfra /", "ansible /"):
         table.add_column(name, justify="right")
     try:
-        for rtt in (0, args.rtt):
+        for rtt in sorted({0, args.rtt}):
             got = measure(inventory, rtt, args.repeat, venv, args.engines)
             for state in ("fresh", "nothing to do"):
                 ours = got.get(("corral", state), float("nan"))
-                theirs = [got.get((engine, state), float("nan")) for engine in ENGINES]
+                theirs = [got.get((one, state), float("nan")) for one in ENGINES]
                 ratios = (f"{seconds / ours:.1f}" for seconds in theirs[1:])
                 table.add_row(f"+{rtt} ms", state, *(f"{t:.2f}" for t in theirs), *ratios)
     finally:
-        (provider,) = providers_of(spec(args.nodes))
-        asyncio.run(provider.destroy(ignore))
-        shutil.rmtree(cluster_dir(NAME, create=False), ignore_errors=True)
+        asyncio.run(engine.remove(NAME, args.nodes))
     Console(width=120).print(table)
 
 
 if __name__ == "__main__":
-    main()
+    with tempfile.TemporaryDirectory(prefix="corral-bench-state") as state:
+        os.environ.setdefault("CORRAL_STATE_DIR", state)
+        main()

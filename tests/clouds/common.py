@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from corral.providers.cloud.launcher import Launcher, sort
 from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.model import CloudApi, Label, Offer, Wanted
 from corral.providers.cloud.rate_limit import Pacer
+from corral.providers.cloud.readiness import Watch
 from corral.providers.cloud.termination import end_all, end_some, find
 from corral.providers.lambda_cloud import GAPS as LAMBDA_GAPS
 from corral.providers.lambda_cloud import LambdaCloud
@@ -101,6 +103,27 @@ class World:
         for node in nodes:
             if node not in now.nodes:
                 await launcher.launch(node, [offer])
+
+    async def all_at_once(self, nodes: list[str]) -> None:
+        """Launch what is missing, all at once, until the cloud reports that each runs."""
+        api = self.client()
+        apis = {self.name: api}
+        found = await find(apis, "lab", self.ledger)
+        missing = [n for n in nodes if n not in sort(found.instances, "lab", nodes).nodes]
+        await api.check()
+        offer = await self.offer(api)
+        launcher = Launcher(apis, self.ledger, "lab", wanted, ignore, lambda _: None)
+        watch = Watch(api)
+
+        async def one(node: str) -> None:
+            identity = await launcher.launch(node, [offer])
+            while True:
+                seen = await watch.look(identity)
+                if seen is not None and seen.address:
+                    return
+                await asyncio.sleep(5)
+
+        await asyncio.gather(*map(one, missing))
 
     async def down(self) -> tuple[str, ...]:
         """What ``corral down`` does."""

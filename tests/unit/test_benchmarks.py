@@ -1,16 +1,26 @@
-"""Each module of ``benchmarks/`` is imported; those that need no cluster run, at the smallest."""
+"""Benchmarks that need no cluster run at their smallest size; all use public doors alone.
+
+The others run in ``tests/embedded/test_benchmarks.py`` and ``tests/machines/test_benchmarks.py``.
+"""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
+import re
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import benchmarks
 import pytest
+
+from corral.errors import CorralError
+from corral.testing import machines
+from tests.embedded.test_benchmarks import ALONE, ON_A_CLUSTER
 
 REPO = Path(__file__).parents[2]
 MODULES = sorted(
@@ -18,12 +28,36 @@ MODULES = sorted(
     for module in pkgutil.walk_packages(benchmarks.__path__, "benchmarks.")
     if not module.name.endswith("corral_engine")  # runs inside pyinfra, in another environment
 )
-HERE = {"plan_scale", "clouds", "shaped_links"}
-ELSEWHERE = {
-    "convergence", "elastic_scale", "jobs", "laptop", "many_nodes", "rehearsal", "slurm_web", "web",
-    "bare_metal",
-}  # fmt: skip
-"""They need clusters, machines or another program: here they are only imported."""
+HERE = {"plan_scale", "clouds"}
+MACHINES = {"bare_metal"}
+DOORS = {"corral", "corral.api", "corral.events", "corral.agents", "corral.testing"}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Modules of Corral that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names)
+
+
+def door(module: str) -> str:
+    """The room that a module belongs to."""
+    return ".".join(module.split(".")[:2])
+
+
+@pytest.mark.parametrize("path", sorted((REPO / "benchmarks").rglob("*.py")), ids=lambda p: p.name)
+def test_it_uses_public_doors_alone(path: Path) -> None:
+    ours = {one for one in imported(path) if one.split(".")[0] == "corral"}
+    assert not {one for one in ours if door(one) not in DOORS}
+    assert not {one for one in ours if re.search(r"\._[a-z]", one)}
+
+
+def test_an_inner_module_is_seen(tmp_path: Path) -> None:
+    file = tmp_path / "x.py"
+    file.write_text("def a():\n    from corral.state.files import File\n    import corral.api\n")
+    assert [door(one) in DOORS for one in imported(file)] == [False, True]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -33,7 +67,7 @@ def test_it_is_imported(name: str) -> None:
 
 def test_each_has_a_test() -> None:
     programs = {m.split(".")[1] for m in MODULES} - {"machine"}
-    assert programs == HERE | ELSEWHERE
+    assert programs == HERE | set(ALONE) | set(ON_A_CLUSTER) | MACHINES
 
 
 @pytest.mark.parametrize("state", ["fresh", "done"])
@@ -45,13 +79,11 @@ def test_plan_scale(state: str) -> None:
 
 
 def test_plan_scale_names_the_resource_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    from benchmarks import plan_scale  # noqa: PLC0415
-
     from corral.state.service import Service  # noqa: PLC0415
 
-    monkeypatch.delitem(plan_scale.ANSWERS, Service)
-    with pytest.raises(SystemExit, match="ANSWERS lacks what a machine that holds service:"):
-        plan_scale.measure(1, "done")
+    monkeypatch.delitem(machines.ANSWERS, Service)
+    with pytest.raises(CorralError, match="ANSWERS lacks what a machine that holds service:"):
+        machines.planned(1, complete=True)
 
 
 @pytest.mark.parametrize("cloud", ["lambda", "runpod", "paperspace"])

@@ -299,6 +299,24 @@ def on_link(seen: Scaling, gbps: float, way: str, ranks: int, now: float = 0.0) 
     return ranks / seconds / (base.ranks / base.seconds)
 
 
+def from_other_link(
+    seen: Scaling, base: Scaling, gbps: float, now: float = 0.0
+) -> Iterator[tuple[Trained, float]]:
+    """Each measurement over several ranks, and its seconds predicted from another link's fit.
+
+    Args:
+        seen: as measured on a link of ``gbps``.
+        base: as measured on another one.
+        gbps: the rate in Gb/s.
+        now: the rate of the other one, 0 when it is not known.
+    """
+    cost = base.cost.on_link(gbps, now)
+    for one in seen.trained:
+        if one.ranks > 1:
+            size = seen.bytes_of(one.way)
+            yield one, predicted(cost, one.compute, WAYS[one.way], one.ranks, size)
+
+
 def answer(seen: Scaling, links: Sequence[float] = (), now: float = 0.0) -> tuple[Remark, ...]:
     """In words: do several nodes pay, and what to use if not.
 

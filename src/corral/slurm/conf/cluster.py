@@ -129,7 +129,7 @@ def _slurm(conf: ClusterConf) -> str:
     if conf.accounting_host:
         _shares(write, conf)
     if conf.power:
-        _power(write, conf.power)
+        write_power(write, conf.power)
     if conf.metrics:
         write.section("Metrics")
         write.key("MetricsType", "metrics/openmetrics")
@@ -203,7 +203,7 @@ def _programs(write: Writer, conf: ClusterConf) -> None:
         write.key("HealthCheckNodeState", "ANY,CYCLE")
 
 
-def _power(write: Writer, power: PowerConf) -> None:
+def write_power(write: Writer, power: PowerConf) -> None:
     """Cloud nodes: Slurm says which must come and go; ``corral elastic`` reads that and acts."""
     write.section("Nodes that come and go")
     write.key("ResumeProgram", "/bin/true")

@@ -1,0 +1,163 @@
+"""Many machines that exist as recorded facts alone: what a plan for them is, and takes.
+
+``planned`` makes the plan that ``corral plan`` makes, from machines that hold nothing or everything
+already, and touches none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from corral.errors import Code, CorralError
+from corral.hosts.facts import Facts, Gpu
+from corral.hosts.traits import Traits
+from corral.plan.make import make_plan, resources_of
+from corral.plan.model import Plan
+from corral.roles.cluster import wanted
+from corral.roles.site import Site
+from corral.spec.digest import digest
+from corral.spec.models import ClusterSpec, NodeGroup
+from corral.spec.models import Gpu as GpuSpec
+from corral.state.accounts import UserAccount
+from corral.state.base import Resource, Seen
+from corral.state.clock import Clock
+from corral.state.database import Database
+from corral.state.exports import Exports
+from corral.state.files import Directory, File
+from corral.state.firewall import Closed
+from corral.state.gone import Gone
+from corral.state.holds import Holds
+from corral.state.host_names import Hostname, HostsBlock
+from corral.state.links import Link
+from corral.state.members import Leaving, NoController, Roster
+from corral.state.mount import FormerMounts
+from corral.state.packages import Packages
+from corral.state.pam import SshdAdopt
+from corral.state.person import FormerPeople, Person
+from corral.state.resumed import Resumed
+from corral.state.secret import Secret
+from corral.state.service import Service, Stopped
+from corral.state.slurm_account import SlurmAccounts
+from corral.state.timer import Timer
+
+RECORDED: Final = Facts(
+    node="n0",
+    os_id="ubuntu",
+    os_version="24.04",
+    kernel="6.8.0-60-generic",
+    cpus=224,
+    sockets=2,
+    cores_per_socket=56,
+    threads_per_core=2,
+    memory_mib=2_063_000,
+    cgroup="v2",
+    systemd=True,
+    address="10.0.0.1",
+    gpus=tuple(Gpu(f"/dev/nvidia{i}", "NVIDIA H200", 143_771) for i in range(8)),
+    slurm="24.11.5",
+    slurm_candidate="24.11.5",
+    plugins=frozenset({"auth_slurm.so", "cgroup_v2.so", "gpu_nvidia.so"}),
+)
+
+
+def site(count: int) -> tuple[ClusterSpec, dict[str, Facts], dict[str, str]]:
+    """A cluster of DGX-like nodes: its file, its facts and its addresses."""
+    rows, rest = divmod(count, 250)
+    ranges = [f"10.0.[0-{rows - 1}].[1-250]"] * (rows > 0) + [f"10.0.{rows}.[1-{rest}]"] * (
+        rest > 0
+    )
+    group = NodeGroup(
+        name="dgx",
+        provider="ssh",
+        nodes=f"dgx[0-{count - 1}]",
+        addresses=",".join(ranges),
+        gpu=GpuSpec(type="h200", count=8),
+    )
+    spec = ClusterSpec(corral="v1", name="big", groups=(group,))
+    places = {f"dgx{i}": f"10.0.{i // 250}.{i % 250 + 1}" for i in range(count)}
+    facts = {n: replace(RECORDED, node=n, address=at) for n, at in places.items()}
+    return spec, facts, places
+
+
+ANSWERS: Final[dict[type, Callable[[Any], str]]] = {
+    File: lambda r: f"{r.digest} {r.mode} {r.owner}",
+    Directory: lambda r: f"{r.mode} {r.owner}",
+    HostsBlock: lambda r: r.digest,
+    Hostname: lambda r: f"{r.name} {r.name}",
+    Secret: lambda r: f"{'0' * 64} {r.mode} {r.owner}",
+    Service: lambda r: "enabled running current",
+    Stopped: lambda r: "disabled inactive",
+    Timer: lambda r: "enabled active no" if r.on else "disabled inactive",
+    UserAccount: lambda r: f"passwd\n{r.name}:x:{r.uid}:{r.uid}:::",
+    Database: lambda r: "ready",
+    FormerPeople: lambda r: "",
+    FormerMounts: lambda r: "",
+    Exports: lambda r: "- -",
+    Gone: lambda r: "absent",
+    SshdAdopt: lambda r: "absent",
+    Leaving: lambda r: "",
+    Roster: lambda r: "\n".join(m.line for m in r.members),
+    NoController: lambda r: "",
+    Link: lambda r: r.target,
+    Clock: lambda r: "good",
+    Closed: lambda r: "",
+    Holds: lambda r: "",
+    Resumed: lambda r: "",
+    Packages: lambda r: "\n".join(f"installed {n}" for n in r.names),
+}
+"""What the probe of a machine that holds the resource prints."""
+
+
+def _accounts(r: SlurmAccounts) -> str:
+    lines = ["@assoc", *(f"{a.name}||root|1||||normal|" for a in r.accounts)]
+    lines += [f"{u.account}|{u.name}||1||||normal|" for u in r.users]
+    return "\n".join([*lines, "@user", *(f"{u.name}|{u.account}" for u in r.users)])
+
+
+def _person(r: Person) -> str:
+    home = r.home or f"/home/{r.name}"
+    entry = f"{r.name}:x:{r.uid}:{r.uid}::{home}:{r.shell}"
+    return f"passwd\n{entry}\ngroup\n{r.name}:x:{r.uid}:\nstate\n{home}|{r.uid}|||yes|{r.shell}"
+
+
+ANSWERS[SlurmAccounts] = _accounts
+ANSWERS[Person] = _person
+
+
+def converged(item: Resource) -> Seen:
+    """The answer of a machine that holds the resource."""
+    answer = ANSWERS.get(type(item))
+    if answer is None:
+        raise CorralError(
+            Code.USAGE, f"ANSWERS lacks what a machine that holds {item.id} prints", hint="add it"
+        )
+    return Seen(0, answer(item))
+
+
+def planned(count: int, *, complete: bool) -> tuple[Plan, float]:
+    """The plan for so many machines, and the seconds it took.
+
+    Args:
+        count: of the machines.
+        complete: they hold everything already; else nothing.
+    """
+    spec, facts, addresses = site(count)
+    traits = dict.fromkeys(facts, Traits())
+    # What the machines answered is there before the planning begins.
+    observed = _observed(Site(spec, facts, traits, addresses), complete=complete)
+    begin = time.perf_counter()
+    one = Site(spec, facts, traits, addresses)
+    plan = make_plan(
+        cluster=spec.name, spec_digest=digest(spec), stages=wanted(one), observed=observed
+    )
+    return plan, time.perf_counter() - begin
+
+
+def _observed(at: Site, *, complete: bool) -> Mapping[str, Mapping[str, Seen]]:
+    return {
+        node: {r.id: converged(r) for r in items} if complete else {}
+        for node, items in resources_of(wanted(at)).items()
+    }

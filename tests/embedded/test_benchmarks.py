@@ -1,0 +1,60 @@
+"""Benchmarks that need a cluster, podman or sockets, each at its smallest size."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.embedded.conftest import Live
+
+REPO = Path(__file__).parents[2]
+pytestmark = pytest.mark.slow
+ALONE = {
+    "laptop": (("--repeat", "1"), "plan, nothing to do"),
+    "many_nodes": (("2",), "2 embedded nodes"),
+    "rehearsal": (("--repeat", "1"), "launch call to a job on each"),
+    "elastic_scale": (("3",), "all powered down, from the job's end"),
+    "convergence": (
+        ("--nodes", "1", "--rtt", "20", "--repeat", "1", "--engines", "corral"),
+        "27 actions on 1 embedded nodes",
+    ),
+    "web": (
+        ("--nodes", "80", "--jobs", "60", "--viewers", "2", "--rounds", "1", "--turns", "1"),
+        "server memory at most, MiB",
+    ),
+    "page_flood": (("--seconds", "1", "--only", "at once", "--rate", "50"), "new: 100.0 %"),
+    "slurm_web": (("--nodes", "20", "--jobs", "60", "--rounds", "1"), "10 viewers of the nodes"),
+}
+ON_A_CLUSTER = {
+    "jobs": (("--share", "0.01"), "calls of squeue to slurmctld meanwhile"),
+    "shaped_links": (("--rates", "2.5", "--batches", "16"), "from the same link: "),
+}
+
+
+def printed(name: str, *words: str) -> str:
+    """What a benchmark prints; a state folder of its own unless it measures a standing cluster."""
+    argv = [sys.executable, "-m", f"benchmarks.{name}", *words]
+    env = {**os.environ, "COLUMNS": "200"}
+    done = subprocess.run(
+        argv, cwd=REPO, env=env, capture_output=True, text=True, timeout=480, check=False
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-5000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_it_measures(name: str) -> None:
+    words, said = ALONE[name]
+    assert said in printed(name, *words)
+
+
+@pytest.mark.parametrize("name", ON_A_CLUSTER)
+def test_it_measures_a_cluster(name: str, cluster: Live) -> None:
+    words, said = ON_A_CLUSTER[name]
+    assert said in printed(name, cluster.spec.name, *words)
