@@ -7,6 +7,8 @@ as they came, line ends in them too (tests/embedded/test_doctor_forged.py).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from corral.doctor.catalog import catalog
@@ -60,6 +62,19 @@ TEXTS = tuple(
 )
 
 
+BATCH = 12
+BATCHES = [TEXTS[at : at + BATCH] for at in range(0, len(TEXTS), BATCH)]
+EACH = pytest.mark.parametrize(
+    "batches",
+    [
+        *([batch] for batch in BATCHES),
+        pytest.param([(text,) for text in TEXTS], marks=pytest.mark.slow),
+    ],
+    ids=[*map(str, range(len(BATCHES))), "each alone"],
+)
+"""Several texts at once, which takes a sixth of the time; the slow test takes each alone."""
+
+
 def forged(template: str, text: str) -> str:
     """The line with a user's text in it, and again with a line end before each line of the text."""
     lines = [f"x\n{STAMP}{line}" for line in text.split("\n")]
@@ -71,49 +86,56 @@ def ids(changes: dict[str, dict[str, str]]) -> list[str]:
     return [f.failure.id for f in examine(scene(changes)).findings]
 
 
-def logs(unit: str, templates: tuple[str, ...], text: str) -> dict[str, str]:
+def logs(unit: str, templates: tuple[str, ...], texts: Sequence[str]) -> dict[str, str]:
     """A daemon's journal and file, full of what a user wrote."""
-    lines = "\n".join(STAMP + forged(template, text) for template in templates)
+    lines = "\n".join(STAMP + forged(one, text) for text in texts for one in templates)
     return {f"log{unit}": lines, f"file{unit}": lines}
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
-def test_no_text_of_a_user_changes_what_the_doctor_finds(text: str) -> None:
+@EACH
+def test_no_text_of_a_user_changes_what_the_doctor_finds(batches: list[Sequence[str]]) -> None:
     """On a healthy cluster, and where slurmctld was killed or failed by itself after it served."""
-    ctld, slurmd = logs("slurmctld", CTLD, text), logs("slurmd", SLURMD, text)
-    assert ids({"node0": ctld, "node1": slurmd}) == []
-    killed = {"units": "slurmd active\nslurmctld failed", "ping": "is DOWN", "nodes": ""}
-    before = ids({"node0": killed})
-    assert before == ["F73"]
-    assert ids({"node0": {**killed, **ctld}, "node1": slurmd}) == before
-    served = f"slurmctld: Running as primary controller\n{ctld['logslurmctld']}\nslurmctld: last"
-    assert ids({"node0": {**killed, "trustedslurmctld": served}}) == before
-    served = f"slurmd: slurmd started on Mon\n{slurmd['logslurmd']}\nslurmd: last"
-    failed = {"units": "slurmd failed", "trustedslurmd": served}
-    assert ids({"node1": failed}) == ids({"node1": {"units": "slurmd failed"}})
+    for texts in batches:
+        ctld, slurmd = logs("slurmctld", CTLD, texts), logs("slurmd", SLURMD, texts)
+        assert ids({"node0": ctld, "node1": slurmd}) == [], texts
+        killed = {"units": "slurmd active\nslurmctld failed", "ping": "is DOWN", "nodes": ""}
+        before = ids({"node0": killed})
+        assert before == ["F73"]
+        assert ids({"node0": {**killed, **ctld}, "node1": slurmd}) == before, texts
+        served = (
+            f"slurmctld: Running as primary controller\n{ctld['logslurmctld']}\nslurmctld: last"
+        )
+        assert ids({"node0": {**killed, "trustedslurmctld": served}}) == before, texts
+        served = f"slurmd: slurmd started on Mon\n{slurmd['logslurmd']}\nslurmd: last"
+        failed = {"units": "slurmd failed", "trustedslurmd": served}
+        assert ids({"node1": failed}) == ids({"node1": {"units": "slurmd failed"}}), texts
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
-def test_no_text_of_a_user_in_a_line_is_a_daemons_message(text: str) -> None:
+@EACH
+def test_no_text_of_a_user_in_a_line_is_a_daemons_message(batches: list[Sequence[str]]) -> None:
     """Each place in each line, for each source that is read on a cluster, without line ends."""
-    flat = text.replace("\n", " ")
-    lines = [STAMP + template.format(user=flat) for template in (*CTLD, *SLURMD)]
     plain = [STAMP + template.format(user="x") for template in (*CTLD, *SLURMD)]
-    for source in LIVE:
-        assert set(found(lines, source)) <= set(found(plain, source)), source
+    for texts in batches:
+        flats = [text.replace("\n", " ") for text in texts]
+        lines = [STAMP + one.format(user=flat) for flat in flats for one in (*CTLD, *SLURMD)]
+        for source in LIVE:
+            assert set(found(lines, source)) <= set(found(plain, source)), (source, texts)
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
-def test_no_name_of_a_process_or_library_is_the_kernels_message(text: str) -> None:
-    flat = text.replace("\n", " ")
-    names = [name[:NAME] for name in (flat, *OWN_NAMES)]
-    lines = [
-        template.format(user=user, name=name)
-        for template in KERNEL
-        for name in names
-        for user in (flat, flat[NAME:])
-    ]
-    assert found(lines, Source.KERNEL) == []
+@EACH
+def test_no_name_of_a_process_or_library_is_the_kernels_message(
+    batches: list[Sequence[str]],
+) -> None:
+    for texts in batches:
+        flats = [text.replace("\n", " ") for text in texts]
+        lines = [
+            template.format(user=user, name=name)
+            for flat in flats
+            for template in KERNEL
+            for name in (flat[:NAME], *(own[:NAME] for own in OWN_NAMES))
+            for user in (flat, flat[NAME:])
+        ]
+        assert found(lines, Source.KERNEL) == [], texts
 
 
 def found(lines: list[str], source: Source) -> list[str]:
