@@ -16,10 +16,10 @@ from corral.prove.measure.remark import Measured
 from .conftest import Fake, Run, stdout_json
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "scaling" / "2.5gbit.txt"
-SPEED = '@@corral-speed {"ranks": 3, "step": 0.06, "alpha": 0.0001, "beta": 4e-9}'
+SPEED = '@@corral-speed {"ranks": 3, "step": 0.06, "alone": 0.05, "alpha": 0.0001, "beta": 4e-9}'
 PLAN = (
-    '@@corral-plan {"seconds": 12.0, "limit": 150, "spent": 4.0, "points": [{"way": "ddp", '
-    '"ranks": 1, "seconds": 9.0}], "left_out": []}'
+    '@@corral-plan {"done": 0, "seconds": 12.0, "limit": 150, "spent": 4, "points": '
+    '[{"way": "ddp", "ranks": 1, "seconds": 9.0}], "left_out": []}'
 )
 LINES = RECORDED.read_text().splitlines()
 SEEN = [next(line for line in LINES if "corral-model" in line), SPEED, PLAN]

@@ -68,10 +68,21 @@ class Speed:
         beta: seconds for each byte that a rank sends.
         size: bytes of the model's gradients.
         small: bytes of them as PowerSGD sends them.
+        alone: as ``step``, with one node at work.
     """
 
-    def __init__(self, step: float, alpha: float, beta: float, size: int, small: int) -> None:
+    def __init__(
+        self,
+        step: float,
+        alpha: float,
+        beta: float,
+        size: int,
+        small: int,
+        *,
+        alone: float = 0.0,
+    ) -> None:
         self.step, self.alpha, self.beta, self.size, self.small = step, alpha, beta, size, small
+        self.alone = alone or step
 
     def reduce(self, ranks: int, size: float, messages: int = 1) -> float:
         """Seconds of an all_reduce over a ring."""
@@ -81,7 +92,9 @@ class Speed:
     def scaled(self, share: float) -> Speed:
         """The same nodes and link with a model of this share of the parameters."""
         size, small = int(self.size * share), int(self.small * share)
-        return Speed(self.step * share, self.alpha, self.beta, size, small)
+        return Speed(
+            self.step * share, self.alpha, self.beta, size, small, alone=self.alone * share
+        )
 
     def seconds(self, name: str, ranks: int, cycles: int) -> float:
         """Estimate for a point: model, twin and the lone copy train, one of them with traffic."""

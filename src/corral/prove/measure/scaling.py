@@ -47,10 +47,18 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """What the first seconds measured: over so many ranks, seconds of a step, and the link."""
+    """What the first seconds measured.
+
+    Attributes:
+        ranks: of all nodes.
+        step: seconds with all of them at work, without traffic.
+        alone: the same with one node at work.
+        cost: the link.
+    """
 
     ranks: int
     step: float
+    alone: float
     cost: Cost
 
 
@@ -63,12 +71,14 @@ class Planned:
         points: (method, ranks), the next first.
         left_out: (method, ranks) that do not fit into the time.
         limit: seconds for the complete measurement, 0: none.
+        done: how many points are measured.
     """
 
     seconds: float
     points: tuple[tuple[str, int], ...]
     left_out: tuple[tuple[str, int], ...]
     limit: float
+    done: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +224,7 @@ def _left(plan: Planned) -> str:
         return ""
     count = len(plan.points)
     text = f"{count} measurement{'s' * (count != 1)} to go, about {_time(plan.seconds)}"
-    if plan.limit and plan.left_out:
+    if plan.limit and plan.left_out and not plan.done:
         out = ", ".join(f"{way} over {_ranks(ranks)}" for way, ranks in plan.left_out)
         text += f"; not within {_time(plan.limit)}: {out}"
     return text
@@ -231,10 +241,10 @@ def _time(seconds: float) -> str:
 
 
 def _speed(one: Mapping[str, Any]) -> Speed:
-    step, alpha, beta = (float(one[name]) for name in ("step", "alpha", "beta"))
-    if not step > 0 or alpha < 0 or beta < 0:
+    step, alone, alpha, beta = (float(one[name]) for name in ("step", "alone", "alpha", "beta"))
+    if not step > 0 or not alone > 0 or alpha < 0 or beta < 0:
         raise ValueError(str(one)[:100])
-    return Speed(int(one["ranks"]), step, Cost(alpha, beta))
+    return Speed(int(one["ranks"]), step, alone, Cost(alpha, beta))
 
 
 def _planned(one: Mapping[str, Any]) -> Planned:
@@ -242,7 +252,7 @@ def _planned(one: Mapping[str, Any]) -> Planned:
         tuple((str(p["way"]), int(p["ranks"])) for p in one[name])
         for name in ("points", "left_out")
     )
-    return Planned(float(one["seconds"]), todo, out, float(one["limit"]))
+    return Planned(float(one["seconds"]), todo, out, float(one["limit"]), int(one["done"]))
 
 
 def _trained(one: Mapping[str, Any]) -> Trained:
@@ -375,8 +385,7 @@ def pays_from(seen: Scaling) -> Pays | None:
     if seen.speed is None or seen.speed.ranks <= seen.beside or not seen.speed.cost.beta:
         return None
     ranks, cost = seen.speed.ranks, seen.speed.cost
-    # All nodes were at work: a step of one node alone is not known, or is what was measured since.
-    step = base.seconds if base else seen.speed.step
+    step = base.seconds if base else seen.speed.alone
     slower = seen.speed.step / step
     return _pays(seen, ranks, step, (cost.reduce(ranks, seen.size), 0.0, 0.0, slower))
 

@@ -338,11 +338,11 @@ def test_nodes_that_slow_each_other_down_never_pay() -> None:
     assert "no step is long enough" in answer(read_scaling(told))[0].text
 
 
-SPEED = '@@corral-speed {"ranks": 3, "step": 1.0, "alpha": 0.0001, "beta": 3e-9}'
+SPEED = '@@corral-speed {"ranks": 3, "step": 1.0, "alone": 1.0, "alpha": 0.0001, "beta": 3e-9}'
 PLAN = (
-    '@@corral-plan {"seconds": 130.0, "limit": 150.0, "spent": 4.0, "points": [{"way": "ddp", '
-    '"ranks": 1, "seconds": 9.0}, {"way": "ddp", "ranks": 3, "seconds": 50.0}], "left_out": '
-    '[{"way": "diloco", "ranks": 3}]}'
+    '@@corral-plan {"done": 0, "seconds": 130.0, "limit": 150.0, "spent": 4.0, "points": '
+    '[{"way": "ddp", "ranks": 1, "seconds": 9.0}, {"way": "ddp", "ranks": 3, "seconds": 50.0}], '
+    '"left_out": [{"way": "diloco", "ranks": 3}]}'
 )
 
 
@@ -372,6 +372,15 @@ def test_a_model_that_was_made_smaller_is_named() -> None:
     assert not [r for r in answer(read_scaling([model, SPEED, PLAN, *rest])) if "usual" in r.text]
 
 
+def test_nodes_that_share_processors_are_seen_in_the_first_seconds() -> None:
+    """Containers of one machine: 2.95 times was predicted, and 0.90 measured."""
+    model = lines(1, 1, 1)[0]
+    shared = SPEED.replace('"alone": 1.0', '"alone": 0.4')
+    found = pays_from(read_scaling([model, shared, PLAN], partial=True))
+    assert found is not None
+    assert (found.step, found.slower, found.times < 1) == (0.4, 2.5, True)
+
+
 def test_an_unfinished_measurement_without_plan_is_no_result() -> None:
     with pytest.raises(CorralError, match="without a result"):
         read_scaling([lines(1, 1, 1)[0], SPEED, PLAN])
@@ -381,6 +390,9 @@ def test_progress_is_words() -> None:
     assert progress(SPEED) == "a step takes 1 s, 0.333 GB/s between nodes"
     assert progress(PLAN) == (
         "2 measurements to go, about 2.17 min; not within 2.5 min: diloco over 3 ranks"
+    )
+    assert progress(PLAN.replace('"done": 0', '"done": 1')) == (
+        "2 measurements to go, about 2.17 min"
     )
     assert progress(lines(5.0, 6.5, 1.6)[2]) == "ddp over 2 ranks: 5000 ms"
     assert progress("anything else") == ""
