@@ -31,6 +31,8 @@ MODULES = sorted(
 HERE = {"plan_scale", "clouds"}
 MACHINES = {"bare_metal"}
 DOORS = {"corral", "corral.api", "corral.events", "corral.agents", "corral.testing"}
+STILL_INSIDE = {"page_loop.py": {"corral.web", "corral.slurm"}}
+"""What it measures is the page's own loop, for which there is no door yet."""
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -50,7 +52,8 @@ def door(module: str) -> str:
 @pytest.mark.parametrize("path", sorted((REPO / "benchmarks").rglob("*.py")), ids=lambda p: p.name)
 def test_it_uses_public_doors_alone(path: Path) -> None:
     ours = {one for one in imported(path) if one.split(".")[0] == "corral"}
-    assert not {one for one in ours if door(one) not in DOORS}
+    inside = {door(one) for one in ours} - DOORS
+    assert inside == STILL_INSIDE.get(path.name, set()), "no more, and no entry that is over"
     assert not {one for one in ours if re.search(r"\._[a-z]", one)}
 
 
