@@ -15,12 +15,12 @@ from corral.providers.cloud.model import CloudApi, Label, Offer, Wanted
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.readiness import Watch
 from corral.providers.cloud.termination import end_all, end_some, find
-from corral.providers.lambda_cloud import GAPS as LAMBDA_GAPS
-from corral.providers.lambda_cloud import LambdaCloud
-from corral.providers.paperspace import GAPS as PAPERSPACE_GAPS
-from corral.providers.paperspace import Paperspace
-from corral.providers.runpod import GAPS as RUNPOD_GAPS
-from corral.providers.runpod import RunPod
+from corral.providers.lambda_cloud.calls import GAPS as LAMBDA_GAPS
+from corral.providers.lambda_cloud.client import LambdaCloud
+from corral.providers.paperspace.calls import GAPS as PAPERSPACE_GAPS
+from corral.providers.paperspace.client import Paperspace
+from corral.providers.runpod.calls import GAPS as RUNPOD_GAPS
+from corral.providers.runpod.client import RunPod
 from corral.testing.clouds import SIMS, InProcess, Sim
 from corral.testing.clouds.contract import OpenApi
 from tests.clouds.virtual import VirtualLoop

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +16,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from corral import agents
 from corral.agents import guard
+from corral.providers.cloud.accounts import calls_of
+from corral.providers.cloud.model import label_of
+from corral.testing.clouds.server import CloudServer
 from corral.testing.clouds.wire import Request
 from corral.testing.clouds.world import Sim
 from tests.clouds.common import SECRET, World
@@ -19,6 +28,12 @@ from tests.clouds.virtual import run
 
 CLOUDS = ("lambda", "runpod", "paperspace")
 HOUR = 3600.0
+FAST = """
+import runpy, sys, time
+nap = time.sleep
+time.sleep = lambda seconds: nap(seconds / 20)
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
 
 
 class Slurm:
@@ -87,6 +102,7 @@ class Controller:
             "total": None,
             "grace": 600,
             "clouds": {world.name: ""},
+            "clients": {world.name: calls_of(world.name)},
         } | conf
         self.silent = False
 
@@ -120,7 +136,8 @@ class Controller:
         return turn
 
     def alive(self) -> list[str]:
-        return sorted(guard.label(m.name, "lab") or m.name for m in self.sim.alive())
+        return sorted(found.node if (found := label_of(m.name, "lab")) else m.name
+                      for m in self.sim.alive())  # fmt: skip
 
 
 @pytest.fixture(params=CLOUDS)
@@ -209,12 +226,40 @@ def test_a_cloud_that_does_not_answer_goes_on_to_cost(up: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "node"),
-    [
-        ("corral-lab-gpu0-00000000000000", ""),
-        ("corral-other-gpu0-9c1185a5c5e9fc", ""),
-        ("my-own-box", ""),
-    ],
+    "name", ["corral-lab-gpu0-00000000000000", "corral-other-gpu0-9c1185a5c5e9fc", "my-own-box"]
 )
-def test_machines_of_others_are_not_the_clusters(name: str, node: str) -> None:
-    assert guard.label(name, "lab") == node
+def test_machines_of_others_are_not_the_clusters(name: str, up: World) -> None:
+    controller = Controller(up, nodes=[])
+    up.sim.alive()[0].name = name
+    controller.round(60)
+    controller.round(2 * HOUR)
+    assert controller.alive() == [name]
+
+
+def test_it_runs_as_it_is_installed(up: World, tmp_path: Path) -> None:
+    """The program and the modules next to it, by a Python that knows nothing of Corral."""
+    module, root = calls_of(up.name), tmp_path / "root"
+    texts = {f"usr/local/lib/corral/clouds/{p}": t for p, t in agents.modules(module).items()}
+    texts["usr/local/lib/corral/guard.py"] = re.sub(
+        r'Path\("(/(?:etc|usr|var)/)', rf'Path("{root}\1', agents.program("guard.py")
+    )
+    texts[f"etc/corral/guard/{up.name}.key"] = f"{SECRET}\n"
+    server = CloudServer({up.name: up.sim})
+    began, at = time.monotonic(), up.loop.clock + 60
+    up.sim.now = lambda: at + (time.monotonic() - began) * 40
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    conf = {"cluster": "lab", "nodes": ["gpu0", "gpu1"], "elastic": [], "total": 0.0, "grace": 0,
+            "clouds": {up.name: server.url(up.name)}, "clients": {up.name: module}}  # fmt: skip
+    texts["etc/corral/guard.json"] = json.dumps(conf)
+    for path, text in texts.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    try:
+        argv = [sys.executable, "-I", "-S", "-c", FAST, str(root / "usr/local/lib/corral/guard.py")]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=100)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert "the clouds list nothing any more" in done.stdout
+    assert up.sim.alive() == [] and up.sim.violations == []

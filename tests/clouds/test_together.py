@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -12,14 +13,15 @@ from corral.errors import CorralError
 from corral.events import ignore
 from corral.providers.base import Action
 from corral.providers.cloud import together
+from corral.providers.cloud.accounts import calls_of
 from corral.providers.cloud.budget import spend
 from corral.providers.cloud.model import Capacity, Label
 from corral.providers.cloud.provider import CloudProvider
 from corral.spec.models import ClusterSpec
 from corral.testing.clouds import Fault, Faults
 from corral.testing.clouds.faults import Killed
-from corral.testing.clouds.world import Refused
-from tests.clouds.common import World
+from corral.testing.clouds.wire import Request
+from tests.clouds.common import SECRET, World
 from tests.clouds.virtual import run
 
 NODES = ("pod0", "pod1", "pod2")
@@ -231,26 +233,27 @@ def test_the_guard_knows_its_nodes_and_ends_it_as_a_whole(tmp_path: Path) -> Non
 
     def call(_: str, method: str, path: str, body: object) -> object:
         cluster.world.loop.clock += 1.1
-        shown = {
-            "GET /v2/clusters": {"clusters": cluster.sim._clusters()},  # type: ignore[attr-defined]
-            "GET /v2/pods?includeClusterPods=true": {
-                "pods": [cluster.sim._shown(m) for m in cluster.sim.listed()]  # type: ignore[attr-defined]
-            },
-        }
-        if method == "GET":
-            return shown[f"{method} {path}"]
-        try:
-            cluster.sim._delete_cluster(path.rpartition("/")[2])  # type: ignore[attr-defined]
-        except Refused:
-            return None
-        return body
+        parts = urlsplit(path)
+        headers = {"authorization": f"Bearer {SECRET}", "content-type": "application/json"}
+        answer = cluster.sim.handle(
+            Request(method, parts.path, dict(parse_qsl(parts.query)), headers, body)
+        )
+        if answer.status >= 300:
+            raise guard.Refused(answer.status)
+        return answer.body
 
-    told = {"pods": list(NODES)}
-    found = guard.LISTS["runpod"](call, "lab", told)
+    def round_of(name: str) -> guard.Round:
+        conf = {"cluster": name, "nodes": NODES, "elastic": [], "groups": {"pods": NODES},
+                "clouds": {"runpod": ""}, "clients": {"runpod": calls_of("runpod")}}  # fmt: skip
+        return guard.Round(conf, {}, call, lambda _: "", now=cluster.world.loop.time)
+
+    turn = round_of("lab")
+    found = turn.look()
     assert sorted(f.node for f in found) == list(NODES)
-    assert {f.node for f in guard.LISTS["runpod"](call, "other", told)} == {""}
+    assert round_of("other").look() == []
     for one in found:
-        guard.end(one, call)
+        turn.finish(one, "a test")
+    assert not turn.failed
     assert cluster.sim.alive() == []
 
 

@@ -14,7 +14,7 @@ from corral.hosts import mesh_http
 from corral.providers.cloud import http
 from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.cloud.rate_limit import Pacer
-from corral.providers.lambda_cloud import LambdaCloud
+from corral.providers.lambda_cloud.client import LambdaCloud
 
 KEY = "secret-key-0123456789"
 GOOD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"

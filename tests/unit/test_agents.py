@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import sys
 from itertools import takewhile
 
 import pytest
 
-from corral.agents import FOLDER, LABELS, program
+from corral.agents import FOLDER, LABELS, modules, program
 from corral.errors import CorralError
+from corral.providers.cloud.accounts import calls_of
+from corral.spec.providers import CLOUDS
 
 PROGRAMS = sorted(
     str(path.relative_to(FOLDER))
@@ -34,6 +38,35 @@ def test_nothing_of_corral_is_imported(name: str) -> None:
     text = program(name)
     assert "import corral" not in text
     assert "from corral" not in text
+
+
+NEWER_THAN_3_10 = {
+    "StrEnum",
+    "UTC",
+    "Self",
+    "assert_never",
+    "ExceptionGroup",
+    "TaskGroup",
+    "tomllib",
+}
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_what_is_copied_to_a_controller_needs_its_python_alone(cloud: str) -> None:
+    texts = modules(calls_of(cloud))
+    assert [path for path in texts if path.startswith("corral/providers/cloud/")] == [
+        f"corral/providers/cloud/{name}.py" for name in ("answers", "calls", "model")
+    ]
+    assert len(texts) == 4
+    for path, text in texts.items():
+        for node in ast.walk(ast.parse(text, feature_version=(3, 10))):
+            if isinstance(node, ast.ImportFrom):
+                names = {alias.name for alias in node.names}
+                assert f"{node.module}".split(".")[0] in {*sys.stdlib_module_names, "corral"}, path
+                assert not names & NEWER_THAN_3_10, (path, names)
+            elif isinstance(node, ast.Import):
+                names = {alias.name.split(".")[0] for alias in node.names}
+                assert names <= sys.stdlib_module_names - NEWER_THAN_3_10, (path, names)
 
 
 def test_a_program_that_is_not_there_is_named() -> None:

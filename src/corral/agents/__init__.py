@@ -1,13 +1,17 @@
 """Every program that runs on nodes. Each names at its top where it is, who starts it and as whom.
 
 They are read as text and sent or installed; nothing of Corral is on a node, so none of them imports
-anything of Corral's, and Corral imports none of them.
+anything of Corral's, and Corral imports none of them. What a program shares with Corral itself is
+copied next to it (``modules``).
 """
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from corral.errors import Code, CorralError
@@ -36,3 +40,29 @@ def program(name: str) -> str:
             hint="install Corral again",
         )
     return path.read_text("utf-8")
+
+
+@cache
+def modules(name: str) -> Mapping[str, str]:
+    """A module of Corral's and those of Corral's that it imports, for a program that shares them.
+
+    Args:
+        name: the module, such as ``corral.providers.cloud.model``.
+
+    Returns:
+        texts by their paths below a folder of modules, such as ``corral/providers/cloud/model.py``;
+        without ``__init__.py``: Python imports from folders without one, too.
+    """
+    found: dict[str, str] = {}
+    left = [name]
+    while left:
+        path = f"{left.pop().replace('.', '/')}.py"
+        if path not in found:
+            found[path] = program(f"../../{path}")
+            left += _imported(found[path])
+    return MappingProxyType(dict(sorted(found.items())))
+
+
+def _imported(text: str) -> list[str]:
+    every = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
+    return [node.module for node in every if node.module and node.module.startswith("corral.")]

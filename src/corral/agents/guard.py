@@ -4,7 +4,8 @@
 """The guard: watches what a cluster has rented, from its controller (docs/decisions/0044).
 
 Installed as /usr/local/lib/corral/guard.py and run by corral-guard.timer; python3 and nothing else.
-One round:
+Next to it, in clouds/, are those modules of Corral's own clients that list and end machines: this
+program carries their calls out. One round:
 
 * machines of the cluster are found at the clouds by the label in their names, and counted;
 * those that nobody needs are ended: nodes that Slurm has powered down, and nodes that the cluster
@@ -13,29 +14,32 @@ One round:
   that Slurm sends each job the signal it asked for (sbatch --signal); then all machines are ended,
   and listed again until none is left.
 
-It reads /etc/corral/guard.json and one key per cloud in /etc/corral/guard (mode 600), and keeps
+It reads /etc/corral/guard.json and one key per cloud in /etc/corral/guard (mode 600), and stores
 /var/lib/corral/guard/state.json. It writes no key anywhere.
 """
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
+import math
 import re
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
+from urllib.parse import urlencode
 
 CONF = Path("/etc/corral/guard.json")
 KEYS = Path("/etc/corral/guard")
+CLOUDS = Path("/usr/local/lib/corral/clouds")
 STATE = Path("/var/lib/corral/guard/state.json")
 REASON = "corral: the budget is spent"
 STRAY_S = 3600.0
@@ -43,6 +47,10 @@ STRAY_S = 3600.0
 ROUNDS = 2
 """A node that is powered down is ended when this many rounds in a row have seen it so."""
 TRIES, TRY_S = 24, 5.0
+
+TOLERABLE = {404: "missing", 409: "busy"}
+"""Refusals that a call may tolerate (providers/cloud/calls.py)."""
+PAUSES_S = (2.0, 5.0, 15.0, 0.0)
 
 Call = Callable[[str, str, str, Any], Any]
 """(cloud, method, path, body) gives the JSON of the answer; raises OSError or ValueError."""
@@ -62,95 +70,26 @@ class Found:
     group: str = ""
 
 
-def label(name: str, cluster: str) -> str:
-    """The node in an instance's name, "" when it is not this cluster's (model.label_of)."""
-    head, _, tail = name.rpartition("-")
-    start = f"corral-{cluster}-"
-    if not head.startswith(start) or not re.fullmatch(r"[0-9a-f]{14}", tail):
-        return ""
-    node = head[len(start) :]
-    mark = hashlib.sha256(f"{cluster}\0{node}".encode()).hexdigest()[:8]
-    return node if node and tail.startswith(mark) else ""
+class Refused(OSError):  # noqa: N818  # a cloud's refusal, with its HTTP status
+    """A cloud refused a call."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"HTTP {status}")
+        self.status = status
 
 
-def _lambda(call: Call, cluster: str, _: object) -> list[Found]:
-    gone = ("terminating", "terminated", "preempted")
-    return [
-        Found(
-            "lambda",
-            str(one["id"]),
-            label(str(one.get("name", "")), cluster),
-            one["instance_type"]["price_cents_per_hour"] / 100,
-            _launched(one.get("tags") or []),
-        )
-        for one in call("lambda", "GET", "/api/v1/instances", None)["data"]
-        if one["status"] not in gone
-    ]
+class Client(Protocol):
+    """The calls of one cloud: ``calls.py`` of its provider, as Corral's own client makes them."""
 
+    GAPS: Mapping[str, float]
 
-def _launched(tags: Sequence[Mapping[str, str]]) -> float | None:
-    times = [tag["value"] for tag in tags if tag["key"] == "corral-launched"]
-    return float(times[0]) if times and times[0].isdecimal() else None
+    def instances(self) -> Generator[Any, Any, Sequence[Any]]:
+        """All machines of the account."""
+        ...
 
-
-def _runpod(call: Call, cluster: str, groups: Mapping[str, Sequence[str]]) -> list[Found]:
-    every = call("runpod", "GET", "/v2/clusters", None)["clusters"]
-    mine = {str(one["id"]): label(str(one["name"]), cluster) for one in every}
-    found: list[Found] = []
-    for pod in call("runpod", "GET", "/v2/pods?includeClusterPods=true", None)["pods"]:
-        if pod["status"] == "TERMINATED":
-            continue
-        member: Mapping[str, Any] = pod.get("cluster") or {}
-        group, rank = str(member.get("id", "")), member.get("rank")
-        nodes = groups.get(mine.get(group, ""), ())
-        node = label(str(pod["name"]), cluster) or (str(pod["name"]) if mine.get(group) else "")
-        node = str(nodes[rank]) if rank is not None and rank < len(nodes) else node
-        when = _time(pod.get("createdAt"))
-        found.append(Found("runpod", str(pod["id"]), node, float(pod["cost"]), when, group))
-    return found
-
-
-def _paperspace(call: Call, cluster: str, _: object) -> list[Found]:
-    found: list[Found] = []
-    after = ""
-    while True:
-        page = call("paperspace", "GET", f"/machines?limit=100{after}", None)
-        found += [
-            Found(
-                "paperspace",
-                str(one["id"]),
-                label(str(one["name"]), cluster),
-                float(one["usageRate"] or 0),
-                _time(one.get("dtCreated")),
-            )
-            for one in page["items"]
-            if not one.get("dtDeleted")
-        ]
-        if not page["hasMore"]:
-            return found
-        after = f"&after={page['nextPage']}"
-
-
-LISTS = {"lambda": _lambda, "runpod": _runpod, "paperspace": _paperspace}
-
-
-def _time(text: Any) -> float | None:
-    try:
-        return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
-    except ValueError:
-        return None
-
-
-def end(one: Found, call: Call) -> None:
-    """End one machine; a RunPod cluster goes as a whole, the only way there is."""
-    if one.cloud == "lambda":
-        call("lambda", "POST", "/api/v1/instance-operations/terminate", {"instance_ids": [one.id]})
-    elif one.cloud == "paperspace":
-        call("paperspace", "DELETE", f"/machines/{one.id}", None)
-    elif one.group:
-        call("runpod", "DELETE", f"/v2/clusters/{one.group}", None)
-    else:
-        call("runpod", "DELETE", f"/v2/pods/{one.id}", None)
+    def terminate(self, machines: Sequence[Any]) -> Generator[Any, Any, None]:
+        """End them."""
+        ...
 
 
 class Round:
@@ -193,12 +132,13 @@ class Round:
 
     def look(self) -> list[Found]:
         """All machines of the cluster; a cloud that does not answer is said, and tried again."""
-        found, told = list[Found](), (str(self.conf["cluster"]), self.conf.get("groups", {}))
+        found = list[Found]()
         for cloud in self.conf["clouds"]:
             try:
-                found += [x for x in LISTS[cloud](self.call, *told) if x.node]
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                self.say(f"{cloud} was not listed: {error}", failed=True)
+                listed = self.carry_out(cloud, self.client(cloud).instances())
+                found += [mine for one in listed if (mine := self.mine(cloud, one))]
+            except (ImportError, OSError, ValueError, LookupError, TypeError, AttributeError) as e:
+                self.say(f"{cloud} was not listed: {type(e).__name__}: {e}", failed=True)
                 # Counted on, as nobody has seen an end.
                 found += [
                     Found(cloud, i, s["node"], s["price"], s["since"], s.get("group", ""))
@@ -206,6 +146,37 @@ class Round:
                     if s["cloud"] == cloud and not s["ended"]
                 ]
         return found
+
+    def client(self, cloud: str) -> Client:
+        """The calls of one cloud."""
+        return cast("Client", import_module(self.conf["clients"][cloud]))
+
+    def carry_out(self, cloud: str, steps: Generator[Any, Any, Any]) -> Any:
+        """Make calls, one after the other, as the client's ``Caller.run`` does."""
+        result: Any = None
+        while True:
+            try:
+                step = steps.send(result)
+            except StopIteration as end:
+                return end.value
+            path = f"{step.path}?{urlencode(step.query)}" if step.query else step.path
+            try:
+                result = step.read(self.call(cloud, step.method, path, step.body))
+            except Refused as error:
+                if TOLERABLE.get(error.status) not in step.tolerated:
+                    raise
+                result = None
+
+    def mine(self, cloud: str, one: Any) -> Found | None:
+        """A machine as it is counted, None where it is another cluster's or ended."""
+        label = one.label
+        if label is None or label.cluster != self.conf["cluster"] or not one.state.exists:
+            return None
+        node = label.node
+        if one.group:  # its label names a group of nodes
+            members = self.conf.get("groups", {}).get(label.node, ())
+            node = members[one.rank] if one.rank < len(members) else one.name
+        return Found(cloud, one.id, node, one.price or 0.0, one.created, one.group)
 
     @property
     def seen(self) -> dict[str, dict[str, Any]]:
@@ -251,9 +222,9 @@ class Round:
     def finish(self, one: Found, why: str) -> None:
         """End one machine and say so."""
         try:
-            end(one, self.call)
+            self.carry_out(one.cloud, self.client(one.cloud).terminate([one]))
             self.say(f"{one.node} ({one.cloud} {one.id}) ended: {why}")
-        except (OSError, ValueError) as error:
+        except (ImportError, OSError, ValueError) as error:
             self.say(f"{one.node} ({one.cloud} {one.id}) could not be ended: {error}", failed=True)
 
     def reached(self, found: Sequence[Found], spent: float, total: float) -> None:
@@ -340,29 +311,40 @@ def seconds(text: str) -> float:
         return float("inf")
 
 
-def caller(urls: Mapping[str, str], keys: Mapping[str, str]) -> Call:
-    """Speaks to clouds over HTTPS; 404 on an end is an end, 429 is waited out."""
+def caller(urls: Mapping[str, str], keys: Mapping[str, str], clients: Mapping[str, str]) -> Call:
+    """Speaks to clouds over HTTPS, at each one's pace; 429 is waited out."""
 
     def call(cloud: str, method: str, path: str, body: Any) -> Any:
         data = json.dumps(body).encode() if body is not None else None
         headers = {"Authorization": f"Bearer {keys[cloud]}", "User-Agent": "corral-guard",
                    "Content-Type": "application/json"}  # fmt: skip
         request = urllib.request.Request(urls[cloud] + path, data, headers, method=method)  # noqa: S310
-        for pause in (2.0, 5.0, 15.0, 0.0):
-            time.sleep(1.1)  # Lambda takes one call a second
+        gap = cast("Client", import_module(clients[cloud])).GAPS["calls"] + 0.1
+        for pause in PAUSES_S:
+            time.sleep(gap)
             try:
                 with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
                     text = answer.read()
-                    return json.loads(text) if text.strip() else None
+                    return (
+                        json.loads(text, parse_float=finite, parse_constant=finite)
+                        if text.strip()
+                        else None
+                    )
             except urllib.error.HTTPError as error:
-                if error.code == 404 and method != "GET":  # noqa: PLR2004
-                    return None
                 if error.code not in (429, 502, 503) or not pause:
-                    raise OSError(f"HTTP {error.code}") from error
+                    raise Refused(error.code) from error
                 time.sleep(pause)
         raise OSError("no answer")
 
     return call
+
+
+def finite(text: str) -> float:
+    """A number of JSON; Python reads NaN and Infinity, too, and no budget is ever above NaN."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a finite number")
+    return number
 
 
 def slurm(argv: Sequence[str]) -> str:
@@ -390,7 +372,7 @@ def main() -> int:
             state: dict[str, Any] = json.loads(STATE.read_text())
         except (FileNotFoundError, ValueError):  # spoilt by a power cut: clouds know the launches
             state = {}
-        turn = Round(conf, state, caller(conf["clouds"], keys), slurm)
+        turn = Round(conf, state, caller(conf["clouds"], keys, conf["clients"]), slurm)
         try:
             turn.run()
         finally:
@@ -403,4 +385,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(CLOUDS))
     sys.exit(main())

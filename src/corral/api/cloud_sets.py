@@ -17,8 +17,8 @@ from corral.providers.cloud.accounts import open_account
 from corral.providers.cloud.model import CloudApi, Volume
 from corral.providers.cloud.simulated import rehearsal_of
 from corral.providers.cloud.whole_sets import change
-from corral.providers.lambda_cloud import LambdaCloud
-from corral.providers.runpod import RunPod
+from corral.providers.lambda_cloud.client import LambdaCloud
+from corral.providers.runpod.client import RunPod
 
 Confirm = Callable[[Sequence[str], Sequence[str]], bool]
 """Asked with the set before and after, one line each."""

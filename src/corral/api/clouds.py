@@ -19,9 +19,9 @@ from corral.providers.cloud.accounts import open_account
 from corral.providers.cloud.errors import all_failed
 from corral.providers.cloud.model import Capacity, CloudApi, ClusterApi, Offer, Told, Volume
 from corral.providers.cloud.simulated import FILE, rehearsal_of
-from corral.spec.cloud import CLOUDS
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import declared_of, has_guard
+from corral.spec.providers import CLOUDS
 
 START_S: Final = 60.0
 POLL_S: Final = 0.1
@@ -112,7 +112,7 @@ async def offers(
 
 def rented(spec: ClusterSpec) -> bool:
     """Whether any group is rented."""
-    return any(group.provider in CLOUDS for group in spec.groups)
+    return any(group.capabilities.rents for group in spec.groups)
 
 
 def simulate(spec: ClusterSpec) -> None:

@@ -258,7 +258,7 @@ def usual_of(spec: ClusterSpec, nodes: int) -> dict[Collective, float]:
     Empty where too little was measured, and for embedded nodes, whose links are this machine's
     memory and whoever else uses it.
     """
-    if all(group.provider == "embedded" for group in spec.groups):
+    if all(group.capabilities.containers for group in spec.groups):
         return {}
     found: dict[Collective, list[float]] = {}
     for record in bench_history(spec.name):
@@ -277,7 +277,7 @@ def _groups(spec: ClusterSpec, wanted: Wanted) -> list[NodeGroup]:
 
 def _gpus(spec: ClusterSpec, group: NodeGroup) -> int:
     """GPUs of each node; those of embedded nodes are rehearsed, and compute nothing."""
-    return 0 if group.gpu is None or group.provider == "embedded" else group.gpu.count
+    return 0 if group.gpu is None or group.capabilities.containers else group.gpu.count
 
 
 def _nccl_tests(wanted: Wanted, nodes: int, gpus: int) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from corral.plan.model import Plan
 from corral.providers.cloud.on_call import on_call
 from corral.roles import containers, slurm_packages, storage
 from corral.roles.lost import controller_moved
-from corral.spec.cloud import CLOUDS
 from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec
 
@@ -149,7 +148,7 @@ async def _on_call(spec: ClusterSpec, emit: Emit) -> None:
 
 async def _costs(session: Session, error: CorralError, emit: Emit, *, force: bool) -> None:
     """End what is rented though the user's machines were not given back, or say that it costs."""
-    if not any(group.provider in CLOUDS for group in session.spec.groups):
+    if not any(group.capabilities.rents for group in session.spec.groups):
         return
     if not force:
         error.hint += "; rented machines go on to cost money: corral down --force ends them"

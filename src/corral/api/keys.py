@@ -137,7 +137,7 @@ def _targets(spec: ClusterSpec, nodes: str) -> dict[str, SshTarget]:
     found = {
         node.name: provider.ssh_target(node.name)
         for provider in providers_of(spec)
-        if provider.name == "ssh"
+        if provider.owned
         for node in provider.nodes
         if node.name in wanted
     }

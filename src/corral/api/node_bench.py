@@ -124,7 +124,7 @@ async def bench_gpu(
     having = [g for g in groups_at(spec, at) if g.gpu is not None]
     if not having:
         raise usage("no node of this partition declares a GPU", "name one with --partition")
-    if all(group.provider == "embedded" for group in having):
+    if all(group.capabilities.containers for group in having):
         raise usage(
             "the GPUs of embedded nodes are device files: there is nothing to measure",
             "measure on the machines themselves",
@@ -224,7 +224,7 @@ def _network_due(spec: ClusterSpec, at: Where) -> Due:
     data = spec.network.data
     due = Due() if data is None else _declared(data)
     # The share of containers' one machine is nobody's rate: it is never a reference.
-    rented = any(group.provider != "embedded" for group in groups_at(spec, at))
+    rented = any(not group.capabilities.containers for group in groups_at(spec, at))
     return replace(due, usual=_usual(spec.name)) if rented and not due.gbps else due
 
 

@@ -15,7 +15,7 @@ from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.model import CloudApi
 from corral.providers.cloud.simulated import rehearsal_of
 from corral.providers.cloud.termination import Found, end_all, find_some
-from corral.spec.cloud import CLOUDS
+from corral.spec.providers import CLOUDS
 
 
 @dataclass(frozen=True, slots=True)

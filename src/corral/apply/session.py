@@ -251,7 +251,7 @@ class Session:
 
         One that is declared under another name is not given back: it is the same machine.
         """
-        owned = [n for n in nodes_of(self.spec) if n.group.provider == "ssh"]
+        owned = [n for n in nodes_of(self.spec) if n.group.capabilities.owned]
         ours = {(n.address or n.name, n.group.ssh.port) for n in owned}
         return {
             m.node: m
@@ -261,7 +261,7 @@ class Session:
 
     def fleet_of(self, strays: Mapping[str, Member]) -> Fleet:
         """The strays as a fleet: reached as when they joined, by the keys of a declared machine."""
-        known = [n for n, p in self._providers.items() if p.name == "ssh"]
+        known = [n for n, p in self._providers.items() if p.owned]
         found: dict[str, OpenSSH] = {}
         hops = Hops(control_dir())
         for name, member in strays.items() if known else ():
@@ -273,7 +273,7 @@ class Session:
     @property
     def owned(self) -> tuple[str, ...]:
         """Nodes whose machines are the user's and are given back, not removed."""
-        return tuple(n for n, p in self._providers.items() if p.name == "ssh")
+        return tuple(n for n, p in self._providers.items() if p.owned)
 
     def _change(self, action: MachineAction) -> MachineChange:
         """The action with what only that machine holds, which nothing brings back."""

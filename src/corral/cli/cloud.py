@@ -14,6 +14,7 @@ from corral.cli.options import JSON, YES, examples, verb_app
 from corral.cli.text import clean
 from corral.cli.ui import Ui
 from corral.errors import Code, CorralError, Exit
+from corral.spec.providers import CLOUDS
 
 app = verb_app()
 SIMULATED = Annotated[
@@ -105,7 +106,7 @@ def volume(  # noqa: PLR0917
     you delete it on the provider's page: Corral never deletes data.
     """
     ui = Ui(as_json=as_json)
-    if provider not in ("lambda", "runpod", "paperspace"):
+    if provider not in CLOUDS:
         raise CorralError(Code.USAGE, f"no provider {provider}", hint="lambda or runpod")
     made, now = ui.quietly(lambda: api.make_volume(provider, name, region, size, wanted))
     ui.json({"volume": asdict(made), "made": now})

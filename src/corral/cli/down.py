@@ -94,7 +94,7 @@ def down(  # noqa: PLR0917 - typer makes options of arguments
 
 def _what(ui: Ui, spec: ClusterSpec) -> tuple[str, api.Returning]:
     """The question, after what is due to the user's machines has been shown."""
-    made = [node.name for node in nodes_of(spec) if node.group.provider != "ssh"]
+    made = [node.name for node in nodes_of(spec) if not node.group.capabilities.owned]
     if spec.gcp is not None and made_by_toolkit(spec):
         mounts = ", ".join(storage.mount for storage in storage_of(spec.gcp))
         what = (

@@ -12,7 +12,7 @@ from corral.cli.options import JSON, examples, verb_app
 from corral.cli.text import clean, table
 from corral.cli.ui import Ui
 from corral.errors import Code, CorralError, Exit
-from corral.spec.cloud import CLOUDS
+from corral.spec.providers import CLOUDS
 
 app = verb_app()
 HEAD = ("provider", "type", "region", "GPUs", "vCPUs", "memory", "$/hour", "capacity")

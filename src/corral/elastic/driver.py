@@ -22,7 +22,6 @@ from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
 from corral.providers.cloud.presence import rented_nodes
 from corral.providers.cloud.provider import CloudProvider
-from corral.spec.cloud import CLOUDS
 from corral.spec.intervals import seconds_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import declared_of, expand, fold, with_present
@@ -177,7 +176,7 @@ class Driver:
         nodes = [
             n.name
             for n in declared_of(self.spec)
-            if n.group.provider in CLOUDS and (n.group.elastic is None or n.name in rented)
+            if n.group.capabilities.rents and (n.group.elastic is None or n.name in rented)
         ]
         if not now.per_hour or not nodes:
             return True

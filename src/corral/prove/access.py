@@ -84,7 +84,7 @@ def _names(hostlist: str) -> Iterable[str]:
 def _without_job(ctx: ProveContext, name: str) -> Script:
     groups = {node.name: node.group for node in ctx.nodes}
     group = groups[name]
-    exempt = group.ssh.user if group.provider == "ssh" else "root"
+    exempt = group.ssh.user if group.capabilities.owned else "root"
     return join([login(ctx.person, "user"), login(exempt, "exempt")])
 
 

@@ -296,7 +296,7 @@ def _machine_problems(node: Node, known: records.Node, machine: Facts) -> list[s
     if known.cpus != machine.cpus:
         problems.append(f"{node.name} has {known.cpus} CPUs in Slurm, {machine.cpus} in itself")
     # An embedded node is given a share of its host's memory, which is all it sees of it.
-    least = 1.0 if node.group.provider == "embedded" else machine.memory_mib * MEMORY_LEAST
+    least = 1.0 if node.group.capabilities.containers else machine.memory_mib * MEMORY_LEAST
     if not least < known.memory <= machine.memory_mib:
         memory = f"{known.memory} MiB in Slurm, {machine.memory_mib} in itself"
         problems.append(f"{node.name} has {memory}")

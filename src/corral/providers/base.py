@@ -111,7 +111,10 @@ class Provider(Protocol):
     """Where the nodes of one cluster come from. Made from the cluster file: ``cls(spec)``."""
 
     name: ClassVar[str]
-    """The word in the cluster file: embedded, ssh."""
+    """The word in the cluster file."""
+
+    owned: ClassVar[bool]
+    """Its machines belong to the user; nobody makes or ends them."""
 
     @property
     def nodes(self) -> tuple[Node, ...]:

@@ -100,7 +100,7 @@ def deployment_of(
             setting.
     """
     gcp = spec.gcp
-    if gcp is None or not spec.groups or any(g.provider != "gcp" for g in spec.groups):
+    if gcp is None or not spec.groups or any(not g.capabilities.configures for g in spec.groups):
         raise CorralError(
             Code.SPEC_INVALID,
             "this cluster is not made by the Cluster Toolkit",

@@ -39,7 +39,7 @@ def deepops_files(spec: ClusterSpec) -> dict[str, str]:
     """
     nodes = nodes_of(spec)
     for node in nodes:
-        if node.group.provider != "ssh":
+        if not node.group.capabilities.owned:
             raise CorralError(
                 Code.SPEC_INVALID,
                 f"DeepOps sets up machines that are there, and {node.name} is of provider "

@@ -49,7 +49,11 @@ def said_of(spec: ClusterSpec) -> str:
 
     Nothing is said of rehearsals, nor of A3 Mega, whose image has Enroot and Pyxis.
     """
-    real = [g for g in spec.groups if g.provider not in ("embedded", "gcp") and (g.gpu or g.cloud)]
+    real = [
+        g
+        for g in spec.groups
+        if not (g.capabilities.containers or g.capabilities.configures) and (g.gpu or g.cloud)
+    ]
     if spec.software.containers != "none" or not real:
         return ""
     said = "jobs run without containers (software.containers): "

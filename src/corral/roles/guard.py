@@ -1,19 +1,20 @@
 """The guard on the controller: ends what is rented and not needed, or not paid for any more. Pure.
 
-The controller needs no Corral for it, but python3 (docs/decisions/0044).
+The controller needs no Corral for it, but python3 (docs/decisions/0044): those modules of Corral's
+own clients that list and end machines are copied next to the program.
 """
 
 from __future__ import annotations
 
 import json
-from functools import cache
 from typing import Final
 
 from corral import agents
 from corral.roles.site import Site
-from corral.spec.cloud import CLOUDS, Budget
+from corral.spec.cloud import Budget
 from corral.spec.intervals import seconds_of
 from corral.spec.nodes import declared_of, has_guard
+from corral.spec.providers import CLOUDS
 from corral.spec.together import together_of
 from corral.state.base import Resource, StageWanted, Wanted
 from corral.state.files import File
@@ -24,6 +25,7 @@ from corral.state.timer import UNITS, Timer
 
 NAME: Final = "corral-guard"
 PROGRAM: Final = "/usr/local/lib/corral/guard.py"
+CLOUDS_FOLDER: Final = "/usr/local/lib/corral/clouds"
 CONF: Final = "/etc/corral/guard.json"
 KEYS: Final = "/etc/corral/guard"
 
@@ -63,12 +65,13 @@ def stage(site: Site) -> StageWanted:
             *(PROGRAM, CONF, *(f"{KEYS}/{cloud}.key" for cloud in CLOUDS)),
             *(f"{UNITS}/{NAME}.{kind}" for kind in ("service", "timer")),
         )
-        off = (Timer(NAME, on=False), *map(Gone, gone))
+        off = (Timer(NAME, on=False), *map(Gone, gone), Gone(CLOUDS_FOLDER, folder=True))
         return StageWanted("guard", "no guard", (Wanted((site.controller,), off),))
     keys = tuple(GuardKey(w.cloud, f"{KEYS}/{w.cloud}.key", w.digest) for w in site.watched)
     wanted: tuple[Resource, ...] = (
         Packages("guard", ("python3",)),
-        File(PROGRAM, program()),
+        File(PROGRAM, agents.program("guard.py")),
+        *(File(f"{CLOUDS_FOLDER}/{path}", text) for path, text in clients(site).items()),
         *keys,
         File(CONF, settings(site, budget), mode="600"),
         File(f"{UNITS}/{NAME}.service", _SERVICE),
@@ -81,7 +84,7 @@ def stage(site: Site) -> StageWanted:
 
 def settings(site: Site, budget: Budget) -> str:
     """What the guard is told; no secret."""
-    rented = [n for n in declared_of(site.spec) if n.group.provider in CLOUDS]
+    rented = [n for n in declared_of(site.spec) if n.group.capabilities.rents]
     told = {
         "cluster": site.spec.name,
         "nodes": [n.name for n in rented],
@@ -90,11 +93,11 @@ def settings(site: Site, budget: Budget) -> str:
         "total": budget.total,
         "grace": seconds_of(budget.grace),
         "clouds": {w.cloud: w.url for w in site.watched},
+        "clients": {w.cloud: w.client for w in site.watched},
     }
     return json.dumps(told, indent=1) + "\n"
 
 
-@cache
-def program() -> str:
-    """The guard's text."""
-    return agents.program("guard.py")
+def clients(site: Site) -> dict[str, str]:
+    """Texts of the modules that list and end machines of the clouds, by path."""
+    return {p: text for w in site.watched for p, text in agents.modules(w.client).items()}

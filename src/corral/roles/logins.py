@@ -11,7 +11,7 @@ KEEP = "keep"
 
 def stages(site: Site) -> tuple[StageWanted, ...]:
     """One stage where a group says ``ssh.password_login: off``, else none."""
-    groups = [n for n in site.nodes if n.group.provider == "ssh"]
+    groups = [n for n in site.nodes if n.group.capabilities.owned]
     nodes = tuple(n.name for n in groups if n.group.ssh.password_login != KEEP)
     if not nodes:
         return ()

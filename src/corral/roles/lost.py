@@ -31,7 +31,7 @@ def controller_moved(before: ClusterSpec, spec: ClusterSpec) -> str:
         spec: the cluster as the file declares it now.
     """
     old, new = ({n.name: n for n in nodes_of(one)}[controller_of(one)] for one in (before, spec))
-    owned = old.group.provider == new.group.provider == "ssh"
+    owned = old.group.capabilities.owned and new.group.capabilities.owned
     same = owned and (old.address, old.group.ssh.port) == (new.address, new.group.ssh.port)
     if old.name == new.name or (same and old.address):
         return ""

@@ -23,7 +23,7 @@ def stage(site: Site) -> StageWanted:
     members = tuple(
         Member(n.name, n.address or n.name, n.group.ssh.port, n.group.ssh.user)
         for n in site.nodes
-        if n.group.provider == "ssh"
+        if n.group.capabilities.owned
     )
     if members:
         here.append(Roster(members))

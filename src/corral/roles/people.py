@@ -176,7 +176,7 @@ def access_stage(site: Site) -> StageWanted:
 
 def _exempt(site: Site) -> str:
     """pam_access's file: whom it lets in needs no job, and no Slurm that works."""
-    logins = {n.group.ssh.user for n in site.nodes if n.group.provider == "ssh"}
+    logins = {n.group.ssh.user for n in site.nodes if n.group.capabilities.owned}
     names = " ".join(dict.fromkeys(["root", *sorted(logins), *admins(site), "(sudo)"]))
     return (
         "# Written by Corral: these log in without a job; who may sudo is never locked out.\n"

@@ -136,7 +136,7 @@ def settings(site: Site) -> str:
 
 def _apart(site: Site) -> bool:
     """Whether nodes are machines of their own: containers of one machine disturb each other."""
-    return any(node.group.provider != "embedded" for node in site.compute)
+    return any(not node.group.capabilities.containers for node in site.compute)
 
 
 @cache

@@ -32,7 +32,7 @@ _FSID: Final = uuid.UUID("6f0e1d52-9b1c-4d0c-9a7e-5b8d3c2a1f04")
 
 def stages(site: Site) -> tuple[StageWanted, ...]:
     """Unmount, serve, mount; on machines of provider ssh. Containers get folders of their host."""
-    mine = tuple(n.name for n in site.nodes if n.group.provider == "ssh")
+    mine = tuple(n.name for n in site.nodes if n.group.capabilities.owned)
     if not mine:
         return ()
     nfs = [s for s in site.spec.storage if s.kind == "nfs"]

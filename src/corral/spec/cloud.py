@@ -9,21 +9,21 @@ from pydantic import Field
 from corral.spec import texts
 from corral.spec.intervals import UNITS, seconds_of
 from corral.spec.kinds import HostName, Interval, Model, about
+from corral.spec.providers import CLOUDS, RENTALS, CloudName, either
 
 OfferType = Annotated[str, Field(pattern=texts.OFFER_TYPE.pattern, max_length=128)]
 Region = Annotated[str, Field(pattern=texts.REGION.pattern)]
 Duration = Annotated[str, Field(pattern=texts.DURATION.pattern)]
 VolumeName = Annotated[str, Field(pattern=texts.VOLUME.pattern)]
 
-CloudWord = Literal["lambda", "runpod", "paperspace"]
-CLOUDS: Final = ("lambda", "runpod", "paperspace")
-"""Providers that rent machines."""
+_NO_TIMER: Final = tuple(name for name, one in RENTALS.items() if not one.ends_itself)
+_TIMER: Final = tuple(name for name, one in RENTALS.items() if one.ends_itself)
 
 
 class Source(Model):
     """One more place where the machines of a group may come from."""
 
-    provider: CloudWord = about("recreate", "lambda, runpod or paperspace.")
+    provider: CloudName = about("recreate", f"{either(CLOUDS)}.")
     type: OfferType = about("recreate", "The provider's name of what it rents; see corral offers.")
     regions: tuple[Region, ...] = about(
         "recreate", "Regions in order of preference; left out: any.", default=()
@@ -34,7 +34,7 @@ class Source(Model):
 
 
 class Cloud(Model):
-    """What is rented for a group (provider lambda, runpod or paperspace)."""
+    """What is rented for a group of a provider that rents machines."""
 
     type: OfferType = about("recreate", "The provider's name of what it rents; see corral offers.")
     regions: tuple[Region, ...] = about(
@@ -111,8 +111,8 @@ class Budget(Model):
     )
     dead_man: Duration = about(
         "recreate",
-        "Rented machines end themselves after this time, where the provider allows it (runpod, "
-        "paperspace), in whole hours, rounded up; 0h: never.",
+        "Rented machines end themselves after this time, where the provider allows it "
+        f"({', '.join(_TIMER)}), in whole hours, rounded up; 0h: never.",
         default="24h",
     )
     guard: Interval = about(
@@ -126,10 +126,10 @@ class Budget(Model):
         "Once total is spent: how long jobs have to save what they have before their nodes end.",
         default="10m",
     )
-    unguarded: tuple[CloudWord, ...] = about(
+    unguarded: tuple[CloudName, ...] = about(
         "none",
-        "Providers whose machines cannot end themselves (lambda): named here, they are known to "
-        "cost money until somebody ends them.",
+        f"Providers whose machines cannot end themselves ({', '.join(_NO_TIMER)}): named here, "
+        "they are known to cost money until somebody ends them.",
         default=(),
     )
 

@@ -9,21 +9,14 @@ from typing import Any, Final, cast
 
 from corral.spec import fields
 from corral.spec.findings import Finding, Level, dotted, shown
+from corral.spec.providers import PROVIDERS
 from corral.spec.tree import Path, YamlNode
 
 ErrorDetails = Mapping[str, Any]
 _SYNONYMS: Final = {
     "unlimited": "infinite",
     "inf": "infinite",
-    "local": "embedded",
-    "podman": "embedded",
-    "container": "embedded",
-    "containers": "embedded",
-    "docker": "embedded",
-    "bare-metal": "ssh",
-    "baremetal": "ssh",
-    "static": "ssh",
-    "lan": "ssh",
+    **{alias: one.name for one in PROVIDERS.values() for alias in one.aliases},
     "ib": "infiniband",
     "eth": "ethernet",
 }

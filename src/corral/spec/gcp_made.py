@@ -18,7 +18,7 @@ OS_LOGIN_UID: Final = 60000
 
 def made_by_toolkit(spec: ClusterSpec) -> bool:
     """Whether the toolkit makes the machines and all that is on them."""
-    return any(group.provider == "gcp" for group in spec.groups)
+    return any(group.capabilities.configures for group in spec.groups)
 
 
 def storage_of(gcp: Gcp) -> tuple[GcpStorage, ...]:

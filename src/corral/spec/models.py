@@ -35,6 +35,7 @@ from corral.spec.mesh import Mesh
 from corral.spec.people import Access, Account, Qos, User
 from corral.spec.prolog import Prolog
 from corral.spec.proof import ScheduledProof
+from corral.spec.providers import CLOUDS, PROVIDERS, Capabilities, ProviderName, either
 from corral.spec.services import Services
 from corral.spec.software import Software
 
@@ -82,10 +83,10 @@ class NodeGroup(Model):
     """Nodes that are alike: same provider, same hardware."""
 
     name: Name = about("reload", "Name of the group; also a Slurm feature of its nodes.")
-    provider: Literal["embedded", "ssh", "gcp", "lambda", "runpod", "paperspace"] = about(
+    provider: ProviderName = about(
         "recreate",
         "Where the machines come from: embedded (containers here), ssh (yours), gcp (A3 Mega by "
-        "Google's Cluster Toolkit), or rented: lambda, runpod, paperspace.",
+        f"Google's Cluster Toolkit), or rented: {', '.join(CLOUDS)}.",
     )
     nodes: HostList = about("restart", "Node names in Slurm's hostlist grammar, such as node[0-2].")
     addresses: HostList | None = about(
@@ -98,7 +99,7 @@ class NodeGroup(Model):
         "recreate", "Machine type (provider gcp).", default=None
     )
     cloud: Cloud | None = about(
-        "recreate", "What is rented (provider lambda, runpod or paperspace).", default=None
+        "recreate", f"What is rented (provider {either(CLOUDS)}).", default=None
     )
     elastic: Elastic | None = about(
         "restart", "Nodes that come and go with the jobs; left out: they stay.", default=None
@@ -125,6 +126,11 @@ class NodeGroup(Model):
         default=None,
         ge=256,
     )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What its provider is and can do."""
+        return PROVIDERS[self.provider]
 
 
 class SlurmSource(Model):

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from ClusterShell.NodeSet import NodeSet  # pyright: ignore[reportMissingTypeStubs]
 
 from corral.errors import Code, CorralError
-from corral.spec.cloud import CLOUDS
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
 from corral.spec.people import User
@@ -91,7 +90,7 @@ def elastic_of(spec: ClusterSpec) -> tuple[Node, ...]:
 
 def has_guard(spec: ClusterSpec) -> bool:
     """Whether a guard on the controller watches what the cluster rents."""
-    rents = any(group.provider in CLOUDS for group in spec.groups)
+    rents = any(group.capabilities.rents for group in spec.groups)
     return rents and spec.budget is not None and spec.budget.guard != "off"
 
 

@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any, Final
 
-from corral.spec.cloud import CLOUDS
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
+from corral.spec.providers import CONTAINERS, PROVIDERS
 
 SUFFIX: Final = "-rehearsal"
 NAME_AT_MOST: Final = 40
@@ -49,12 +49,15 @@ def rehearsal_notes(spec: ClusterSpec) -> list[str]:
 
 
 def _machine_notes(spec: ClusterSpec) -> Iterator[str]:
-    rented = [group for group in spec.groups if group.provider in CLOUDS]
+    rented = [group for group in spec.groups if group.capabilities.rents]
     if rented:
         names = ", ".join(group.name for group in rented)
         yield f"{names}: rented from simulated clouds on this machine; prices are made up"
-    away = ("embedded", *CLOUDS)
-    real = [group for group in spec.groups if group.provider not in away]
+    real = [
+        group
+        for group in spec.groups
+        if not (group.capabilities.containers or group.capabilities.rents)
+    ]
     if not real:
         return
     names = ", ".join(group.name for group in real)
@@ -103,15 +106,16 @@ def _storage_notes(spec: ClusterSpec) -> Iterator[str]:
 
 
 def _group(group: dict[str, Any]) -> dict[str, Any]:
-    if group["provider"] == "embedded":
+    can = PROVIDERS[group["provider"]]
+    if can.containers:
         return {**group, "addresses": None}
-    if group["provider"] in CLOUDS:
+    if can.rents:
         # The simulated clouds of corral.testing rent containers: all that renting does is tried.
         size = {"cpus": 1, "memory_gib": 1}  # what a container on any machine has
         elastic = {**group["elastic"], **size} if group["elastic"] else None
         return {**group, "addresses": None, "elastic": elastic}
     kept = {name: group[name] for name in ("name", "nodes", "gpu", "features")}
-    return {**kept, "provider": "embedded", "image": "auto"}
+    return {**kept, "provider": CONTAINERS, "image": "auto"}
 
 
 def _name(name: str) -> str:

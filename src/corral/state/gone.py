@@ -10,9 +10,15 @@ from corral.state.base import Change, Context, Seen
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A file that is removed; only for paths that nobody but Corral writes."""
+    """A file that is removed; only for paths that nobody but Corral writes.
+
+    Attributes:
+        path: absolute path.
+        folder: it is a folder, removed with all that is in it.
+    """
 
     path: str
+    folder: bool = False
 
     @property
     def id(self) -> str:
@@ -32,4 +38,5 @@ class Gone:
         """Remove it."""
         if seen.text != "there":
             return None
-        return Change(self.id, f"remove {self.path}", "there", "", sh("rm -f {p}", p=self.path))
+        remove = sh("rm -rf {p}", p=self.path) if self.folder else sh("rm -f {p}", p=self.path)
+        return Change(self.id, f"remove {self.path}", "there", "", remove)

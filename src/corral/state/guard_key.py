@@ -21,8 +21,8 @@ class GuardKey:
     """The key of one cloud.
 
     Attributes:
-        cloud: lambda, runpod or paperspace.
-        path: where it lies.
+        cloud: its name in the cluster file.
+        path: where it is stored.
         digest: the first 16 hexadecimal digits of its SHA-256: keys are long and random.
     """
 
@@ -75,11 +75,13 @@ class Watched:
     """A cloud that the controller's guard may ask.
 
     Attributes:
-        cloud: lambda, runpod or paperspace.
+        cloud: its name in the cluster file.
         url: address of its API as the controller reaches it.
         digest: as ``GuardKey``.
+        client: the module with the calls that list and end its machines.
     """
 
     cloud: str
     url: str
     digest: str
+    client: str

@@ -18,7 +18,8 @@ from corral.state.guard_key import GuardKey, Watched
 from corral.state.members import Roster
 from tests.unit.roles.test_cluster import site
 
-WATCHED = (Watched("lambda", "https://cloud.example.org", "0123456789abcdef"),)
+CALLS = "corral.providers.lambda_cloud.calls"
+WATCHED = (Watched("lambda", "https://cloud.example.org", "0123456789abcdef", CALLS),)
 
 
 def cluster(every: str) -> Site:
@@ -59,6 +60,7 @@ def test_the_guard_is_told_names_and_money_and_no_secret() -> None:
         "total": 300.0,
         "grace": 600,
         "clouds": {"lambda": "https://cloud.example.org"},
+        "clients": {"lambda": CALLS},
     }
     assert files["/etc/corral/guard.json"].mode == "600"
     assert "OnUnitInactiveSec=300s" in files["/etc/systemd/system/corral-guard.timer"].content
@@ -94,7 +96,9 @@ def test_a_memory_that_a_power_cut_spoilt_does_not_stop_the_guard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str | None
 ) -> None:
     conf, state = tmp_path / "guard.json", tmp_path / "state" / "state.json"
-    conf.write_text(json.dumps({"cluster": "lab", "nodes": [], "elastic": [], "clouds": {}}))
+    conf.write_text(
+        json.dumps({"cluster": "lab", "nodes": [], "elastic": [], "clouds": {}, "clients": {}})
+    )
     if left is not None:
         state.parent.mkdir()
         state.write_text(left)

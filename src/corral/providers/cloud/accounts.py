@@ -10,16 +10,10 @@ from corral.extras import missing_extra
 from corral.hosts.state_dir import state_dir
 from corral.providers.cloud.model import CloudApi
 from corral.providers.cloud.rate_limit import Pacer
-from corral.providers.cloud.secrets import PLACES, key_of, url_of
+from corral.providers.cloud.secrets import key_of, url_of
 from corral.providers.cloud.simulated import Rehearsal
-from corral.spec.cloud import CLOUDS
 from corral.spec.models import ClusterSpec
-
-_HOMES = {
-    "lambda": ("corral.providers.lambda_cloud", "LambdaCloud"),
-    "runpod": ("corral.providers.runpod", "RunPod"),
-    "paperspace": ("corral.providers.paperspace", "Paperspace"),
-}
+from corral.spec.providers import PROVIDERS, RENTALS
 
 
 def open_account(provider: str, rehearsal: Rehearsal | None = None) -> CloudApi:
@@ -28,26 +22,35 @@ def open_account(provider: str, rehearsal: Rehearsal | None = None) -> CloudApi:
     Raises:
         CorralError: NOT_FOUND, no key; USAGE, a bad one; MISSING_TOOL, the extra is not installed.
     """
-    module, name = _HOMES[provider]
+    rental = RENTALS[provider]
     if rehearsal is not None:
         key, url = rehearsal.key, rehearsal.urls[provider]
     else:
         key, url = key_of(provider), url_of(provider)
     try:
-        home: Any = import_module(module)
+        home: Any = import_module(f"{_folder(provider)}.client")
     except ModuleNotFoundError as error:
-        title = PLACES[provider].title
+        title = rental.title
         raise missing_extra("clouds", title, error.name or str(error)) from error
     # A simulated cloud has the limits of the real one, and so its own pace.
-    pacer = Pacer(state_dir() / "clouds" / "pace", f"{url} {key}", home.GAPS)
-    return getattr(home, name)(url, key, pacer)
+    pacer = Pacer(state_dir() / "clouds" / "pace", f"{url} {key}", home.calls.GAPS)
+    return getattr(home, rental.client)(url, key, pacer)
+
+
+def calls_of(provider: str) -> str:
+    """The module with the calls that list and end a cloud's machines."""
+    return f"{_folder(provider)}.calls"
+
+
+def _folder(provider: str) -> str:
+    return f"corral.providers.{PROVIDERS[provider].folder}"
 
 
 def providers_named(spec: ClusterSpec) -> tuple[str, ...]:
     """Clouds that the file names, as first choice or to fall back on."""
     found: dict[str, None] = {}
     for group in spec.groups:
-        if group.provider in CLOUDS:
+        if group.capabilities.rents:
             found[group.provider] = None
             found |= dict.fromkeys(
                 s.provider for s in (group.cloud.fallback if group.cloud else ())

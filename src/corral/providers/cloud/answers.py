@@ -1,4 +1,7 @@
-"""Parts of a cloud's response, read strictly. Pure; without httpx, which a base install lacks."""
+"""Parts of a cloud's response, read strictly. Pure; without httpx, which a base install lacks.
+
+Copied to controllers, whose Python may be 3.10 (``cloud.calls``).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, cast
 
@@ -81,7 +84,7 @@ def amount(value: Any) -> float:
         ValueError: it is not a number, or less than nothing.
     """
     number = float(value)
-    if isinstance(value, bool) or number < 0:
+    if isinstance(value, bool) or not math.isfinite(number) or number < 0:
         raise ValueError(f"{value!r} is not an amount")
     return number
 
@@ -92,8 +95,11 @@ def moment(value: Any) -> float:
     Raises:
         ValueError: it is not a time.
     """
-    read = datetime.fromisoformat(str(value))
-    return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+    # Python 3.10 reads no Z, and fractions of three or six digits only.
+    text = re.sub(r"Z$", "+00:00", str(value))
+    text = re.sub(r"\.(\d{1,6})\d*", lambda found: f".{found[1]:0<6}", text, count=1)
+    read = datetime.fromisoformat(text)
+    return (read if read.tzinfo else read.replace(tzinfo=timezone.utc)).timestamp()
 
 
 def distinct(instances: Iterable[Instance]) -> tuple[Instance, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from corral.errors import CorralError
-from corral.providers.cloud.accounts import providers_named
+from corral.providers.cloud.accounts import calls_of, providers_named
 from corral.providers.cloud.secrets import PLACES, key_file, key_of, url_of
 from corral.providers.cloud.simulated import rehearsal_of
 from corral.spec.models import ClusterSpec
@@ -53,7 +53,8 @@ def watched(spec: ClusterSpec, controller: str) -> tuple[Watched, ...]:
             parts = urlsplit(rehearsal.urls[cloud])
             gateway = f"{controller.rpartition('.')[0]}.1"
             url = f"http://{gateway}:{parts.port}{parts.path}"
-        found.append(Watched(cloud, url, hashlib.sha256(key.encode()).hexdigest()[:16]))
+        digest = hashlib.sha256(key.encode()).hexdigest()[:16]
+        found.append(Watched(cloud, url, digest, calls_of(cloud)))
     return tuple(found)
 
 

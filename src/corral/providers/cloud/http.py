@@ -29,6 +29,7 @@ from tenacity import (
 
 from corral.errors import Code
 from corral.providers.cloud.answers import retry_after, strict_json
+from corral.providers.cloud.calls import Call, EndlessError, Steps
 from corral.providers.cloud.errors import NOT_DONE, CloudError, Reason, Row, judge
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import Place
@@ -53,7 +54,6 @@ LIMITED_S: Final = 600.0
 """Seconds of pauses in one call, after failures and when the cloud limits its calls."""
 
 HOLD_AT_MOST_S: Final = 60.0
-PAGES_AT_MOST: Final = 200
 LIST_S: Final = 600.0
 GOOD: Final = frozenset((200, 201, 202, 204))
 """Not 206, nor 203: a part of a list, or what a proxy made of it."""
@@ -63,10 +63,6 @@ Words = Callable[[Any], tuple[str, str]]
 
 T = TypeVar("T")
 _PAUSE: Final = wait_exponential(multiplier=2, max=60) + wait_random(0, 1)
-
-
-def nothing(data: Any) -> None:
-    """Read nothing: the status says all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,39 +164,48 @@ class Caller:
         )
         return await retrying(attempt)
 
-    async def pages(
-        self,
-        path: str,
-        page: Callable[[Any], tuple[Sequence[T], dict[str, str]]],
-        query: Mapping[str, str],
-    ) -> list[T]:
-        """All pages of a list. A list that does not end is an error, never a shorter list.
-
-        Args:
-            path: below the cloud's address.
-            page: reads one page: its items, and the query parameters that the next one adds; none:
-                it is the last.
-            query: parameters of all pages.
+    async def make(self, call: Call) -> Any:
+        """Make one call; None where it is refused for a reason that it tolerates.
 
         Raises:
-            CloudError: as ``call``; a cursor comes twice, or the pages do not end.
+            CloudError: as ``call``.
         """
-        items: list[T] = []
-        cursors: list[dict[str, str]] = []
-        after: dict[str, str] = {}
+        try:
+            return await self.call(
+                call.method,
+                call.path,
+                call.read,
+                body=call.body,
+                query=call.query,
+                again=call.again,
+            )
+        except CloudError as error:
+            if error.reason.value in call.tolerated:
+                return None
+            raise
+
+    async def run(self, steps: Steps[T]) -> T:
+        """Make the calls of ``cloud.calls``, one after the other.
+
+        Raises:
+            CloudError: as ``call``; or a list does not end.
+        """
+        result: Any = None
+        try:
+            while True:
+                result = await self.make(steps.send(result))
+        except StopIteration as end:
+            return end.value
+        except EndlessError as error:
+            self._endless(error.path, error.why)
+
+    async def pages(self, steps: Steps[T]) -> T:
+        """As ``run``, for a list of pages: limited in time, too."""
         try:
             async with asyncio.timeout(LIST_S):
-                while len(cursors) < PAGES_AT_MOST:
-                    found, after = await self.call("GET", path, page, query={**query, **after})
-                    items += found
-                    if not after:
-                        return items
-                    if after in cursors:
-                        self._endless(path, f"page {len(cursors) + 1} leads to an earlier one")
-                    cursors.append(after)
+                return await self.run(steps)
         except TimeoutError:
-            self._endless(path, f"{len(cursors)} pages in {LIST_S:.0f} s")
-        self._endless(path, f"more than {PAGES_AT_MOST} pages")
+            self._endless("of pages", f"not complete after {LIST_S:.0f} s")
 
     def _endless(self, path: str, why: str) -> NoReturn:
         raise CloudError(

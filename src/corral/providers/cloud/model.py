@@ -2,6 +2,7 @@
 
 A cloud is found again by label only: each instance carries the cluster, the node and a nonce in its
 name (and in tags, where there are some). Prices are US dollars an hour.
+Copied to controllers, whose Python may be 3.10 (``cloud.calls``).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum
 from typing import ClassVar, Final, Protocol, runtime_checkable
 
 PREFIX: Final = "corral-"
@@ -25,7 +26,11 @@ LABEL_ROOM: Final = NAME_AT_MOST - len(PREFIX) - 2 - _MARK - _NONCE
 _TAIL: Final = re.compile(rf"[0-9a-f]{{{_MARK + _NONCE}}}")
 
 
-class State(StrEnum):
+class _Word(str, Enum):  # StrEnum is of Python 3.11
+    __str__ = str.__str__
+
+
+class State(_Word):
     """What an instance is doing, in one vocabulary for all clouds."""
 
     STARTING = "starting"
@@ -41,7 +46,7 @@ class State(StrEnum):
         return self not in (State.ENDING, State.GONE)
 
 
-class Capacity(StrEnum):
+class Capacity(_Word):
     """How likely a launch is to be taken; an advice, never a promise."""
 
     NONE = "none"

@@ -47,13 +47,13 @@ from corral.providers.cloud.pins import KNOWN_HOSTS, forget
 from corral.providers.cloud.readiness import PATIENCE_S, Watch, until_reachable
 from corral.providers.cloud.simulated import rehearsal_of
 from corral.providers.cloud.termination import end_all, end_some, find
-from corral.spec.cloud import CLOUDS, hours
+from corral.spec.cloud import hours
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, declared_of, nodes_of
+from corral.spec.providers import RENTALS
 from corral.spec.together import together_of
 
 KEY: Final = "id_ed25519"
-LOGIN: Final = {"lambda": "ubuntu", "paperspace": "paperspace", "runpod": "root"}
 DEFAULT_DEAD_MAN: Final = "24h"
 
 
@@ -67,6 +67,7 @@ class CloudProvider:
     """
 
     name: ClassVar[str] = "cloud"
+    owned: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class CloudProvider:
     ) -> None:
         self.cluster = spec.name
         self._spec = spec
-        self._nodes = {n.name: n for n in nodes_of(spec) if n.group.provider in CLOUDS}
+        self._nodes = {n.name: n for n in nodes_of(spec) if n.group.capabilities.rents}
         self._given = apis
         self.ledger = ledger or Ledger(spec.name)
         self._memory = Memory()
@@ -276,7 +277,7 @@ class CloudProvider:
                 label,
                 offer,
                 public,
-                str(boot_script(public, LOGIN[offer.provider])),
+                str(boot_script(public, RENTALS[offer.provider].user)),
                 hours(budget.dead_man if budget else DEFAULT_DEAD_MAN),
                 (cloud.image or "") if cloud and offer.provider == group.provider else "",
                 cloud.disk_gib if cloud else 100,

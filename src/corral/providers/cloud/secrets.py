@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import platformdirs
 
 from corral.errors import Code, CorralError
+from corral.spec.providers import RENTALS
 
 _KEY: Final = re.compile(r"[\x21-\x7e]{8,512}")
 _OTHERS: Final = 0o077
@@ -47,16 +48,7 @@ class Place:
 
 
 PLACES: Final[Mapping[str, Place]] = MappingProxyType(
-    {
-        p.provider: p
-        for p in (
-            Place("lambda", "Lambda Cloud", "LAMBDA_API_KEY", "https://cloud.lambda.ai"),
-            Place("runpod", "RunPod", "RUNPOD_API_KEY", "https://api.runpod.io"),
-            Place(
-                "paperspace", "Paperspace", "PAPERSPACE_API_KEY", "https://api.paperspace.com/v1"
-            ),
-        )
-    }
+    {name: Place(name, one.title, one.variable, one.url) for name, one in RENTALS.items()}
 )
 
 

@@ -58,6 +58,7 @@ class EmbeddedProvider:
     """
 
     name: ClassVar[str] = "embedded"
+    owned: ClassVar[bool] = False
 
     def __init__(self, spec: ClusterSpec, podman: Podman | None = None) -> None:
         self.cluster = spec.name

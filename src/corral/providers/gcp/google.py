@@ -14,6 +14,7 @@ from corral.errors import Code, CorralError
 from corral.hosts.process import run
 from corral.hosts.state_dir import state_dir
 from corral.providers.cloud.answers import part, record, records
+from corral.providers.cloud.calls import pages
 from corral.providers.cloud.errors import CloudError, Reason, Row
 from corral.providers.cloud.http import Caller, Dialect
 from corral.providers.cloud.rate_limit import Pacer
@@ -119,7 +120,7 @@ class Google:
     async def _list(self, path: str, filter: str) -> list[dict[str, Any]]:
         """All of a list; where the project or zone does not exist, an error: nothing was listed."""
         query = {"filter": filter} if filter else {}
-        return await self._caller.pages(f"/projects/{self._project}{path}", _page, query)
+        return await self._caller.pages(pages(f"/projects/{self._project}{path}", _page, query))
 
 
 def _resource(data: Any) -> dict[str, Any]:

@@ -49,6 +49,7 @@ class GcpProvider:
     """
 
     name: ClassVar[str] = "gcp"
+    owned: ClassVar[bool] = False
 
     def __init__(
         self, spec: ClusterSpec, google: Google | None = None, poll: float = POLL_S

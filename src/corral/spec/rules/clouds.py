@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from ipaddress import ip_address, ip_network
 from typing import Final
 
-from corral.spec.cloud import CLOUDS
 from corral.spec.findings import Level
+from corral.spec.providers import CLOUDS, RENTALS, either
 from corral.spec.rules.view import Problem, Rule, View
 
 LABEL_ROOM: Final = 37
@@ -16,15 +16,17 @@ LABEL_ROOM: Final = 37
 CLUSTER_LEAST: Final = 2
 """podCount of RunPod's createCluster."""
 
-_ELASTIC: Final = ("lambda", "paperspace")
-_NO_TIMER: Final = frozenset(("lambda",))
+_ELASTIC: Final = tuple(name for name, one in RENTALS.items() if one.elastic)
+_NO_TIMER: Final = frozenset(name for name, one in RENTALS.items() if not one.ends_itself)
+_PODS: Final = frozenset(name for name, one in RENTALS.items() if one.pods)
+_CLUSTERS: Final = tuple(name for name, one in RENTALS.items() if one.clusters)
 _OWN: Final = tuple(map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 """RFC 1918."""
 
 
 def cloud_missing(view: View) -> Iterator[Problem]:
     """A rented group that does not say what is rented."""
-    for group in view.of_provider(*CLOUDS):
+    for group in view.where(lambda c: c.rents):
         if group.group.cloud is None:
             provider = group.group.provider
             message = f"group {group.group.name} does not say what to rent at {provider}"
@@ -35,18 +37,18 @@ def cloud_missing(view: View) -> Iterator[Problem]:
 def cloud_unused(view: View) -> Iterator[Problem]:
     """Renting fields on a group that is not rented."""
     for group in view.groups:
-        if group.group.cloud is not None and group.group.provider not in CLOUDS:
+        if group.group.cloud is not None and not group.group.capabilities.rents:
             message = f"cloud says nothing with provider {group.group.provider}"
-            hint = "remove it, or take provider lambda, runpod or paperspace"
+            hint = f"remove it, or take provider {either(CLOUDS)}"
             yield Problem(group.at("cloud"), message, hint)
-        if group.group.provider in CLOUDS and group.group.addresses is not None:
+        if group.group.capabilities.rents and group.group.addresses is not None:
             message = "rented machines get their addresses from the provider"
             yield Problem(group.at("addresses"), message, "remove addresses")
 
 
 def cloud_name_long(view: View) -> Iterator[Problem]:
     """Names of cluster and node that do not fit into an instance's name."""
-    for group in view.of_provider(*CLOUDS):
+    for group in view.where(lambda c: c.rents):
         whole = group.group.cloud is not None and group.group.cloud.cluster
         long = max((*group.names, group.group.name if whole else ""), key=len)
         if len(long) + len(view.spec.name) > LABEL_ROOM:
@@ -59,7 +61,7 @@ def cloud_name_long(view: View) -> Iterator[Problem]:
 
 def no_budget(view: View) -> Iterator[Problem]:
     """Rented machines without a limit of money."""
-    rented = view.of_provider(*CLOUDS)
+    rented = view.where(lambda c: c.rents)
     if rented and view.spec.budget is None:
         message = f"group {rented[0].group.name} is rented, and nothing limits what it may cost"
         yield Problem(rented[0].at("provider"), message, "add budget: {per_hour: 20, total: 300}")
@@ -67,11 +69,11 @@ def no_budget(view: View) -> Iterator[Problem]:
 
 def no_dead_man(view: View) -> Iterator[Problem]:
     """Rented machines that nothing ends when Corral's own machine is lost."""
-    for group in view.of_provider(*CLOUDS):
+    for group in view.where(lambda c: c.rents):
         cloud = group.group.cloud
         places = {group.group.provider, *(s.provider for s in (cloud.fallback if cloud else ()))}
         budget = view.spec.budget
-        whole = {"runpod"} if cloud and cloud.cluster else set[str]()
+        whole = set(_CLUSTERS) if cloud and cloud.cluster else set[str]()
         bare = (places & (_NO_TIMER | whole)) - set(budget.unguarded if budget else ())
         if bare:
             names = ", ".join(sorted(bare))
@@ -82,7 +84,7 @@ def no_dead_man(view: View) -> Iterator[Problem]:
 
 def pod_controller(view: View) -> Iterator[Problem]:
     """A pod as a node: a container, without what machines have."""
-    for group in view.of_provider("runpod"):
+    for group in view.where(lambda c: bool(c.rental and c.rental.pods)):
         message = f"group {group.group.name}: pods have no systemd, no TUN and no UDP"
         hint = "they are nodes of an island of their own, for jobs on one node; see the guide"
         if group.group.cloud and group.group.cloud.cluster:
@@ -96,7 +98,7 @@ def pod_place(view: View) -> Iterator[Problem]:
     for group in view.groups:
         cloud = group.group.cloud
         places = {group.group.provider, *(s.provider for s in (cloud.fallback if cloud else ()))}
-        if "runpod" not in places:
+        if not places & _PODS:
             continue
         if not tailnet:
             # Its one open port is sshd's (runpod.PORTS), another one after each start.
@@ -110,9 +112,9 @@ def pod_place(view: View) -> Iterator[Problem]:
 
 def rented_apart(view: View) -> Iterator[Problem]:
     """Machines of one's own network that rented ones are to reach."""
-    if view.spec.network.control == "tailscale" or not view.of_provider(*CLOUDS):
+    if view.spec.network.control == "tailscale" or not view.where(lambda c: c.rents):
         return
-    for group in view.of_provider("ssh"):
+    for group in view.where(lambda c: c.owned):
         own = [a for a in group.addresses if _own(a)]
         if own:
             message = f"rented machines do not reach {own[0]}, an address of your own network"
@@ -134,10 +136,10 @@ def cloud_cluster(view: View) -> Iterator[Problem]:
         cloud = group.group.cloud
         if cloud is None or not cloud.cluster:
             continue
-        others = {group.group.provider, *(s.provider for s in cloud.fallback)} - {"runpod"}
+        others = {group.group.provider, *(s.provider for s in cloud.fallback)} - set(_CLUSTERS)
         if others:
             message = f"{', '.join(sorted(others))}: no clusters of machines are rented there"
-            hint = "remove cluster, or rent the group and its fall-backs at runpod"
+            hint = f"remove cluster, or rent the group and its fall-backs at {either(_CLUSTERS)}"
             yield Problem(group.at("cloud", "cluster"), message, hint)
         if len(group.names) < CLUSTER_LEAST and not group.broken:
             message = f"a cluster has {CLUSTER_LEAST} machines at least, and this group has one"
@@ -177,7 +179,8 @@ RULES: Final = (
     Rule("cloud-missing", Level.ERROR, "A rented group must say what is rented.",
          ("groups.cloud", "groups.provider"), cloud_missing),
     Rule("cloud-cluster", Level.ERROR,
-         "Machines come as one of the provider's own clusters at runpod, two or more of them.",
+         f"Machines come as one of the provider's own clusters at {either(_CLUSTERS)}, "
+         "two or more of them.",
          ("groups.cloud", "groups.provider", "groups.nodes"), cloud_cluster, ("groups.name",)),
     Rule("cloud-unused", Level.ERROR,
          "Fields of rented machines on a group that is not rented, or addresses on one that is.",

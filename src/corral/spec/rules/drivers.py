@@ -33,7 +33,7 @@ _TURING: Final = re.compile(r"(geforce_?)?gtx_?16[0-9]{2}.*")
 
 
 def _real(view: View) -> list[GroupView]:
-    return [g for g in view.groups if g.group.gpu and g.group.provider != "embedded"]
+    return [g for g in view.groups if g.group.gpu and not g.group.capabilities.containers]
 
 
 def _branch(driver: str) -> int:

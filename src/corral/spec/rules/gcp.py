@@ -49,7 +49,7 @@ could become one."""
 
 def together(view: View) -> Iterator[Problem]:
     """``gcp`` and groups of provider gcp need each other, and nothing else beside them."""
-    groups = view.of_provider("gcp")
+    groups = view.where(lambda c: c.configures)
     if view.spec.gcp and not groups:
         hint = "add a group with provider: gcp, or leave gcp out"
         yield Problem(("gcp",), "no group is of provider gcp", hint)
@@ -58,7 +58,7 @@ def together(view: View) -> Iterator[Problem]:
             hint = "add gcp: with project, zone and state_bucket"
             yield Problem(group.at("provider"), "where it is to be made is not said", hint)
     if groups and len(groups) != len(view.groups):
-        other = next(g for g in view.groups if g.group.provider != "gcp")
+        other = next(g for g in view.groups if not g.group.capabilities.configures)
         hint = "give them a cluster file of their own: the toolkit makes all of a cluster's nodes"
         yield Problem(other.at("provider"), "other machines cannot join this cluster", hint)
 
@@ -66,9 +66,9 @@ def together(view: View) -> Iterator[Problem]:
 def controller(view: View) -> Iterator[Problem]:
     """The toolkit's controller is a machine of its own, with a name of the toolkit's."""
     wanted = f"{view.spec.name}-controller"
-    groups = [g for g in view.of_provider("gcp") if g.group.machine is None]
+    groups = [g for g in view.where(lambda c: c.configures) if g.group.machine is None]
     hint = f"{{name: controller, provider: gcp, nodes: {wanted}}}, and controller: {wanted}"
-    if not view.of_provider("gcp"):
+    if not view.where(lambda c: c.configures):
         return
     if not groups:
         yield Problem(("groups",), "the controller's group is missing", f"add {hint}")
@@ -88,7 +88,7 @@ def controller(view: View) -> Iterator[Problem]:
 
 def login(view: View) -> Iterator[Problem]:
     """Google's OS Login lets nobody in as root, and only Google knows the user's name there."""
-    groups = view.of_provider("gcp")
+    groups = view.where(lambda c: c.configures)
     if groups and all(group.group.ssh.user == "root" for group in groups):
         hint = "write ssh: {user: NAME}, as gcloud compute os-login describe-profile says"
         yield Problem(groups[0].at("ssh"), "who logs in is not said, and nobody may as root", hint)
@@ -96,7 +96,7 @@ def login(view: View) -> Iterator[Problem]:
 
 def machine(view: View) -> Iterator[Problem]:
     """The machine type and its eight GPUs."""
-    for group in view.of_provider("gcp"):
+    for group in view.where(lambda c: c.configures):
         gpu = group.group.gpu
         if group.group.machine is None:
             continue
@@ -139,7 +139,7 @@ def names(view: View) -> Iterator[Problem]:
     if not NAMES[gcp.toolkit].fullmatch(view.spec.name):
         yield Problem(("name",), f"toolkit {gcp.toolkit} takes no such name",
                       NAME_WORDS[gcp.toolkit])  # fmt: skip
-    for group in view.of_provider("gcp"):
+    for group in view.where(lambda c: c.configures):
         name = group.group.name
         if group.group.machine is None:
             continue

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from corral.spec import texts
-from corral.spec.cloud import CLOUDS
 from corral.spec.explain import near
 from corral.spec.findings import Level
 from corral.spec.hostlist import NODES_AT_MOST
@@ -28,16 +27,6 @@ _DNS_CLUSTER: Final = re.compile(texts.NAME.pattern)
 _HOST: Final = re.compile(texts.HOST_NAME.pattern)
 _HOST_AT_MOST: Final = 63  # sethostname(2) takes 64 bytes
 _NUMBER: Final = re.compile(r"[0-9]+[kmgtp]?")
-_UNUSED: Final = {
-    "ssh": (("image", "auto"), ("memory_mib", None), ("machine", None)),
-    "embedded": (
-        ("addresses", None),
-        ("ssh", NodeGroup.model_fields["ssh"].default),
-        ("machine", None),
-    ),
-    "gcp": (("image", "auto"), ("memory_mib", None), ("addresses", None)),
-    **dict.fromkeys(CLOUDS, (("image", "auto"), ("memory_mib", None), ("machine", None))),
-}
 
 
 def nodes_syntax(view: View) -> Iterator[Problem]:
@@ -95,7 +84,7 @@ def node_name(view: View) -> Iterator[Problem]:
 def dns_names(view: View) -> Iterator[Problem]:
     """Names that a cloud or a tailnet does not take."""
     mesh = view.spec.network.control == "tailscale"
-    strict = [g for g in view.groups if mesh or g.group.provider in (*CLOUDS, "gcp")]
+    strict = [g for g in view.groups if mesh or g.group.capabilities.dns_names]
     where = "a tailnet" if mesh else "the cloud"
     for group in strict:
         wrong = [n for n in group.names if not _DNS_LABEL.fullmatch(n)]
@@ -120,7 +109,7 @@ def no_brackets(view: View) -> Iterator[Problem]:
 
 def addresses_missing(view: View) -> Iterator[Problem]:
     """Machines of the user's without an address."""
-    for group in view.of_provider("ssh"):
+    for group in view.where(lambda c: c.owned):
         if group.group.addresses is None:
             message = f"group {group.group.name} (provider ssh) has no addresses"
             hint = f"add addresses: 192.168.1.[10-12], or {group.group.nodes} where DNS knows them"
@@ -212,7 +201,7 @@ def _ipv4(text: str) -> ipaddress.IPv4Address | None:
 
 def mixed_providers(view: View) -> Iterator[Problem]:
     """Containers and machines in one cluster cannot reach each other."""
-    here, there = view.of_provider("embedded"), view.of_provider("ssh")
+    here, there = view.where(lambda c: c.containers), view.where(lambda c: c.owned)
     if here and there:
         message = f"{here[0].group.name} is embedded and {there[0].group.name} is not"
         hint = "embedded nodes cannot be reached from other machines; make two clusters of it"
@@ -223,15 +212,15 @@ def field_unused(view: View) -> Iterator[Problem]:
     """Fields that the group's provider does not read."""
     for group in view.groups:
         provider = group.group.provider
-        for name, default in _UNUSED[provider]:
-            if getattr(group.group, name) != default:
+        for name in group.group.capabilities.unused:
+            if getattr(group.group, name) != NodeGroup.model_fields[name].default:
                 message = f"{name} says nothing with provider {provider}"
                 yield Problem(group.at(name), message, f"remove {name}")
 
 
 def embedded_many(view: View) -> Iterator[Problem]:
     """More embedded nodes than one machine is likely to carry."""
-    groups = view.of_provider("embedded")
+    groups = view.where(lambda c: c.containers)
     total = sum(len(group.names) for group in groups)
     if total > EMBEDDED_AT_MOST:
         message = f"{total} embedded nodes, each with its own systemd, on one machine"
@@ -241,7 +230,7 @@ def embedded_many(view: View) -> Iterator[Problem]:
 def memory_small(view: View) -> Iterator[Problem]:
     """Too little memory for what runs on a node."""
     database = view.spec.slurm.accounting
-    for group in view.of_provider("embedded"):
+    for group in view.where(lambda c: c.containers):
         memory = group.group.memory_mib
         need = SMALL_CONTROLLER_MIB if database and view.controller in group.names else SMALL_MIB
         if memory is not None and memory < need:

@@ -21,7 +21,7 @@ def mesh_unused(view: View) -> Iterator[Problem]:
 
 def mesh_embedded(view: View) -> Iterator[Problem]:
     """Embedded nodes, which are on one network of this machine."""
-    if view.spec.network.control == "tailscale" and view.of_provider("embedded"):
+    if view.spec.network.control == "tailscale" and view.where(lambda c: c.containers):
         message = "embedded nodes share a network of this machine and join no tailnet"
         hint = "write control: provider; `--rehearse` of a file with a mesh does so"
         yield Problem(("network", "control"), message, hint)

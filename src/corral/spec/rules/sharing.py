@@ -40,7 +40,7 @@ FASTEST_GBPS: Final = 1600
 
 def control_lan(view: View) -> Iterator[Problem]:
     """``lan`` without declared addresses."""
-    if view.spec.network.control == "lan" and view.of_provider("embedded"):
+    if view.spec.network.control == "lan" and view.where(lambda c: c.containers):
         hint = "write control: provider; embedded nodes get their addresses from podman"
         message = "control is lan, and embedded nodes have no declared addresses"
         yield Problem(("network", "control"), message, hint)
@@ -111,7 +111,7 @@ def storage_server(view: View) -> Iterator[Problem]:
 
 def storage_provider(view: View) -> Iterator[Problem]:
     """A provider that has no folder to share."""
-    others = view.of_provider("ssh")
+    others = view.where(lambda c: c.owned)
     for i, _ in _kind(view, "provider"):
         if others:
             message = f"provider {others[0].group.provider} shares no folders"
@@ -173,7 +173,7 @@ def system_folder(view: View) -> Iterator[Problem]:
 
 def hides_home(view: View) -> Iterator[Problem]:
     """A mount over the home folders that hold the login user's keys."""
-    login = {group.group.ssh.user for group in view.of_provider("ssh")} - {"root"}
+    login = {group.group.ssh.user for group in view.where(lambda c: c.owned)} - {"root"}
     for i, storage in enumerate(view.spec.storage):
         if storage.kind == "nfs" and login and _within(PurePosixPath("/home"), storage.mount):
             message = f"mounting {storage.mount} hides the SSH keys of {', '.join(sorted(login))}"

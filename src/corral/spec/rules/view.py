@@ -15,6 +15,7 @@ from corral.spec.findings import Level
 from corral.spec.hostlist import NODES_AT_MOST, count, expand
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.nodes import fold
+from corral.spec.providers import Capabilities
 from corral.spec.tree import Path
 
 NAMED_AT_MOST: Final = 8
@@ -87,9 +88,9 @@ class View:
         """True when every hostlist could be read and its names were made."""
         return not self.too_large and not any(group.broken for group in self.groups)
 
-    def of_provider(self, *providers: str) -> tuple[GroupView, ...]:
-        """The groups of these providers."""
-        return tuple(group for group in self.groups if group.group.provider in providers)
+    def where(self, able: Callable[[Capabilities], bool]) -> tuple[GroupView, ...]:
+        """The groups whose provider has a capability."""
+        return tuple(group for group in self.groups if able(group.group.capabilities))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from corral.testing.clouds.transport import InProcess
 from corral.testing.clouds.wire import Answer, Request
 from corral.testing.clouds.world import Machine, Sim
 
-SIMS = {"lambda": LambdaSim, "runpod": RunPodSim, "paperspace": PaperspaceSim}
+SIMS = {sim.name: sim for sim in (LambdaSim, RunPodSim, PaperspaceSim)}
 
 __all__ = [
     "SIMS",

@@ -21,6 +21,7 @@ from corral.providers.embedded import cni, layout, machine
 from corral.providers.embedded.containers import Container
 from corral.providers.embedded.image import Images
 from corral.providers.embedded.podman import Podman
+from corral.spec.providers import CLOUDS, RENTALS
 from corral.testing.clouds.world import Machine
 
 LABEL: Final = "corral.cloud"
@@ -28,14 +29,12 @@ RENTED: Final = "corral.rented"
 FIRST: Final = 128
 """Rented machines take the upper half of the cluster's network, embedded nodes the lower."""
 
-USERS: Final = {"lambda": "ubuntu", "paperspace": "paperspace", "runpod": ""}
-
 
 class Containers:
     """What stands behind the machines of one simulated cloud.
 
     Args:
-        cloud: lambda, runpod or paperspace.
+        cloud: its name.
         cluster: the rehearsed cluster, whose network and shared folders they get.
         nodes: how many containers share this machine's memory.
         mounts: folders that all nodes share.
@@ -127,7 +126,7 @@ class Containers:
 
         First it makes sure to be in the container (``containers.enrol`` says why).
         """
-        user = USERS[self.cloud]
+        user = RENTALS[self.cloud].user
         account = sh(
             "id {u} >/dev/null 2>&1 || useradd -m -s /bin/bash {u}\n"
             "echo {rule} > /etc/sudoers.d/90-cloud; chmod 440 /etc/sudoers.d/90-cloud\n"
@@ -140,7 +139,7 @@ class Containers:
         return join(
             [
                 sh('[ "$(cat /etc/hostname)" = {id} ] || exit 4\nset -e', id=rented.id),
-                account if user else sh(":"),
+                account if user != "root" else sh(":"),
                 # A container's uptime is its host's: slurmctld would wait for ever for a boot that
                 # is later than its request (24.11). -b reports the daemon's start as the boot.
                 sh(
@@ -177,7 +176,7 @@ class Containers:
     def _free(self, net: ipaddress.IPv4Network, found: list[Any]) -> str:
         """A free address; each cloud has its own stretch of the upper half."""
         taken = {str(f["Labels"][layout.ADDRESS]) for f in found}
-        first = FIRST + 40 * list(USERS).index(self.cloud)
+        first = FIRST + 40 * CLOUDS.index(self.cloud)
         return next(a for a in (str(net[first + i]) for i in range(40)) if a not in taken)
 
     def _remove(self, rented: Machine) -> None:

@@ -1,4 +1,4 @@
-"""Simulated clouds on a local port: ``/lambda``, ``/runpod`` and ``/paperspace/v1``."""
+"""Simulated clouds on a local port, each below its name and the path of its API."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from corral.spec.providers import RENTALS
 from corral.testing.clouds.transport import content
 from corral.testing.clouds.wire import Request
 from corral.testing.clouds.world import Sim
 
-PREFIXES: Final = {"lambda": "/lambda", "runpod": "/runpod", "paperspace": "/paperspace/v1"}
+PREFIXES: Final = {name: f"/{name}{urlsplit(one.url).path}" for name, one in RENTALS.items()}
 BODY_AT_MOST: Final = 4 << 20
 
 

@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
-from corral.providers import lambda_cloud, paperspace, runpod
 from corral.providers.cloud.errors import Reason, judge
+from corral.providers.lambda_cloud import errors as lambda_cloud_errors
+from corral.providers.paperspace import errors as paperspace_errors
+from corral.providers.runpod import errors as runpod_errors
 
 OPENAPI = Path(__file__).parents[3] / "recorded" / "openapi"
 ROWS = {
-    "lambda": lambda_cloud.ROWS,
-    "runpod-v2": runpod.ROWS,
-    "paperspace": paperspace.ROWS,
+    "lambda": lambda_cloud_errors.ROWS,
+    "runpod-v2": runpod_errors.ROWS,
+    "paperspace": paperspace_errors.ROWS,
 }
 MEANT = {
     "global/account-inactive": Reason.MONEY,

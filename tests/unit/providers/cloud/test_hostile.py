@@ -23,9 +23,9 @@ from corral.providers.cloud.http import ANSWER_AT_MOST, ATTEMPT_S, LIMITED_S, Ca
 from corral.providers.cloud.model import Capacity, Extra, Instance, Label, Offer, State, Wanted
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.gcp.google import PLACE, Google
-from corral.providers.lambda_cloud import LambdaCloud
-from corral.providers.paperspace import Paperspace
-from corral.providers.runpod import RunPod
+from corral.providers.lambda_cloud.client import LambdaCloud
+from corral.providers.paperspace.client import Paperspace
+from corral.providers.runpod.client import RunPod
 from tests.clouds.virtual import VirtualLoop, run
 
 KEY = "secret-key-0123456789"

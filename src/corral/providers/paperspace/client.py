@@ -17,62 +17,31 @@ from typing import Any, ClassVar, Final, TypeVar
 import httpx
 
 from corral.errors import Code
-from corral.providers.cloud.answers import amount, distinct, identity, moment, records
-from corral.providers.cloud.errors import CloudError, Reason, Row
-from corral.providers.cloud.http import Caller, Dialect, nothing
+from corral.providers.cloud.answers import amount, identity, records
+from corral.providers.cloud.calls import nothing
+from corral.providers.cloud.errors import CloudError, Reason
+from corral.providers.cloud.http import Caller, Dialect
 from corral.providers.cloud.model import (
     PREFIX,
     Capacity,
     Extra,
     Instance,
     Offer,
-    State,
     Told,
     Volume,
     Wanted,
-    label_of,
 )
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import PLACES
-
-GAPS: Final = MappingProxyType({"calls": 0.5, "launch": 1.0})
-"""Its limits are not documented; others back off from 10 s after a 429."""
+from corral.providers.paperspace import calls
+from corral.providers.paperspace.errors import ROWS, words_of
 
 T = TypeVar("T")
 
-USER: Final = "paperspace"
 TEMPLATE: Final = "Ubuntu 22.04"
-PAGE: Final = "100"
 REGIONS: Final = ("ny2", "ca1", "ams1")
 SCRIPT_WAIT_S: Final = 10.0
 SCRIPT_TRIES: Final = 3
-
-ROWS: Final = (
-    Row(0, "OUT_OF_CAPACITY", Reason.CAPACITY, "no capacity for this type in this region now",
-        "name more regions or types, or wait"),
-    Row(0, "apacity", Reason.CAPACITY, "no capacity for this type in this region now",
-        "name more regions or types, or wait"),
-    Row(0, "currently starting", Reason.BUSY, "the machine is starting", "wait a minute"),
-    Row(0, "QUOTA", Reason.QUOTA, "the team's limit of machines is reached",
-        "delete machines that are not needed (corral reap), or ask for more"),
-    Row(0, "limit", Reason.QUOTA, "the team's limit of machines is reached",
-        "delete machines that are not needed (corral reap), or ask for more"),
-    Row(0, "PAYMENT", Reason.MONEY, "the team has no valid payment method",
-        "add one on its billing page"),
-)  # fmt: skip
-
-STATES: Final[Mapping[str, State]] = MappingProxyType(
-    {
-        "provisioning": State.STARTING,
-        "starting": State.STARTING,
-        "restarting": State.STARTING,
-        "serviceready": State.STARTING,
-        "upgrading": State.STARTING,
-        "ready": State.RUNNING,
-        "stopping": State.STOPPED,
-        "off": State.STOPPED,
-    }
-)
 
 # Prices stand in no call of API v1; a machine tells its own once it exists (usageRate). These come
 # from older price lists, in dollars an hour, with GPUs, vCPUs and GiB: an estimate before launch.
@@ -91,14 +60,10 @@ TYPES: Final[Mapping[str, tuple[float, str, int, int, int]]] = MappingProxyType(
 )
 
 
-def _words(data: Any) -> tuple[str, str]:
-    return str(data["code"]), str(data["message"])
-
-
 class Paperspace:
     """One team; arguments as ``LambdaCloud``."""
 
-    name: ClassVar[str] = "paperspace"
+    name: ClassVar[str] = calls.NAME
     told: ClassVar[Told] = Told(
         dead_man="Paperspace itself switches the machine off (autoShutdown); its disk and address "
         "cost money until it is deleted",
@@ -113,7 +78,7 @@ class Paperspace:
         pacer: Pacer,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self.caller = Caller(Dialect(PLACES[self.name], ROWS, _words), url, key, pacer, transport)
+        self.caller = Caller(Dialect(PLACES[self.name], ROWS, words_of), url, key, pacer, transport)
         self._templates: list[_Template] = []
         self._scripts: dict[str, str] = {}
         self._one = asyncio.Lock()
@@ -145,7 +110,7 @@ class Paperspace:
 
     async def instances(self) -> tuple[Instance, ...]:
         """All machines of the team."""
-        return distinct(await self._all("/machines", _instance))
+        return await self.caller.pages(calls.instances())
 
     async def launch(self, wanted: Wanted) -> str:
         """Create and start one machine."""
@@ -179,12 +144,7 @@ class Paperspace:
 
     async def terminate(self, instances: Sequence[Instance]) -> None:
         """Delete them; a stopped one would go on to cost its disk and address."""
-        for one in instances:
-            try:
-                await self.caller.call("DELETE", f"/machines/{one.id}", nothing)
-            except CloudError as error:
-                if error.reason is not Reason.MISSING:
-                    raise
+        await self.caller.run(calls.terminate(instances))
 
     async def stop(self, instance: Instance) -> None:
         """Switch it off; its disk stays and costs."""
@@ -201,11 +161,7 @@ class Paperspace:
 
     async def remove(self, extra: Extra) -> None:
         """Delete a startup script."""
-        try:
-            await self.caller.call("DELETE", f"/startup-scripts/{extra.id}", nothing)
-        except CloudError as error:
-            if error.reason is not Reason.MISSING:
-                raise
+        await self.caller.make(calls.delete(f"/startup-scripts/{extra.id}"))
 
     async def volumes(self) -> tuple[Volume, ...]:
         """Shared drives."""
@@ -262,21 +218,7 @@ class Paperspace:
 
     async def _all(self, path: str, read: Callable[[Mapping[str, Any]], T]) -> list[T]:
         """All pages of a list."""
-
-        def page(data: Any) -> tuple[list[T], dict[str, str]]:
-            return [read(one) for one in records(data["items"])], _cursor(data)
-
-        return await self.caller.pages(path, page, {"limit": PAGE})
-
-
-def _cursor(data: Mapping[str, Any]) -> dict[str, str]:
-    """What leads to the next page; the document has a cursor wherever there is more."""
-    more, cursor = data["hasMore"], data.get("nextPage")
-    if more is False:
-        return {}
-    if more is not True or not isinstance(cursor, str) or not cursor:
-        raise ValueError(f"hasMore is {more!r}, and nextPage {str(cursor)[:60]!r}")
-    return {"after": cursor}
+        return await self.caller.pages(calls.listed(path, read))
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,32 +253,10 @@ def _script(data: Mapping[str, Any]) -> tuple[str, str]:
 
 def _volume(data: Mapping[str, Any]) -> Volume:
     where = str(data["region"])
-    return Volume(
-        "paperspace", identity(data["id"]), str(data["name"]), where, amount(data["size"])
-    )
+    return Volume(calls.NAME, identity(data["id"]), str(data["name"]), where, amount(data["size"]))
 
 
 def _offer(name: str, free: bool, region: str) -> Offer:
     price, gpu, gpus, vcpus, gib = TYPES.get(name, (None, "", 0, 0, 0))
     capacity = Capacity.UNKNOWN if free else Capacity.NONE
-    return Offer("paperspace", name, region, gpu, gpus, vcpus, gib * 1024, price, capacity)
-
-
-def _instance(data: Mapping[str, Any]) -> Instance:
-    name, state = str(data["name"]), str(data["state"])
-    created = data.get("dtCreated")
-    return Instance(
-        "paperspace",
-        identity(data["id"]),
-        name,
-        label_of(name),
-        State.GONE if data.get("dtDeleted") else STATES.get(state, State.BROKEN),
-        str(data.get("publicIp") or ""),
-        str(data.get("privateIp") or ""),
-        user=USER,
-        type=str(data["machineType"]),
-        region=str(data["region"]),
-        price=amount(data["usageRate"]),
-        created=moment(created) if created else None,
-        detail=state,
-    )
+    return Offer(calls.NAME, name, region, gpu, gpus, vcpus, gib * 1024, price, capacity)

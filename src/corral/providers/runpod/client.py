@@ -8,8 +8,6 @@ the request.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import count
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, cast
 
@@ -17,56 +15,27 @@ import httpx
 
 from corral.hosts.mesh_facts import FABRIC
 from corral.hosts.quote import Script, sh
-from corral.providers.cloud.answers import amount, distinct, identity, moment, part, records
-from corral.providers.cloud.errors import CloudError, Reason, Row
-from corral.providers.cloud.http import Caller, Dialect, nothing
+from corral.providers.cloud.answers import amount, identity, records
+from corral.providers.cloud.calls import nothing
+from corral.providers.cloud.http import Caller, Dialect
 from corral.providers.cloud.model import (
     Capacity,
     Extra,
     Instance,
-    Label,
     Offer,
-    State,
     Told,
     Volume,
     Wanted,
-    label_of,
-    member_label,
 )
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import PLACES
-
-GAPS: Final = MappingProxyType({"calls": 0.25, "launch": 0.5})
-"""RunPod gives its limits in headers only; this stays well below what was seen."""
+from corral.providers.runpod import calls
+from corral.providers.runpod.errors import ROWS, words_of
 
 IMAGE: Final = "runpod/pytorch:2.8.0-py3.11-cuda12.8.1-cudnn-devel-ubuntu22.04"
 PORTS: Final = ("22/tcp",)
 MEBI_OF_GIB: Final = 1024
 
-ROWS: Final = (
-    Row(400, "instances available", Reason.CAPACITY, "no capacity for this GPU now",
-        "name more types or data centers, or wait"),
-    Row(400, "no longer any", Reason.CAPACITY, "no capacity for this GPU now",
-        "name more types or data centers, or wait"),
-    Row(400, "apacity", Reason.CAPACITY, "no capacity for this GPU now",
-        "name more types or data centers, or wait"),
-    Row(402, "", Reason.MONEY, "the account has no balance left", "add credit on its billing page"),
-    Row(403, "", Reason.FORBIDDEN, "the API key may not do this",
-        "give the key the right to read and write pods, or make another"),
-    Row(409, "", Reason.BUSY, "it cannot be done in its state, or it is a member of a cluster",
-        "wait until it has settled; a cluster's pods end with their cluster"),
-)  # fmt: skip
-
-STATES: Final[Mapping[str, State]] = MappingProxyType(
-    {
-        "PROVISIONING": State.STARTING,
-        "STARTING": State.STARTING,
-        "RUNNING": State.RUNNING,
-        "EXITED": State.STOPPED,
-        "ERROR": State.BROKEN,
-        "TERMINATED": State.GONE,
-    }
-)
 LEVELS: Final[Mapping[str, Capacity]] = MappingProxyType(
     {
         "NONE": Capacity.NONE,
@@ -77,15 +46,10 @@ LEVELS: Final[Mapping[str, Capacity]] = MappingProxyType(
 )
 
 
-def _words(data: Any) -> tuple[str, str]:
-    more = "; ".join(str(one) for one in data.get("errors", ()))
-    return str(data["title"]), f"{data['detail']} {more}".strip()
-
-
 class RunPod:
     """One account; arguments as ``LambdaCloud``."""
 
-    name: ClassVar[str] = "runpod"
+    name: ClassVar[str] = calls.NAME
     told: ClassVar[Told] = Told(
         dead_man="a loop in the pod removes it by the pod's own key (runpodctl)",
         limits="per minute, hour and day, as its answers say",
@@ -102,7 +66,7 @@ class RunPod:
         pacer: Pacer,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self.caller = Caller(Dialect(PLACES[self.name], ROWS, _words), url, key, pacer, transport)
+        self.caller = Caller(Dialect(PLACES[self.name], ROWS, words_of), url, key, pacer, transport)
 
     async def check(self) -> None:
         """Read the account's ssh keys: the cheapest call that a bad key is refused."""
@@ -127,24 +91,7 @@ class RunPod:
 
     async def instances(self) -> tuple[Instance, ...]:
         """All pods, also those of clusters: without the flag these cost money unseen (F56)."""
-        query = {"includeClusterPods": "true"}
-        pods = await self.caller.call("GET", "/v2/pods", _pods, query=query)
-        if not any(pod.group for pod, _ in pods):
-            return tuple(pod for pod, _ in pods)
-        clusters = await self._clusters()
-        return _labelled(pods, {group: label for group, (label, _) in clusters.items()})
-
-    async def _clusters(self) -> dict[str, tuple[Label, int]]:
-        """Label and size of Corral's Instant Clusters by their ids."""
-        return await self.caller.call(
-            "GET",
-            "/v2/clusters",
-            lambda data: {
-                identity(one["id"]): (label, int(one["compute"]["podCount"]))
-                for one in records(data["clusters"])
-                if (label := label_of(str(one["name"])))
-            },
-        )
+        return await self.caller.run(calls.instances())
 
     async def launch(self, wanted: Wanted) -> str:
         """Create one pod in the secure cloud."""
@@ -181,22 +128,7 @@ class RunPod:
 
     async def terminate(self, instances: Sequence[Instance]) -> None:
         """Delete pods; one of a cluster goes with its whole cluster, the only way there is."""
-        for group in dict.fromkeys(one.group for one in instances if one.group):
-            await self._delete(f"/v2/clusters/{group}")
-        for one in instances:
-            # After deleteCluster two pods were left and cost money for hours (F56).
-            try:
-                await self._delete(f"/v2/pods/{one.id}")
-            except CloudError as error:
-                if not (one.group and error.reason is Reason.BUSY):
-                    raise
-
-    async def _delete(self, path: str) -> None:
-        try:
-            await self.caller.call("DELETE", path, nothing)
-        except CloudError as error:
-            if error.reason is not Reason.MISSING:
-                raise
+        await self.caller.run(calls.terminate(instances))
 
     async def stop(self, instance: Instance) -> None:
         """Stop a pod: its GPU is given back, and perhaps never to be had again."""
@@ -207,13 +139,13 @@ class RunPod:
         """Instant Clusters that carry the label, with or without pods."""
         return tuple(
             Extra(self.name, "cluster", group, label.name, size)
-            for group, (label, size) in (await self._clusters()).items()
+            for group, (label, size) in (await self.caller.run(calls.clusters())).items()
             if label.cluster == cluster
         )
 
     async def remove(self, extra: Extra) -> None:
         """Delete an Instant Cluster."""
-        await self._delete(f"/v2/clusters/{extra.id}")
+        await self.caller.make(calls.delete(f"/v2/clusters/{extra.id}"))
 
     async def volumes(self) -> tuple[Volume, ...]:
         """Network volumes."""
@@ -260,35 +192,6 @@ def _keys(data: Any) -> tuple[str, ...]:
     return tuple(map(str, cast("list[Any]", keys)))
 
 
-def _pods(data: Any) -> tuple[tuple[Instance, int | None], ...]:
-    """Pods, and the ranks that those of clusters have."""
-    listed = records(data["pods"])
-    ranks = {str(one["id"]): part(one, "cluster").get("rank") for one in listed}
-    return tuple(
-        (pod, None if (rank := ranks[pod.id]) is None else int(rank))
-        for pod in distinct(map(_instance, listed))
-    )
-
-
-def _labelled(
-    pods: Sequence[tuple[Instance, int | None]], clusters: Mapping[str, Label]
-) -> tuple[Instance, ...]:
-    """Pods with the labels of their clusters; those without a rank yet take what ranks are free."""
-    taken = {(pod.group, rank) for pod, rank in pods}
-    found: list[Instance] = []
-    for pod, known in sorted(pods, key=lambda one: one[0].id):
-        rank = known
-        if pod.group not in clusters:
-            found.append(pod)
-            continue
-        if rank is None:
-            rank = next(n for n in count() if (pod.group, n) not in taken)
-            taken.add((pod.group, rank))
-        label = member_label(clusters[pod.group], rank)
-        found.append(replace(pod, label=label, rank=rank))
-    return tuple(found)
-
-
 def _container(wanted: Wanted, first: Script) -> dict[str, Any]:
     """What a pod runs. The key goes by the environment: the account's own keys stay untouched."""
     found: dict[str, Any] = {
@@ -329,7 +232,7 @@ def _offers(one: Mapping[str, Any]) -> list[Offer]:
     counts = [n for n in (1, 2, 4, 8) if n <= most]
     return [
         Offer(
-            "runpod",
+            calls.NAME,
             str(one["id"]),
             region,
             str(one["name"]),
@@ -344,29 +247,6 @@ def _offers(one: Mapping[str, Any]) -> list[Offer]:
     ]
 
 
-def _instance(pod: Mapping[str, Any]) -> Instance:
-    direct = part(part(pod, "ssh"), "direct")
-    cluster = part(pod, "cluster")
-    status = str(pod["status"])
-    name = str(pod["name"])
-    return Instance(
-        "runpod",
-        identity(pod["id"]),
-        name,
-        label_of(name),
-        STATES.get(status, State.BROKEN),
-        str(direct.get("host", "")),
-        str(cluster.get("ip") or part(pod, "globalNetworking").get("ip") or ""),
-        int(direct.get("port", 22)),
-        type=str(part(pod, "gpu").get("id", "")),
-        region=str(pod["dataCenterId"] or ""),
-        price=amount(pod["cost"]),
-        created=moment(pod["createdAt"]),
-        detail=status,
-        group=identity(cluster["id"]) if cluster else "",
-    )
-
-
 def _volume(data: Mapping[str, Any]) -> Volume:
     where = str(data["dataCenter"])
-    return Volume("runpod", str(data["id"]), str(data["name"]), where, amount(data["size"]))
+    return Volume(calls.NAME, str(data["id"]), str(data["name"]), where, amount(data["size"]))

@@ -10,82 +10,33 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar
 
 import httpx
 
 from corral.errors import Code
-from corral.providers.cloud.answers import amount, distinct, identity, record, records
-from corral.providers.cloud.errors import CloudError, Reason, Row
-from corral.providers.cloud.http import Caller, Dialect, nothing
+from corral.providers.cloud.answers import amount, identity, record, records
+from corral.providers.cloud.calls import nothing
+from corral.providers.cloud.errors import CloudError, Reason
+from corral.providers.cloud.http import Caller, Dialect
 from corral.providers.cloud.model import (
     PREFIX,
     Capacity,
     Extra,
     Instance,
     Offer,
-    State,
     Told,
     Volume,
     Wanted,
-    label_of,
 )
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import PLACES
-
-GAPS: Final = MappingProxyType({"calls": 1.0, "launch": 12.0})
-"""Seconds between calls that the document gives: one a second, one launch in 12 seconds."""
+from corral.providers.lambda_cloud import calls
+from corral.providers.lambda_cloud.errors import ROWS, words_of
 
 T = TypeVar("T")
 
-USER: Final = "ubuntu"
 TAG: Final = "corral-cluster"
-LAUNCHED: Final = "corral-launched"
-"""Tag with the time of the launch, Unix seconds: no answer of Lambda tells it."""
-
-ROWS: Final = (
-    Row(0, "instance-operations/launch/insufficient-capacity", Reason.CAPACITY,
-        "no capacity for this type in this region now", "name more regions or types, or wait"),
-    Row(0, "instance-operations/launch/file-system-in-wrong-region", Reason.REQUEST,
-        "the file system lies in another region", "take a region that has it"),
-    Row(0, "global/quota-exceeded", Reason.QUOTA, "the account's quota is used up",
-        "end what is not needed (corral reap), or ask Lambda for more"),
-    Row(0, "global/account-inactive", Reason.MONEY, "the account is inactive",
-        "verify its e-mail address and its payment method"),
-    Row(0, "global/invalid-address", Reason.MONEY, "the billing address is not valid",
-        "correct it on the billing page"),
-    Row(0, "global/invalid-api-key", Reason.KEY, "the API key is wrong, expired or deleted",
-        "make a new one at cloud.lambda.ai/api-keys and set {variable}"),
-    Row(0, "global/duplicate", Reason.BUSY, "one of that name exists already", "list it again"),
-    Row(0, "filesystems/filesystem-in-use", Reason.BUSY, "the file system is in use",
-        "end the instances that use it first"),
-    Row(0, "firewall-rulesets/firewall-ruleset-in-use", Reason.BUSY,
-        "the firewall ruleset is in use", "end the instances that use it first"),
-    Row(0, "global/object-does-not-exist", Reason.MISSING, "there is no such thing (any more)",
-        "list what there is: corral offers -p lambda"),
-    Row(0, "global/conflict", Reason.BUSY, "another action is under way on it", "try again soon"),
-    Row(0, "global/internal-error", Reason.BROKEN, "an internal error of Lambda", "try again"),
-    Row(0, "provider/", Reason.BROKEN, "Lambda's own supplier failed for a moment", "try again"),
-    Row(0, "global/invalid-parameters", Reason.REQUEST, "the request does not fit",
-        "correct what it names; types and regions: corral offers -p lambda"),
-)  # fmt: skip
-
-STATES: Final[Mapping[str, State]] = MappingProxyType(
-    {
-        "booting": State.STARTING,
-        "active": State.RUNNING,
-        "unhealthy": State.BROKEN,
-        "terminating": State.ENDING,
-        "terminated": State.GONE,
-        "preempted": State.GONE,
-    }
-)
-
-
-def _words(data: Any) -> tuple[str, str]:
-    error = data["error"]
-    return str(error["code"]), str(error["message"])
 
 
 class LambdaCloud:
@@ -98,7 +49,7 @@ class LambdaCloud:
         transport: another way than the network, in tests.
     """
 
-    name: ClassVar[str] = "lambda"
+    name: ClassVar[str] = calls.NAME
     told: ClassVar[Told] = Told(
         no_dead_man="a Lambda instance cannot end itself: switched off from inside it goes on to "
         "cost money; only `corral reap` ends what a lost controller leaves",
@@ -112,7 +63,7 @@ class LambdaCloud:
         pacer: Pacer,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self.caller = Caller(Dialect(PLACES[self.name], ROWS, _words), url, key, pacer, transport)
+        self.caller = Caller(Dialect(PLACES[self.name], ROWS, words_of), url, key, pacer, transport)
         self._registered: dict[str, str] = {}
         self._one = asyncio.Lock()
 
@@ -131,9 +82,7 @@ class LambdaCloud:
 
     async def instances(self) -> tuple[Instance, ...]:
         """All instances of the account."""
-        return await self._data(
-            "GET", "/api/v1/instances", lambda data: distinct(map(_instance, records(data)))
-        )
+        return await self.caller.run(calls.instances())
 
     async def launch(self, wanted: Wanted) -> str:
         """Launch one; the key is registered with the account first."""
@@ -162,19 +111,7 @@ class LambdaCloud:
 
     async def terminate(self, instances: Sequence[Instance]) -> None:
         """End all in one call; where one is gone already, one by one."""
-        if not instances:
-            return
-        try:
-            await self._end([one.id for one in instances])
-        except CloudError as error:
-            if error.reason is not Reason.MISSING:
-                raise
-            for one in instances if len(instances) > 1 else ():
-                await self.terminate([one])
-
-    async def _end(self, ids: list[str]) -> None:
-        path = "/api/v1/instance-operations/terminate"
-        await self._data("POST", path, nothing, {"instance_ids": ids}, again=True)
+        await self.caller.run(calls.terminate(instances))
 
     async def stop(self, instance: Instance) -> None:
         """Raise: Lambda can only terminate.
@@ -302,7 +239,7 @@ def _launched_id(data: Any) -> str:
 
 def _volume(data: Mapping[str, Any]) -> Volume:
     return Volume(
-        "lambda",
+        calls.NAME,
         str(data["id"]),
         str(data["name"]),
         str(data["region"]["name"]),
@@ -314,15 +251,8 @@ def _volume(data: Mapping[str, Any]) -> Volume:
 def _tags(wanted: Wanted) -> list[dict[str, str]]:
     tags = {TAG: wanted.label.cluster}
     if wanted.launched:
-        tags[LAUNCHED] = f"{wanted.launched:.0f}"
+        tags[calls.LAUNCHED] = f"{wanted.launched:.0f}"
     return [{"key": key, "value": value} for key, value in tags.items()]
-
-
-def _launched(data: Mapping[str, Any]) -> float | None:
-    for tag in records(data.get("tags") or []):
-        if tag.get("key") == LAUNCHED and str(tag.get("value", "")).isdecimal():
-            return float(tag["value"])
-    return None
 
 
 def _digest(blob: Sequence[str]) -> str:
@@ -334,7 +264,7 @@ def _offers(item: Mapping[str, Any], regions: Sequence[str]) -> list[Offer]:
     there = {str(r["name"]) for r in item["regions_with_capacity_available"]}
     return [
         Offer(
-            "lambda",
+            calls.NAME,
             str(kind["name"]),
             region,
             str(kind["gpu_description"]) if specs["gpus"] else "",
@@ -346,23 +276,3 @@ def _offers(item: Mapping[str, Any], regions: Sequence[str]) -> list[Offer]:
         )
         for region in dict.fromkeys((*regions, *sorted(there)))
     ]
-
-
-def _instance(data: Mapping[str, Any]) -> Instance:
-    name = str(data.get("name", ""))
-    status = str(data["status"])
-    return Instance(
-        "lambda",
-        identity(data["id"]),
-        name,
-        label_of(name),
-        STATES.get(status, State.BROKEN),
-        str(data.get("ip") or ""),
-        str(data.get("private_ip") or ""),
-        user=USER,
-        type=str(data["instance_type"]["name"]),
-        region=str(data["region"]["name"]),
-        price=amount(data["instance_type"]["price_cents_per_hour"]) / 100,
-        created=_launched(data),
-        detail=status,
-    )

@@ -25,6 +25,7 @@ class SshProvider:
     """
 
     name: ClassVar[str] = "ssh"
+    owned: ClassVar[bool] = True
 
     def __init__(self, spec: ClusterSpec) -> None:
         self._cluster = spec.name

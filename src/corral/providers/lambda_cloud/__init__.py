@@ -1,0 +1,1 @@
+"""Lambda Cloud: instances, one a call. Its calls, its errors as data, its client."""

@@ -1,0 +1,1 @@
+"""RunPod: pods and Instant Clusters. Its calls, its errors as data, its client."""
