@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from corral.agents import guard as program
+from corral.providers.cloud.accounts import calls_of
+from corral.providers.cloud.model import Label
 from corral.roles import guard, membership
 from corral.roles.site import Site
 from corral.spec.cloud import Budget, Cloud, Elastic
@@ -106,3 +108,72 @@ def test_a_memory_that_a_power_cut_spoilt_does_not_stop_the_guard(
     monkeypatch.setattr(program, "STATE", state)
     assert program.main() == 0
     assert json.loads(state.read_text())["spent"] == 0
+
+
+LABEL = Label("lab", "gpu0", "abcdef").name
+WHOLE = Label("lab", "pods", "abcdef").name
+PLACE = {"region": {"name": "r"}, "instance_type": {"name": "t", "price_cents_per_hour": 75}}
+POD = {"status": "RUNNING", "dataCenterId": "d", "cost": 2, "createdAt": "2026-11-23T08:00:00.5Z"}
+RESPONSES = {
+    "lambda": {"GET /api/v1/instances": {"data": [
+        {"id": "a", "name": LABEL, "status": "active", **PLACE},
+        {"id": "b", "name": LABEL, "status": "terminated", **PLACE},
+        {"id": "c", "name": "other", "status": "active", **PLACE},
+    ]}},
+    "runpod": {
+        "GET /v2/pods?includeClusterPods=true": {"pods": [
+            {"id": "p0", "name": "x-0", "cluster": {"id": "k", "rank": 0}, **POD},
+            {"id": "p1", "name": "x-1", "cluster": {"id": "k", "rank": 1}, **POD},
+            {"id": "p2", "name": LABEL, **POD},
+        ]},
+        "GET /v2/clusters": {"clusters": [{"id": "k", "name": WHOLE, "compute": {"podCount": 2}}]},
+    },
+}  # fmt: skip
+DONE = {
+    "lambda": (["gpu0"], ["POST /api/v1/instance-operations/terminate"]),
+    "runpod": (
+        ["pod0", "pod1", "gpu0"],
+        ["DELETE /v2/clusters/k", "DELETE /v2/pods/p0", "DELETE /v2/clusters/k",
+         "DELETE /v2/pods/p1", "DELETE /v2/pods/p2"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("refusal", [0, 404, 409, 500])
+@pytest.mark.parametrize("cloud", RESPONSES)
+def test_the_guard_carries_out_the_calls_of_the_client(cloud: str, refusal: int) -> None:
+    done: list[str] = []
+
+    def call(_: str, method: str, path: str, body: object) -> object:
+        if method == "GET":
+            return RESPONSES[cloud][f"{method} {path}"]
+        done.append(f"{method} {path}")
+        if refusal:
+            raise program.Refused(refusal)
+        return None
+
+    conf = {"cluster": "lab", "nodes": [], "elastic": [], "groups": {"pods": ["pod0", "pod1"]},
+            "clouds": {cloud: ""}, "clients": {cloud: calls_of(cloud)}}  # fmt: skip
+    turn = program.Round(conf, {}, call, lambda _: "", now=lambda: 1.8e9)
+    found = turn.look()
+    for one in found:
+        turn.finish(one, "a test")
+    nodes, calls = DONE[cloud]
+    assert [one.node for one in found] == nodes and not [w for w in turn.said if "listed" in w]
+    if refusal in (0, 404):
+        assert done == calls and not turn.failed
+    else:  # busy is tolerated of a member alone, whose cluster takes it along
+        assert turn.failed
+
+
+def test_a_cloud_whose_calls_are_missing_is_said() -> None:
+    conf = {"cluster": "lab", "nodes": [], "elastic": [], "clouds": {"x": ""},
+            "clients": {"x": "corral.providers.none.calls"}}  # fmt: skip
+    turn = program.Round(conf, {}, lambda *_: None, lambda _: "")
+    assert turn.look() == [] and turn.failed and "x was not listed" in turn.said[0]
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_number_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a finite number"):
+        program.finite(text)
