@@ -219,10 +219,10 @@ def one_kill(cluster: Cluster, chance: random.Random) -> tuple[bool, str]:
     """One verb, killed and run again: whether the kill met it at work, and what was done."""
     verb, make, most = chance.choice(
         [("up", by_up, 14.0), ("up", by_resize, 12.0), ("apply", by_apply, 4.0),
-         ("down", by_down, 4.0), ("page", by_apply, 3.0)]
+         ("down", by_down, 4.0), ("page", by_apply, 1.0)]
     )  # fmt: skip
     what = make(cluster, chance)
-    after = chance.uniform(0.1, most)
+    after = chance.uniform(0.05, most)
     words = [verb, str(cluster.file), "--yes", *(["--no-prove"] if verb == "up" else [])]
     if verb == "page":
         text = cluster.file.read_text()
