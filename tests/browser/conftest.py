@@ -153,8 +153,8 @@ def served(terminal: Terminal) -> Served:
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    """The browser."""
+def chromium(cluster: Live) -> Iterator[Any]:
+    """The browser; after the cluster, as asyncio.run() is refused beside Playwright's loop."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         pytest.skip("chromium is not installed: ./test browser installs it")

@@ -73,9 +73,9 @@ def test_collectives_of_two_h200(name: str, collective: Collective, rows: int, b
 @pytest.mark.parametrize(
     ("name", "finding", "says"),
     [
-        ("fails-interface", "F26", "interface"),
-        ("fails-interface-info", "F26", "interface"),
-        ("fails-loopback-only", "F26", "interface"),
+        ("fails-interface", "F331", "interface"),
+        ("fails-interface-info", "F331", "interface"),
+        ("fails-loopback-only", "F331", "interface"),
         ("fails-no-infiniband", "F202", "setting"),
         ("fails-plugin", "F202", "setting"),
         ("fails-algorithm", "F202", "setting"),
