@@ -186,7 +186,7 @@ def assert_taken(said: dict[str, str], conf: ClusterConf) -> None:
         node.name: node.address for node in conf.nodes
     }
     for node in conf.nodes:
-        assert (got[node.name].gres, got[node.name].memory_mib) == (node.gres, node.real_memory)
+        assert (got[node.name].gres, got[node.name].memory) == (node.gres, node.real_memory)
     assert said["show hostnames"].split() == HOSTS == expand_in_order(fold_in_order(HOSTS))
     now = settings(said["show config"])
     assert now["ClusterName"] == "oracle"

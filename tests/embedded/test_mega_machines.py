@@ -28,6 +28,7 @@ from tests.embedded.test_containers import software
 from tests.hanging import ended
 
 from corral import api
+from corral.jobs.reading import Outcome
 from corral.prove.model import CheckResult, Verdict
 from corral.providers.toolkit import PROLOGS
 from corral.roles import tcpxo
@@ -197,6 +198,7 @@ def test_each_rank_has_the_environment_by_construction(machines: Machines) -> No
     said: list[str] = []
     job, _ = submitted(machines)
     outcome = asyncio.run(api.run(machines.spec, job, on_line=lambda line: said.append(line.text)))
+    assert isinstance(outcome, Outcome)
     assert outcome.state == "COMPLETED", said
     seen = dict(line.split("=", 1) for line in said if "=" in line)
     assert tcpxo.mistakes(seen) == ()

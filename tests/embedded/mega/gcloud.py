@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import selectors
 import socket
 import sys
@@ -37,12 +38,13 @@ def main(argv: list[str]) -> int:
 def pump(there: socket.socket) -> int:
     there.settimeout(None)
     chosen = selectors.DefaultSelector()
-    chosen.register(sys.stdin.buffer.raw, selectors.EVENT_READ, "in")
+    typed = sys.stdin.fileno()
+    chosen.register(typed, selectors.EVENT_READ, "in")
     chosen.register(there, selectors.EVENT_READ, "out")
     while True:
         for key, _ in chosen.select():
             if key.data == "in":
-                data = sys.stdin.buffer.raw.read(65536)
+                data = os.read(typed, 65536)
                 if not data:
                     return 0
                 there.sendall(data)

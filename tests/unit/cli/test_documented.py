@@ -112,7 +112,8 @@ def words_of(line: str) -> tuple[list[str], bool]:
 
 def verb_of(words: list[str]) -> tuple[Any, list[str], list[str]]:
     """The command that the first words name, its name, and the words behind."""
-    command, path = get_command(app), list[str]()
+    command: Any = get_command(app)
+    path: list[str] = []
     while words and getattr(command, "commands", None):
         name = words[0]
         if name not in command.commands:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -125,6 +126,6 @@ def test_colours_of_a_job() -> None:
     line = "\x1b[31mred\x1b[0m \x1b[8mhidden\x1b[0m \x1b]52;c;ZWNobw==\x07 \x1b[2J \x9b31m"
     made = coloured(line)
     assert made.plain == "red hidden \\x1b]52;c;ZWNobw==\\x07 \\x1b[2J \\x9b31m"
-    styles = {made.plain[s.start : s.end]: s.style for s in made.spans}
+    styles: dict[str, Any] = {made.plain[s.start : s.end]: s.style for s in made.spans}
     assert styles["red"].color.number == 1
     assert not styles["hidden"].conceal

@@ -20,7 +20,7 @@ PINNED = SshTarget(
 def seen_by_ssh(argv: list[str]) -> dict[str, str]:
     """Every setting as ssh itself understands the command line (ssh -G connects nowhere)."""
     done = subprocess.run([argv[0], "-G", *argv[1:]], capture_output=True, text=True, check=True)
-    return dict(line.partition(" ")[::2] for line in done.stdout.splitlines())
+    return {key: value for key, _, value in (x.partition(" ") for x in done.stdout.splitlines())}
 
 
 def test_the_clusters_own_connection() -> None:

@@ -15,6 +15,7 @@ from corral.api.collective_bench import Benched
 from corral.api.report_pages import bench_page
 from corral.prove.fabric.pairs import Pair
 from corral.prove.fabric.program import read_program
+from corral.prove.figures import Plot
 from corral.report.charts import written
 from corral.report.page import Report, render
 from tests.unit.report.samples import RECORDED, full, recorded
@@ -79,7 +80,7 @@ def sizes(report: Report) -> set[str]:
         written(x)
         for section in report.sections
         for chart in section.drawn
-        if chart.as_dict()["kind"] == "plot" and chart.x.unit == "B"
+        if isinstance(chart, Plot) and chart.x.unit == "B"
         for one in chart.series
         for x, _ in one.points
     }

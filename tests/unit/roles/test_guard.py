@@ -16,6 +16,7 @@ from corral.roles.site import Site
 from corral.spec.cloud import Budget, Cloud, Elastic
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.state.base import Context, Seen
+from corral.state.files import File
 from corral.state.guard_key import GuardKey, Watched
 from corral.state.members import Roster
 from tests.unit.roles.test_cluster import site
@@ -52,7 +53,7 @@ def cluster(every: str) -> Site:
 def test_the_guard_is_told_names_and_money_and_no_secret() -> None:
     (wanted,) = guard.stage(cluster("5m")).wanted
     assert wanted.nodes == ("desk",)
-    files = {r.path: r for r in wanted.resources if hasattr(r, "content")}
+    files = {r.path: r for r in wanted.resources if isinstance(r, File)}
     told = json.loads(files["/etc/corral/guard.json"].content)
     assert told == {
         "cluster": "lab",

@@ -64,6 +64,8 @@ def changed(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """
     data = json.loads(json.dumps(base))  # a tenth of deepcopy's time; what is no JSON is no file
     for path, value in changes.items():
+        above: list[Any]
+        last: Any
         *above, last = [int(part) if part.isdigit() else part for part in path.split(".")]
         parent: Any = data
         for part, below in zip(above, [*above, last][1:], strict=True):
