@@ -9,6 +9,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from corral.hosts.quote import sh
+from corral.slurm.states.nodes import NodeState
+from corral.web.snapshot import node_kind
 from tests.browser.conftest import Browser, Served, run_root
 from tests.browser.test_page import COUNTING, go, submit_script
 from tests.embedded.conftest import Live
@@ -146,7 +148,9 @@ def crowded(owner: Browser, served: Served) -> Any:
         for number in range(MANY):
             row = list(told["rows"][0])
             row[at] = f"n{number:04}"
-            row[told["columns"].index("state")] = states[number % len(states)]
+            state = states[number % len(states)]
+            row[told["columns"].index("state")] = state
+            row[told["columns"].index("kind")] = node_kind(NodeState.parse(state))
             rows.append(row)
         route.fulfill(response=reply, body=json.dumps({**told, "rows": rows}))
 
