@@ -130,8 +130,8 @@ def injected(one: Injection, cluster: Live, table: list[str]) -> None:
         undone = cluster.each(one.undo.items(), timeout=120) if one.undo else []
         after = until(cluster, lambda r: r.healthy)
         if not after.healthy:
-            # Seen once (24.11, in CI): a node missed both reconfigurations of the undo, and kept
-            # the settings that the doctor still named.
+            # Seen once, in CI: a node took neither reconfiguration of the undo and kept what the
+            # doctor still named; a slurmd whose helper hangs hears of none (docs/decisions/0076).
             warnings.warn(f"{one.id}, {one.name}: reconfigured once more", stacklevel=1)
             cluster.run(cluster.controller, RECONFIGURE, timeout=60)
             after = until(cluster, lambda r: r.healthy)
