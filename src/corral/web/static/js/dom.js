@@ -20,8 +20,13 @@ const named = (e) => e.dataset?.key || (e.matches?.("button, a") ? e.textContent
 
 export function fill(target, ...children) {
   const focus = target.contains(document.activeElement) ? named(document.activeElement) : "";
-  target.replaceChildren(...children.flat().filter((c) => c !== null && c !== undefined && c !== false));
-  if (focus) [...target.querySelectorAll("button, a, [data-key]")].find((e) => named(e) === focus)?.focus({ preventScroll: true });
+  target.replaceChildren(
+    ...children.flat().filter((c) => c !== null && c !== undefined && c !== false),
+  );
+  if (focus)
+    [...target.querySelectorAll("button, a, [data-key]")]
+      .find((e) => named(e) === focus)
+      ?.focus({ preventScroll: true });
   return target;
 }
 
@@ -29,8 +34,22 @@ export function fill(target, ...children) {
 // no other port of the host, as cookies do; all tabs share it.
 const SECRET = "session";
 let kept = "";
-export const setSecret = (text) => { kept = text; try { if (text) localStorage.setItem(SECRET, text); else localStorage.removeItem(SECRET); } catch { /* private mode */ } };
-const secret = () => { try { return localStorage.getItem(SECRET) || kept; } catch { return kept; } };
+export const setSecret = (text) => {
+  kept = text;
+  try {
+    if (text) localStorage.setItem(SECRET, text);
+    else localStorage.removeItem(SECRET);
+  } catch {
+    /* private mode */
+  }
+};
+const secret = () => {
+  try {
+    return localStorage.getItem(SECRET) || kept;
+  } catch {
+    return kept;
+  }
+};
 
 // The address of what a browser asks for without headers: events, a download, a frame.
 export const ticketed = async (path) => `api/${path}?ticket=${(await call("ticket", {})).ticket}`;
@@ -38,7 +57,14 @@ export const ticketed = async (path) => `api/${path}?ticket=${(await call("ticke
 // What a page asks by itself keeps no session alive that nobody uses.
 const ATTENDED_MS = 60000;
 let touched = Date.now();
-for (const name of ["pointerdown", "pointermove", "keydown", "wheel"]) addEventListener(name, () => { touched = Date.now(); }, { capture: true, passive: true });
+for (const name of ["pointerdown", "pointermove", "keydown", "wheel"])
+  addEventListener(
+    name,
+    () => {
+      touched = Date.now();
+    },
+    { capture: true, passive: true },
+  );
 
 export class Refused extends Error {
   constructor(status, error) {
@@ -52,7 +78,11 @@ export class Refused extends Error {
 }
 
 export async function call(path, body, method) {
-  const options = { method: method || (body === undefined ? "GET" : "POST"), headers: {}, credentials: "same-origin" };
+  const options = {
+    method: method || (body === undefined ? "GET" : "POST"),
+    headers: {},
+    credentials: "same-origin",
+  };
   if (secret()) options.headers["X-CSRF-Token"] = secret();
   if (Date.now() - touched > ATTENDED_MS) options.headers["X-Unattended"] = "1";
   if (options.method !== "GET") {
@@ -63,12 +93,16 @@ export async function call(path, body, method) {
   try {
     reply = await fetch(`api/${path}`, options);
   } catch {
-    throw new Refused(0, { message: "the page's server does not answer", hint: "is corral ui still running?" });
+    throw new Refused(0, {
+      message: "the page's server does not answer",
+      hint: "is corral ui still running?",
+    });
   }
   const data = await reply.json().catch(() => ({}));
   if (reply.ok) return data;
   const refused = new Refused(reply.status, data.error || {});
-  if (reply.status === 401 && !path.startsWith("login")) document.dispatchEvent(new Event("loggedout"));
+  if (reply.status === 401 && !path.startsWith("login"))
+    document.dispatchEvent(new Event("loggedout"));
   throw refused;
 }
 
@@ -81,30 +115,77 @@ export function latest() {
     try {
       const told = await answer;
       if (mine === asked) show(told);
-    } catch (error) { if (mine === asked) fail(error); }
+    } catch (error) {
+      if (mine === asked) fail(error);
+    }
   };
-  newest.drop = () => { asked += 1; };
+  newest.drop = () => {
+    asked += 1;
+  };
   return newest;
 }
 
 export function toast(text, { bad = false, hint = "" } = {}) {
-  const shown = el("div", { class: `toast${bad ? " bad" : ""}` }, text, hint && el("small", { text: hint }));
+  const shown = el(
+    "div",
+    { class: `toast${bad ? " bad" : ""}` },
+    text,
+    hint && el("small", { text: hint }),
+  );
   document.getElementById("toasts").append(shown);
   setTimeout(() => shown.remove(), bad ? 9000 : 4000);
 }
 
-export const complain = (error) => toast(error.message, { bad: true, hint: error.hint || error.tail });
+export const complain = (error) =>
+  toast(error.message, { bad: true, hint: error.hint || error.tail });
 
 // Asks in a dialog; gives the form's values, or null.
 export function ask(title, fields, { confirm = "OK", danger = false, text = "" } = {}) {
   return new Promise((resolve) => {
-    const inputs = fields.map((f) => el(f.area ? "textarea" : "input", { name: f.name, type: f.type || "text", value: f.value || "", required: f.required !== false, maxLength: f.max || 200, min: f.min, placeholder: f.placeholder || "", autocomplete: "off" }));
-    const box = el("dialog", { "aria-label": title, onclose: () => { box.remove(); resolve(box.returnValue === "yes" ? Object.fromEntries(inputs.map((i) => [i.name, i.value])) : null); } },
-      el("form", { method: "dialog" }, el("h2", { text: title }), text && el("p", { text }),
+    const inputs = fields.map((f) =>
+      el(f.area ? "textarea" : "input", {
+        name: f.name,
+        type: f.type || "text",
+        value: f.value || "",
+        required: f.required !== false,
+        maxLength: f.max || 200,
+        min: f.min,
+        placeholder: f.placeholder || "",
+        autocomplete: "off",
+      }),
+    );
+    const box = el(
+      "dialog",
+      {
+        "aria-label": title,
+        onclose: () => {
+          box.remove();
+          resolve(
+            box.returnValue === "yes"
+              ? Object.fromEntries(inputs.map((i) => [i.name, i.value]))
+              : null,
+          );
+        },
+      },
+      el(
+        "form",
+        { method: "dialog" },
+        el("h2", { text: title }),
+        text && el("p", { text }),
         fields.map((f, i) => el("label", {}, f.label, inputs[i])),
-        el("div", { class: "row" },
+        el(
+          "div",
+          { class: "row" },
           el("button", { type: "button", text: "Back", onclick: () => box.close("no") }),
-          el("button", { type: "submit", value: "yes", class: danger ? "danger" : "main", text: confirm }))));
+          el("button", {
+            type: "submit",
+            value: "yes",
+            class: danger ? "danger" : "main",
+            text: confirm,
+          }),
+        ),
+      ),
+    );
     document.body.append(box);
     box.showModal();
     (inputs[0] || box.querySelector("button[type=submit]")).focus();
@@ -133,7 +214,11 @@ export function clock(at) {
 
 export function gib(mib) {
   if (!mib) return "-";
-  return mib >= 1048576 ? `${(mib / 1048576).toFixed(1)} TiB` : mib >= 1024 ? `${(mib / 1024).toFixed(mib < 10240 ? 1 : 0)} GiB` : `${mib} MiB`;
+  return mib >= 1048576
+    ? `${(mib / 1048576).toFixed(1)} TiB`
+    : mib >= 1024
+      ? `${(mib / 1024).toFixed(mib < 10240 ? 1 : 0)} GiB`
+      : `${mib} MiB`;
 }
 
 export const whole = (n) => Number(n || 0).toLocaleString("en");
@@ -146,7 +231,13 @@ export function bar(used, total, small = false) {
   return el("span", { class: `bar${small ? " small" : ""}`, "aria-hidden": "true" }, fill_);
 }
 
-export const badge = (text, kind) => el("span", { class: `state ${kind}`, text: text.toLowerCase().replaceAll("_", " ") });
+export const badge = (text, kind) =>
+  el("span", { class: `state ${kind}`, text: text.toLowerCase().replaceAll("_", " ") });
 
 // Rows of named columns become objects; a plain loop, as 10,000 nodes have 210,000 values.
-export const rows = (columns, list) => list.map((row) => { const made = {}; for (let i = 0; i < columns.length; i += 1) made[columns[i]] = row[i]; return made; });
+export const rows = (columns, list) =>
+  list.map((row) => {
+    const made = {};
+    for (let i = 0; i < columns.length; i += 1) made[columns[i]] = row[i];
+    return made;
+  });

@@ -2,14 +2,27 @@
 import { call, rows, ticketed } from "./dom.js";
 
 export const live = new EventTarget();
-export const now = { head: null, nodes: new Map(), nodeColumns: [], jobColumns: [], skew: 0, ok: false, loaded: false };
+export const now = {
+  head: null,
+  nodes: new Map(),
+  nodeColumns: [],
+  jobColumns: [],
+  skew: 0,
+  ok: false,
+  loaded: false,
+};
 const AGAIN_MS = 2000;
-let source = null, turn = 0;
+let source = null,
+  turn = 0;
 
 const tell = (name, detail) => live.dispatchEvent(new CustomEvent(name, { detail }));
 
 let loading = null;
-export function loadNodes() { return (loading ||= fetchNodes().finally(() => { loading = null; })); }
+export function loadNodes() {
+  return (loading ||= fetchNodes().finally(() => {
+    loading = null;
+  }));
+}
 
 // An answer may be older than the events that came meanwhile: then it is asked for again.
 async function fetchNodes(tries = 3) {
@@ -37,7 +50,8 @@ function took(data) {
   } else if (!now.loaded || data.again || (before && before.nodes_rev !== data.nodes_rev)) {
     loadNodes().catch(() => {});
   }
-  if (!before || before.jobs_rev !== data.jobs_rev) tell("jobs", data.jobs ? rows(now.jobColumns, data.jobs) : null);
+  if (!before || before.jobs_rev !== data.jobs_rev)
+    tell("jobs", data.jobs ? rows(now.jobColumns, data.jobs) : null);
   tell("head");
 }
 
@@ -54,13 +68,22 @@ async function connect(mine) {
     if (source) source.close();
     now.ok = false;
     tell("age");
-    setTimeout(() => { if (mine === turn) connect(mine); }, AGAIN_MS);
+    setTimeout(() => {
+      if (mine === turn) connect(mine);
+    }, AGAIN_MS);
   };
   let address;
-  try { address = await ticketed("events"); } catch (error) { return error.status === 401 ? undefined : lost(); }
+  try {
+    address = await ticketed("events");
+  } catch (error) {
+    return error.status === 401 ? undefined : lost();
+  }
   if (mine !== turn) return;
   source = new EventSource(address);
-  source.onopen = () => { now.ok = true; tell("age"); };
+  source.onopen = () => {
+    now.ok = true;
+    tell("age");
+  };
   source.onmessage = (event) => took(JSON.parse(event.data));
   source.onerror = lost;
   source.addEventListener("logout", () => document.dispatchEvent(new Event("loggedout")));

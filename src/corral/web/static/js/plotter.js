@@ -4,8 +4,14 @@ import { el } from "./dom.js";
 let loading = null;
 export function plotter() {
   loading ||= new Promise((resolve, reject) => {
-    document.head.append(el("link", { rel: "stylesheet", href: "vendor/uPlot.min.css" }),
-      el("script", { src: "vendor/uPlot.iife.min.js", onload: () => resolve(window.uPlot), onerror: reject }));
+    document.head.append(
+      el("link", { rel: "stylesheet", href: "vendor/uPlot.min.css" }),
+      el("script", {
+        src: "vendor/uPlot.iife.min.js",
+        onload: () => resolve(window.uPlot),
+        onerror: reject,
+      }),
+    );
   });
   return loading;
 }
