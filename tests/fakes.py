@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from corral.errors import CorralError
+from corral.hosts.framing import Inquiry
 from corral.hosts.quote import Script
 from corral.hosts.transport import OnLine, Result
+
+WORD = f"corral-{0:032x}"
+"""Stands in tables for the random boundary of a script and of its answer."""
+
+
+def asked(questions: Mapping[str, Script]) -> Script:
+    """The script of these questions, as tables hold it."""
+    return Inquiry(questions, word=WORD).script
+
+
+def framed(questions: Mapping[str, Script], answers: Mapping[str, str], word: str = WORD) -> str:
+    """What that script prints where the machine gives these answers, and none to the others."""
+    marks = (f"{answers.get(n, '')}\n{word} {i} 0\n" for i, n in enumerate(questions, 1))
+    return f"\n{word} 0 0\n" + "".join(marks)
+
+
+def recorded(text: str) -> dict[str, str]:
+    """Answers by question out of a recording, where lines ``@@ NAME`` stand between them."""
+    parts = re.split(r"(?m)^@@ (\w+)\n", text)
+    return {name: body.strip("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
 class UnknownScriptError(AssertionError):
@@ -56,8 +78,10 @@ class Recorded:
             raise UnknownScriptError(f"{self.node}: this is no Script: {script!r}")
         if self.closed:
             raise UnknownScriptError(f"{self.node}: asked after close: {script}")
-        self.calls.append((str(script), stdin))
-        answer = self.table.get(self.state, {}).get(script)
+        word = re.search(r"corral-[0-9a-f]{32}", script)
+        key = script.replace(word[0], WORD) if word else str(script)
+        self.calls.append((key, stdin))
+        answer = self.table.get(self.state, {}).get(key)
         if answer is None:
             known = "\n".join(f"  {s!r}" for s in self.table.get(self.state, {}))
             raise UnknownScriptError(
@@ -66,9 +90,10 @@ class Recorded:
         if isinstance(answer, CorralError):
             raise answer
         self.state = answer.then or self.state
-        for line in answer.stdout.splitlines() if on_line else ():
+        stdout = answer.stdout.replace(WORD, word[0]) if word else answer.stdout
+        for line in stdout.splitlines() if on_line else ():
             on_line(line)
-        return Result(self.node, answer.status, answer.stdout, answer.stderr)
+        return Result(self.node, answer.status, stdout, answer.stderr)
 
     async def close(self) -> None:
         """End it: nothing may be asked any more."""

@@ -337,7 +337,10 @@ def _of_one(name: str, m: Found, skew: float) -> list[str]:
             f"{'ahead' if skew > 0 else 'behind'}; Corral installs chrony",
         ),
         (m.passwords, "sshd takes passwords; see ssh.password_login"),
-        (bool(m.firewall), f"a firewall is on ({m.firewall}); Corral opens Slurm's ports in it"),
+        (
+            bool(m.facts.firewall),
+            f"a firewall is on ({m.facts.firewall}); Corral opens Slurm's ports in it",
+        ),
         (m.hostname != name, f"it calls itself {m.hostname or 'nothing'}; Corral names it {name}"),
         (bool(m.gpu) and not m.driver, "its GPU has no working driver yet"),
         (

@@ -17,7 +17,7 @@ from corral.apply.observe import raise_all
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts import keysetup, pins
-from corral.hosts.discovery import SCRIPT, Found, parse
+from corral.hosts.discovery import Found, inquiry, parse
 from corral.hosts.openssh import Hops, OpenSSH, control_dir
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.target import SSH_PORT, SshTarget
@@ -150,7 +150,8 @@ async def _ask(at: str, target: SshTarget, name: str, way: Way, hops: Hops) -> t
     node = OpenSSH(at, target, control_dir(), hops=hops)
     try:
         before = time.time()
-        result = check(await node.run(SCRIPT, timeout=ASK_S), "asking it what it is")
+        asked = inquiry()
+        result = check(await node.run(asked.script, timeout=ASK_S), "asking it what it is")
         after = time.time()
     except CorralError as error:
         if "may not log in" in error.message:
@@ -161,7 +162,7 @@ async def _ask(at: str, target: SshTarget, name: str, way: Way, hops: Hops) -> t
         raise
     finally:
         await node.close()
-    found = parse(at, result.stdout)
+    found = parse(at, asked.answers(result.stdout, at, "asking it what it is"))
     return found, _skew(found.clock, before, after)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from corral.api.existing import machine_of
 from corral.errors import Code, CorralError
 from corral.events import Emit
-from corral.hosts.facts import FACTS, parse_facts
+from corral.hosts.facts import facts_inquiry, facts_of
 from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import OpenSSH
 from corral.hosts.quote import sh
@@ -55,9 +55,10 @@ async def ask_machines(
         targets[key] = SshTarget(found["address"], user=found["user"] or "root")
         named[key] = found["node"] or ""
     fleet = Fleet({n: OpenSSH(n, t, state_dir() / "control") for n, t in targets.items()})
+    asked = facts_inquiry()
     try:
         machines: dict[str, Machine] = {}
-        for node, answer in (await fleet.all(FACTS, timeout=timeout)).items():
+        for node, answer in (await fleet.all(asked.script, timeout=timeout)).items():
             if isinstance(answer, CorralError):
                 raise answer
             who = check(
@@ -70,7 +71,7 @@ async def ask_machines(
                 if len(words := line.split()) == 2 and words[1].isdigit()  # noqa: PLR2004
             }
             name = named[node] or hostname or node
-            facts = parse_facts(name, check(answer, "reading facts").stdout)
+            facts = facts_of(name, asked, check(answer, "reading facts").stdout)
             keys = [line.removeprefix("key: ") for line in who[1:] if line.startswith("key: ")]
             told = {"hostname": hostname, "uids": uids, "open_keys": keys}
             machines[name] = machine_of(facts, told)

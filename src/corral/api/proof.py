@@ -12,7 +12,7 @@ from corral.apply.journal import Journal
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
-from corral.hosts.facts import FACTS, Facts, parse_facts
+from corral.hosts.facts import Facts, facts_inquiry, facts_of
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
@@ -93,12 +93,13 @@ def _chosen(only: Sequence[str]) -> tuple[Check, ...]:
 
 async def _facts(spec: ClusterSpec, fleet: Fleet) -> dict[str, Facts | None]:
     """Facts of each node, None of one that does not answer: its checks will say why."""
-    answers = await fleet.all(FACTS, timeout=60)
+    asked = facts_inquiry()
+    answers = await fleet.all(asked.script, timeout=60)
     found: dict[str, Facts | None] = {}
     for node in nodes_of(spec):
         answer = answers.get(node.name)
         if isinstance(answer, Result) and answer.ok:
-            found[node.name] = on_control(spec, parse_facts(node.name, answer.stdout))
+            found[node.name] = on_control(spec, facts_of(node.name, asked, answer.stdout))
         else:
             found[node.name] = None
     return found

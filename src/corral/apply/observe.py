@@ -5,24 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from corral.errors import Code, CorralError, NodesFailedError
-from corral.hosts.facts import FACTS, Facts, parse_facts
+from corral.hosts.facts import Facts, facts_inquiry, facts_of
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.framing import Inquiry, Section
+from corral.hosts.quote import join
 from corral.hosts.transport import Result, check
 from corral.plan.make import resources_of
 from corral.spec.nodes import fold
 from corral.state.base import Resource, Seen, StageWanted
-from corral.state.probe_script import parse_probes, probe_script
+from corral.state.probe_script import parse_probes, probes
 
 FACTS_KEY = "facts"
 """Under this name a node's facts stand beside its probes' answers, so that the plan's digest covers
 them: other facts, other plan."""
 
-STATE: Final = "@@corral-state"
-"""The line between a machine's facts and the answers of its probes, when both come at once."""
+Answers = Mapping[str, Section]
+"""What was answered to the probes of one machine."""
 
 StagesOf = Callable[[Mapping[str, Facts]], tuple[StageWanted, ...]]
 
@@ -59,9 +59,9 @@ async def see(fleet: Fleet, stages_of: StagesOf, guess: Mapping[str, Facts]) -> 
     if tried is None:
         facts = await read_facts(fleet)
     else:
-        facts, texts = await _both(fleet, tried)
+        facts, answers = await _both(fleet, tried)
         if facts == near:
-            return Sight(facts, tried, _all_seen(resources_of(tried), texts, facts))
+            return Sight(facts, tried, _all_seen(resources_of(tried), answers, facts))
     stages = stages_of(facts)
     return Sight(facts, stages, await observe(fleet, stages, facts))
 
@@ -79,17 +79,15 @@ def _tried(
 
 async def _both(
     fleet: Fleet, stages: Sequence[StageWanted]
-) -> tuple[dict[str, Facts], dict[str, str]]:
-    """Facts, and the probes' answers as text, of all machines."""
-    mark = sh("printf '\\n%s\\n' {mark}", mark=Script(STATE))
-    scripts = _probes(fleet, stages, before=(FACTS, mark))
-    answers = good(await fleet.each(scripts, timeout=120), "reading facts and state")
-    facts: dict[str, Facts] = {}
-    texts: dict[str, str] = {}
-    for node, result in answers.items():
-        head, _, texts[node] = result.stdout.partition(f"\n{STATE}\n")
-        facts[node] = parse_facts(node, head)
-    return facts, texts
+) -> tuple[dict[str, Facts], dict[str, Answers]]:
+    """Facts, and the answers to the probes, of all machines."""
+    first, then = facts_inquiry(), _probes(fleet, stages)
+    # Machines of which the same is wanted share a script: there may be thousands.
+    both = {id(each): join([first.script, each.script]) for each in then.values()}
+    scripts = {node: both[id(each)] for node, each in then.items()}
+    results = good(await fleet.each(scripts, timeout=120), "reading facts and state")
+    facts = {n: facts_of(n, first, result.stdout) for n, result in results.items()}
+    return facts, {n: then[n].read(result.stdout) for n, result in results.items()}
 
 
 async def read_facts(fleet: Fleet) -> dict[str, Facts]:
@@ -98,8 +96,9 @@ async def read_facts(fleet: Fleet) -> dict[str, Facts]:
     Raises:
         NodesFailedError: some could not be read; all of them are named.
     """
-    answers = good(await fleet.all(FACTS, timeout=60), "reading facts")
-    return {node: parse_facts(node, result.stdout) for node, result in answers.items()}
+    asked = facts_inquiry()
+    answers = good(await fleet.all(asked.script, timeout=60), "reading facts")
+    return {node: facts_of(node, asked, result.stdout) for node, result in answers.items()}
 
 
 async def observe(
@@ -110,37 +109,39 @@ async def observe(
     Raises:
         NodesFailedError: some could not be read; all of them are named.
     """
-    answers = good(await fleet.each(_probes(fleet, stages), timeout=120), "reading state")
-    texts = {node: result.stdout for node, result in answers.items()}
-    return _all_seen(resources_of(stages), texts, facts)
+    asked = _probes(fleet, stages)
+    scripts = {node: each.script for node, each in asked.items()}
+    results = good(await fleet.each(scripts, timeout=120), "reading state")
+    answers = {n: asked[n].read(result.stdout) for n, result in results.items()}
+    return _all_seen(resources_of(stages), answers, facts)
 
 
-def _probes(
-    fleet: Fleet, stages: Sequence[StageWanted], before: tuple[Script, ...] = ()
-) -> dict[str, Script]:
-    """Each machine's script; machines that want the same share one."""
+def _probes(fleet: Fleet, stages: Sequence[StageWanted]) -> dict[str, Inquiry]:
+    """Each machine's questions; machines of which the same is wanted share them."""
     wanted = resources_of(stages)
-    scripts: dict[tuple[int, ...], Script] = {}
-    by_node: dict[str, Script] = {}
+    inquiries: dict[tuple[int, ...], Inquiry] = {}
+    by_node: dict[str, Inquiry] = {}
     for node in fleet.nodes:
         resources = wanted.get(node, ())
         key = tuple(map(id, resources))
-        if key not in scripts:
-            scripts[key] = join((*before, probe_script(resources)))
-        by_node[node] = scripts[key]
+        if key not in inquiries:
+            inquiries[key] = Inquiry(probes(resources))
+        by_node[node] = inquiries[key]
     return by_node
 
 
 def _all_seen(
     wanted: Mapping[str, tuple[Resource, ...]],
-    texts: Mapping[str, str],
+    answers: Mapping[str, Answers],
     facts: Mapping[str, Facts],
 ) -> dict[str, dict[str, Seen]]:
-    return {n: _seen(n, wanted.get(n, ()), text, facts[n]) for n, text in texts.items()}
+    return {n: _seen(n, wanted.get(n, ()), each, facts[n]) for n, each in answers.items()}
 
 
-def _seen(node: str, resources: tuple[Resource, ...], text: str, facts: Facts) -> dict[str, Seen]:
-    found = parse_probes(node, resources, text)
+def _seen(
+    node: str, resources: tuple[Resource, ...], answers: Answers, facts: Facts
+) -> dict[str, Seen]:
+    found = parse_probes(node, resources, answers)
     found[FACTS_KEY] = Seen(0, json.dumps(facts.as_dict(), sort_keys=True))
     return found
 

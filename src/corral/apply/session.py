@@ -17,7 +17,7 @@ from corral.apply.package_index import read_missing
 from corral.apply.slurm_source import slurm_debs
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
-from corral.hosts.facts import FACTS, Facts, parse_facts
+from corral.hosts.facts import Facts, facts_inquiry, facts_of
 from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import Hops, OpenSSH, control_dir
 from corral.hosts.quote import sh
@@ -154,11 +154,12 @@ class Session:
 
     async def known_facts(self) -> dict[str, Facts | None]:
         """Facts of all declared nodes; None of one that does not answer."""
-        answers = await self.fleet.all(FACTS, timeout=60) if self.fleet.nodes else {}
+        asked = facts_inquiry()
+        answers = await self.fleet.all(asked.script, timeout=60) if self.fleet.nodes else {}
         found: dict[str, Facts | None] = dict.fromkeys(self._providers)
         for node, answer in answers.items():
             if not isinstance(answer, CorralError) and answer.ok:
-                found[node] = parse_facts(node, answer.stdout)
+                found[node] = facts_of(node, asked, answer.stdout)
         return found
 
     def addresses(self) -> dict[str, str]:

@@ -1,60 +1,55 @@
 """What a machine nobody knows yet is: its facts, and what a cluster file is to say about it. Pure.
 
-One script, one round trip: the facts script, and after it the sections of ``MORE``.
+One script, one round trip: the questions for facts, and those of ``MORE``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
-from corral.hosts import readings
-from corral.hosts.facts import FACTS, Facts, parse_clock, parse_facts
+from corral.hosts import guards, readings
+from corral.hosts.facts import Facts, parse_clock, parse_facts
+from corral.hosts.framing import Inquiry
 from corral.hosts.pci import type_of, type_of_name
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.quote import Script, sh
 
 NO_ROOM: Final = ("/boot", "/snap", "/etc/", "/run")
-NVIDIA: Final = "0x10de"
-
-MORE: Final[Script] = sh(
-    """\
-echo '@@ hostname'; uname -n
-echo '@@ login'; echo "${{SUDO_USER:-$(id -un)}}"
-echo '@@ pretty'; sed -n 's/^PRETTY_NAME=//p' /etc/os-release
-echo '@@ model'; sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1
-echo '@@ pci'
-for d in /sys/bus/pci/devices/*; do
-  read -r c <"$d/class" && read -r v <"$d/vendor" && read -r i <"$d/device" || continue
-  case $c in 0x0300*|0x0302*) echo "${{d##*/}} $v $i" ;; esac
-done 2>/dev/null
-echo '@@ wireless'
+MORE: Final[Mapping[str, Script]] = MappingProxyType(
+    {
+        "hostname": sh("uname -n"),
+        "login": sh('echo "${{SUDO_USER:-$(id -un)}}"'),
+        "model": sh("sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1"),
+        "wireless": sh(
+            """\
 for d in /sys/class/net/*; do
   if [ -e "$d/wireless" ] || [ -e "$d/phy80211" ]; then echo "${{d##*/}}"; fi
-done
-echo '@@ disks'
-df -P -k 2>/dev/null | grep '^/dev/'
-echo '@@ ownname'
+done"""
+        ),
+        "disks": sh("df -P -k 2>/dev/null | grep '^/dev/'"),
+        "ownname": sh(
+            """\
 awk -v n="$(uname -n)" '$1 ~ /^127\\./ {{ for (i = 2; i <= NF; i++) if ($i == n) print $1 }}' \\
-  /etc/hosts
-echo '@@ firewall'
-if command -v ufw >/dev/null && ufw status 2>/dev/null | grep -q '^Status: active'; then echo ufw
-elif command -v nft >/dev/null && nft list ruleset 2>/dev/null | grep -q 'hook input'; then
-  echo nftables
-fi
-echo '@@ sshd'
+  /etc/hosts"""
+        ),
+        "sshd": sh(
+            """\
 [ -d /run/sshd ] || mkdir -p -m 755 /run/sshd 2>/dev/null
-sshd -T 2>/dev/null | grep -E '^passwordauthentication '
-echo '@@ python'; if command -v python3 >/dev/null; then python3 -V; fi
-echo '@@ people'
-awk -F: '$3 >= 1000 && $3 <= 60000 {{ print $1, $3 }}' /etc/passwd
-echo '@@ hostkey'
-cat /etc/ssh/ssh_host_ed25519_key.pub 2>/dev/null | cut -d' ' -f2
-echo '@@ finished'"""
+sshd -T 2>/dev/null | grep -E '^passwordauthentication '"""
+        ),
+        "python": sh("if command -v python3 >/dev/null; then python3 -V; fi"),
+        "people": sh("awk -F: '$3 >= 1000 && $3 <= 60000 {{ print $1, $3 }}' /etc/passwd"),
+        "hostkey": sh("cat /etc/ssh/ssh_host_ed25519_key.pub 2>/dev/null | cut -d' ' -f2"),
+    }
 )
 
-SCRIPT: Final[Script] = join((FACTS, MORE))
+
+def inquiry() -> Inquiry:
+    """The questions that ``parse`` needs answered."""
+    return Inquiry({**readings.QUESTIONS, **MORE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +78,6 @@ class Found:
         wireless: Wi-Fi interfaces.
         disks: local disks, largest free space first.
         own_name: 127.x addresses its own name stands on.
-        firewall: ufw or nftables where one is on.
         passwords: sshd takes passwords.
         python: version of its Python, "".
         people: login names and numbers of people.
@@ -103,7 +97,6 @@ class Found:
     wireless: tuple[str, ...]
     disks: tuple[Disk, ...]
     own_name: tuple[str, ...]
-    firewall: str
     passwords: bool
     python: str
     people: tuple[tuple[str, int], ...]
@@ -122,16 +115,14 @@ class Found:
         return next((n.speed_mbps / 1000 for n in self.facts.nics if n.name == self.nic), 0.0)
 
 
-def parse(at: str, text: str) -> Found:
-    """Take the answer of ``SCRIPT`` apart.
+def parse(at: str, parts: readings.Sections) -> Found:
+    """Take the answers to ``inquiry`` apart.
 
     Raises:
         CorralError: PARSE_FAILED.
     """
-    facts = parse_facts(at, text)
-    parts = readings.sections(text)
-    devices = [line.split() for line in parts.get("pci", "").splitlines()]
-    cards = [d[2].removeprefix("0x") for d in devices if len(d) > 2 and d[1] == NVIDIA]  # noqa: PLR2004
+    facts = parse_facts(at, parts)
+    cards = guards.gpu_pci(parts)
     names = [gpu.name for gpu in facts.gpus if gpu.name]
     kinds = [type_of(card) for card in cards]
     if not all(kinds):
@@ -142,7 +133,7 @@ def parse(at: str, text: str) -> Found:
         facts=facts,
         hostname=line("hostname").partition(".")[0].lower(),
         login=line("login"),
-        system=line("pretty").strip('"'),
+        system=readings.os_release(parts).name,
         processor=line("model"),
         gpu=max(kinds, key=kinds.count, default=""),
         gpus=len(names) or len(cards),
@@ -150,7 +141,6 @@ def parse(at: str, text: str) -> Found:
         wireless=tuple(parts.get("wireless", "").split()),
         disks=_disks(parts.get("disks", "")),
         own_name=tuple(parts.get("ownname", "").split()),
-        firewall=line("firewall"),
         passwords=line("sshd").endswith(" yes"),
         python=line("python").removeprefix("Python "),
         people=tuple(
@@ -158,7 +148,7 @@ def parse(at: str, text: str) -> Found:
             for name, uid in re.findall(r"^(\S+) (\d+)$", parts.get("people", ""), re.MULTILINE)
         ),
         host_key=line("hostkey"),
-        clock=parse_clock(at, text),
+        clock=parse_clock(at, parts),
     )
 
 

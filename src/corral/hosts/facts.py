@@ -10,11 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from corral.errors import Code, CorralError
 from corral.hosts import guards, readings
+from corral.hosts.framing import Inquiry
 from corral.hosts.mesh_facts import MeshFacts, mesh
-from corral.hosts.quote import Script
-
-FACTS: Final[Script] = readings.script()
-"""The read-only script that ``parse_facts`` and ``parse_clock`` understand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,25 +96,34 @@ class Facts:
 _FACTS: Final = TypeAdapter(Facts)
 
 
-def facts_script(peer: str) -> Script:
-    """``FACTS`` for a machine whose control network is the one towards ``peer``."""
-    return readings.script(peer)
+def facts_inquiry() -> Inquiry:
+    """The questions of which facts are made; read-only."""
+    return Inquiry(readings.QUESTIONS)
 
 
-def parse_facts(node: str, text: str) -> Facts:
-    """Make facts of what the facts script printed.
+def facts_of(node: str, inquiry: Inquiry, output: str) -> Facts:
+    """Facts from what the script of ``facts_inquiry`` printed.
+
+    Raises:
+        CorralError: PARSE_FAILED, also where a question was not answered.
+    """
+    return parse_facts(node, inquiry.answers(output, node, "reading facts"))
+
+
+def parse_facts(node: str, answers: readings.Sections) -> Facts:
+    """Facts from the answers to ``readings.QUESTIONS``.
 
     Raises:
         CorralError: PARSE_FAILED.
     """
     try:
-        return _facts(node, readings.sections(text))
+        return _facts(node, answers)
     except (ValueError, KeyError, IndexError, OverflowError) as error:
-        raise _nonsense(node, text, error) from error
+        raise _nonsense(node, answers, error) from error
 
 
-def parse_clock(node: str, text: str) -> int:
-    """The machine's clock, in Unix seconds, of the moment the facts script ran.
+def parse_clock(node: str, answers: readings.Sections) -> int:
+    """The machine's clock, in Unix seconds, of the moment it was asked.
 
     It is no part of ``Facts``: it never is the same twice.
 
@@ -125,19 +131,19 @@ def parse_clock(node: str, text: str) -> int:
         CorralError: PARSE_FAILED.
     """
     try:
-        return int(readings.sections(text)["time"])
+        return int(answers["time"])
     except (ValueError, KeyError, OverflowError) as error:
-        raise _nonsense(node, text, error) from error
+        raise _nonsense(node, answers, error) from error
 
 
 def _facts(node: str, parts: readings.Sections) -> Facts:
-    os_id, os_version = readings.os_release(parts)
+    system = readings.os_release(parts)
     layout = readings.layout(parts)
     nics = readings.interfaces(parts)
     return Facts(
         node=node,
-        os_id=os_id,
-        os_version=os_version,
+        os_id=system.id,
+        os_version=system.version,
         kernel=parts["kernel"].strip(),
         cpus=layout.cpus,
         sockets=layout.sockets,
@@ -161,12 +167,12 @@ def _facts(node: str, parts: readings.Sections) -> Facts:
     )
 
 
-def _nonsense(node: str, text: str, error: Exception) -> CorralError:
+def _nonsense(node: str, answers: readings.Sections, error: Exception) -> CorralError:
     return CorralError(
         Code.PARSE_FAILED,
         f"its facts could not be understood: {error}",
         node=node,
         command="facts script",
-        tail=text[-1000:],
+        tail="\n".join(f"{name}: {text[:200]}" for name, text in answers.items())[-1000:],
         hint="look at the machine: is it a Linux with /proc and /sys mounted?",
     )

@@ -6,24 +6,30 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
-from corral.hosts.quote import sh
+from corral.hosts.quote import Script, sh
 
 # What the machine is made of and guarded by, where a driver and open ports depend on it. ufw itself
 # takes half a second to say what its one setting says. nft: a chain that drops, by its policy or by
 # its last rule, is a firewall that is on.
-GUARD: Final = sh(
-    """\
-echo '@@ pci'
+GUARD: Final[Mapping[str, Script]] = MappingProxyType(
+    {
+        "pci": sh(
+            """\
 for d in /sys/bus/pci/devices/*; do
   v= c= i=
   {{ read -r v <"$d/vendor" && read -r c <"$d/class" && read -r i <"$d/device"; }} 2>/dev/null
   [ "$v" != 0x10de ] || echo "$c $i"
-done
-echo '@@ secureboot'
-for f in /sys/firmware/efi/efivars/SecureBoot-*; do [ ! -r "$f" ] || od -An -tu1 -j4 -N1 "$f"; done
-echo '@@ cloudinit'
-[ ! -e /etc/cloud/cloud.cfg ] || echo yes
-echo '@@ firewall'
+done"""
+        ),
+        "secureboot": sh(
+            """\
+for f in /sys/firmware/efi/efivars/SecureBoot-*; do
+  [ ! -r "$f" ] || od -An -tu1 -j4 -N1 "$f"
+done"""
+        ),
+        "cloudinit": sh("[ ! -e /etc/cloud/cloud.cfg ] || echo yes"),
+        "firewall": sh(
+            """\
 if grep -q '^ENABLED=yes' /etc/ufw/ufw.conf 2>/dev/null; then echo ufw
 elif command -v firewall-cmd >/dev/null && firewall-cmd --state >/dev/null 2>&1; then echo firewalld
 elif command -v nft >/dev/null; then
@@ -36,6 +42,8 @@ elif command -v iptables >/dev/null; then
   iptables -S INPUT 2>/dev/null | grep -qE '^-P INPUT DROP|^-A INPUT -j (DROP|REJECT)' &&
     echo iptables
 fi"""
+        ),
+    }
 )
 
 
@@ -59,6 +67,13 @@ def nvidia_pci(parts: Mapping[str, str]) -> tuple[str, ...]:
         if kind.startswith(("0x03", "0x0680")):
             found.append(device.removeprefix("0x"))
     return tuple(sorted(found))
+
+
+def gpu_pci(parts: Mapping[str, str]) -> tuple[str, ...]:
+    """Device ids of NVIDIA's GPUs alone (VGA 0300 and 3D controllers 0302)."""
+    rows = (line.partition(" ") for line in parts.get("pci", "").splitlines())
+    found = (device for kind, _, device in rows if kind.startswith(("0x0300", "0x0302")))
+    return tuple(device.removeprefix("0x") for device in found)
 
 
 def secure_boot(parts: Mapping[str, str]) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, Literal
 
-from corral.hosts.quote import sh
+from corral.hosts.quote import Script, sh
 
 NET_ADMIN: Final = 12
 """CAP_NET_ADMIN's bit in CapEff (capability.h)."""
@@ -20,9 +21,10 @@ FABRIC: Final = "/run/corral-fabric"
 # The lines of `tailscale status` that stay the same while nothing changes: the plan's digest is
 # made from them. Its JSON is indented by tabs or spaces, own fields come before those of Self.
 # unshare makes a process, so it is asked only of containers: a machine of its own always can.
-MESH: Final = sh(
-    """\
-echo '@@ container'
+MESH: Final[Mapping[str, Script]] = MappingProxyType(
+    {
+        "container": sh(
+            """\
 if [ -e /run/.containerenv ] || [ -e /.dockerenv ] || [ -n "$RUNPOD_POD_ID" ]; then
   echo yes
   if unshare -Ur true 2>/dev/null; then echo userns; fi
@@ -31,8 +33,11 @@ if [ -e /run/.containerenv ] || [ -e /.dockerenv ] || [ -n "$RUNPOD_POD_ID" ]; t
 fi
 for f in /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes; do
   if [ -r "$f" ]; then echo "limit $(cat "$f")"; break; fi
-done
-echo '@@ mesh'
+done""",
+            fabric=FABRIC,
+        ),
+        "mesh": sh(
+            """\
 [ ! -c /dev/net/tun ] || echo tun
 sed -n 's/^CapEff:[^0-9a-f]*/caps /p' /proc/self/status
 if command -v tailscale >/dev/null; then
@@ -44,8 +49,9 @@ if command -v tailscale >/dev/null; then
   timeout 10 tailscale debug prefs 2>/dev/null |
     sed -nE 's/^\\s*"ControlURL": "([^"]*)",?$/server \\1/p'
 fi""",
-    joined=JOINED,
-    fabric=FABRIC,
+            joined=JOINED,
+        ),
+    }
 )
 
 Way = Literal["tun", "userspace"]

@@ -1,7 +1,6 @@
-"""What the facts script prints, taken apart: one small pure function per question.
+"""What a machine is asked for its facts, and its answers taken apart: a pure function per question.
 
-The script's answer is a row of sections, each a line ``@@ <name>`` and what a tool or a kernel file
-said. Functions here raise ValueError on nonsense; ``facts.parse_facts`` makes it a CorralError.
+Functions here raise ValueError on nonsense; ``facts.parse_facts`` makes it a CorralError.
 """
 
 from __future__ import annotations
@@ -11,149 +10,118 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, Literal
 
 from corral.hosts.guards import GUARD
 from corral.hosts.mesh_facts import MESH
-from corral.hosts.quote import Script, join, sh
-
-MARK: Final = "@@ "
+from corral.hosts.quote import Script, sh
 
 Sections = Mapping[str, str]
 
-_HEAD: Final = (
-    sh("echo '@@ os'; grep -E '^(ID|VERSION_ID)=' /etc/os-release"),
-    sh("echo '@@ kernel'; uname -r"),
-    sh("echo '@@ time'; date +%s"),
-    sh("echo '@@ pid1'; cat /proc/1/comm; [ ! -d /run/systemd/system ] || echo booted"),
-    sh("echo '@@ memory'; grep MemTotal: /proc/meminfo"),
-    sh("echo '@@ mounts'; grep cgroup /proc/self/mounts"),
-)
-
 # slurmd's own view is what slurmctld will compare with; lscpu counts online CPUs only.
-_CPU: Final = sh(
-    """\
-echo '@@ swap'
+_CPU: Final = {
+    "swap": sh(
+        """\
 for f in /sys/fs/cgroup/memory/memory.memsw.limit_in_bytes /sys/fs/cgroup/*/memory.swap.max; do
   if [ -e "$f" ]; then echo accounted; break; fi
-done
-echo '@@ slurmd'
-if command -v slurmd >/dev/null; then slurmd -C 2>/dev/null; fi
-echo '@@ lscpu'
-if command -v lscpu >/dev/null; then LC_ALL=C lscpu -p=CPU,CORE,SOCKET; fi
-echo '@@ topology'
+done"""
+    ),
+    "slurmd": sh("if command -v slurmd >/dev/null; then slurmd -C 2>/dev/null; fi"),
+    "lscpu": sh("if command -v lscpu >/dev/null; then LC_ALL=C lscpu -p=CPU,CORE,SOCKET; fi"),
+    "topology": sh(
+        """\
 if ! command -v lscpu >/dev/null; then
   for d in /sys/devices/system/cpu/cpu[0-9]*/topology; do
     {{ read -r p <"$d/physical_package_id" && read -r c <"$d/core_id"; }} 2>/dev/null &&
       echo "$p $c"
   done
-fi
-echo '@@ processors'
-grep -c '^processor' /proc/cpuinfo"""
-)
+fi"""
+    ),
+    "processors": sh("grep -c '^processor' /proc/cpuinfo"),
+}
 
 # Without iproute2 (RunPod's and many containers) the kernel's own tables say the same.
-_NET: Final = sh(
-    """\
-echo '@@ default'
-if command -v ip >/dev/null; then ip -o -4 route show default; fi
-echo '@@ addresses'
-if command -v ip >/dev/null; then ip -o -4 addr show; fi
-echo '@@ routes'
-if ! command -v ip >/dev/null; then cat /proc/net/route; fi
-echo '@@ trie'
-if ! command -v ip >/dev/null; then cat /proc/net/fib_trie; fi
-echo '@@ nics'
+_NET: Final = {
+    "default": sh("if command -v ip >/dev/null; then ip -o -4 route show default; fi"),
+    "addresses": sh("if command -v ip >/dev/null; then ip -o -4 addr show; fi"),
+    "routes": sh("if ! command -v ip >/dev/null; then cat /proc/net/route; fi"),
+    "trie": sh("if ! command -v ip >/dev/null; then cat /proc/net/fib_trie; fi"),
+    "nics": sh(
+        """\
 for d in /sys/class/net/*; do
   s=0 m=1500 k=virtual
   [ ! -e "$d/device" ] || k=device
   {{ read -r s <"$d/speed"; read -r m <"$d/mtu"; }} 2>/dev/null
   echo "${{d##*/}} $k ${{s:-0}} ${{m:-1500}}"
-done
-echo '@@ connection'
-echo "$SSH_CONNECTION\""""
-)
+done"""
+    ),
+    "connection": sh('echo "$SSH_CONNECTION"'),
+}
 
-_GPU: Final = sh(
-    """\
-echo '@@ devices'
-for f in /dev/nvidia[0-9]*; do [ ! -c "$f" ] || echo "$f"; done
-echo '@@ minors'
+_GPU: Final = {
+    "devices": sh('for f in /dev/nvidia[0-9]*; do [ ! -c "$f" ] || echo "$f"; done'),
+    "minors": sh(
+        """\
 for f in /proc/driver/nvidia/gpus/*/information; do
   [ ! -r "$f" ] || grep -E '^(Model|Bus Location|Device Minor):' "$f"
-done
-echo '@@ smi'
+done"""
+    ),
+    "smi": sh(
+        """\
 if command -v nvidia-smi >/dev/null; then
   t=; ! command -v timeout >/dev/null || t='timeout 20'
   $t nvidia-smi --query-gpu=pci.bus_id,name,memory.total --format=csv,noheader,nounits 2>/dev/null
 fi"""
-)
+    ),
+}
 
 # apt-cache is asked only while Slurm is missing: without its pkgcache.bin (container images switch
 # it off) it reads all package lists, half a second of CPU each time.
 # A program that is there and cannot tell its version is one that dpkg is unpacking, or was when the
 # power went: then apt has to say what comes.
 # Plugins of the kinds on which a choice depends; all of them would be a hundred names per node.
-_SLURM: Final = sh(
-    """\
-echo '@@ version'
+SLURM: Final = {
+    "version": sh(
+        """\
 v=
 for c in slurmd slurmctld slurmdbd sackd scontrol; do
   if v=$($c -V 2>/dev/null) && [ -n "$v" ]; then printf '%s\\n' "$v"; break; else v=; fi
-done
-echo '@@ candidate'
+done"""
+    ),
+    "candidate": sh(
+        """\
 if [ -z "$v" ] && command -v apt-cache >/dev/null; then
   LC_ALL=C apt-cache policy slurmd slurm-smd-slurmd 2>/dev/null | grep Candidate:
-fi
-echo '@@ plugins'
+fi"""
+    ),
+    "plugins": sh(
+        """\
 for p in auth cgroup cred data_parser gpu metrics mpi serializer switch tls topology; do
   for d in /usr/lib/*/slurm-wlm /usr/lib/*/slurm /usr/lib64/slurm /usr/lib/slurm; do
     for f in $d/${{p}}_*.so; do [ ! -f "$f" ] || echo "${{f##*/}}"; done
   done
 done"""
+    ),
+}
+
+QUESTIONS: Final[Mapping[str, Script]] = MappingProxyType(
+    {
+        "os": sh("grep -E '^(ID|VERSION_ID|PRETTY_NAME)=' /etc/os-release"),
+        "kernel": sh("uname -r"),
+        "time": sh("date +%s"),
+        "pid1": sh("cat /proc/1/comm; [ ! -d /run/systemd/system ] || echo booted"),
+        "memory": sh("grep MemTotal: /proc/meminfo"),
+        "mounts": sh("grep cgroup /proc/self/mounts"),
+        **_CPU,
+        **_NET,
+        **_GPU,
+        **GUARD,
+        **MESH,
+        **SLURM,
+    }
 )
-
-
-def script(peer: str = "") -> Script:
-    """The read-only script whose answer this file takes apart.
-
-    Args:
-        peer: the address whose network is the control network; "" for the default route's.
-    """
-    route = sh(
-        "echo '@@ peer'; if command -v ip >/dev/null; then ip -o -4 route get {peer}; fi",
-        peer=peer,
-    )
-    parts = (
-        *_HEAD,
-        _CPU,
-        _NET,
-        *((route,) if peer else ()),
-        _GPU,
-        GUARD,
-        MESH,
-        _SLURM,
-        sh("echo '@@ end'"),
-    )
-    return join(parts)
-
-
-def sections(text: str) -> dict[str, str]:
-    """Section name to its text.
-
-    Raises:
-        ValueError: the text is not a whole answer of the facts script.
-    """
-    found: dict[str, list[str]] = {}
-    current: list[str] = []
-    for line in text.splitlines():
-        if line.startswith(MARK):
-            current = found.setdefault(line.removeprefix(MARK), [])
-        else:
-            current.append(line)
-    if "end" not in found or "os" not in found:
-        raise ValueError("the answer has no beginning or no end")
-    return {name: "\n".join(lines) for name, lines in found.items()}
+"""What every machine is asked; read-only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,16 +135,24 @@ class Layout:
     memory: int
 
 
-def os_release(parts: Sections) -> tuple[str, str]:
-    """ID and VERSION_ID (rolling releases have none: "")."""
+@dataclass(frozen=True, slots=True)
+class System:
+    """ID, VERSION_ID (rolling releases have none: "") and PRETTY_NAME of os-release."""
+
+    id: str
+    version: str
+    name: str
+
+
+def os_release(parts: Sections) -> System:
+    """What the operating system is."""
     found: dict[str, str] = {}
     for line in parts["os"].splitlines():
         key, _, value = line.partition("=")
-        if key.strip() in ("ID", "VERSION_ID"):
-            found[key.strip()] = "".join(shlex.split(value))
+        found[key.strip()] = " ".join(shlex.split(value))
     if not found.get("ID"):
         raise ValueError("os-release has no ID")
-    return found["ID"], found.get("VERSION_ID", "")
+    return System(found["ID"], found.get("VERSION_ID", ""), found.get("PRETTY_NAME", ""))
 
 
 def layout(parts: Sections) -> Layout:
@@ -311,13 +287,10 @@ def _networks(parts: Sections) -> Iterable[tuple[str, ipaddress.IPv4Network]]:
 
 
 def address(parts: Sections, nics: tuple[Interface, ...]) -> str:
-    """The control network's address: towards the peer, else as ssh was reached, else by default.
+    """The control network's address: as ssh was reached, else by default.
 
     "" when the machine has no IPv4 address but loopback.
     """
-    towards = re.search(r"\bsrc (\S+)", parts.get("peer", ""))
-    if towards:
-        return _ipv4(towards[1])
     own = [a for nic in nics for a in nic.addresses]
     reached = parts.get("connection", "").split()
     if len(reached) == 4 and reached[2] in own:  # noqa: PLR2004  # behind NAT it is another's

@@ -1,55 +1,43 @@
-"""All probes of a node in one script, and its answer taken apart again. Pure."""
+"""The probes of a node as questions of one script, and what their answers mean. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.framing import Section
+from corral.hosts.quote import Script, sh
 from corral.state.base import Resource, Seen
 
-MARK: Final = "@@corral-probe"
-"""Begins the line that ends each answer. Answers are words, digests or base64, never free text of
-a file, so the mark cannot stand in one."""
+
+def probes(resources: Sequence[Resource]) -> dict[str, Script]:
+    """The read-only questions about all resources, by their ids."""
+    return {r.id: sh("{{ {probe}; }} 2>/dev/null </dev/null", probe=r.probe()) for r in resources}
 
 
-def probe_script(resources: Sequence[Resource]) -> Script:
-    """One read-only script that answers for all resources, in their order."""
-    return join(
-        sh(
-            "{{ {probe}; }} 2>/dev/null </dev/null; printf '\\n{mark} %d\\n' $?",
-            probe=r.probe(),
-            mark=Script(MARK),
-        )
-        for r in resources
-    )
-
-
-def parse_probes(node: str, resources: Sequence[Resource], text: str) -> dict[str, Seen]:
-    """The answers by resource id.
+def parse_probes(
+    node: str, resources: Sequence[Resource], answers: Mapping[str, Section]
+) -> dict[str, Seen]:
+    """What was seen of each resource, by its id.
 
     Raises:
-        CorralError: PARSE_FAILED, not as many answers as probes.
+        CorralError: PARSE_FAILED, a probe was not answered.
     """
-    answers: list[Seen] = []
-    lines: list[str] = []
-    for line in text.splitlines():
-        if line.startswith(MARK):
-            answers.append(Seen(int(line.rpartition(" ")[2]), "\n".join(lines).strip()))
-            lines = []
-        else:
-            lines.append(line)
-    if len(answers) != len(resources):
-        raise CorralError(
-            Code.PARSE_FAILED,
-            f"{len(answers)} answers to {len(resources)} probes",
-            node=node,
-            tail=text[-2000:],
-            hint="a login script of the machine may print or exit; run the command again",
-        )
-    return {r.id: seen for r, seen in zip(resources, answers, strict=True)}
+    seen: dict[str, Seen] = {}
+    for resource in resources:
+        one = answers.get(resource.id)
+        if one is None or one.status is None:
+            raise CorralError(
+                Code.PARSE_FAILED,
+                f"incomplete response: {len(seen)} of {len(resources)} probes were answered, "
+                f"not {resource.id}",
+                node=node,
+                hint="the script was ended on the machine (memory, a signal); run the command "
+                "again",
+            )
+        seen[resource.id] = Seen(one.status, one.text.strip())
+    return seen
 
 
 def digest_of(observed: Mapping[str, Mapping[str, Seen]]) -> str:

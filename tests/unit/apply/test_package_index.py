@@ -12,12 +12,13 @@ from corral.apply import package_index
 from corral.apply.package_index import read_missing
 from corral.errors import CorralError
 from corral.events import Event
-from corral.hosts.facts import FACTS
+from corral.hosts import readings
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script
-from tests.fakes import Answer, Recorded
+from tests.fakes import Answer, Recorded, asked, framed, recorded
 
 READ: Script = package_index._READ
+FACTS: Script = asked(readings.QUESTIONS)
 KNOWS = (Path(__file__).parents[2] / "recorded/facts/debian-12-host/plain.txt").read_text()
 BARE = re.sub(r"(?m)^  Candidate: .*$", "", KNOWS)
 
@@ -29,7 +30,8 @@ def look(*machines: Recorded) -> tuple[bool, list[Event]]:
 
 
 def machine(node: str, facts: str, **read: Answer) -> Recorded:
-    return Recorded.of(node, {FACTS: Answer(facts)} | ({READ: read["read"]} if read else {}))
+    answer = Answer(framed(readings.QUESTIONS, recorded(facts)))
+    return Recorded.of(node, {FACTS: answer} | ({READ: read["read"]} if read else {}))
 
 
 def test_only_a_machine_that_is_offered_none_is_asked() -> None:

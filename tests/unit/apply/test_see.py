@@ -16,22 +16,29 @@ from corral.apply.observe import FACTS_KEY, see
 from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts, parse_facts
 from corral.hosts.fleet import Fleet
+from corral.hosts.framing import Inquiry
 from corral.hosts.quote import sh
 from corral.state.base import StageWanted, Wanted
 from corral.state.files import Directory
+from tests.fakes import recorded
 from tests.unit.apply.conftest import Folder
 
 Folders = Callable[..., tuple[Fleet, dict[str, Folder]]]
-RECORDED = (Path(__file__).parents[2] / "recorded/facts/debian-13-container/node.txt").read_text()
+RECORDED = recorded(
+    (Path(__file__).parents[2] / "recorded/facts/debian-13-container/node.txt").read_text()
+)
 
 
 @pytest.fixture(autouse=True)
 def recorded_facts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The facts script prints a file, so that a test can change what machines are."""
-    text = tmp_path / "facts.txt"
-    text.write_text(RECORDED)
-    monkeypatch.setattr(observe, "FACTS", sh("cat {path}", path=str(text)))
-    return text
+    """The questions for facts print files, so that all machines are the recorded one."""
+    folder = tmp_path / "facts"
+    folder.mkdir()
+    for name, text in RECORDED.items():
+        (folder / name).write_text(text)
+    asked = {name: sh("cat {path}", path=str(folder / name)) for name in RECORDED}
+    monkeypatch.setattr(observe, "facts_inquiry", lambda: Inquiry(asked))
+    return folder
 
 
 def stages_for(facts: Mapping[str, Facts]) -> tuple[StageWanted, ...]:
@@ -115,7 +122,7 @@ def test_broken_machines_are_named(folders: Folders) -> None:
 def test_remembered_facts_come_back(tmp_path: Path) -> None:
     remember(tmp_path, {"a": real("a")})
     assert guessed(tmp_path) == {"a": real("a")}
-    assert [p.name for p in tmp_path.iterdir() if p.name != "facts.txt"] == [NAME]
+    assert [p.name for p in tmp_path.iterdir() if p.name != "facts"] == [NAME]
 
 
 def test_no_folder_is_made(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from corral.hosts import guards
 from corral.hosts.facts import Facts
-from corral.hosts.readings import MARK
+from corral.hosts.framing import Inquiry
 from tests.unit.roles.test_cluster import FACTS
 
 DROPS = "table inet f {\n chain i {\n  type filter hook input priority 0; policy drop;\n }\n}\n"
@@ -30,18 +30,15 @@ def answer(tmp_path: Path, ruleset: str) -> dict[str, str]:
     (tmp_path / "ruleset").write_text(ruleset)
     nft.write_text(f"#!/bin/sh\ncat {tmp_path}/ruleset\n")
     nft.chmod(0o755)
-    text = guards.GUARD.replace("/etc/ufw/ufw.conf", str(tmp_path / "ufw.conf"))
+    asked = Inquiry(guards.GUARD)
+    text = asked.script.replace("/etc/ufw/ufw.conf", str(tmp_path / "ufw.conf"))
     done = subprocess.run(
         ["/bin/sh", "-c", text],
         capture_output=True,
         text=True,
         env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )
-    parts: dict[str, str] = {}
-    for block in done.stdout.split(MARK)[1:]:
-        name, _, rest = block.partition("\n")
-        parts[name] = rest
-    return parts
+    return asked.answers(done.stdout, "n", "asking")
 
 
 @pytest.mark.parametrize(
@@ -62,6 +59,7 @@ def test_gpus_and_switches_are_told_from_sound_and_usb() -> None:
     text = "0x030000 0x2b85\n0x040300 0x22e8\n0x068000 0x22a3\n0x030200 0x2335\n0x0c0330 0x1ad6"
     assert guards.nvidia_pci({"pci": text}) == ("22a3", "2335", "2b85")
     assert guards.nvidia_pci({}) == ()
+    assert guards.gpu_pci({"pci": text}) == ("2b85", "2335")
 
 
 def test_secure_boot_and_cloud_init() -> None:

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from corral.hosts.facts import FACTS
+from corral.hosts import readings
+from corral.hosts.framing import Inquiry
 
-ASK = (
-    "echo '@@ version'" + FACTS.partition("echo '@@ version'")[2].partition("echo '@@ plugins'")[0]
-)
+ASKED = Inquiry({name: readings.SLURM[name] for name in ("version", "candidate")})
 OFFERED = "#!/bin/sh\necho '  Candidate: 24.11.5-4'\n"
 
 
@@ -36,7 +35,7 @@ def test_a_machine_tells_what_it_has_or_is_offered(
             (tmp_path / name).write_text(text)
             (tmp_path / name).chmod(0o755)
     (tmp_path / "grep").symlink_to("/usr/bin/grep")
-    told = subprocess.run(["/bin/sh", "-c", ASK], env={"PATH": str(tmp_path)}, check=True,
+    told = subprocess.run(["/bin/sh", "-c", ASKED.script], env={"PATH": str(tmp_path)}, check=True,
                           capture_output=True, text=True)  # fmt: skip
-    lines = [line for line in told.stdout.splitlines() if not line.startswith("@@")]
-    assert lines == wanted
+    answers = ASKED.answers(told.stdout, "n", "asking")
+    assert [text for text in answers.values() if text] == wanted

@@ -141,15 +141,14 @@ def test_the_shell_picks_what_stays_the_same(tmp_path: Path, indent: str) -> Non
     )
     fake.chmod(0o755)
     told = subprocess.run(
-        ["sh", "-c", MESH],
+        ["sh", "-c", MESH["mesh"]],
         capture_output=True,
         text=True,
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
         check=True,
     ).stdout
-    section = told.split("@@ mesh\n")[1]
-    assert "words" not in section
-    found = mesh({"container": "", "mesh": section})
+    assert "words" not in told
+    found = mesh({"container": "", "mesh": told})
     assert (found.address, found.id, found.server) == ("100.64.0.7", "n1CNTRL", URL)
     assert (found.expires, found.tags) == ("2027-05-01T00:00:00Z", ("tag:corral-x",))
     assert found.member

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,16 +13,18 @@ from hypothesis import strategies as st
 
 from corral.api.cluster_draft import Draft, Reached, draft
 from corral.errors import Code, CorralError
-from corral.hosts.discovery import Found, parse
+from corral.hosts.discovery import Found, inquiry, parse
 from corral.hosts.pci import TYPES, type_of, type_of_name
 from corral.spec.load import load_text
 from corral.spec.nodes import nodes_of
+from tests.fakes import recorded
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "machines"
 
 
 def machines(folder: str) -> list[Found]:
-    return [parse(f.stem, f.read_text()) for f in sorted((RECORDED / folder).glob("*.txt"))]
+    files = sorted((RECORDED / folder).glob("*.txt"))
+    return [parse(f.stem, recorded(f.read_text())) for f in files]
 
 
 def drafted(folder: str, reached: Reached | None = None, **skews: float) -> Draft:
@@ -129,8 +132,26 @@ def test_gpu_types() -> None:
     assert all(len(device) == 4 and device == device.lower() for device in TYPES)
 
 
-def test_an_answer_that_is_cut_off() -> None:
-    text = (RECORDED / "lab" / "192.168.1.10.txt").read_text()
+def test_an_answer_that_lacks_a_fact() -> None:
+    answers = recorded((RECORDED / "lab" / "192.168.1.10.txt").read_text())
+    del answers["kernel"]
     with pytest.raises(CorralError) as caught:
-        parse("192.168.1.10", text[: text.index("@@ end")])
+        parse("192.168.1.10", answers)
     assert caught.value.code is Code.PARSE_FAILED
+
+
+def test_a_machine_with_a_firewall_says_so_once(tmp_path: Path) -> None:
+    """Discovery and facts printed sections of one name, and each read the other's."""
+    (tmp_path / "ufw.conf").write_text("ENABLED=yes\n")
+    asked = inquiry()
+    script = asked.script.replace("/etc/ufw/ufw.conf", str(tmp_path / "ufw.conf"))
+    printed = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True).stdout
+    found = parse("192.168.1.10", asked.answers(printed, "192.168.1.10", "asking"))
+    assert found.facts.firewall == "ufw"
+    assert "a firewall is on (ufw)" in "\n".join(draft("lab", [found], Reached(), {}).warnings)
+
+
+def test_gpus_of_discovery_and_of_the_facts_are_the_same() -> None:
+    for folder in ("lab", "odd"):
+        for one in machines(folder):
+            assert one.gpus == len(one.facts.nvidia_pci)

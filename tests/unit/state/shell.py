@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import subprocess
 
+from corral.hosts.framing import Inquiry
 from corral.state.base import Change, Context, Resource, Seen
-from corral.state.probe_script import parse_probes, probe_script
+from corral.state.probe_script import parse_probes, probes
 
 
 def probe(*resources: Resource) -> dict[str, Seen]:
+    asked = Inquiry(probes(resources))
     answer = subprocess.run(
-        ["/bin/sh", "-c", probe_script(resources)], capture_output=True, text=True, check=True
+        ["/bin/sh", "-c", asked.script], capture_output=True, text=True, check=True
     )
-    return parse_probes("here", resources, answer.stdout)
+    return parse_probes("here", resources, asked.read(answer.stdout))
 
 
 def run(change: Change, stdin: bytes = b"") -> None:
