@@ -32,6 +32,12 @@ def recorded(text: str) -> dict[str, str]:
     return {name: body.strip("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
+def word_of(script: str) -> str:
+    """The boundary in a script, "" where it has none."""
+    found = re.search(r"corral-[0-9a-f]{32}", script)
+    return found[0] if found else ""
+
+
 class UnknownScriptError(AssertionError):
     """A script that stands in no table: the code under test asks what the test did not foresee."""
 
@@ -78,8 +84,8 @@ class Recorded:
             raise UnknownScriptError(f"{self.node}: this is no Script: {script!r}")
         if self.closed:
             raise UnknownScriptError(f"{self.node}: asked after close: {script}")
-        word = re.search(r"corral-[0-9a-f]{32}", script)
-        key = script.replace(word[0], WORD) if word else str(script)
+        word = word_of(script)
+        key = script.replace(word, WORD) if word else str(script)
         self.calls.append((key, stdin))
         answer = self.table.get(self.state, {}).get(key)
         if answer is None:
@@ -90,7 +96,7 @@ class Recorded:
         if isinstance(answer, CorralError):
             raise answer
         self.state = answer.then or self.state
-        stdout = answer.stdout.replace(WORD, word[0]) if word else answer.stdout
+        stdout = answer.stdout.replace(WORD, word) if word else answer.stdout
         for line in stdout.splitlines() if on_line else ():
             on_line(line)
         return Result(self.node, answer.status, stdout, answer.stderr)

@@ -12,25 +12,42 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.fakes import framed, recorded, word_of
+
 from corral.errors import CorralError
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import Script
+from corral.hosts.framing import Inquiry
+from corral.hosts.quote import NOTHING, Script
 from corral.hosts.transport import OnLine, Result
+from corral.prove import survey
 
 # The first mark that a script holds tells what it is for.
 MARKS = (
-    ("@@clock", "survey"),
+    ("date +%s.%N", "survey"),
     ("scontrol token", "rest"),
     ("-launch", "launch"),
     ("-hog", "memory"),
     ("-slots", "slots"),
     ("sacct -n", "accounting"),
     ("IO::Select", "ranks"),
-    ("echo @@a; cat", "read"),
+    ("cat /", "read"),
     ("|| bad=1", "write"),
     ("rm -f", "remove"),
     ("squeue -h -u", "clean"),
 )
+
+
+# What is asked together, in its order: recordings hold the answers by name.
+FRAMED = {
+    "survey": [q.name for q in survey.questions((), (), controller=True)],
+    "slots": ["snapshot", "others", "records"],
+    "read": ["a", "b", "c", "d"],
+}
+
+
+def names_of(kind: str, script: str) -> list[str]:
+    """Names of the answers to a framed script."""
+    return FRAMED[kind][: script.count("}; corral_answered ")]
 
 
 def kind_of(script: str) -> str:
@@ -91,7 +108,12 @@ class RecordingFleet(Fleet):
     ) -> Result:
         result = await self._inner.run(node, script, stdin=stdin, timeout=timeout, on_line=on_line)
         kinds = self._case.answers.setdefault(node, {})
-        kinds[kind_of(script)] = (result.status, result.stdout, result.stderr)
+        kind, stdout = kind_of(script), result.stdout
+        if kind in FRAMED:
+            word = word_of(script)
+            asked = Inquiry(dict.fromkeys(names_of(kind, script), NOTHING), word=word)
+            stdout = "".join(f"@@ {n}\n{one.text}\n" for n, one in asked.read(stdout).items())
+        kinds[kind] = (result.status, stdout, result.stderr)
         return result
 
     async def close(self) -> None:
@@ -117,6 +139,9 @@ class Replayed:
         kind = kind_of(script)
         self.asked.append(kind)
         status, stdout, stderr = self.answers[kind]
+        if kind in FRAMED:
+            names = dict.fromkeys(names_of(kind, script), NOTHING)
+            stdout = framed(names, recorded(stdout), word_of(script))
         for line in stdout.splitlines() if on_line else ():
             on_line(line)
         return Result(self.node, status, stdout, stderr)

@@ -19,6 +19,7 @@ from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.target import SshTarget
+from corral.inspect.question import MachineState, inquiry
 from corral.prove.context import ProveContext
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
@@ -223,8 +224,12 @@ MAIN = {
 OTHER = {"load": "0.1", "units": "slurmd failed\n"}
 
 
+def states(**answers: dict[str, str]) -> dict[str, MachineState]:
+    return {node: MachineState(node, sections) for node, sections in answers.items()}
+
+
 def test_status_of_a_cluster_with_a_drained_and_an_absent_node(spec: ClusterSpec) -> None:
-    seen = overview.judge(spec, "node0", {"node0": MAIN, "node1": OTHER}, {"node2": "is stopped"})
+    seen = overview.judge(spec, "node0", states(node0=MAIN, node1=OTHER), {"node2": "is stopped"})
     first, second, third = seen.nodes
     assert (first.state, first.usable, first.cpus_used, first.cpus) == ("mixed", True, 1, 2)
     assert (first.gpus_used, first.gpus, first.memory_used_mib, first.load) == (1, 2, 1024, 0.42)
@@ -240,7 +245,7 @@ def test_status_of_a_cluster_with_a_drained_and_an_absent_node(spec: ClusterSpec
 def test_status_that_is_good(spec: ClusterSpec) -> None:
     text = "\n".join(SHOWN.splitlines()[0].replace("node0", f"node{i}") for i in range(3))
     good = OTHER | {"units": "slurmd active"}
-    told = {"node0": MAIN | {"nodes": text}, "node1": good, "node2": good}
+    told = states(node0=MAIN | {"nodes": text}, node1=good, node2=good)
     assert overview.judge(spec, "node0", told, {}).good
 
 
@@ -254,7 +259,8 @@ def test_status_that_is_good(spec: ClusterSpec) -> None:
 )
 def test_status_while_slurmctld_is_silent(said: str, spec: ClusterSpec) -> None:
     gone = CorralError(Code.UNREACHABLE, "no route to host", node="node2")
-    told = {"node0": MAIN | {"nodes": said}, "node1": OTHER, "node2": gone}
+    told = states(node0=MAIN | {"nodes": said}, node1=OTHER)
+    told["node2"] = MachineState("node2", error=gone)
     seen = overview.judge(spec, "node0", told, {})
     assert not seen.good
     assert seen.troubles[0].subject == "slurmctld"
@@ -275,10 +281,11 @@ def test_status_asks_a_dead_slurmctld_once(
     for name in ("scontrol", "squeue"):
         (tmp_path / name).write_text(fake)
         (tmp_path / name).chmod(0o755)
-    script = overview._script(ProveContext(spec, Fleet({}), "node0", "corral", {}), "node0")
-    text = script[script.index("echo @@nodes") :]
+    context = ProveContext(spec, Fleet({}), "node0", "corral", {})
+    one = inquiry(overview.questions(context, "node0"))
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    done = subprocess.run(["sh", "-c", text], env=env, capture_output=True, check=True, text=True)
+    done = subprocess.run(
+        ["sh", "-c", one.script], env=env, capture_output=True, check=True, text=True
+    )
     assert (tmp_path / "asked").read_text().count("\n") == asked
-    assert ("is DOWN" in done.stdout) is (word == "DOWN")
-    assert ("@@queue" in done.stdout) is (word == "UP")
+    assert f"is {word}" in one.answers(done.stdout, "node0", "asking")["ping"]

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
+from corral.hosts.framing import Inquiry
 from corral.hosts.quote import sh
 from corral.hosts.state_dir import state_dir
 from corral.hosts.transport import check
@@ -239,19 +240,25 @@ def _sorted(lines: Mapping[str, Line]) -> tuple[Line, ...]:
 async def _asked(spec: ClusterSpec) -> tuple[tuple[JobUse, ...], dict[str, int]]:
     if not spec.slurm.accounting:
         raise CorralError(Code.NOT_FOUND, "the cluster keeps no accounting")
-    script = sh(
-        "TZ=UTC timeout 40 sacct -aXnP -S now-90days -E now -o {fields}; echo @@nodes; "
-        "timeout 20 sinfo -hN -o '%N %c' | sort -u",
-        fields=_FIELDS,
+    asked = Inquiry(
+        {
+            "jobs": sh(
+                "TZ=UTC timeout 40 sacct -aXnP -S now-90days -E now -o {fields}", fields=_FIELDS
+            ),
+            "nodes": sh("timeout 20 sinfo -hN -o '%N %c'"),
+        }
     )
     async with await Session.open(spec) as session:
         session.require_running()
         answer = check(
-            await session.fleet.run(session.controller, script, timeout=90), "asking for jobs"
+            await session.fleet.run(session.controller, asked.script, timeout=90),
+            "asking for jobs",
         )
-    told, _, nodes = answer.stdout.partition("@@nodes")
+    sections = asked.read(answer.stdout)
+    jobs = sections.succeeded("jobs", session.controller, "asking accounting for jobs")
+    nodes = sections.succeeded("nodes", session.controller, "asking Slurm for the nodes' CPUs")
     cpus = {w[0]: int(w[1]) for w in map(str.split, nodes.splitlines()) if len(w) == 2}  # noqa: PLR2004
-    return read_jobs(told), cpus
+    return read_jobs(jobs), cpus
 
 
 def read_jobs(text: str) -> tuple[JobUse, ...]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping
 from dataclasses import replace
-from secrets import token_hex
 from typing import Final
 
 from corral.api.nodes import chosen
@@ -15,14 +13,15 @@ from corral.apply.session import Session
 from corral.doctor.diagnosis import explain
 from corral.doctor.examine import examine
 from corral.doctor.job_steps import AGAIN, doubtful
-from corral.doctor.look import JOBS, STEPS, Ask, Told, marked, ports_script, script, sections
+from corral.doctor.look import Ask, Told, questions
 from corral.doctor.model import Report
 from corral.doctor.probes import Scene
 from corral.doctor.why import of_nodes
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import join
-from corral.hosts.transport import Result
+from corral.inspect.machine import ports
+from corral.inspect.question import Question
+from corral.inspect.slurm import JOBS, STEPS
 from corral.roles.mesh import addresses as mesh_addresses
 from corral.roles.mesh import mesh_of
 from corral.spec.models import ClusterSpec
@@ -74,7 +73,7 @@ async def look(spec: ClusterSpec) -> Scene:
             )
         addresses = mesh_addresses(spec, guessed(session.folder), session.addresses())
         asks = _asks(session, spec)
-        told = await _told(session.fleet, asks)
+        told = await _all(session.fleet, {name: questions(ask) for name, ask in asks.items()})
         if not _scene(session, spec, addresses, told).well:
             told = await _with_ports(session.fleet, told, _targets(session, spec, addresses))
         told = await _confirmed(session.fleet, _scene(session, spec, addresses, told))
@@ -103,17 +102,8 @@ def _targets(
 async def _with_ports(
     fleet: Fleet, told: Mapping[str, Told], targets: Mapping[str, list[tuple[str, int]]]
 ) -> dict[str, Told]:
-    mark = token_hex(8)
-    asked = (n for n, t in told.items() if t.error is None)
-    scripts = {n: marked(ports_script(targets[n]), mark) for n in asked}
-    answers = await fleet.each(scripts, timeout=TIMEOUT)
-    found = dict(told)
-    for name, answer in answers.items():
-        if isinstance(answer, Result):
-            before = told[name]
-            more = sections(answer.stdout, mark)
-            found[name] = replace(before, sections={**before.sections, **more})
-    return found
+    asked = {n: (ports(targets[n]),) for n, t in told.items() if t.error is None}
+    return _with(told, await _all(fleet, asked))
 
 
 async def _confirmed(fleet: Fleet, scene: Scene) -> dict[str, Told]:
@@ -122,14 +112,16 @@ async def _confirmed(fleet: Fleet, scene: Scene) -> dict[str, Told]:
     Jobs start and end between the answers of the first.
     """
     lead = scene.controller
-    mark = token_hex(8)
-    again = {n: marked(join([STEPS, JOBS]) if n == lead else STEPS, mark) for n in doubtful(scene)}
-    answers = await fleet.each(again, timeout=TIMEOUT) if again else {}
-    found = dict(scene.told)
-    for name, answer in answers.items():
-        if isinstance(answer, Result):
-            more = {f"{key}{AGAIN}": text for key, text in sections(answer.stdout, mark).items()}
-            found[name] = replace(found[name], sections={**found[name].sections, **more})
+    again = {n: (STEPS, JOBS) if n == lead else (STEPS,) for n in doubtful(scene)}
+    return _with(scene.told, await _all(fleet, again), AGAIN)
+
+
+def _with(told: Mapping[str, Told], more: Mapping[str, Told], suffix: str = "") -> dict[str, Told]:
+    """The answers with later ones, under names that end with ``suffix``."""
+    found = dict(told)
+    for name, one in more.items():
+        renamed = {f"{key}{suffix}": text for key, text in one.sections.items()}
+        found[name] = replace(told[name], sections={**told[name].sections, **renamed})
     return found
 
 
@@ -170,36 +162,9 @@ def _compute(spec: ClusterSpec) -> tuple[str, ...]:
     return tuple(n.name for n in nodes_of(spec) if n.group.name in groups)
 
 
-async def _told(fleet: Fleet, asks: Mapping[str, Ask]) -> dict[str, Told]:
-    answers = await asyncio.gather(*(_one(fleet, name, ask) for name, ask in asks.items()))
-    return {one.node: one for one in answers}
-
-
-async def _one(fleet: Fleet, name: str, ask: Ask) -> Told:
-    arrived: list[float] = []
-    mark = token_hex(8)
-
-    def on_line(line: str) -> None:
-        if not arrived and not line.startswith("@@"):
-            arrived.append(time.time())
-
-    sent = time.time()
-    try:
-        asked = marked(script(ask), mark)
-        result = await fleet.run(name, asked, timeout=TIMEOUT, on_line=on_line)
-    except CorralError as error:
-        return Told(name, error=error)
-    parts = sections(result.stdout, mark)
-    return Told(name, parts, _skew(parts.get("clock", ""), sent, (arrived or [time.time()])[0]))
-
-
-def _skew(text: str, sent: float, received: float) -> float:
-    """Seconds that the round trip cannot explain; positive when the node's clock is ahead."""
-    try:
-        clock = float(text.split(maxsplit=1)[0])
-    except (ValueError, IndexError):
-        return 0.0
-    return max(clock - received, 0.0) + min(clock - sent, 0.0)
+async def _all(fleet: Fleet, asked: Mapping[str, tuple[Question[object], ...]]) -> dict[str, Told]:
+    each = (Told.ask(fleet, name, what, timeout=TIMEOUT) for name, what in asked.items())
+    return {one.node: one for one in await asyncio.gather(*each)}
 
 
 def _scene(

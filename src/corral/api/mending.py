@@ -11,15 +11,16 @@ from corral.api.diagnosis import look
 from corral.api.nodes import chosen, resume
 from corral.apply.session import Session
 from corral.doctor.examine import causes, examine
-from corral.doctor.look import sections
 from corral.doctor.model import Report
 from corral.doctor.pending import WhyPending, queue_ahead, why_pending
 from corral.doctor.probes import Scene
 from corral.doctor.why import WhyDrained, mends, node_of, resumable, why_drained
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
+from corral.hosts.framing import Inquiry
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
+from corral.inspect.slurm import NODES
 from corral.slurm.gpus import requested
 from corral.slurm.states.jobs import SHOW_QUEUE, TIME_FORMAT, parse_queue
 from corral.slurm.text import fields_of, parse_nodes
@@ -133,14 +134,15 @@ async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
                 tail="" if answer.ok else answer.tail,
                 hint=f"how it ended: corral logs {job_id}",
             )
-        rest = await session.fleet.run(
-            session.controller, _rest(job_id, found[0].partition), timeout=TIMEOUT
-        )
-    parts = sections(check(rest, "asking Slurm").stdout, "")
-    nodes = {info.name: info for info in parse_nodes(parts["nodes"])}
+        asked = _rest(job_id, found[0].partition)
+        rest = await session.fleet.run(session.controller, asked.script, timeout=TIMEOUT)
+    sections = asked.read(check(rest, "asking Slurm").stdout)
+    parts = sections.require(asked.names, session.controller, "asking Slurm")
+    shown = sections.succeeded(NODES.name, session.controller, "asking Slurm for its nodes")
+    nodes = {info.name: info for info in parse_nodes(shown)}
     ahead = queue_ahead(found[0].raw_id, parts["queue"])
-    asked = requested(parts["asked"])
-    return why_pending(found[0], asked, fields_of(parts["partition"]), nodes, ahead)
+    wanted = requested(parts["asked"])
+    return why_pending(found[0], wanted, fields_of(parts["partition"]), nodes, ahead)
 
 
 def _job(job_id: int | str) -> Script:
@@ -149,12 +151,16 @@ def _job(job_id: int | str) -> Script:
               queue=list(SHOW_QUEUE), id=job_id)  # fmt: skip
 
 
-def _rest(job_id: int | str, partition: str) -> Script:
-    return sh(
-        "echo @@@asked; scontrol show job --details --oneliner {id} | head -n 1\n"
-        "echo @@@partition; scontrol show partition --oneliner {first}\n"
-        "echo @@@queue; squeue -h --array --all --states=PENDING --partition={first} -o '%A %Q'\n"
-        "echo @@@nodes; scontrol show nodes --details --oneliner",
-        id=job_id,
-        first=partition.partition(",")[0],
+def _rest(job_id: int | str, partition: str) -> Inquiry:
+    first = partition.partition(",")[0]
+    return Inquiry(
+        {
+            "asked": sh("scontrol show job --details --oneliner {id} | head -n 1", id=job_id),
+            "partition": sh("scontrol show partition --oneliner {first}", first=first),
+            "queue": sh(
+                "squeue -h --array --all --states=PENDING --partition={first} -o '%A %Q'",
+                first=first,
+            ),
+            NODES.name: NODES.shell,
+        }
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -10,16 +11,17 @@ from typing import Any, Final
 from corral.api.mesh import mesh_status
 from corral.apply.session import Session
 from corral.errors import CorralError
-from corral.hosts.quote import NOTHING, Script, join, sh
-from corral.hosts.transport import Result
+from corral.inspect.machine import LOAD
+from corral.inspect.question import MachineState, Question
+from corral.inspect.services import units
+from corral.inspect.slurm import NODES, PING, QUEUE, while_up
 from corral.prove.context import ProveContext
-from corral.prove.survey import sections, units_of
+from corral.prove.survey import units_of
 from corral.roles.mesh import mesh_of
 from corral.slurm.records import Node
 from corral.slurm.text import parse_nodes
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of, users_of
-from corral.state.mesh_supervised import UNIT_IS
 
 TIMEOUT: Final = 40.0
 
@@ -97,13 +99,12 @@ async def status(spec: ClusterSpec) -> Status:
         context = ProveContext(
             spec, session.fleet, session.controller, users_of(spec)[0].name, facts={}
         )
-        scripts = {name: _script(context, name) for name in session.fleet.nodes}
-        answers = await session.fleet.each(scripts, timeout=TIMEOUT)
+        each = (
+            MachineState.ask(session.fleet, name, questions(context, name), timeout=TIMEOUT)
+            for name in session.fleet.nodes
+        )
+        told = {one.node: one for one in await asyncio.gather(*each)}
         absent = {action.node: action.summary for action in session.pending}
-    told = {
-        name: sections(answer.stdout) if isinstance(answer, Result) else answer
-        for name, answer in answers.items()
-    }
     found = judge(spec, session.controller, told, absent)
     return replace(found, troubles=(*found.troubles, *await _mesh_troubles(spec)))
 
@@ -119,20 +120,19 @@ async def _mesh_troubles(spec: ClusterSpec) -> list[Trouble]:
 def judge(
     spec: ClusterSpec,
     controller: str,
-    told: Mapping[str, Mapping[str, str] | CorralError],
+    told: Mapping[str, MachineState],
     absent: Mapping[str, str],
 ) -> Status:
-    """The status from what the nodes told (sections of their output); pure."""
-    lead = told.get(controller)
-    main: Mapping[str, str] = {} if lead is None or isinstance(lead, CorralError) else lead
-    known, silence = _known(main.get("nodes", ""))
+    """The status from what the nodes answered; pure."""
+    lead = told.get(controller, MachineState(controller))
+    known, silence = _known(lead)
     runs = {group for part in partitions_of(spec) for group in part.groups}
     nodes = tuple(
         _node(n.name, told.get(n.name), absent.get(n.name, ""), known.get(n.name),
               serves=n.group.name not in runs)
         for n in nodes_of(spec)
     )  # fmt: skip
-    jobs = Counter(line.strip().lower() for line in main.get("queue", "").splitlines() if line)
+    jobs = Counter(state.lower() for state in lead.get(QUEUE) or ())
     version = next((node.version for node in known.values() if node.version), "")
     troubles = [t for node in nodes for t in _troubles(node, controller, answers=not silence)]
     if silence:
@@ -143,8 +143,11 @@ def judge(
     )
 
 
-def _known(text: str) -> tuple[dict[str, Node], str]:
+def _known(lead: MachineState) -> tuple[dict[str, Node], str]:
     """The nodes as Slurm knows them, or why it does not say."""
+    text = lead.text(NODES.name) or lead.text(PING.name)
+    if lead.error is not None:
+        return {}, lead.error.message
     try:
         found = {node.name: node for node in parse_nodes(text)}
     except CorralError as error:
@@ -152,28 +155,15 @@ def _known(text: str) -> tuple[dict[str, Node], str]:
     return found, "" if found else "it knows no node"
 
 
-def _script(context: ProveContext, name: str) -> Script:
-    head = sh(
-        "echo @@load; cut -d' ' -f1 /proc/loadavg\n"
-        "{unit_is}\necho @@units; for u in {units}; do"
-        ' printf \'%s %s\\n\' "$u" "$(unit_is "$u")"; done\n',
-        unit_is=UNIT_IS,
-        units=list(units_of(context, name)) or ["ssh"],
-    )
-    # Where no slurmctld answers, each of the others asks again until its time is up, and then says
-    # nothing of why (24.11).
-    ask = sh(
-        "echo @@nodes; p=$(timeout 10 scontrol ping 2>&1); case $p in *' is UP'*)\n"
-        "timeout 15 scontrol --details --oneliner show nodes 2>&1\n"
-        "echo @@queue; timeout 15 squeue --noheader --format=%T 2>/dev/null;;\n"
-        "*) printf '%s\\n' \"$p\";; esac\ntrue"
-    )
-    return join([head, ask if name == context.controller else NOTHING])
+def questions(context: ProveContext, name: str) -> tuple[Question[object], ...]:
+    """What a node is asked."""
+    main = (PING, while_up(NODES), while_up(QUEUE)) if name == context.controller else ()
+    return (LOAD, units(units_of(context, name) or ["ssh"]), *main)
 
 
 def _node(
     name: str,
-    told: Mapping[str, str] | CorralError | None,
+    told: MachineState | None,
     absent: str,
     slurm: Node | None,
     *,
@@ -181,11 +171,10 @@ def _node(
 ) -> NodeStatus:
     if absent or told is None:
         return NodeStatus(name, "absent", absent or "its machine does not run")
-    if isinstance(told, CorralError):
-        return NodeStatus(name, "unreachable", told.message)
-    units = dict(line.split(maxsplit=1) for line in told.get("units", "").splitlines() if line)
-    services = {unit: state.strip() for unit, state in units.items()}
-    load = _float(told.get("load", ""))
+    if told.error is not None:
+        return NodeStatus(name, "unreachable", told.error.message)
+    services = {unit: (state.split() or [""])[0] for unit, state in told.pairs("units").items()}
+    load = _float(told.text(LOAD.name))
     if slurm is None and serves:
         return NodeStatus(name, "service", "runs no jobs", load=load, services=services)
     if slurm is None:

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from corral.doctor.look import LAST, Told
+from corral.doctor.look import Told
 from corral.doctor.model import Diagnosis
 from corral.doctor.probes import Scene, found
 from corral.errors import CorralError
+from corral.inspect.slurm import LAST
 from corral.slurm.conf.parse import parse
 from corral.slurm.duration import seconds
 from corral.spec.hostlist import NODES_AT_MOST

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from corral.doctor.catalog import catalog
-from corral.doctor.look import STATE_FOLDER, Told
+from corral.doctor.look import Told
 from corral.doctor.model import Diagnosis
+from corral.inspect.machine import NAME_S, NO_ANSWER
+from corral.inspect.slurm import STATE_FOLDER
 from corral.slurm.records import Node
 from corral.slurm.text import parse_nodes
 from corral.slurm.version import SlurmVersion
@@ -155,11 +157,12 @@ def names(scene: Scene) -> Iterator[Diagnosis]:
     for told in scene.heard:
         known = told.pairs("names")
         for name, text in known.items():
-            addresses = text.split()
+            addresses = text.replace(NO_ANSWER, "").split()
             own = name == told.node
             if not addresses:
+                why = f"no answer in {NAME_S} s" if NO_ANSWER in text else "nothing"
                 yield found(
-                    "F66" if own else "F05", told.node, f"getent ahostsv4 {name}: nothing", name
+                    "F66" if own else "F05", told.node, f"getent ahostsv4 {name}: {why}", name
                 )
             elif own and any(a.startswith("127.") for a in addresses):
                 yield found("F06", told.node, f"{name} is {' '.join(addresses)} there")

@@ -54,6 +54,29 @@ class Sections(dict[str, Section]):
         """The complete answers, without the line ends around them."""
         return {name: one.text.strip("\n") for name, one in self.items() if one.complete}
 
+    def shown(self) -> str:
+        """All answers for people, each below its question."""
+        return "\n".join(f"{name}:\n{one.text.strip()}" for name, one in self.items())
+
+    def succeeded(self, name: str, node: str, what: str) -> str:
+        """The answer to this question, whose fragment must have ended with status 0.
+
+        Raises:
+            CorralError: PARSE_FAILED, there is no complete answer; COMMAND_FAILED.
+        """
+        answer = self.require([name], node, what)[name]
+        status = self[name].status
+        if status == 0:
+            return answer
+        raise CorralError(
+            Code.COMMAND_FAILED,
+            f"{what} failed",
+            node=node,
+            command=what,
+            status=status,
+            tail="\n".join(answer.splitlines()[-20:]),
+        )
+
     def require(self, names: Iterable[str], node: str, what: str) -> dict[str, str]:
         """The answers to these questions, as ``texts``.
 

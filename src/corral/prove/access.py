@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from corral.errors import CorralError
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.framing import Inquiry, Sections
+from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result, check
 from corral.prove.context import ProveContext, as_user, failed, left_out, many, verdict_of
 from corral.prove.launch import MEMORY, WAIT, Batch, batches
@@ -30,20 +31,19 @@ SESSION: Final = sh(
 )
 
 
-def login(user: str, label: str, script: Script = SESSION) -> Script:
+def login(user: str, script: Script = SESSION) -> Script:
     """Log in as a user through this node's own sshd and PAM, without touching the user's keys.
 
     One sshd of its own (inetd mode, the machine's configuration) takes a key that lives as long as
-    the script. What the session prints comes behind ``@@label``.
+    the script.
     """
     return sh(
-        "echo @@{label}; d=$(mktemp -d /run/corral-prove.XXXXXX) && chmod 755 $d && "
+        "d=$(mktemp -d /run/corral-prove.XXXXXX) && chmod 755 $d && "
         "ssh-keygen -q -t ed25519 -N '' -f $d/key && cp $d/key.pub $d/auth && "
         "timeout 30 ssh -F /dev/null -i $d/key -o BatchMode=yes -o StrictHostKeyChecking=no "
         "-o UserKnownHostsFile=/dev/null -o IdentitiesOnly=yes "
         '-o ProxyCommand="/usr/sbin/sshd -i -o AuthorizedKeysFile=$d/auth -E $d/log" '
         "{user}@localhost sh -c {script} 2>&1 </dev/null; rm -rf $d",
-        label=label,
         user=user,
         # Quoted twice: ssh hands the words to a shell on the other side.
         script=str(sh("{s}", s=str(script))),
@@ -54,7 +54,11 @@ async def adopt(ctx: ProveContext) -> Judgement:
     """access.adopt."""
     nodes = guarded_of(ctx.spec)
     busy = await _busy(ctx, nodes)
-    before = await ctx.fleet.each({n: _without_job(ctx, n) for n in nodes})
+    asked = {n: _without_job(ctx, n) for n in nodes}
+    results = await ctx.fleet.each({n: one.script for n, one in asked.items()})
+    before = {
+        n: asked[n].read(r.stdout) if isinstance(r, Result) else r for n, r in results.items()
+    }
     problems = [p for n in nodes for p in judge_closed(n, before[n], busy=n in busy)]
     evidence = [_shown(n, "ssh before any job", before[n]) for n in nodes]
     free = tuple(node for node in (await survey(ctx)).free if node.name in nodes)
@@ -81,23 +85,26 @@ def _names(hostlist: str) -> Iterable[str]:
     return expand(hostlist) if hostlist[:1].isalnum() else ()
 
 
-def _without_job(ctx: ProveContext, name: str) -> Script:
+def _without_job(ctx: ProveContext, name: str) -> Inquiry:
     groups = {node.name: node.group for node in ctx.nodes}
     group = groups[name]
     exempt = group.ssh.user if group.capabilities.owned else "root"
-    return join([login(ctx.person, "user"), login(exempt, "exempt")])
+    return Inquiry({"user": login(ctx.person), "exempt": login(exempt)})
 
 
-def judge_closed(node: str, answer: Result | CorralError, *, busy: bool) -> list[str]:
+def judge_closed(node: str, answer: Sections | CorralError, *, busy: bool) -> list[str]:
     """Refused by pam_slurm_adopt, and Corral's own login user let in."""
     if isinstance(answer, CorralError):
         return [f"{node} cannot be reached ({answer.message})"]
-    text, _, exempt = answer.stdout.partition("@@exempt")
+    texts = answer.texts()
+    if set(texts) != {"user", "exempt"}:
+        return [f"{node} gave no complete answer: who may log in there is unknown"]
+    text, exempt = texts["user"], texts["exempt"]
     problems: list[str] = []
     if not busy and "@ in " in text:
         problems.append(f"{node} lets a user in who has no job there")
     elif not busy and REFUSED_BY not in text:
-        why = text.replace("@@user", "").strip()[-200:] or "no word"
+        why = text.strip()[-200:] or "no word"
         problems.append(f"{node} refuses, but not by {REFUSED_BY}: {why}")
     if "@ in " not in exempt:
         problems.append(f"{node} locks Corral's own login user out")
@@ -130,7 +137,7 @@ async def _with_job(ctx: ProveContext, batch: Batch) -> tuple[list[str], list[Ev
         await _end(ctx)
         return [f"no job starts on {fold(batch.names)}: {started.tail[-200:]}"], [shown]
     try:
-        answers = await ctx.fleet.each({n: login(ctx.person, "user") for n in batch.names})
+        answers = await ctx.fleet.each({n: login(ctx.person) for n in batch.names})
     finally:
         await asyncio.shield(_end(ctx))
     problems = [p for n, a in answers.items() for p in judge_adopted(n, a, job, gpu=batch.gpu)]
@@ -185,6 +192,9 @@ async def _end(ctx: ProveContext) -> None:
     await ctx.control(script)
 
 
-def _shown(node: str, what: str, answer: Result | CorralError) -> Evidence:
-    text = str(answer) if isinstance(answer, CorralError) else answer.stdout.strip()
+def _shown(node: str, what: str, answer: Result | Sections | CorralError) -> Evidence:
+    if isinstance(answer, Sections):
+        text = answer.shown()
+    else:
+        text = str(answer) if isinstance(answer, CorralError) else answer.stdout.strip()
     return Evidence(node, what, text[-2000:])

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import NOTHING, sh
-from corral.hosts.transport import Result
+from corral.hosts.framing import Inquiry
+from corral.hosts.quote import NOTHING, Script, join, sh
 from corral.prove.context import (
     ProveContext,
     as_user,
@@ -16,14 +16,13 @@ from corral.prove.context import (
     failed,
     left_out,
     many,
-    said,
     verdict_of,
     warned,
 )
 from corral.prove.launch import MEMORY, WAIT, Batch, batches
 from corral.prove.limits import by_limit, limit_of
 from corral.prove.model import Evidence, Figure, Judgement, Verdict
-from corral.prove.survey import Survey, sections, survey
+from corral.prove.survey import Survey, survey
 from corral.spec.nodes import fold
 
 WAITS: Final = frozenset({"Resources", "Priority"})
@@ -56,6 +55,25 @@ class Record:
     nodes: str
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What was seen of the jobs of one batch.
+
+    Attributes:
+        snapshot: the jobs while all that could ran.
+        others: jobs of other users on the same nodes then.
+        records: the jobs when all had ended; "" where the snapshot is the verdict already.
+        unwatched: why nothing is known, "" when something is.
+        text: all that was printed.
+    """
+
+    snapshot: str
+    others: str
+    records: str
+    unwatched: str
+    text: str
+
+
 def slots_of(batch: Batch, gpus: Mapping[str, int]) -> Slots:
     """How many jobs of which size fill the batch exactly, by the GPUs each node declares."""
     if batch.gpu:
@@ -79,15 +97,13 @@ async def slots(ctx: ProveContext) -> Judgement:
     problems: list[str] = []
     evidence: list[Evidence] = []
     for one, result in zip(wanted, runs, strict=True):
-        parts = sections(result.stdout)
-        if parts.get("others"):
-            return left_out(f"other jobs came in between: {clip(parts['others'])}")
-        if "snapshot" not in parts:
-            shown = Evidence(ctx.controller, "sbatch; squeue", said(result))
-            why = result.tail[-200:] or "no word"
-            return failed(f"the jobs could not be watched: {why}", shown)
-        snapshot = parse_records(parts.get("snapshot", ""))
-        records = parse_records(parts.get("records", ""))
+        if result.others:
+            return left_out(f"other jobs came in between: {clip(result.others)}")
+        if result.unwatched:
+            shown = Evidence(ctx.controller, "sbatch; squeue", result.text)
+            return failed(f"the jobs could not be watched: {result.unwatched}", shown)
+        snapshot = parse_records(result.snapshot)
+        records = parse_records(result.records)
         problems += judge_slots(one, snapshot, records, waits)
         evidence.append(_evidence(ctx, one, result, snapshot))
     total = sum(one.count for one in wanted)
@@ -152,9 +168,7 @@ def _time(text: str) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def _evidence(
-    ctx: ProveContext, one: Slots, result: Result, snapshot: tuple[Record, ...]
-) -> Evidence:
+def _evidence(ctx: ProveContext, one: Slots, result: Run, snapshot: tuple[Record, ...]) -> Evidence:
     figures: dict[str, Figure] = {
         "slots": one.count,
         "running": sum(r.state == "RUNNING" for r in snapshot),
@@ -166,21 +180,70 @@ def _evidence(
         f"{one.count + 1} times: sbatch -p {one.batch.partition} {gres}-n 1 -c {one.cores};"
         " squeue -o '%i|%T|%r|%S|%e|%N'"
     )
-    return Evidence(ctx.controller, command, said(result), figures)
+    return Evidence(ctx.controller, command, result.text, figures)
+
+
+_QUEUE: Final = sh('q() {{ squeue -h -n "$j" "$@" -o \'%i|%T|%r|%S|%e|%N\'; }}')
+_FULL: Final = 3
+"""Exit status for a snapshot that is the verdict already: too many or too few jobs run."""
 
 
 async def _run(
     ctx: ProveContext, seen: Survey, index: int, one: Slots, waits: frozenset[str] = WAITS
-) -> Result:
+) -> Run:
+    asked = _questions(ctx, seen, index, one, waits)
+    result = await ctx.control(asked.script, timeout=90.0)
+    sections = asked.read(result.stdout)
+    texts = sections.texts()
+    first = sections.get("snapshot")
+    watched = first is not None and first.status in (0, _FULL) and set(texts) == set(asked.names)
+    return Run(
+        texts.get("snapshot", ""),
+        texts.get("others", ""),
+        texts.get("records", ""),
+        "" if watched else result.stderr.strip()[-200:] or "no word",
+        clip(f"{sections.shown()}\n{result.stderr.strip()}"),
+    )
+
+
+def _questions(
+    ctx: ProveContext, seen: Survey, index: int, one: Slots, waits: frozenset[str]
+) -> Inquiry:
+    """Three steps, framed by root: users choose names of jobs, and see arguments of processes."""
+    name = f"{ctx.job_name}-slots{index}"
+    head = sh("j={name}; {queue}", name=name, queue=_QUEUE)
+    snapshot = as_user(ctx.user, join([head, _start(seen, one, waits, round(WAIT + ctx.slack))]))
+    end = sh(
+        "{head}\nend=$(($(date +%s) + {patience}));"
+        ' while [ -n "$(q)" ] && [ "$(date +%s)" -lt "$end" ]; do'
+        ' scancel -Q -b -s USR1 -t RUNNING -n "$j"; sleep 0.15; done\nq -t all',
+        head=head,
+        patience=round(WAIT + ctx.slack),
+    )
+    cancel = as_user(ctx.user, sh("scancel -Q -n {name} 2>/dev/null", name=name))
+    return Inquiry(
+        {
+            "snapshot": sh("( {snapshot} ); full=$?; ( exit $full )", snapshot=snapshot),
+            "others": sh(
+                "squeue -h -t R -w {nodes} -o '%j of %u' | grep -vF {name}",
+                nodes=fold(one.batch.names),
+                name=name,
+            ),
+            "records": sh("[ $full -ne 0 ] || ( {end} )", end=as_user(ctx.user, end)),
+        },
+        before=sh("trap {cancel} EXIT", cancel=str(sh("( {c} )", c=cancel))),
+    )
+
+
+def _start(seen: Survey, one: Slots, waits: frozenset[str], patience: int) -> Script:
+    """Submit the jobs and wait until as many run as can; prints the queue then."""
     others = [
         name
         for name, node in seen.slurm.items()
         if one.batch.partition in node.partitions and name not in one.batch.names
     ]
     threads = max(node.threads for node in one.batch.nodes)
-    script = sh(
-        'j={name}; q() {{ squeue -h -n "$j" "$@" -o \'%i|%T|%r|%S|%e|%N\'; }}\n'
-        "trap 'scancel -Q -n \"$j\" 2>/dev/null' EXIT\n"
+    return sh(
         'i=0; while [ $i -le {count} ]; do sbatch -Q --parsable -J "$j" -p {partition}'
         " {exclude} {gres} -n 1 -c {cpus} --mem={memory}M -t 3 -o /dev/null -e /dev/null"
         " --wrap {job} >/dev/null || exit 1; i=$((i + 1)); done\n"
@@ -189,23 +252,17 @@ async def _run(
         " w=$(printf '%s\\n' \"$s\" | grep -cE {waiting});"
         ' if [ "$r" -gt {count} ] || [ "$(date +%s)" -ge "$end" ]; then break; fi;'
         ' if [ "$r" -eq {count} ] && [ "$w" -eq 1 ]; then break; fi; sleep 0.1; done\n'
-        "echo @@snapshot; printf '%s\\n' \"$s\"\n"
-        "echo @@others; squeue -h -t R -w {nodes} -o '%j of %u' | grep -vF \"$j\"\n"
+        "printf '%s\\n' \"$s\"\n"
         # Too many or too few is the verdict already: nothing is waited for then.
-        '[ "$(printf \'%s\\n\' "$s" | grep -c "|RUNNING|")" -eq {count} ] || exit 0\n'
-        'end=$(($(date +%s) + {patience})); while [ -n "$(q)" ] && [ "$(date +%s)" -lt "$end" ]; do'
-        ' scancel -Q -b -s USR1 -t RUNNING -n "$j"; sleep 0.15; done\n'
-        "echo @@records; q -t all",
-        name=f"{ctx.job_name}-slots{index}",
+        '[ "$(printf \'%s\\n\' "$s" | grep -c "|RUNNING|")" -eq {count} ] || exit {full}',
         count=one.count,
-        nodes=fold(one.batch.names),
         partition=one.batch.partition,
         exclude=sh("-x {nodes}", nodes=fold(others)) if others else NOTHING,
         gres=sh("--gres=gpu:1") if one.gpus else NOTHING,
         cpus=one.cores * threads,
         memory=MEMORY,
-        patience=round(WAIT + ctx.slack),
+        patience=patience,
         waiting=rf"\|PENDING\|({'|'.join(sorted(waits))})\|",
         job=_JOB,
+        full=_FULL,
     )
-    return await ctx.control(as_user(ctx.user, script), timeout=90.0)

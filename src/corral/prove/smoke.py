@@ -7,9 +7,12 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from corral.hosts.facts import Facts
+from corral.inspect.machine import CLOCK, NAME_S, NO_ANSWER
+from corral.inspect.question import MachineState
+from corral.inspect.slurm import CONFIG, INNER_S, VERSIONS
 from corral.prove.context import ProveContext, clip, failed, many, passed, verdict_of, warned
 from corral.prove.model import Evidence, Figure, Judgement
-from corral.prove.survey import INNER_S, NodeSeen, Survey, survey, units_of
+from corral.prove.survey import Survey, not_read, survey, units_of
 from corral.slurm import records
 from corral.spec.nodes import Node, fold
 
@@ -64,7 +67,7 @@ async def registered(ctx: ProveContext) -> Judgement:
     return judge_registered(await survey(ctx), ctx.nodes, ctx.facts)
 
 
-def judge_reached(seen: Collection[NodeSeen], unread: Mapping[str, str]) -> Judgement:
+def judge_reached(seen: Collection[MachineState], unread: Mapping[str, str]) -> Judgement:
     """Every node answered, and none much later than the others."""
     shown = [
         Evidence(
@@ -103,11 +106,11 @@ def judge_nodes(seen: Survey) -> Judgement:
 def judge_services(seen: Survey, wanted: Mapping[str, tuple[str, ...]]) -> Judgement:
     """Every unit a node needs is active; munge where munge is the way of authentication."""
     problems = _unreachable(seen.nodes.values())
-    munge = seen.nodes[seen.controller].config.get("AuthType") == "auth/munge"
+    munge = settings(seen.nodes[seen.controller]).get("AuthType") == "auth/munge"
     shown: list[Evidence] = []
     count = 0
     for one in _reached(seen):
-        states = dict(line.split(" ", 1) for line in one.text("units").splitlines() if " " in line)
+        states = one.pairs("units")
         units = (*wanted[one.node], *(("munge",) if munge else ()))
         for unit in units:
             state = states.get(unit, "not seen")
@@ -128,10 +131,8 @@ def judge_names(seen: Survey, wanted: Mapping[str, str], alone: Collection[str] 
     problems = _unreachable(seen.nodes.values())
     shown: list[Evidence] = []
     for one in _reached(seen):
-        if "names" in one.cut:
-            problems.append(f"{one.node} could not look up the names within {INNER_S} s")
-            continue
-        table = parse_names(one.text("names"))
+        answers = one.pairs("names").items()
+        table = {name: text.split()[0] for name, text in answers if text}
         for name in seen.nodes:
             known = "" if name == one.node and name in alone else wanted.get(name, "")
             problems += _name_problems(one.node, name, table.get(name, ""), known)
@@ -140,21 +141,11 @@ def judge_names(seen: Survey, wanted: Mapping[str, str], alone: Collection[str] 
     return verdict_of(problems, f"every node finds all {len(seen.nodes)} names", *shown)
 
 
-def parse_names(text: str) -> dict[str, str]:
-    """Read STREAM lines of ``getent ahostsv4``: name to its first address."""
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        match line.split():
-            case [address, "STREAM", name, *_]:
-                found.setdefault(name, address)
-            case _:
-                pass
-    return found
-
-
 def _name_problems(at: str, name: str, address: str, wanted: str) -> list[str]:
     if not address:
         return [f"{at} cannot resolve {name}"]
+    if address == NO_ANSWER:
+        return [f"{at} could not look up {name} within {NAME_S} s"]
     if address.startswith("127."):
         return [f"{at} resolves {name} to {address}"]
     if wanted and address != wanted:
@@ -169,11 +160,11 @@ def judge_versions(seen: Survey) -> Judgement:
     shown: list[Evidence] = []
     for one in _reached(seen):
         mine: dict[str, Figure] = {}
-        for line in one.text("version").splitlines():
-            program, _, rest = line.partition(" ")
-            mine[program] = rest.split()[-1] if rest.split() else UNKNOWN
+        for program, version in (one.get(VERSIONS) or {}).items():
+            if program in ("slurmctld", "slurmd"):
+                mine[program] = version or UNKNOWN
         if one.node == seen.controller:
-            mine["slurmctld running"] = one.config.get("SLURM_VERSION", UNKNOWN)
+            mine["slurmctld running"] = settings(one).get("SLURM_VERSION", UNKNOWN)
         if one.node in seen.compute:
             mine.setdefault("slurmd", "missing")
             registered_as = seen.slurm.get(one.node)
@@ -187,7 +178,7 @@ def judge_versions(seen: Survey) -> Judgement:
     return verdict_of(problems, f"Slurm {usual} everywhere", *shown)
 
 
-def judge_clocks(seen: Iterable[NodeSeen]) -> Judgement:
+def judge_clocks(seen: Iterable[MachineState]) -> Judgement:
     """Clocks are close; only what the round trip cannot explain counts as skew."""
     seen = list(seen)
     problems = _unreachable(seen)
@@ -197,9 +188,8 @@ def judge_clocks(seen: Iterable[NodeSeen]) -> Judgement:
     for one in seen:
         if one.error:
             continue
-        try:
-            clock = float(one.text("clock"))
-        except ValueError:
+        clock = one.get(CLOCK)
+        if clock is None:
             problems.append(f"{one.node} told no time: {one.text('clock')!r}")
             continue
         low[one.node], high[one.node] = clock - one.received, clock - one.sent
@@ -227,14 +217,14 @@ def judge_config(seen: Survey) -> Judgement:
     shown: list[Evidence] = []
     wanted = _hashes(seen.nodes[seen.controller], seen.controller)
     for one in _reached(seen):
-        state = one.config.get("HASH_VAL", "")
+        state = settings(one).get("HASH_VAL", "")
         apart = one.text("apart").strip()
         if apart:
             # Files of its own, made from slurmctld's (roles.mesh_pod): from those of now?
             if not wanted.get("slurm.conf", "").startswith(apart):
                 problems.append(f"slurm.conf on {one.node} is not made from slurmctld's")
             continue
-        if "config" in one.cut:
+        if CONFIG.name in one.cut:
             problems.append(f"scontrol on {one.node} got no answer within {INNER_S} s")
             continue
         if state != "Match":
@@ -252,13 +242,13 @@ def judge_config(seen: Survey) -> Judgement:
     return verdict_of(problems, f"same settings on {many(len(seen.nodes), 'node')}", *shown)
 
 
-def _hashes(one: NodeSeen, controller: str) -> dict[str, str]:
+def _hashes(one: MachineState, controller: str) -> dict[str, str]:
     """Path to sha256; on the controller name to sha256, of the folder slurmctld reads."""
     pairs = [line.split(None, 1) for line in one.text("files").splitlines() if " " in line]
     table = {path: digest for digest, path in pairs}
     if not controller:
         return table
-    folder = one.config.get("SLURM_CONF", "").rpartition("/")[0]
+    folder = settings(one).get("SLURM_CONF", "").rpartition("/")[0]
     names = {path: path.rpartition("/") for path in table}
     return {names[p][2]: digest for p, digest in table.items() if names[p][0] == folder}
 
@@ -303,6 +293,11 @@ def _machine_problems(node: Node, known: records.Node, machine: Facts) -> list[s
     return problems
 
 
+def settings(one: MachineState) -> Mapping[str, str]:
+    """What ``scontrol show config`` prints on that node."""
+    return one.get(CONFIG) or {}
+
+
 def _silent(seen: Survey) -> Judgement:
     """Slurmctld told of no node at all: nothing is known of them."""
     lines = seen.slurm_output.strip().splitlines()
@@ -311,9 +306,9 @@ def _silent(seen: Survey) -> Judgement:
     return failed(text, shown)
 
 
-def _reached(seen: Survey) -> list[NodeSeen]:
+def _reached(seen: Survey) -> list[MachineState]:
     return [one for one in seen.nodes.values() if one.error is None]
 
 
-def _unreachable(seen: Iterable[NodeSeen]) -> list[str]:
-    return [f"{one.node} cannot be reached ({one.error.message})" for one in seen if one.error]
+def _unreachable(seen: Iterable[MachineState]) -> list[str]:
+    return [f"{one.node} {not_read(one.error)}" for one in seen if one.error]

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from corral.errors import CorralError
+from corral.hosts.framing import Inquiry, Sections
 from corral.hosts.quote import Script, join, sh
 from corral.hosts.transport import Result
 from corral.prove.context import ProveContext, as_user, verdict_of
 from corral.prove.model import Evidence, Figure, Judgement
-from corral.prove.survey import sections
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,8 @@ async def shared(ctx: ProveContext) -> Judgement:
     try:
         writing = {n: as_user(ctx.person, _write(ctx, n, mounts)) for n in nodes}
         wrote = await ctx.fleet.each(writing)
-        read = await ctx.fleet.each({n: as_user(ctx.person, _read(ctx, plan[n])) for n in nodes})
+        asked = {n: _read(ctx, plan[n]) for n in nodes}
+        results = await ctx.fleet.each({n: one.script for n, one in asked.items()})
     finally:
         removing = {n: as_user(ctx.person, _remove(ctx, n, mounts)) for n in nodes}
         await ctx.fleet.each(removing)
@@ -37,13 +38,15 @@ async def shared(ctx: ProveContext) -> Judgement:
     evidence: list[Evidence] = []
     for name in nodes:
         problems += judge_written(name, wrote[name])
-        told = judge_read(ctx.token, name, plan[name], read[name])
+        result = results[name]
+        read = asked[name].read(result.stdout) if isinstance(result, Result) else result
+        told = judge_read(ctx.token, name, plan[name], read)
         problems += [problem for problem in told.values() if problem]
         figures: dict[str, Figure] = {
             f"{one.mount} from {one.writer}": told[one] or "same" for one in plan[name]
         }
         command = "; ".join(f"cat {_path(ctx.token, one)}" for one in plan[name])
-        evidence.append(Evidence(name, command, _said(wrote[name], read[name]), figures))
+        evidence.append(Evidence(name, command, _said(wrote[name], read), figures))
     good = f"{', '.join(mounts)}: written on each node, read on the others"
     return verdict_of(problems, good, *evidence)
 
@@ -70,28 +73,20 @@ def judge_written(node: str, answer: Result | CorralError) -> list[str]:
 
 
 def judge_read(
-    token: str, node: str, wanted: tuple[Asked, ...], answer: Result | CorralError
+    token: str, node: str, wanted: tuple[Asked, ...], answer: Sections | CorralError
 ) -> Mapping[Asked, str]:
     """For each file: "" when it holds what was written, else what is wrong."""
     if isinstance(answer, CorralError):
         return dict.fromkeys(wanted, f"{node} cannot be reached ({answer.message})")
-    found = sections(answer.stdout)
+    found = answer.texts()
     told: dict[Asked, str] = {}
-    for index, one in enumerate(wanted):
-        got = found.get(_letter(index), "")
+    for one in wanted:
+        got = found.get(_path(token, one))
         right = got == content(token, one.mount, one.writer)
         where = f"{one.mount} of {one.writer} on {node}"
-        told[one] = "" if right else f"reads {where}: {got[:120] or 'nothing'}"
+        seen = "no complete answer" if got is None else got[:120] or "nothing"
+        told[one] = "" if right else f"reads {where}: {seen}"
     return told
-
-
-def _letter(index: int) -> str:
-    letters = ""
-    index += 1
-    while index:
-        index, rest = divmod(index - 1, 26)
-        letters = chr(ord("a") + rest) + letters
-    return letters
 
 
 def _path(token: str, one: Asked) -> str:
@@ -112,10 +107,14 @@ def _write(ctx: ProveContext, node: str, mounts: tuple[str, ...]) -> Script:
     )
 
 
-def _read(ctx: ProveContext, wanted: tuple[Asked, ...]) -> Script:
-    return join(
-        sh("echo @@{letter}; cat {path} 2>&1", letter=_letter(i), path=_path(ctx.token, one))
-        for i, one in enumerate(wanted)
+def _read(ctx: ProveContext, wanted: tuple[Asked, ...]) -> Inquiry:
+    """Each file as the user reads it; framed by root, whose script no user sees."""
+    paths = [_path(ctx.token, one) for one in wanted]
+    return Inquiry(
+        {
+            path: sh("( {cat} ) 2>&1", cat=as_user(ctx.person, sh("cat {path}", path=path)))
+            for path in paths
+        }
     )
 
 
@@ -123,7 +122,13 @@ def _remove(ctx: ProveContext, node: str, mounts: tuple[str, ...]) -> Script:
     return sh("rm -f {paths}", paths=[_path(ctx.token, Asked(mount, node)) for mount in mounts])
 
 
-def _said(*answers: Result | CorralError) -> str:
-    return "\n".join(
-        str(a) if isinstance(a, CorralError) else f"{a.stdout}\n{a.stderr}".strip() for a in answers
-    ).strip()
+def _said(*answers: Result | Sections | CorralError) -> str:
+    return "\n".join(map(_text, answers)).strip()
+
+
+def _text(answer: Result | Sections | CorralError) -> str:
+    if isinstance(answer, Sections):
+        return answer.shown()
+    if isinstance(answer, CorralError):
+        return str(answer)
+    return f"{answer.stdout}\n{answer.stderr}".strip()

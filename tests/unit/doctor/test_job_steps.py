@@ -6,7 +6,8 @@ import pytest
 
 from corral.doctor.examine import examine
 from corral.doctor.job_steps import AGAIN, doubtful
-from corral.doctor.look import LAST, Told
+from corral.doctor.look import Told
+from corral.inspect.slurm import LAST
 from tests.unit.doctor.scenes import SILENT, SLURM_CONF, scene, with_told
 
 CTL, N1, N2 = "node0", "node1", "node2"

@@ -11,7 +11,7 @@ import pytest
 
 from corral.doctor.catalog import catalog
 from corral.doctor.examine import examine
-from corral.doctor.look import Ask, Told, script
+from corral.doctor.look import Ask, Told, questions
 from corral.doctor.model import Report
 from corral.doctor.probes import PROBES, Scene
 from corral.doctor.reference import RULED
@@ -243,15 +243,19 @@ def test_a_silent_machine_is_named_and_the_others_are_still_looked_at() -> None:
     assert found.findings[1].nodes == ("node2",)
 
 
+def clocked(node: str, skew: float) -> Told:
+    return Told(node, sections(node) | {"clock": f"{5000 + skew}"}, 5000.0, 5000.0)
+
+
 @pytest.mark.parametrize(("skew", "word"), [(600.0, "ahead"), (-600.0, "behind")])
 def test_a_clock_that_is_off_is_named(skew: float, word: str) -> None:
-    found = examine(with_told(scene(), Told(N1, sections(N1), skew)))
+    found = examine(with_told(scene(), clocked(N1, skew)))
     assert ids(found) == ["F02"]
     assert word in found.findings[0].evidence[0]
 
 
 def test_our_own_clock_may_be_off() -> None:
-    told = {n: Told(n, sections(n), 400.0) for n in NAMES}
+    told = {n: clocked(n, 400.0) for n in NAMES}
     assert examine(replace(scene(), told=told)).healthy
 
 
@@ -360,18 +364,16 @@ def test_logs_into_which_users_write_are_no_cause() -> None:
 
 
 def test_what_is_asked_is_asked_of_all() -> None:
-    text = str(script(Ask(NAMES, ("slurmd", "munge"), ("/shared",), controller=True)))
-    for section in (*sections(CTL), "logslurmd", "filemunge", "trustedmunge", "kernel"):
-        if section != "ports":
-            assert f"@@$mark@{section}" in text, section
-    assert "@@$mark@nodes" not in str(script(Ask(NAMES, ("slurmd",))))
+    asked = {q.name for q in questions(Ask(NAMES, ("slurmd", "munge"), controller=True))}
+    assert {*sections(CTL), "logslurmd", "filemunge", "trustedmunge", "kernel"} <= asked
+    assert "nodes" not in {q.name for q in questions(Ask(NAMES, ("slurmd",)))}
 
 
 @pytest.mark.parametrize("file", sorted(RECORDED.glob("*.json")), ids=lambda f: f.stem)
 def test_a_recorded_healthy_cluster_has_nothing(file: Path) -> None:
     """Answers of real machines, kept as they came."""
     data = json.loads(file.read_text())
-    told = {n: Told(n, s, 0.0) for n, s in data.pop("told").items()}
+    told = {n: Told(n, s) for n, s in data.pop("told").items()}
     found = examine(Scene(told=told, **{**data, "compute": tuple(data["compute"])}))
     assert ids(found) == [], [f.as_dict() for f in found.findings]
 

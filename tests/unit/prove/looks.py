@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from corral.inspect.question import MachineState
 from corral.prove.model import Evidence
-from corral.prove.survey import NodeSeen, Survey
+from corral.prove.survey import Survey
 from corral.slurm.records import Node
 from corral.slurm.states.nodes import NodeState
 
@@ -28,6 +29,6 @@ def slurm_node(name: str, *, state: str = "IDLE", gpus: int = 2, **changes: obje
 
 def look(**changes: object) -> Survey:
     names = ("node0", "node1")
-    nodes = {name: NodeSeen(name, {"clock": "100.0"}, 99.9, 100.1) for name in names}
+    nodes = {name: MachineState(name, {"clock": "100.0"}, 99.9, 100.1) for name in names}
     known = {name: slurm_node(name) for name in names}
     return replace(Survey(nodes, names, known, "text", "node0"), **changes)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from corral.hosts.fleet import Fleet
+from corral.inspect.question import inquiry
 from corral.prove import isolation, launch, mpi, probe, ranks, rest, survey
 from corral.prove.catalog import CHECKS, GROUPS, checks_page
 from corral.prove.context import ProveContext
@@ -122,8 +123,10 @@ def test_a_controller_outside_of_all_partitions_is_no_compute_node() -> None:
 
 
 SHELL = {
-    "survey": survey.node_script(("node0", "node1"), ("slurmd",)),
-    "controller": survey.controller_script(),
+    "survey": str(
+        inquiry(survey.questions(("node0", "node1"), ("slurmd",), controller=False)).script
+    ),
+    "controller": str(inquiry(survey.questions(("node0",), ("slurmd",), controller=True)).script),
     "probe": probe.PROBE,
     "task": launch._TASK,
     "neighbour": isolation._NEIGHBOUR,

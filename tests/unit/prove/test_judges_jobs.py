@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
+from corral.hosts.framing import Section, Sections
 from corral.hosts.transport import Result
 from corral.prove import isolation, launch, probe, ranks, rest, slots, storage
 from corral.prove.model import Verdict
@@ -326,17 +327,23 @@ def test_each_node_reads_what_others_wrote() -> None:
 
 def test_read() -> None:
     wanted = storage.reading(("/a",), ("node0", "node1", "node2"), "node2")
-    good = f"@@a\n{storage.content('t', '/a', 'node0')}\n@@b\n{storage.content('t', '/a', 'node1')}"
-    told = storage.judge_read("t", "node2", wanted, Result("node2", 0, good, ""))
+    paths = [f"/a/.corral-prove-t-{one.writer}" for one in wanted]
+    texts = [storage.content("t", "/a", one.writer) for one in wanted]
+    good = Sections({path: Section(text) for path, text in zip(paths, texts, strict=True)})
+    told = storage.judge_read("t", "node2", wanted, good)
     assert set(told.values()) == {""}
-    missing = "@@a\ncat: /a/.corral-prove-t-node0: No such file or directory\n@@b\nt /a node1"
-    told = storage.judge_read("t", "node2", wanted, Result("node2", 1, missing, ""))
+    lost = f"cat: {paths[0]}: No such file or directory"
+    missing = Sections({paths[0]: Section(lost, 1), paths[1]: Section(texts[1])})
+    told = storage.judge_read("t", "node2", wanted, missing)
     assert [bool(problem) for problem in told.values()] == [True, False]
     assert "No such file" in next(iter(told.values()))
-    other = storage.judge_read("new", "node2", wanted, Result("node2", 0, good, ""))
-    assert all(other.values())
-    lost = CorralError(Code.UNREACHABLE, "gone")
-    assert all(storage.judge_read("t", "node2", wanted, lost).values())
+    cut = Sections({paths[0]: Section(texts[0]), paths[1]: Section(texts[1], None)})
+    told = storage.judge_read("t", "node2", wanted, cut)
+    assert [bool(problem) for problem in told.values()] == [False, True]
+    assert "no complete answer" in "".join(told.values())
+    assert all(storage.judge_read("new", "node2", wanted, good).values())
+    gone = CorralError(Code.UNREACHABLE, "gone")
+    assert all(storage.judge_read("t", "node2", wanted, gone).values())
 
 
 def test_written() -> None:

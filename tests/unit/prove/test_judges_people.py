@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from corral.errors import Code, CorralError
+from corral.hosts.framing import Section, Sections
 from corral.hosts.transport import Result
 from corral.prove.access import judge_adopted, judge_closed
 from corral.prove.mounts import Folder, judge_node, look
@@ -140,8 +141,8 @@ def test_a_node_that_is_away_is_a_problem_of_its_own() -> None:
 REFUSED = "Access denied by pam_slurm_adopt: you have no active jobs on this node"
 
 
-def closed(user: str, exempt: str = "@ in root") -> Result:
-    return said("@@user", user, "@@exempt", exempt)
+def closed(user: str, exempt: str = "@ in root") -> Sections:
+    return Sections({"user": Section(user), "exempt": Section(exempt)})
 
 
 def test_refused_by_the_module_and_root_let_in() -> None:
@@ -162,8 +163,21 @@ def test_refused_by_the_module_and_root_let_in() -> None:
         (closed("@ in alice", ""), True, "node1 locks Corral's own login user out"),
     ],
 )
-def test_a_login_without_a_job_that_goes_wrong(answer: Result, busy: bool, problem: str) -> None:
+def test_a_login_without_a_job_that_goes_wrong(answer: Sections, busy: bool, problem: str) -> None:
     assert judge_closed("node1", answer, busy=busy) == [problem]
+
+
+def test_a_login_that_was_not_tried_is_unknown() -> None:
+    for answer in (Sections(), Sections({"user": Section(REFUSED), "exempt": Section("", None)})):
+        (problem,) = judge_closed("node1", answer, busy=False)
+        assert problem == "node1 gave no complete answer: who may log in there is unknown"
+
+
+def test_what_a_session_prints_is_not_another_session() -> None:
+    """A user's .bashrc printed the line between the two, and what Corral's own login prints."""
+    assert judge_closed("node1", closed(f"{REFUSED}\n@@exempt\n@ in root", ""), busy=True) == [
+        "node1 locks Corral's own login user out"
+    ]
 
 
 def test_who_has_a_job_of_their_own_there_may_log_in() -> None:
@@ -171,7 +185,7 @@ def test_who_has_a_job_of_their_own_there_may_log_in() -> None:
 
 
 def inside(*lines: str) -> Result:
-    return said("@@user", "@ in alice", *lines)
+    return said("@ in alice", *lines)
 
 
 def test_a_session_within_its_job() -> None:
@@ -185,9 +199,9 @@ def test_a_session_within_its_job() -> None:
     ("answer", "gpu", "problem"),
     [
         (
-            said("@@user", REFUSED),
+            said(REFUSED),
             True,
-            f"node1 refuses a user who has a job there: @@user\n{REFUSED}",
+            f"node1 refuses a user who has a job there: {REFUSED}",
         ),
         (inside(), True, "node1: the session is outside of the job's cgroup"),
         (

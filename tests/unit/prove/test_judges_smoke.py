@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
-from corral.prove import probe, ranks, rest, slots, smoke, survey
+from corral.inspect.question import MachineState
+from corral.prove import probe, ranks, rest, slots, smoke
 from corral.prove.model import Verdict
-from corral.prove.survey import NodeSeen, Survey
+from corral.prove.survey import Survey
 from corral.slurm.text import readable_nodes
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
@@ -69,22 +70,13 @@ def test_parse_nodes_of_an_error_is_empty() -> None:
 
 @given(st.text())
 def test_parsers_take_any_text(text: str) -> None:
-    survey.sections(text)
     readable_nodes(text)
-    smoke.parse_names(text)
     probe.parse_probes(text)
     slots.parse_records(text)
     ranks.parse_ranks(text)
     ranks.parse_calls(text)
     rest.parse_answers(text)
     rest.parse_listening(text)
-
-
-@given(st.dictionaries(st.from_regex(r"[a-z]{1,8}", fullmatch=True), st.text("ab @\n=").map(str)))
-def test_sections_round_trip(parts: dict[str, str]) -> None:
-    kept = {k: v.strip("\n") for k, v in parts.items() if "@@" not in v}
-    text = "\n".join(f"@@{k}\n{v}" for k, v in kept.items())
-    assert survey.sections(text) == kept
 
 
 # --- smoke
@@ -103,7 +95,7 @@ def test_nodes() -> None:
 
 def test_a_node_that_cannot_be_reached_fails_all_that_look_at_it() -> None:
     error = CorralError(Code.UNREACHABLE, "the connection broke", node="node1")
-    nodes = {"node0": look().nodes["node0"], "node1": NodeSeen("node1", error=error)}
+    nodes = {"node0": look().nodes["node0"], "node1": MachineState("node1", error=error)}
     seen = look(nodes=nodes)
     wanted = {"node0": ("slurmd",), "node1": ("slurmd",)}
     for judged in (
@@ -120,7 +112,7 @@ def test_a_node_that_cannot_be_reached_fails_all_that_look_at_it() -> None:
 def services(auth: str, **units: str) -> Survey:
     text = "\n".join(f"{unit} {state}" for unit, state in units.items())
     sections = {"units": text, "config": f"AuthType = {auth}"}
-    return look(nodes={"node0": NodeSeen("node0", sections)}, compute=("node0",))
+    return look(nodes={"node0": MachineState("node0", sections)}, compute=("node0",))
 
 
 @pytest.mark.parametrize(
@@ -142,15 +134,16 @@ def test_services(auth: str, units: dict[str, str], problem: str) -> None:
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
-        ("10.1.1.1 STREAM node0\n10.1.1.2 STREAM node1\n", ""),
-        ("127.0.1.1 STREAM node0\n10.1.1.2 STREAM node1\n", "resolves node0 to 127.0.1.1"),
-        ("10.1.1.1 STREAM node0\n", "cannot resolve node1"),
-        ("10.1.1.1 STREAM node0\n10.9.9.9 STREAM node1\n", "node1 to 10.9.9.9, not 10.1.1.2"),
+        ("node0 10.1.1.1\nnode1 10.1.1.2 10.2.1.2\n", ""),
+        ("node0 127.0.1.1\nnode1 10.1.1.2\n", "resolves node0 to 127.0.1.1"),
+        ("node0 10.1.1.1\nnode1 \n", "cannot resolve node1"),
+        ("node0 10.1.1.1\nnode1 10.9.9.9\n", "node1 to 10.9.9.9, not 10.1.1.2"),
+        ("node0 10.1.1.1\nnode1 ? \n", "could not look up node1 within 10 s"),
         ("", "cannot resolve node0"),
     ],
 )
 def test_names(lines: str, problem: str) -> None:
-    nodes = {name: NodeSeen(name, {"names": lines}) for name in ("node0", "node1")}
+    nodes = {name: MachineState(name, {"names": lines}) for name in ("node0", "node1")}
     judged = smoke.judge_names(look(nodes=nodes), {"node0": "10.1.1.1", "node1": "10.1.1.2"})
     assert judged.verdict is (Verdict.FAIL if problem else Verdict.PASS)
     assert problem in judged.summary
@@ -159,8 +152,8 @@ def test_names(lines: str, problem: str) -> None:
 def versions(node1: str, running1: str = "24.11.5", ctl: str = "24.11.5") -> Survey:
     both = "slurmd slurm-wlm 24.11.5\nslurmctld slurm-wlm 24.11.5"
     nodes = {
-        "node0": NodeSeen("node0", {"version": both, "config": f"SLURM_VERSION = {ctl}"}),
-        "node1": NodeSeen("node1", {"version": node1}),
+        "node0": MachineState("node0", {"version": both, "config": f"SLURM_VERSION = {ctl}"}),
+        "node1": MachineState("node1", {"version": node1}),
     }
     known = {"node0": slurm_node("node0"), "node1": slurm_node("node1", version=running1)}
     return look(nodes=nodes, slurm=known)
@@ -183,8 +176,8 @@ def test_versions(seen: Survey, problem: str) -> None:
     assert problem in judged.summary
 
 
-def clock(name: str, value: object, sent: float = 100.0, received: float = 100.2) -> NodeSeen:
-    return NodeSeen(name, {"clock": str(value)}, sent, received)
+def clock(name: str, value: object, sent: float = 100.0, received: float = 100.2) -> MachineState:
+    return MachineState(name, {"clock": str(value)}, sent, received)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +199,7 @@ def clock(name: str, value: object, sent: float = 100.0, received: float = 100.2
         ([], Verdict.FAIL),
     ],
 )
-def test_clocks(seen: list[NodeSeen], verdict: Verdict) -> None:
+def test_clocks(seen: list[MachineState], verdict: Verdict) -> None:
     judged = smoke.judge_clocks(seen)
     assert judged.verdict is verdict, judged.summary
 
@@ -218,7 +211,10 @@ def configured(node1: dict[str, str]) -> Survey:
 
     good = sections("Match", "/etc/slurm", "aa")
     other = {"hash_val": "Match", "folder": "/run/slurm/conf", "digest": "aa"} | node1
-    nodes = {"node0": NodeSeen("node0", good), "node1": NodeSeen("node1", sections(**other))}
+    nodes = {
+        "node0": MachineState("node0", good),
+        "node1": MachineState("node1", sections(**other)),
+    }
     return look(nodes=nodes)
 
 

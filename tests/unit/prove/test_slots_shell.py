@@ -77,10 +77,10 @@ def test_too_many_or_too_few_is_the_verdict_at_once(
     here: Any = Here()
     waits = slots.WAITS | slots.NO_DATABASE if problem == "no-db" else slots.WAITS
     answer = asyncio.run(slots._run(here, look(), 0, wanted, waits))
-    parts = slots.sections(answer.stdout)
-    snapshot = slots.parse_records(parts["snapshot"])
-    assert ("records" in parts) is records
-    done = slots.parse_records(parts.get("records", ""))
+    assert answer.unwatched == ""
+    snapshot = slots.parse_records(answer.snapshot)
+    assert bool(answer.records) is records
+    done = slots.parse_records(answer.records)
     if problem == "no-db":
         (said,) = slots.judge_slots(wanted, snapshot, done)
         assert "job 3 waits for InvalidAccount, not for resources" in said

@@ -8,13 +8,17 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
+from corral.hosts.quote import Script
 from corral.hosts.transport import Result
+from corral.inspect import question
+from corral.inspect.question import MachineState
 from corral.prove import launch, ranks, rest, smoke, survey
 from corral.prove.context import left_out, passed, skipped
 from corral.prove.model import CheckResult, Evidence, Proof, Verdict
-from corral.prove.survey import NodeSeen, Survey
+from corral.prove.survey import Survey
 from corral.slurm.text import readable_nodes
-from tests.embedded.prove_record import Case, kind_of
+from tests.embedded.prove_record import Case, Replayed, kind_of
+from tests.fakes import recorded
 from tests.unit.prove.test_replay import NODES, RECORDED, VERSIONS, proved
 from tests.unit.prove.test_runner import check
 from tests.unit.prove.test_runner import proved as run
@@ -29,11 +33,10 @@ class Slow:
     def __init__(self, node: str, case: Case, seconds: float, clock: list[float]) -> None:
         self.node, self.case, self.seconds, self.clock = node, case, seconds, clock
 
-    async def run(self, script: object, **more: object) -> Result:
-        kind = kind_of(str(script))
+    async def run(self, script: Script, **more: object) -> Result:
+        kind = kind_of(script)
         self.clock[0] += self.seconds if kind == "survey" else 0.0
-        status, out, err = self.case.answers[self.node][kind]
-        return Result(self.node, status, out, err)
+        return await Replayed(self.node, self.case.answers[self.node]).run(script)
 
     async def close(self) -> None:
         """Nothing to close."""
@@ -42,7 +45,7 @@ class Slow:
 def slow(seconds: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> dict[str, CheckResult]:
     case = Case.read(HEALTHY)
     clock = [1_000_000.0]
-    monkeypatch.setattr(survey.time, "time", lambda: clock[0])
+    monkeypatch.setattr(question.time, "time", lambda: clock[0])
     nodes = {n: Slow(n, case, seconds.get(n, 0.2), clock) for n in NODES}
     monkeypatch.setattr(survey, "FAN_OUT", 1)  # the clock is one for all
     return proved(Fleet(nodes), case.token, frozenset({"multinode.mpi"}))  # type: ignore[arg-type]
@@ -68,7 +71,7 @@ def test_where_all_are_slow_the_limits_grow(
 
 
 def looked(**texts: str) -> Survey:
-    node = NodeSeen("node0", texts)
+    node = MachineState("node0", texts)
     return Survey({"node0": node}, ("node0",), {}, texts.get("nodes", ""), "node0")
 
 
@@ -85,9 +88,9 @@ def test_a_controller_that_tells_of_no_node_is_one_cause() -> None:
 
 
 def test_a_command_that_was_cut_off_is_not_an_empty_answer() -> None:
-    names = smoke.judge_names(looked(cut="names"), {})
-    assert names.summary == "node0 could not look up the names within 20 s"
-    config = smoke.judge_config(looked(cut="names config"))
+    seen = looked(config="")
+    nodes = {"node0": replace(seen.nodes["node0"], cut=("config",))}
+    config = smoke.judge_config(replace(seen, nodes=nodes))
     assert "scontrol on node0 got no answer within 20 s" in config.summary
     assert "slurmctld did not tell" not in config.summary
 
@@ -99,7 +102,7 @@ def test_sockets_that_were_not_read_are_not_closed() -> None:
 def test_few_idle_nodes_are_not_few_nodes() -> None:
     case = Case.read(HEALTHY)
     text = case.answers["node0"]["survey"][1]
-    known = readable_nodes(survey.sections(text)["nodes"])
+    known = readable_nodes(recorded(text)["nodes"])
     whole = Survey({}, NODES, known, "", "node0")
     assert ranks.none_wide(whole).uncovered
     one = {"node0": known["node0"]}
@@ -168,7 +171,7 @@ def test_a_proof_of_an_older_corral_is_read() -> None:
 
 def test_unreadable_node_of_a_transport_error_is_named() -> None:
     error = CorralError(Code.TIMED_OUT, "no answer within 60 s", "node1")
-    seen = [NodeSeen("node0"), NodeSeen("node1", error=error)]
+    seen = [MachineState("node0"), MachineState("node1", error=error)]
     judged = smoke.judge_reached(seen, {"node1": f"cannot be reached ({error.message})"})
     assert judged.summary == "node1 cannot be reached (no answer within 60 s)"
     assert passed("x", Evidence("", "", "")).uncovered == ""

@@ -1,0 +1,129 @@
+"""Questions about a machine itself: clock, names, users, network, devices, kernel, firewall."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from corral.hosts.quote import Script, sh
+from corral.inspect.question import Question, pairs, text
+from corral.state.firewall import PROGRAM
+
+AT_ONCE: Final = 64
+"""Commands that may each wait for a network: names of a dead DNS, ports that a firewall drops."""
+
+NAME_S: Final = 10
+"""Seconds for one name."""
+NO_ANSWER: Final = "?"
+
+
+def seconds(answer: str) -> float | None:
+    """Unix time; None for anything else."""
+    return float(answer) if re.fullmatch(r"\s*\d+\.\d+\s*", answer) else None
+
+
+CLOCK: Final = Question("clock", sh("date +%s.%N"), seconds)
+"""Asked first, before anything slow."""
+HOSTNAME: Final = Question("hostname", sh("hostname"), str.strip)
+USERS: Final = Question(
+    "uids",
+    sh('for u in slurm munge; do printf \'%s %s\\n\' "$u" "$(id -u "$u" 2>/dev/null)"; done'),
+    pairs,
+)
+FIREWALL: Final = Question(
+    "firewall", sh("if [ -x {program} ]; then {program} check; fi", program=PROGRAM), str.strip
+)
+"""Whether Corral's own rules are still in the firewall."""
+LINKS: Final = Question(
+    "links", sh("if command -v ip >/dev/null; then ip -o link show up; fi"), str.splitlines
+)
+ADDRESSES: Final = Question(
+    "addresses", sh("if command -v ip >/dev/null; then ip -o -4 addr show; fi"), str.splitlines
+)
+GPU_FILES: Final = Question(
+    "devices",
+    sh('for f in /dev/nvidia[0-9]*; do [ ! -c "$f" ] || echo "$f"; done'),
+    str.split,
+)
+DRIVER: Final = Question(
+    "driver",
+    sh("if command -v nvidia-smi >/dev/null; then timeout 20 nvidia-smi -L 2>&1; fi"),
+    text,
+)
+KERNEL_LOG: Final = Question(
+    "kernel",
+    # A container's kernel log is its host's: what happened there is not this node's.
+    sh(
+        "if ! systemd-detect-virt -cq 2>/dev/null; then"
+        " journalctl -k --since -1h --no-pager -o cat 2>/dev/null | grep -E"
+        " 'Xid|NVRM|nouveau|Out of memory|oom-kill|read-only|nfs: server|No space|EDAC MC.* UE '"
+        " | tail -n 40; fi"
+    ),
+    text,
+)
+LOAD: Final = Question("load", sh("cut -d' ' -f1 /proc/loadavg"), text)
+LISTENING: Final = Question(
+    "listen", sh("cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | sed -n '/ 0A /p'"), text
+)
+# As nobody: root may where users may not.
+USER_NAMESPACES: Final = Question(
+    "userns",
+    sh("runuser -u nobody -- timeout 10 unshare -Ur true 2>&1 || echo refused"),
+    text,
+)
+
+
+def names(wanted: Sequence[str]) -> Question[dict[str, str]]:
+    """The IPv4 addresses of each name, ``NO_ANSWER`` for one that takes too long; many at once."""
+    return Question(
+        "names",
+        sh(
+            "{{ i=0; for n in {names}; do {{"
+            ' a=$(timeout {limit} getent ahostsv4 "$n"); [ $? -ne 124 ] || a="{unknown} STREAM";'
+            ' printf \'%s %s\\n\' "$n" "$(printf \'%s\\n\' "$a" |'
+            " sed -n 's/ *STREAM.*//p' | tr '\\n' ' ')\"; }} &"
+            " i=$((i + 1)); [ $((i % {batch})) -ne 0 ] || wait; done; wait; }} | sort",
+            names=list(wanted),
+            batch=AT_ONCE,
+            limit=NAME_S,
+            unknown=Script(NO_ANSWER),
+        ),
+        pairs,
+    )
+
+
+def tailnet(*, peers: bool) -> Question[str]:
+    """What tailscaled knows; of the other machines only where ``peers``: a kilobyte each."""
+    return Question(
+        "tailnet",
+        sh(
+            "timeout 10 tailscale status --json --peers={peers} 2>/dev/null "
+            "| head -c 4000000; echo",
+            peers="true" if peers else "false",
+        ),
+        text,
+    )
+
+
+def ports(targets: Sequence[tuple[str, int]]) -> Question[dict[str, str]]:
+    """Which of these addresses and ports the machine reaches: ``ADDRESS:PORT open`` or closed.
+
+    Asked only when something is wrong: Slurm's daemons log an error for each connection that says
+    nothing.
+    """
+    # bash alone opens TCP connections by itself; every Debian and Ubuntu has it. Many at once: each
+    # port that a firewall drops, or of a machine that is off, takes the 5 s.
+    return Question(
+        "ports",
+        sh(
+            "{{ n=0; for t in {targets}; do {{"
+            ' if timeout 5 bash -c {probe} "${{t%:*}}" "${{t##*:}}" 2>/dev/null;'
+            ' then echo "$t open"; else echo "$t closed"; fi; }} &'
+            " n=$((n + 1)); [ $((n % {batch})) -ne 0 ] || wait; done; wait; }} | sort",
+            targets=[f"{address}:{port}" for address, port in targets],
+            probe=": </dev/tcp/$0/$1",
+            batch=AT_ONCE,
+        ),
+        pairs,
+    )

@@ -1,0 +1,135 @@
+"""A question to a machine, and the state of a machine made of its answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Generic, Self, TypeVar
+
+from corral.errors import Code, CorralError
+from corral.hosts.fleet import Fleet
+from corral.hosts.framing import Inquiry
+from corral.hosts.quote import Script
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+TIMED_OUT: Final = 124
+"""Exit status of timeout(1) when the command did not end in time."""
+
+
+def text(answer: str) -> str:
+    """The parser of an answer that is its own value."""
+    return answer
+
+
+def pairs(answer: str) -> dict[str, str]:
+    """Lines ``key value``."""
+    split = (line.partition(" ") for line in answer.splitlines() if line.strip())
+    return {key: value.strip() for key, _, value in split}
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[T_co]):
+    """One thing to ask a machine.
+
+    Attributes:
+        name: what the answer is called.
+        shell: read-only shell that prints it.
+        parse: reads it; takes any text.
+    """
+
+    name: str
+    shell: Script
+    parse: Callable[[str], T_co]
+
+
+def inquiry(questions: Iterable[Question[object]]) -> Inquiry:
+    """These questions as one script."""
+    return Inquiry({one.name: one.shell for one in questions})
+
+
+@dataclass(frozen=True)
+class MachineState:
+    """What a machine answered.
+
+    Attributes:
+        node: its name.
+        sections: its complete answers by question. What is missing was not asked or not answered:
+            unknown, never empty.
+        sent: when the script was sent, and
+        received: when its first answer arrived: between the two the machine read its clock.
+        error: why it did not answer, or not completely.
+        seconds: how long the complete response took.
+        cut: questions whose command did not end in time.
+    """
+
+    node: str
+    sections: Mapping[str, str] = field(default_factory=dict[str, str])
+    sent: float = 0.0
+    received: float = 0.0
+    error: CorralError | None = None
+    seconds: float = 0.0
+    cut: tuple[str, ...] = ()
+
+    @classmethod
+    async def ask(
+        cls, fleet: Fleet, node: str, questions: Iterable[Question[object]], *, timeout: float
+    ) -> Self:
+        """Ask a machine; never raises for a machine that does not answer."""
+        asked = inquiry(questions)
+        arrived: list[float] = []
+
+        def on_line(line: str) -> None:
+            if not arrived and not asked.frames(line):
+                arrived.append(time.time())
+
+        sent = time.time()
+        try:
+            result = await fleet.run(node, asked.script, timeout=timeout, on_line=on_line)
+        except CorralError as error:
+            return cls(node, error=error)
+        ended = time.time()
+        sections = asked.read(result.stdout)
+        missing = [n for n in asked.names if n not in sections or not sections[n].complete]
+        return cls(
+            node,
+            sections.texts(),
+            sent,
+            arrived[0] if arrived else ended,
+            _incomplete(node, missing, len(asked.names)) if missing else None,
+            ended - sent,
+            tuple(n for n, one in sections.items() if one.status == TIMED_OUT),
+        )
+
+    def get(self, question: Question[T]) -> T | None:
+        """The answer to a question; None when it is unknown."""
+        answer = self.sections.get(question.name)
+        return None if answer is None else question.parse(answer)
+
+    def knows(self, question: Question[object]) -> bool:
+        """True when the question was answered."""
+        return question.name in self.sections
+
+    def text(self, name: str) -> str:
+        """The text of an answer, "" also when it is unknown."""
+        return self.sections.get(name, "")
+
+    def lines(self, name: str) -> list[str]:
+        """Lines of an answer that are not blank."""
+        return [line for line in self.text(name).splitlines() if line.strip()]
+
+    def pairs(self, name: str) -> dict[str, str]:
+        """An answer of lines ``key value``."""
+        return pairs(self.text(name))
+
+
+def _incomplete(node: str, missing: list[str], asked: int) -> CorralError:
+    return CorralError(
+        Code.PARSE_FAILED,
+        f"incomplete response: {len(missing)} of {asked} questions were not answered, the first "
+        f"of them {missing[0]!r}",
+        node=node,
+        hint="the script was ended on the machine (memory, a signal): run the command again",
+    )

@@ -1,0 +1,101 @@
+"""Questions about daemons: the state of their units, their logs, their limits, their network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from corral.hosts.quote import sh
+from corral.inspect.question import Question, pairs, text
+from corral.state.mesh_supervised import UNIT_IS
+
+LOG_LINES: Final = 400
+RECENT_MIN: Final = 5
+"""Minutes of the log of a daemon that runs: slurmd tries to register every few seconds."""
+
+LIMITS: Final = Question(
+    "limits", sh("systemctl show -p LimitMEMLOCK slurmd 2>/dev/null | tr = ' '"), pairs
+)
+
+
+def units(names: Sequence[str]) -> Question[dict[str, str]]:
+    """The state of each unit: ``active``, ``failed``, ``inactive (masked: ...)`` ..."""
+    return Question(
+        "units",
+        sh(
+            '{unit_is}\nfor u in {units}; do s=$(unit_is "$u");'
+            ' case "$s:$(systemctl is-enabled "$u" 2>/dev/null)" in active:*) ;;'
+            # No start brings back such a one, and systemctl is-active does not say so.
+            ' *:masked*) s="$s (masked: systemctl unmask $u)";; esac;'
+            ' printf \'%s %s\\n\' "$u" "$s"; done',
+            unit_is=UNIT_IS,
+            units=list(names),
+        ),
+        pairs,
+    )
+
+
+def alone(names: Sequence[str]) -> Question[list[str]]:
+    """Units whose main process has no network but loopback."""
+    # /proc/PID/net is the network of that process, which may be another than the machine's.
+    return Question(
+        "alone",
+        sh(
+            "for u in {units}; do"
+            " p=$(systemctl show -p MainPID --value $u 2>/dev/null);"
+            ' if [ "${{p:-0}}" -gt 0 ] && [ -r /proc/$p/net/fib_trie ] &&'
+            " ! awk '/host LOCAL/ && a !~ /^127\\./ {{ f = 1 }} {{ a = $2 }} END {{ exit !f }}'"
+            " /proc/$p/net/fib_trie; then echo $u; fi; done",
+            units=list(names),
+        ),
+        str.split,
+    )
+
+
+def logs(unit: str) -> tuple[Question[str], ...]:
+    """The unit's journal, its file, and what may be trusted; the last minutes of one that runs.
+
+    Slurm's daemons begin each line of their file with ``[2026-11-21T07:00:46.289]``. What may be
+    trusted is taken by fields that journald sets itself: the unit's last start, its standard error
+    (logger(1) writes by another way), and root for slurmd, whose unit may hold processes of jobs.
+    """
+    journal = sh(
+        "s=$(date -d -{minutes}min +%FT%T); w=--since=-{minutes}min;"
+        " systemctl -q is-active {unit} || {{ s=; w=; }}\n"
+        "journalctl -u {unit} $w --no-pager -o cat -n {lines} 2>/dev/null",
+        unit=unit,
+        lines=LOG_LINES,
+        minutes=RECENT_MIN,
+    )
+    file = sh(
+        "f=/var/log/slurm/{unit}.log;"
+        ' if [ -f "$f" ]; then tail -n {lines} "$f" | awk -v t="[$s" \'$1 >= t\'; fi',
+        unit=unit,
+        lines=LOG_LINES,
+    )
+    trusted = sh(
+        "r=$(systemctl show -p Result --value {unit} 2>/dev/null);"
+        " p=$(systemctl show -p MainPID --value {unit} 2>/dev/null);"
+        " i=$(systemctl show -p InvocationID --value {unit} 2>/dev/null);"
+        ' set -- -q "_SYSTEMD_INVOCATION_ID=$i" _TRANSPORT=stdout {root} --no-pager -n {lines};'
+        ' if [ -n "$i" ]; then case "$(systemctl is-active {unit}):$r" in'
+        " active:*|reloading:*)"
+        # What failed before the process that runs now began is over.
+        ' a=$(($(ps -o etimes= -p "$p" 2>/dev/null || echo 0)));'
+        ' [ "$a" -lt $(({minutes} * 60)) ] || a=$(({minutes} * 60));'
+        ' journalctl "$@" --since="-${{a}}s" -o short 2>/dev/null |'
+        ' awk -v p="[$p]:" \'!index($5, p) {{ q = $5; sub(/^[^]]*\\]: /, ""); print q, $0 }}\';;'
+        # It was ended from outside: nothing that it printed tells why.
+        ' activating:*) journalctl "$@" -o cat 2>/dev/null;;'
+        " *:success|*:signal|*:core-dump|*:oom-kill|*:watchdog) ;;"
+        ' *) journalctl "$@" -o cat 2>/dev/null;; esac; fi',
+        unit=unit,
+        lines=LOG_LINES,
+        minutes=RECENT_MIN,
+        root=["_UID=0"] if unit == "slurmd" else [],
+    )
+    return (
+        Question(f"log{unit}", journal, text),
+        Question(f"file{unit}", file, text),
+        Question(f"trusted{unit}", trusted, text),
+    )

@@ -1,0 +1,156 @@
+"""Questions about Slurm: versions, files and keys on any node; nodes and jobs on the controller."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from corral.hosts.quote import Script, sh
+from corral.inspect.question import Question, T, pairs, text
+from corral.slurm.text import SHOW_NODES, readable_nodes
+
+KEYS: Final = (
+    "/etc/munge/munge.key",
+    "/etc/slurm/slurm.key",
+    "/etc/slurm/slurm.jwks",
+    "/var/spool/slurmctld/jwt_hs256.key",
+)
+CONF: Final = ("slurm.conf", "gres.conf", "cgroup.conf")
+STATE_FOLDER: Final = "/var/spool/slurmctld"
+LAST: Final = "@last"
+"""The last line of an answer that is complete; without it the answer is unknown, not empty."""
+
+
+def versions(answer: str) -> dict[str, str]:
+    """Version by program, "" where a program does not print one."""
+    return {
+        program: (rest.split() or [""])[-1]
+        for program, _, rest in (line.partition(" ") for line in answer.splitlines() if line)
+    }
+
+
+VERSIONS: Final = Question(
+    "version",
+    sh(
+        "for p in slurmctld slurmd slurmdbd; do"
+        ' if command -v "$p" >/dev/null; then printf \'%s %s\\n\' "$p"'
+        ' "$("$p" -V 2>&1 | sed \'s/^slurm[a-z-]* //\')"; fi; done'
+    ),
+    versions,
+)
+KEY_FILES: Final = Question(
+    "keys",
+    sh(
+        'for k in {keys}; do if [ -e "$k" ]; then'
+        ' printf \'%s %s %s\\n\' "$k" "$(sha256sum <"$k" | cut -c1-16)"'
+        ' "$(stat -c %U:%a "$k")"; fi; done',
+        keys=list(KEYS),
+    ),
+    pairs,
+)
+CONF_FILES: Final = Question(
+    "conf",
+    sh(
+        "for d in /var/spool/slurmd/conf-cache /etc/slurm; do for n in {conf}; do"
+        ' if [ -f "$d/$n" ]; then printf \'%s %s\\n\' "$d/$n"'
+        ' "$(sha256sum <"$d/$n" | cut -c1-16)"; fi; done; done',
+        conf=list(CONF),
+    ),
+    pairs,
+)
+STEPS: Final = Question(
+    "steps",
+    # Root's alone: any user may call a process slurmstepd. Status 1: there is none.
+    sh(
+        "s=$(ps -C slurmstepd -o ruid=,etimes=,args= 2>/dev/null); [ $? -gt 1 ] ||"
+        " {{ printf '%s\\n' \"$s\" | sed -n 's/^ *0 //p'; echo {last}; }}",
+        last=LAST,
+    ),
+    text,
+)
+JOBS: Final = Question(
+    "jobs",
+    # All states in which a job holds nodes.
+    sh(
+        "timeout 15 squeue -h -t R,S,CG,CF,SI,SO,ST,RS -o '%A|%T|%M|%N' 2>/dev/null && echo {last}",
+        last=LAST,
+    ),
+    text,
+)
+
+
+def settings(answer: str) -> dict[str, str]:
+    """Lines ``KEY = VALUE`` of ``scontrol show config``."""
+    split = (line.partition("=") for line in answer.splitlines())
+    return {key.strip(): value.strip() for key, _, value in split if value}
+
+
+INNER_S: Final = 20
+"""Seconds for one command in it, so that what hangs is named and the rest is read."""
+CONFIG: Final = Question(
+    "config",
+    sh(
+        "c=$(timeout {limit} scontrol show config 2>&1); s=$?; printf '%s\\n' \"$c\""
+        " | grep -E '^ *(SLURM_CONF|SLURM_VERSION|HASH_VAL|SlurmdSpoolDir|AuthType) |error:'\n"
+        "( exit $s )",
+        limit=INNER_S,
+    ),
+    settings,
+)
+"""The settings that the node works with."""
+IN_USE: Final = Question(
+    "files",
+    sh(
+        "f=$(printf '%s\\n' \"$c\" | sed -n 's/^SLURM_CONF *= *//p')\n"
+        "s=$(printf '%s\\n' \"$c\" | sed -n 's/^SlurmdSpoolDir *= *//p'"
+        ' | sed "s/%[nh]/$(hostname)/g")\n'
+        'cd / && for d in "${{f%/*}}" "${{s:-/var/spool/slurmd}}/conf-cache"; do'
+        " for n in {conf}; do"
+        ' if [ -n "$d" ] && [ -f "$d/$n" ]; then sha256sum "$d/$n"; fi; done; done',
+        conf=list(CONF),
+    ),
+    text,
+)
+"""After ``CONFIG``: digests of the files that it names."""
+MADE_FROM: Final = Question(
+    "apart", sh('sed -n "s/^# Cluster\'s own: //p" "$f" 2>/dev/null'), str.strip
+)
+"""After ``IN_USE``: the digest of the cluster's slurm.conf of which a node's own was made."""
+STATE: Final = Question("state", sh("stat -c '%U %a' {state} 2>&1", state=STATE_FOLDER), str.strip)
+PING: Final = Question(
+    "ping", sh("p=$(timeout 10 scontrol ping 2>&1); printf '%s\\n' \"$p\""), str.strip
+)
+NODES: Final = Question(
+    "nodes",
+    sh("timeout 15 {show} --details 2>&1", show=list(SHOW_NODES)),
+    readable_nodes,
+)
+BATCH: Final = Question(
+    "batch",
+    sh(
+        "timeout 15 squeue -h -t RUNNING -O"
+        " 'JobID:|,StateCompact:|,BatchFlag:|,BatchHost:|,TimeUsed:|' 2>/dev/null"
+    ),
+    text,
+)
+QUEUE: Final = Question(
+    "queue", sh("timeout 15 squeue --noheader --format=%T 2>/dev/null"), str.split
+)
+ACCOUNTING: Final = Question(
+    "accounting", sh("timeout 15 sacctmgr -nP show cluster format=cluster 2>&1"), text
+)
+
+
+def file(name: str) -> Question[str]:
+    """A file of the controller's in /etc/slurm."""
+    path = f"/etc/slurm/{name}"
+    return Question(name.replace(".", ""), sh("cat {path} 2>/dev/null", path=path), text)
+
+
+def while_up(question: Question[T]) -> Question[T]:
+    """The question, asked only where ``PING`` before it found a slurmctld.
+
+    Where none answers, each command asks again until its time is up (24.11).
+    """
+    shell: Script = sh("case $p in *' is UP'*)\n{shell};;\nesac", shell=question.shell)
+    return replace(question, shell=shell)

@@ -1,0 +1,72 @@
+"""Questions about file systems: room, what cannot be written, shared folders and their owners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from corral.hosts.quote import NOTHING, sh
+from corral.inspect.question import Question, pairs, text
+from corral.state.job_folders import CHECKS, KINDS, TOP, held
+
+CHECKED: Final = (
+    *("/", "/tmp", "/run", "/var", "/var/log", "/var/log/slurm"),  # noqa: S108 - looked at, not used
+    *("/var/lib/mysql", "/var/spool/slurmctld", "/var/spool/slurmd"),
+)
+ROOM: Final = Question(
+    "disks",
+    sh(
+        'for p in {folders}; do if [ -d "$p" ]; then'
+        ' df -Pk "$p" 2>/dev/null | awk -v p="$p" \'NR==2 {{print p, $4, $2}}\';'
+        ' df -Pi "$p" 2>/dev/null | awk -v p="$p" \'NR==2 && $2>0 {{print p":inodes", $4, '
+        "$2}}'; fi; done",
+        folders=list(CHECKED),
+    ),
+    pairs,
+)
+READ_ONLY: Final = Question(
+    "readonly",
+    # access(2) tells root of a read-only file system, and of nothing else.
+    sh(
+        'for p in {folders}; do if [ -d "$p" ] && [ ! -w "$p" ]; then echo "$p"; fi; done',
+        folders=list(CHECKED[1:]),
+    ),
+    str.splitlines,
+)
+
+
+def mounts(folders: Sequence[str]) -> Question[dict[str, str]]:
+    """What each shared folder is, and whether it answers."""
+    shell = sh(
+        # All at once: a server that is silent may have several. What is mounted is asked of
+        # the kernel, which knows without the server, once stat had automount mount it.
+        "{{ for m in {folders}; do {{"
+        # SIGKILL: nothing else ends a process that waits for an NFS server (mount option hard).
+        ' s=$(timeout -s KILL 10 stat -f -c %T "$m" 2>&1); r=$?; k=folder;'
+        " if awk -v m=\"$m\" '$5 == m {{ f = 1 }} END {{ exit !f }}'"
+        " /proc/self/mountinfo; then k=mounted; fi;"
+        ' case "$r" in 0) ;; 137) s="no answer in 10 s, failed" ;; *) s="$s failed" ;; esac;'
+        ' printf \'%s %s\\n\' "$m" "$k $s"; }} &'
+        " done; wait; }} | sort",
+        folders=list(folders),
+    )
+    return Question("mounts", shell if folders else NOTHING, pairs)
+
+
+def owners(folder: str, keeper: str) -> Question[str]:
+    """Who could replace the first shared folder or Corral's own in it, a line each.
+
+    Args:
+        folder: the first shared folder, "" for none.
+        keeper: who may own that besides root, "" for nobody.
+    """
+    top = f"{folder}/{TOP}"
+    look = sh(
+        "{checks}{held}; for f in {own}; do "
+        '{{ [ ! -e "$f" ] && [ ! -L "$f" ]; }} || roots "$f"; done',
+        checks=CHECKS,
+        held=held(folder, keeper),
+        own=[top, *(f"{top}/{kind}" for kind in KINDS)],
+    )
+    shell = sh("LC_ALL=C timeout -s KILL 10 sh -c {look} 2>&1", look=str(look))
+    return Question("shared", shell if folder else NOTHING, text)
