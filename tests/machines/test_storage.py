@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -23,7 +23,6 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import OpenSSH
 from corral.hosts.target import SshTarget
 from corral.hosts.traits import Traits
-from corral.hosts.transport import Result
 from corral.plan.make import make_plan
 from corral.plan.model import Plan
 from corral.prove import mounts as mounts_check
@@ -132,19 +131,18 @@ class Farm:
     def doctor(self) -> list[str]:
         """What the doctor's rule about shared folders says: failure, node and its evidence."""
 
-        async def work() -> Mapping[str, Result | CorralError]:
+        asked = look.questions(look.Ask((), (), ("/shared",)))
+
+        async def work() -> list[look.Told]:
             fleet = self.fleet()
             try:
-                return await fleet.all(look.script(look.Ask((), (), ("/shared",))), timeout=120)
+                each = (look.Told.ask(fleet, n, asked, timeout=120) for n in (SERVER, CLIENT))
+                return await asyncio.gather(*each)
             finally:
                 await fleet.close()
 
-        told = {
-            node: look.Told(node, look.sections(answer.stdout, ""))
-            for node, answer in asyncio.run(work()).items()
-            if isinstance(answer, Result)
-        }
-        assert set(told) == {SERVER, CLIENT}
+        told = {one.node: one for one in asyncio.run(work())}
+        assert not any(one.error for one in told.values())
         found = probes.mounts(probes.Scene(SERVER, (SERVER, CLIENT), told, {}))
         return [f"{d.failure.id} {' '.join(d.nodes)}: {' '.join(d.evidence)}" for d in found]
 
