@@ -72,14 +72,14 @@ def test_the_verdict_and_the_cost_stand_on_the_first_page(owner: Browser) -> Non
     page = owner.page
     results = [{"verdict": "pass"}, {"verdict": "fail"}]
     told(page, "corral/proof", {"proof": {"at": 1.0, "good": False, "results": results}})
-    cost = {"rented": True, "per_hour": 3.5, "total": 12.25, "unpriced": 1}
+    cost = {"rented": True, "rate": "at least 3.50", "spent": "at least 12.25", "unpriced": 1}
     told(page, "corral/cost", cost)
     page.reload()
     page.wait_for_selector(".state.bad >> text=proof failed")
     page.wait_for_selector("text=/2 checks .*, 1 failed/")
     tile = page.locator(".tile", has_text="an hour")
-    assert "$3.50 an hour" in tile.inner_text()
-    assert "$12.25 so far, 1 machine without a known price" in tile.inner_text()
+    assert "at least 3.50 $ an hour" in tile.inner_text()
+    assert "at least 12.25 $ so far, 1 machine without a known price" in tile.inner_text()
     told(page, "corral/proof", {"proof": {"at": 1.0, "good": True, "results": results[:1]}})
     page.reload()
     page.wait_for_selector(".state.good >> text=proven")

@@ -1,27 +1,43 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
+from rich.console import Console, RenderableType
 
 from corral.api.costs import IDLE, JobUse, judge, read_jobs, what_then
+from corral.cli.cost import cost_view
 from corral.providers.cloud.budget import Spend
 from corral.providers.cloud.ledger import Rental
 from corral.spec.cloud import Budget, Cloud
 from corral.spec.models import ClusterSpec, NodeGroup
 
+RECORDED = Path(__file__).parents[1] / "recorded" / "gpus"
 SACCT = """\
-7|alice|train|gpu[0-1]|2026-11-22T10:00:00|2026-11-22T11:00:00|8|2|billing=8,cpu=8,gres/gpu=2,node=2
-8|bob|wait|None assigned|Unknown|Unknown|1|1|
-9|bob|now|gpu0|2026-11-22T11:00:00|Unknown|2|1|cpu=2
+7|alice|gpu[0-1]|2026-11-22T10:00:00|2026-11-22T11:00:00|8|2|cpu=8,gres/gpu=2,node=2|a|b
+8|bob|None assigned|Unknown|Unknown|1|1||wait
+9|bob|gpu0|2026-11-22T11:00:00|Unknown|2|1|cpu=2|now
 broken line
 """
 
 
-def rental(node: str, hours: float, price: float = 2.0, gpus: int = 2) -> Rental:
+def rental(node: str, hours: float, price: float | None = 2.0, gpus: int | None = 2) -> Rental:
     return Rental("lambda", node, node, "t", "r", price, 0.0, "i", hours * 3600, gpus=gpus)
 
 
+def rendered(shown: Sequence[RenderableType]) -> str:
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(*shown)
+    return capture.get()
+
+
 def test_jobs_are_read_and_waiting_ones_left_out() -> None:
-    jobs = read_jobs(SACCT)
+    jobs, unread = read_jobs(SACCT, gpus=True)
+    assert unread == 1
+    assert jobs[0].name == "a|b"  # a user's word, with the separator in it
     assert [(j.job, j.user, j.nodes, j.cpus, j.gpus) for j in jobs] == [
         (7, "alice", ("gpu0", "gpu1"), 4.0, 1.0),
         (9, "bob", ("gpu0",), 2.0, 0.0),
@@ -37,6 +53,60 @@ def test_a_job_pays_its_part_and_the_rest_is_idle() -> None:
     assert {line.name: round(line.dollars, 2) for line in bill.users} == {IDLE: 1.5, "alice": 0.5}
     assert bill.now.total == pytest.approx(2.0)
     assert sum(line.dollars for line in bill.users) == pytest.approx(bill.now.total)
+
+
+def recorded_uses(folder: Path) -> tuple[JobUse, ...]:
+    """Recorded records of accounting in the form that corral cost asks for."""
+    lines = [line.split("|") for line in (folder / "sacct.txt").read_text().splitlines()]
+    times = "2026-11-22T10:00:00|2026-11-22T11:00:00"
+    text = "\n".join(
+        f"{w[1]}|{w[6]}|node0|{times}|{w[9]}|{w[8]}|{w[10]}|{w[-1]}" for w in lines if w[8] == "1"
+    )
+    uses, unread = read_jobs(text, gpus=True)
+    assert uses and not unread
+    return uses
+
+
+@pytest.mark.parametrize("folder", sorted(RECORDED.glob("*/*tracked")), ids=lambda p: p.parts[-2:])
+def test_gpus_that_accounting_does_not_count_are_unknown(folder: Path) -> None:
+    uses = recorded_uses(folder)
+    counts = {use.gpus for use in uses}
+    assert (counts == {None}) == (folder.name == "untracked")
+    one = [use for use in uses if use.cpus == 1][:1]
+    start = one[0].start
+    machine = replace(rental("node0", 0, gpus=8), intent=start, ended=start + 3600)
+    bill = judge("lab", [machine], one, {"node0": 16}, 9e9, limits=(None, None))
+    shown = {line.name: (line.in_dollars(), line.in_hours()) for line in bill.users}
+    known = folder.name == "tracked"
+    least, most = ("", "") if known else ("at least ", "at most ")
+    assert shown["kim"][0].startswith(f"{least}0.")
+    assert shown[IDLE][0].startswith(f"{most}1.")
+    texts = rendered(cost_view(bill))
+    assert ("at least" in texts) == (not known)
+
+
+def test_a_machine_without_a_price_is_not_free() -> None:
+    unpriced = replace(rental("gpu0", 0, None), ended=None)
+    bill = judge("lab", [unpriced, rental("gpu1", 1)], [], {}, 7200.0, limits=(None, None))
+    assert {line.name: line.in_dollars() for line in bill.nodes} == {"gpu0": "?", "gpu1": "2.00"}
+    assert [line.in_dollars() for line in bill.providers] == ["at least 2.00"]
+    assert (bill.now.rate(), bill.now.spent()) == ("?", "at least 2.00")
+    assert "lab: ? $/h now, at least 2.00 $ so far" in rendered(cost_view(bill))
+
+
+def test_a_part_of_a_machine_whose_gpus_or_cpus_are_unknown() -> None:
+    use = JobUse(7, "alice", "train", ("gpu0",), 0.0, 3600.0, 4, 1)
+
+    def line(machine: Rental, cpus: int) -> str:
+        bill = judge("lab", [machine], [use], {"gpu0": cpus}, 9e9, limits=(None, None))
+        return bill.jobs[0].in_dollars()
+
+    assert line(rental("gpu0", 1, gpus=4), 8) == "1.00"
+    assert line(rental("gpu0", 1, gpus=None), 8) == "at least 1.00"
+    assert line(rental("gpu0", 1, gpus=4), 0) == "at least 0.50"
+    assert line(rental("gpu0", 1, gpus=None), 0) == "?"
+    assert line(rental("gpu0", 1, gpus=1), 0) == "2.00"
+    assert line(rental("gpu0", 1, None, gpus=4), 8) == "?"
 
 
 def test_same_node_name_rented_twice() -> None:
@@ -71,5 +141,6 @@ def test_what_ends_when_the_budget_is_spent() -> None:
         "the budget is spent: the guard on desk drains gpu[0-1] then, gives jobs 10m to save, and "
         "ends the machines"
     )
+    assert "spent at the latest in 2.5 h" in told(Spend(2.0, 5.0, 1))
     assert told(Spend(0.0, 5.0), ()) == ""
     assert what_then(spec, Spend(2.0, 5.0), ("gpu0",)) == ""

@@ -65,7 +65,7 @@ class Found:
     cloud: str
     id: str
     node: str
-    price: float
+    price: float | None
     created: float | None
     group: str = ""
 
@@ -115,7 +115,7 @@ class Round:
     ) -> None:
         self.conf, self.state, self.call = conf, state, call
         self.slurm, self.now, self.wait = slurm, now, wait
-        self.said, self.failed = list[str](), False
+        self.said, self.failed, self.made = list[str](), False, ""
 
     def run(self) -> None:
         """Look, count, end."""
@@ -138,7 +138,9 @@ class Round:
                 listed = self.carry_out(cloud, self.client(cloud).instances())
                 found += [mine for one in listed if (mine := self.mine(cloud, one))]
             except (ImportError, OSError, ValueError, LookupError, TypeError, AttributeError) as e:
-                self.say(f"{cloud} was not listed: {type(e).__name__}: {e}", failed=True)
+                self.say(
+                    f"{cloud} was not listed: {self.made}: {type(e).__name__}: {e}", failed=True
+                )
                 # Counted on, as nobody has seen an end.
                 found += [
                     Found(cloud, i, s["node"], s["price"], s["since"], s.get("group", ""))
@@ -160,6 +162,7 @@ class Round:
             except StopIteration as end:
                 return end.value
             path = f"{step.path}?{urlencode(step.query)}" if step.query else step.path
+            self.made = f"{step.method} {step.path}"
             try:
                 result = step.read(self.call(cloud, step.method, path, step.body))
             except Refused as error:
@@ -176,7 +179,7 @@ class Round:
         if one.group:  # its label names a group of nodes
             members = self.conf.get("groups", {}).get(label.node, ())
             node = members[one.rank] if one.rank < len(members) else one.name
-        return Found(cloud, one.id, node, one.price or 0.0, one.created, one.group)
+        return Found(cloud, one.id, node, one.price, one.created, one.group)
 
     @property
     def seen(self) -> dict[str, dict[str, Any]]:
@@ -189,13 +192,17 @@ class Round:
         for one in found:
             since = min(one.created, now) if one.created else now
             fresh = {"cloud": one.cloud, "node": one.node, "since": since, "down": 0}
+            if one.id not in self.seen and one.price is None:
+                self.say(f"{one.node} ({one.cloud} {one.id}): price unknown, not in the sum")
             kept = self.seen.setdefault(one.id, fresh)
             kept |= {"price": one.price, "until": now, "ended": False, "group": one.group}
         there = {one.id for one in found}
         for identity, kept in self.seen.items():
             if identity not in there and not kept["ended"]:
                 kept |= {"until": now, "ended": True}
-        return sum((k["until"] - k["since"]) / 3600 * k["price"] for k in self.seen.values())
+        return sum(
+            (k["until"] - k["since"]) / 3600 * (k["price"] or 0.0) for k in self.seen.values()
+        )
 
     def idle(self, found: Sequence[Found]) -> None:
         """End what nobody needs."""
@@ -225,7 +232,10 @@ class Round:
             self.carry_out(one.cloud, self.client(one.cloud).terminate([one]))
             self.say(f"{one.node} ({one.cloud} {one.id}) ended: {why}")
         except (ImportError, OSError, ValueError) as error:
-            self.say(f"{one.node} ({one.cloud} {one.id}) could not be ended: {error}", failed=True)
+            self.say(
+                f"{one.node} ({one.cloud} {one.id}) could not be ended: {self.made}: {error}",
+                failed=True,
+            )
 
     def reached(self, found: Sequence[Found], spent: float, total: float) -> None:
         """The budget is spent: drain and warn first, end when the grace is over."""

@@ -15,12 +15,12 @@ from corral.hosts.state_dir import state_dir
 from corral.hosts.transport import check
 from corral.providers.cloud.budget import Spend, spend
 from corral.providers.cloud.ledger import Ledger, Rental
-from corral.slurm.gpus import listed
+from corral.slurm.gpus import Gpus, recorded, tracked
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, elastic_of, fold, has_guard
 
-_FIELDS: Final = "JobIDRaw,User,JobName,NodeList,Start,End,AllocCPUS,NNodes,AllocTRES"
+_FIELDS: Final = "JobIDRaw,User,NodeList,Start,End,AllocCPUS,NNodes,AllocTRES,JobName"
 IDLE: Final = "(no job)"
 
 
@@ -33,7 +33,7 @@ class JobUse:
         user, name: whose, and what.
         nodes: where.
         start, end: Unix seconds; ``end`` None while it runs.
-        cpus, gpus: given to it on each node.
+        cpus, gpus: given to it on each node; gpus None where accounting does not count them.
     """
 
     job: int
@@ -43,16 +43,41 @@ class JobUse:
     start: float
     end: float | None
     cpus: float
-    gpus: float
+    gpus: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the bill: of what, dollars, and machine hours."""
+    """One line of the bill.
+
+    Attributes:
+        name: of what.
+        dollars, hours: of it, and machine hours, as far as they are known.
+        unpriced: the price of a machine in it is unknown, so it may be more dollars.
+        share: "at least" or "at most" where a job's part of a machine is not known exactly, "?"
+            for both.
+    """
 
     name: str
     dollars: float
     hours: float
+    unpriced: bool = False
+    share: str = ""
+
+    def in_dollars(self) -> str:
+        """The dollars in words."""
+        share = {"": "at least", "at most": "?"}.get(self.share, self.share)
+        return _bounded(self.dollars, share if self.unpriced else self.share)
+
+    def in_hours(self) -> str:
+        """The hours in words."""
+        return _bounded(self.hours, self.share)
+
+
+def _bounded(number: float, share: str) -> str:
+    if share == "?" or (share == "at least" and not number):
+        return "?"
+    return f"{share} {number:.2f}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +91,7 @@ class Cost:
         providers, nodes, users, jobs: the total by each; jobs and users only while the cluster's
             accounting can be asked.
         silent: why jobs could not be asked, "" when they were.
+        unread: lines of accounting that could not be read.
         then: when ``total`` is reached at this rate, what ends, and who ends it; "" without one.
     """
 
@@ -78,6 +104,7 @@ class Cost:
     users: tuple[Line, ...] = ()
     jobs: tuple[Line, ...] = ()
     silent: str = ""
+    unread: int = 0
     then: str = ""
 
     def as_dict(self) -> dict[str, Any]:
@@ -89,9 +116,9 @@ async def cost(spec: ClusterSpec) -> Cost:
     """What a cluster's rented machines cost, by job and user as its accounting tells."""
     ledger = Ledger(spec.name)
     rentals = tuple(ledger.rentals().values())
-    silent, uses, cpus = "", (), {}
+    silent, uses, cpus, unread = "", (), {}, 0
     try:
-        uses, cpus = await _asked(spec)
+        uses, cpus, unread = await _asked(spec)
     except CorralError as error:
         silent = error.message
     budget = spec.budget
@@ -104,7 +131,9 @@ async def cost(spec: ClusterSpec) -> Cost:
         limits=(budget.per_hour if budget else None, budget.total if budget else None),
         silent=silent,
     )
-    return replace(found, then=what_then(spec, found.now, [r.node for r in rentals if r.open]))
+    return replace(
+        found, unread=unread, then=what_then(spec, found.now, [r.node for r in rentals if r.open])
+    )
 
 
 def what_then(spec: ClusterSpec, now: Spend, nodes: Sequence[str]) -> str:
@@ -122,7 +151,8 @@ def what_then(spec: ClusterSpec, now: Spend, nodes: Sequence[str]) -> str:
     if left <= 0:
         when = "the budget is spent"
     elif now.per_hour > 0:
-        when = f"at this rate the budget is spent in {left / now.per_hour:.1f} h"
+        late = "at the latest " if now.unpriced else ""
+        when = f"at this rate the budget is spent {late}in {left / now.per_hour:.1f} h"
     else:
         return ""
     who = f"the guard on {controller_of(spec)}" if has_guard(spec) else ""
@@ -170,8 +200,9 @@ def judge(
 ) -> Cost:
     """The bill; pure.
 
-    A job pays the part of a node that it was given, the larger of its CPUs and its GPUs; what no
-    job had is its own line. Parts of a node together are never more than all of it.
+    A job pays the part of a node that it was given, the larger of its CPUs and its GPUs (where one
+    is unknown, at least the other); what no job had is its own line. Parts of a node together are
+    never more than all of it.
 
     Args:
         cluster: its name.
@@ -183,28 +214,20 @@ def judge(
         silent: why there are no jobs.
     """
     every = [r for r in rentals if not r.refused]
-    jobs: dict[str, Line] = {}
-    users: dict[str, Line] = {}
-    total, hours = 0.0, 0.0
-    for use in uses:
-        for rental in every:
-            if rental.node in use.nodes:
-                part = _part(use, rental, cpus.get(rental.node, 0))
-                seconds = _overlap(use, rental, now) * part
-                dollars = seconds / 3600 * (rental.price or 0.0)
-                total, hours = total + dollars, hours + seconds / 3600
-                _add(jobs, f"{use.job} {use.name}", dollars, seconds / 3600)
-                _add(users, use.user, dollars, seconds / 3600)
+    jobs, users, had = _by_job(uses, every, cpus, now)
     providers: dict[str, Line] = {}
     nodes: dict[str, Line] = {}
     for rental in every:
         length = ((rental.ended or now) - rental.intent) / 3600
-        _add(providers, rental.provider, rental.cost(now), length)
-        _add(nodes, rental.node, rental.cost(now), length)
+        line = Line("", rental.cost(now), length, rental.price is None)
+        _add(providers, rental.provider, line)
+        _add(nodes, rental.node, line)
     whole = spend(every, now)
     if not silent:
-        left = sum(line.hours for line in nodes.values()) - hours
-        _add(users, IDLE, max(0.0, whole.total - total), max(0.0, left))
+        left = sum(line.hours for line in nodes.values()) - had.hours
+        rest = max(0.0, whole.total - had.dollars)
+        share = "at most" if had.share else ""
+        _add(users, IDLE, Line("", rest, max(0.0, left), bool(whole.unpriced_ever), share))
     return Cost(
         cluster,
         whole,
@@ -217,10 +240,32 @@ def judge(
     )
 
 
-def _part(use: JobUse, rental: Rental, cpus: int) -> float:
-    by_cpu = use.cpus / cpus if cpus else 1.0
-    by_gpu = use.gpus / rental.gpus if rental.gpus else 0.0
-    return min(1.0, max(by_cpu, by_gpu))
+def _by_job(
+    uses: Iterable[JobUse], rentals: Sequence[Rental], cpus: Mapping[str, int], now: float
+) -> tuple[dict[str, Line], dict[str, Line], Line]:
+    """The lines of jobs and of users, and what all jobs had together."""
+    jobs: dict[str, Line] = {}
+    users: dict[str, Line] = {}
+    for use in uses:
+        for rental in rentals:
+            if rental.node in use.nodes:
+                part, exact = _part(use, rental, cpus.get(rental.node, 0))
+                hours = _overlap(use, rental, now) * part / 3600
+                dollars = hours * (rental.price or 0.0)
+                line = Line("", dollars, hours, rental.price is None, "" if exact else "at least")
+                _add(jobs, f"{use.job} {use.name}", line)
+                _add(users, use.user, line)
+    return jobs, users, summed("", list(users.values()))
+
+
+def _part(use: JobUse, rental: Rental, cpus: int) -> tuple[float, bool]:
+    """The part of a machine that a job was given, and whether it can not be more."""
+    by_cpu = use.cpus / cpus if cpus else None
+    by_gpu = 0.0 if use.gpus == 0 or rental.gpus == 0 else None
+    if use.gpus and rental.gpus:
+        by_gpu = use.gpus / rental.gpus
+    part = min(1.0, max(by_cpu or 0.0, by_gpu or 0.0))
+    return part, part >= 1.0 or (by_cpu is not None and by_gpu is not None)
 
 
 def _overlap(use: JobUse, rental: Rental, now: float) -> float:
@@ -228,16 +273,27 @@ def _overlap(use: JobUse, rental: Rental, now: float) -> float:
     return max(0.0, min(use.end or now, rental.ended or now) - begin)
 
 
-def _add(lines: dict[str, Line], name: str, dollars: float, hours: float) -> None:
-    old = lines.get(name, Line(name, 0.0, 0.0))
-    lines[name] = Line(name, old.dollars + dollars, old.hours + hours)
+def _add(lines: dict[str, Line], name: str, more: Line) -> None:
+    lines[name] = summed(name, [line for line in (lines.get(name), more) if line is not None])
+
+
+def summed(name: str, lines: Sequence[Line]) -> Line:
+    """One line of several."""
+    shares = {line.share for line in lines} - {""}
+    return Line(
+        name,
+        sum(line.dollars for line in lines),
+        sum(line.hours for line in lines),
+        any(line.unpriced for line in lines),
+        "?" if len(shares) > 1 else "".join(shares),
+    )
 
 
 def _sorted(lines: Mapping[str, Line]) -> tuple[Line, ...]:
     return tuple(sorted(lines.values(), key=lambda line: (-line.dollars, line.name)))
 
 
-async def _asked(spec: ClusterSpec) -> tuple[tuple[JobUse, ...], dict[str, int]]:
+async def _asked(spec: ClusterSpec) -> tuple[tuple[JobUse, ...], dict[str, int], int]:
     if not spec.slurm.accounting:
         raise CorralError(Code.NOT_FOUND, "the cluster keeps no accounting")
     asked = Inquiry(
@@ -258,35 +314,62 @@ async def _asked(spec: ClusterSpec) -> tuple[tuple[JobUse, ...], dict[str, int]]
     jobs = sections.succeeded("jobs", session.controller, "asking accounting for jobs")
     nodes = sections.succeeded("nodes", session.controller, "asking Slurm for the nodes' CPUs")
     cpus = {w[0]: int(w[1]) for w in map(str.split, nodes.splitlines()) if len(w) == 2}  # noqa: PLR2004
-    return read_jobs(jobs), cpus
+    uses, unread = read_jobs(jobs, gpus=any(g.gpu or g.cloud for g in spec.groups))
+    return uses, cpus, unread
 
 
-def read_jobs(text: str) -> tuple[JobUse, ...]:
-    """Jobs that ran, from what ``sacct -XnP`` printed; lines that make no sense are left out."""
-    found: list[JobUse] = []
+def read_jobs(text: str, *, gpus: bool) -> tuple[tuple[JobUse, ...], int]:
+    """Jobs that ran, from what ``sacct -XnP`` printed, and how many lines could not be read.
+
+    Args:
+        text: its answer.
+        gpus: the cluster may have GPUs, so a record without them may be one that does not count
+            them.
+    """
+    found: list[tuple[JobUse, Gpus]] = []
+    unread = 0
     for line in text.splitlines():
-        fields = line.split("|")
         try:
-            job, user, name, nodes, start, end, cpus, count, tres = fields
-            began = _time(start)
-            if began is None or nodes in ("", "None assigned"):
-                continue
-            number = max(1, int(count))
-            found.append(
-                JobUse(
-                    int(job),
-                    user,
-                    name,
-                    tuple(expand(nodes)),
-                    began,
-                    _time(end),
-                    int(cpus) / number,
-                    (listed(tres) or 0) / number,
-                )
-            )
+            use = _job(line)
         except (ValueError, KeyError):
+            unread += bool(line.strip())
             continue
-    return tuple(found)
+        if use is not None:
+            found.append(use)
+    counted = tracked((held for _, held in found), cluster=gpus)
+    return tuple(
+        replace(use, gpus=0.0) if counted and use.gpus is None else use for use, _ in found
+    ), unread
+
+
+def _job(line: str) -> tuple[JobUse, Gpus] | None:
+    """A job and its GPUs; None for one that has not run.
+
+    Raises:
+        ValueError, KeyError: it is not a job's line.
+    """
+    # The name is the user's word and may hold the separator: it is the last.
+    job, user, nodes, start, end, cpus, count, tres, name = line.split("|", _FIELDS.count(","))
+    began = _time(start)
+    if began is None and start not in ("", "Unknown", "None"):
+        raise ValueError(start)
+    if began is None or nodes in ("", "None assigned"):
+        return None
+    number, held = max(1, int(count)), recorded(tres)
+    each = held.count / number if held.exact else None
+    return (
+        JobUse(
+            int(job),
+            user,
+            name,
+            tuple(expand(nodes)),
+            began,
+            _time(end),
+            int(cpus) / number,
+            each,
+        ),
+        held,
+    )
 
 
 def _time(text: str) -> float | None:

@@ -39,7 +39,7 @@ class NodeStatus:
         usable: True when jobs can run there now.
         cpus, cpus_used: logical CPUs, and those given to jobs.
         memory_mib, memory_used_mib: memory, and that given to jobs.
-        gpus, gpus_used: GPUs, and those given to jobs.
+        gpus, gpus_used: GPUs, and those given to jobs (None where Slurm's answer lacks them).
         load: one-minute load average of the machine, None where it is not known.
         services: state of each systemd unit that belongs there, as ``systemctl is-active`` says.
     """
@@ -53,7 +53,7 @@ class NodeStatus:
     memory_mib: int = 0
     memory_used_mib: int = 0
     gpus: int = 0
-    gpus_used: int = 0
+    gpus_used: int | None = 0
     load: float | None = None
     services: Mapping[str, str] | None = None
 

@@ -10,6 +10,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.state_dir import cluster_names
 from corral.providers.cloud.accounts import close_all, open_account
+from corral.providers.cloud.budget import amount
 from corral.providers.cloud.errors import all_failed
 from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.model import CloudApi
@@ -34,8 +35,17 @@ class Reapable:
 
     @property
     def per_hour(self) -> float:
-        """Dollars an hour."""
+        """Dollars an hour, as far as prices are known."""
         return sum(one.price or 0.0 for one in self.found.instances)
+
+    @property
+    def unpriced(self) -> int:
+        """Instances whose price is unknown."""
+        return sum(one.price is None for one in self.found.instances)
+
+    def rate(self) -> str:
+        """Dollars an hour in words."""
+        return amount(self.per_hour, exact=not self.unpriced)
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready fields."""
@@ -43,6 +53,7 @@ class Reapable:
             "cluster": self.cluster,
             "known": self.known,
             "per_hour": self.per_hour,
+            "unpriced": self.unpriced,
             **self.found.as_dict(),
         }
 

@@ -6,9 +6,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from corral import api
-from corral.api.costs import Cost, Line
+from corral.api.costs import IDLE, Cost, Line, summed
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
-from corral.cli.text import clean, table
+from corral.cli.text import clean, plural, table
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Code, CorralError, Exit
@@ -46,9 +46,9 @@ def _cost(ui: Ui, target: str, wanted: str) -> Cost:
 
 def cost_view(seen: Cost) -> list[RenderableType]:
     """The head, then one table for each way to split the total."""
-    rate = f"{seen.now.per_hour:.2f} $/h now"
+    rate = f"{seen.now.rate()} $/h now"
     rate += f" (at most {seen.per_hour:.2f})" if seen.per_hour is not None else ""
-    total = f"{seen.now.total:.2f} $ so far"
+    total = f"{seen.now.spent()} $ so far"
     total += f" of {seen.total:.2f}" if seen.total is not None else ""
     shown: list[RenderableType] = [
         Text.assemble((clean(seen.cluster), "bold"), f": {rate}, {total}")
@@ -63,22 +63,30 @@ def cost_view(seen: Cost) -> list[RenderableType]:
     ):
         if lines:
             shown += [Text(), _table(title, lines)]
-    if seen.now.unpriced:
-        shown.append(Text(f"{seen.now.unpriced} machines have a price that nobody knows", "yellow"))
+    if seen.now.unpriced_ever:
+        shown.append(
+            Text(f"{plural(seen.now.unpriced_ever, 'machine')} of unknown price", "yellow")
+        )
+    if any(line.share for line in seen.jobs):
+        shown.append(
+            Text("at least: CPUs or GPUs of a job or of its machine are unknown to Slurm", "dim")
+        )
+    if seen.unread:
+        shown.append(
+            Text(
+                f"{plural(seen.unread, 'line')} of accounting could not be read: jobs of it are in "
+                f"{IDLE}",
+                "yellow",
+            )
+        )
     if seen.silent:
         shown.append(Text(f"not split by job and user: {clean(seen.silent)}", "dim"))
     return shown
 
 
 def _table(title: str, lines: tuple[Line, ...]) -> RenderableType:
-    rows = [(clean(x.name), f"{x.dollars:.2f}", f"{x.hours:.2f}") for x in lines[:SHOWN]]
+    rows = list(lines[:SHOWN])
     if len(lines) > SHOWN:
-        rest = lines[SHOWN:]
-        rows.append(
-            (
-                f"{len(rest)} more",
-                f"{sum(x.dollars for x in rest):.2f}",
-                f"{sum(x.hours for x in rest):.2f}",
-            )
-        )
-    return table((title, "$", "machine hours"), rows, right="$ machine hours")
+        rows.append(summed(f"{len(lines) - SHOWN} more", lines[SHOWN:]))
+    cells = [(clean(x.name), x.in_dollars(), x.in_hours()) for x in rows]
+    return table((title, "$", "machine hours"), cells, right="$ machine hours")

@@ -48,11 +48,11 @@ def reap(
     ]
     passed = [c for c in seen.clusters if not names and c.known and c.found.instances]
     for one in passed:
-        rate = f"{one.per_hour:.2f} $/h"
+        rate = f"{one.rate()} $/h"
         text = f"{one.cluster} is known here and left alone: {rate}; end it: corral down, or reap"
         ui.note(f"{text} {one.cluster}", "dim")
     for one in chosen:
-        ui.show(Text(f"{clean(one.cluster)}: {one.per_hour:.2f} $/h", "bold"))
+        ui.show(Text(f"{clean(one.cluster)}: {one.rate()} $/h", "bold"))
         for line in one.found.lines():
             ui.show(Text(f"  {clean(line)}"))
     result = [one.as_dict() for one in chosen]

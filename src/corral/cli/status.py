@@ -78,5 +78,5 @@ def _row(node: NodeStatus) -> tuple[str | Text, ...]:
     )
 
 
-def _share(used: int, total: int) -> str:
-    return f"{used}/{total}" if total else "-"
+def _share(used: int | None, total: int) -> str:
+    return f"{'?' if used is None else used}/{total}" if total else "-"

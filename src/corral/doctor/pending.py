@@ -26,7 +26,7 @@ class Room:
     memory_mib: int
     memory_free_mib: int
     gpus: int
-    gpus_free: int
+    gpus_free: int | None  # None: not in slurmctld's answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +131,17 @@ def room(info: Node) -> Room:
     has, used = tres(info.tres), tres(info.tres_used)
     # Without accounting GPUs are not among them.
     has.setdefault("gres/gpu", info.gpus)
-    used.setdefault("gres/gpu", info.gpus_used)
+    if info.gpus_used is not None:
+        used.setdefault("gres/gpu", info.gpus_used)
     usable = info.state.usable
     free = {k: max(has.get(k, 0) - used.get(k, 0), 0) if usable else 0 for k in has}
+    unknown = usable and info.gpus_used is None
     return Room(
         info.name,
         usable,
         *(has.get("cpu", 0), free.get("cpu", 0)),
         *(has.get("mem", 0), free.get("mem", 0)),
-        *(has.get("gres/gpu", 0), free.get("gres/gpu", 0)),
+        *(has.get("gres/gpu", 0), None if unknown else free.get("gres/gpu", 0)),
     )
 
 
@@ -200,10 +202,13 @@ def _capacity(job: JobInfo, asked: str, own: Sequence[Node]) -> Iterator[str]:
                 f"it asks for {each}{unit} {name} {there}; "
                 f"{sum(h >= each for h in has)} have that many at all"
             )
-        elif sum(f >= each for f in free) < count:
+        elif sum(f is None or f >= each for f in free) < count:
             yield (
                 f"{name}: it asks for {each}{unit} {there}; free now: "
-                + ", ".join(f"{r.node} {f}{unit}" for r, f in zip(rooms, free, strict=True))
+                + ", ".join(
+                    f"{r.node} {'?' if f is None else f}{unit}"
+                    for r, f in zip(rooms, free, strict=True)
+                )
             )
 
 

@@ -178,12 +178,12 @@ class Driver:
             for n in declared_of(self.spec)
             if n.group.capabilities.rents and (n.group.elastic is None or n.name in rented)
         ]
-        if not now.per_hour or not nodes:
+        if not (now.per_hour or now.unpriced) or not nodes:
             return True
         grace, clock = seconds_of(budget.grace), time.monotonic()
         if self.since is None:
             self.since = clock
-            text = f"{now.total:.2f} $ of {budget.total:.2f} $ are spent"
+            text = f"{now.spent()} $ of {budget.total:.2f} $ are spent"
             self._say(f"{text}: {fold(nodes)} ends in {budget.grace}, sooner without jobs")
         left = int(self.since + grace - clock)
         jobs = await self._asked(session, wind_down(fold(nodes), max(left, 1)))

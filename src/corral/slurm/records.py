@@ -77,9 +77,12 @@ class Node:
         return listed(self.gres) or 0
 
     @property
-    def gpus_used(self) -> int:
-        """GPUs given to jobs."""
-        return listed(self.gres_used) or 0
+    def gpus_used(self) -> int | None:
+        """GPUs given to jobs; None where the answer has them neither as GRES nor as TRES."""
+        used = listed(self.gres_used)
+        if used is None and listed(self.tres) is not None:  # AllocTRES counts them
+            used = listed(self.tres_used) or 0
+        return used if used is not None or self.gpus else 0
 
     @property
     def cores(self) -> int:

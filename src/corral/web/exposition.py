@@ -53,6 +53,7 @@ class JobLine:
     partition: str
     user: str
     gpus: int
+    exact: bool = True
 
 
 SQUEUE: Final = (
@@ -73,18 +74,19 @@ def job_lines(output: str) -> list[JobLine]:
 
 
 def untracked(nodes: Iterable[Node], jobs: Iterable[JobLine]) -> bool:
-    """Whether Slurm does not count GPUs among a job's resources: some are in use, no job has one.
+    """Whether Slurm does not count GPUs among a job's resources.
 
+    No running job has one, and nodes have some in use, or the answer does not say whether.
     Without accounting it cannot (slurmctld dies of ``AccountingStorageTRES=gres/gpu``); its JSON
     has them all the same.
     """
     running = any(job.gpus for job in jobs if job.state == "RUNNING")
-    return not running and any(node.gpus_used for node in nodes)
+    return not running and any(node.gpus_used != 0 for node in nodes)
 
 
 def lines_of(jobs: Iterable[Job]) -> list[JobLine]:
     """What is counted of jobs that were read from JSON."""
-    return [JobLine(job.state, job.partition, job.user, job.gpus) for job in jobs]
+    return [JobLine(job.state, job.partition, job.user, job.gpus, job.gpus_exact) for job in jobs]
 
 
 def families(
@@ -137,15 +139,23 @@ def _jobs(jobs: list[JobLine]) -> list[Family]:
     count: Counter[Labels] = Counter()
     gpus: Counter[Labels] = Counter()
     users: Counter[Labels] = Counter()
+    unknown: Counter[Labels] = Counter()
     for job in jobs:
         labels = (("state", job.state.lower()), ("partition", job.partition))
         count[labels] += 1
         if job.state == "RUNNING":
             gpus[("partition", job.partition),] += job.gpus
             users[("user", job.user),] += job.gpus
+            unknown[("partition", job.partition),] += not job.exact
     return [
         Family("corral_jobs", "gauge", "Jobs that slurmctld knows.", dict(sorted(count.items()))),
         Family("corral_jobs_gpus", "gauge", "GPUs of running jobs.", dict(sorted(gpus.items()))),
+        Family(
+            "corral_jobs_gpus_unknown",
+            "gauge",
+            "Running jobs of which only the fewest GPUs are known: the sums are at least.",
+            dict(sorted(unknown.items())),
+        ),
         Family("corral_user_gpus", "gauge", "GPUs in use by user.", dict(sorted(users.items()))),
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Request
@@ -54,7 +55,7 @@ async def cost(owner: Owner) -> Any:
     if not any(group.cloud for group in owner[1].groups):
         return {"rented": False}
     now = await asyncio.to_thread(api.spend_now, owner[1].name)
-    return {"rented": True, "per_hour": now.per_hour, "total": now.total, "unpriced": now.unpriced}
+    return {"rented": True, **asdict(now), "rate": now.rate(), "spent": now.spent()}
 
 
 @router.get("/places")

@@ -107,6 +107,13 @@ def test_the_exporters_text() -> None:
         )
 
 
+def test_running_jobs_of_unknown_gpus_are_counted_as_such() -> None:
+    jobs = [JobLine("RUNNING", "main", "kim", 3), JobLine("RUNNING", "main", "ada", 0, exact=False)]
+    text = text_of(families((), jobs, ()))
+    assert 'corral_jobs_gpus{partition="main"} 3' in text
+    assert 'corral_jobs_gpus_unknown{partition="main"} 1' in text
+
+
 def test_labels_cannot_break_out() -> None:
     evil = 'a"} 1\ncorral_slurm_up 0\\'
     text = text_of([Family("x", "gauge", "y", {(("user", evil),): 1})])

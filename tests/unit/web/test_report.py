@@ -13,6 +13,7 @@ import pytest
 from corral import api
 from corral.api import web_past
 from corral.prove.model import CheckResult, Evidence, Proof, Verdict
+from corral.providers.cloud.budget import Spend
 from corral.spec.fabric import Switch, Topology
 from corral.spec.load import load_or_raise
 from corral.web import routes_jobs, routes_report
@@ -73,7 +74,7 @@ def test_reports_are_pages_that_run_their_own_scripts_only(monkeypatch: pytest.M
 
 
 def test_cost_and_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = SimpleNamespace(per_hour=3.5, total=12.0, unpriced=1)
+    now = Spend(3.5, 12.0, 1, 1)
     monkeypatch.setattr(routes_report.api, "spend_now", lambda _: now, raising=False)
     laptop = load_or_raise(EXAMPLES / "laptop.yaml")
     switches = (Switch(name="rack1", nodes="node[0-1]"), Switch(name="rack2", nodes="node2"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Coroutine
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -14,6 +13,7 @@ import pytest
 from corral import api
 from corral.api import web_past
 from corral.events import Emit, Event, Kind
+from corral.providers.cloud.budget import Spend
 from corral.web import background, routes_jobs, routes_report
 from corral.web.figures import Prometheus
 from corral.web.limited import answer
@@ -51,7 +51,7 @@ def test_temperature_and_power_of_each_node() -> None:
 
 
 def test_what_rented_machines_cost_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = SimpleNamespace(per_hour=3.5, total=12.0, unpriced=1)
+    now = Spend(3.5, 12.0, 1, 1)
     monkeypatch.setattr(routes_report.api, "spend_now", lambda _: now, raising=False)
     rented = api.lint_text((EXAMPLES / "cloud-mesh.yaml").read_text(), "x")[0]
     assert rented is not None
@@ -63,6 +63,7 @@ def test_what_rented_machines_cost_an_hour(monkeypatch: pytest.MonkeyPatch) -> N
             await owner(page)
             assert (await page.get("corral/cost")).json() == {
                 "rented": True, "per_hour": 3.5, "total": 12.0, "unpriced": 1,
+                "unpriced_ever": 1, "rate": "at least 3.50", "spent": "at least 12.00",
             }  # fmt: skip
 
     run(work())

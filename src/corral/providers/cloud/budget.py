@@ -15,14 +15,31 @@ class Spend:
     """What a cluster costs and has cost, in dollars.
 
     Attributes:
-        per_hour: of all that may run now.
-        total: since the first launch.
-        unpriced: instances whose price nobody knows.
+        per_hour: of all that may run now, as far as prices are known.
+        total: since the first launch, likewise.
+        unpriced: instances that may run now whose price is unknown.
+        unpriced_ever: those of all since the first launch.
     """
 
     per_hour: float
     total: float
     unpriced: int = 0
+    unpriced_ever: int = 0
+
+    def rate(self) -> str:
+        """Dollars an hour in words."""
+        return amount(self.per_hour, exact=not self.unpriced)
+
+    def spent(self) -> str:
+        """Dollars so far in words."""
+        return amount(self.total, exact=not self.unpriced_ever)
+
+
+def amount(dollars: float, *, exact: bool) -> str:
+    """``5.00``; ``at least 5.00`` where a part is unknown; ``?`` where all of it is."""
+    if exact:
+        return f"{dollars:.2f}"
+    return f"at least {dollars:.2f}" if dollars else "?"
 
 
 def spend(rentals: Iterable[Rental], now: float) -> Spend:
@@ -33,6 +50,7 @@ def spend(rentals: Iterable[Rental], now: float) -> Spend:
         sum(r.price or 0.0 for r in running),
         sum(r.cost(now) for r in every),
         sum(r.price is None for r in running),
+        sum(r.price is None and not r.refused for r in every),
     )
 
 
@@ -57,6 +75,14 @@ def require_within(
             Code.NOT_GOOD,
             f"the price of {what} is not known, and the cluster has a budget",
             hint="take an offer with a price (corral offers), or remove the budget",
+        )
+    if added and now.unpriced:
+        raise CorralError(
+            Code.NOT_GOOD,
+            f"the price of {now.unpriced} rented machine{'s' * (now.unpriced > 1)} is not known, "
+            "and the cluster has a budget: nothing more is launched",
+            hint="which ones: corral cost; end them (corral down or corral reap), or remove the "
+            "budget",
         )
     rate = now.per_hour + sum(price or 0.0 for price in added)
     if budget.per_hour is not None and rate > budget.per_hour + 1e-9:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
 from types import MappingProxyType
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -190,25 +190,32 @@ class Caller:
         Raises:
             CloudError: as ``call``; or a list does not end.
         """
-        result: Any = None
-        try:
-            while True:
-                result = await self.make(steps.send(result))
-        except StopIteration as end:
-            return end.value
-        except EndlessError as error:
-            self._endless(error.path, error.why)
+        return await self._run(steps, [])
 
     async def pages(self, steps: Steps[T]) -> T:
         """As ``run``, for a list of pages: limited in time, too."""
+        made: list[Call] = []
         try:
             async with asyncio.timeout(LIST_S):
-                return await self.run(steps)
-        except TimeoutError:
-            self._endless("of pages", f"not complete after {LIST_S:.0f} s")
+                return await self._run(steps, made)
+        except TimeoutError as error:
+            why = f"not complete after {LIST_S:.0f} s"
+            raise self._endless(made[-1].path, why) from error
 
-    def _endless(self, path: str, why: str) -> NoReturn:
-        raise CloudError(
+    async def _run(self, steps: Steps[T], made: list[Call]) -> T:
+        """Make the calls, and note each before it is made."""
+        result: Any = None
+        try:
+            while True:
+                made.append(steps.send(result))
+                result = await self.make(made[-1])
+        except StopIteration as end:
+            return end.value
+        except EndlessError as error:
+            raise self._endless(error.path, error.why) from error
+
+    def _endless(self, path: str, why: str) -> CloudError:
+        return CloudError(
             Code.PARSE_FAILED,
             f"{self._dialect.place.title}: the list does not end: {why}",
             command=f"GET {path}",

@@ -36,7 +36,7 @@ class Rental:
         id: the cloud's id, "" while none is known.
         ended: when its end was seen, None while it may run.
         refused: the cloud refused it: it never was.
-        gpus: GPUs of it.
+        gpus: GPUs of it; None where a cloud's list showed the machine without them.
     """
 
     provider: str
@@ -49,7 +49,7 @@ class Rental:
     id: str = ""
     ended: float | None = None
     refused: bool = False
-    gpus: int = 0
+    gpus: int | None = None
 
     @property
     def open(self) -> bool:
@@ -168,7 +168,7 @@ def read(lines: Iterable[str]) -> dict[str, Rental]:
                     str(record["region"]),
                     None if record["price"] is None else float(record["price"]),
                     float(record["at"]),
-                    gpus=int(record.get("gpus", 0)),
+                    gpus=int(record["gpus"]) if "gpus" in record else None,
                 )
             elif nonce in found:
                 found[nonce] = _after(found[nonce], kind, record)

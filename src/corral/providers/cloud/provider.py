@@ -28,7 +28,7 @@ from corral.providers.base import (
 )
 from corral.providers.cloud import expected_facts, together
 from corral.providers.cloud.accounts import close_all, open_accounts, providers_named
-from corral.providers.cloud.budget import Spend, require_within, spend
+from corral.providers.cloud.budget import Spend, amount, require_within, spend
 from corral.providers.cloud.errors import all_failed
 from corral.providers.cloud.first_boot import boot_script
 from corral.providers.cloud.launcher import Launcher, Sorted
@@ -214,11 +214,15 @@ class CloudProvider:
         now = self.spend()
         missing = [n for n in self.nodes if n.name not in self._sorted.nodes]
         firsts = [self._offers[n.name][0] for n in missing if n.name in self._offers]
-        rate = now.per_hour + sum(offer.price or 0.0 for offer in firsts)
+        rate = amount(
+            now.per_hour + sum(offer.price or 0.0 for offer in firsts),
+            exact=not now.unpriced and all(offer.price is not None for offer in firsts),
+        )
         budget = self._spec.budget
         most = f" of {budget.per_hour:.2f}" if budget and budget.per_hour else ""
-        spent = f", {now.total:.2f} $ spent so far" if now.total >= 0.005 else ""  # noqa: PLR2004
-        return f"cluster then {rate:.2f}{most} $/h{spent}"
+        some = now.total >= 0.005 or now.unpriced_ever  # noqa: PLR2004
+        spent = f", {now.spent()} $ spent so far" if some else ""
+        return f"cluster then {rate}{most} $/h{spent}"
 
     async def prepare(self, emit: Emit) -> None:
         """Nothing to prepare."""

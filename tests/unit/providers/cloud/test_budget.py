@@ -15,7 +15,9 @@ def rental(price: float | None, hours: float, *, ended: bool = False) -> Rental:
 
 def test_spend_counts_what_runs_and_what_ran() -> None:
     found = spend([rental(2.0, 3, ended=True), rental(1.0, 0), rental(None, 0)], 3600.0)
-    assert found == Spend(1.0, 7.0, 1)
+    assert found == Spend(1.0, 7.0, 1, 1)
+    gone = spend([rental(None, 1, ended=True), rental(2.0, 0)], 3600.0)
+    assert (gone.rate(), gone.spent()) == ("2.00", "at least 2.00")
 
 
 @pytest.mark.parametrize(
@@ -24,6 +26,8 @@ def test_spend_counts_what_runs_and_what_ran() -> None:
         (Budget(per_hour=5), Spend(3, 0), [2.0], ""),
         (Budget(per_hour=5), Spend(3, 0), [2.01], "5.01"),
         (Budget(per_hour=5), Spend(0, 0), [None], "not known"),
+        (Budget(per_hour=5), Spend(0, 0, 1), [1.0], "1 rented machine is not known"),
+        (Budget(total=10), Spend(0, 0, 1), [], ""),
         (Budget(total=10), Spend(0, 9.9), [99.0], ""),
         (Budget(total=10), Spend(0, 10.0), [1.0], "10.00"),
         (Budget(total=10), Spend(1, 11.0), [], ""),

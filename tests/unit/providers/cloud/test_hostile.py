@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+from corral.providers.cloud import http
 from corral.providers.cloud.answers import retry_after
 from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.cloud.http import ANSWER_AT_MOST, ATTEMPT_S, LIMITED_S, Caller, Dialect
@@ -402,6 +403,24 @@ def test_pages_without_end(cloud: str, tmp_path: Path) -> None:
     world = World(cloud, tmp_path, answer)
     assert "does not end" in judged(cloud, PAGED[cloud], world).message
     assert number <= 200
+
+
+@pytest.mark.parametrize("cloud", PAGED)
+def test_a_list_that_takes_too_long_names_its_call(
+    cloud: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "LIST_S", 3.0)
+    asked: list[str] = []
+    pauses = reply(429, retry_after="2")
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        return pauses()
+
+    error = judged(cloud, PAGED[cloud], World(cloud, tmp_path, answer))
+    assert "not complete after 3 s" in error.message
+    method, path = error.command.split(" ")
+    assert method == "GET" and asked and asked[-1].endswith(path)
 
 
 def test_a_google_that_could_not_ask_all_its_servers_is_not_complete(tmp_path: Path) -> None:

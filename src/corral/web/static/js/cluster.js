@@ -54,21 +54,30 @@ const sorted = (nodes) =>
 const colour = (kind) =>
   getComputedStyle(document.documentElement).getPropertyValue(`--${kind}`).trim();
 
+// What Slurm's answer does not have is shown as unknown, and a sum without it as the least.
+const known = (number) => number ?? "?";
+const atLeast = (number) => (number ? `${whole(number)}+` : "?");
+
 function tiles(head) {
   const c = head.counts,
     { running, waiting } = c.shown;
-  const tile = (value, of, words, share) =>
+  const tile = (value, of, words, share, more) =>
     el(
       "div",
       { class: "tile" },
-      el("b", {}, whole(value), of !== undefined && el("small", { text: ` / ${whole(of)}` })),
+      el(
+        "b",
+        {},
+        more ? atLeast(value) : whole(value),
+        of !== undefined && el("small", { text: ` / ${whole(of)}` }),
+      ),
       el("span", { text: words }),
       share && bar(value, of),
     );
   return [
     tile(c.usable, c.nodes, "nodes take jobs", true),
     c.gpus
-      ? tile(c.gpus_used, c.gpus, "GPUs in use", true)
+      ? tile(c.gpus_used, c.gpus, "GPUs in use", true, !c.gpus_used_exact)
       : tile(c.cpus_used, c.cpus, "CPUs in use", true),
     c.gpus ? tile(c.cpus_used, c.cpus, "CPUs in use", true) : null,
     !head.whole
@@ -145,7 +154,7 @@ function card(node) {
           {
             class: "gpus",
             role: "img",
-            "aria-label": `${node.gpus_used} of ${many(node.gpus, "GPU")} in use`,
+            "aria-label": `${known(node.gpus_used)} of ${many(node.gpus, "GPU")} in use`,
           },
           Array.from({ length: shown }, (_, i) =>
             el("i", { class: i < node.gpus_used ? "used" : "" }),
@@ -163,7 +172,7 @@ function card(node) {
 const SHARES = {
   load: (n) => (n.load === null || !n.cpus ? null : n.load / n.cpus),
   memory: (n) => (n.memory ? n.memory_used / n.memory : null),
-  GPUs: (n) => (n.gpus ? n.gpus_used / n.gpus : null),
+  GPUs: (n) => (n.gpus && n.gpus_used !== null ? n.gpus_used / n.gpus : null),
   temperature: (n) =>
     figures[n.name]?.celsius === undefined ? null : (figures[n.name].celsius - 30) / 60,
   power: (n) => {
@@ -177,7 +186,7 @@ const told = (node) =>
     ? [
         node.name,
         node.state,
-        node.gpus && `GPUs ${node.gpus_used}/${node.gpus}`,
+        node.gpus && `GPUs ${known(node.gpus_used)}/${node.gpus}`,
         `CPUs ${node.cpus_used}/${node.cpus}`,
         warmth(node),
         node.reason,
@@ -332,7 +341,7 @@ function table(nodes) {
             el("td", { text: n.name }),
             el("td", {}, badge(n.state.split("+").join(" "), n.kind)),
             el("td", { class: "cut", title: n.reason, text: n.reason }),
-            el("td", { class: "num", text: `${n.gpus_used}/${n.gpus}` }),
+            el("td", { class: "num", text: `${known(n.gpus_used)}/${n.gpus}` }),
             el("td", { class: "num", text: `${n.cpus_used}/${n.cpus}` }),
             el("td", {
               class: "num",
@@ -542,9 +551,9 @@ function costTile(cost) {
   return el(
     "div",
     { class: "tile" },
-    el("b", {}, `$${cost.per_hour.toFixed(2)}`, el("small", { text: " an hour" })),
+    el("b", {}, `${cost.rate} $`, el("small", { text: " an hour" })),
     el("span", {
-      text: `$${cost.total.toFixed(2)} so far${cost.unpriced ? `, ${many(cost.unpriced, "machine")} without a known price` : ""}`,
+      text: `${cost.spent} $ so far${cost.unpriced ? `, ${many(cost.unpriced, "machine")} without a known price` : ""}`,
     }),
   );
 }
@@ -683,7 +692,7 @@ export async function nodePage(main, me, name) {
                 "span",
                 {},
                 bar(n.gpus_used, n.gpus, true),
-                `${n.gpus_used} of ${n.gpus} in use (${n.gres})`,
+                `${known(n.gpus_used)} of ${n.gpus} in use (${n.gres})`,
               ),
             )
           : null,

@@ -58,7 +58,10 @@ function one(word) {
   if (NUMBERS.has(key)) {
     const wanted = Number(raw);
     if (raw === "" || Number.isNaN(wanted)) throw new Error(`${key} needs a number`);
-    return (n) => COMPARE[sign](key === "gpus_free" ? n.gpus - n.gpus_used : (n[key] ?? 0), wanted);
+    const used = key === "gpus_free" ? "gpus_used" : key;
+    return (n) =>
+      (n[used] ?? null) !== null && // an unknown number is no 0
+      COMPARE[sign](key === "gpus_free" ? n.gpus - n.gpus_used : n[key], wanted);
   }
   if (!["=", "!="].includes(sign)) throw new Error(`${key} takes = or !=`);
   if (LISTS[key])
