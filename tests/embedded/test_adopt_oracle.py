@@ -10,7 +10,7 @@ from tests.unit.slurm.adopt.files import GOOD, SEED, existing
 
 from corral.api.existing import lint_existing, machine_from_file, write_corrections
 from corral.slurm.adopt.judge import judge
-from corral.slurm.conf.model import real_memory
+from corral.slurm.conf.real_memory import real_memory
 from corral.slurm.version import SlurmVersion
 
 __all__ = ["image", "version"]

@@ -16,9 +16,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.unit.slurm.clusters import render
 
-from corral.slurm.conf.cluster import MARIADB_CONF, ClusterConf, NodeConf, PartitionConf, render
+from corral.slurm.conf.cluster import MARIADB_CONF
 from corral.slurm.conf.hostlist import expand_in_order, fold_in_order
+from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf
 from corral.slurm.text import parse_nodes
 from corral.slurm.version import Feature, SlurmVersion, has
 

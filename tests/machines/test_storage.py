@@ -34,7 +34,7 @@ from corral.roles.site import Site
 from corral.spec.models import ClusterSpec, NodeGroup, Storage
 from corral.spec.nodes import nodes_of
 from corral.spec.people import User
-from corral.state.base import Impact
+from corral.state.base import Impact, StageWanted
 from corral.state.exports import FILE
 from tests.machines.lab import Lab, image, needs
 
@@ -85,7 +85,16 @@ class Farm:
         self.facts = self.facts or await read_facts(fleet)
         addresses = {n.name: n.address for n in nodes_of(spec)}
         site = Site(spec, self.facts, dict.fromkeys(addresses, Traits()), addresses)
-        stages = (*storage.stages(site), *people.stages(site))
+        shares = {
+            "unmount": storage.unmounted(site),
+            "exports": storage.exported(site),
+            "mounts": storage.mounted(site),
+            "homes": people.homes(site),
+            "people": people.everywhere(site),
+        }
+        stages = [
+            StageWanted(name, s.title, s.wanted, s.gates) for name, ss in shares.items() for s in ss
+        ]
         seen = await observe(fleet, stages, self.facts)
         return make_plan(cluster=spec.name, spec_digest="", stages=stages, observed=seen)
 

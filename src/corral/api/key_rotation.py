@@ -20,7 +20,7 @@ from corral.hosts.state_dir import cluster_dir
 from corral.hosts.transport import check
 from corral.plan.make import make_plan
 from corral.plan.model import NodeChange, Plan, Stage
-from corral.roles.base import SLURM_JWKS, SLURM_KEY, key, keys
+from corral.roles.auth_key import SLURM_JWKS, SLURM_KEY, key, keys
 from corral.slurm.conf.cluster import JWT_KEY
 from corral.slurm.version import Feature, has
 from corral.spec.digest import digest

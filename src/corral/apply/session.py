@@ -33,8 +33,8 @@ from corral.providers.cloud.guard_keys import watched
 from corral.providers.cloud.presence import present
 from corral.providers.cloud.provider import CloudProvider
 from corral.roles import mesh
-from corral.roles.cluster import wanted
 from corral.roles.lost import lost_with
+from corral.roles.order import wanted
 from corral.roles.site import Site
 from corral.slurm.packages import DebSet
 from corral.spec.digest import digest

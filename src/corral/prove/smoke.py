@@ -220,7 +220,7 @@ def judge_config(seen: Survey) -> Judgement:
         state = settings(one).get("HASH_VAL", "")
         apart = one.text("apart").strip()
         if apart:
-            # Files of its own, made from slurmctld's (roles.mesh_pod): from those of now?
+            # Files of its own, made from slurmctld's (roles.pods): from those of now?
             if not wanted.get("slurm.conf", "").startswith(apart):
                 problems.append(f"slurm.conf on {one.node} is not made from slurmctld's")
             continue

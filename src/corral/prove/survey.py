@@ -83,7 +83,7 @@ def island(node: Node) -> str:
 
 
 def fenced(node: Node) -> bool:
-    """False where there are no cgroups (``roles.mesh_pod``)."""
+    """False where there are no cgroups (``roles.pods``)."""
     return "no-cgroups" not in node.features
 
 

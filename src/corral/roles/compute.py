@@ -3,68 +3,79 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+from typing import Final
 
 from corral.hosts.quote import sh
-from corral.roles import containers, slurm_packages
-from corral.roles.base import former_keys, key_paths
-from corral.roles.controller import rest, rest_gate
+from corral.roles import containers, pods, slurm_packages
+from corral.roles.auth_key import former_keys, key_paths
 from corral.roles.machine import LIMITS
-from corral.roles.site import Site
-from corral.slurm.conf.keys import keys_by_id
-from corral.slurm.conf.parse import parse
+from corral.roles.role import Role, Share
+from corral.roles.site import ConfiguredSite, Site
+from corral.slurm.conf.impact import read_at_start
 from corral.slurm.packages import Part
 from corral.slurm.version import Feature, has
 from corral.spec.nodes import fold
-from corral.state.base import Gate, Impact, Resource, StageWanted, Wanted
+from corral.state.base import Gate, Impact, Resource, Wanted
 from corral.state.files import File
 from corral.state.service import Service
 
 DEFAULTS = "/etc/default/slurmd"
 
 
-def stages(site: Site, files: dict[str, str]) -> tuple[StageWanted, ...]:
-    """Slurmd on every compute node, slurmrestd on the controller; all nodes register.
+def upgraded(site: ConfiguredSite) -> tuple[Share, ...]:
+    """Nodes whose Slurm is upgraded, in batches, each closed by a gate."""
+    return tuple(_batch(site, nodes) for nodes in slurm_packages.rolling(site))
 
-    Nodes whose Slurm is upgraded come first, in batches, each closed by a gate.
-    """
-    nodes = tuple(n.name for n in site.compute)
-    defaults = File(DEFAULTS, _defaults(site, files))
-    first = [_upgraded(site, defaults, i, b) for i, b in enumerate(slurm_packages.rolling(site))]
+
+def started(site: ConfiguredSite) -> tuple[Share, ...]:
+    """Slurmd on the compute nodes; all register."""
     late = slurm_packages.old(site)
-    rest_of = tuple(n for n in nodes if n not in late)
-    resources: tuple[Resource, ...] = (*former_keys(site), defaults, _slurmd(site))
-    last = StageWanted(
-        "compute",
-        "slurmd on all compute nodes" + (", slurmrestd" if site.spec.slurm.rest else ""),
-        (*((Wanted(rest_of, resources),) if rest_of else ()), *rest(site)),
-        (_registered(site, nodes), *rest_gate(site)),
-    )
-    return (*first, last)
+    gone = former_keys(site)
+    wanted = _slurmd(site, [n.name for n in site.compute if n.name not in late], gone)
+    title = "slurmd on all compute nodes" + (", slurmrestd" if site.spec.slurm.rest else "")
+    return (Share(wanted, (_registered(site, tuple(n.name for n in site.compute)),), title),)
 
 
-def _slurmd(site: Site, *, upgraded: bool = False) -> Service:
-    return Service(
+def _slurmd(
+    site: ConfiguredSite,
+    nodes: Sequence[str],
+    before: tuple[Resource, ...] = (),
+    *,
+    upgraded: bool = False,
+) -> tuple[Wanted, ...]:
+    """Slurmd on these nodes, behind other resources of theirs."""
+    inputs = (*key_paths(site), *containers.slurmd_inputs(site))
+    # Jobs live on in slurmstepd while slurmd restarts (KillMode=process in its unit).
+    impact = Impact.RELOAD
+    service = Service(
         "slurmd",
-        (DEFAULTS, LIMITS, *key_paths(site), *containers.slurmd_inputs(site)),
-        # Jobs live on in slurmstepd while slurmd restarts (KillMode=process in its unit).
-        impact=Impact.RELOAD,
+        (DEFAULTS, LIMITS, *inputs),
+        impact=impact,
         settle=slurm_packages.BACK if upgraded else None,
         programs=slurm_packages.programs(site, Part.SLURMD),
         packages=slurm_packages.bringing(site),
     )
+    own = tuple(n for n in nodes if n not in site.pods)
+    defaults = File(DEFAULTS, _defaults(site))
+    found = [Wanted(own, (*before, defaults, service))] if own else []
+    found += [
+        Wanted((n,), (*before, *pods.slurmd(site, n, inputs, impact)))
+        for n in nodes
+        if n in site.pods
+    ]
+    return tuple(found)
 
 
-def _upgraded(site: Site, defaults: File, index: int, nodes: tuple[str, ...]) -> StageWanted:
+def _batch(site: ConfiguredSite, nodes: tuple[str, ...]) -> Share:
     run_jobs = tuple(n.name for n in site.compute if n.name in nodes)
     wanted = (
         *slurm_packages.batch(site, nodes),
         *containers.plugin(site, _but_controller(site, nodes)),
+        *_slurmd(site, run_jobs, upgraded=True),
     )
-    if run_jobs:
-        wanted = (*wanted, Wanted(run_jobs, (defaults, _slurmd(site, upgraded=True))))
     title = f"Slurm {site.debs.version if site.debs else ''} on {fold(nodes)}; its jobs go on"
-    gates = slurm_packages.runs_gate(site, run_jobs)
-    return StageWanted(f"upgrade-{index + 1}", title, wanted, gates)
+    return Share(wanted, slurm_packages.runs_gate(site, run_jobs), title)
 
 
 def _but_controller(site: Site, nodes: tuple[str, ...]) -> tuple[str, ...]:
@@ -72,13 +83,18 @@ def _but_controller(site: Site, nodes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(n for n in nodes if n != site.controller)
 
 
-def _defaults(site: Site, files: dict[str, str]) -> str:
+def _defaults(site: ConfiguredSite) -> str:
     # Settings that slurmd reads at its start only stand here as a digest: so a change of one of
     # them on the controller restarts slurmd, also after a crash between the two.
-    text = _read_at_start(files)
+    files = site.slurm_files
+    text = "\n".join(
+        f"{file.name} {line}"
+        for file in (files.slurm, files.cgroup)
+        for line in read_at_start(file)
+    )
     if not has(site.version, Feature.RECONFIGURE_REEXECS):
         # slurm.conf(5) before 23.11: nodes that come or go need a restart of every slurmd.
-        text += "\n".join(line for line in files["slurm.conf"].splitlines() if "NodeName=" in line)
+        text += "\n".join(map(str, files.slurm.lines_of("NodeName")))
     started_with = hashlib.sha256(text.encode()).hexdigest()[:16]
     server = f"{site.addresses[site.controller]}:6817"
     return (
@@ -86,18 +102,6 @@ def _defaults(site: Site, files: dict[str, str]) -> str:
         f"# Settings read at start only: {started_with}\n"
         f'SLURMD_OPTIONS="--conf-server {server}"\n'
     )
-
-
-def _read_at_start(files: dict[str, str]) -> str:
-    """The settings that ``scontrol reconfigure`` does not bring to a running slurmd."""
-    found: list[str] = []
-    for name in ("slurm.conf", "cgroup.conf"):
-        for line in parse(files[name]).lines():
-            for pair in line.pairs[:1]:
-                known = keys_by_id().get((name, "", pair.key.lower()))
-                if known is not None and known.impact in ("restart", "drain", "recreate"):
-                    found.append(f"{name} {pair.key}={pair.value}")
-    return "\n".join(found)
 
 
 def _registered(site: Site, nodes: tuple[str, ...]) -> Gate:
@@ -124,3 +128,6 @@ def _registered(site: Site, nodes: tuple[str, ...]) -> Gate:
         hint,
         sh("timeout 10 sinfo -N -o '%N|%T|%E'"),
     )
+
+
+ROLE: Final = Role("compute", {"upgrade": upgraded, "compute": started})

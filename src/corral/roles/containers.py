@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from corral.roles import slurm_packages
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
+from corral.slurm.conf.conf_file import TextFile
+from corral.slurm.conf.model import Contribution
 from corral.slurm.packages import NAMES, Family, Part
 from corral.spec.containers import Pyxis
 from corral.spec.models import ClusterSpec
 from corral.state.artifacts import Artifact
-from corral.state.base import Resource, StageWanted, Wanted
+from corral.state.base import Resource, Wanted
 from corral.state.enroot import PLUGIN, EnrootPackages, PyxisPlugin, UserNamespaces
 from corral.state.files import Directory, File
 from corral.state.gone import Gone
@@ -65,7 +68,7 @@ def said_of(spec: ClusterSpec) -> str:
     )
 
 
-def stages(site: Site) -> tuple[StageWanted, ...]:
+def installed(site: Site) -> tuple[Share, ...]:
     """Enroot and Pyxis on all machines, before slurmd starts with the plugin."""
     pyxis = declared(site)
     if pyxis is None:
@@ -83,7 +86,7 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
         _source(pyxis),
     )
     wanted = (Wanted(site.names, resources), *_nested(site), *plugin(site, now))
-    return (StageWanted("containers", "Enroot and Pyxis on all machines", wanted),)
+    return (Share(wanted, title="Enroot and Pyxis on all machines"),)
 
 
 def _nested(site: Site) -> tuple[Wanted, ...]:
@@ -119,9 +122,10 @@ def slurmd_inputs(site: Site) -> tuple[str, ...]:
     return (PLUGIN,) if declared(site) else ()
 
 
-def plugstack(site: Site) -> str:
-    """The text of plugstack.conf, "" for none of Corral's."""
-    return PLUGSTACK if declared(site) else ""
+def slurm_conf(site: Site) -> Contribution:
+    """The plugin, by plugstack.conf; without it the one that is there stays."""
+    found = (TextFile("plugstack.conf", PLUGSTACK),) if declared(site) else ()
+    return Contribution(files=found)
 
 
 def _source(pyxis: Pyxis) -> Artifact:
@@ -130,3 +134,6 @@ def _source(pyxis: Pyxis) -> Artifact:
 
 def _artifact(place: str, sha256: str) -> Artifact:
     return Artifact(place, sha256, place.rpartition("/")[2])
+
+
+ROLE: Final = Role("containers", {"containers": installed}, slurm_conf)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from corral.errors import Code, CorralError
+from corral.roles import mesh
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
-from corral.slurm.topology import Switch, render_blocks, render_tree
+from corral.slurm.conf.conf_file import ConfFile, Setting
+from corral.slurm.conf.model import Contribution
+from corral.slurm.topology import Switch, block_file, tree_file
 from corral.slurm.version import SlurmVersion
 from corral.spec.hostlist import expand
 from corral.state.base import Wanted
@@ -18,15 +24,28 @@ INBOX = ("rdma-core", "ibverbs-providers", "ibverbs-utils", "infiniband-diags")
 adapters after the host (rdma-ndd). Vendors' stacks have packages of the same names: theirs stay."""
 
 
-def topology(site: Site) -> str:
-    """topology.conf's lines, "" where the file declares no switches.
+def slurm_conf(site: Site) -> Contribution:
+    """The declared switches, unless islands of the mesh take their place.
+
+    Raises:
+        CorralError: NOT_GOOD, this Slurm has no topology/block.
+    """
+    declared = site.spec.network.topology
+    found = topology(site)
+    if found is None or declared is None or mesh.islands(site):
+        return Contribution()
+    return Contribution((Setting("TopologyPlugin", f"topology/{declared.plugin}"),), files=(found,))
+
+
+def topology(site: Site) -> ConfFile | None:
+    """topology.conf, None where the file declares no switches.
 
     Raises:
         CorralError: NOT_GOOD, this Slurm has no topology/block.
     """
     declared = site.spec.network.topology
     if declared is None:
-        return ""
+        return None
     jobs = {n.name for n in site.compute}
     switches = [
         Switch(
@@ -35,23 +54,17 @@ def topology(site: Site) -> str:
         for s in declared.switches
     ]
     if declared.plugin == "tree":
-        return render_tree(switches)
+        return tree_file(switches)
     if site.version < BLOCKS_SINCE:
         raise CorralError(
             Code.NOT_GOOD,
             f"Slurm {site.version} has no topology/block",
             hint="network: {topology: {plugin: tree}}, or Slurm 23.11 and later",
         )
-    return render_blocks([s for s in switches if s.nodes])
+    return block_file([s for s in switches if s.nodes])
 
 
-def blocks(site: Site) -> bool:
-    """Whether the switches are blocks."""
-    declared = site.spec.network.topology
-    return declared is not None and declared.plugin == "block"
-
-
-def wanted(site: Site) -> tuple[Wanted, ...]:
+def on_nodes(site: Site) -> tuple[Share, ...]:
     """RDMA's libraries, and nvidia-peermem on nodes with GPUs, where the driver has it."""
     data = site.spec.network.data
     if data is None or data.fabric == "ethernet":
@@ -62,4 +75,7 @@ def wanted(site: Site) -> tuple[Wanted, ...]:
     nodes = tuple(n.name for n in site.compute if n.group.gpu and site.traits[n.name].own_clock)
     if nodes:
         found.append(Wanted(nodes, (Module("nvidia-peermem"),)))
-    return tuple(found)
+    return (Share(tuple(found)),)
+
+
+ROLE: Final = Role("fabric", {"base": on_nodes}, slurm_conf)

@@ -10,13 +10,14 @@ import json
 from typing import Final
 
 from corral import agents
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
 from corral.spec.cloud import Budget
 from corral.spec.intervals import seconds_of
 from corral.spec.nodes import declared_of, has_guard
 from corral.spec.providers import CLOUDS
 from corral.spec.together import together_of
-from corral.state.base import Resource, StageWanted, Wanted
+from corral.state.base import Resource, Wanted
 from corral.state.files import File
 from corral.state.gone import Gone
 from corral.state.guard_key import GuardKey
@@ -57,7 +58,7 @@ WantedBy=timers.target
 """
 
 
-def stage(site: Site) -> StageWanted:
+def on_controller(site: Site) -> tuple[Share, ...]:
     """Program, keys and timer on the controller; or none of them."""
     budget = site.spec.budget
     if not has_guard(site.spec) or budget is None:
@@ -66,7 +67,7 @@ def stage(site: Site) -> StageWanted:
             *(f"{UNITS}/{NAME}.{kind}" for kind in ("service", "timer")),
         )
         off = (Timer(NAME, on=False), *map(Gone, gone), Gone(CLOUDS_FOLDER, folder=True))
-        return StageWanted("guard", "no guard", (Wanted((site.controller,), off),))
+        return (Share((Wanted((site.controller,), off),), title="no guard"),)
     keys = tuple(GuardKey(w.cloud, f"{KEYS}/{w.cloud}.key", w.digest) for w in site.watched)
     wanted: tuple[Resource, ...] = (
         Packages("guard", ("python3",)),
@@ -79,7 +80,7 @@ def stage(site: Site) -> StageWanted:
         Timer(NAME),
     )
     title = f"a guard over what is rented, every {budget.guard}"
-    return StageWanted("guard", title, (Wanted((site.controller,), wanted),))
+    return (Share((Wanted((site.controller,), wanted),), title=title),)
 
 
 def settings(site: Site, budget: Budget) -> str:
@@ -101,3 +102,6 @@ def settings(site: Site, budget: Budget) -> str:
 def clients(site: Site) -> dict[str, str]:
     """Texts of the modules that list and end machines of the clouds, by path."""
     return {p: text for w in site.watched for p, text in agents.modules(w.client).items()}
+
+
+ROLE: Final = Role("guard", {"guard": on_controller})

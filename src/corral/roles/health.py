@@ -7,28 +7,38 @@ from typing import Final
 
 from corral import agents
 from corral.roles.health_checks import xid_words
-from corral.roles.site import Site
-from corral.roles.slurm_conf import HEALTH_PROGRAM, cluster_conf
-from corral.slurm.conf.cluster import SPOOL_DIR, NodeConf
+from corral.roles.role import Role, Share
+from corral.roles.site import ConfiguredSite, Site
+from corral.slurm.conf.cluster import SPOOL_DIR
+from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.hostlist import expand_in_order
+from corral.slurm.conf.model import Contribution, NodeConf
 from corral.spec.intervals import seconds_of
 from corral.state.base import Resource, Wanted
 from corral.state.files import File
 from corral.state.gone import Gone
 
-PROGRAM: Final = HEALTH_PROGRAM
+PROGRAM: Final = "/usr/local/sbin/corral-health"
 CONF: Final = "/etc/corral/health.conf"
 
 
-def wanted(site: Site) -> tuple[Wanted, ...]:
+def on_nodes(site: ConfiguredSite) -> tuple[Share, ...]:
     """The program and its file on each compute node, before slurmd starts; or neither."""
     names = tuple(node.name for node in site.compute)
     if not seconds_of(site.spec.health.every):
-        return (Wanted(names, (Gone(PROGRAM), Gone(CONF))),)
-    nodes = cluster_conf(site).nodes
+        return (Share((Wanted(names, (Gone(PROGRAM), Gone(CONF))),)),)
     here: tuple[Resource, ...] = (File(PROGRAM, program(), mode="755"),)
-    told = [Wanted((node.name,), (File(CONF, settings(site, node)),)) for node in nodes]
-    return (Wanted(names, here), *told)
+    told = [Wanted((node.name,), (File(CONF, settings(site, node)),)) for node in site.conf.nodes]
+    return (Share((Wanted(names, here), *told)),)
+
+
+def slurm_conf(site: Site) -> Contribution:
+    """Slurmd runs the program on each node, by turns; how often is the field's own key."""
+    if not seconds_of(site.spec.health.every):
+        return Contribution()
+    return Contribution(
+        (Setting("HealthCheckProgram", PROGRAM), Setting("HealthCheckNodeState", "ANY,CYCLE"))
+    )
 
 
 @cache
@@ -60,3 +70,6 @@ def settings(site: Site, node: NodeConf) -> str:
 
 def _files(node: NodeConf) -> tuple[str, ...]:
     return tuple(expand_in_order(node.gpu_files)) if node.gpu_files else ()
+
+
+ROLE: Final = Role("health", {"base": on_nodes}, slurm_conf)

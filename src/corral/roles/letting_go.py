@@ -9,6 +9,7 @@ from functools import cache
 from typing import Final
 
 from corral import agents
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
 from corral.slurm.version import Feature, has
 from corral.state.base import Resource, Wanted
@@ -45,7 +46,7 @@ WantedBy=timers.target
 """
 
 
-def wanted(site: Site) -> tuple[Wanted, ...]:
+def on_nodes(site: Site) -> tuple[Share, ...]:
     """The program, its timer, and what systemd calls around a stop of slurmctld and slurmd."""
     if not has(site.version, Feature.RECONFIGURE_REEXECS):
         return ()
@@ -54,7 +55,7 @@ def wanted(site: Site) -> tuple[Wanted, ...]:
     units = (("slurmctld", (site.controller,)), ("slurmd", compute))
     found = [Wanted(nodes, (around(unit),)) for unit, nodes in units if nodes]
     # The timer comes last: it makes systemd read all units anew.
-    return (*found, Wanted(able, _watch()))
+    return (Share((*found, Wanted(able, _watch()))),)
 
 
 def _watch() -> tuple[Resource, ...]:
@@ -83,3 +84,6 @@ def around(unit: str) -> File:
 def program() -> str:
     """The program's text."""
     return agents.program("let-go.sh")
+
+
+ROLE: Final = Role("letting_go", {"base": on_nodes})

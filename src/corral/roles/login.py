@@ -7,12 +7,13 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts.quote import sh
 from corral.roles import letting_go
-from corral.roles.base import former_keys, key_paths
+from corral.roles.auth_key import former_keys, key_paths
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
 from corral.slurm.packages import Family
 from corral.slurm.version import Feature, has
 from corral.spec.hostlist import expand
-from corral.state.base import Gate, Impact, StageWanted, Wanted
+from corral.state.base import Gate, Impact, Wanted
 from corral.state.files import File
 from corral.state.packages import Packages
 from corral.state.service import Service
@@ -27,7 +28,7 @@ def nodes(site: Site) -> tuple[str, ...]:
     return tuple(n for n in declared if n not in busy)
 
 
-def stages(site: Site) -> tuple[StageWanted, ...]:
+def on_login_nodes(site: Site) -> tuple[Share, ...]:
     """sackd, which fetches the controller's files and signs commands there.
 
     Raises:
@@ -64,4 +65,7 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
         )
         for node in found
     )
-    return (StageWanted("login", "sackd on login nodes", (Wanted(found, resources),), gates),)
+    return (Share((Wanted(found, resources),), gates, "sackd on login nodes"),)
+
+
+ROLE: Final = Role("login", {"login": on_login_nodes})

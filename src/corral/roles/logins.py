@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
-from corral.state.base import StageWanted, Wanted
+from corral.state.base import Wanted
 from corral.state.logins import KeysOnly, confirmed
 
 KEEP = "keep"
 
 
-def stages(site: Site) -> tuple[StageWanted, ...]:
+def keys_only(site: Site) -> tuple[Share, ...]:
     """One stage where a group says ``ssh.password_login: off``, else none."""
     groups = [n for n in site.nodes if n.group.capabilities.owned]
     nodes = tuple(n.name for n in groups if n.group.ssh.password_login != KEEP)
     if not nodes:
         return ()
     return (
-        StageWanted(
-            "logins",
-            "logins by key only",
+        Share(
             (Wanted(nodes, (KeysOnly(),)),),
             tuple(confirmed(node) for node in nodes),
+            "logins by key only",
         ),
     )
+
+
+ROLE: Final = Role("logins", {"logins": keys_only})

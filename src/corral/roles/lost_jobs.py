@@ -6,6 +6,7 @@ from functools import cache
 from typing import Final
 
 from corral import agents
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
 from corral.state.base import Resource, Wanted
 from corral.state.files import File
@@ -43,7 +44,7 @@ WantedBy=timers.target
 """
 
 
-def wanted(site: Site) -> tuple[Wanted, ...]:
+def on_nodes(site: Site) -> tuple[Share, ...]:
     """The program and its timer on compute nodes with systemd."""
     nodes = tuple(n.name for n in site.compute if site.facts[n.name].systemd)
     service, timer = (f"{UNITS}/{NAME}.{kind}" for kind in ("service", "timer"))
@@ -53,10 +54,13 @@ def wanted(site: Site) -> tuple[Wanted, ...]:
         File(timer, _TIMER),
         Timer(NAME),
     )
-    return (Wanted(nodes, found),) if nodes else ()
+    return (Share((Wanted(nodes, found),)),) if nodes else ()
 
 
 @cache
 def program() -> str:
     """The program's text."""
     return agents.program("lost-jobs.sh")
+
+
+ROLE: Final = Role("lost_jobs", {"base": on_nodes})

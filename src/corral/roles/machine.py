@@ -7,13 +7,14 @@ firewall and upgrades are their host's.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.roles import mlflow
+from corral.roles import mlflow, slurm_packages
 from corral.roles.mesh import pod_names
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
 from corral.spec.nodes import Node
 from corral.state.base import Impact, Resource, Wanted
@@ -105,8 +106,8 @@ def names_of(site: Site) -> HostsBlock:
     return HostsBlock((*named, *pod_names(site)))
 
 
-def wanted(site: Site) -> tuple[Wanted, ...]:
-    """What the base stage holds of this.
+def on_nodes(site: Site) -> tuple[Share, ...]:
+    """Clock, ports, limits, quiet upgrades; Slurm's packages held, behind all that bring some.
 
     Raises:
         CorralError: NOT_GOOD, a firewall is on that Corral cannot open.
@@ -114,7 +115,7 @@ def wanted(site: Site) -> tuple[Wanted, ...]:
     nodes = tuple(n.name for n in real(site))
     walled = tuple(n for n in site.names if n not in nodes and site.facts[n].firewall)
     if not nodes:
-        return (*_limits(site), *_firewalls(site, walled))
+        return (Share((*_limits(site), *_firewalls(site, walled))),)
     cloud = tuple(n for n in nodes if site.facts[n].cloud_init)
     found = [Wanted(nodes, _quiet(site))]
     if cloud:
@@ -124,28 +125,23 @@ def wanted(site: Site) -> tuple[Wanted, ...]:
         others = tuple(n for n in nodes if n != site.controller)
         found.append(Wanted(others, _clock(site, serves=False)))
     found += [*_limits(site), *_firewalls(site, (*nodes, *walled))]
-    return tuple(w for w in found if w.nodes and w.resources)
+    if site.spec.software.hold:
+        hold = Holds("slurm", SLURM_PACKAGES, slurm_packages.BRINGING)
+        found.append(Wanted(nodes, (hold,)))
+    return (Share(tuple(w for w in found if w.nodes and w.resources)),)
 
 
-def following(site: Site) -> tuple[Wanted, ...]:
+def following(site: Site) -> tuple[Share, ...]:
     """The other machines' clocks are right: they can be once the controller's chrony runs."""
     others = tuple(n.name for n in real(site) if n.name != site.controller)
-    return (Wanted(others, (Clock(),)),) if others else ()
-
-
-def held(site: Site, wanted: Iterable[Wanted]) -> tuple[Wanted, ...]:
-    """Slurm's packages held, behind all that installs some."""
-    nodes = tuple(n.name for n in real(site))
-    if not nodes or not site.spec.software.hold:
-        return ()
-    found = {r.id for w in wanted for r in w.resources if r.id.startswith("packages:")}
-    return (Wanted(nodes, (Holds("slurm", SLURM_PACKAGES, tuple(sorted(found))),)),)
+    return (Share((Wanted(others, (Clock(),)),)),) if others else ()
 
 
 def _limits(site: Site) -> tuple[Wanted, ...]:
     """What slurmd's unit says more; with GPUs of its own it starts behind their driver."""
     driven = tuple(n.name for n in site.compute if n.group.gpu and site.traits[n.name].own_clock)
-    plain = tuple(n.name for n in site.compute if n.name not in set(driven))
+    plain = tuple(n.name for n in site.compute if n.name not in {*driven, *site.pods})
+    driven = tuple(n for n in driven if n not in site.pods)
     found = (
         Wanted(plain, (File(LIMITS, _LIMITS_TEXT),)),
         Wanted(driven, (File(LIMITS, _LIMITS_TEXT + _AFTER_DRIVER),)),
@@ -252,3 +248,6 @@ def _ip(site: Site, node: str) -> str:
         return str(ipaddress.IPv4Address(declared))
     except ValueError:
         return site.facts[node].address or declared
+
+
+ROLE: Final = Role("machine", {"base": on_nodes, "keys": following})

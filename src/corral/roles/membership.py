@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from corral.roles import proof
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
 from corral.spec.nodes import elastic_of, partitions_of
-from corral.state.base import Resource, StageWanted, Wanted
+from corral.state.base import Resource, Wanted
 from corral.state.members import WAIT_S, Leaving, Member, NoController, Roster
+from corral.state.resumed import Resumed
 
 
-def stage(site: Site) -> StageWanted:
+def leaving(site: Site) -> tuple[Share, ...]:
     """Nodes that leave are drained while slurmctld still knows them."""
     here: list[Resource] = [
         Leaving(
@@ -31,4 +35,13 @@ def stage(site: Site) -> StageWanted:
     others = tuple(n for n in site.names if n != site.controller)
     if others:
         wanted.append(Wanted(others, (NoController(site.controller),)))
-    return StageWanted("members", "nodes that leave are drained", tuple(wanted))
+    return (Share(tuple(wanted), title="nodes that leave are drained"),)
+
+
+def resumed(site: Site) -> tuple[Share, ...]:
+    """Nodes that are still drained since an earlier apply was stopped."""
+    title = "nodes back that a stopped corral left drained"
+    return (Share((Wanted((site.controller,), (Resumed(),)),), title=title),)
+
+
+ROLE: Final = Role("membership", {"members": leaving, "resume": resumed})

@@ -14,10 +14,14 @@ from urllib.parse import urlsplit
 from corral.hosts.facts import Facts
 from corral.hosts.mesh_facts import MeshFacts
 from corral.hosts.traits import Traits
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
+from corral.slurm.conf.conf_file import Setting, assembled
+from corral.slurm.conf.hostlist import fold_in_order
+from corral.slurm.conf.model import Contribution
 from corral.spec.mesh import TAILSCALE, Mesh
 from corral.spec.models import ClusterSpec
-from corral.state.base import Impact, Resource, StageWanted, Wanted
+from corral.state.base import Impact, Resource, Wanted
 from corral.state.files import Directory, File
 from corral.state.mesh import STATE, MeshMember, MeshProgram
 from corral.state.mesh_supervised import Supervised, Supervisor
@@ -210,6 +214,31 @@ def bridged(site: Site) -> tuple[str, ...]:
     return tuple(name for name, nodes in islands(site) if not userspace(site, nodes[0]))
 
 
+def slurm_conf(site: Site) -> Contribution:
+    """What links with latency, relays and NAT ask for, and the islands as switches."""
+    if mesh_of(site.spec) is None:
+        return Contribution()
+    settings = (
+        Setting("MessageTimeout", "60"),
+        Setting("SlurmdTimeout", "300"),
+        Setting("TCPTimeout", "15"),
+        Setting("BatchStartTimeout", "60"),
+        Setting("TreeWidth", "65533"),
+    )
+    found = islands(site)
+    if not found:
+        return Contribution(settings)
+    # Switches that are not connected: a job's nodes are on one of them (topology.conf(5)).
+    joined = bridged(site)
+    lines = [(("SwitchName", name), ("Nodes", fold_in_order(nodes))) for name, nodes in found]
+    if joined:
+        lines.append((("SwitchName", "mesh"), ("Switches", ",".join(joined))))
+    plugin = Setting("TopologyPlugin", "topology/tree")
+    return Contribution(
+        (*settings, plugin), files=(assembled("topology.conf", site.version, lines=lines),)
+    )
+
+
 def on_control(spec: ClusterSpec, facts: Facts) -> Facts:
     """Facts with the address on the control network, and the memory that a container may use."""
     mesh = mesh_of(spec)
@@ -219,7 +248,7 @@ def on_control(spec: ClusterSpec, facts: Facts) -> Facts:
     return replace(facts, memory_mib=min(facts.memory_mib, limit or facts.memory_mib))
 
 
-def stages(site: Site) -> tuple[StageWanted, ...]:
+def joined(site: Site) -> tuple[Share, ...]:
     """All nodes in the tailnet; nothing where there is none."""
     mesh = mesh_of(site.spec)
     if mesh is None:
@@ -232,7 +261,7 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
     title = f"all nodes in the tailnet of {mesh.url}"
     if outside(site.spec, site.facts):
         title += "; all else is planned once they have their addresses there"
-    return (StageWanted("mesh", title, tuple(wanted)),)
+    return (Share(tuple(wanted), title=title),)
 
 
 def member_of(site: Site, node: str) -> MeshMember:
@@ -294,3 +323,6 @@ def _command(mesh: Mesh, program: str, facts: MeshFacts) -> str:
 def host_of(url: str) -> str:
     """The host in a base URL."""
     return urlsplit(url).hostname or ""
+
+
+ROLE: Final = Role("mesh", {"mesh": joined}, slurm_conf)

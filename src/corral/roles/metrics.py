@@ -9,11 +9,14 @@ from typing import Any, Final
 
 from corral import agents
 from corral.hosts.quote import sh
-from corral.roles import nvidia, own_code, power
+from corral.roles import nvidia, own_code
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
+from corral.slurm.conf.conf_file import Setting
+from corral.slurm.conf.model import Contribution
 from corral.slurm.version import Feature, has
 from corral.state.accounts import UserAccount
-from corral.state.base import Gate, Impact, Resource, StageWanted, Wanted
+from corral.state.base import Gate, Impact, Resource, Wanted
 from corral.state.files import Directory, File
 from corral.state.gone import Gone
 from corral.state.packages import Packages
@@ -82,22 +85,21 @@ WantedBy=timers.target
 """
 
 
-def stages(site: Site) -> tuple[StageWanted, ...]:
+def everywhere(site: Site) -> tuple[Share, ...]:
     """Exporters on all machines and Prometheus over them; or they stop."""
     if not site.spec.services.metrics:
-        return (_gone(site),)
+        return (Share(_gone(site), title="no metrics"),)
     wanted = [Wanted((name,), _exporters(name, site)) for name in _able(site)]
     wanted.append(Wanted((site.controller,), _controller(site)))
     title = f"Prometheus on {site.controller}, exporters on all machines"
-    return (StageWanted("metrics", title, tuple(wanted), _gates(site)),)
+    return (Share(tuple(wanted), _gates(site), title),)
 
 
-def _gone(site: Site) -> StageWanted:
+def _gone(site: Site) -> tuple[Wanted, ...]:
     # The node exporter stays: nobody knows whether somebody else asks it too.
     off = (Timer(FIGURES, on=False), Gone(f"{TEXTFILES}/corral.prom"))
     stopped = (Stopped(UNIT), Stopped("prometheus"))
-    wanted = (Wanted(_able(site), off), Wanted((site.controller,), stopped))
-    return StageWanted("metrics", "no metrics", wanted)
+    return (Wanted(_able(site), off), Wanted((site.controller,), stopped))
 
 
 def _able(site: Site) -> tuple[str, ...]:
@@ -162,8 +164,14 @@ def by_slurm(site: Site) -> bool:
 
     It is with elastic nodes.
     """
-    elastic = power.power(site.spec) is not None
+    elastic = any(group.elastic for group in site.spec.groups)
     return site.spec.services.metrics and has(site.version, Feature.METRICS) and not elastic
+
+
+def slurm_conf(site: Site) -> Contribution:
+    """Slurmctld answers Prometheus itself, where it may."""
+    found = (Setting("MetricsType", "metrics/openmetrics"),) if by_slurm(site) else ()
+    return Contribution(found)
 
 
 def scraping(site: Site) -> str:
@@ -265,3 +273,6 @@ def _gates(site: Site) -> tuple[Gate, ...]:
             script,
         ),
     )
+
+
+ROLE: Final = Role("metrics", {"metrics": everywhere}, slurm_conf)

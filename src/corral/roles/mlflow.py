@@ -7,12 +7,13 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.hosts.quote import sh
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
 from corral.roles.wheels import wheels_of
 from corral.spec.models import ClusterSpec, Storage
 from corral.spec.nodes import controller_of
 from corral.state.accounts import UserAccount
-from corral.state.base import Gate, Resource, StageWanted, Wanted
+from corral.state.base import Gate, Resource, Wanted
 from corral.state.files import Directory, File
 from corral.state.packages import Packages
 from corral.state.postgres import Postgres
@@ -89,7 +90,7 @@ _ASK: Final = (
 )
 
 
-def stages(site: Site) -> tuple[StageWanted, ...]:
+def on_controller(site: Site) -> tuple[Share, ...]:
     """The server with its environment; or it stops, where it is declared no longer.
 
     Raises:
@@ -97,7 +98,7 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
     """
     if not site.spec.services.mlflow:
         gone = Wanted((site.controller,), (Stopped(UNIT),))
-        return (StageWanted("tracking", "no tracking server", (gone,)),)
+        return (Share((gone,), title="no tracking server"),)
     facts = site.facts[site.controller]
     wheels = wheels_of("mlflow", facts)
     store = _store(site)
@@ -127,7 +128,7 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
             Wanted((site.controller,), resources),
         )
     title = f"MLflow's tracking server on {site.controller}"
-    return (StageWanted("tracking", title, wanted, (_gate(site),)),)
+    return (Share(wanted, (_gate(site),), title),)
 
 
 def uri(spec: ClusterSpec) -> str:
@@ -185,3 +186,6 @@ def _gate(site: Site) -> Gate:
         f"read: journalctl -u {UNIT}",
         sh("journalctl --no-pager -o cat -n 20 -u {unit}", unit=UNIT),
     )
+
+
+ROLE: Final = Role("mlflow", {"tracking": on_controller})

@@ -15,11 +15,12 @@ from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
 from corral.hosts.quote import sh
 from corral.roles.machine import real
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
 from corral.spec.nodes import Node
 from corral.spec.rules.drivers import BLACKWELL_BRANCH, FITTING_BRANCH, VENDOR
 from corral.spec.software import Nvidia
-from corral.state.base import Gate, Impact, Resource, Roll, StageWanted, Wanted
+from corral.state.base import Gate, Impact, Resource, Roll, Wanted
 from corral.state.files import File
 from corral.state.holds import Holds
 from corral.state.nvidia import Components, FabricManager, Headers, Keyring
@@ -107,12 +108,21 @@ def nodes(site: Site) -> tuple[Node, ...]:
     return tuple(n for n in real(site) if n.group.gpu)
 
 
-def stages(site: Site) -> tuple[StageWanted, ...]:
-    """The one rolling stage of drivers and reboots; none where nothing is to be driven or rebooted.
+def drivers(site: Site) -> tuple[Share, ...]:
+    """The one rolling stage of drivers and reboots.
 
     Raises:
         CorralError: NOT_GOOD, a machine cannot get the declared driver.
     """
+    return _rolling(site, "NVIDIA driver and reboots") if nodes(site) else ()
+
+
+def reboots(site: Site) -> tuple[Share, ...]:
+    """The rolling stage where machines are only rebooted."""
+    return () if nodes(site) else _rolling(site, "reboots")
+
+
+def _rolling(site: Site, title: str) -> tuple[Share, ...]:
     software = site.spec.software
     driven = nodes(site)
     rebooted = real(site) if software.reboot == "required" else driven
@@ -122,13 +132,11 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
     for node in rebooted:
         mine = _driver(site, node) if node in driven else ()
         groups.setdefault((*mine, *_reboot(site, mine)), []).append(node.name)
-    title = "NVIDIA driver and reboots" if driven else "reboots"
     return (
-        StageWanted(
-            "drivers" if driven else "reboots",
-            f"{title}, nodes drained in turn",
+        Share(
             tuple(Wanted(tuple(names), resources) for resources, names in groups.items()),
             tuple(gate for node in driven for gate in _gates(site, node)),
+            f"{title}, nodes drained in turn",
             Roll(
                 site.controller,
                 "reboot for its driver" if driven else "reboot",
@@ -139,7 +147,7 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
     )
 
 
-def running(site: Site) -> tuple[StageWanted, ...]:
+def running(site: Site) -> tuple[Share, ...]:
     """What runs before slurmd: persistence daemon, fabric manager."""
     groups: dict[tuple[Resource, ...], list[str]] = {}
     for node in nodes(site):
@@ -147,7 +155,7 @@ def running(site: Site) -> tuple[StageWanted, ...]:
     if not groups:
         return ()
     wanted = tuple(Wanted(tuple(names), found) for found, names in groups.items())
-    return (StageWanted("gpus", "services of the NVIDIA driver", wanted),)
+    return (Share(wanted, title="services of the NVIDIA driver"),)
 
 
 def _services(site: Site, node: Node) -> tuple[Resource, ...]:
@@ -383,3 +391,6 @@ def _gates(site: Site, node: Node) -> tuple[Gate, ...]:
             )
         )
     return tuple(gates)
+
+
+ROLE: Final = Role("nvidia", {"drivers": drivers, "reboots": reboots, "gpus": running})

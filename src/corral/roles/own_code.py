@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from corral.roles.own_wheel import own_wheel
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
 from corral.roles.wheels import wheels_of
-from corral.state.base import Resource, StageWanted, Wanted
+from corral.state.base import Resource, Wanted
 from corral.state.pyenv import PythonEnv
 
 FOLDER: Final = "/opt/corral/web"
@@ -42,11 +43,14 @@ def environment(site: Site) -> PythonEnv:
     return PythonEnv(FOLDER, "Corral's own code", wheels)
 
 
-def stages(site: Site) -> tuple[StageWanted, ...]:
+def on_controller(site: Site) -> tuple[Share, ...]:
     """The code, where a declared service needs it."""
     services = site.spec.services
     if not (services.ui or services.metrics):
         return ()
     resources: tuple[Resource, ...] = (environment(site),)
     wanted = (Wanted((site.controller,), resources),)
-    return (StageWanted("code", f"Corral's code on {site.controller}", wanted),)
+    return (Share(wanted, title=f"Corral's code on {site.controller}"),)
+
+
+ROLE: Final = Role("own_code", {"code": on_controller})

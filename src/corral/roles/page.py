@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from corral.hosts.quote import sh
 from corral.roles import own_code
-from corral.roles.controller import REST_PORT
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
+from corral.roles.slurmrestd import REST_PORT
 from corral.spec.page import Page
 from corral.state.accounts import UserAccount
-from corral.state.base import Gate, Resource, StageWanted, Wanted
+from corral.state.base import Gate, Resource, Wanted
 from corral.state.files import File
 from corral.state.service import Service, Stopped
 from corral.state.timer import UNITS
@@ -115,11 +116,11 @@ RandomizedDelaySec=600
 _ASK: Final = "import socket,sys;socket.create_connection((sys.argv[1],int(sys.argv[2])),5).close()"
 
 
-def stages(site: Site) -> tuple[StageWanted, ...]:
+def on_controller(site: Site) -> tuple[Share, ...]:
     """The page's service; or it stops, where it is declared no longer."""
     if not site.spec.services.ui:
         gone = Wanted((site.controller,), (Stopped(UNIT), Stopped(f"{HELPER}-listen")))
-        return (StageWanted("page", "no page on the controller", (gone,)),)
+        return (Share((gone,), title="no page on the controller"),)
     code = own_code.environment(site)
     unit = f"/etc/systemd/system/{UNIT}.service"
     sockets = f"/etc/systemd/system/{HELPER}.socket"
@@ -138,7 +139,7 @@ def stages(site: Site) -> tuple[StageWanted, ...]:
         Service(UNIT, (unit, SETTINGS, code.marker, *(file.path for file in renewing))),
     )
     title = f"the page on {site.controller}"
-    return (StageWanted("page", title, (Wanted((site.controller,), resources),), _gates(site)),)
+    return (Share((Wanted((site.controller,), resources),), _gates(site), title),)
 
 
 def _renewing(page: Page) -> tuple[File, ...]:
@@ -244,3 +245,6 @@ def _gates(site: Site) -> tuple[Gate, ...]:
         )
         for place in places
     )
+
+
+ROLE: Final = Role("page", {"page": on_controller})

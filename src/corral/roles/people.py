@@ -6,13 +6,16 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from corral.roles import slurm_packages
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
+from corral.slurm.conf.conf_file import Setting
+from corral.slurm.conf.model import Contribution
 from corral.slurm.duration import max_time
 from corral.spec.intervals import seconds_of
 from corral.spec.models import ClusterSpec, Storage
 from corral.spec.nodes import guarded_of, users_of
 from corral.spec.people import Limits, User
-from corral.state.base import Resource, StageWanted, Wanted
+from corral.state.base import Resource, Wanted
 from corral.state.files import File
 from corral.state.gone import Gone
 from corral.state.packages import Packages
@@ -27,20 +30,23 @@ NORMAL: Final = "normal"
 PROOF: Final = "corral-proof"
 
 
-def stages(site: Site) -> tuple[StageWanted, ...]:
-    """Users on all nodes; homes on a shared folder are made by one node before the others look."""
+def homes(site: Site) -> tuple[Share, ...]:
+    """Homes on a shared folder are made by one node before the others look."""
+    first = _home_makers(site)
+    if not first:
+        return ()
+    wanted = (Wanted(first, _people(site, makes=True)),)
+    return (Share(wanted, title=f"people on {', '.join(first)}"),)
+
+
+def everywhere(site: Site) -> tuple[Share, ...]:
+    """Users on all nodes that have not got them with their homes."""
     first = _home_makers(site)
     others = tuple(n for n in site.names if n not in first)
-    title = "people on all nodes"
-    if not first:
-        return (StageWanted("people", title, (Wanted(site.names, _people(site, makes=True)),)),)
-    makers = StageWanted(
-        "homes", f"people on {', '.join(first)}", (Wanted(first, _people(site, makes=True)),)
-    )
     if not others:
-        return (makers,)
-    rest = (Wanted(others, _people(site, makes=False)),)
-    return (makers, StageWanted("people", title, rest))
+        return ()
+    wanted = (Wanted(others, _people(site, makes=not first)),)
+    return (Share(wanted, title="people on all nodes"),)
 
 
 def admins(site: Site) -> tuple[str, ...]:
@@ -118,6 +124,31 @@ def accounts(site: Site) -> tuple[SlurmAccounts, ...]:
     return (SlurmAccounts(spec.name, tuple(found), tuple(users), tuple(qos), held),)
 
 
+def slurm_conf(site: Site) -> Contribution:
+    """Limits, fair share and preemption, where accounts or QOS declare them."""
+    if not site.spec.slurm.accounting:
+        return Contribution()
+    found: list[Setting] = []
+    if limits_declared(site.spec):
+        found.append(Setting("AccountingStorageEnforce", "associations,limits,qos"))
+    if shares_declared(site):
+        found += [
+            Setting("PriorityType", "priority/multifactor"),
+            Setting("PriorityWeightFairshare", "100000"),
+            Setting("PriorityWeightQOS", "10000"),
+            Setting("PriorityWeightAge", "1000"),
+            Setting("PriorityDecayHalfLife", "7-0"),
+        ]
+    if preemption_declared(site.spec):
+        found += [Setting("PreemptType", "preempt/qos"), Setting("PreemptMode", "REQUEUE")]
+    return Contribution(tuple(found))
+
+
+def preemption_declared(spec: ClusterSpec) -> bool:
+    """A QOS preempts another one."""
+    return any(qos.preempts for qos in spec.qos)
+
+
 def _member(user: User, account: Account) -> Member:
     qos = tuple(dict.fromkeys((*account.qos, *((user.qos,) if user.qos else ()))))
     default = user.qos or account.default_qos
@@ -157,7 +188,7 @@ def shares_declared(site: Site) -> bool:
     return bool(site.spec.accounts or shares or any(q.priority for q in site.spec.qos))
 
 
-def access_stage(site: Site) -> StageWanted:
+def access(site: Site) -> tuple[Share, ...]:
     """Sshd's PAM file on every node; last of all, when slurmd answers the module's questions."""
     shut = guarded_of(site.spec)
     wanted: list[Wanted] = []
@@ -171,7 +202,7 @@ def access_stage(site: Site) -> StageWanted:
     free = tuple(n for n in site.names if n not in shut)
     if free:
         wanted.append(Wanted(free, (SshdAdopt(on=False), Gone(EXEMPT))))
-    return StageWanted("access", "who may log in where", tuple(wanted))
+    return (Share(tuple(wanted), title="who may log in where"),)
 
 
 def _exempt(site: Site) -> str:
@@ -183,3 +214,6 @@ def _exempt(site: Site) -> str:
         f"+ : {names} : ALL\n"
         "- : ALL : ALL\n"
     )
+
+
+ROLE: Final = Role("people", {"homes": homes, "people": everywhere, "access": access}, slurm_conf)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from corral.roles.role import Role
 from corral.roles.site import Site
-from corral.slurm.conf.cluster import NodeConf, PowerConf
+from corral.slurm.conf.conf_file import Setting
+from corral.slurm.conf.hostlist import fold_in_order
+from corral.slurm.conf.model import Contribution, NodeConf
 from corral.spec.cloud import Elastic
 from corral.spec.hostlist import expand
 from corral.spec.intervals import seconds_of
@@ -50,15 +53,44 @@ def names(site: Site, groups: Collection[str]) -> tuple[str, ...]:
     return tuple(n.name for n in declared_of(site.spec) if n.group.name in groups)
 
 
-def power(spec: ClusterSpec) -> PowerConf | None:
-    """When nodes come and go; None without elastic groups."""
+def slurm_conf(site: Site) -> Contribution:
+    """Cloud nodes: Slurm says which must come and go; ``corral elastic`` reads that and acts."""
+    spec = site.spec
     found = [(g, g.elastic) for g in spec.groups if g.elastic]
     if not found:
-        return None
-    return PowerConf(
+        return Contribution()
+    stay = [n.name for n in declared_of(spec) if not n.group.elastic]
+    keep = [(expand(g.nodes), e.min) for g, e in found]
+    settings = times(
         idle=max(seconds_of(e.idle) for _, e in found),
         boot=max(seconds_of(e.boot) for _, e in found),
         end=END_S,
-        stay=tuple(n.name for n in declared_of(spec) if not n.group.elastic),
-        keep=tuple((tuple(expand(g.nodes)), e.min) for g, e in found),
     )
+    words = [fold_in_order(stay)] if stay else []
+    words += [f"{fold_in_order(names)}:{count}" for names, count in keep if count]
+    if words:
+        settings = (*settings, Setting("SuspendExcNodes", ",".join(words)))
+    return Contribution(settings, nodes(spec))
+
+
+def times(*, idle: int, boot: int, end: int) -> tuple[Setting, ...]:
+    """When cloud nodes come and go, in seconds.
+
+    Args:
+        idle: a node without a job goes after this time.
+        boot: a node that has not come after this time is given up.
+        end: how long one may take to go.
+    """
+    return (
+        Setting("ResumeProgram", "/bin/true"),
+        Setting("SuspendProgram", "/bin/true"),
+        Setting("SuspendTime", str(idle)),
+        Setting("SuspendTimeout", str(end)),
+        Setting("ResumeTimeout", str(boot)),
+        Setting("ResumeRate", "0"),
+        Setting("SuspendRate", "0"),
+        Setting("PrivateData", "cloud"),
+    )
+
+
+ROLE: Final = Role("power", slurm_conf=slurm_conf)

@@ -7,7 +7,10 @@ from typing import Final
 
 from corral import agents
 from corral.roles import containers
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
+from corral.slurm.conf.conf_file import Setting
+from corral.slurm.conf.model import Contribution
 from corral.spec.prolog import Prolog
 from corral.state.base import Resource, Wanted
 from corral.state.files import Directory, File
@@ -38,7 +41,7 @@ def declared(site: Site) -> Prolog | None:
     return found
 
 
-def wanted(site: Site) -> tuple[Wanted, ...]:
+def on_nodes(site: Site) -> tuple[Share, ...]:
     """The scripts on every compute node, before slurm.conf names them."""
     prolog = declared(site)
     nodes = tuple(n.name for n in site.compute)
@@ -54,7 +57,22 @@ def wanted(site: Site) -> tuple[Wanted, ...]:
         File(PROLOG, runner, mode="755"),
         File(EPILOG, runner, mode="755"),
     )
-    return (Wanted(nodes, resources),)
+    return (Share((Wanted(nodes, resources),)),)
+
+
+def slurm_conf(site: Site) -> Contribution:
+    """Slurmd runs both; a node on which one fails keeps its jobs waiting, not held."""
+    prolog = declared(site)
+    if prolog is None:
+        return Contribution()
+    return Contribution(
+        (
+            Setting("Prolog", PROLOG),
+            Setting("Epilog", EPILOG),
+            Setting("PrologEpilogTimeout", str(prolog.minutes * 60)),
+            Setting("SchedulerParameters", "nohold_on_prolog_fail"),
+        )
+    )
 
 
 def chosen(prolog: Prolog, *, containers: bool) -> tuple[str, ...]:
@@ -87,3 +105,6 @@ def _parts(prolog: Prolog, when: str, local: str) -> Parts:
 
 def _placed(script: str, local: str) -> str:
     return script.replace(f"local={LOCAL}\n", f"local={local}\n") if local else script
+
+
+ROLE: Final = Role("prolog", {"base": on_nodes}, slurm_conf)

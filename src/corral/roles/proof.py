@@ -9,13 +9,15 @@ from functools import cache
 from typing import Final
 
 from corral import agents
-from corral.roles.people import PROOF, own_proof_user
+from corral.roles.people import PROOF, own_proof_user, preemption_declared
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
-from corral.slurm.conf.cluster import PartitionConf
+from corral.slurm.conf.conf_file import Setting
+from corral.slurm.conf.model import Contribution, PartitionConf
 from corral.slurm.duration import clock
 from corral.spec.intervals import seconds_of
 from corral.state.accounts import UserAccount
-from corral.state.base import Resource, StageWanted, Wanted
+from corral.state.base import Resource, Wanted
 from corral.state.files import File
 from corral.state.gone import Gone
 from corral.state.timer import UNITS, Timer
@@ -63,7 +65,7 @@ def declared(site: Site) -> bool:
     return seconds_of(site.spec.proof.every) > 0
 
 
-def users(site: Site) -> tuple[Wanted, ...]:
+def users(site: Site) -> tuple[Share, ...]:
     """The user that a proof's jobs run as, on every node.
 
     slurmctld looks at its partition's group; and `corral prove` uses it where users have limits.
@@ -71,10 +73,10 @@ def users(site: Site) -> tuple[Wanted, ...]:
     if not own_proof_user(site.spec):
         return ()
     account = UserAccount(NAME, UID, "/nonexistent", "/usr/sbin/nologin", system=True)
-    return (Wanted(site.names, (account,)),)
+    return (Share((Wanted(site.names, (account,)),)),)
 
 
-def stage(site: Site) -> StageWanted:
+def on_controller(site: Site) -> tuple[Share, ...]:
     """Programs and timer on the controller, once Slurm runs; or none of them."""
     files = (
         ROUND,
@@ -86,7 +88,7 @@ def stage(site: Site) -> StageWanted:
     if not declared(site):
         gone = tuple(Gone(path) for path in files)
         off = Wanted((site.controller,), (Timer(NAME, on=False), *gone))
-        return StageWanted("proof", "no scheduled proof", (off,))
+        return (Share((off,), title="no scheduled proof"),)
     every = seconds_of(site.spec.proof.every)
     # Not at once: the machines have just been changed, and corral up proves them itself.
     timer = _TIMER.format(first=every // 2, every=every, spread=every // 20)
@@ -100,7 +102,7 @@ def stage(site: Site) -> StageWanted:
         Timer(NAME),
     )
     title = f"a proof on idle nodes every {site.spec.proof.every}"
-    return StageWanted("proof", title, (Wanted((site.controller,), resources_),))
+    return (Share((Wanted((site.controller,), resources_),), title=title),)
 
 
 def partition(site: Site) -> tuple[PartitionConf, ...]:
@@ -110,6 +112,17 @@ def partition(site: Site) -> tuple[PartitionConf, ...]:
     names = tuple(node.name for node in site.compute)
     limit = clock(site.spec.proof.minutes * 60)
     return (PartitionConf(NAME, names, default=False, max_time=limit, gives_way=NAME),)
+
+
+def slurm_conf(site: Site) -> Contribution:
+    """The partition; its jobs end at once where no QOS preempts by other rules."""
+    found: list[Setting] = []
+    if declared(site) and not preemption_declared(site.spec):
+        found = [
+            Setting("PreemptType", "preempt/partition_prio", "Jobs that give way"),
+            Setting("PreemptMode", "CANCEL", "Jobs that give way"),
+        ]
+    return Contribution(tuple(found), partitions=partition(site))
 
 
 def settings(site: Site) -> str:
@@ -159,3 +172,6 @@ def group_program() -> str:
 
 def _measuring(name: str) -> str:
     return agents.program(f"benchmarks/{name}")
+
+
+ROLE: Final = Role("proof", {"base": users, "proof": on_controller}, slurm_conf)

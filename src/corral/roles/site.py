@@ -11,6 +11,8 @@ from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
 from corral.hosts.mesh_programs import Program
 from corral.hosts.traits import Traits
+from corral.slurm.conf.conf_file import SlurmFiles
+from corral.slurm.conf.model import ClusterConf
 from corral.slurm.packages import DebSet
 from corral.slurm.version import Feature, SlurmVersion, has
 from corral.spec.models import ClusterSpec
@@ -60,6 +62,11 @@ class Site:
         return tuple(n for n in self.nodes if n.group.name in groups)
 
     @cached_property
+    def pods(self) -> tuple[str, ...]:
+        """Compute nodes where no systemd runs, such as rented containers (``roles.pods``)."""
+        return tuple(n.name for n in self.compute if not self.facts[n.name].systemd)
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of all nodes."""
         return tuple(n.name for n in self.nodes)
@@ -102,3 +109,16 @@ class Site:
         if declared != "auto":
             return declared
         return "slurm" if has(self.version, Feature.JWKS_ROTATION) else "munge"
+
+
+@dataclass(frozen=True)
+class ConfiguredSite(Site):
+    """A site with Slurm's files, to which all roles have contributed.
+
+    Attributes:
+        conf: the cluster as Slurm's files have it.
+        slurm_files: the files, by name.
+    """
+
+    conf: ClusterConf = field(kw_only=True)
+    slurm_files: SlurmFiles = field(kw_only=True)

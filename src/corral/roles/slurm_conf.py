@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, cast
 
 from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
 from corral.hosts.traits import Traits
-from corral.roles import containers, fabric, mesh, metrics, people, power, prolog, proof
+from corral.roles import mesh, power
 from corral.roles.site import Site
-from corral.slurm.conf.cluster import ClusterConf, NodeConf, PartitionConf
+from corral.slurm.conf.conf_file import Setting
+from corral.slurm.conf.keys import all_keys
+from corral.slurm.conf.model import ClusterConf, Contribution, NodeConf, PartitionConf
 from corral.slurm.duration import max_time
 from corral.spec.intervals import seconds_of
-from corral.spec.models import Gpu
+from corral.spec.models import ClusterSpec, Gpu
 from corral.spec.nodes import Node, partitions_of
 
 NO_CGROUPS: Final = "no-cgroups"
-"""Slurm feature of nodes where jobs are not fenced from each other (roles.mesh_pod)."""
-HEALTH_PROGRAM: Final = "/usr/local/sbin/corral-health"
+"""Slurm feature of nodes where jobs are not fenced from each other (roles.pods)."""
 
 
-def cluster_conf(site: Site) -> ClusterConf:
+def cluster_conf(site: Site, given: Sequence[Contribution]) -> ClusterConf:
     """The whole cluster as Slurm's files need it.
+
+    Args:
+        site: the cluster.
+        given: what the roles add.
 
     Raises:
         CorralError: NOT_GOOD, the machines have no cgroups.
@@ -35,7 +41,6 @@ def cluster_conf(site: Site) -> ClusterConf:
             node=site.controller,
             hint="boot the machine with systemd and cgroup v2",
         )
-    scripts = prolog.declared(site)
     return ClusterConf(
         name=spec.name,
         controller=site.controller,
@@ -48,38 +53,47 @@ def cluster_conf(site: Site) -> ClusterConf:
         systemd=one.systemd,
         nodes=(
             *(_node(site, node) for node in site.compute if not node.group.elastic),
-            *power.nodes(spec),
+            *(node for role in given for node in role.nodes),
         ),
-        partitions=_partitions(site),
-        limits=people.limits_declared(site.spec),
-        shares=people.shares_declared(site),
-        preempt=any(qos.preempts for qos in spec.qos),
-        prolog=prolog.PROLOG if scripts else "",
-        epilog=prolog.EPILOG if scripts else "",
-        prolog_minutes=scripts.minutes if scripts else 0,
-        switches=fabric.topology(site),
-        blocks=fabric.blocks(site),
-        plugstack=containers.plugstack(site),
-        health=HEALTH_PROGRAM if seconds_of(spec.health.every) else "",
-        health_seconds=seconds_of(spec.health.every),
-        links="mesh" if mesh.mesh_of(spec) else "lan",
-        islands=mesh.islands(site),
-        bridged=mesh.bridged(site),
-        power=power.power(spec),
-        metrics=metrics.by_slurm(site),
-        apart=any(not site.facts[node.name].systemd for node in site.compute),
+        partitions=(*_partitions(site), *(p for role in given for p in role.partitions)),
         swap_limit=all(
             f.swap_limit for f in (site.facts[n.name] for n in site.compute) if f.systemd
         ),
+        settings=(
+            *(setting for role in given for setting in role.settings),
+            *settings_of_fields(spec),
+        ),
+        files=tuple(file for role in given for file in role.files),
     )
 
 
-def _partitions(site: Site) -> tuple[PartitionConf, ...]:
-    declared = (
-        PartitionConf(p.name, power.names(site, p.groups), p.default, max_time(p.max_time))
-        for p in partitions_of(site.spec)
-    )
-    return (*declared, *proof.partition(site))
+def settings_of_fields(spec: ClusterSpec) -> Iterator[Setting]:
+    """Keys whose value is a field of the cluster file, as the table of keys says."""
+    for key in all_keys():
+        if key.field:
+            value: Any = spec
+            for name in key.field.split("."):
+                value = None if value is None else getattr(value, name)
+            if key.form == "interval" and value is not None:
+                value = seconds_of(value) or None
+            text = written(value)
+            if text:
+                yield Setting(key.name, text)
+
+
+def written(value: object) -> str:
+    """A field's value in Slurm's words, "" for none."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple | list):
+        return ",".join(map(str, cast("Sequence[object]", value)))
+    return "" if value is None else str(value)
+
+
+def _partitions(site: Site) -> Iterator[PartitionConf]:
+    for p in partitions_of(site.spec):
+        names = power.names(site, p.groups)
+        yield PartitionConf(p.name, names, p.default, max_time(p.max_time))
 
 
 def _node(site: Site, node: Node) -> NodeConf:

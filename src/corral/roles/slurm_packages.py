@@ -9,9 +9,11 @@ first stage; the others by a rolling upgrade in the order slurmdbd, slurmctld, s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from corral.errors import CorralError
 from corral.hosts.quote import sh
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
 from corral.slurm.conf.cluster import DATABASE, STATE_DIR
 from corral.slurm.packages import NAMES, Family, Part, mixed, refuse_mixed, refuse_upgrade
@@ -19,12 +21,17 @@ from corral.slurm.version import SlurmVersion
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import fold, guarded_of
 from corral.state.backup import SlurmBackup
-from corral.state.base import ROLL_TAG, Gate, Resource, StageWanted, Wanted
+from corral.state.base import ROLL_TAG, Gate, Resource, Wanted
 from corral.state.debs import DebRepository
 from corral.state.packages import Packages, SlurmPackages
 
 _ID = "packages:slurm"
 _DISTRIBUTION = NAMES[Family.DISTRIBUTION]
+BRINGING = (
+    _ID,
+    *(f"packages:{name}" for name in ("controller", "munge", "slurm-client", "slurmd")),
+)
+"""Ids of all resources that bring packages of Slurm or munge."""
 _ELSEWHERE = (Part.CLIENT, Part.SLURMD, Part.ADOPT, Part.HEADERS)
 """Parts that the controller's own stage does not bring."""
 CONVERSION_S = 3600.0
@@ -138,10 +145,10 @@ def compute(site: Site) -> tuple[Resource, ...]:
     return (Packages("slurmd", _DISTRIBUTION[Part.SLURMD]),) if site.debs is None else ()
 
 
-def at_once(site: Site) -> tuple[Wanted, ...]:
+def at_once(site: Site) -> tuple[Share, ...]:
     """Slurm from the set on machines that have none or have it already: in the first stage."""
     late = old(site)
-    return _exactly(site, [n for n in site.names if n not in late])
+    return (Share(_exactly(site, [n for n in site.names if n not in late])),)
 
 
 def adopt(site: Site) -> tuple[Resource, ...]:
@@ -149,7 +156,7 @@ def adopt(site: Site) -> tuple[Resource, ...]:
     return (Packages("access", _DISTRIBUTION[Part.ADOPT]),) if site.debs is None else ()
 
 
-def before_services(site: Site) -> tuple[StageWanted, ...]:
+def before_services(site: Site) -> tuple[Share, ...]:
     """The controller's share of an upgrade, before its services are looked at."""
     if site.controller not in old(site) or site.debs is None:
         return ()
@@ -158,7 +165,7 @@ def before_services(site: Site) -> tuple[StageWanted, ...]:
     name = f"slurm-{was}-to-{site.debs.version}"
     backup = Wanted((site.controller,), (SlurmBackup(name, database, STATE_DIR),))
     title = f"Slurm {was} to {site.debs.version} on {site.controller}: copies, then packages"
-    return (StageWanted("upgrade-controller", title, (backup, *_exactly(site, [site.controller]))),)
+    return (Share((backup, *_exactly(site, [site.controller])), title=title),)
 
 
 def rolling(site: Site) -> tuple[tuple[str, ...], ...]:
@@ -230,3 +237,6 @@ def _exactly(site: Site, nodes: Sequence[str]) -> tuple[Wanted, ...]:
         Wanted(tuple(names), (SlurmPackages(site.debs, parts, PAUSED),))
         for parts, names in by_parts.items()
     )
+
+
+ROLE: Final = Role("slurm_packages", {"base": at_once, "upgrade-controller": before_services})

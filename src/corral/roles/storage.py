@@ -14,6 +14,7 @@ from typing import Final
 
 from corral.hosts.quote import sh
 from corral.roles.containers import declared
+from corral.roles.role import Role, Share
 from corral.roles.site import Site
 from corral.spec.models import Storage
 from corral.spec.nodes import sole_user
@@ -30,27 +31,37 @@ NCONNECT: Final = 4
 _FSID: Final = uuid.UUID("6f0e1d52-9b1c-4d0c-9a7e-5b8d3c2a1f04")
 
 
-def stages(site: Site) -> tuple[StageWanted, ...]:
-    """Unmount, serve, mount; on machines of provider ssh. Containers get folders of their host."""
-    mine = tuple(n.name for n in site.nodes if n.group.capabilities.owned)
+def _owned(site: Site) -> tuple[str, ...]:
+    """Machines of provider ssh; containers get folders of their host."""
+    return tuple(n.name for n in site.nodes if n.group.capabilities.owned)
+
+
+def _nfs(site: Site) -> list[Storage]:
+    return [s for s in site.spec.storage if s.kind == "nfs"]
+
+
+def _mounts_of(site: Site) -> dict[str, tuple[Mount, ...]]:
+    """What each machine mounts; where no systemd runs, nothing can be mounted."""
+    nfs = _nfs(site)
+    return {n: _mounts(site, nfs, n) for n in _owned(site) if n not in site.pods}
+
+
+def unmounted(site: Site) -> tuple[Share, ...]:
+    """What is declared no longer is unmounted; what must be there already is looked at."""
+    mine = _owned(site)
     if not mine:
         return ()
-    nfs = [s for s in site.spec.storage if s.kind == "nfs"]
-    mounts = {node: _mounts(site, nfs, node) for node in mine}
+    mounts = _mounts_of(site)
     former: dict[tuple[str, ...], list[str]] = {}
     for node, wanted in mounts.items():
         former.setdefault(tuple(m.path for m in wanted), []).append(node)
     gone = tuple(Wanted(tuple(n), (FormerMounts(keep),)) for keep, n in former.items())
     looked = tuple(ExistingFolder(s.mount) for s in site.spec.storage if s.kind == "existing")
     there = (Wanted(mine, looked),) if looked else ()
-    return (
-        StageWanted("unmount", "folders that are shared no longer", (*gone, *there)),
-        _exports(site, nfs, mine),
-        _mounted(mounts),
-    )
+    return (Share((*gone, *there), title="folders that are shared no longer"),)
 
 
-def job_folders(site: Site) -> tuple[StageWanted, ...]:
+def job_folders(site: Site) -> tuple[Share, ...]:
     """What jobs' files are put into, on the first shared storage, made where root is root."""
     if not site.spec.storage:
         return ()
@@ -65,7 +76,7 @@ def job_folders(site: Site) -> tuple[StageWanted, ...]:
     )
     keeper = (first.server if served else None) or site.controller
     wanted = (Wanted((keeper,), (folders,)),)
-    return (StageWanted("job-folders", "folders for jobs on shared storage", wanted),)
+    return (Share(wanted, title="folders for jobs on shared storage"),)
 
 
 def exposed(stages: Sequence[StageWanted], observed: Mapping[str, Mapping[str, Seen]]) -> str:
@@ -91,8 +102,12 @@ def servers(site: Site) -> tuple[str, ...]:
     return tuple(dict.fromkeys(s.server for s in site.spec.storage if s.kind == "nfs" and s.server))
 
 
-def _exports(site: Site, nfs: list[Storage], mine: tuple[str, ...]) -> StageWanted:
-    serving = servers(site)
+def exported(site: Site) -> tuple[Share, ...]:
+    """Each server exports what is declared, and no other machine exports anything of Corral's."""
+    mine = _owned(site)
+    if not mine:
+        return ()
+    nfs, serving = _nfs(site), servers(site)
     wanted: list[Wanted] = []
     gates: list[Gate] = []
     for server in serving:
@@ -113,7 +128,7 @@ def _exports(site: Site, nfs: list[Storage], mine: tuple[str, ...]) -> StageWant
     if others:
         wanted.append(Wanted(others, (Exports(),)))
     title = f"NFS served by {', '.join(serving)}" if serving else "NFS served by nobody"
-    return StageWanted("exports", title, tuple(wanted), tuple(gates))
+    return (Share(tuple(wanted), tuple(gates), title),)
 
 
 def _listens(server: str) -> Gate:
@@ -127,8 +142,11 @@ def _listens(server: str) -> Gate:
     )
 
 
-def _mounted(mounts: dict[str, tuple[Mount, ...]]) -> StageWanted:
-    """Each change looks for itself whether the folder answers, on its own node."""
+def mounted(site: Site) -> tuple[Share, ...]:
+    """Each change checks on its own node whether the folder answers."""
+    if not _owned(site):
+        return ()
+    mounts = _mounts_of(site)
     alike: dict[tuple[Mount, ...], list[str]] = {}
     for node, wanted in mounts.items():
         if wanted:
@@ -138,7 +156,7 @@ def _mounted(mounts: dict[str, tuple[Mount, ...]]) -> StageWanted:
         nfs = any(not m.bind for m in wanted)
         first = (Packages("nfs-client", ("nfs-common",)),) if nfs else ()
         found.append(Wanted(tuple(nodes), (*first, *wanted)))
-    return StageWanted("mounts", "shared folders mounted on all nodes", tuple(found))
+    return (Share(tuple(found), title="shared folders mounted on all nodes"),)
 
 
 def _mounts(site: Site, nfs: list[Storage], node: str) -> tuple[Mount, ...]:
@@ -172,3 +190,9 @@ def _address(site: Site, node: str) -> str:
 
 def _fsid(site: Site, storage: Storage) -> str:
     return str(uuid.uuid5(_FSID, f"{site.spec.name}:{storage.path}"))
+
+
+ROLE: Final = Role(
+    "storage",
+    {"unmount": unmounted, "exports": exported, "mounts": mounted, "job-folders": job_folders},
+)

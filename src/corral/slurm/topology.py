@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from corral.errors import Code, CorralError
+from corral.slurm.conf.conf_file import ConfFile, ConfLine
 from corral.slurm.conf.hostlist import fold_in_order
 
 _HEAD: Final = re.compile(r'^(Switch|Ca|Rt)\s+\d+\s+"([^"]+)"\s*#\s*"([^"]*)"')
@@ -170,17 +171,16 @@ def blocks(switches: Iterable[Switch]) -> tuple[Switch, ...]:
     return tuple(s for s in switches if s.nodes)
 
 
-def render_tree(switches: Iterable[Switch]) -> str:
+def tree_file(switches: Iterable[Switch]) -> ConfFile:
     """topology.conf for topology/tree."""
-    lines = [
-        f"SwitchName={s.name} " + (f"Nodes={fold_in_order(s.nodes)}" if s.nodes
-                                   else f"Switches={','.join(s.switches)}")
-        for s in switches
-    ]  # fmt: skip
-    return "\n".join(lines) + "\n"
+    lines: list[ConfLine] = []
+    for s in switches:
+        below = ("Nodes", fold_in_order(s.nodes)) if s.nodes else ("Switches", ",".join(s.switches))
+        lines.append(ConfLine((("SwitchName", s.name), below)))
+    return ConfFile("topology.conf", tuple(lines))
 
 
-def render_blocks(found: Sequence[Switch], sizes: Sequence[int] = ()) -> str:
+def block_file(found: Sequence[Switch], sizes: Sequence[int] = ()) -> ConfFile:
     """topology.conf for topology/block (Slurm 23.11 and later).
 
     Args:
@@ -188,8 +188,9 @@ def render_blocks(found: Sequence[Switch], sizes: Sequence[int] = ()) -> str:
         sizes: BlockSizes; left out: the smallest block, which every block can give.
     """
     least = min((len(b.nodes) for b in found), default=1)
-    lines = [f"BlockName={b.name} Nodes={fold_in_order(b.nodes)}" for b in found]
-    return "\n".join([*lines, f"BlockSizes={','.join(map(str, sizes or (least,)))}"]) + "\n"
+    lines = [ConfLine((("BlockName", b.name), ("Nodes", fold_in_order(b.nodes)))) for b in found]
+    lines.append(ConfLine((("BlockSizes", ",".join(map(str, sizes or (least,)))),)))
+    return ConfFile("topology.conf", tuple(lines))
 
 
 def complaints(fabric: Fabric, nodes: Sequence[str]) -> tuple[str, ...]:

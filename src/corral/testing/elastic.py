@@ -14,8 +14,8 @@ from corral.events import ignore
 from corral.providers.embedded.image import Images
 from corral.providers.embedded.machine import host_limits, host_runtime
 from corral.providers.embedded.podman import Podman
-from corral.slurm.conf.cluster import PowerConf, write_power
-from corral.slurm.conf.writer import Writer
+from corral.roles.power import times
+from corral.slurm.conf.conf_file import assembled
 from corral.slurm.version import SlurmVersion
 
 READ: Final = str(marks.READ)
@@ -25,9 +25,8 @@ READ_JOBS: Final = str(marks.READ_JOBS)
 
 def power_lines(*, idle: int, boot: int, end: int) -> str:
     """Corral's keys of slurm.conf for nodes that come and go; all seconds."""
-    write = Writer("slurm.conf", SlurmVersion(24, 11))
-    write_power(write, PowerConf(idle=idle, boot=boot, end=end, stay=(), keep=()))
-    return write.text()
+    settings = times(idle=idle, boot=boot, end=end)
+    return assembled("slurm.conf", SlurmVersion(24, 11), settings).text
 
 
 def decided(

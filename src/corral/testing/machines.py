@@ -16,7 +16,7 @@ from corral.hosts.facts import Facts, Gpu
 from corral.hosts.traits import Traits
 from corral.plan.make import make_plan, resources_of
 from corral.plan.model import Plan
-from corral.roles.cluster import wanted
+from corral.roles.order import wanted
 from corral.roles.site import Site
 from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec, NodeGroup

@@ -11,8 +11,8 @@ from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
 from corral.hosts.mesh_facts import MeshFacts
 from corral.hosts.traits import Traits
-from corral.roles import mesh, mesh_pod
-from corral.roles.cluster import wanted
+from corral.roles import mesh, pods
+from corral.roles.order import wanted
 from corral.roles.site import Site
 from corral.spec.models import ClusterSpec
 from corral.state.base import Context, Resource, Seen
@@ -212,7 +212,7 @@ def test_a_pod_cannot_be_the_controller() -> None:
     site = site_of()
     spec = site.spec.model_copy(update={"controller": "pod0"})
     with pytest.raises(CorralError) as refused:
-        mesh_pod.check(replace(site, spec=spec))
+        pods.check(replace(site, spec=spec))
     assert refused.value.code is Code.NOT_GOOD
 
 

@@ -11,20 +11,19 @@ import pytest
 from corral.hosts.quote import Script
 from corral.plan.make import resources_of
 from corral.roles import containers
-from corral.roles.cluster import wanted
+from corral.roles.order import configured, wanted
 from corral.roles.site import Site
-from corral.roles.slurm_conf import cluster_conf
-from corral.slurm.conf.cluster import render
 from corral.spec.containers import EnrootPackage, Pyxis, PyxisSource
 from corral.spec.load import load_or_raise
 from corral.spec.software import Software
 from corral.state.artifacts import Artifact
-from corral.state.base import HERE, Change, Context, Seen
+from corral.state.base import HERE, Change, Context, Seen, StageWanted
 from corral.state.enroot import PLUGIN, EnrootPackages, PyxisPlugin, UserNamespaces
 from corral.state.files import File
 from corral.state.parts import Parts
 from corral.state.service import Service
 from tests.unit.roles.test_cluster import laptop, listing, site
+from tests.unit.slurm.clusters import written
 from tests.unit.state.shell import diff, run
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -50,14 +49,18 @@ def clustered(*, own_clock: bool = True, **facts: object) -> Site:
     return site(laptop(software=software), own_clock=own_clock, cgroup="v2", **facts)
 
 
+def of_stage(one: Site) -> tuple[StageWanted, ...]:
+    return tuple(s for s in wanted(one) if s.name == "containers")
+
+
 def test_golden(golden: Callable[[str, str], None]) -> None:
-    golden("roles/containers.txt", listing(containers.stages(clustered())))
+    golden("roles/containers.txt", listing(of_stage(clustered())))
 
 
 def test_nothing_without_being_asked() -> None:
     plain = site(laptop())
-    assert containers.stages(plain) == ()
-    assert "plugstack.conf" not in render(cluster_conf(plain))
+    assert of_stage(plain) == ()
+    assert "plugstack.conf" not in written(configured(plain).slurm_files)
 
 
 def test_every_machine_has_plugin_and_folders_on_its_own_disk() -> None:
@@ -71,14 +74,14 @@ def test_every_machine_has_plugin_and_folders_on_its_own_disk() -> None:
         slurmd = next(r for r in held if isinstance(r, Service) and r.unit == "slurmd")
         assert PLUGIN in slurmd.inputs
     # Optional would run a job outside of its container when that cannot be made.
-    assert f"required {PLUGIN}" in render(cluster_conf(one))["plugstack.conf"]
+    assert f"required {PLUGIN}" in written(configured(one).slurm_files)["plugstack.conf"]
 
 
 def test_the_cgroup_hook_goes_in_containers_only() -> None:
     def hooked(one: Site) -> bool:
         return any(
             r.id == f"file:{containers.CGROUP_HOOK}"
-            for s in containers.stages(one)
+            for s in of_stage(one)
             for w in s.wanted
             for r in w.resources
         )

@@ -8,15 +8,14 @@ import pytest
 
 from corral.errors import CorralError
 from corral.plan.make import resources_of
-from corral.roles.cluster import wanted
-from corral.roles.slurm_conf import cluster_conf
-from corral.slurm.conf.cluster import render
+from corral.roles.order import configured, wanted
 from corral.spec.fabric import Switch, Topology
 from corral.spec.load import load_or_raise
 from corral.spec.models import DataNetwork, Network
 from corral.state.base import Context, Seen
 from corral.state.module import Module
 from tests.unit.roles.test_cluster import EXAMPLES, apart, laptop, listing, site
+from tests.unit.slurm.clusters import written
 
 SWITCHES = (
     Switch(name="leaf1", nodes="node[0-1]"),
@@ -29,7 +28,7 @@ def files(plugin: str, version: str = "24.11.5") -> dict[str, str]:
     switches = SWITCHES if plugin == "tree" else SWITCHES[:2]
     topology = Topology(plugin=plugin, switches=switches)  # type: ignore[arg-type]
     one = site(laptop(network=Network(topology=topology)), slurm=version)
-    return render(cluster_conf(one))
+    return written(configured(one).slurm_files)
 
 
 def test_a_tree() -> None:
@@ -57,7 +56,7 @@ def test_blocks_need_a_slurm_that_has_them() -> None:
 
 
 def test_no_switches_no_file() -> None:
-    found = render(cluster_conf(site(laptop())))
+    found = written(configured(site(laptop())).slurm_files)
     assert "topology.conf" not in found
     assert "TopologyPlugin" not in found["slurm.conf"]
 
@@ -105,4 +104,4 @@ def test_the_dgx_example(golden: Callable[[str, str], None]) -> None:
         spec, own_clock=True, os_id="ubuntu", os_version="24.04", cgroup="v2", slurm="24.11.5"
     )
     golden("roles/dgx-infiniband.txt", listing(wanted(one)))
-    golden("roles/dgx-infiniband.conf", render(cluster_conf(one))["slurm.conf"])
+    golden("roles/dgx-infiniband.conf", configured(one).slurm_files.slurm.text)

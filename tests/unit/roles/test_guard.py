@@ -51,7 +51,8 @@ def cluster(every: str) -> Site:
 
 
 def test_the_guard_is_told_names_and_money_and_no_secret() -> None:
-    (wanted,) = guard.stage(cluster("5m")).wanted
+    (share,) = guard.on_controller(cluster("5m"))
+    (wanted,) = share.wanted
     assert wanted.nodes == ("desk",)
     files = {r.path: r for r in wanted.resources if isinstance(r, File)}
     told = json.loads(files["/etc/corral/guard.json"].content)
@@ -70,7 +71,8 @@ def test_the_guard_is_told_names_and_money_and_no_secret() -> None:
 
 
 def test_without_a_guard_all_of_it_goes() -> None:
-    (wanted,) = guard.stage(cluster("off")).wanted
+    (share,) = guard.on_controller(cluster("off"))
+    (wanted,) = share.wanted
     ids = [r.id for r in wanted.resources]
     assert ids[0] == "timer:corral-guard"
     assert "file:/etc/corral/guard/lambda.key" in ids
@@ -89,7 +91,7 @@ def test_a_key_is_known_by_its_digest() -> None:
 def test_the_list_of_machines_has_the_address_of_the_login() -> None:
     base = cluster("off")
     inside = replace(base, addresses={**base.addresses, "desk": "100.64.0.1"})
-    found = [r for w in membership.stage(inside).wanted for r in w.resources]
+    found = [r for s in membership.leaving(inside) for w in s.wanted for r in w.resources]
     (roster,) = [r for r in found if isinstance(r, Roster)]
     assert [(m.node, m.address) for m in roster.members] == [("desk", "10.0.0.10")]
 

@@ -7,7 +7,7 @@ import pytest
 from corral.errors import CorralError
 from corral.plan.make import resources_of
 from corral.roles import login
-from corral.roles.cluster import wanted
+from corral.roles.order import wanted
 from corral.roles.site import Site
 from corral.spec.people import Access
 from corral.state.files import File
@@ -35,9 +35,9 @@ def test_a_login_node_follows_the_controller() -> None:
 
 
 def test_nodes_with_jobs_need_none() -> None:
-    assert login.stages(site(laptop(access=Access(login="node0,node1")))) == ()
+    assert login.on_login_nodes(site(laptop(access=Access(login="node0,node1")))) == ()
 
 
 def test_an_old_slurm_says_so() -> None:
     with pytest.raises(CorralError, match="sackd"):
-        login.stages(fronted(slurm="22.05.8"))
+        login.on_login_nodes(fronted(slurm="22.05.8"))

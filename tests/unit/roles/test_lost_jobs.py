@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.roles.lost_jobs import NAME, program, wanted
+from corral.roles.lost_jobs import NAME, on_nodes, program
 from corral.roles.site import Site
 from tests.unit.roles.test_cluster import apart, laptop, site
 
@@ -112,7 +112,12 @@ def test_silence_is_no_answer(tmp_path: Path) -> None:
 
 
 def _nodes(one: Site) -> set[str]:
-    found = [w for w in wanted(one) if any(r.id == f"timer:{NAME}" for r in w.resources)]
+    found = [
+        w
+        for s in on_nodes(one)
+        for w in s.wanted
+        if any(r.id == f"timer:{NAME}" for r in w.resources)
+    ]
     return {node for w in found for node in w.nodes}
 
 

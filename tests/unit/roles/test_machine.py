@@ -9,8 +9,8 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.plan.make import resources_of
-from corral.roles.cluster import wanted
 from corral.roles.machine import DESKTOPS
+from corral.roles.order import wanted
 from corral.roles.site import Site
 from corral.spec.models import Network
 from corral.spec.software import Software

@@ -24,7 +24,7 @@ ON = Services(mlflow=True)
 
 def held(storage: tuple[Storage, ...] = (), **facts: object) -> dict[str, list[Resource]]:
     spec = laptop(services=ON, **({"storage": storage} if storage else {}))
-    (stage,) = mlflow.stages(site(spec, **facts))
+    (stage,) = mlflow.on_controller(site(spec, **facts))
     found: dict[str, list[Resource]] = {}
     for wanted in stage.wanted:
         for node in wanted.nodes:
@@ -63,7 +63,7 @@ def test_the_folder_of_artifacts_is_made_where_root_is_root() -> None:
 
 def test_postgresql_is_a_package_a_service_and_a_database_without_a_password() -> None:
     spec = laptop(services=Services(mlflow=True, mlflow_store="postgresql"))
-    (stage,) = mlflow.stages(site(spec))
+    (stage,) = mlflow.on_controller(site(spec))
     resources = [r for wanted in stage.wanted for r in wanted.resources]
     ids = [r.id for r in resources]
     assert ids.index("packages:postgresql") < ids.index("service:postgresql")
@@ -97,7 +97,7 @@ def test_without_shared_storage_artifacts_stay_on_the_controller() -> None:
 
 
 def test_not_declared_it_is_stopped_and_nothing_else() -> None:
-    (stage,) = mlflow.stages(site(laptop()))
+    (stage,) = mlflow.on_controller(site(laptop()))
     assert [r.id for w in stage.wanted for r in w.resources] == ["stopped:corral-mlflow"]
 
 

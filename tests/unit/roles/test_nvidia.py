@@ -16,7 +16,7 @@ from corral.hosts.traits import Traits
 from corral.plan.make import make_plan, resources_of
 from corral.plan.model import Plan
 from corral.roles import nvidia
-from corral.roles.cluster import wanted
+from corral.roles.order import wanted
 from corral.roles.site import Site
 from corral.spec.models import ClusterSpec, Gpu, NodeGroup, Partition
 from corral.spec.software import Nvidia, Software
@@ -256,13 +256,13 @@ def test_what_cannot_run_is_refused_before_anything_is_installed(name: str) -> N
 def test_nothing_is_driven_that_nobody_declared() -> None:
     for what in (Nvidia(driver="none"), None):
         one = site("ubuntu-24.04", RTX5090, what)  # type: ignore[arg-type]
-        assert nvidia.stages(one) == ()
+        assert (*nvidia.drivers(one), *nvidia.reboots(one)) == ()
         assert nvidia.running(one) == ()
 
 
 def test_reboots_for_packages_only_where_the_file_says_so() -> None:
     one = site("debian-13", (), Nvidia(driver="none"), reboot="required")
-    (stage,) = nvidia.stages(one)
+    (stage,) = nvidia.reboots(one)
     assert [w.nodes for w in stage.wanted] == [("head", "gpu0", "gpu1")]
     assert stage.wanted[0].resources == (Reboot(required=True),)
     assert stage.gates == ()

@@ -18,13 +18,14 @@ import pytest
 from corral import agents
 from corral.errors import CorralError
 from corral.roles import metrics, own_code, page
+from corral.roles.order import configured
 from corral.roles.own_wheel import own_wheel
-from corral.roles.slurm_conf import cluster_conf
+from corral.roles.role import Share
 from corral.roles.wheels import PYTHONS, locked
 from corral.spec.models import ClusterSpec
 from corral.spec.page import Page
 from corral.spec.services import Services
-from corral.state.base import Resource, StageWanted
+from corral.state.base import Resource
 from corral.state.files import File
 from corral.state.pyenv import PythonEnv
 from corral.web import figures
@@ -37,7 +38,7 @@ RECORDED = Path(__file__).parents[2] / "recorded"
 FILES = agents.FOLDER / "figures.sh"
 
 
-def files(stages: tuple[StageWanted, ...]) -> dict[str, str]:
+def files(stages: tuple[Share, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
     for stage in stages:
         for wanted in stage.wanted:
@@ -45,12 +46,12 @@ def files(stages: tuple[StageWanted, ...]) -> dict[str, str]:
     return found
 
 
-def resources(stages: tuple[StageWanted, ...]) -> list[Resource]:
+def resources(stages: tuple[Share, ...]) -> list[Resource]:
     return [r for stage in stages for wanted in stage.wanted for r in wanted.resources]
 
 
 def test_the_page_listens_on_loopback_and_its_settings_hold_no_secret() -> None:
-    found = files(page.stages(site(laptop(services=UI))))
+    found = files(page.on_controller(site(laptop(services=UI))))
     told = json.loads(found[page.SETTINGS])
     assert told["rest"] == "http://127.0.0.1:6820"
     assert told["service"] is True
@@ -72,7 +73,7 @@ def test_in_a_mesh_outside_without_tls() -> None:
     network = {"control": "tailscale", "mesh": {"url": "https://mesh.example.org"}}
     spec = laptop(services=Services(ui=True, page=Page(listen="control"))).model_dump(mode="json")
     spec["network"] |= network
-    found = files(page.stages(site(ClusterSpec.model_validate(spec))))
+    found = files(page.on_controller(site(ClusterSpec.model_validate(spec))))
     told = json.loads(found[page.SETTINGS])
     assert told["outside"] == "10.0.0.10"
     assert told["plain"] is True
@@ -84,7 +85,7 @@ def test_outside_by_tls() -> None:
     tls = Page(
         listen="control", names=("hpc.example.org",), certificate="/etc/c.pem", key="/etc/k.pem"
     )
-    found = files(page.stages(site(laptop(services=Services(ui=True, page=tls)))))
+    found = files(page.on_controller(site(laptop(services=Services(ui=True, page=tls)))))
     told = json.loads(found[page.SETTINGS])
     assert told["outside"] == "10.0.0.10"
     assert told["plain"] is False
@@ -107,7 +108,7 @@ def test_outside_by_tls() -> None:
 
 def test_a_renewed_certificate_is_told_once(tmp_path: Path) -> None:
     tls = Page(listen="control", certificate="/etc/c.pem", key="/etc/k.pem")
-    found = files(page.stages(site(laptop(services=Services(ui=True, page=tls)))))
+    found = files(page.on_controller(site(laptop(services=Services(ui=True, page=tls)))))
     unit = found["/etc/systemd/system/corral-web-tls.service"]
     line = unit.replace("\\\n", "").partition("ExecStart=/bin/sh -c '")[2].partition("'")[0]
     (tmp_path / "systemctl").write_text('#!/bin/sh\necho "$@"\n')
@@ -131,14 +132,14 @@ def test_a_renewed_certificate_is_told_once(tmp_path: Path) -> None:
 def test_a_controller_with_too_old_a_python_is_refused() -> None:
     old = site(laptop(services=UI), os_id="ubuntu", os_version="22.04")
     with pytest.raises(CorralError, match="no wheels of web") as refused:
-        own_code.stages(old)
+        own_code.on_controller(old)
     assert "Python 3.11" in refused.value.hint
     assert "ubuntu 24.04" in refused.value.hint
     assert "ubuntu 22.04" not in refused.value.hint
 
 
 def test_corral_itself_goes_along_as_a_wheel() -> None:
-    (environment,) = resources(own_code.stages(site(laptop(services=UI))))
+    (environment,) = resources(own_code.on_controller(site(laptop(services=UI))))
     assert isinstance(environment, PythonEnv)
     own, data = own_wheel()
     assert own in environment.wheels
@@ -164,9 +165,9 @@ def test_the_lock_has_all_that_the_page_imports_for_each_python(python: str, rep
 
 def test_neither_is_there_when_nothing_declares_it() -> None:
     one = site(laptop())
-    assert own_code.stages(one) == ()
-    assert not files(page.stages(one))
-    assert {r.id for r in resources(page.stages(one))} == {
+    assert own_code.on_controller(one) == ()
+    assert not files(page.on_controller(one))
+    assert {r.id for r in resources(page.on_controller(one))} == {
         "stopped:corral-web",
         "stopped:corral-web-user-listen",
     }
@@ -211,7 +212,7 @@ def test_slurm_is_not_asked_where_elastic_nodes_switch_its_endpoint_off() -> Non
     one = replace(one, spec=spec, facts=facts)
     assert not metrics.by_slurm(one)
     assert "slurm-" not in metrics.scraping(one)
-    assert cluster_conf(one).metrics is False
+    assert configured(one).slurm_files.slurm.get("MetricsType") is None
 
 
 def test_the_dashboard_asks_only_for_what_there_is() -> None:

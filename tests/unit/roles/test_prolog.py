@@ -10,9 +10,7 @@ import pytest
 from corral import agents
 from corral.plan.make import resources_of
 from corral.roles import prolog
-from corral.roles.cluster import wanted
-from corral.roles.slurm_conf import cluster_conf
-from corral.slurm.conf.cluster import render
+from corral.roles.order import configured, wanted
 from corral.spec.models import Slurm
 from corral.spec.prolog import Prolog
 from corral.state.files import File
@@ -30,7 +28,7 @@ def parts(declared: Prolog | None) -> dict[str, tuple[str, ...]]:
 
 
 def conf(declared: Prolog | None) -> str:
-    return render(cluster_conf(site(laptop(slurm=Slurm(prolog=declared)))))["slurm.conf"]
+    return configured(site(laptop(slurm=Slurm(prolog=declared)))).slurm_files.slurm.text
 
 
 def test_nothing_without_being_asked() -> None:

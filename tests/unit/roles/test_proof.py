@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from corral.roles import cluster, proof
+from corral.roles import proof
+from corral.roles.order import configured
+from corral.roles.order import wanted as wanted_of
 from corral.roles.site import Site
-from corral.roles.slurm_conf import cluster_conf
 from corral.spec.proof import ScheduledProof
 from corral.state.base import Context, Seen
 from corral.state.timer import Timer
@@ -23,7 +24,8 @@ def test_nothing_without_a_schedule() -> None:
     base = site(laptop())
     assert proof.partition(base) == ()
     assert proof.users(base) == ()
-    (wanted,) = proof.stage(base).wanted
+    (share,) = proof.on_controller(base)
+    (wanted,) = share.wanted
     assert wanted.nodes == (base.controller,)
     assert [r.id for r in wanted.resources if not r.id.startswith("file:")] == [
         "timer:corral-proof"
@@ -31,10 +33,10 @@ def test_nothing_without_a_schedule() -> None:
 
 
 def test_a_partition_below_all_others(scheduled: Site) -> None:
-    (one,) = [p for p in cluster_conf(scheduled).partitions if p.gives_way]
+    (one,) = [p for p in configured(scheduled).conf.partitions if p.gives_way]
     assert (one.name, one.max_time, one.default) == ("corral-proof", "00:07:00", False)
     assert one.nodes == tuple(n.name for n in scheduled.compute)
-    ids = [r.id for stage in cluster.wanted(scheduled) for w in stage.wanted for r in w.resources]
+    ids = [r.id for stage in wanted_of(scheduled) for w in stage.wanted for r in w.resources]
     assert "user:corral-proof" in ids
 
 

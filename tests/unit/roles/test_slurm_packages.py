@@ -10,7 +10,7 @@ from corral.errors import CorralError
 from corral.plan.make import make_plan
 from corral.plan.model import Plan
 from corral.roles import slurm_packages
-from corral.roles.cluster import wanted
+from corral.roles.order import wanted
 from corral.roles.site import Site
 from corral.slurm.packages import NAMES, DebSet, Family, Part, deb_set
 from corral.spec.containers import EnrootPackage, Pyxis, PyxisSource

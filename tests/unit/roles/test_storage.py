@@ -6,18 +6,23 @@ import base64
 from dataclasses import replace
 
 from corral.plan.make import resources_of
-from corral.roles import storage
+from corral.roles.order import wanted
+from corral.roles.site import Site
 from corral.spec.models import ClusterSpec, NodeGroup, Storage
-from corral.state.base import Context, Impact, Resource, Seen
+from corral.state.base import Context, Impact, Resource, Seen, StageWanted
 from corral.state.exports import Exports
 from corral.state.mount import FormerMounts, Mount
 from tests.unit.roles.test_cluster import people, site
 
 
+def of_stages(one: Site) -> list[StageWanted]:
+    return [s for s in wanted(one) if s.name in ("unmount", "exports", "mounts")]
+
+
 def held(spec: ClusterSpec, **facts: object) -> dict[str, dict[str, Resource]]:
     """Resources of the storage stages by node and id."""
     one = site(spec, **facts)
-    found = resources_of(storage.stages(one))
+    found = resources_of(of_stages(one))
     return {node: {r.id: r for r in resources} for node, resources in found.items()}
 
 
@@ -98,5 +103,5 @@ def test_an_address_that_is_a_name_is_exported_as_the_number_that_was_found() ->
     spec = people()
     one = site(spec)
     named = replace(one, addresses={**one.addresses, "a0": "a0.example"})
-    exports = next(r for r in resources_of(storage.stages(named))["ctl"] if isinstance(r, Exports))
+    exports = next(r for r in resources_of(of_stages(named))["ctl"] if isinstance(r, Exports))
     assert exports.exports[0].clients[0] == "10.0.0.11"

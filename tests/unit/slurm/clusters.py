@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from corral.slurm.conf.cluster import ClusterConf, NodeConf, PartitionConf
-from corral.slurm.conf.model import PowerConf
+from corral.roles.power import times
+from corral.slurm.conf.cluster import slurm_files
+from corral.slurm.conf.conf_file import Setting, SlurmFiles, assembled
+from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf
 from corral.slurm.version import SlurmVersion
 
 
@@ -63,6 +65,22 @@ def cluster(members: tuple[NodeConf, ...], **changes: object) -> ClusterConf:
 
 
 LAPTOP = cluster(nodes(3, SLOTS, "10.88.0"))
+
+
+def with_settings(**settings: str) -> ClusterConf:
+    return replace(LAPTOP, settings=tuple(Setting(k, v) for k, v in settings.items()))
+
+
+def written(files: SlurmFiles) -> dict[str, str]:
+    """The files' texts by name."""
+    every = (*files.shared, *((files.dbd,) if files.dbd else ()))
+    return {file.name: file.text for file in every}
+
+
+def render(conf: ClusterConf) -> dict[str, str]:
+    return written(slurm_files(conf))
+
+
 _MIXED = (
     *nodes(2, PLAIN, "10.1.0"),
     *nodes(4, DGX, "10.2.0"),
@@ -94,20 +112,56 @@ CLUSTERS = {
         nodes(2, WORKSTATION, "10.0.0"), version=SlurmVersion(25, 11, 2), cgroup="v2"
     ),
     "debian-testing": cluster(
-        nodes(2, WORKSTATION, "10.0.0"), version=SlurmVersion(26, 5, 5), cgroup="v2", metrics=True
+        nodes(2, WORKSTATION, "10.0.0"),
+        version=SlurmVersion(26, 5, 5),
+        cgroup="v2",
+        settings=(Setting("MetricsType", "metrics/openmetrics"),),
     ),
     "no-systemd": cluster(
         nodes(2, WORKSTATION, "10.0.0"), cgroup="v2", systemd=False, swap_limit=False
     ),
-    "shares": replace(LAPTOP, limits=True, shares=True, preempt=True),
-    "prolog": replace(LAPTOP, prolog="/etc/slurm/prolog.sh", epilog="/etc/slurm/epilog.sh"),
-    "health": replace(LAPTOP, health="/usr/local/sbin/corral-health", health_seconds=600),
+    "shares": with_settings(
+        AccountingStorageEnforce="associations,limits,qos",
+        PriorityType="priority/multifactor",
+        PriorityWeightFairshare="100000",
+        PriorityWeightQOS="10000",
+        PriorityWeightAge="1000",
+        PriorityDecayHalfLife="7-0",
+        PreemptType="preempt/qos",
+        PreemptMode="REQUEUE",
+    ),
+    "prolog": with_settings(
+        Prolog="/etc/slurm/prolog.sh",
+        Epilog="/etc/slurm/epilog.sh",
+        PrologEpilogTimeout="300",
+        SchedulerParameters="nohold_on_prolog_fail",
+    ),
+    "health": with_settings(
+        HealthCheckProgram="/usr/local/sbin/corral-health",
+        HealthCheckInterval="600",
+        HealthCheckNodeState="ANY,CYCLE",
+    ),
     "mesh": replace(
-        LAPTOP,
-        links="mesh",
-        apart=True,
-        islands=(("home", ("node0", "node1")), ("rent", ("node2",))),
-        bridged=("home", "rent"),
+        with_settings(
+            DebugFlags="NO_CONF_HASH",
+            MessageTimeout="60",
+            SlurmdTimeout="300",
+            TCPTimeout="15",
+            BatchStartTimeout="60",
+            TreeWidth="65533",
+            TopologyPlugin="topology/tree",
+        ),
+        files=(
+            assembled(
+                "topology.conf",
+                LAPTOP.version,
+                lines=(
+                    (("SwitchName", "home"), ("Nodes", "node[0-1]")),
+                    (("SwitchName", "rent"), ("Nodes", "node2")),
+                    (("SwitchName", "mesh"), ("Switches", "home,rent")),
+                ),
+            ),
+        ),
     ),
     "scheduled-proof": replace(
         LAPTOP,
@@ -117,11 +171,18 @@ CLUSTERS = {
                 "corral-proof", ("node0", "node1", "node2"), False, "00:10:00", "corral-proof"
             ),
         ),
+        settings=(
+            Setting("PreemptType", "preempt/partition_prio", "Jobs that give way"),
+            Setting("PreemptMode", "CANCEL", "Jobs that give way"),
+        ),
     ),
     "elastic": replace(
         LAPTOP,
         nodes=(LAPTOP.nodes[0], *(replace(n, cloud=True, address="") for n in LAPTOP.nodes[1:])),
-        power=PowerConf(600, 900, 120, ("node0",), ((("node1", "node2"), 1),)),
+        settings=(
+            *times(idle=600, boot=900, end=120),
+            Setting("SuspendExcNodes", "node0,node[1-2]:1"),
+        ),
     ),
     "no-gpu": cluster(nodes(4, PLAIN, "10.1.0"), cgroup="v2"),
     "mixed": cluster(

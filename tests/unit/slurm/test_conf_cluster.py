@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
-from corral.slurm.conf.cluster import ClusterConf, PartitionConf, render
+from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.hostlist import expand_in_order, fold_in_order
-from corral.slurm.conf.model import real_memory
+from corral.slurm.conf.model import ClusterConf, PartitionConf
 from corral.slurm.conf.parse import parse
+from corral.slurm.conf.real_memory import real_memory
 from corral.slurm.version import SlurmVersion
-from tests.unit.slurm.clusters import CLUSTERS, LAPTOP, PLAIN, SLOTS, cluster, nodes
+from tests.unit.slurm.clusters import CLUSTERS, LAPTOP, PLAIN, SLOTS, cluster, nodes, render
 
 NAMES = st.from_regex(r"[a-z][a-z-]{0,3}[0-9]{0,4}[a-z]?[0-9]{0,3}", fullmatch=True).filter(
     lambda name: name[-1] != "-"
@@ -165,6 +166,9 @@ def with_partition(name: str, time: str = "INFINITE", *more: str) -> ClusterConf
         (with_partition("main", "INFINITE", "ghost"), "names ghost"),
         (broken(partitions=(PartitionConf("p", (), True, "1"),)), "has no node"),
         (broken(partitions=LAPTOP.partitions * 2), "more than one default"),
+        (broken(settings=(Setting("Prolog", "/bin/x\nSlurmUser=root"),)), "is not one word"),
+        (broken(settings=(Setting("Prolog", "/bin/x # y"),)), "is not one word"),
+        (broken(settings=(Setting("Prolog", ""),)), "is not one word"),
     ],
 )
 def test_refused(conf: ClusterConf, says: str) -> None:
@@ -187,6 +191,7 @@ def test_no_text_becomes_a_line_of_its_own(text: str) -> None:
         broken(name=text), broken(controller=text), broken(controller_address=text),
         with_node(address=text), with_node(gpu_type=text), with_node(features=(text,)),
         with_node(gpu_files=text), with_partition(text), with_partition("main", text),
+        broken(settings=(Setting("SlurmdTimeout", text),)),
     ):  # fmt: skip
         try:
             files = render(conf)

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from corral.errors import CorralError
-from corral.slurm.conf.cluster import render
+from corral.slurm.conf.conf_file import Setting, assembled
 from corral.slurm.conf.key import Key
 from corral.slurm.conf.keys import all_keys, keys_by_id
 from corral.slurm.conf.parse import parse
-from corral.slurm.conf.writer import Writer
 from corral.slurm.version import SlurmVersion
 from corral.tables import parse_table
-from tests.unit.slurm.clusters import CLUSTERS, LAPTOP
+from tests.unit.slurm.clusters import CLUSTERS, LAPTOP, render
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
 LINE_KEYS = {"nodename", "partitionname", "switchname"}
@@ -118,11 +117,24 @@ def test_an_entry_without_reason_or_impact_is_refused(before: str, after: str, p
 
 
 def test_a_key_that_is_not_in_the_table_cannot_be_written() -> None:
-    writer = Writer("slurm.conf", SlurmVersion(24, 11))
+    version = SlurmVersion(24, 11)
     with pytest.raises(KeyError):
-        writer.key("LaunchParameters", "use_interactive_step")
+        assembled("slurm.conf", version, [Setting("LaunchParameters", "use_interactive_step")])
     with pytest.raises(KeyError):
-        writer.line([("NodeName", "n1"), ("Weight", "1")])
+        assembled("slurm.conf", version, lines=[(("NodeName", "n1"), ("Weight", "1"))])
+
+
+def test_two_values_of_one_key_are_joined_or_refused() -> None:
+    version = SlurmVersion(24, 11)
+    flags = [Setting("DebugFlags", "NO_CONF_HASH"), Setting("DebugFlags", "Gres")]
+    assert assembled("slurm.conf", version, flags).get("DebugFlags") == "NO_CONF_HASH,Gres"
+    types = [Setting("TopologyPlugin", "topology/tree"), Setting("TopologyPlugin", "topology/flat")]
+    with pytest.raises(ValueError, match="TopologyPlugin is topology/tree and topology/flat"):
+        assembled("slurm.conf", version, types)
+    assert (
+        assembled("slurm.conf", version, types[:1], defaults=types[1:]).get("TopologyPlugin")
+        == "topology/tree"
+    )
 
 
 def test_no_password_in_any_file() -> None:

@@ -6,11 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from corral.slurm.conf.cluster import PartitionConf, render
-from corral.slurm.conf.keys import impact_of
-from tests.unit.slurm.clusters import LAPTOP, SLOTS
+from corral.slurm.conf.conf_file import read
+from corral.slurm.conf.impact import impact_of as impact_of_files
+from corral.slurm.conf.key import ImpactWord
+from corral.slurm.conf.model import PartitionConf
+from tests.unit.slurm.clusters import LAPTOP, SLOTS, render
 
 SLURM = render(LAPTOP)["slurm.conf"]
+
+
+def impact_of(file: str, before: str, after: str) -> tuple[ImpactWord, tuple[str, ...]]:
+    """Of two texts: what is on a machine is one."""
+    return impact_of_files(read(file, before) if before else None, read(file, after))
 
 
 @pytest.mark.parametrize(

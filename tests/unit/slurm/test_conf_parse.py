@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import CorralError
-from corral.slurm.conf.cluster import render
 from corral.slurm.conf.parse import parse
-from tests.unit.slurm.clusters import CLUSTERS
+from tests.unit.slurm.clusters import CLUSTERS, render
 
 PIECES = st.sampled_from(
     ["NodeName=n[0-2]", "nodeaddr = 10.0.0.1", "#", " # note", "\\", "\\\n", "\\  \n", "\n", "\r\n",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
 from corral.slurm import topology
+from corral.slurm.conf.conf_file import HEADER
 from corral.slurm.topology import Switch
 
 
@@ -143,7 +144,7 @@ def test_recorded_listings_of_large_fabrics() -> None:
 
 def test_two_levels() -> None:
     text, nodes = fat_tree(leaves=3, per_leaf=2)
-    assert topology.render_tree(topology.tree(topology.parse(text), nodes)) == (
+    assert topology.tree_file(topology.tree(topology.parse(text), nodes)).text == HEADER + (
         "SwitchName=leaf1 Nodes=n[000-001]\nSwitchName=leaf2 Nodes=n[002-003]\n"
         "SwitchName=leaf3 Nodes=n[004-005]\nSwitchName=spine1-1 Switches=leaf1,leaf2,leaf3\n"
     )
@@ -161,7 +162,7 @@ def test_rails_are_one_leaf_for_each_unit() -> None:
     text, nodes = rails(units=2, per_unit=4)
     found = topology.tree(topology.parse(text), nodes)
     assert [s.nodes for s in found if s.nodes] == [tuple(nodes[:4]), tuple(nodes[4:])]
-    assert topology.render_blocks(topology.blocks(found)) == (
+    assert topology.block_file(topology.blocks(found)).text == HEADER + (
         "BlockName=leaf1 Nodes=dgx[000-003]\nBlockName=leaf2 Nodes=dgx[004-007]\nBlockSizes=4\n"
     )
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from corral.errors import Code, CorralError
 from corral.hosts.traits import Traits
 from corral.plan.make import make_plan
-from corral.roles.cluster import wanted
+from corral.roles.order import wanted
 from corral.roles.site import Site
 from corral.spec import explain, tree
 from corral.spec import load as loading

@@ -18,6 +18,7 @@ _FILES: Final = re.compile(r"/dev/[A-Za-z0-9_./-]+(\[[0-9,-]+\])?(,/dev/[A-Za-z0
 _FEATURE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,63}")
 _GPU_TYPE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,62}")
 _MAX_TIME: Final = re.compile(r"INFINITE|\d{1,6}|(\d{1,6}-)?\d{1,6}(:[0-5]\d){0,2}")
+_VALUE: Final = re.compile(r"""[^\s#"'\\\0]+""")
 _NODE_WORDS: Final = frozenset({"default", "all", "localhost"})
 _MAX_CLUSTER_NAME: Final = 40  # slurm.conf(5), ClusterName: table names of MariaDB
 _MAX_PORT: Final = 65535
@@ -30,6 +31,7 @@ def refuse_broken(conf: ClusterConf) -> None:
         CorralError: at least one value cannot be written.
     """
     wrong = [*_cluster(conf), *_versions(conf), *_nodes(conf), *_partitions(conf)]
+    wrong += _settings(conf)
     if wrong:
         more = f" (and {len(wrong) - 10} more)" if len(wrong) > 10 else ""  # noqa: PLR2004
         raise CorralError(
@@ -50,6 +52,12 @@ def _cluster(conf: ClusterConf) -> Iterator[str]:
         yield f"accounting host {conf.accounting_host!r} is not a host name"
     if not conf.nodes:
         yield "the cluster has no node"
+
+
+def _settings(conf: ClusterConf) -> Iterator[str]:
+    for one in conf.settings:
+        if not _VALUE.fullmatch(one.value):
+            yield f"{one.key}: {one.value!r} is not one word"
 
 
 def _versions(conf: ClusterConf) -> Iterator[str]:

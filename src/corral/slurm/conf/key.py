@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import Field, PlainValidator
+from pydantic import Field, PlainValidator, model_validator
 
 from corral.slurm.version import SlurmVersion
 from corral.tables import Row
 
 ImpactWord = Literal["none", "reload", "restart", "drain", "recreate"]
+
+Section = Literal[
+    "",
+    "Cluster and controller",
+    "Authentication",
+    "Files",
+    "Isolation and scheduling",
+    "Jobs that give way",
+    "Before and after each job",
+    "Node health",
+    "Network and time limits",
+    "Accounting",
+    "Nodes that come and go",
+    "Metrics",
+    "Nodes",
+    "Partitions",
+]
+SECTIONS: Final[tuple[Section, ...]] = get_args(Section)
+"""The headings of slurm.conf in the order in which they are written."""
 
 IMPACTS: Final[tuple[ImpactWord, ...]] = ("none", "reload", "restart", "drain", "recreate")
 """Mildest first."""
@@ -38,6 +57,11 @@ class Key(Row):
         source: where the reason comes from: a manual page or F-number (the failure catalogue).
         impact: what changing it does to a live cluster. ``reload`` is ``scontrol reconfigure``;
             ``restart`` restarts daemons, jobs live on; ``drain`` needs a cluster without jobs.
+        section: the heading of slurm.conf under which it, or the line that it begins, is written.
+        joined: values that several roles give are joined by commas.
+        field: path of the field of the cluster file whose value it is (``health.every``), "" where
+            a role gives the value. Not written where the field is null or off.
+        form: what the field holds; an interval is written in seconds.
         since: first release that knows it; None: all of them.
         until: first release that does not know it any more; None: still known.
     """
@@ -49,8 +73,20 @@ class Key(Row):
     reason: str = Field(pattern=r"^\S.*\.$")
     source: str = Field(pattern=r"\.conf\(5\)|\.html|F\d\d")
     impact: ImpactWord
+    section: Section = ""
+    joined: bool = False
+    field: str = Field(default="", pattern=r"^([a-z_]+(\.[a-z_]+)*)?$")
+    form: Literal["value", "interval"] = "value"
     since: Annotated[SlurmVersion | None, PlainValidator(_release)] = None
     until: Annotated[SlurmVersion | None, PlainValidator(_release)] = None
+
+    @model_validator(mode="after")
+    def _placed(self) -> Key:
+        if (self.file == "slurm.conf" and self.line in ("", self.name)) != bool(self.section):
+            raise ValueError("exactly what begins a line of slurm.conf needs a section")
+        if self.field and (self.file != "slurm.conf" or self.line):
+            raise ValueError("only a global key of slurm.conf can be a field")
+        return self
 
     def known_to(self, version: SlurmVersion) -> bool:
         """Whether a release understands this key."""

@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
+from corral.slurm.conf.conf_file import ConfFile, Setting, TextFile
+from corral.slurm.conf.real_memory import real_memory
 from corral.slurm.version import SlurmVersion
-
-# RealMemory is what jobs may use. A node that later reports less than configured becomes INVAL
-# (F07), and a kernel update alone can reserve some more MiB: leave 3 % (2 to 5 % is the practice).
-MEMORY_PERCENT: Final = 97
-LEAST_GRAIN: Final = 16
-
-
-def real_memory(reported: int) -> int:
-    """RealMemory in MiB for a node that reports so many: less the margin, in whole grains.
-
-    A grain is the power of two that is 1/128 to 1/256 of the memory (16 MiB at least): the same
-    machine reports some MiB more or less after a reboot (seen), and slurm.conf must stay as it is.
-    """
-    grain = max(LEAST_GRAIN, 1 << reported.bit_length() >> 8)
-    usable = reported * MEMORY_PERCENT // 100
-    return usable // grain * grain or usable
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,22 +83,20 @@ class PartitionConf:
 
 
 @dataclass(frozen=True, slots=True)
-class PowerConf:
-    """When cloud nodes come and go, in seconds.
+class Contribution:
+    """What one role adds to Slurm's files.
 
     Attributes:
-        idle: a node without a job goes after this time.
-        boot: a node that has not come after this time is given up.
-        end: how long one may take to go.
-        stay: names of nodes that never go.
-        keep: (names, how many of them stay).
+        settings: global keys of slurm.conf; they take the place of what every cluster has.
+        nodes: more nodes.
+        partitions: more partitions.
+        files: more files.
     """
 
-    idle: int
-    boot: int
-    end: int
-    stay: tuple[str, ...]
-    keep: tuple[tuple[tuple[str, ...], int], ...] = ()
+    settings: tuple[Setting, ...] = ()
+    nodes: tuple[NodeConf, ...] = ()
+    partitions: tuple[PartitionConf, ...] = ()
+    files: tuple[ConfFile | TextFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,24 +118,8 @@ class ClusterConf:
         partitions: the partitions.
         swap_limit: the kernels account swap (memory.swap.max on v2, memory.memsw.* on v1).
             slurmd refuses ConstrainSwapSpace where they do not.
-        limits: limits of accounts, users and QOS are held to.
-        shares: accounts or users have shares, or QOS priorities.
-        preempt: a QOS preempts another one.
-        prolog: script that slurmd runs before each job, "" for none.
-        epilog: script that it runs after each job, "" for none.
-        prolog_minutes: how long either may take.
-        switches: the network's switches, "" for none: text of topology.conf without its header.
-        blocks: they are blocks (topology/block), not a tree.
-        plugstack: text of plugstack.conf, "" for the one that is there.
-        health: program that slurmd runs on each node now and then, "" for none.
-        health_seconds: how often.
-        links: lan, or mesh: links with latency, relays and NAT between the nodes.
-        islands: (name, nodes) of parts within which a job of several nodes stays; empty: it may
-            use any nodes.
-        metrics: slurmctld tells Prometheus itself (25.11 on).
-        apart: some nodes have files of their own, which differ on purpose.
-        bridged: names of islands that one job may use together all the same.
-        power: when cloud nodes come and go, None without such nodes.
+        settings: global keys of slurm.conf by the roles and by fields of the cluster file.
+        files: more files by the roles, such as topology.conf.
     """
 
     name: str
@@ -166,20 +134,5 @@ class ClusterConf:
     nodes: tuple[NodeConf, ...]
     partitions: tuple[PartitionConf, ...] = ()
     swap_limit: bool = True
-    limits: bool = False
-    shares: bool = False
-    preempt: bool = False
-    prolog: str = ""
-    epilog: str = ""
-    prolog_minutes: int = 5
-    switches: str = ""
-    blocks: bool = False
-    plugstack: str = ""
-    health: str = ""
-    health_seconds: int = 300
-    links: Literal["lan", "mesh"] = "lan"
-    islands: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    bridged: tuple[str, ...] = ()
-    metrics: bool = False
-    apart: bool = False
-    power: PowerConf | None = None
+    settings: tuple[Setting, ...] = ()
+    files: tuple[ConfFile | TextFile, ...] = ()

@@ -12,17 +12,17 @@ import pytest
 from corral.api.existing import Opinion, adopt, lint_existing, read_existing
 from corral.hosts.facts import Facts
 from corral.hosts.traits import Traits
+from corral.roles.order import configured
 from corral.roles.site import Site
-from corral.roles.slurm_conf import cluster_conf
 from corral.slurm.adopt.judge import corrected
 from corral.slurm.adopt.source import Kind
-from corral.slurm.conf.cluster import render
 from corral.slurm.conf.keys import keys_by_id
 from corral.spec.load import load_text
 from corral.spec.nodes import declared_of
 from tests.unit.roles.test_cluster import FACTS
 from tests.unit.slurm.adopt.corpus import RULES_OF, Case, cases, real
 from tests.unit.slurm.adopt.reading import Offer, Reading, hosts, read
+from tests.unit.slurm.clusters import written
 
 # Modes are those of the checkout; plugstack.conf and set-up scripts are in no folder.
 NOT_JUDGED = {"slurmdbd-mode"}
@@ -181,7 +181,7 @@ def rendered(text: str, before: Reading) -> Reading:
         )  # fmt: skip
         addresses[node.name] = node.address
     traits = {name: Traits() for name in facts}
-    return read(render(cluster_conf(Site(spec, facts, traits, addresses))))
+    return read(written(configured(Site(spec, facts, traits, addresses)).slurm_files))
 
 
 @pytest.mark.parametrize("case", adoptable(), ids=lambda c: c.name)

@@ -11,7 +11,7 @@ from corral.slurm.adopt.machine import Machine
 from corral.slurm.adopt.rule import E, Problem, Rule, W
 from corral.slurm.adopt.source import Edit, Kind
 from corral.slurm.adopt.view import Existing, Row, Setting, expanded
-from corral.slurm.conf.model import real_memory
+from corral.slurm.conf.real_memory import real_memory
 from corral.slurm.version import SlurmVersion, talks_to
 from corral.spec.findings import Level, shown
 

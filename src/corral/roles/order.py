@@ -1,0 +1,188 @@
+"""All stages of a cluster in their order, and which role has a share in which. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Final
+
+from corral.roles import (
+    auth_key,
+    base,
+    compute,
+    containers,
+    controller,
+    fabric,
+    guard,
+    health,
+    letting_go,
+    login,
+    logins,
+    lost_jobs,
+    machine,
+    membership,
+    mesh,
+    metrics,
+    mlflow,
+    nvidia,
+    own_code,
+    page,
+    people,
+    pods,
+    power,
+    prolog,
+    proof,
+    slurm_packages,
+    slurmrestd,
+    storage,
+)
+from corral.roles.one_run import in_one_run
+from corral.roles.role import Role, Share
+from corral.roles.site import ConfiguredSite, Site
+from corral.roles.slurm_conf import cluster_conf
+from corral.slurm.conf.cluster import slurm_files
+from corral.spec.gcp_made import made_by_toolkit
+from corral.state.base import StageWanted
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One row of the order: all nodes finish it before the next one begins.
+
+    Attributes:
+        name: of the stage, in plans and journals.
+        roles: who has a share in it, in the order in which a node gets the shares.
+        title: for people, where no role gives one.
+        one_apt_run: the first packages of each machine bring the later ones along.
+        batches: each share is a stage of its own: NAME-1, NAME-2 and so on.
+    """
+
+    name: str
+    roles: tuple[Role, ...]
+    title: str = ""
+    one_apt_run: bool = False
+    batches: bool = False
+
+
+ORDER: Final = (
+    Stage("mesh", (mesh.ROLE,)),
+    Stage("members", (membership.ROLE,)),
+    Stage(
+        "base",
+        (
+            base.ROLE,
+            prolog.ROLE,
+            fabric.ROLE,
+            health.ROLE,
+            letting_go.ROLE,
+            lost_jobs.ROLE,
+            proof.ROLE,
+            slurm_packages.ROLE,
+            machine.ROLE,
+            auth_key.ROLE,
+        ),
+        "names, users, packages and folders",
+        one_apt_run=True,
+    ),
+    Stage("keys", (auth_key.ROLE, machine.ROLE)),
+    Stage("unmount", (storage.ROLE,)),
+    Stage("exports", (storage.ROLE,)),
+    Stage("mounts", (storage.ROLE,)),
+    Stage("homes", (people.ROLE,)),
+    Stage("people", (people.ROLE,)),
+    Stage("job-folders", (storage.ROLE,)),
+    Stage("upgrade-controller", (slurm_packages.ROLE,)),
+    Stage("drivers", (nvidia.ROLE,)),
+    Stage("reboots", (nvidia.ROLE,)),
+    Stage("containers", (containers.ROLE,)),
+    Stage("accounting", (controller.ROLE,)),
+    Stage("controller", (controller.ROLE,)),
+    Stage("gpus", (nvidia.ROLE,)),
+    Stage("upgrade", (compute.ROLE,), batches=True),
+    Stage("compute", (compute.ROLE, slurmrestd.ROLE)),
+    Stage("tracking", (mlflow.ROLE,)),
+    Stage("code", (own_code.ROLE,)),
+    Stage("page", (page.ROLE,)),
+    Stage("metrics", (metrics.ROLE,)),
+    Stage("login", (login.ROLE,)),
+    Stage("access", (people.ROLE,)),
+    Stage("resume", (membership.ROLE,)),
+    Stage("proof", (proof.ROLE,)),
+    Stage("guard", (guard.ROLE,)),
+    Stage("logins", (logins.ROLE,)),
+)
+"""Why so: the keys are copied once they are made; machines that leave are drained while slurmctld
+still knows them; shared folders are mounted before homes are made on them; a machine reboots for
+its driver before daemons start; slurmdbd is there before slurmctld asks for it, and slurmctld
+before slurmd registers; who may log in changes last, when all of it works."""
+
+IN_SLURM_FILES: Final = (
+    mesh.ROLE,
+    pods.ROLE,
+    fabric.ROLE,
+    prolog.ROLE,
+    health.ROLE,
+    people.ROLE,
+    containers.ROLE,
+    power.ROLE,
+    metrics.ROLE,
+    proof.ROLE,
+)
+"""The roles that add to Slurm's files; nodes and partitions are written in this order."""
+
+
+def wanted(site: Site) -> tuple[StageWanted, ...]:
+    """The stages of a cluster.
+
+    Raises:
+        CorralError: the machines cannot hold what the file declares.
+    """
+    if made_by_toolkit(site.spec):
+        return ()  # slurm-gcp sets its machines up, and would undo what others change
+    slurm_packages.check(site)
+    if mesh.outside(site.spec, site.facts):
+        # The others' addresses are known once all have joined: no other role can be asked yet.
+        return _joined(ORDER[0], mesh.joined(site))
+    pods.check(site)
+    one = configured(site)
+    stages = tuple(stage for row in ORDER for stage in _stages(row, one))
+    pods.refuse_services(site, stages)
+    return stages
+
+
+def configured(site: Site) -> ConfiguredSite:
+    """The site with Slurm's files.
+
+    Raises:
+        CorralError: a value cannot stand in them, or the release cannot do what is asked.
+    """
+    given = tuple(role.slurm_conf(site) for role in IN_SLURM_FILES if role.slurm_conf)
+    conf = cluster_conf(site, given)
+    known = {field.name: getattr(site, field.name) for field in fields(Site)}
+    return ConfiguredSite(**known, conf=conf, slurm_files=slurm_files(conf))
+
+
+def _stages(row: Stage, site: ConfiguredSite) -> tuple[StageWanted, ...]:
+    shares = [share for role in row.roles for share in role.stages[row.name](site)]
+    if not row.batches:
+        return _joined(row, shares)
+    return tuple(
+        StageWanted(f"{row.name}-{number}", share.title, share.wanted, share.gates, share.roll)
+        for number, share in enumerate(shares, 1)
+    )
+
+
+def _joined(row: Stage, shares: Sequence[Share]) -> tuple[StageWanted, ...]:
+    """The shares of a stage as one; none where no role has one."""
+    if not shares:
+        return ()
+    wanted = tuple(one for share in shares for one in share.wanted if one.nodes and one.resources)
+    return (
+        StageWanted(
+            row.name,
+            next((share.title for share in shares if share.title), row.title),
+            in_one_run(wanted) if row.one_apt_run else wanted,
+            tuple(gate for share in shares for gate in share.gates),
+            next((share.roll for share in shares if share.roll), None),
+        ),
+    )

@@ -1,0 +1,94 @@
+"""The order of the stages: one table, and each role in it as it says itself."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from corral import roles
+from corral.errors import Code, CorralError
+from corral.roles.order import IN_SLURM_FILES, ORDER, configured, wanted
+from corral.roles.pods import slurm_conf_on
+from corral.roles.role import Role
+from corral.roles.slurm_conf import settings_of_fields, written
+from corral.slurm.conf.conf_file import ConfLine
+from corral.spec.health import Health
+from corral.spec.models import ClusterSpec
+from tests.unit.mesh.test_mesh_plan import site_of
+from tests.unit.roles.test_cluster import laptop, site
+
+
+def known() -> dict[str, Role]:
+    """The role of each module that has one."""
+    names = [info.name for info in pkgutil.iter_modules(roles.__path__)]
+    modules = {name: importlib.import_module(f"{roles.__name__}.{name}") for name in names}
+    return {name: module.ROLE for name, module in modules.items() if hasattr(module, "ROLE")}
+
+
+def test_each_role_is_in_the_stages_that_it_says_and_in_no_other() -> None:
+    told = {(role.name, stage) for role in known().values() for stage in role.stages}
+    assert told == {(role.name, row.name) for row in ORDER for role in row.roles}
+    assert max(Counter(row.name for row in ORDER).values()) == 1
+
+
+def test_each_role_that_adds_to_slurms_files_is_asked() -> None:
+    adding = {role.name for role in known().values() if role.slurm_conf}
+    assert adding == {role.name for role in IN_SLURM_FILES}
+
+
+def test_a_role_is_called_as_its_module() -> None:
+    assert {name: role.name for name, role in known().items()} == {name: name for name in known()}
+    assert len(known()) > 25
+
+
+def test_a_service_on_a_node_without_systemd_is_refused() -> None:
+    """An NFS server is a service that Corral knows by its unit only."""
+    pod = site_of()
+    data = pod.spec.model_dump(mode="json", exclude_unset=True)
+    nfs = {"kind": "nfs", "mount": "/data", "server": "pod0", "path": "/srv/data"}
+    spec = ClusterSpec.model_validate({**data, "storage": [nfs]})
+    with pytest.raises(CorralError, match="no systemd runs there, and nfs-server") as caught:
+        wanted(replace(pod, spec=spec))
+    assert (caught.value.code, caught.value.node) == (Code.NOT_GOOD, "pod0")
+
+
+def test_a_field_of_the_key_table_is_written_as_it_is_declared() -> None:
+    def every(text: str) -> str | None:
+        spec = laptop(health=Health(every=text))
+        return configured(site(spec)).slurm_files.slurm.get("HealthCheckInterval")
+
+    assert (every("5m"), every("1h"), every("off")) == ("300", "3600", None)
+    assert [s.key for s in settings_of_fields(laptop())] == ["HealthCheckInterval"]
+    assert [written(v) for v in (True, False, 0, 7, "x", ("a", "b"), (), None)] == [
+        "yes", "no", "0", "7", "x", "a,b", "", "",
+    ]  # fmt: skip
+
+
+def test_a_line_keeps_its_order_when_a_value_changes() -> None:
+    line = ConfLine((("NodeName", "a"), ("NodeAddr", "10.0.0.1"), ("CPUs", "2")))
+    assert str(line.changed({"NodeAddr": "10.1.0.1", "Gres": "gpu"})) == (
+        "NodeName=a NodeAddr=10.1.0.1 CPUs=2"
+    )
+
+
+def test_a_pods_slurm_conf_is_the_clusters_but_for_what_it_cannot_have() -> None:
+    """Every other key, node and partition is the same."""
+    one = configured(site_of())
+    cluster = one.slurm_files.slurm
+    pod = slurm_conf_on(one, "pod0")
+    changed = {line.key for line in set(cluster.lines) ^ set(pod.lines)}
+    assert changed == {
+        "SlurmctldHost",
+        "ProctrackType",
+        "TaskPlugin",
+        "JobAcctGatherType",
+        "PrologFlags",
+        "SrunPortRange",
+        "AccountingStorageHost",
+        "NodeName",
+    }
+    assert pod.text.startswith("# Written by Corral: this node has no cgroups")
