@@ -189,11 +189,9 @@ def test_how_fast_is_measured_of_each_share(images: Path, tmp_path: Path) -> Non
 
 def test_a_shard_counts_as_there_only_with_its_whole_size() -> None:
     entry = {"file": "x.tar", "bytes": 10, "plan": "p"}
-    text = (
-        f"motd\n@@corral 10 {json.dumps(entry)}\n@@corral 9 {json.dumps(entry | {'plan': 'q'})}\n"
-    )
+    text = f"motd\n10 {json.dumps(entry)}\n9 {json.dumps(entry | {'plan': 'q'})}\n"
     assert list(kept_entries(text)) == ["p"]
-    assert kept_entries("@@corral x {}\n@@corral 5 [1]\n@@corral 5\n") == {}
+    assert kept_entries("x {}\n5 [1]\n5\n") == {}
 
 
 def test_a_folder_that_is_swapped_gives_no_byte_of_another(images: Path, tmp_path: Path) -> None:

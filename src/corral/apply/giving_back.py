@@ -10,6 +10,7 @@ from typing import Any, Final
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.fleet import Fleet
+from corral.hosts.framing import Reports
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result, check
 from corral.spec.nodes import fold
@@ -62,8 +63,9 @@ async def survey(fleet: Fleet, nodes: Sequence[str]) -> tuple[Return, ...]:
     """What giving the machines back would do; changes nothing."""
     if not nodes:
         return ()
-    answers = await fleet.all(undo.survey(), nodes)
-    return tuple(_read(node, answer) for node, answer in answers.items())
+    reports = Reports()
+    answers = await fleet.all(undo.survey(reports), nodes)
+    return tuple(_read(node, answer, reports) for node, answer in answers.items())
 
 
 async def running_jobs(fleet: Fleet, controller: str) -> tuple[str, ...] | None:
@@ -97,10 +99,11 @@ async def give_back(
 
 async def _one(fleet: Fleet, node: str, emit: Emit, purge: bool) -> Return:
     lines: list[tuple[str, str]] = []
+    reports = Reports()
 
     def heard(text: str) -> None:
-        found = _line(text)
-        if found:
+        if (report := reports.read(text)) is not None:
+            found = _word(report)
             lines.append(found)
             emit(Event(Kind.NOTE, "down", node, f"{found[0]}: {found[1]}"))
 
@@ -110,9 +113,9 @@ async def _one(fleet: Fleet, node: str, emit: Emit, purge: bool) -> Return:
 
     emit(Event(Kind.NODE_STARTED, "down", node))
     try:
-        await step(undo.undo(purge=purge), "giving the machine back")
+        await step(undo.undo(reports, purge=purge), "giving the machine back")
         if not any(word == "none" for word, _ in lines):
-            await step(undo.leftovers(), "looking for what is left")
+            await step(undo.leftovers(reports), "looking for what is left")
             if not any(word == "left" for word, _ in lines):
                 await step(undo.close(), "removing the ledger")
     except CorralError as error:
@@ -141,10 +144,10 @@ def require_all(returns: Sequence[Return]) -> None:
     )
 
 
-def _read(node: str, answer: Result | CorralError) -> Return:
+def _read(node: str, answer: Result | CorralError, reports: Reports) -> Return:
     if isinstance(answer, CorralError):
         return Return(node, error=answer)
-    lines = tuple(found for text in answer.stdout.splitlines() if (found := _line(text)))
+    lines = tuple(map(_word, reports.all(answer.stdout)))
     try:
         check(answer, "reading the ledger")
     except CorralError as error:
@@ -152,8 +155,6 @@ def _read(node: str, answer: Result | CorralError) -> Return:
     return Return(node, lines)
 
 
-def _line(text: str) -> tuple[str, str] | None:
-    if not text.startswith(f"{undo.MARK} "):
-        return None
-    word, _, rest = text[len(undo.MARK) + 1 :].partition(" ")
+def _word(report: str) -> tuple[str, str]:
+    word, _, rest = report.partition(" ")
     return word, rest

@@ -131,7 +131,7 @@ async def _run_node(
     try:
         result = await fleet.run(
             node,
-            stage_script(changes, fleet.cluster),
+            stage_script(changes, fleet.cluster, progress.reports),
             stdin=await _secrets(changes, fleet),
             timeout=STAGE_TIMEOUT,
             on_line=progress.line,

@@ -8,12 +8,12 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
+from corral.hosts.framing import Reports
 from corral.hosts.quote import Script, join, sh
 from corral.hosts.transport import Result
 from corral.state.base import Change, Gate
 from corral.state.ledger import FUNCTIONS, keeping, kept
 
-MARK: Final = "@@corral-change"
 LOCKED: Final = 75
 FOREIGN: Final = 76
 LOCK_WAIT: Final = 60
@@ -21,7 +21,7 @@ LOCK_WAIT: Final = 60
 itself at its next progress line, since nobody reads it any more."""
 
 
-def stage_script(changes: Sequence[Change], cluster: str) -> Script:
+def stage_script(changes: Sequence[Change], cluster: str, reports: Reports) -> Script:
     """All changes in order under the node's lock; stops at the first that fails.
 
     Each change runs in its own subshell, without the lock's descriptor (a daemon it starts must not
@@ -43,7 +43,7 @@ def stage_script(changes: Sequence[Change], cluster: str) -> Script:
             "( {script}\n) {stdin} >&2 9>&- && {{ {kept}; }} >&2 </dev/null 9>&- || "
             "{{ s=$?; corral_packages_close >&2; echo {mark} failed {i} $s; exit $s; }}; "
             "echo {mark} done {i}",
-            mark=Script(MARK),
+            mark=reports.mark,
             i=i,
             keep=keeping((change.resource, *change.keeps)),
             kept=kept((change.resource, *change.keeps)),
@@ -77,12 +77,14 @@ class Progress:
         self._begin = 0.0
         self._done = 0
         self._failed: Change | None = None
+        self.reports: Final = Reports()
 
     def line(self, text: str) -> None:
         """Take one line of the script's stdout."""
-        if not text.startswith(MARK):
+        report = self.reports.read(text)
+        if report is None:
             return
-        _, what, index, *_ = text.split()
+        what, index, *_ = report.split()
         change = self._changes[int(index)]
         if what == "start":
             self._begin = time.monotonic()

@@ -58,7 +58,7 @@ class Sections(dict[str, Section]):
         """All answers for people, each below its question."""
         return "\n".join(f"{name}:\n{one.text.strip()}" for name, one in self.items())
 
-    def succeeded(self, name: str, node: str, what: str) -> str:
+    def succeeded(self, name: str, node: str, what: str, *, hint: str = "") -> str:
         """The answer to this question, whose fragment must have ended with status 0.
 
         Raises:
@@ -75,6 +75,7 @@ class Sections(dict[str, Section]):
             command=what,
             status=status,
             tail="\n".join(answer.splitlines()[-20:]),
+            hint=hint,
         )
 
     def require(self, names: Iterable[str], node: str, what: str) -> dict[str, str]:

@@ -25,14 +25,13 @@ from corral.jobs.watching import as_user
 from corral.state.job_folders import DATA, user_folder
 
 WRITE_S: Final = 6 * 3600.0
-_MARK: Final = "@@corral"
 
 _KEPT: Final = """\
 cd {folder} 2>/dev/null || exit 0
 for about in .*.tar.json; do
   [ -s "$about" ] || continue
   tar=${{about#.}}; tar=${{tar%.json}}
-  [ -e "$tar" ] && echo "{mark} $(stat -c %s "$tar") $(tr -d '\\n' < "$about")"
+  [ -e "$tar" ] && echo "$(stat -c %s "$tar") $(tr -d '\\n' < "$about")"
 done
 exit 0"""
 
@@ -146,7 +145,7 @@ async def shard_here(
         join(
             [
                 roof_script(mount, DATA, user),
-                as_user(user, sh(_KEPT, folder=out, mark=Script(_MARK))),
+                as_user(user, sh(_KEPT, folder=out)),
             ]
         ),
     )
@@ -173,9 +172,7 @@ def kept_entries(text: str) -> dict[str, dict[str, Any]]:
     """Shards that are there whole, by the digest of their plan, from what the node listed."""
     found: dict[str, dict[str, Any]] = {}
     for line in text.splitlines():
-        if not line.startswith(f"{_MARK} "):
-            continue
-        size, _, about = line.removeprefix(f"{_MARK} ").partition(" ")
+        size, _, about = line.partition(" ")
         entry = _json(about)
         if size.isdecimal() and entry.get("bytes") == int(size) and "plan" in entry:
             found[str(entry["plan"])] = entry

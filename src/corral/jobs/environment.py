@@ -28,7 +28,6 @@ from corral.jobs.roof import ENVS, not_ours, roof_script, user_folder
 from corral.jobs.watching import as_user
 
 BUILD_S: Final = 3600.0
-_MARK: Final = "@@corral-env"
 _PINNED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._ -]*\])?\s*(===?|@)\s*\S+")
 _OPTION: Final = re.compile(r"--(no-index|find-links|index-url|extra-index-url|only-binary|hash)\b")
 _NO_TOOL: Final = 7
@@ -44,7 +43,7 @@ tag=$(python3 -c 'import sys, platform; print("py%d.%d-%s" % (*sys.version_info[
   platform.machine()))' 2>/dev/null) || exit {no_tool}
 env={base}/{digest}-$tag
 ready() {{
-  [ ! -e "$env/.complete" ] || {{ echo "{mark} ready $env"; exit 0; }}
+  [ ! -e "$env/.complete" ] || {{ printf '%s\\n' "$env"; exit 0; }}
 }}
 ready
 """
@@ -75,7 +74,7 @@ else
   set -- "$env/bin/python3" -c {runner} "$env.pip"
 fi
 "$@" install --no-input --disable-pip-version-check --no-warn-script-location --progress-bar off \\
-  -r "$env.txt" 2>&1 || {{ rm -rf "$env" "$env.zip" "$env.pip"; exit {failed}; }}
+  -r "$env.txt" >&2 || {{ rm -rf "$env" "$env.zip" "$env.pip"; exit {failed}; }}
 rm -rf "$env.zip" "$env.pip"
 mv "$env.txt" "$env/requirements.txt"
 : > "$env/.complete"
@@ -179,19 +178,16 @@ async def ensure(
     Raises:
         CorralError: COMMAND_FAILED, with pip's last lines; MISSING_TOOL, no Python with venv there.
     """
+    base, digest = user_folder(mount, ENVS, user), hashlib.sha256(text).hexdigest()[:16]
     find = sh(
         _FIND,
-        base=user_folder(mount, ENVS, user),
-        digest=hashlib.sha256(text).hexdigest()[:16],
-        mark=sh(_MARK),
+        base=base,
+        digest=digest,
         no_tool=_NO_TOOL,
     )
     roof = roof_script(mount, ENVS, user)
-    said: list[str] = []
-    result = await fleet.run(
-        controller, join([roof, as_user(user, find)]), timeout=60, on_line=said.append
-    )
-    if result.ok and not _path(said):
+    result = await fleet.run(controller, join([roof, as_user(user, find)]), timeout=60)
+    if result.ok and not result.stdout:
         emit(Event(Kind.NOTE, "environment", controller, "is made from the lock, once"))
         pip = await asyncio.to_thread(_pip)
         settings = {k: v for k, v in env.items() if k.startswith("PIP_")}
@@ -206,20 +202,16 @@ async def ensure(
             failed=_FAILED,
         )
         result = await fleet.run(
-            controller, as_user(user, build), stdin=pip + text, timeout=BUILD_S, on_line=said.append
+            controller, as_user(user, build), stdin=pip + text, timeout=BUILD_S
         )
-    if result.ok and _path(said):
-        return _path(said)
-    raise not_ours(result) or _not_made(controller, user, result, said)
+    # Nothing but the path is printed: what pip and packages print goes to standard error.
+    path = result.stdout.removesuffix("\n")
+    if result.ok and re.fullmatch(rf"{re.escape(base)}/{digest}-py[0-9.]+-\w+", path):
+        return path
+    raise not_ours(result) or _not_made(controller, user, result)
 
 
-def _path(said: list[str]) -> str:
-    start = f"{_MARK} ready "
-    return next((line.removeprefix(start) for line in said if line.startswith(start)), "")
-
-
-def _not_made(controller: str, user: str, result: Result, said: list[str]) -> CorralError:
-    lines = [line for line in said if not line.startswith(_MARK)]
+def _not_made(controller: str, user: str, result: Result) -> CorralError:
     if result.status == _NO_TOOL:
         return CorralError(
             Code.MISSING_TOOL,
@@ -234,7 +226,7 @@ def _not_made(controller: str, user: str, result: Result, said: list[str]) -> Co
         node=controller,
         command="pip install -r requirements.txt",
         status=result.status,
-        tail="\n".join([*lines, *result.stderr.splitlines()][-15:]),
+        tail="\n".join(result.stderr.splitlines()[-15:]),
         hint=f"pip there reads /etc/pip.conf and {user}'s own settings; --env PIP_INDEX_URL=... "
         "gives it others; --environment none runs with the nodes' own Python",
     )

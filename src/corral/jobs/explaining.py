@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import Script
+from corral.hosts.framing import Inquiry
+from corral.hosts.quote import Script, sh
 from corral.jobs.containers import mounts_of
 from corral.jobs.fabric import (
     Setting,
@@ -70,9 +71,14 @@ async def explain(
     )
     names = [node.name for node in nodes if node.name in fleet.nodes][:MOST_NODES]
     first = addresses.get(names[0], names[0]) if names else ""
-    script = as_user(user_of(job, spec), explain_script(first, job.env, told))
-    answers = await fleet.all(script, names, timeout=60) if names else {}
-    texts = {n: a.stdout for n, a in answers.items() if not isinstance(a, CorralError) and a.ok}
+    rows = as_user(user_of(job, spec), explain_script(first, job.env, told))
+    asked = Inquiry({"rows": sh("( {rows} )", rows=rows)})
+    answers = await fleet.all(asked.script, names, timeout=60) if names else {}
+    texts: dict[str, str] = {}
+    for node, answer in answers.items():
+        if not isinstance(answer, CorralError):
+            section = asked.read(answer.stdout).get("rows")
+            texts |= {node: section.text} if section and section.status == 0 else {}
     if not texts:
         raise CorralError(
             Code.COMMAND_FAILED, "no node said what a rank would get", hint="corral status"

@@ -19,8 +19,6 @@ from corral.spec.nodes import fold
 
 TCPXO: Final = "tcpxo"
 YOURS: Final = "yours, by --env or the job file"
-_MARK: Final = "@@given"
-
 _GIVE: Final = """\
 give() {{
   eval "[ -n \\"\\${{$1+x}}\\" ]" || export "$1=$2"
@@ -43,7 +41,7 @@ give() {{
   told_of="$told_of$1 " why=$3
   if eval "[ -n \\"\\${{$1+x}}\\" ]"; then eval "set -- \\"\\$1\\" \\"\\${{$1}}\\""; why={yours}; fi
   export "$1=$2"
-  printf '{mark}\\t%s\\t%s\\t%s\\n' "$1" "$2" "$why"
+  printf '%s\\t%s\\t%s\\n' "$1" "$2" "$why"
 }}"""
 
 # The interface is the declared one, else the one that holds the first node's address, else the one
@@ -67,7 +65,7 @@ done <<END_OF_TOLD
 $told
 END_OF_TOLD"""
 _FAILS: Final = """{{ printf '%s\\n' "$told" >&2; exit 1; }}"""
-_SAYS: Final = """{{ printf '{mark}\\tGPUDirect-TCPXO\\tnot there\\t%s\\n' "$told"; told=""; }}"""
+_SAYS: Final = """{{ printf 'GPUDirect-TCPXO\\tnot there\\t%s\\n' "$told"; told=""; }}"""
 
 # /sys/devices/pci0000:15/0000:15:01.0/...: the root port, above the switch (PCI: lspci -t).
 _ROOT_PORT: Final = r"s|^\(.*/devices/pci[^/]*/[^/]*\)/.*|\1|p"
@@ -214,7 +212,7 @@ def settings(
     give = sh(_WRITE) if write else sh(_GIVE)
     return join(
         [
-            sh(_TELL, yours=YOURS, mark=sh(_MARK)) if tell else give,
+            sh(_TELL, yours=YOURS) if tell else give,
             *(_of_group(*one) for one in rdma.given),
             *([_a3(tcpxo, tell=tell)] if fabric == TCPXO and several else []),
             sh(
@@ -247,7 +245,7 @@ def _a3(folder: str, *, tell: bool) -> Script:
     return sh(
         _A3,
         environment=str(join([environment(folder), sh("env")])),
-        absent=sh(_SAYS, mark=sh(_MARK)) if tell else sh(_FAILS),
+        absent=sh(_SAYS) if tell else sh(_FAILS),
         why="GPUDirect-TCPXO on A3 Mega: the node's profile and its NICs",
     )
 
@@ -256,14 +254,14 @@ _EXPLAIN: Final = """\
 export MASTER_ADDR={first}
 {env}
 {settings}
-[ -z "$nic" ] || printf '{mark}\\tMTU of %s\\t%s\\t%s\\n' "$nic" \\
+[ -z "$nic" ] || printf 'MTU of %s\\t%s\\t%s\\n' "$nic" \\
   "$(cat /sys/class/net/"$nic"/mtu 2>/dev/null)" 'of the interface'"""
 
 
 def explain_script(first: str, env: Mapping[str, str], told: Script) -> Script:
     """What a node says of its environment for a job whose first node has the address ``first``."""
     exports = [sh("export {name}={value}", name=k, value=v) for k, v in sorted(env.items())]
-    return sh(_EXPLAIN, first=first, env=join(exports), settings=told, mark=sh(_MARK))
+    return sh(_EXPLAIN, first=first, env=join(exports), settings=told)
 
 
 def declared(spec: ClusterSpec, partition: Partition | None) -> tuple[str, str]:
@@ -313,5 +311,5 @@ def parse_settings(answers: Mapping[str, str]) -> tuple[Setting, ...]:
 def _rows(text: str) -> Iterable[tuple[str, str, str]]:
     for line in text.splitlines():
         parts = line.split("\t")
-        if parts[0] == _MARK and len(parts) == 4:  # noqa: PLR2004  # mark, name, value, reason
-            yield parts[1], parts[2], parts[3]
+        if len(parts) == 3:  # noqa: PLR2004  # name, value, reason
+            yield parts[0], parts[1], parts[2]

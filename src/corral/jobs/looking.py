@@ -8,33 +8,29 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import NOTHING, Script, join, sh
+from corral.hosts.framing import Inquiry
+from corral.hosts.quote import NOTHING, Script, sh
 from corral.hosts.transport import check
+from corral.inspect.slurm import NODES
 from corral.jobs.limits import Refusal, nearest, refuse, without_pyxis
 from corral.jobs.model import JobSpec
 from corral.jobs.packing import Parcel
 from corral.jobs.roof import JOBS, user_folder
-from corral.jobs.sending import ask_script, asked
+from corral.jobs.sending import ask_script, names_asked
 from corral.jobs.watching import as_user
 from corral.slurm.records import Node
-from corral.slurm.text import SHOW_NODES, parse_nodes
+from corral.slurm.text import parse_nodes
 
-MARK: Final = "@@corral"
 _APPLY: Final = "corral apply puts it right"
 
-_LOOK: Final = """\
-id -u {user} >/dev/null 2>&1 || {{ echo "{mark} no-user"; exit 0; }}
-[ -d {mount} ] || {{ echo "{mark} no-storage"; exit 0; }}
-({asked})
-{array}
-{container}
-{nodes}"""
+_MISSING: Final = """\
+there=
+if ! id -u {user} >/dev/null 2>&1; then echo no-user
+elif [ ! -d {mount} ]; then echo no-storage
+else there=y; fi"""
 
-_SIZE: Final = """\
-scontrol show config 2>/dev/null | sed -n 's/^MaxArraySize *= */{mark} array-size /p'"""
-
-_PYXIS: Final = """\
-srun --help 2>/dev/null | grep -q -e --container-image || echo {mark} no-pyxis"""
+_SIZE: Final = sh("scontrol show config 2>/dev/null | sed -n 's/^MaxArraySize *= *//p'")
+_PYXIS: Final = sh("srun --help 2>/dev/null | grep -q -e --container-image || echo no-pyxis")
 
 # As the job's user: what root can read says nothing. A folder must be entered, too.
 _PATHS: Final = """\
@@ -42,28 +38,24 @@ for path in {paths}; do
   [ -r "$path" ] && {{ [ ! -d "$path" ] || [ -x "$path" ]; }} && continue
   up=$path
   until [ -d "${{up:-/}}" ]; do up=${{up%/*}}; done
-  printf '{mark} unread %s\\n{mark} above %s\\n' "$path" "${{up:-/}}"
-  ls -1 "${{up:-/}}" 2>/dev/null | head -n 500 | sed 's/^/{mark} name /'
+  printf 'unread %s\\nabove %s\\n' "$path" "${{up:-/}}"
+  ls -1 "${{up:-/}}" 2>/dev/null | head -n 500 | sed 's/^/name /'
 done"""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the look gave.
+    """What the cluster answered.
 
     Attributes:
         nodes: Slurm's nodes.
-        marks: what else was said, a line each.
+        lacking: contents that the user's store lacks, as ``sending.missing`` reads them.
+        array_size: Slurm's MaxArraySize, None when it was not asked for.
     """
 
     nodes: tuple[Node, ...]
-    marks: tuple[str, ...]
-
-    @property
-    def array_size(self) -> int | None:
-        """Slurm's MaxArraySize, None when it was not asked for."""
-        found = [m.split(" ")[1] for m in self.marks if m.startswith("array-size ")]
-        return int(found[0]) if found and found[0].isdecimal() else None
+    lacking: tuple[str, ...] = ()
+    array_size: int | None = None
 
 
 async def look(
@@ -91,38 +83,47 @@ async def look(
         CorralError: USAGE, something the job names is not there; COMMAND_FAILED, Slurm is silent.
     """
     needed = _needed(job, mount, sent=parcel is not None or not script)
-    mark = sh(MARK)
-    inner = [sh(_PATHS, paths=list(needed), mark=mark)] if needed else []
-    if parcel is not None:
-        inner.append(ask_script(user_folder(mount, JOBS, user), mark))
-    asking = sh(
-        _LOOK,
-        user=user,
-        mount=mount,
-        mark=mark,
-        asked=as_user(user, join(inner)) if inner else sh(":"),
-        array=_array(job, mark),
-        container=sh(_PYXIS, mark=mark) if job.container else NOTHING,
-        nodes=sh("{words}", words=SHOW_NODES),
+    store = user_folder(mount, JOBS, user)
+    asked = Inquiry(
+        {
+            "missing": sh(_MISSING, user=user, mount=mount),
+            "paths": _there(user, sh(_PATHS, paths=list(needed)) if needed else NOTHING),
+            "contents": _there(user, ask_script(store) if parcel is not None else NOTHING),
+            "array": _SIZE if job.tasks else NOTHING,
+            "pyxis": _PYXIS if job.container else NOTHING,
+            NODES.name: NODES.shell,
+        }
     )
-    stdin = asked(parcel) if parcel is not None else b""
-    result = await fleet.run(controller, asking, stdin=stdin, timeout=120)
-    lines = result.stdout.splitlines()
-    marks = tuple(line.removeprefix(f"{MARK} ") for line in lines if line.startswith(f"{MARK} "))
+    stdin = names_asked(parcel) if parcel is not None else b""
+    result = check(
+        await fleet.run(controller, asked.script, stdin=stdin, timeout=120), "asking the controller"
+    )
+    sections = asked.read(result.stdout)
+    texts = sections.require(asked.names, controller, "asking the controller")
     refuse(
         [
-            *_missing(marks, user, controller, mount),
-            *([without_pyxis(job)] if "no-pyxis" in marks else []),
-            *_unread(marks, user, needed),
+            *_missing(texts["missing"], user, controller, mount),
+            *([without_pyxis(job)] if texts["pyxis"] else []),
+            *_unread(texts["paths"].splitlines(), user, needed),
         ]
     )
-    check(result, "asking Slurm for its nodes", hint="is slurmctld up? corral status says so")
-    rest = "\n".join(line for line in lines if not line.startswith(f"{MARK} "))
-    return Look(parse_nodes(rest), marks)
+    what = "asking which contents of the project are there"
+    lacking = sections.succeeded("contents", controller, what).splitlines()
+    shown = sections.succeeded(
+        NODES.name,
+        controller,
+        "asking Slurm for its nodes",
+        hint="is slurmctld up? corral status says so",
+    )
+    size = texts["array"].strip()
+    return Look(parse_nodes(shown), tuple(lacking), int(size) if size.isdecimal() else None)
 
 
-def _array(job: JobSpec, mark: Script) -> Script:
-    return sh(_SIZE, mark=mark) if job.tasks else NOTHING
+def _there(user: str, script: Script) -> Script:
+    """The script as the user, where user and storage are there. Framed by root, from outside."""
+    return (
+        sh('[ -z "$there" ] || ( {script} )', script=as_user(user, script)) if script else NOTHING
+    )
 
 
 def _needed(job: JobSpec, mount: str, *, sent: bool) -> dict[str, str]:
@@ -141,15 +142,15 @@ def _needed(job: JobSpec, mount: str, *, sent: bool) -> dict[str, str]:
     return paths
 
 
-def _missing(marks: Iterable[str], user: str, controller: str, mount: str) -> list[Refusal]:
+def _missing(word: str, user: str, controller: str, mount: str) -> list[Refusal]:
     reasons = {
         "no-user": Refusal(f"user {user} does not exist on {controller}", _APPLY),
         "no-storage": Refusal(f"shared storage {mount} is not mounted on {controller}", _APPLY),
     }
-    return [reasons[mark] for mark in marks if mark in reasons]
+    return [reasons[word]] if word in reasons else []
 
 
-def _unread(marks: Iterable[str], user: str, needed: Mapping[str, str]) -> list[Refusal]:
+def _unread(lines: Iterable[str], user: str, needed: Mapping[str, str]) -> list[Refusal]:
     found: list[Refusal] = []
     path, above, names = "", "", list[str]()
 
@@ -163,8 +164,8 @@ def _unread(marks: Iterable[str], user: str, needed: Mapping[str, str]) -> list[
             reason = f"no {what} {path} that {user} can read on the cluster"
             found.append(Refusal(reason, nearest(path, above, names)))
 
-    for mark in marks:
-        word, _, rest = mark.partition(" ")
+    for line in lines:
+        word, _, rest = line.partition(" ")
         if word == "unread":
             done()
             path, above, names = rest, "", []

@@ -18,12 +18,12 @@ from corral.jobs.packing import Packed, Parcel
 
 STORE: Final = ".store"
 _NEW: Final = "new"
-_MISS: Final = "miss"
+_ALL: Final = "all"
 
 # xargs cuts the list into argument lists by itself; `read` of dash takes a byte at a time.
 _ASK: Final = """\
-cd {store}/blobs 2>/dev/null || {{ cat >/dev/null; echo "{mark} {miss} all"; exit 0; }}
-xargs sh -c 'for blob; do [ -e "$blob" ] || echo "{mark} {miss} $blob"; done' sh"""
+cd {store}/blobs 2>/dev/null || {{ cat >/dev/null; echo {all}; exit 0; }}
+xargs sh -c 'for blob; do [ -e "$blob" ] || echo "$blob"; done' sh"""
 
 # Contents come into a folder of their own and are checked there: a connection that broke, or a full
 # disk, never leaves a wrong content under a right name. Their links in the job's folder stay valid
@@ -55,21 +55,21 @@ class Archive:
     size: int
 
 
-def ask_script(user_folder: str, mark: Script) -> Script:
+def ask_script(user_folder: str) -> Script:
     """Which contents the store lacks; it reads their names from its stdin, one in a line."""
-    return sh(_ASK, store=f"{user_folder}/{STORE}", mark=mark, miss=sh(_MISS))
+    return sh(_ASK, store=f"{user_folder}/{STORE}", all=_ALL)
 
 
-def asked(parcel: Parcel) -> bytes:
+def names_asked(parcel: Parcel) -> bytes:
     """The names that ``ask_script`` reads."""
     return "".join(f"{name}\n" for name in sorted(_blobs(parcel.files))).encode()
 
 
-def missing(parcel: Parcel, marks: Iterable[str]) -> frozenset[str]:
-    """Names of contents to send, from what ``ask_script`` said after its mark."""
-    said = {mark.removeprefix(f"{_MISS} ") for mark in marks if mark.startswith(f"{_MISS} ")}
+def missing(parcel: Parcel, lacking: Iterable[str]) -> frozenset[str]:
+    """Names of contents to send, from the lines that ``ask_script`` prints."""
+    names = set(lacking)
     every = frozenset(_blobs(parcel.files))
-    return every if "all" in said else every & said
+    return every if _ALL in names else every & names
 
 
 def unpack_script(user_folder: str, name: str, token: str) -> Script:

@@ -36,7 +36,7 @@ from corral.jobs.limits import (
     refuse,
     user_of,
 )
-from corral.jobs.looking import MARK, Look, look
+from corral.jobs.looking import Look, look
 from corral.jobs.model import JobHandle, JobSpec
 from corral.jobs.packing import Parcel, named_file, outline, pack
 from corral.jobs.points import point_lines
@@ -65,7 +65,7 @@ cd {folder} || exit 1
 id=$(sbatch --parsable job.sh) || exit {refused}
 id=${{id%%;*}}
 ln -sfn {folder} "../$id"
-echo "{mark} $id\""""
+echo "$id\""""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,9 @@ async def _send(
     parcel = going.parcel or Parcel(None, (), "")
     token = secrets.token_hex(4)
     own = own_files(going.job, text) | tracking.files | profiling.files(going.job.profile)
-    packed = await abandonable(archive, parcel, missing(parcel, seen.marks), going.name, token, own)
+    packed = await abandonable(
+        archive, parcel, missing(parcel, seen.lacking), going.name, token, own
+    )
     if parcel.root is not None:
         emit(
             Event(
@@ -290,7 +292,6 @@ async def _send(
         folder=going.folder,
         tasks=sh("mkdir -m 0700 {tasks} || exit 1", tasks=tasks) if tasks else NOTHING,
         refused=_REFUSED,
-        mark=sh(MARK),
     )
     script = join([roof_script(going.mount, JOBS, going.user), as_user(going.user, inner)])
     result = await fleet.run(controller, script, stdin=packed.data, timeout=SEND_S)
@@ -318,7 +319,7 @@ def _number(result: Result, folder: str) -> int:
     if (taken := not_ours(result)) is not None:
         raise taken
     check(result, f"writing the job's files to {folder}", hint="is the shared storage writable?")
-    number = result.stdout.rpartition(f"{MARK} ")[2].strip()
+    number = result.stdout.strip().rpartition("\n")[2]
     if not number.isdecimal():
         raise CorralError(
             Code.PARSE_FAILED, "sbatch gave no job id", node=result.node, tail=result.tail

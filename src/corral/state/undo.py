@@ -2,8 +2,8 @@
 
 Four scripts, run one after the other on a machine: ``survey`` says what would be done, ``undo``
 does it, ``leftovers`` compares with the machine's first inventory, ``close`` removes the ledger.
-Each may be run again after a crash at any point. They answer with lines ``@@corral-undo WORD
-TEXT``:
+Each may be run again after a crash at any point. They answer with reports (``hosts.framing``)
+``WORD TEXT``:
 
 * ``would``/``did``: a thing given back.
 * ``kept``: a thing left there on purpose, and why.
@@ -16,15 +16,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from corral.hosts.framing import Reports
 from corral.hosts.quote import Script, join, sh
 from corral.state.ledger import FUNCTIONS
 from corral.state.mesh_supervised import STOP
 
-MARK: Final = "@@corral-undo"
-
 _COMMON: Final = Script(
     r"""
-say() { printf '@@corral-undo %s %s\n' "$1" "$2"; }
+say() { printf '%s %s %s\n' "$REPORT" "$1" "$2"; }
 [ -d $B ] || { say none 'no ledger: nothing of Corral'; exit 0; }
 read -r CLUSTER < $L/cluster
 # Unit, and what it was: load state, active state, unit file state.
@@ -368,15 +367,20 @@ done
 )
 
 
-def survey() -> Script:
+def survey(reports: Reports) -> Script:
     """Read-only: what ``undo`` would do."""
-    return join([FUNCTIONS, _COMMON, _SURVEY])
+    return join([_reporting(reports), FUNCTIONS, _COMMON, _SURVEY])
 
 
-def undo(*, purge: bool) -> Script:
+def _reporting(reports: Reports) -> Script:
+    return sh("REPORT={mark}", mark=reports.mark)
+
+
+def undo(reports: Reports, *, purge: bool) -> Script:
     """Give all back but the ledger itself.
 
     Args:
+        reports: what its lines begin with.
         purge: also what users may miss: home folders of users that Corral made, folders that are
             not empty, and no dump of the accounting database.
     """
@@ -387,12 +391,12 @@ def undo(*, purge: bool) -> Script:
     )
     begin = Script("rm -f $L/failed; corral_packages_close")
     parts = (_COMMON, begin, STOP, _STOP, _DATABASE, _FILES, _PACKAGES, _REST)
-    return join([head, FUNCTIONS, *parts])
+    return join([_reporting(reports), head, FUNCTIONS, *parts])
 
 
-def leftovers() -> Script:
+def leftovers(reports: Reports) -> Script:
     """Read-only but for scratch files in the ledger: what of Corral's is still there."""
-    return join([FUNCTIONS, _COMMON, _LEFTOVERS])
+    return join([_reporting(reports), FUNCTIONS, _COMMON, _LEFTOVERS])
 
 
 def close() -> Script:

@@ -19,13 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script
 from corral.jobs import environment, packing
 from corral.jobs.packing import Parcel, outline, pack
-from corral.jobs.sending import archive, ask_script, asked, missing, unpack_script
+from corral.jobs.sending import archive, ask_script, missing, names_asked, unpack_script
 from tests.swapping import swapping
-
-MARK = sh("@@mark")
 
 
 def tree(root: Path, *names: str) -> None:
@@ -290,7 +288,7 @@ def planted(top: Path, entries: list[tuple[str, str]]) -> Path:
 
 
 def unpacked(parcel: Parcel, where: Path) -> Path:
-    made = archive(parcel, missing(parcel, ["miss all"]), "one", "t0", {})
+    made = archive(parcel, missing(parcel, ["all"]), "one", "t0", {})
     assert SECRET.encode() not in gzip.decompress(made.data)
     where.mkdir()
     assert shell(unpack_script(str(where), "one", "t0"), made.data).returncode == 0
@@ -381,7 +379,7 @@ def test_what_is_swapped_while_it_is_packed(tmp_path: Path, git: bool, seconds: 
             ended += 1
             try:
                 parcel = packed(root / "train.py")
-                made = archive(parcel, missing(parcel, ["miss all"]), "one", "t0", {})
+                made = archive(parcel, missing(parcel, ["all"]), "one", "t0", {})
             except CorralError as error:
                 assert error.code is Code.NOT_GOOD
                 continue
@@ -424,7 +422,7 @@ def test_the_root_or_a_folder_above_it_is_swapped_meanwhile(
             try:
                 parcel = packed(root / "train.py", str(root) if folder == "given" else folder)
                 lock = parcel.lock.read() if parcel.lock else b""
-                made = archive(parcel, missing(parcel, ["miss all"]), "one", "t0", {})
+                made = archive(parcel, missing(parcel, ["all"]), "one", "t0", {})
             except CorralError as error:
                 assert error.code in (Code.NOT_GOOD, Code.COMMAND_FAILED), error
                 continue
@@ -487,11 +485,6 @@ def shell(script: Script, stdin: bytes = b"") -> subprocess.CompletedProcess[byt
     return subprocess.run(["/bin/sh", "-c", script], input=stdin, capture_output=True)
 
 
-def marks(output: bytes) -> list[str]:
-    lines = output.decode().splitlines()
-    return [line.removeprefix("@@mark ") for line in lines if line.startswith("@@mark ")]
-
-
 class Store:
     """A user's folder, and what a controller does in it."""
 
@@ -502,8 +495,8 @@ class Store:
 
     def send(self, parcel: Parcel, name: str, *, cut: int = 0) -> bool:
         """Ask, pack and unpack; ``cut`` bytes of the archive are lost."""
-        said = shell(ask_script(str(self.user), MARK), asked(parcel))
-        lacking = missing(parcel, marks(said.stdout))
+        said = shell(ask_script(str(self.user)), names_asked(parcel))
+        lacking = missing(parcel, said.stdout.decode().splitlines())
         made = archive(parcel, lacking, name, "t0", {"job.sh": b"#!/bin/sh\n"})
         self.sent = made.contents
         data = made.data[: len(made.data) - cut]

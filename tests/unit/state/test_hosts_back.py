@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.hosts.framing import Reports
 from corral.state import undo
 from corral.state.host_names import HostsBlock
 from tests.unit.state.shell import diff, run
@@ -21,7 +22,9 @@ WAS = f"""\
 ::1 localhost ip6-localhost
 10.0.0.5  printer # the owner's
 """
-BACK = re.search(r"^hosts\(\) \{.*?^\}$", undo.undo(purge=False), re.DOTALL | re.MULTILINE)
+BACK = re.search(
+    r"^hosts\(\) \{.*?^\}$", undo.undo(Reports(), purge=False), re.DOTALL | re.MULTILINE
+)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.hosts.framing import Reports
 from corral.hosts.quote import Script, join, reread, sh
 from corral.state import ledger, undo
 from corral.state.ledger import FUNCTIONS, KEPT_AS, keeping, kept
@@ -33,11 +34,11 @@ class Machine:
         self.run(opened, join([keeping([keep]), script, kept([keep])], " && "))
 
     def undo(self, *, purge: bool = False) -> list[str]:
-        head = sh("PURGE={p}; OTHERS=", p="yes" if purge else "no")
+        reports = Reports()
+        head = sh("PURGE={p}; OTHERS=; REPORT={r}", p="yes" if purge else "no", r=reports.mark)
         files = reread(str(undo._FILES).replace("/usr/local/sbin/corral-firewall", "/nonexistent"))
         script = join([head, undo._COMMON, files, sh("PASS=2 restore")])
-        lines = self.run(script).splitlines()
-        return [line.removeprefix(f"{undo.MARK} ") for line in lines]
+        return reports.all(self.run(script))
 
 
 @pytest.fixture(params=["plain", "sp ace; \"'$(touch pwned)"])
@@ -150,5 +151,6 @@ def test_every_kind_of_resource_says_what_keeps_what_was_before() -> None:
 
 
 def test_all_scripts_are_shell() -> None:
-    for script in (undo.undo(purge=True), undo.survey(), undo.leftovers(), undo.close()):
+    one = Reports()
+    for script in (undo.undo(one, purge=True), undo.survey(one), undo.leftovers(one), undo.close()):
         assert subprocess.run(["/bin/sh", "-n", "-c", script], check=False).returncode == 0
