@@ -30,7 +30,7 @@ from corral.prove import storage as shared_check
 from corral.prove.context import ProveContext
 from corral.prove.model import Judgement, Verdict
 from corral.roles import people, storage
-from corral.roles.site import Site
+from corral.roles.inventory import Site
 from corral.spec.models import ClusterSpec, NodeGroup, Storage
 from corral.spec.nodes import nodes_of
 from corral.spec.people import User

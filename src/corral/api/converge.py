@@ -22,7 +22,7 @@ from corral.hosts.state_dir import cluster_dir
 from corral.plan.model import Plan
 from corral.providers.cloud.on_call import on_call
 from corral.roles import containers, slurm_packages, storage
-from corral.roles.lost import controller_moved
+from corral.roles.data_loss import controller_moved
 from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec
 

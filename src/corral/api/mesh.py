@@ -27,8 +27,8 @@ from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.transport import check
 from corral.plan.model import NodeChange, Plan, Stage
+from corral.roles.inventory import Site
 from corral.roles.mesh import login_of, member, member_of, mesh_of, tag_of, way_words
-from corral.roles.site import Site
 from corral.spec.digest import digest
 from corral.spec.mesh import Mesh
 from corral.spec.models import ClusterSpec

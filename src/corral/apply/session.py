@@ -33,9 +33,9 @@ from corral.providers.cloud.guard_keys import watched
 from corral.providers.cloud.presence import present
 from corral.providers.cloud.provider import CloudProvider
 from corral.roles import mesh
-from corral.roles.lost import lost_with
+from corral.roles.data_loss import lost_with
+from corral.roles.inventory import Site
 from corral.roles.order import wanted
-from corral.roles.site import Site
 from corral.slurm.packages import DebSet
 from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec

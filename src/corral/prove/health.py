@@ -13,7 +13,7 @@ from corral.hosts.quote import Script, sh
 from corral.prove.check import Check
 from corral.prove.context import ProveContext, clip, many, verdict_of, warned
 from corral.prove.model import Evidence, Figure, Judgement
-from corral.roles.health import PROGRAM
+from corral.roles.health_check_program import PROGRAM
 from corral.roles.health_checks import health_checks
 from corral.spec.intervals import seconds_of
 

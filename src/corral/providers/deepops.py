@@ -16,7 +16,7 @@ from corral.slurm.duration import max_time
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, controller_of, nodes_of, partitions_of
-from corral.state.mount import NFS_OPTIONS
+from corral.state.fstab import NFS_OPTIONS
 
 INVENTORY: Final = "inventory"
 VARIABLES: Final = "group_vars/slurm-cluster.yml"

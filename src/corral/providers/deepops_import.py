@@ -23,7 +23,7 @@ from corral.slurm import duration
 from corral.spec.hostlist import expand
 from corral.spec.nodes import fold
 from corral.spec.people import User
-from corral.state.mount import NFS_OPTIONS
+from corral.state.fstab import NFS_OPTIONS
 
 _SERVED: Final = frozenset(("rw", "sync", "no_subtree_check", "root_squash", "no_root_squash"))
 _ADMINS: Final = frozenset(("sudo", "admin", "wheel"))

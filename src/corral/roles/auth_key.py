@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from corral.roles import pods
+from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.state.base import Wanted
 from corral.state.gone import Gone
 from corral.state.secret import Secret

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from corral.roles import pods, slurm_packages
+from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.slurm.conf.cluster import MARIADB_CNF, MARIADB_CONF
 from corral.state.accounts import UserAccount
 from corral.state.base import Resource, Wanted

@@ -9,9 +9,9 @@ from typing import Final
 from corral.hosts.quote import sh
 from corral.roles import containers, pods, slurm_packages
 from corral.roles.auth_key import former_keys, key_paths
+from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.machine import LIMITS
 from corral.roles.role import Role, Share
-from corral.roles.site import ConfiguredSite, Site
 from corral.slurm.conf.impact import read_at_start
 from corral.slurm.packages import Part
 from corral.slurm.version import Feature, has

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from corral.roles import slurm_packages
+from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.slurm.conf.conf_file import TextFile
 from corral.slurm.conf.model import Contribution
 from corral.slurm.packages import NAMES, Family, Part

@@ -7,9 +7,9 @@ from typing import Final
 from corral.hosts.quote import Script, sh
 from corral.roles import slurm_packages
 from corral.roles.auth_key import key_paths
+from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.people import accounts
 from corral.roles.role import Role, Share
-from corral.roles.site import ConfiguredSite, Site
 from corral.slurm.conf.cluster import DATABASE, JWT_KEY, MARIADB_CNF
 from corral.slurm.conf.conf_file import ConfFile, TextFile, read
 from corral.slurm.conf.impact import impact_of

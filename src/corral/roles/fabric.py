@@ -6,8 +6,8 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.roles import mesh
+from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.slurm.conf.conf_file import ConfFile, Setting
 from corral.slurm.conf.model import Contribution
 from corral.slurm.topology import Switch, block_file, tree_file

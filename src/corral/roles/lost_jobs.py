@@ -6,8 +6,8 @@ from functools import cache
 from typing import Final
 
 from corral import agents
+from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.state.base import Resource, Wanted
 from corral.state.files import File
 from corral.state.timer import UNITS, Timer

@@ -13,9 +13,9 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.roles import mlflow, slurm_packages
+from corral.roles.inventory import Site
 from corral.roles.mesh import pod_names
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.spec.nodes import Node
 from corral.state.base import Impact, Resource, Wanted
 from corral.state.clock import Clock

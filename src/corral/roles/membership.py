@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from corral.roles import proof
+from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.spec.nodes import elastic_of, partitions_of
 from corral.state.base import Resource, Wanted
 from corral.state.members import WAIT_S, Leaving, Member, NoController, Roster

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from corral.hosts.facts import Facts
 from corral.hosts.mesh_facts import MeshFacts
 from corral.hosts.traits import Traits
+from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.slurm.conf.conf_file import Setting, assembled
 from corral.slurm.conf.hostlist import fold_in_order
 from corral.slurm.conf.model import Contribution

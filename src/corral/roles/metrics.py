@@ -10,8 +10,8 @@ from typing import Any, Final
 from corral import agents
 from corral.hosts.quote import sh
 from corral.roles import nvidia, own_code
+from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.model import Contribution
 from corral.slurm.version import Feature, has

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.hosts.quote import sh
+from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.roles.wheels import wheels_of
 from corral.spec.models import ClusterSpec, Storage
 from corral.spec.nodes import controller_of

@@ -14,9 +14,9 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
 from corral.hosts.quote import sh
+from corral.roles.inventory import Site
 from corral.roles.machine import real
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.spec.nodes import Node
 from corral.spec.rules.drivers import BLACKWELL_BRANCH, FITTING_BRANCH, VENDOR
 from corral.spec.software import Nvidia

@@ -12,12 +12,11 @@ from corral.roles import (
     compute,
     containers,
     controller,
+    elastic_nodes,
     fabric,
-    guard,
-    health,
-    letting_go,
-    login,
-    logins,
+    health_check_program,
+    hung_reconfigure,
+    login_nodes,
     lost_jobs,
     machine,
     membership,
@@ -27,18 +26,19 @@ from corral.roles import (
     nvidia,
     own_code,
     page,
+    password_login,
     people,
     pods,
-    power,
     prolog,
     proof,
+    rental_guard,
     slurm_packages,
     slurmrestd,
     storage,
 )
-from corral.roles.one_run import in_one_run
+from corral.roles.apt_run import in_one_run
+from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.role import Role, Share
-from corral.roles.site import ConfiguredSite, Site
 from corral.roles.slurm_conf import cluster_conf
 from corral.slurm.conf.cluster import slurm_files
 from corral.spec.gcp_made import made_by_toolkit
@@ -73,8 +73,8 @@ ORDER: Final = (
             base.ROLE,
             prolog.ROLE,
             fabric.ROLE,
-            health.ROLE,
-            letting_go.ROLE,
+            health_check_program.ROLE,
+            hung_reconfigure.ROLE,
             lost_jobs.ROLE,
             proof.ROLE,
             slurm_packages.ROLE,
@@ -104,12 +104,12 @@ ORDER: Final = (
     Stage("code", (own_code.ROLE,)),
     Stage("page", (page.ROLE,)),
     Stage("metrics", (metrics.ROLE,)),
-    Stage("login", (login.ROLE,)),
+    Stage("login", (login_nodes.ROLE,)),
     Stage("access", (people.ROLE,)),
     Stage("resume", (membership.ROLE,)),
     Stage("proof", (proof.ROLE,)),
-    Stage("guard", (guard.ROLE,)),
-    Stage("logins", (logins.ROLE,)),
+    Stage("guard", (rental_guard.ROLE,)),
+    Stage("logins", (password_login.ROLE,)),
 )
 """Why so: the keys are copied once they are made; machines that leave are drained while slurmctld
 still knows them; shared folders are mounted before homes are made on them; a machine reboots for
@@ -121,10 +121,10 @@ IN_SLURM_FILES: Final = (
     pods.ROLE,
     fabric.ROLE,
     prolog.ROLE,
-    health.ROLE,
+    health_check_program.ROLE,
     people.ROLE,
     containers.ROLE,
-    power.ROLE,
+    elastic_nodes.ROLE,
     metrics.ROLE,
     proof.ROLE,
 )

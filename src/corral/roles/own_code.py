@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from corral.roles.inventory import Site
 from corral.roles.own_wheel import own_wheel
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.roles.wheels import wheels_of
 from corral.state.base import Resource, Wanted
 from corral.state.pyenv import PythonEnv

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from corral.hosts.quote import sh
 from corral.roles import own_code
+from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.roles.slurmrestd import REST_PORT
 from corral.spec.page import Page
 from corral.state.accounts import UserAccount

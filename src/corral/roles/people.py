@@ -6,8 +6,8 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from corral.roles import slurm_packages
+from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.model import Contribution
 from corral.slurm.duration import max_time

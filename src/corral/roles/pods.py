@@ -15,10 +15,10 @@ from typing import Final
 
 from corral import agents
 from corral.errors import Code, CorralError
+from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.machine import names_of
 from corral.roles.mesh import SOCKS, fabric_of, mates, userspace
 from corral.roles.role import Role
-from corral.roles.site import ConfiguredSite, Site
 from corral.slurm.conf.cluster import SRUN_PORTS
 from corral.slurm.conf.conf_file import ConfFile, ConfLine, Setting
 from corral.slurm.conf.hostlist import expand_in_order, fold_in_order

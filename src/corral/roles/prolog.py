@@ -7,8 +7,8 @@ from typing import Final
 
 from corral import agents
 from corral.roles import containers
+from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.model import Contribution
 from corral.spec.prolog import Prolog

@@ -9,9 +9,9 @@ from functools import cache
 from typing import Final
 
 from corral import agents
+from corral.roles.inventory import Site
 from corral.roles.people import PROOF, own_proof_user, preemption_declared
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.model import Contribution, PartitionConf
 from corral.slurm.duration import clock

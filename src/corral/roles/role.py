@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
-from corral.roles.site import ConfiguredSite, Site
+from corral.roles.inventory import ConfiguredSite, Site
 from corral.slurm.conf.model import Contribution
 from corral.state.base import Gate, Roll, Wanted
 

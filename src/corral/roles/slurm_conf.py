@@ -8,8 +8,8 @@ from typing import Any, Final, cast
 from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
 from corral.hosts.traits import Traits
-from corral.roles import mesh, power
-from corral.roles.site import Site
+from corral.roles import elastic_nodes, mesh
+from corral.roles.inventory import Site
 from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.keys import all_keys
 from corral.slurm.conf.model import ClusterConf, Contribution, NodeConf, PartitionConf
@@ -92,7 +92,7 @@ def written(value: object) -> str:
 
 def _partitions(site: Site) -> Iterator[PartitionConf]:
     for p in partitions_of(site.spec):
-        names = power.names(site, p.groups)
+        names = elastic_nodes.names(site, p.groups)
         yield PartitionConf(p.name, names, p.default, max_time(p.max_time))
 
 

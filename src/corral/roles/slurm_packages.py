@@ -13,8 +13,8 @@ from typing import Final
 
 from corral.errors import CorralError
 from corral.hosts.quote import sh
+from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.slurm.conf.cluster import DATABASE, STATE_DIR
 from corral.slurm.packages import NAMES, Family, Part, mixed, refuse_mixed, refuse_upgrade
 from corral.slurm.version import SlurmVersion

@@ -7,8 +7,8 @@ from typing import Final
 from corral.hosts.quote import sh
 from corral.roles import slurm_packages
 from corral.roles.controller import ETC, journal
+from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.slurm.packages import Part
 from corral.slurm.version import SlurmVersion
 from corral.state.accounts import UserAccount

@@ -14,14 +14,14 @@ from typing import Final
 
 from corral.hosts.quote import sh
 from corral.roles.containers import declared
+from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.spec.models import Storage
 from corral.spec.nodes import sole_user
 from corral.state.base import Gate, Resource, Seen, StageWanted, Wanted
 from corral.state.exports import ExistingFolder, Export, Exports, ServedFolder
+from corral.state.fstab import NFS_OPTIONS, FormerMounts, Mount
 from corral.state.job_folders import JobFolders, remedy
-from corral.state.mount import NFS_OPTIONS, FormerMounts, Mount
 from corral.state.packages import Packages
 from corral.state.service import Service
 

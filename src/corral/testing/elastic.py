@@ -14,7 +14,7 @@ from corral.events import ignore
 from corral.providers.embedded.image import Images
 from corral.providers.embedded.machine import host_limits, host_runtime
 from corral.providers.embedded.podman import Podman
-from corral.roles.power import times
+from corral.roles.elastic_nodes import times
 from corral.slurm.conf.conf_file import assembled
 from corral.slurm.version import SlurmVersion
 

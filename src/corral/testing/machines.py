@@ -16,8 +16,8 @@ from corral.hosts.facts import Facts, Gpu
 from corral.hosts.traits import Traits
 from corral.plan.make import make_plan, resources_of
 from corral.plan.model import Plan
+from corral.roles.inventory import Site
 from corral.roles.order import wanted
-from corral.roles.site import Site
 from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.models import Gpu as GpuSpec
@@ -28,12 +28,12 @@ from corral.state.database import Database
 from corral.state.exports import Exports
 from corral.state.files import Directory, File
 from corral.state.firewall import Closed
+from corral.state.fstab import FormerMounts
 from corral.state.gone import Gone
 from corral.state.holds import Holds
 from corral.state.host_names import Hostname, HostsBlock
 from corral.state.links import Link
 from corral.state.members import Leaving, NoController, Roster
-from corral.state.mount import FormerMounts
 from corral.state.packages import Packages
 from corral.state.pam import SshdAdopt
 from corral.state.person import FormerPeople, Person

@@ -12,8 +12,8 @@ from corral.hosts.facts import Facts
 from corral.hosts.mesh_facts import MeshFacts
 from corral.hosts.traits import Traits
 from corral.roles import mesh, pods
+from corral.roles.inventory import Site
 from corral.roles.order import wanted
-from corral.roles.site import Site
 from corral.spec.models import ClusterSpec
 from corral.state.base import Context, Resource, Seen
 from corral.state.mesh import MINT, MeshMember

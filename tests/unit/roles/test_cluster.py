@@ -12,8 +12,8 @@ from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
 from corral.hosts.traits import Traits
 from corral.plan.make import resources_of
+from corral.roles.inventory import Site
 from corral.roles.order import wanted
-from corral.roles.site import Site
 from corral.slurm.conf.real_memory import real_memory
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec, Gpu, NodeGroup, Partition, Slurm, Storage

@@ -11,8 +11,8 @@ import pytest
 from corral.hosts.quote import Script
 from corral.plan.make import resources_of
 from corral.roles import containers
+from corral.roles.inventory import Site
 from corral.roles.order import configured, wanted
-from corral.roles.site import Site
 from corral.spec.containers import EnrootPackage, Pyxis, PyxisSource
 from corral.spec.load import load_or_raise
 from corral.spec.software import Software

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from corral.roles.inventory import Site
 from corral.roles.lost_jobs import NAME, on_nodes, program
-from corral.roles.site import Site
 from tests.unit.roles.test_cluster import apart, laptop, site
 
 NOW, UP = 2_000_000, 100

@@ -9,9 +9,9 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.plan.make import resources_of
+from corral.roles.inventory import Site
 from corral.roles.machine import DESKTOPS
 from corral.roles.order import wanted
-from corral.roles.site import Site
 from corral.spec.models import Network
 from corral.spec.software import Software
 from corral.state.base import Context, Resource, Seen

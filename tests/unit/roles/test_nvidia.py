@@ -16,8 +16,8 @@ from corral.hosts.traits import Traits
 from corral.plan.make import make_plan, resources_of
 from corral.plan.model import Plan
 from corral.roles import nvidia
+from corral.roles.inventory import Site
 from corral.roles.order import wanted
-from corral.roles.site import Site
 from corral.spec.models import ClusterSpec, Gpu, NodeGroup, Partition
 from corral.spec.software import Nvidia, Software
 from corral.state.base import Impact, Resource, Seen

@@ -31,7 +31,7 @@ from corral.state.pyenv import PythonEnv
 from corral.web import figures
 
 from .test_cluster import laptop, site
-from .test_guard import cluster
+from .test_rental_guard import cluster
 
 UI = Services(ui=True)
 RECORDED = Path(__file__).parents[2] / "recorded"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from corral.roles import proof
+from corral.roles.inventory import Site
 from corral.roles.order import configured
 from corral.roles.order import wanted as wanted_of
-from corral.roles.site import Site
 from corral.spec.proof import ScheduledProof
 from corral.state.base import Context, Seen
 from corral.state.timer import Timer

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from corral.roles import proof
-from corral.roles.site import Site
+from corral.roles.inventory import Site
 from corral.spec.proof import ScheduledProof
 from tests.unit.roles.test_cluster import laptop, site
 

@@ -10,8 +10,8 @@ from corral.errors import CorralError
 from corral.plan.make import make_plan
 from corral.plan.model import Plan
 from corral.roles import slurm_packages
+from corral.roles.inventory import Site
 from corral.roles.order import wanted
-from corral.roles.site import Site
 from corral.slurm.packages import NAMES, DebSet, Family, Part, deb_set
 from corral.spec.containers import EnrootPackage, Pyxis, PyxisSource
 from corral.spec.models import Slurm

@@ -6,12 +6,12 @@ import base64
 from dataclasses import replace
 
 from corral.plan.make import resources_of
+from corral.roles.inventory import Site
 from corral.roles.order import wanted
-from corral.roles.site import Site
 from corral.spec.models import ClusterSpec, NodeGroup, Storage
 from corral.state.base import Context, Impact, Resource, Seen, StageWanted
 from corral.state.exports import Exports
-from corral.state.mount import FormerMounts, Mount
+from corral.state.fstab import FormerMounts, Mount
 from tests.unit.roles.test_cluster import people, site
 
 

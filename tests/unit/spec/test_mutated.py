@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from corral.errors import Code, CorralError
 from corral.hosts.traits import Traits
 from corral.plan.make import make_plan
+from corral.roles.inventory import Site
 from corral.roles.order import wanted
-from corral.roles.site import Site
 from corral.spec import explain, tree
 from corral.spec import load as loading
 from corral.spec.findings import has_errors

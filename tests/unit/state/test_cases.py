@@ -13,9 +13,9 @@ from corral.state.accounts import UserAccount
 from corral.state.base import Change, Context, Impact, Resource, Seen
 from corral.state.database import Database
 from corral.state.exports import ExistingFolder, Exports, ServedFolder
+from corral.state.fstab import FormerMounts, Mount
 from corral.state.gone import Gone
 from corral.state.host_names import Hostname
-from corral.state.mount import FormerMounts, Mount
 from corral.state.packages import Packages
 from corral.state.pam import SshdAdopt
 from corral.state.person import FormerPeople, Person

@@ -12,8 +12,8 @@ import pytest
 from corral.api.existing import Opinion, adopt, lint_existing, read_existing
 from corral.hosts.facts import Facts
 from corral.hosts.traits import Traits
+from corral.roles.inventory import Site
 from corral.roles.order import configured
-from corral.roles.site import Site
 from corral.slurm.adopt.judge import corrected
 from corral.slurm.adopt.source import Kind
 from corral.slurm.conf.keys import keys_by_id

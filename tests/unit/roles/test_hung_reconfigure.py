@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.roles.letting_go import program
+from corral.roles.hung_reconfigure import program
 
 DAEMON = "trap '' TERM; {job} echo there; read end"
 FAKES = {

@@ -9,8 +9,8 @@ from functools import cache
 from typing import Final
 
 from corral import agents
+from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.slurm.version import Feature, has
 from corral.state.base import Resource, Wanted
 from corral.state.files import File
@@ -86,4 +86,4 @@ def program() -> str:
     return agents.program("let-go.sh")
 
 
-ROLE: Final = Role("letting_go", {"base": on_nodes})
+ROLE: Final = Role("hung_reconfigure", {"base": on_nodes})

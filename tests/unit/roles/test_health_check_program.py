@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from corral.roles import health
+from corral.roles import health_check_program as role
 from corral.roles.health_checks import TAG, health_checks, xids
 from corral.spec.health import HealthCheck
 
@@ -53,7 +53,7 @@ class Node:
         self.slurm(own="NodeName=n1 State=IDLE Foo=1\n", all="NodeName=n1 State=IDLE Foo=1\n")
         self.program = self.root / "health"
         # As patient as it is, and awake sooner.
-        text = health.program().replace("sleep 1\n", "sleep 0\n")
+        text = role.program().replace("sleep 1\n", "sleep 0\n")
         text = text.replace("sleep 0.1\n", "sleep 0.02\n").replace(
             "\npatience=40 ", "\npatience=200 "
         )
@@ -117,14 +117,13 @@ def node(tmp_path: Path) -> Node:
 
 def test_table_program_and_schema_hold_the_same_checks() -> None:
     ids = [one.id for one in health_checks().values()]
-    named = next(line for line in health.program().splitlines() if line.startswith("checks="))
+    named = next(line for line in role.program().splitlines() if line.startswith("checks="))
     assert tuple(ids) == get_args(HealthCheck)
     assert named == f"checks='{' '.join(i.removeprefix(TAG) for i in ids)}'"
     assert (
-        f"twice=' {' '.join(k.id for k in health_checks().values() if k.twice)} '"
-        in health.program()
+        f"twice=' {' '.join(k.id for k in health_checks().values() if k.twice)} '" in role.program()
     )
-    assert "@XIDS@" not in health.program()
+    assert "@XIDS@" not in role.program()
     numbers = [n for row in xids() for n in row.numbers]
     assert len(numbers) == len(set(numbers))
 

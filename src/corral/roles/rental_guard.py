@@ -10,8 +10,8 @@ import json
 from typing import Final
 
 from corral import agents
+from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.spec.cloud import Budget
 from corral.spec.intervals import seconds_of
 from corral.spec.nodes import declared_of, has_guard
@@ -104,4 +104,4 @@ def clients(site: Site) -> dict[str, str]:
     return {p: text for w in site.watched for p, text in agents.modules(w.client).items()}
 
 
-ROLE: Final = Role("guard", {"guard": on_controller})
+ROLE: Final = Role("rental_guard", {"guard": on_controller})

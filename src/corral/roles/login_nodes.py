@@ -6,10 +6,10 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import sh
-from corral.roles import letting_go
+from corral.roles import hung_reconfigure
 from corral.roles.auth_key import former_keys, key_paths
+from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.slurm.packages import Family
 from corral.slurm.version import Feature, has
 from corral.spec.hostlist import expand
@@ -51,7 +51,7 @@ def on_login_nodes(site: Site) -> tuple[Share, ...]:
         Packages("slurm-login", ("slurm-smd-sackd" if smd else "sackd",)),
         *former_keys(site),
         File(DEFAULTS, text),
-        letting_go.around("sackd"),
+        hung_reconfigure.around("sackd"),
         Service("sackd", (DEFAULTS, *key_paths(site)), impact=Impact.NONE),
     )
     gates = tuple(
@@ -68,4 +68,4 @@ def on_login_nodes(site: Site) -> tuple[Share, ...]:
     return (Share((Wanted(found, resources),), gates, "sackd on login nodes"),)
 
 
-ROLE: Final = Role("login", {"login": on_login_nodes})
+ROLE: Final = Role("login_nodes", {"login": on_login_nodes})

@@ -1,4 +1,4 @@
-"""Node health: the program that slurmd runs, and what it is told of its node. Pure."""
+"""HealthCheckProgram: what slurmd runs on each node every five minutes, or as declared. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final
 
 from corral import agents
 from corral.roles.health_checks import xid_words
+from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.role import Role, Share
-from corral.roles.site import ConfiguredSite, Site
 from corral.slurm.conf.cluster import SPOOL_DIR
 from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.hostlist import expand_in_order
@@ -72,4 +72,4 @@ def _files(node: NodeConf) -> tuple[str, ...]:
     return tuple(expand_in_order(node.gpu_files)) if node.gpu_files else ()
 
 
-ROLE: Final = Role("health", {"base": on_nodes}, slurm_conf)
+ROLE: Final = Role("health_check_program", {"base": on_nodes}, slurm_conf)

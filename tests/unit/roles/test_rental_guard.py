@@ -11,8 +11,8 @@ import pytest
 from corral.agents import guard as program
 from corral.providers.cloud.accounts import calls_of
 from corral.providers.cloud.model import Label
-from corral.roles import guard, membership
-from corral.roles.site import Site
+from corral.roles import membership, rental_guard
+from corral.roles.inventory import Site
 from corral.spec.cloud import Budget, Cloud, Elastic
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.state.base import Context, Seen
@@ -51,7 +51,7 @@ def cluster(every: str) -> Site:
 
 
 def test_the_guard_is_told_names_and_money_and_no_secret() -> None:
-    (share,) = guard.on_controller(cluster("5m"))
+    (share,) = rental_guard.on_controller(cluster("5m"))
     (wanted,) = share.wanted
     assert wanted.nodes == ("desk",)
     files = {r.path: r for r in wanted.resources if isinstance(r, File)}
@@ -71,7 +71,7 @@ def test_the_guard_is_told_names_and_money_and_no_secret() -> None:
 
 
 def test_without_a_guard_all_of_it_goes() -> None:
-    (share,) = guard.on_controller(cluster("off"))
+    (share,) = rental_guard.on_controller(cluster("off"))
     (wanted,) = share.wanted
     ids = [r.id for r in wanted.resources]
     assert ids[0] == "timer:corral-guard"

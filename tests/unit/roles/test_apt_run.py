@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.roles.one_run import in_one_run
+from corral.roles.apt_run import in_one_run
 from corral.state.base import Context, Impact, Resource, Seen, Wanted
 from corral.state.files import Directory
 from corral.state.packages import Packages

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from corral.roles.inventory import Site
 from corral.roles.role import Role
-from corral.roles.site import Site
 from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.hostlist import fold_in_order
 from corral.slurm.conf.model import Contribution, NodeConf
@@ -93,4 +93,4 @@ def times(*, idle: int, boot: int, end: int) -> tuple[Setting, ...]:
     )
 
 
-ROLE: Final = Role("power", slurm_conf=slurm_conf)
+ROLE: Final = Role("elastic_nodes", slurm_conf=slurm_conf)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.site import Site
 from corral.state.base import Wanted
 from corral.state.logins import KeysOnly, confirmed
 
@@ -27,4 +27,4 @@ def keys_only(site: Site) -> tuple[Share, ...]:
     )
 
 
-ROLE: Final = Role("logins", {"logins": keys_only})
+ROLE: Final = Role("password_login", {"logins": keys_only})

@@ -6,9 +6,9 @@ import pytest
 
 from corral.errors import CorralError
 from corral.plan.make import resources_of
-from corral.roles import login
+from corral.roles import login_nodes as role
+from corral.roles.inventory import Site
 from corral.roles.order import wanted
-from corral.roles.site import Site
 from corral.spec.people import Access
 from corral.state.files import File
 from corral.state.service import Service
@@ -24,7 +24,7 @@ def fronted(**facts: object) -> Site:
 
 def test_a_login_node_follows_the_controller() -> None:
     held = resources_of(wanted(fronted()))
-    text = next(r.content for r in held["b0"] if isinstance(r, File) and r.path == login.DEFAULTS)
+    text = next(r.content for r in held["b0"] if isinstance(r, File) and r.path == role.DEFAULTS)
     assert 'SACKD_OPTIONS="--conf-server 10.0.0.10:6817"' in text
     units = {n: {r.unit for r in rs if isinstance(r, Service)} for n, rs in held.items()}
     assert "sackd" in units["b0"]
@@ -35,9 +35,9 @@ def test_a_login_node_follows_the_controller() -> None:
 
 
 def test_nodes_with_jobs_need_none() -> None:
-    assert login.on_login_nodes(site(laptop(access=Access(login="node0,node1")))) == ()
+    assert role.on_login_nodes(site(laptop(access=Access(login="node0,node1")))) == ()
 
 
 def test_an_old_slurm_says_so() -> None:
     with pytest.raises(CorralError, match="sackd"):
-        login.on_login_nodes(fronted(slurm="22.05.8"))
+        role.on_login_nodes(fronted(slurm="22.05.8"))
