@@ -7,7 +7,9 @@
 # Started by: corral-proof-round, by srun
 # Runs as: the user corral-proof
 LC_ALL=C OMP_NUM_THREADS=1 USE_LIBUV=0
-export LC_ALL OMP_NUM_THREADS USE_LIBUV
+# What the program reports begins with a word that nothing else printed here can hold.
+CORRAL_REPORT="corral-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n') "
+export LC_ALL OMP_NUM_THREADS USE_LIBUV CORRAL_REPORT
 python3 -c 'import torch.distributed as d, sys; sys.exit(not d.is_available())' 2>/dev/null || exit 0
 if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
   small=67108864 large=1073741824
@@ -20,13 +22,16 @@ fi
 @COLLECTIVES@
 CORRAL_COLLECTIVES
   code=$?
-  [ "$code" -eq 0 ] || echo '@@failed'
-} | sed -n -e 's/^@@corral-bench //p' -e '/^@@failed$/p' | python3 -c '
+  [ "$code" -eq 0 ] || echo "${CORRAL_REPORT}failed "
+} | sed -n "s/^$CORRAL_REPORT//p" | python3 -c '
 import json, sys
 for line in sys.stdin:
-    if line.startswith("@@failed"):
+    kind, _, report = line.partition(" ")
+    if kind == "failed":
         sys.exit(1)
-    found = json.loads(line)
+    if kind != "bench":
+        continue
+    found = json.loads(report)
     name = found["args"][0].removesuffix("_perf")
     ways = [row[w] for row in found["results"] for w in ("out_of_place", "in_place") if row[w]]
     print("figure %s_gb_s %.4g" % (name, max(way["bus_bw"] for way in ways)))

@@ -45,11 +45,14 @@ for mount in "$@"; do
 done
 
 python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null || exit 0
+# What the program reports begins with a word that nothing else printed here can hold.
+CORRAL_REPORT="corral-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n') "
+export CORRAL_REPORT
 {
   python3 - --line <<'CORRAL_GPU_PROGRAM'
 @GPU@
 CORRAL_GPU_PROGRAM
-} | sed -n 's/^@@corral-gpus //p' | python3 -c '
+} | sed -n "s/^${CORRAL_REPORT}gpus //p" | python3 -c '
 import json, sys
 for line in sys.stdin:
     found = json.loads(line)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from corral.api import batch
 from corral.api.bench import Benchmark, Known, judged, refuse_unreachable
+from corral.api.job_reports import JobReports
 from corral.apply.journal import Journal, read_journal
 from corral.apply.session import Session
 from corral.doctor.diagnosis import read as shown
@@ -147,12 +148,16 @@ async def run_bench(
         refuse_unreachable(Collective(name), given, job.nodes)
     lines: list[str] = []
 
+    reports = JobReports()
+
     def on_line(line: batch.RankLine) -> None:
-        lines.append(line.text)
-        row = progress_of(line.text)
+        text = reports.line(line).text
+        lines.append(text)
+        row = progress_of(text)
         if row is not None:
             on_row(row)
 
+    job = reports.job(job)
     outcome = await batch.run(spec, job, emit, on_line=on_line, on_submit=on_submit)
     if not isinstance(outcome, batch.JobOutcome):
         raise TypeError("a benchmark is no array")

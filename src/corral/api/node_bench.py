@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from corral import agents
 from corral.api import batch
+from corral.api.job_reports import JobReports
 from corral.api.past_proofs import BENCH, keep_proof
 from corral.apply.journal import Journal, read_journal
 from corral.doctor.catalog import catalog
@@ -171,10 +172,14 @@ async def measure(
     """
     lines: list[str] = []
 
-    def take(line: batch.RankLine) -> None:
-        lines.append(line.text)
-        on_line(line.text)
+    reports = JobReports()
 
+    def take(line: batch.RankLine) -> None:
+        text = reports.line(line).text
+        lines.append(text)
+        on_line(text)
+
+    job = reports.job(job)
     outcome = await batch.run(spec, job, emit, on_line=take, on_submit=on_submit)
     if not isinstance(outcome, batch.JobOutcome):
         raise usage("a measurement is one job and no array")

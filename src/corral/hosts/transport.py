@@ -11,13 +11,13 @@ status 255 cannot tell the two apart).
 from __future__ import annotations
 
 import codecs
-import secrets
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
 from corral.errors import Code, CorralError
+from corral.hosts.framing import boundary
 from corral.hosts.quote import Script
 
 # read(1) of dash takes one byte at a time and GNU and busybox head -c take exactly N bytes, so what
@@ -121,7 +121,7 @@ class Frame:
         The script is evaluated as one quoted word in a subshell: a syntax error in it, or a
         parenthesis too many, ends the subshell and not the sentinel after it.
         """
-        token = f"@@corral-{secrets.token_hex(8)}"
+        token = boundary()
         wrapped = (
             f"{_PRELUDE}; unset s n; printf '%s\\n' {token}-begin\n"
             f"(eval {shlex.quote(script)}\n)\n"

@@ -60,6 +60,39 @@ def run(text: str, folder: Path, **env: str) -> str:
     return done.stdout.strip()
 
 
+PRINTS = """
+import json, os
+rows = [{"out_of_place": {"bus_bw": %s, "nwrong": 0}, "in_place": None}]
+found = json.dumps({"args": ["all_reduce_perf"], "results": rows})
+print("@@corral-bench " + found.replace("0.5", "99"))
+print("@@failed")
+print("corral-00000000000000000000000000000000 bench " + found)
+print(os.environ["CORRAL_REPORT"] + "row {}")
+print(os.environ["CORRAL_REPORT"] + "bench " + found)
+raise SystemExit(%d)
+"""
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_only_the_benchmark_itself_reports_figures(tmp_path: Path, status: int) -> None:
+    """Any line of its output that began with a fixed mark was a figure, or a failure."""
+    torch = tmp_path / "torch"
+    torch.mkdir()
+    no_gpu = "class cuda:\n    is_available = staticmethod(lambda: False)\n"
+    (torch / "__init__.py").write_text(no_gpu)
+    (torch / "distributed.py").write_text("def is_available():\n    return True\n")
+    text = proof.text("proof-group.sh")
+    start, end = text.index("  python3 - --coll"), text.index("  code=$?")
+    program = f"  python3 - <<'PROGRAM'\n{PRINTS % (0.5, status)}\nPROGRAM\n"
+    done = subprocess.run(
+        ["/bin/sh", "-c", text[:start] + program + text[end:]],
+        capture_output=True, text=True, check=False,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["figure all_reduce_gb_s 0.5", "figure all_reduce_wrong 0"]
+    assert (done.returncode != 0) == (status != 0)
+
+
 @pytest.mark.parametrize("slow", ["a3", "b2"])
 def test_one_slow_node_of_eight(tmp_path: Path, slow: str) -> None:
     said = narrowed(tmp_path, "a1,a2,a3,a4,b1,b2,b3,b4", SLOW=slow)

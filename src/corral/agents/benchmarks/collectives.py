@@ -27,8 +27,9 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-MARK = "@@corral-bench "
-ROW = "@@corral-row "
+REPORT = os.environ.get("CORRAL_REPORT", "@@corral-")
+MARK = f"{REPORT}bench "
+ROW = f"{REPORT}row "
 GROUP_S = 300  # a rank that never comes is an error after so long, and no hanging job
 SHARE = 0.25  # of the free memory, at most, for one buffer: a workstation must not freeze
 TILE = 1 << 22  # elements that are filled or compared at once

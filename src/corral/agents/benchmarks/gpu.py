@@ -26,7 +26,7 @@ import sys
 import threading
 import time
 
-MARK = "@@corral-gpus "
+MARK = os.environ.get("CORRAL_REPORT", "@@corral-") + "gpus "
 GIB = 1 << 30
 SHARE = 0.25  # of the free memory, at most, for all that one measurement allocates
 DTYPES = ("bfloat16", "float16", "tf32", "float32", "float64")

@@ -15,13 +15,15 @@ Standard library and PyTorch only; ``collectives.py`` calls it.
 
 from __future__ import annotations
 
+import os
 import time
 
 import torch
 import torch.distributed as dist
 
-PAIR = "@@corral-pair "
-HALF = "@@corral-half "
+REPORT = os.environ.get("CORRAL_REPORT", "@@corral-")
+PAIR = f"{REPORT}pair "
+HALF = f"{REPORT}half "
 EACH_TWO = 16  # nodes: with more, every two of them would take too many turns
 LEAST = 4  # nodes that have halves of two
 SLOW = 0.7  # of the fastest part of two or three nodes

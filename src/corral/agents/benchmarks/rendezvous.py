@@ -16,7 +16,7 @@ import socket
 import sys
 import time
 
-MARK = "@@corral-"
+MARK = os.environ.get("CORRAL_REPORT", "@@corral-")
 COME_S = 120  # rank 0 is waited for so long
 PORT = "29400"
 

@@ -35,7 +35,7 @@ from budget import LATE, LEAST, WARM, WAYS, Plan, Speed, Way, points, reduces, s
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-MARK = "@@corral-"
+MARK = os.environ.get("CORRAL_REPORT", "@@corral-")
 GROUP_S = 600
 VOCABULARY = 256  # bytes
 RANK = 4  # of PowerSGD's matrices

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,8 @@ from corral.prove.fabric.transport import Transport, transport_of
 
 OWN: Final = "@@corral-bench "
 """Before each table of Corral's own benchmark, which is JSON as nccl-tests writes it."""
+_OWN: Final = re.compile(rf"{OWN}|corral-[0-9a-f]{{32}} bench ")
+"""In the log of a job that ``corral bench`` ran, a random word begins the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ def read_all(text: str) -> Reading:
     if text.lstrip().startswith("{"):
         return Reading(read_json(text), Transport())
     transport = transport_of(text)
-    own = [line.partition(OWN)[2] for line in text.splitlines() if OWN in line]
+    own = [_OWN.split(line, maxsplit=1)[1] for line in text.splitlines() if _OWN.search(line)]
     if own:
         return Reading(tuple(table for one in own for table in read_json(one)), transport)
     if processes := separate_processes(text):

@@ -96,9 +96,8 @@ def test_the_program_says_what_is_read() -> None:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    marks = [ast.literal_eval(said[name]) for name in ("MARK", "ROW")]
-    apart = _program("halves.py")
-    assert [*marks, apart["PAIR"], apart["HALF"]] == [
+    whole, apart = _program(), _program("halves.py")
+    assert [whole["MARK"], whole["ROW"], apart["PAIR"], apart["HALF"]] == [
         *(OWN, program._ROW, program._PAIR, program._HALF)
     ]
     assert isinstance(said["COLLECTIVES"], ast.Dict)
