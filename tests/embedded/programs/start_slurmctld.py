@@ -21,7 +21,9 @@ import time
 HERE = "10.9.9.1"
 WAITS = re.compile(rb"(cannot stat|unable to status) file .*retrying|Still don't know my ClusterID")
 UP = "Running as primary controller"
-LIMIT_S = 4.0
+LIMIT_S = 60.0
+QUIET_S = 4.0
+"""A slurmctld that neither writes nor computes for so long waits for something."""
 PLUGINS = next(iter(pathlib.Path("/usr/lib").glob("*/slurm-wlm")), pathlib.Path("/usr/lib/slurm"))
 LUA = b"function slurm_job_submit() return 0 end\nfunction slurm_job_modify() return 0 end\n"
 CONTENTS = {".key": os.urandom(64), ".lua": LUA}
@@ -160,6 +162,12 @@ def linked(paths, target):
             path.symlink_to(target)
 
 
+def busy(pid):
+    """What changes while a process computes, or waits for a processor."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return time.monotonic() if fields[0] in "RD" else fields[11:13]
+
+
 def start(folder, site):
     """slurmctld's lines and how it ended: up, died, silent."""
     prepare(folder, site)
@@ -176,11 +184,16 @@ def start(folder, site):
     )
     state, text = "silent", b""
     end = time.monotonic() + LIMIT_S
+    used, quiet = 0, time.monotonic()
     while time.monotonic() < end:
         if not select.select([child.stdout], [], [], 0.2)[0]:
-            if state == "up":
+            now = busy(child.pid)
+            if now != used:
+                used, quiet = now, time.monotonic()
+            if state == "up" or time.monotonic() - quiet > QUIET_S:
                 break
             continue
+        quiet = time.monotonic()
         more = os.read(child.stdout.fileno(), 65536)
         if not more:
             state = "died"
