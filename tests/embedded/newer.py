@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.providers.embedded import archive
+from corral.providers.containers import archive
 
 SLURM = (
     *("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "slurm-client", "sackd"),

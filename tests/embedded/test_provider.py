@@ -25,7 +25,8 @@ from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.transport import Result
 from corral.providers.base import Action
-from corral.providers.embedded import EmbeddedProvider, Images, Podman, archive, machine
+from corral.providers.containers import Images, Podman, archive, machine
+from corral.providers.embedded import EmbeddedProvider
 from corral.spec.models import ClusterSpec
 
 pytestmark = [
@@ -238,7 +239,7 @@ def test_lost_state_folder_is_enrolled_again(name: str) -> None:
 
 def test_node_that_cannot_boot_tells_why(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "corral.providers.embedded.containers.entry",
+        "corral.providers.containers.container.entry",
         lambda gpus: sh("echo the disk is on fire; sleep 1; exit 7"),
     )
     one = EmbeddedProvider(spec(name, "node0"))

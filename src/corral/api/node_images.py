@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from corral.events import Emit, ignore
-from corral.providers.embedded import Images, Podman
-from corral.providers.embedded.machine import host_runtime
+from corral.providers.containers import Images, Podman
+from corral.providers.containers.machine import host_runtime
 
 AUTO = "auto"
 

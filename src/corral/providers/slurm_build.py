@@ -18,7 +18,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.quote import Script, sh
-from corral.providers.embedded import archive, image_build
+from corral.providers.containers import archive, image_build
 
 WORK: Final = Path("/var/tmp")  # noqa: S108  # disk; mkdtemp makes private folders in it
 LOCK: Final = Path("/run/corral-slurm-build.lock")

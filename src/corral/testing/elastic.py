@@ -11,9 +11,9 @@ from typing import Final
 from corral.elastic import marks
 from corral.elastic.marks import Marks
 from corral.events import ignore
-from corral.providers.embedded.image import Images
-from corral.providers.embedded.machine import host_limits, host_runtime
-from corral.providers.embedded.podman import Podman
+from corral.providers.containers.image import Images
+from corral.providers.containers.machine import host_limits, host_runtime
+from corral.providers.containers.podman import Podman
 from corral.roles.elastic_nodes import times
 from corral.slurm.conf.conf_file import assembled
 from corral.slurm.version import SlurmVersion

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import platformdirs
 
-from corral.providers.embedded import archive
+from corral.providers.containers import archive
 
 USER, ASKED, PASSWORD = "admin", "asked", "bare-metal"
 """USER may sudo without a password, ASKED with PASSWORD; both have the lab's key."""

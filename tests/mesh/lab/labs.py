@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Literal
 
 from corral.events import ignore
-from corral.providers.embedded.image import Images
-from corral.providers.embedded.machine import host_limits, host_runtime
-from corral.providers.embedded.podman import Podman
+from corral.providers.containers.image import Images
+from corral.providers.containers.machine import host_limits, host_runtime
+from corral.providers.containers.podman import Podman
 from tests.mesh.lab import tools
 from tests.mesh.lab.control import Control
 from tests.mesh.lab.network import Networks, run

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from corral.providers.embedded import archive
+from corral.providers.containers import archive
 
 HERE = Path(__file__).parent
 PACKAGES = (

@@ -20,7 +20,7 @@ from corral.hosts.transport import OnLine, Result
 from corral.providers.cloud.model import Instance, State
 from corral.providers.cloud.provider import CloudProvider
 from corral.providers.cloud.readiness import PATIENCE_S
-from corral.providers.embedded import inventory, layout
+from corral.providers.containers import inventory, layout
 from corral.spec.models import ClusterSpec
 
 SILENT = CorralError(Code.UNREACHABLE, "nothing listens at 10.0.0.1 port 22", "node1")

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
-from corral.providers.embedded import archive
-from corral.providers.embedded.archive import Source
+from corral.providers.containers import archive
+from corral.providers.containers.archive import Source
 
 DEB822 = """\
 # the base system

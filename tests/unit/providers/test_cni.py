@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from corral.providers.embedded.cni import mend
+from corral.providers.containers.cni import mend
 
 
 def test_the_refused_version_is_replaced_once(tmp_path: Path) -> None:

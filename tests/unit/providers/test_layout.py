@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from corral.errors import Code, CorralError
 from corral.hosts.process import Ended
 from corral.providers.base import Action, MachineAction
-from corral.providers.embedded import access, containers, layout, recipe, user_image
-from corral.providers.embedded.image import Images
-from corral.providers.embedded.podman import Podman, subnets
+from corral.providers.containers import container, layout, recipe, user_image
+from corral.providers.containers.image import Images
+from corral.providers.containers.podman import Podman, subnets
+from corral.providers.embedded import access
 from corral.providers.ssh import SshProvider
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
@@ -86,9 +87,9 @@ def sh(script: str, *args: str, stdin: str = "") -> subprocess.CompletedProcess[
 @pytest.mark.parametrize(
     "script",
     [
-        containers.entry(0),
-        containers.entry(8),
-        containers.enrol("n0", ["/shared", "/a b/$(touch x)"]),
+        container.entry(0),
+        container.entry(8),
+        container.enrol("n0", ["/shared", "/a b/$(touch x)"]),
         recipe.EARLY,
         recipe.late(recipe.RECIPES["debian"]),
         recipe.late(recipe.RECIPES["ubuntu"]),
@@ -206,7 +207,7 @@ def test_images_newest_first_with_users() -> None:
 
 
 def test_remove_takes_unused_images_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("corral.providers.embedded.image_build.sweep", lambda folder: None)
+    monkeypatch.setattr("corral.providers.containers.image_build.sweep", lambda folder: None)
     have, calls = images(("a", "old"), ("b", "new"), users='[{"Names":["c1"],"ImageID":"a"}]')
     assert asyncio.run(have.remove()) == ("new",)
     assert [c for c in calls if c[0] == "rmi"] == [["rmi", "b"]]
@@ -261,7 +262,7 @@ def test_networks_of_old_and_new_podman() -> None:
 
 
 def test_enrol_writes_nothing_outside_the_node() -> None:
-    script = containers.enrol("surely-not-this-machine", [])
+    script = container.enrol("surely-not-this-machine", [])
     done = sh(script, stdin=KEY + "\n")
     assert done.returncode == 4
     assert "this is not the node" in done.stderr

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
-from corral.providers.embedded import machine, reboot
-from corral.providers.embedded.reboot import Places
+from corral.providers.containers import machine, reboot
+from corral.providers.containers.reboot import Places
 
 V1 = "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n"
 V2 = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from corral.providers import slurm_build
-from corral.providers.embedded import image_build
+from corral.providers.containers import image_build
 
 
 def test_an_image_that_is_built_at_the_same_time_leaves_the_work_alone(

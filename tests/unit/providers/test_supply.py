@@ -14,10 +14,10 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, ignore
 from corral.hosts import quote
 from corral.hosts.process import Ended
-from corral.providers.embedded import archive, image, image_build, recipe, supply
-from corral.providers.embedded.archive import Source
-from corral.providers.embedded.image_build import Bench
-from corral.providers.embedded.podman import Podman
+from corral.providers.containers import archive, image, image_build, recipe, supply
+from corral.providers.containers.archive import Source
+from corral.providers.containers.image_build import Bench
+from corral.providers.containers.podman import Podman
 
 UBUNTU = tuple(
     Source("http://archive.example/ubuntu", s, ("main", "universe"), "/keys/ubuntu.gpg")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from corral.hosts.facts import Facts
 from corral.hosts.traits import Traits
 from corral.providers.cloud.model import Offer
-from corral.providers.embedded import machine
-from corral.providers.embedded.containers import devices
+from corral.providers.containers import machine
+from corral.providers.containers.container import devices
 
 
 def facts(node: str, offers: Sequence[Offer], address: str) -> Facts:

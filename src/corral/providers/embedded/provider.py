@@ -22,10 +22,10 @@ from corral.providers.base import (
     Traits,
     raise_failed,
 )
-from corral.providers.embedded import cni, containers, inventory, layout, machine, removal
+from corral.providers.containers import cni, container, inventory, layout, machine, removal
+from corral.providers.containers.image import Images
+from corral.providers.containers.podman import Podman
 from corral.providers.embedded.access import Access
-from corral.providers.embedded.image import Images
-from corral.providers.embedded.podman import Podman
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, nodes_of
 
@@ -183,9 +183,9 @@ class EmbeddedProvider:
             if not taken or not await inventory.comes(self._podman, name, wanted.made_from):
                 raise
 
-    async def _container(self, node: str) -> containers.Container:
+    async def _container(self, node: str) -> container.Container:
         group = self._node(node).group
-        return containers.Container(
+        return container.Container(
             cluster=self.cluster,
             node=node,
             address=self.address(node),
@@ -200,7 +200,7 @@ class EmbeddedProvider:
     async def _enrol(self, node: str, access: Access, key: str) -> None:
         name = layout.container(self.cluster, node)
         identity = await self._podman.text("inspect", "--format", "{{.Id}}", name, node=node)
-        script = containers.enrol(node, self._mounts)
+        script = container.enrol(node, self._mounts)
         try:
             host_key = await self._podman.text(
                 *("exec", "--interactive", name, "/bin/sh", "-c", script),
@@ -275,7 +275,7 @@ class EmbeddedProvider:
         seen = self._memory.machine(node).memory_mib
         return Traits(
             memory_mib=seen or group.memory_mib or share,
-            gpu_devices=containers.devices(group.gpu.count if group.gpu else 0),
+            gpu_devices=container.devices(group.gpu.count if group.gpu else 0),
             shared=self._mounts,
             own_clock=False,
         )

@@ -17,10 +17,10 @@ from typing import Any, Final
 from corral.errors import CorralError
 from corral.events import ignore
 from corral.hosts.quote import join, sh
-from corral.providers.embedded import cni, layout, machine
-from corral.providers.embedded.containers import Container
-from corral.providers.embedded.image import Images
-from corral.providers.embedded.podman import Podman
+from corral.providers.containers import cni, layout, machine
+from corral.providers.containers.container import Container
+from corral.providers.containers.image import Images
+from corral.providers.containers.podman import Podman
 from corral.spec.providers import CLOUDS, RENTALS
 from corral.testing.clouds.world import Machine
 

@@ -6,8 +6,8 @@ import asyncio
 from typing import Final
 
 from corral.events import Emit, Event, Kind
-from corral.providers.embedded import layout, reboot
-from corral.providers.embedded.podman import Podman
+from corral.providers.containers import layout, reboot
+from corral.providers.containers.podman import Podman
 
 # Verb, how names are listed, how one is removed; in the order that uses nothing any more.
 _KINDS: Final = (

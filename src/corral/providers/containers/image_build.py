@@ -29,7 +29,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.quote import Script, sh
-from corral.providers.embedded.archive import Source
+from corral.providers.containers.archive import Source
 
 WORK_PREFIX: Final = "corral-build-"
 BUILD_S: Final = 1800.0

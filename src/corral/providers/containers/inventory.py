@@ -10,8 +10,8 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.providers.base import Machine, Observed
-from corral.providers.embedded import layout, machine, reboot
-from corral.providers.embedded.podman import Fields, Podman, subnets
+from corral.providers.containers import layout, machine, reboot
+from corral.providers.containers.podman import Fields, Podman, subnets
 from corral.spec.nodes import Node
 
 Network = ipaddress.IPv4Network

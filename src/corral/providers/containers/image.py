@@ -14,9 +14,9 @@ from typing import Any, Final, cast
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.quote import join
-from corral.providers.embedded import archive, image_build, recipe, supply, user_image
-from corral.providers.embedded.podman import Fields, Podman
-from corral.providers.embedded.recipe import BASE_LABEL, LABEL, OS_LABEL, Recipe
+from corral.providers.containers import archive, image_build, recipe, supply, user_image
+from corral.providers.containers.podman import Fields, Podman
+from corral.providers.containers.recipe import BASE_LABEL, LABEL, OS_LABEL, Recipe
 
 AUTO: Final = "auto"
 WORK: Final = Path("/var/tmp")  # noqa: S108  # disk, not tmpfs; mkdtemp makes private folders in it

@@ -9,8 +9,8 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.quote import join, sh
-from corral.providers.embedded import machine, recipe
-from corral.providers.embedded.podman import Podman
+from corral.providers.containers import machine, recipe
+from corral.providers.containers.podman import Podman
 
 BUILD_LABEL: Final = "corral.build"
 DERIVE_S: Final = 900.0

@@ -17,10 +17,10 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.quote import sh
-from corral.providers.embedded import archive, image_build
-from corral.providers.embedded.archive import Source
-from corral.providers.embedded.image_build import Bench
-from corral.providers.embedded.recipe import Recipe
+from corral.providers.containers import archive, image_build
+from corral.providers.containers.archive import Source
+from corral.providers.containers.image_build import Bench
+from corral.providers.containers.recipe import Recipe
 
 PACKAGE: Final = "debian-archive-keyring"
 KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")

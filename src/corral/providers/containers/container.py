@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, join, sh
-from corral.providers.embedded import layout
+from corral.providers.containers import layout
 
 HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key"
 NVIDIA_MAJOR: Final = 195
