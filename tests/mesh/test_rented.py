@@ -18,7 +18,7 @@ from corral.providers.cloud.ledger import Ledger
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
 from corral.testing.clouds.contract import OpenApi
-from corral.testing.clouds.runpod_sim import RunPodSim
+from corral.testing.clouds.runpod import RunPodSim
 from corral.testing.clouds.server import CloudServer
 from tests.mesh.conftest import said
 from tests.mesh.lab import Lab, tools

@@ -14,11 +14,16 @@ from typing import Any, Final, cast
 
 from corral.errors import Code, CorralError
 from corral.providers.cloud.accounts import open_account
-from corral.providers.cloud.model import CloudApi, Volume
+from corral.providers.cloud.model import (
+    AccountKeysApi,
+    CloudApi,
+    FirewallApi,
+    Volume,
+    VolumesApi,
+)
 from corral.providers.cloud.simulated import rehearsal_of
 from corral.providers.cloud.whole_sets import change
-from corral.providers.lambda_cloud.client import LambdaCloud
-from corral.providers.runpod.client import RunPod
+from corral.spec.providers import RENTALS, clouds_with, either
 
 Confirm = Callable[[Sequence[str], Sequence[str]], bool]
 """Asked with the set before and after, one line each."""
@@ -93,7 +98,7 @@ async def firewall(allow: Sequence[str], confirm: Confirm, cluster: str = "") ->
         CorralError: USAGE; STALE_PLAN, somebody changed them meanwhile; what the cloud says.
     """
     added = [rule_of(text) for text in allow]
-    api = cast("LambdaCloud", _open("lambda", cluster))
+    api = cast("FirewallApi", _open(_only("firewall"), cluster))
     try:
         before = await api.firewall_rules()
 
@@ -132,7 +137,7 @@ async def account_keys(add: Sequence[str], confirm: Confirm, cluster: str = "") 
                 "what is to be added is no public ssh key",
                 hint="a line such as: ssh-ed25519 AAAA... you@desk",
             )
-    api = cast("RunPod", _open("runpod", cluster))
+    api = cast("AccountKeysApi", _open(_only("account_keys"), cluster))
     try:
         before = await api.ssh_keys()
         wanted = [key.strip() for key in add]
@@ -166,15 +171,15 @@ async def make_volume(
     Raises:
         CorralError: USAGE, the cloud makes none; what the cloud says.
     """
-    api = _open(provider, cluster)
+    if not RENTALS[provider].volumes:
+        raise CorralError(
+            Code.USAGE,
+            f"corral makes no file systems at {provider}",
+            hint=f"it does at {either(clouds_with('volumes'))}; elsewhere make one on the "
+            "provider's page",
+        )
+    api = cast("VolumesApi", _open(provider, cluster))
     try:
-        if not isinstance(api, LambdaCloud | RunPod):
-            raise CorralError(
-                Code.USAGE,
-                f"corral makes no file systems at {provider}",
-                hint="Paperspace's shared drives are SMB shares in a private network: make one on "
-                "its page",
-            )
         for one in await api.volumes():
             if (one.name, one.region) == (name, region):
                 return one, False
@@ -188,6 +193,12 @@ async def make_volume(
             raise
     finally:
         await api.close()
+
+
+def _only(field: str) -> str:
+    """The one cloud whose account has such a set."""
+    (name,) = clouds_with(field)
+    return name
 
 
 def _open(provider: str, cluster: str) -> CloudApi:

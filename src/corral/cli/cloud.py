@@ -14,8 +14,10 @@ from corral.cli.options import JSON, YES, examples, verb_app
 from corral.cli.text import clean
 from corral.cli.ui import Ui
 from corral.errors import Code, CorralError, Exit
-from corral.spec.providers import CLOUDS
+from corral.spec.providers import CLOUDS, clouds_with, either
 
+_MAKERS = either(clouds_with("volumes"))
+_SIZED = ", ".join(clouds_with("sized"))
 app = verb_app()
 SIMULATED = Annotated[
     str,
@@ -89,13 +91,20 @@ def ssh_keys(
 def volume(  # noqa: PLR0917
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.", show_default=False)],
     provider: Annotated[
-        str, typer.Option("--provider", "-p", metavar="NAME", help="lambda or runpod.")
+        str,
+        typer.Option("--provider", "-p", metavar="NAME", help=f"{_MAKERS}."),
     ],
     region: Annotated[
         str, typer.Option("--region", "-r", metavar="NAME", help="Region or data center.")
     ],
     size: Annotated[
-        int, typer.Option("--gib", min=10, max=4096, help="Size, where the cloud asks (runpod).")
+        int,
+        typer.Option(
+            "--gib",
+            min=10,
+            max=4096,
+            help=f"Size, where the cloud asks ({', '.join(clouds_with('sized'))}).",
+        ),
     ] = 100,
     wanted: SIMULATED = "",
     as_json: JSON = False,
@@ -107,7 +116,7 @@ def volume(  # noqa: PLR0917
     """
     ui = Ui(as_json=as_json)
     if provider not in CLOUDS:
-        raise CorralError(Code.USAGE, f"no provider {provider}", hint="lambda or runpod")
+        raise CorralError(Code.USAGE, f"no provider {provider}", hint=_MAKERS)
     made, now = ui.quietly(lambda: api.make_volume(provider, name, region, size, wanted))
     ui.json({"volume": asdict(made), "made": now})
     where = f", at {made.mount} on instances" if made.mount else ""

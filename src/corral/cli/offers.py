@@ -12,7 +12,7 @@ from corral.cli.options import JSON, examples, verb_app
 from corral.cli.text import clean, table
 from corral.cli.ui import Ui
 from corral.errors import Code, CorralError, Exit
-from corral.spec.providers import CLOUDS
+from corral.spec.providers import CLOUDS, clouds_with
 
 app = verb_app()
 HEAD = ("provider", "type", "region", "GPUs", "vCPUs", "memory", "$/hour", "capacity")
@@ -29,7 +29,8 @@ TOGETHER = Annotated[
     bool,
     typer.Option(
         "--together",
-        help="Machines that come as one cluster of the cloud's own (runpod, cloud.cluster).",
+        help="Machines that come as one cluster of the cloud's own "
+        f"({', '.join(clouds_with('clusters'))}, cloud.cluster).",
     ),
 ]
 SIMULATED = Annotated[
@@ -47,8 +48,8 @@ SIMULATED = Annotated[
 @app.command(
     epilog=examples(
         "corral offers --gpu h100",
-        "corral offers -p runpod --together",
-        "corral offers -p lambda --all --json | jq .offers",
+        f"corral offers -p {clouds_with('clusters')[0]} --together",
+        f"corral offers -p {CLOUDS[0]} --all --json | jq .offers",
     )
 )
 def offers(

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
 
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, join, sh
+from corral.spec.providers import RENTALS
 
 NET_ADMIN: Final = 12
 """CAP_NET_ADMIN's bit in CapEff (capability.h)."""
 JOINED: Final = "/var/lib/corral/mesh/joined"
 """On a node: there since Corral brought the machine into the tailnet; so it may take it out."""
+
+_MARKERS: Final = tuple(rental.marker for rental in RENTALS.values() if rental.marker)
 
 FABRIC: Final = "/run/corral-fabric"
 """On a rented container: its address on a network that it shares with its like, if any."""
@@ -25,7 +28,7 @@ MESH: Final[Mapping[str, Script]] = MappingProxyType(
     {
         "container": sh(
             """\
-if [ -e /run/.containerenv ] || [ -e /.dockerenv ] || [ -n "$RUNPOD_POD_ID" ]; then
+if [ -e /run/.containerenv ] || [ -e /.dockerenv ]{markers}; then
   echo yes
   if unshare -Ur true 2>/dev/null; then echo userns; fi
   [ ! -s {fabric} ] || echo "fabric $(cat {fabric})"
@@ -35,6 +38,7 @@ for f in /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes; 
   if [ -r "$f" ]; then echo "limit $(cat "$f")"; break; fi
 done""",
             fabric=FABRIC,
+            markers=join([sh(' || [ -n "$(printenv {name})" ]', name=name) for name in _MARKERS]),
         ),
         "mesh": sh(
             """\

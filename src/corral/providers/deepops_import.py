@@ -23,6 +23,7 @@ from corral.slurm import duration
 from corral.spec.hostlist import expand
 from corral.spec.nodes import fold
 from corral.spec.people import User
+from corral.spec.providers import OWNED
 from corral.state.fstab import NFS_OPTIONS
 
 _SERVED: Final = frozenset(("rw", "sync", "no_subtree_check", "root_squash", "no_root_squash"))
@@ -278,7 +279,7 @@ class _Import:
         return [
             {
                 "name": name if i == 0 else f"{name}-{i + 1}",
-                "provider": "ssh",
+                "provider": OWNED,
                 "nodes": fold(mine),
                 "addresses": _folded([self._address(m) for m in mine]),
                 **own,

@@ -9,7 +9,7 @@ from pydantic import Field
 from corral.spec import texts
 from corral.spec.intervals import UNITS, seconds_of
 from corral.spec.kinds import HostName, Interval, Model, about
-from corral.spec.providers import CLOUDS, RENTALS, CloudName, either
+from corral.spec.providers import CLOUDS, RENTALS, CloudName, clouds_with, either, in_words
 
 OfferType = Annotated[str, Field(pattern=texts.OFFER_TYPE.pattern, max_length=128)]
 Region = Annotated[str, Field(pattern=texts.REGION.pattern)]
@@ -42,15 +42,15 @@ class Cloud(Model):
     )
     count: int | None = about(
         "recreate",
-        "GPUs of each machine, where a type comes with several (runpod); left out: the fewest.",
+        "GPUs of each machine, where a type comes with several "
+        f"({', '.join(clouds_with('counts'))}); left out: the fewest.",
         default=None,
         ge=1,
         le=64,
     )
     image: OfferType | None = about(
         "recreate",
-        "Image family (lambda), container image (runpod) or template (paperspace); left out: the "
-        "provider's own.",
+        f"{in_words('image').capitalize()}; left out: the provider's own.",
         default=None,
     )
     disk_gib: int = about(
@@ -58,7 +58,7 @@ class Cloud(Model):
     )
     volumes: tuple[VolumeName, ...] = about(
         "recreate",
-        "File systems of the account to attach: names (lambda) or one id (runpod).",
+        f"File systems of the account to attach: {in_words('volumes')}.",
         default=(),
     )
     price_at_most: float | None = about(
@@ -70,7 +70,7 @@ class Cloud(Model):
     cluster: bool = about(
         "recreate",
         "All machines of the group as one of the provider's own clusters, with a network of their "
-        "own (runpod: Instant Cluster): they come and end together.",
+        f"own ({', '.join(clouds_with('clusters'))}): they come and end together.",
         default=False,
     )
     prefer: Literal["order", "price"] = about(

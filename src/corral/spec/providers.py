@@ -32,6 +32,13 @@ class Rental(Row):
         ends_itself: a lost machine ends after a time (``budget.dead_man``).
         clusters: several machines are rented as one, with a network of their own and no timer.
         pods: machines are containers without systemd, TUN and UDP: nodes of a tailnet only.
+        marker: an environment variable that every such container has.
+        image: what ``cloud.image`` names there.
+        volumes: what ``cloud.volumes`` names there; "": Corral makes no file systems there.
+        sized: a file system has a size.
+        counts: a type comes with several numbers of GPUs.
+        firewall: the account has one set of inbound rules, and its client a ``FirewallApi``.
+        account_keys: the account has one set of ssh keys, and its client an ``AccountKeysApi``.
     """
 
     title: str
@@ -43,6 +50,13 @@ class Rental(Row):
     ends_itself: bool
     clusters: bool
     pods: bool
+    marker: str = ""
+    image: str
+    volumes: str = ""
+    sized: bool = False
+    counts: bool = False
+    firewall: bool = False
+    account_keys: bool = False
 
 
 class Capabilities(Row):
@@ -92,12 +106,26 @@ PROVIDERS: Final[Mapping[str, Capabilities]] = MappingProxyType(
 CONTAINERS: Final = next(one.name for one in PROVIDERS.values() if one.containers)
 """The provider on whose nodes every cluster is rehearsed."""
 
+OWNED: Final = next(one.name for one in PROVIDERS.values() if one.owned)
+"""The provider of machines that the user has."""
+
 RENTALS: Final[Mapping[str, Rental]] = MappingProxyType(
     {name: one.rental for name, one in PROVIDERS.items() if one.rental}
 )
 """Clouds that rent machines."""
 
 CLOUDS: Final = tuple(RENTALS)
+
+
+def clouds_with(field: str) -> tuple[str, ...]:
+    """Clouds of which a field of ``Rental`` is set."""
+    return tuple(name for name, rental in RENTALS.items() if getattr(rental, field))
+
+
+def in_words(field: str) -> str:
+    """What a field of ``Rental`` says of each cloud: ``names (lambda) or one id (runpod)``."""
+    return either(tuple(f"{getattr(RENTALS[name], field)} ({name})" for name in clouds_with(field)))
+
 
 if TYPE_CHECKING:
     ProviderName = str

@@ -21,6 +21,7 @@ from corral.hosts.transport import Result
 from corral.plan.make import make_plan
 from corral.providers import providers_of
 from corral.spec.models import ClusterSpec, NodeGroup
+from corral.spec.providers import CONTAINERS
 from corral.state.accounts import UserAccount
 from corral.state.base import Resource, StageWanted, Wanted
 from corral.state.files import Directory, File
@@ -62,7 +63,7 @@ class Held:
 
 
 def _spec(name: str, nodes: int) -> ClusterSpec:
-    group = NodeGroup(name="n", provider="embedded", nodes=f"b[0-{nodes - 1}]", memory_mib=1024)
+    group = NodeGroup(name="n", provider=CONTAINERS, nodes=f"b[0-{nodes - 1}]", memory_mib=1024)
     return ClusterSpec(corral="v1", name=name, groups=(group,))
 
 

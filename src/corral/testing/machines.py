@@ -21,6 +21,7 @@ from corral.roles.order import wanted
 from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec, NodeGroup
 from corral.spec.models import Gpu as GpuSpec
+from corral.spec.providers import OWNED
 from corral.state.accounts import UserAccount
 from corral.state.base import Resource, Seen
 from corral.state.clock import Clock
@@ -71,7 +72,7 @@ def site(count: int) -> tuple[ClusterSpec, dict[str, Facts], dict[str, str]]:
     )
     group = NodeGroup(
         name="dgx",
-        provider="ssh",
+        provider=OWNED,
         nodes=f"dgx[0-{count - 1}]",
         addresses=",".join(ranges),
         gpu=GpuSpec(type="h200", count=8),

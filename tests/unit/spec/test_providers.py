@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import keyword
+import re
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,10 +15,110 @@ import pytest
 import corral.providers
 from corral.providers import provider_class
 from corral.spec.models import NodeGroup
-from corral.spec.providers import CLOUDS, PROVIDERS, REGISTRY, RENTALS, either
+from corral.spec.providers import CLOUDS, PROVIDERS, REGISTRY, RENTALS, clouds_with, either
 from corral.testing.clouds import SIMS
 
 FOLDER = Path(corral.providers.__file__).parent
+SOURCES = FOLDER.parent
+REGISTERED = SOURCES / "spec" / "providers.py"
+CLIENTS = {rental.client for rental in RENTALS.values()}
+TITLES = {rental.title.partition(" ")[0] for rental in RENTALS.values()}
+FOREIGN = sorted(
+    file
+    for file in SOURCES.rglob("*.py")
+    if file != REGISTERED and not set(REGISTRY) & {*file.relative_to(SOURCES).parts[:-1], file.stem}
+)
+"""All but the registry and what is in a folder, or a module, of a provider's name."""
+WORDS = CLIENTS | TITLES | {word for c in CLOUDS for word in (c, PROVIDERS[c].folder)}
+RENTED = re.compile(rf"\b({'|'.join(WORDS - set(keyword.kwlist))})\b")
+"""Words for clouds; ``lambda`` is also Python's, so it is found as a value only."""
+
+
+def values_of(node: ast.AST) -> Iterator[ast.expr]:
+    """Expressions that something is compared with or decided by, or that name a provider."""
+    match node:
+        case ast.Compare():
+            yield from (node.left, *node.comparators)
+        case ast.MatchValue():
+            yield node.value
+        case ast.keyword(arg="provider"):
+            yield node.value
+        case ast.Dict():
+            for key, value in zip(node.keys, node.values, strict=True):
+                if isinstance(key, ast.Constant) and key.value == "provider":
+                    yield value
+        case _:
+            pass
+
+
+def imported(node: ast.AST) -> Iterator[str]:
+    """Modules that a statement imports."""
+    match node:
+        case ast.ImportFrom(module=str(module), names=names):
+            yield from (f"{module}.{alias.name}" for alias in names)
+        case ast.Import(names=names):
+            yield from (alias.name for alias in names)
+        case _:
+            pass
+
+
+def words_of(node: ast.AST, docstrings: set[int]) -> str:
+    """The text or identifier of a node."""
+    match node:
+        case ast.Constant(value=str(text)) if id(node) not in docstrings:
+            return text
+        case ast.Name(id=word) | ast.Attribute(attr=word):
+            return word
+        case _:
+            return ""
+
+
+def names_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Where code names a provider, by the rule of CONTRIBUTING.md."""
+    docstrings = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
+    for node in ast.walk(tree):
+        line = getattr(node, "lineno", 0)
+        for value in values_of(node):
+            for one in ast.walk(value):
+                if isinstance(one, ast.Constant) and one.value in PROVIDERS:
+                    yield line, f"{one.value!r} as a value"
+        for path in imported(node):
+            if path.startswith("corral.providers.") and path.split(".")[2] in REGISTRY:
+                yield line, f"imports {path}"
+        if RENTED.search(words_of(node, docstrings)):
+            yield line, words_of(node, docstrings)
+
+
+def test_no_provider_is_named_outside_its_folder_and_the_registry() -> None:
+    assert len(FOREIGN) > 400
+    found = [
+        f"{file.relative_to(SOURCES)}:{line}: {what}"
+        for file in FOREIGN
+        for line, what in names_in(ast.parse(file.read_text()))
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'x = group.provider == "ssh"', 'x = name in ("lambda", "b")', 'f(provider="embedded")',
+        "from corral.providers.gcp.google import Google", "from corral.providers import runpod",
+        "import corral.providers.ssh.provider", 'x = {"provider": "gcp"}', 'x = "at Paperspace"',
+        "x = RunPod()", 'match x:\n    case "gcp":\n        pass',
+    ],
+)  # fmt: skip
+def test_names_of_providers_are_found(text: str) -> None:
+    assert list(names_in(ast.parse(text)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['run(["ssh", host])', 'x = access["ssh"]', "y = lambda: 0", '"""RunPod\'s document."""',
+     "x = spec.gcp"],
+)  # fmt: skip
+def test_words_that_also_mean_something_else_are_not(text: str) -> None:
+    assert not list(names_in(ast.parse(text)))
 
 
 def test_each_folder_of_a_provider_is_registered() -> None:
@@ -42,6 +146,15 @@ def test_a_cloud_has_a_client_its_calls_and_a_simulator(name: str) -> None:
     assert calls.GAPS["calls"] > 0 and callable(calls.instances) and callable(calls.terminate)
     assert import_module(f"{home}.errors").ROWS
     assert bool(client.told.no_dead_man) is not rental.ends_itself
+    assert rental.image
+    assert bool(rental.volumes) is hasattr(client, "make_volume")
+    assert rental.firewall is hasattr(client, "set_firewall_rules")
+    assert rental.account_keys is hasattr(client, "set_ssh_keys")
+
+
+@pytest.mark.parametrize("field", ["firewall", "account_keys"])
+def test_an_accounts_whole_set_is_of_one_cloud(field: str) -> None:
+    assert len(clouds_with(field)) == 1  # the verb takes no provider
 
 
 def test_names_in_a_sentence() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from corral.testing.clouds import Answer, Request, RunPodSim
+from corral.testing.clouds import Answer, Request
 from corral.testing.clouds.contract import OpenApi
+from corral.testing.clouds.runpod import RunPodSim
 from tests.clouds.common import CONTRACTS, OPENAPI
 
 LAMBDA, RUNPOD, PAPERSPACE = (CONTRACTS[n] for n in ("lambda", "runpod", "paperspace"))

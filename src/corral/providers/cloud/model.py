@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar, Final, Protocol, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 PREFIX: Final = "corral-"
 NAME_AT_MOST: Final = 60
@@ -300,4 +300,36 @@ class ClusterApi(CloudApi, Protocol):
         Returns:
             id of the cluster; ``instances`` shows its machines with ``group`` set to it.
         """
+        ...
+
+
+class VolumesApi(CloudApi, Protocol):
+    """An account where file systems can be made."""
+
+    async def make_volume(self, name: str, region: str, gib: int) -> Volume:
+        """Make one; where it has no size, ``gib`` is not used."""
+        ...
+
+
+class FirewallApi(CloudApi, Protocol):
+    """An account with one set of inbound rules: changed only by ``cloud.whole_sets.change``."""
+
+    async def firewall_rules(self) -> tuple[dict[str, Any], ...]:
+        """The set."""
+        ...
+
+    async def set_firewall_rules(self, rules: Sequence[dict[str, Any]]) -> None:
+        """Replace it."""
+        ...
+
+
+class AccountKeysApi(CloudApi, Protocol):
+    """An account with one set of ssh keys: changed only by ``cloud.whole_sets.change``."""
+
+    async def ssh_keys(self) -> tuple[str, ...]:
+        """The set."""
+        ...
+
+    async def set_ssh_keys(self, keys: Sequence[str]) -> None:
+        """Replace it."""
         ...

@@ -7,7 +7,7 @@ from ipaddress import ip_address, ip_network
 from typing import Final
 
 from corral.spec.findings import Level
-from corral.spec.providers import CLOUDS, RENTALS, either
+from corral.spec.providers import CLOUDS, RENTALS, clouds_with, either
 from corral.spec.rules.view import Problem, Rule, View
 
 LABEL_ROOM: Final = 37
@@ -172,6 +172,7 @@ def elastic_place(view: View) -> Iterator[Problem]:
             yield Problem(group.at("elastic"), message, hint)
 
 
+_POD_CLOUDS: Final = ", ".join(clouds_with("pods"))
 RULES: Final = (
     Rule("elastic-place", Level.ERROR,
          "Nodes come and go at clouds that rent machines with systemd; the controller stays.",
@@ -194,12 +195,13 @@ RULES: Final = (
          "Which rented machines cannot end themselves when their controller is lost.",
          ("groups.provider", "groups.cloud"), no_dead_man, ("budget",)),
     Rule("pod-place", Level.ERROR,
-         "A pod at RunPod is a compute node of a tailnet, and nothing else.",
+         f"A pod ({_POD_CLOUDS}) is a compute node of a tailnet, and nothing else.",
          ("groups.provider", "groups.cloud", "groups.nodes"), pod_place,
          ("network.control", "controller")),
     Rule("rented-apart", Level.WARNING,
          "Rented machines reach no address of a network behind a router; a tailnet joins them.",
          ("groups.addresses", "groups.provider"), rented_apart, ("network.control",)),
-    Rule("pod-limits", Level.WARNING, "What a container at RunPod lacks as a node.",
+    Rule("pod-limits", Level.WARNING,
+         f"What a rented container ({_POD_CLOUDS}) lacks as a node.",
          ("groups.provider",), pod_controller),
 )  # fmt: skip

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from corral.testing.clouds.wire import Answer, Request
 from corral.testing.clouds.world import Machine, Refused, Sim
@@ -232,3 +232,6 @@ class PaperspaceSim(Sim):
 
 def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+SIM: Final = PaperspaceSim

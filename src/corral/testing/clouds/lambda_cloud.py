@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from corral.testing.clouds.wire import Answer, Request
 from corral.testing.clouds.world import Machine, Refused, Sim
@@ -227,3 +227,6 @@ def _type(name: str) -> dict[str, Any]:
         "price_cents_per_hour": cents,
         "specs": {"vcpus": vcpus, "memory_gib": memory, "storage_gib": storage, "gpus": gpus},
     }
+
+
+SIM: Final = LambdaSim
