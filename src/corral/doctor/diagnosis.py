@@ -9,6 +9,7 @@ from corral.doctor.catalog import catalog
 from corral.doctor.fatal_lines import fatal_lines
 from corral.doctor.log_text import Line, LogText
 from corral.doctor.model import LIVE, Diagnosis, Failure, Pattern, Report, Severity, Source
+from corral.doctor.process_names import of_kernel
 from corral.doctor.program import PROGRAM_ERROR, Traceback, tracebacks
 
 MOST_LINES: Final = 3
@@ -49,8 +50,8 @@ def _read(log: LogText, source: Source, node: str) -> Iterable[Diagnosis]:
     for failure in catalog().values():
         if not failure.shown_by(source) or not failure.patterns:
             continue
-        plain = _evidence(failure, log, live=source in LIVE)
-        lines = plain or _evidence(failure, log, live=source in LIVE, general=True)
+        plain = _evidence(failure, log, source)
+        lines = plain or _evidence(failure, log, source, general=True)
         if lines and _fits(failure, log):
             evidence = tuple(dict.fromkeys(line.shown for line in lines))
             nodes = (node,) if node else ()
@@ -83,7 +84,7 @@ def _program_errors(log: LogText, known: Sequence[Diagnosis]) -> Iterable[Diagno
 
 def _numbers(one: Diagnosis, log: LogText) -> Iterable[int]:
     if one.failure.severity is Severity.ERROR:
-        lines = _evidence(one.failure, log, live=False, general=one.general, most=50)
+        lines = _evidence(one.failure, log, Source.ANY, general=one.general, most=50)
         yield from (line.number for line in lines)
 
 
@@ -103,9 +104,15 @@ def _anywhere(pattern: Pattern, log: LogText) -> bool:
 
 
 def _evidence(
-    failure: Failure, log: LogText, *, live: bool, general: bool = False, most: int = MOST_LINES
+    failure: Failure,
+    log: LogText,
+    source: Source,
+    *,
+    general: bool = False,
+    most: int = MOST_LINES,
 ) -> list[Line]:
     found: dict[str, Line] = {}
+    live = source in LIVE
     for pattern in failure.patterns:
         if pattern.general is not general:
             continue
@@ -115,6 +122,8 @@ def _evidence(
         taken = 0
         for line in log.matches(pattern.expression, head=live):
             if any(p.expression.search(line.text) for p in failure.unless_line):
+                continue
+            if source is Source.KERNEL and not of_kernel(pattern.expression, line.text):
                 continue
             found.setdefault(line.shown, line)
             taken += 1

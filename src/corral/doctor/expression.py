@@ -78,16 +78,20 @@ class Expression:
 
     def match(self, line: str, at: int) -> bool:
         """True when the line has it from this place on."""
+        return self.end(line, at) is not None
+
+    def end(self, line: str, at: int) -> int | None:
+        """Where it ends in the line when it begins at this place; None when it does not."""
         first = self.parts[0].match(line, at)
         if first is None:
-            return False
+            return None
         at = first.end()
         for part in self.parts[1:]:
             found = part.search(line, at)
             if found is None:
-                return False
+                return None
             at = found.end()
-        return True
+        return at
 
 
 def alternatives(text: str) -> list[str]:

@@ -7,14 +7,16 @@ as they came, line ends in them too (tests/embedded/test_doctor_forged.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from re._parser import parse  # pyright: ignore
+from typing import Any
 
 import pytest
 
 from corral.doctor.catalog import catalog
 from corral.doctor.diagnosis import read
 from corral.doctor.examine import examine
-from corral.doctor.model import LIVE, Source
+from corral.doctor.model import LIVE, Pattern, Source
 from tests.unit.doctor.scenes import scene
 from tests.unit.doctor.test_field import FIELD
 from tests.unit.doctor.test_reading import CASES
@@ -136,6 +138,70 @@ def test_no_name_of_a_process_or_library_is_the_kernels_message(
             for user in (flat, flat[NAME:])
         ]
         assert found(lines, Source.KERNEL) == [], texts
+
+
+# Further lines that begin with a process's name (Linux 6.8: mm, fs/drop_caches.c, kernel/exit.c).
+NAMED = (
+    "{name}[42]: segfault at 0 ip 00007f0e sp 00007ffd error 4 in x[7f0e+1]",
+    "traps: {name}[42] trap invalid opcode ip:7f0e sp:7ffd error:0 in x[7f0e+1000]",
+    "{name}[42] bad frame in rt_sigreturn frame:7ffd ip:7f0e sp:7ffd orax:f in x[7f0e+1]",
+    "{name} invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+    "{name}: page allocation failure: order:5, mode:0x40cc0(GFP_KERNEL|__GFP_COMP)",
+    "{name} (42): drop_caches: 3",
+    "{name} (42) used greatest stack depth: 12345 bytes left",
+    "{name}/42: potentially unexpected fatal signal 11.",
+    "warning: `{name}' uses wireless extensions which will stop working for Wi-Fi 7 hardware",
+)
+KERNELS = [
+    (failure.id, pattern)
+    for failure in catalog().values()
+    for pattern in failure.patterns
+    if failure.shown_by(Source.KERNEL) and pattern.live and pattern.expression.unbroken
+]
+
+
+def shortest(parsed: Iterable[tuple[object, Any]], repeat: int = 0) -> str:
+    """A text that a parsed expression matches, with as few repetitions as it allows."""
+    made = ""
+    for kind, value in parsed:
+        match str(kind):
+            case "LITERAL":
+                made += chr(value)
+            case "IN":
+                made += next(iter(shortest([one]) for one in value if str(one[0]) != "NEGATE"))
+            case "RANGE":
+                made += chr(value[0])
+            case "CATEGORY":
+                made += {"CATEGORY_DIGIT": "7", "CATEGORY_SPACE": " "}.get(str(value), "x")
+            case "BRANCH":
+                made += shortest(value[1][0])
+            case "SUBPATTERN":
+                made += shortest(value[3])
+            case "MAX_REPEAT":
+                made += shortest(value[2]) * max(value[0], repeat)
+            case "ANY":
+                made += "x"
+            case _:
+                pass
+    return made
+
+
+@pytest.mark.parametrize("repeat", [0, 1])
+def test_no_process_can_have_the_name_of_a_kernels_message(repeat: int) -> None:
+    """F77 was shown by a process called "gpu is lost" that crashed, F197 by "I/O error, dev "."""
+    kinds = [shortest(parse(one.expression.parts[0].pattern), repeat) for _, one in KERNELS]
+    names = {kind[at : at + NAME] for kind in kinds for at in (0, kind.find(": ") + 2)}
+    lines = [line.format(name=name) for line in (*KERNEL[2:], *NAMED) for name in sorted(names)]
+    lines = [line.replace("{user}", "x") for line in lines]
+    assert len(names) > 100
+    assert found(lines, Source.KERNEL) == []
+
+
+@pytest.mark.parametrize(("failure", "pattern"), KERNELS, ids=lambda one: getattr(one, "text", one))
+def test_each_message_of_the_kernel_is_longer_than_a_name(failure: str, pattern: Pattern) -> None:
+    """Otherwise it is never found on a cluster; then it is ``live: false``."""
+    longest = parse(pattern.expression.parts[0].pattern).getwidth()[1]
+    assert int(longest) > NAME, failure
 
 
 def found(lines: list[str], source: Source) -> list[str]:
