@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
@@ -17,7 +18,7 @@ from corral.cli.pasted import pasted
 from corral.cli.text import clean, plural
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
-from corral.doctor.model import Diagnosis, Mend, Report, Severity
+from corral.doctor.model import Diagnosis, FatalLine, Mend, Report, Severity
 from corral.doctor.pending import WhyPending
 from corral.doctor.why import WhyDrained
 from corral.errors import Code, CorralError, Exit
@@ -142,10 +143,18 @@ def _report(ui: Ui, found: Report, what: str) -> int:
         ui.show(*_view(number, finding), Text())
     if found.unknown:
         ui.show(Text("no known failure matched; the first fatal lines:", "bold red"))
-        ui.show(*(Text(f"   line {line.number}: {clean(line.text)}") for line in found.unknown))
+        ui.show(*_lines(found.unknown))
         return Exit.NOT_GOOD
+    if found.notable:
+        ui.show(Text("no known failure matched and no line reports an error; lines to read:"))
+        ui.show(*_lines(found.notable))
+        return Exit.GOOD
     ui.show(_summary(found, what=what or "cluster"))
     return Exit.GOOD if found.healthy else Exit.NOT_GOOD
+
+
+def _lines(lines: Sequence[FatalLine]) -> list[Text]:
+    return [Text(f"   line {line.number}: {clean(line.text)}") for line in lines]
 
 
 def _health(ui: Ui, found: api.ClusterHealth) -> int:
@@ -213,7 +222,9 @@ def _fix(ui: Ui, spec: ClusterSpec, *, yes: bool) -> int:
 def _view(number: int, finding: Diagnosis) -> list[Text]:
     failure = finding.failure
     title = failure.title
-    if failure.severity is Severity.SYMPTOM:
+    if failure.stated:
+        title = f"by the log's own words, {title}"
+    elif failure.severity is Severity.SYMPTOM:
         title = f"a consequence, its cause is elsewhere: {title}"
     elif finding.general:
         title = f"several causes print this, read the lines before it: {title}"
@@ -232,6 +243,8 @@ def _view(number: int, finding: Diagnosis) -> list[Text]:
 
 
 def _summary(found: Report, what: str) -> Text:
+    if found.healthy and what == "log":
+        return Text("no known failure matched and no line reports an error")
     if found.healthy:
         return Text(f"nothing known is wrong with this {what}", "green")
     count = plural(len(found.findings), "finding")

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from corral.doctor.catalog import catalog
-from corral.doctor.fatal_lines import fatal_lines
+from corral.doctor.fatal_lines import fatal_lines, notable_lines
 from corral.doctor.log_text import Line, LogText
 from corral.doctor.model import LIVE, Diagnosis, Failure, Pattern, Report, Severity, Source
 from corral.doctor.process_names import of_kernel
 from corral.doctor.program import PROGRAM_ERROR, Traceback, tracebacks
+from corral.doctor.stated import stated
 
 MOST_LINES: Final = 3
 """Lines of evidence that are kept of each failure."""
 _ORDER: Final = {Severity.ERROR: 0, Severity.SYMPTOM: 1, Severity.WARNING: 2}
+_QUIET: Final = re.compile(r"\blevel=(?:info|debug)\b|\"level\": ?\"(?:info|debug)\"")
+"""A line that its program itself calls no error (logfmt, JSON)."""
 _AFTER: Final = 8
 """Lines after an exception's own in which its message goes on."""
 
@@ -27,9 +31,23 @@ def explain(text: str) -> Report:
     known = report(found)
     if any(one.severity is Severity.ERROR for one in known.findings):
         return known
-    shown = {one.line for one in known.findings}
-    lines = [line for line in fatal_lines(log) if line.number not in shown]
-    return Report(known.findings, tuple(lines))
+    findings = _with_stated(log, known.findings)
+    shown = {one.line for one in findings}
+    lines = tuple(line for line in fatal_lines(log) if line.number not in shown)
+    notable = () if findings or lines else tuple(notable_lines(log))
+    return Report(findings, lines, notable)
+
+
+def _with_stated(log: LogText, known: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:
+    """What the log states itself, among findings that name no cause.
+
+    It comes before warnings. A line after a general message or a consequence follows from that.
+    """
+    one = stated(log)
+    behind = [other.line for other in known if other.severity is Severity.SYMPTOM]
+    if one is None or any(line <= one.line for line in behind):
+        return tuple(known)
+    return (one, *known)
 
 
 def read(text: str, source: Source = Source.ANY, node: str = "") -> tuple[Diagnosis, ...]:
@@ -48,7 +66,7 @@ def read(text: str, source: Source = Source.ANY, node: str = "") -> tuple[Diagno
 
 def _read(log: LogText, source: Source, node: str) -> Iterable[Diagnosis]:
     for failure in catalog().values():
-        if not failure.shown_by(source) or not failure.patterns:
+        if failure.stated or not failure.shown_by(source) or not failure.patterns:
             continue
         plain = _evidence(failure, log, source)
         lines = plain or _evidence(failure, log, source, general=True)
@@ -122,6 +140,8 @@ def _evidence(
         taken = 0
         for line in log.matches(pattern.expression, head=live):
             if any(p.expression.search(line.text) for p in failure.unless_line):
+                continue
+            if failure.severity is Severity.ERROR and _QUIET.search(line.text):
                 continue
             if source is Source.KERNEL and not of_kernel(pattern.expression, line.text):
                 continue

@@ -32,11 +32,15 @@ class FatalTable(Row):
     Attributes:
         fatal: expressions of lines that report an error.
         harmless: lines that do not, although they match one of those.
+        consequences: lines that report an error and only follow from another one.
+        notable: expressions of lines that may report trouble.
         program_errors: classes of Python's exceptions that are a program's own fault.
     """
 
     fatal: Patterns
     harmless: tuple[Harmless, ...]
+    consequences: Patterns
+    notable: Patterns
     program_errors: frozenset[str]
 
 
@@ -46,15 +50,28 @@ def fatal_table() -> FatalTable:
     return read_table("corral.doctor", "fatal_lines.yaml", FatalTable)
 
 
-def fatal_lines(log: LogText) -> list[FatalLine]:
+def fatal_lines(log: LogText, most: int = MOST) -> list[FatalLine]:
     """The first lines of a log that report an error."""
-    table = fatal_table()
+    return _first(fatal_table().fatal, log, most)
+
+
+def notable_lines(log: LogText) -> list[FatalLine]:
+    """The first lines of a log that may report trouble."""
+    return _first(fatal_table().notable, log, MOST)
+
+
+def _first(patterns: Patterns, log: LogText, most: int) -> list[FatalLine]:
     found: dict[int, FatalLine] = {}
-    for pattern in table.fatal:
+    for pattern in patterns:
         lines = (one for one in log.matches(pattern.expression) if not harmless(one.text))
-        for line in islice(lines, MOST):
+        for line in islice(lines, most):
             found[line.number] = FatalLine(line.number, line.shown)
-    return [found[number] for number in sorted(found)][:MOST]
+    return [found[number] for number in sorted(found)][:most]
+
+
+def consequence(line: str) -> bool:
+    """True when a line only reports that something ended."""
+    return any(one.expression.search(line) for one in fatal_table().consequences)
 
 
 def harmless(line: str) -> bool:

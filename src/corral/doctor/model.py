@@ -124,6 +124,8 @@ class Failure(BaseModel):
         where: the sources whose text can show it; empty: any but the kernel's.
         hides: failures that it brings about: they are not shown next to it on the same node.
         mend: what Corral can do.
+        stated: its messages are a kind, and the message itself is the cause; read only where no other
+            entry accounts for a log.
         hardware: it cannot be made to happen without the hardware.
         examples: messages as programs print them; each is found by this entry.
     """
@@ -145,6 +147,7 @@ class Failure(BaseModel):
     where: tuple[Source, ...] = ()
     hides: tuple[str, ...] = ()
     mend: Mend = Mend.NONE
+    stated: bool = False
     hardware: bool = False
     examples: tuple[str, ...] = ()
 
@@ -226,10 +229,12 @@ class Report:
     Attributes:
         findings: known failures.
         unknown: the first fatal lines of a log, where no known failure accounts for them.
+        notable: where nothing of both is found: lines that may report trouble.
     """
 
     findings: tuple[Diagnosis, ...] = field(default_factory=tuple)
     unknown: tuple[FatalLine, ...] = ()
+    notable: tuple[FatalLine, ...] = ()
 
     @property
     def healthy(self) -> bool:
@@ -247,4 +252,5 @@ class Report:
             "healthy": self.healthy,
             "findings": [f.as_dict() for f in self.findings],
             "unknown": [line.as_dict() for line in self.unknown],
+            "notable": [line.as_dict() for line in self.notable],
         }
