@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -17,8 +16,6 @@ from corral.doctor.stated import stated
 MOST_LINES: Final = 3
 """Lines of evidence that are kept of each failure."""
 _ORDER: Final = {Severity.ERROR: 0, Severity.SYMPTOM: 1, Severity.WARNING: 2}
-_QUIET: Final = re.compile(r"\blevel=(?:info|debug)\b|\"level\": ?\"(?:info|debug)\"")
-"""A line that its program itself calls no error (logfmt, JSON)."""
 _AFTER: Final = 8
 """Lines after an exception's own in which its message goes on."""
 
@@ -41,13 +38,21 @@ def explain(text: str) -> Report:
 def _with_stated(log: LogText, known: Sequence[Diagnosis]) -> tuple[Diagnosis, ...]:
     """What the log states itself, among findings that name no cause.
 
-    It comes before warnings. A line after a general message or a consequence follows from that.
+    It comes before consequences and warnings. A line after a general message or a consequence
+    follows from that; the consequence's own line may give the reason.
     """
     one = stated(log)
-    behind = [other.line for other in known if other.severity is Severity.SYMPTOM]
-    if one is None or any(line <= one.line for line in behind):
+    if one is None or any(_before(other, one) for other in known):
         return tuple(known)
     return (one, *known)
+
+
+def _before(known: Diagnosis, one: Diagnosis) -> bool:
+    """True when what a log states follows from something known."""
+    if known.severity is not Severity.SYMPTOM:
+        return False
+    weak = known.general or one.failure.severity is Severity.SYMPTOM
+    return known.line < one.line or (weak and known.line == one.line)
 
 
 def read(text: str, source: Source = Source.ANY, node: str = "") -> tuple[Diagnosis, ...]:
@@ -140,8 +145,6 @@ def _evidence(
         taken = 0
         for line in log.matches(pattern.expression, head=live):
             if any(p.expression.search(line.text) for p in failure.unless_line):
-                continue
-            if failure.severity is Severity.ERROR and _QUIET.search(line.text):
                 continue
             if source is Source.KERNEL and not of_kernel(pattern.expression, line.text):
                 continue

@@ -33,10 +33,10 @@ def case(file: Path) -> dict[str, Any]:
 
 
 def named(report: Report) -> str:
-    """What a report says in one word; "unknown" as well for what only the log itself says."""
+    """What a report says in one word."""
     if report.healthy:
         return "healthy"
-    first = next((one.failure for one in report.findings if not one.failure.stated), None)
+    first = report.findings[0].failure if report.findings else None
     return first.id if first is not None else "unknown"
 
 

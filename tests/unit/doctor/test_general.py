@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from corral.doctor.catalog import catalog
 from corral.doctor.diagnosis import explain
-from corral.doctor.model import Severity
+from corral.doctor.model import Pattern, Severity
 
 GENERAL = [
     (failure.id, pattern.text)
@@ -69,3 +71,44 @@ def test_a_general_finding_hides_no_cause() -> None:
     assert "F106" in catalog()["F76"].hides
     text = "No devices were found\nomegaconf.errors.ConfigKeyError: no such key"
     assert [one.failure.id for one in explain(text).findings] == ["F106"]
+
+
+# Words that say that something failed, and not why.
+FAILING = frozenset(
+    "fail fails failed failure failing error errors fatal unable can could not be is are was has to "
+    "invalid bad exit exited status with missing unknown unsupported".split()
+)
+# What the kernel and the C library print for one number each, whatever brought it about.
+ERRNO = (
+    *("no space left on device", "permission denied", "operation not permitted"),
+    *("no such file or directory", "connection refused", "connection timed out"),
+    *("no route to host", "network is unreachable", "cannot allocate memory", "invalid argument"),
+    *("input/output error", "stale (?:nfs )?file handle", "device or resource busy"),
+    *("function not implemented", "broken pipe", "read-only file system", "file exists"),
+    *("no such device", "address already in use", "connection reset by peer"),
+)
+CLAIMS_NO_MORE = re.compile(
+    r"\b(?:fails?|failed|failing|errors?|cannot|could not|refuse[sd]?|does not \w+)\b"
+)
+SURE = [
+    pytest.param(failure.title, pattern, id=f"{failure.id}: {pattern.text}")
+    for failure in catalog().values()
+    for pattern in failure.patterns
+    if failure.severity is Severity.ERROR
+    and not (pattern.general or failure.needs or failure.stated)
+]
+
+
+def says_only_that_it_failed(text: str) -> bool:
+    """True for ``X.*(?:fail|error)``: no word after the gap gives a reason."""
+    head, gap, tail = text.rpartition(".*")
+    words = re.findall(r"[a-z]{2,}", re.sub(r"\\[swdb]|\[[^\]]*\]", " ", tail.lower()))
+    return bool(head and gap and words) and set(words) <= FAILING and not re.search(r"\d", tail)
+
+
+@pytest.mark.parametrize(("title", "pattern"), SURE)
+def test_a_message_that_gives_no_reason_is_general(title: str, pattern: Pattern) -> None:
+    """Such a pattern may stand alone only for a title that claims no more than it says."""
+    assert pattern.text.strip("^ ") not in ERRNO
+    if says_only_that_it_failed(pattern.text):
+        assert CLAIMS_NO_MORE.search(title), title

@@ -1,0 +1,111 @@
+"""A log that no entry accounts for is named by its own first error line that gives a reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.doctor.catalog import catalog
+from corral.doctor.diagnosis import explain, read
+from corral.doctor.model import LIVE
+from corral.doctor.stated import message
+
+# Programs that do not exist: what they say is not in the catalogue.
+KINDS = (
+    ("F920", "frobd: fatal: protocol 4 of the peer is not compatible with protocol 7"),
+    ("F921", "frob: error: cannot align /srv/frob: Permission denied"),
+    ("F922", "frob ERROR dial 10.0.0.9:7001: connection refused"),
+    ("F923", "frob: error: --left and --right are mutually exclusive"),
+    ("F924", "frob: error: the maximum number of frobs (64) is exceeded"),
+    ("F925", "frob: fatal: unknown parameter 'Alignmnt' in frob.ini line 3"),
+    ("F926", "frobctl: error: /opt/frob/plan.bin: No such file or directory"),
+    ("F927", "frob: error: alignment is not supported on this device"),
+    (
+        "F928",
+        'Traceback (most recent call last):\n  File "/x/frob.py", line 3, in <module>\n'
+        "frob.FrobError: the frob is at rest",
+    ),
+)
+
+
+@pytest.mark.parametrize(("kind", "text"), KINDS)
+def test_an_unseen_program_is_named_by_its_own_words(kind: str, text: str) -> None:
+    report = explain(f"start\n{text}\nsrun: error: n1: task 0: Exited with exit code 1")
+    assert [one.failure.id for one in report.findings] == [kind]
+    assert text.split("\n")[-1].split(": ", 1)[-1] in report.findings[0].evidence[0]
+
+
+def test_what_only_ended_because_of_it_comes_later() -> None:
+    text = (
+        "make: *** [frob.o] Error 1\nfrob.service: Failed with result 'exit-code'.\n"
+        "frob: error: Command frobctl returned non-zero exit status 2\n"
+        "frobctl: error: key alignment must be an integer\n"
+        "frobctl: error: plan not found\n"
+    )
+    (found,) = explain(text).findings
+    assert (found.failure.id, found.line) == ("F925", 4)
+
+
+def test_the_last_part_of_a_message_is_its_reason() -> None:
+    text = "frob: error: could not connect to the plan: the URL is invalid"
+    assert explain(text).findings[0].failure.id == "F925"
+
+
+def test_an_exception_that_was_handled_is_not_the_first_cause() -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/x/a.py", line 3, in get\n'
+        "lib.PlanError: plan not found\n\n"
+        "During handling of the above exception, another exception occurred:\n\n"
+        "Traceback (most recent call last):\n"
+        '  File "/x/a.py", line 9, in main\n'
+        "lib.AlignError: the plan server has an unsupported version\n"
+    )
+    (found,) = explain(text).findings
+    assert (found.failure.id, found.line) == ("F920", 9)
+
+
+def test_a_known_failure_stands_alone() -> None:
+    text = "frob: error: plan not found\nslurmd: error: Node n1 has low real_memory size (1 < 2)"
+    assert [one.failure.id for one in explain(text).findings] == ["F07"]
+
+
+def test_a_line_after_a_consequence_follows_from_it_too() -> None:
+    text = (
+        "[rank1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)\n"
+        "frob.FrobError: peer not found\n"
+    )
+    assert "F926" not in [one.failure.id for one in explain(text).findings]
+
+
+def test_a_consequence_that_gives_its_reason_is_read() -> None:
+    text = "FATAL:   container creation failed: open /etc/resolv.conf: no such file or directory"
+    assert [one.failure.id for one in explain(text).findings] == ["F926", "F140"]
+
+
+def test_on_a_cluster_nothing_is_read_by_kind() -> None:
+    """Any user can make a daemon print such words."""
+    kinds = {failure.id for failure in catalog().values() if failure.stated}
+    assert len(kinds) == 10
+    text = "\n".join(text for _, text in KINDS)
+    for source in LIVE:
+        assert not kinds & {one.failure.id for one in read(text, source)}
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("[2026-01-01T00:00:00.000] error: plan missing", "plan missing"),
+        ("Jan 01 00:00:00 n1 frobd[7]: frobd: fatal: plan missing", "plan missing"),
+        ("run.sh: 18: source: not found", "run.sh: 18: source: not found"),
+        ("lib.FrobError: plan missing", "lib.FrobError: plan missing"),
+    ],
+)
+def test_a_message_is_shown_without_time_and_level(line: str, shown: str) -> None:
+    assert message(line) == shown
+
+
+def test_a_log_without_an_error_is_not_called_healthy_where_lines_may_report_trouble() -> None:
+    report = explain("srun: Job 7 step creation still disabled, retrying (busy)\nok\n")
+    assert report.healthy
+    assert explain("job 7 done WTERMSIG 9\n").notable[0].number == 1
+    assert explain("all is well\n").notable == ()
