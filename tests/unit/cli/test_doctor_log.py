@@ -16,3 +16,18 @@ def test_the_command_ends_with_status_1_and_shows_the_lines(corral: Run) -> None
     data = json.loads(corral("doctor", "--log", "-", "--json", stdin=f"{UNKNOWN[1]}\n").stdout)
     assert data["healthy"] is False
     assert data["unknown"] == [{"line": 1, "text": UNKNOWN[1]}]
+
+
+def test_a_log_without_an_error_is_not_called_healthy(corral: Run) -> None:
+    done = corral("doctor", "--log", "-", stdin="step 1\n_job_complete: JobId=7 WTERMSIG 9\n")
+    assert done.exit_code == 0
+    assert "no known failure matched and no line reports an error; lines to read:" in done.stdout
+    assert "line 2: _job_complete: JobId=7 WTERMSIG 9" in done.stdout
+    assert "nothing known is wrong" not in corral("doctor", "--log", "-", stdin="step 1\n").stdout
+
+
+def test_what_the_log_says_itself_is_shown_as_such(corral: Run) -> None:
+    done = corral("doctor", "--log", "-", stdin="frob: error: plan 7 not found\n")
+    assert done.exit_code == 1
+    assert "by the log's own words, something that the program needs is not there" in done.stdout
+    assert "plan 7 not found" in done.stdout
