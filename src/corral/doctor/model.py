@@ -124,8 +124,8 @@ class Failure(BaseModel):
         where: the sources whose text can show it; empty: any but the kernel's.
         hides: failures that it brings about: they are not shown next to it on the same node.
         mend: what Corral can do.
-        stated: its messages are a kind, and the message itself is the cause; read only where no other
-            entry accounts for a log.
+        stated: its messages are a kind, and the message itself is the cause; read only where no
+            other entry accounts for a log.
         hardware: it cannot be made to happen without the hardware.
         examples: messages as programs print them; each is found by this entry.
     """

@@ -14,7 +14,8 @@ LONGEST: Final = 15
 # "NAME (42): drop_caches", "NAME invoked oom-killer", "NAME: page allocation failure",
 # "NAME/42: potentially unexpected fatal signal", "warning: `NAME' uses".
 _NAMED: Final = re.compile(
-    r"[`'\"(]?.{1,15}(?:\[\d{1,9}\]|/\d{1,9}:| ?\(\d{1,9}\):?| invoked oom-killer|: page allocation|' )"
+    r"[`'\"(]?.{1,15}"
+    r"(?:\[\d{1,9}\]|/\d{1,9}:| ?\(\d{1,9}\):?| invoked oom-killer|: page allocation|' )"
 )
 
 

@@ -16,7 +16,8 @@ _LINES: Final = 200
 """Error lines that are read."""
 _LONGEST: Final = 240
 _CODE: Final = re.compile(
-    r"\s{0,40}(?:raise |return |assert |except |File \"|self\.|if |print\(|\^|~|#(?!#)|\$ |>>> |with )"
+    r"\s{0,40}(?:raise |return |assert |except |with |if |print\(|self\."
+    r"|File \"|\^|~|#(?!#)|\$ |>>> )"
 )
 _QUIET: Final = re.compile(r"\bdebug\d?\b|level=(?:debug|info)\b", re.IGNORECASE)
 _HANDLED: Final = "during handling of the above exception"

@@ -75,8 +75,11 @@ def test_a_general_finding_hides_no_cause() -> None:
 
 # Words that say that something failed, and not why.
 FAILING = frozenset(
-    "fail fails failed failure failing error errors fatal unable can could not be is are was has to "
-    "invalid bad exit exited status with missing unknown unsupported".split()
+    {
+        *("fail", "fails", "failed", "failure", "failing", "error", "errors", "fatal", "unable"),
+        *("can", "could", "not", "be", "is", "are", "was", "has", "to", "invalid", "bad", "exit"),
+        *("exited", "status", "with", "missing", "unknown", "unsupported"),
+    }
 )
 # What the kernel and the C library print for one number each, whatever brought it about.
 ERRNO = (

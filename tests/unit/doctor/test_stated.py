@@ -31,7 +31,7 @@ KINDS = (
 def test_an_unseen_program_is_named_by_its_own_words(kind: str, text: str) -> None:
     report = explain(f"start\n{text}\nsrun: error: n1: task 0: Exited with exit code 1")
     assert [one.failure.id for one in report.findings] == [kind]
-    assert text.split("\n")[-1].split(": ", 1)[-1] in report.findings[0].evidence[0]
+    assert text.rsplit("\n", maxsplit=1)[-1].split(": ", 1)[-1] in report.findings[0].evidence[0]
 
 
 def test_what_only_ended_because_of_it_comes_later() -> None:
