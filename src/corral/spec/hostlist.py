@@ -38,14 +38,19 @@ class _Range:
 _Part = str | tuple[_Range, ...]
 
 
-def expand(hostlist: str) -> list[str]:
+def expand(hostlist: str, *, loose: bool = False) -> list[str]:
     """Names of a hostlist in the order written; ``node[0-2]`` gives three, ``b,a`` gives b first.
+
+    Args:
+        hostlist: the text.
+        loose: read what Slurm reads in files that others wrote, too: nothing between two commas, a
+            range such as ``[00-100]``, brackets next to each other (src/common/hostlist.c).
 
     Raises:
         ClusterShell.NodeSet.NodeSetParseError: the grammar is broken (``part`` holds the faulty
             part), or there are more than 65,536 names.
     """
-    terms = [_parts(term) for term in _terms(hostlist)]
+    terms = [_parts(term, loose=loose) for term in _terms(hostlist, loose=loose)]
     if sum(_size(term) for term in terms) > NODES_AT_MOST:
         raise _fault(hostlist, f"more than {NODES_AT_MOST} names")
     return [name for term in terms for name in _names(term)]
@@ -64,15 +69,17 @@ def _fault(part: str, why: str) -> NodeSetParseError:
     return NodeSetParseError(part, why)
 
 
-def _terms(hostlist: str) -> list[str]:
+def _terms(hostlist: str, *, loose: bool = False) -> list[str]:
     """Split at the commas outside brackets."""
     terms = re.findall(r"(?:\[[^\]]*\]?|[^,\[])+|(?<=,)(?=,|$)|^(?=,|$)", hostlist)
+    if loose:
+        return [term for term in terms if term]
     if "" in terms or not terms:
         raise _fault(hostlist, "a name is missing beside a comma")
     return terms
 
 
-def _parts(term: str) -> tuple[_Part, ...]:
+def _parts(term: str, *, loose: bool = False) -> tuple[_Part, ...]:
     """One term as plain texts and bracketed ranges, in turn."""
     found: list[_Part] = []
     for piece in re.findall(r"\[[^\]]*\]?|[^\[]+", term):
@@ -83,19 +90,21 @@ def _parts(term: str) -> tuple[_Part, ...]:
             continue
         if not piece.endswith("]"):
             raise _fault(piece, "a [ without its ]")
-        if found and (not isinstance(found[-1], str) or (len(found) > 1 and found[-1].isdigit())):
+        before = found[-1] if found else ""
+        if not loose and (not isinstance(before, str) or (len(found) > 1 and before.isdigit())):
             raise _fault(piece, "two brackets with no letter or sign between them")
-        found.append(tuple(_range(text, piece) for text in piece[1:-1].split(",")))
+        found.append(tuple(_range(t, piece, loose=loose) for t in piece[1:-1].split(",")))
     return tuple(found)
 
 
-def _range(text: str, piece: str) -> _Range:
+def _range(text: str, piece: str, *, loose: bool) -> _Range:
     match = _RANGE.fullmatch(text)
     if match is None:
         raise _fault(piece, f'"{text}" is neither a number nor a range such as 0-2')
     low, high = match[1], match[2] or match[1]
     width = len(low) if low.startswith("0") else 0
-    if (width > 1 or (high.startswith("0") and high != "0")) and len(low) != len(high):
+    unlike = (width > 1 or (high.startswith("0") and high != "0")) and len(low) != len(high)
+    if unlike and not loose:
         raise _fault(piece, f'the numbers of "{text}" have unlike lengths; write leading zeros')
     if int(high) < int(low):
         raise _fault(piece, f'the range "{text}" runs backwards')

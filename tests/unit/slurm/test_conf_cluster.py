@@ -201,3 +201,18 @@ def test_no_text_becomes_a_line_of_its_own(text: str) -> None:
             # one line more: a node that now differs from the others gets its own
             assert body.count("\n") <= expected[name] + 1
             assert all(not line.rest for line in parse(body).lines())
+
+
+@pytest.mark.parametrize(
+    ("hostlist", "names"),
+    [
+        ("n[8-10]", ["n8", "n9", "n10"]),
+        ("n[098-100]", ["n098", "n099", "n100"]),
+        ("n[98-0100]", ["n98", "n99", "n100"]),
+        ("n[09-11],,x,", ["n09", "n10", "n11", "x"]),
+        ("r[0-1][2-3]", ["r02", "r03", "r12", "r13"]),
+        ("", []),
+    ],
+)
+def test_what_slurm_reads_and_a_cluster_file_refuses(hostlist: str, names: list[str]) -> None:
+    assert expand_in_order(hostlist) == names

@@ -8,15 +8,18 @@ and ``scontrol show hostnames`` as oracles.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from ClusterShell.NodeSet import (  # pyright: ignore[reportMissingTypeStubs]
+    NodeSetParseError,
+)
+
 from corral.errors import Code, CorralError
+from corral.spec.hostlist import expand
 
 _NUMBERED: Final = re.compile(r"(.*[^0-9])([0-9]{1,9})")
-_RANGE: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
-_MAX_NAMES: Final = 65536  # MAX_RANGES of Slurm 21.08; later releases take 262144
 
 
 @dataclass(slots=True)
@@ -73,58 +76,16 @@ def _closed(prefix: str, runs: list[_Run]) -> list[str]:
 
 
 def expand_in_order(hostlist: str) -> list[str]:
-    """Names of a hostlist in the order written; brackets may stand anywhere in a name.
+    """Names of a hostlist of a file that somebody else may have written.
 
     Raises:
-        CorralError: brackets do not match, a range is no range, or it names too many.
+        CorralError: brackets do not match, a range is not a range, or it names too many.
     """
-    names: list[str] = []
-    for part in _split(hostlist):
-        names += _expanded(part)
-        if len(names) > _MAX_NAMES:
-            raise _broken(hostlist, f"names more than {_MAX_NAMES} nodes")
-    return names
-
-
-def _split(hostlist: str) -> Iterator[str]:
-    """Parts between commas that are not inside brackets."""
-    depth, start = 0, 0
-    for at, char in enumerate(hostlist):
-        depth += (char == "[") - (char == "]")
-        if depth not in (0, 1):
-            raise _broken(hostlist, "has brackets that do not match")
-        if char == "," and depth == 0:
-            if hostlist[start:at]:
-                yield hostlist[start:at]
-            start = at + 1
-    if depth:
-        raise _broken(hostlist, "has brackets that do not match")
-    if hostlist[start:]:
-        yield hostlist[start:]
-
-
-def _expanded(part: str) -> list[str]:
-    head, opened, rest = part.partition("[")
-    if not opened:
-        return [part]
-    inside, _, tail = rest.partition("]")
-    numbers: list[str] = []
-    for item in inside.split(","):
-        found = _RANGE.fullmatch(item)
-        low, high = found.groups() if found else ("", None)
-        last = low if high is None else high
-        if not low or int(last) < int(low) or int(last) - int(low) >= _MAX_NAMES:
-            raise _broken(part, f"has {item!r} where a number or a range belongs")
-        numbers += [f"{n:0{len(low)}}" for n in range(int(low), int(last) + 1)]
-    tails = _expanded(tail) if tail else [""]
-    if len(numbers) * len(tails) > _MAX_NAMES:
-        raise _broken(part, f"names more than {_MAX_NAMES} nodes")
-    return [f"{head}{number}{after}" for number in numbers for after in tails]
-
-
-def _broken(text: str, why: str) -> CorralError:
-    return CorralError(
-        Code.PARSE_FAILED,
-        f"hostlist {text[:80]!r} {why}",
-        hint="write it as node[0-2,7],gpu1",
-    )
+    try:
+        return expand(hostlist, loose=True)
+    except NodeSetParseError as error:
+        raise CorralError(
+            Code.PARSE_FAILED,
+            f"hostlist {hostlist[:80]!r}: {error}",
+            hint="write it as node[0-2,7],gpu1",
+        ) from error
