@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from corral.roles.conf_fields import keys_of_fields, pairs_of_fields
 from corral.roles.inventory import Site
 from corral.roles.role import Role
 from corral.slurm.conf.conf_file import Setting
@@ -45,6 +46,7 @@ def _node(node: Node, size: Elastic) -> NodeConf:
         gpu_files=files or (f"/dev/nvidia[0-{gpu.count - 1}]" if gpu else ""),
         features=(node.group.name, *node.group.features),
         cloud=True,
+        more=pairs_of_fields("NodeName", node.group, keys_of_fields()),
     )
 
 

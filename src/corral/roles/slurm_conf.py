@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, cast
+from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts.facts import Facts
 from corral.hosts.traits import Traits
 from corral.roles import elastic_nodes, mesh
+from corral.roles.conf_fields import keys_of_fields, pairs_of_fields, settings_of_fields
 from corral.roles.inventory import Site
-from corral.slurm.conf.conf_file import Setting
-from corral.slurm.conf.keys import all_keys
 from corral.slurm.conf.model import ClusterConf, Contribution, NodeConf, PartitionConf
 from corral.slurm.duration import max_time
-from corral.spec.intervals import seconds_of
-from corral.spec.models import ClusterSpec, Gpu
+from corral.spec.models import Gpu
 from corral.spec.nodes import Node, partitions_of
 
 NO_CGROUPS: Final = "no-cgroups"
@@ -67,33 +65,11 @@ def cluster_conf(site: Site, given: Sequence[Contribution]) -> ClusterConf:
     )
 
 
-def settings_of_fields(spec: ClusterSpec) -> Iterator[Setting]:
-    """Keys whose value is a field of the cluster file, as the table of keys says."""
-    for key in all_keys():
-        if key.field:
-            value: Any = spec
-            for name in key.field.split("."):
-                value = None if value is None else getattr(value, name)
-            if key.form == "interval" and value is not None:
-                value = seconds_of(value) or None
-            text = written(value)
-            if text:
-                yield Setting(key.name, text)
-
-
-def written(value: object) -> str:
-    """A field's value in Slurm's words, "" for none."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, tuple | list):
-        return ",".join(map(str, cast("Sequence[object]", value)))
-    return "" if value is None else str(value)
-
-
 def _partitions(site: Site) -> Iterator[PartitionConf]:
     for p in partitions_of(site.spec):
         names = elastic_nodes.names(site, p.groups)
-        yield PartitionConf(p.name, names, p.default, max_time(p.max_time))
+        more = pairs_of_fields("PartitionName", p, keys_of_fields())
+        yield PartitionConf(p.name, names, p.default, max_time(p.max_time), more=more)
 
 
 def _node(site: Site, node: Node) -> NodeConf:
@@ -116,6 +92,7 @@ def _node(site: Site, node: Node) -> NodeConf:
             *mesh.features(site, node.name),
             *(() if facts.systemd else (NO_CGROUPS,)),
         ),
+        more=pairs_of_fields("NodeName", node.group, keys_of_fields()),
     )
 
 

@@ -11,13 +11,16 @@ import pytest
 
 from corral import roles
 from corral.errors import Code, CorralError
+from corral.roles.conf_fields import pairs_of_fields, settings_of_fields, written
 from corral.roles.order import IN_SLURM_FILES, ORDER, configured, wanted
 from corral.roles.pods import slurm_conf_on
 from corral.roles.role import Role
-from corral.roles.slurm_conf import settings_of_fields, written
+from corral.slurm.conf.cluster import slurm_files
 from corral.slurm.conf.conf_file import ConfLine
+from corral.slurm.conf.key import Key
 from corral.spec.health import Health
-from corral.spec.models import ClusterSpec
+from corral.spec.models import ClusterSpec, Partition
+from corral.tables import parse_table
 from tests.unit.mesh.test_mesh_plan import site_of
 from tests.unit.roles.test_cluster import laptop, site
 
@@ -64,8 +67,50 @@ def test_a_field_of_the_key_table_is_written_as_it_is_declared() -> None:
     assert (every("5m"), every("1h"), every("off")) == ("300", "3600", None)
     assert [s.key for s in settings_of_fields(laptop())] == ["HealthCheckInterval"]
     assert [written(v) for v in (True, False, 0, 7, "x", ("a", "b"), (), None)] == [
-        "yes", "no", "0", "7", "x", "a,b", "", "",
+        "YES", "NO", "0", "7", "x", "a,b", "", "",
     ]  # fmt: skip
+
+
+ROW = """\
+- file: slurm.conf
+  line: {line}
+  name: {name}
+  field: {field}
+  value: as declared
+  reason: A test.
+  impact: reload
+  source: slurm.conf(5)
+"""
+
+
+def keys(line: str, name: str, field: str) -> tuple[Key, ...]:
+    return parse_table(ROW.format(line=line, name=name, field=field), "keys.yaml", tuple[Key, ...])
+
+
+def test_a_field_of_a_group_or_partition_is_on_its_line() -> None:
+    spec = laptop()
+    count = keys("NodeName", "Weight", "groups.gpu.count")
+    assert pairs_of_fields("NodeName", spec.groups[0], count) == (("Weight", "2"),)
+    bare = spec.groups[0].model_copy(update={"gpu": None})
+    assert pairs_of_fields("NodeName", bare, count) == ()
+    default = keys("PartitionName", "Hidden", "partitions.default")
+    partition = Partition(name="main", groups=("compute",), default=True)
+    assert pairs_of_fields("PartitionName", partition, default) == (("Hidden", "YES"),)
+    assert pairs_of_fields("", spec, (*count, *default)) == ()
+    more = (("MaxTime", "1 SlurmUser=root"),)
+    one = replace(configured(site(spec)).conf, settings=(), files=())
+    broken = replace(one, partitions=(replace(one.partitions[0], more=more),))
+    with pytest.raises(CorralError, match="is not one word"):
+        slurm_files(broken)
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [("NodeName", "partitions.default"), ("PartitionName", "name"), ("NodeName", "health.every")],
+)
+def test_a_field_of_another_list_is_refused(line: str, field: str) -> None:
+    with pytest.raises(CorralError, match="a field of groups is for NodeName"):
+        keys(line, "Weight", field)
 
 
 def test_a_line_keeps_its_order_when_a_value_changes() -> None:

@@ -55,9 +55,11 @@ def _cluster(conf: ClusterConf) -> Iterator[str]:
 
 
 def _settings(conf: ClusterConf) -> Iterator[str]:
-    for one in conf.settings:
-        if not _VALUE.fullmatch(one.value):
-            yield f"{one.key}: {one.value!r} is not one word"
+    given = [(one.key, one.value) for one in conf.settings]
+    given += [pair for line in (*conf.nodes, *conf.partitions) for pair in line.more]
+    for key, value in given:
+        if not _VALUE.fullmatch(value):
+            yield f"{key}: {value!r} is not one word"
 
 
 def _versions(conf: ClusterConf) -> Iterator[str]:

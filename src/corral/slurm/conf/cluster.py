@@ -157,7 +157,7 @@ def _nodes(conf: ClusterConf) -> Iterator[Pairs]:
             pairs.append(("Gres", model.gres))
         if model.features:
             pairs.append(("Feature", ",".join(model.features)))
-        yield tuple(pairs)
+        yield (*pairs, *model.more)
 
 
 def _partitions(conf: ClusterConf) -> Iterator[Pairs]:
@@ -170,6 +170,7 @@ def _partitions(conf: ClusterConf) -> Iterator[Pairs]:
             ("MaxTime", partition.max_time),
             ("DefMemPerCPU", str(max(1, min(share[name] for name in partition.nodes)))),
             *(_gives_way(partition) if partition.gives_way else ()),
+            *partition.more,
         )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import Field, PlainValidator, model_validator
@@ -34,6 +36,11 @@ SECTIONS: Final[tuple[Section, ...]] = get_args(Section)
 IMPACTS: Final[tuple[ImpactWord, ...]] = ("none", "reload", "restart", "drain", "recreate")
 """Mildest first."""
 
+OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
+    {"NodeName": "groups", "PartitionName": "partitions"}
+)
+"""The list of the cluster file whose entries' fields are written on such lines."""
+
 _RELEASE: Final = re.compile(r"\d\d\.\d\d")
 _KEY: Final = r"^[A-Z][A-Za-z]+$"
 
@@ -59,8 +66,9 @@ class Key(Row):
             ``restart`` restarts daemons, jobs live on; ``drain`` needs a cluster without jobs.
         section: the heading of slurm.conf under which it, or the line that it begins, is written.
         joined: values that several roles give are joined by commas.
-        field: path of the field of the cluster file whose value it is (``health.every``), "" where
-            a role gives the value. Not written where the field is null or off.
+        field: path of the field of the cluster file whose value it is (``health.every``;
+            ``groups...`` on lines of nodes, ``partitions...`` on those of partitions), "" where a
+            role gives the value. Not written where the field is null or off.
         form: what the field holds; an interval is written in seconds.
         since: first release that knows it; None: all of them.
         until: first release that does not know it any more; None: still known.
@@ -84,8 +92,12 @@ class Key(Row):
     def _placed(self) -> Key:
         if (self.file == "slurm.conf" and self.line in ("", self.name)) != bool(self.section):
             raise ValueError("exactly what begins a line of slurm.conf needs a section")
-        if self.field and (self.file != "slurm.conf" or self.line):
-            raise ValueError("only a global key of slurm.conf can be a field")
+        if self.field and (
+            self.file != "slurm.conf"
+            or (self.field.partition(".")[0] in OF_LINE.values()) != bool(self.line)
+            or (self.line and not self.field.startswith(f"{OF_LINE.get(self.line)}."))
+        ):
+            raise ValueError("a field of groups is for NodeName, of partitions for PartitionName")
         return self
 
     def known_to(self, version: SlurmVersion) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from corral.slurm.conf.conf_file import ConfFile, Setting, TextFile
+from corral.slurm.conf.conf_file import ConfFile, Pairs, Setting, TextFile
 from corral.slurm.conf.real_memory import real_memory
 from corral.slurm.version import SlurmVersion
 
@@ -30,6 +30,7 @@ class NodeConf:
         gpu_detect: files: gres.conf names the device files; nvidia: slurmd finds them
             (AutoDetect=nvidia, Slurm >= 24.11 with gpu_nvidia.so, NVIDIA driver on the node).
         cloud: it comes when a job needs it; until then it has no address.
+        more: further keys of its line.
     """
 
     name: str
@@ -46,6 +47,7 @@ class NodeConf:
     port: int = 6818
     gpu_detect: Literal["files", "nvidia"] = "files"
     cloud: bool = False
+    more: Pairs = ()
 
     @property
     def real_memory(self) -> int:
@@ -73,6 +75,7 @@ class PartitionConf:
         gives_way: the one group whose users may use it: its jobs come last, have their nodes to
             themselves and end at once when any other partition's job needs the node; "" for a
             partition like any other.
+        more: further keys of its line.
     """
 
     name: str
@@ -80,6 +83,7 @@ class PartitionConf:
     default: bool
     max_time: str
     gives_way: str = ""
+    more: Pairs = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,56 @@
+"""Fields of the cluster file that are keys of slurm.conf: ``field`` in keys.yaml. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any, cast
+
+from corral.slurm.conf.conf_file import Pairs, Setting
+from corral.slurm.conf.key import Key
+from corral.slurm.conf.keys import all_keys
+from corral.spec.intervals import seconds_of
+from corral.spec.models import ClusterSpec
+
+
+@cache
+def keys_of_fields() -> tuple[Key, ...]:
+    """The keys whose value is a field of the cluster file."""
+    return tuple(key for key in all_keys() if key.field)
+
+
+def settings_of_fields(spec: ClusterSpec) -> Iterator[Setting]:
+    """Global keys whose value is a field of the cluster file, as the table of keys says."""
+    for name, value in pairs_of_fields("", spec, keys_of_fields()):
+        yield Setting(name, value)
+
+
+def pairs_of_fields(line: str, model: object, keys: Iterable[Key]) -> Pairs:
+    """Keys of a line whose value is a field of the cluster file.
+
+    Args:
+        line: NodeName, PartitionName, "" for global keys.
+        model: the group, the partition, the cluster file.
+        keys: keys that are fields.
+    """
+    found: list[tuple[str, str]] = []
+    for key in keys:
+        if key.line != line:
+            continue
+        value: Any = model
+        for name in key.field.split(".")[1 if line else 0 :]:
+            value = None if value is None else getattr(value, name)
+        if key.form == "interval" and value is not None:
+            value = seconds_of(value) or None
+        if text := written(value):
+            found.append((key.name, text))
+    return tuple(found)
+
+
+def written(value: object) -> str:
+    """A field's value in Slurm's words, "" for none."""
+    if isinstance(value, bool):
+        return "YES" if value else "NO"
+    if isinstance(value, tuple | list):
+        return ",".join(map(str, cast("Sequence[object]", value)))
+    return "" if value is None else str(value)
