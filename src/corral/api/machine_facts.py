@@ -9,24 +9,31 @@ from typing import Final
 from corral.api.existing import machine_of
 from corral.errors import Code, CorralError
 from corral.events import Emit
-from corral.hosts.facts import facts_inquiry, facts_of
+from corral.hosts.facts import parse_facts
 from corral.hosts.fleet import Fleet
+from corral.hosts.framing import Inquiry
 from corral.hosts.openssh import OpenSSH
 from corral.hosts.quote import sh
+from corral.hosts.readings import QUESTIONS
 from corral.hosts.state_dir import state_dir
 from corral.hosts.target import SshTarget
 from corral.hosts.transport import check
+from corral.inspect.machine import HOSTNAME, USERS
+from corral.inspect.question import Question
 from corral.slurm.adopt.machine import Machine
 
 # What the rules compare and the facts do not hold.
-_WHO: Final = sh(
-    """hostname -s
-for u in slurm munge; do echo "$u $(id -u "$u" 2>/dev/null || echo -)"; done
-h=$(getent passwd "${{SUDO_USER:-$(id -un)}}" | cut -d: -f6)
+OPEN_KEYS: Final = Question(
+    "open_keys",
+    sh(
+        """h=$(getent passwd "${{SUDO_USER:-$(id -un)}}" | cut -d: -f6)
 for k in "$h"/.ssh/id_*; do case $k in *.pub) ;; *)
-  if [ -f "$k" ] && ssh-keygen -y -P '' -f "$k" >/dev/null 2>&1; then echo "key: $k"; fi;;
+  if [ -f "$k" ] && ssh-keygen -y -P '' -f "$k" >/dev/null 2>&1; then echo "$k"; fi;;
 esac; done"""
+    ),
+    str.splitlines,
 )
+_MORE: Final = (HOSTNAME, USERS, OPEN_KEYS)
 _FROM: Final = re.compile(r"(?:(?P<node>[^=@]+)=)?(?:(?P<user>[^@]+)@)?(?P<address>[^@]+)")
 
 
@@ -55,26 +62,22 @@ async def ask_machines(
         targets[key] = SshTarget(found["address"], user=found["user"] or "root")
         named[key] = found["node"] or ""
     fleet = Fleet({n: OpenSSH(n, t, state_dir() / "control") for n, t in targets.items()})
-    asked = facts_inquiry()
+    asked = Inquiry({**QUESTIONS, **{one.name: one.shell for one in _MORE}})
     try:
         machines: dict[str, Machine] = {}
         for node, answer in (await fleet.all(asked.script, timeout=timeout)).items():
             if isinstance(answer, CorralError):
                 raise answer
-            who = check(
-                await fleet.run(node, _WHO, timeout=timeout), "asking its name"
-            ).stdout.split("\n")
-            hostname = who[0].strip()
-            uids = {
-                words[0]: int(words[1])
-                for line in who[1:]
-                if len(words := line.split()) == 2 and words[1].isdigit()  # noqa: PLR2004
-            }
+            texts = asked.answers(check(answer, "reading facts").stdout, node, "reading facts")
+            hostname = HOSTNAME.parse(texts[HOSTNAME.name]).partition(".")[0]
+            users = USERS.parse(texts[USERS.name])
             name = named[node] or hostname or node
-            facts = facts_of(name, asked, check(answer, "reading facts").stdout)
-            keys = [line.removeprefix("key: ") for line in who[1:] if line.startswith("key: ")]
-            told = {"hostname": hostname, "uids": uids, "open_keys": keys}
-            machines[name] = machine_of(facts, told)
+            told = {
+                "hostname": hostname,
+                "uids": {user: int(uid) for user, uid in users.items() if uid.isdigit()},
+                "open_keys": OPEN_KEYS.parse(texts[OPEN_KEYS.name]),
+            }
+            machines[name] = machine_of(parse_facts(name, texts), told)
         return machines
     finally:
         await fleet.close()

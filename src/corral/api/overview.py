@@ -13,6 +13,7 @@ from corral.apply.session import Session
 from corral.errors import CorralError
 from corral.inspect.machine import LOAD
 from corral.inspect.question import MachineState, Question
+from corral.inspect.rules import UnitState, unit_state
 from corral.inspect.services import units
 from corral.inspect.slurm import NODES, PING, QUEUE, while_up
 from corral.prove.context import ProveContext
@@ -204,7 +205,7 @@ def _troubles(node: NodeStatus, controller: str, *, answers: bool) -> list[Troub
             "`corral up` starts it again",
         )
         for unit, state in (node.services or {}).items()
-        if state != "active"
+        if unit_state(state) is not UnitState.ACTIVE
     ]
     alone = answers and not node.usable and node.state != "service"
     about_node = node.state in ("absent", "unreachable") or alone

@@ -9,6 +9,7 @@ from typing import Final
 
 from corral.inspect import machine, services, slurm, storage
 from corral.inspect.question import MachineState, Question
+from corral.inspect.rules import UnitState, clock_offset, unit_state
 
 # systemd says that it starts a unit before the unit says anything; slurmd that it has started
 # after it could read its files. A reconfigure starts it anew without systemd.
@@ -58,10 +59,8 @@ class Told(MachineState):
 
         Negative: behind.
         """
-        clock = self.get(machine.CLOCK)
-        if clock is None:
-            return 0.0
-        return max(clock - self.received, 0.0) + min(clock - self.sent, 0.0)
+        offset = clock_offset(self)
+        return offset.surely if offset else 0.0
 
     @cached_property
     def units(self) -> dict[str, str]:
@@ -71,12 +70,7 @@ class Told(MachineState):
     @cached_property
     def down(self) -> tuple[str, ...]:
         """Units that should run and do not."""
-        fine = ("active", "reloading", "activating", "deactivating")
-        return tuple(
-            unit
-            for unit, state in self.units.items()
-            if state.split()[:1] != [] and (state.split()[0] not in fine)
-        )
+        return tuple(u for u, s in self.units.items() if unit_state(s) is UnitState.DOWN)
 
     def log(self, unit: str) -> str:
         """What the unit wrote since its last start, to the journal and to its own file.

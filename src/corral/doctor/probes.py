@@ -15,7 +15,8 @@ from typing import Final
 from corral.doctor.catalog import catalog
 from corral.doctor.look import Told
 from corral.doctor.model import Diagnosis
-from corral.inspect.machine import NAME_S, NO_ANSWER
+from corral.inspect.machine import NAME_S
+from corral.inspect.rules import NameFault, name_problems
 from corral.inspect.slurm import STATE_FOLDER
 from corral.slurm.records import Node
 from corral.slurm.text import parse_nodes
@@ -155,22 +156,23 @@ def shared(scene: Scene) -> Iterator[Diagnosis]:
 def names(scene: Scene) -> Iterator[Diagnosis]:
     """F05, F06, F66: what the nodes' names mean on each node."""
     for told in scene.heard:
-        known = told.pairs("names")
-        for name, text in known.items():
-            addresses = text.replace(NO_ANSWER, "").split()
-            own = name == told.node
-            if not addresses:
-                why = f"no answer in {NAME_S} s" if NO_ANSWER in text else "nothing"
-                yield found(
-                    "F66" if own else "F05", told.node, f"getent ahostsv4 {name}: {why}", name
-                )
-            elif own and any(a.startswith("127.") for a in addresses):
-                yield found("F06", told.node, f"{name} is {' '.join(addresses)} there")
-            elif scene.addresses.get(name, addresses[0]) not in addresses and not own:
-                due = scene.addresses[name]
-                yield found(
-                    "F05", told.node, f"{name} is {' '.join(addresses)} there, not {due}", name
-                )
+        for problem in name_problems(told, tuple(told.pairs("names")), scene.addresses):
+            own = problem.name == told.node
+            here = f"{problem.name} is {' '.join(problem.addresses)} there"
+            match problem.fault:
+                case NameFault.MISSING | NameFault.UNANSWERED:
+                    late = problem.fault is NameFault.UNANSWERED
+                    why = f"no answer in {NAME_S} s" if late else "nothing"
+                    evidence = f"getent ahostsv4 {problem.name}: {why}"
+                    yield found("F66" if own else "F05", told.node, evidence, problem.name)
+                case NameFault.LOOPBACK | NameFault.ALSO_LOOPBACK if own:
+                    yield found("F06", told.node, here)
+                # Its own name may have other addresses, and one after the first does no harm.
+                case _ if not own and problem.due and problem.due not in problem.addresses:
+                    evidence = f"{here}, not {problem.due}"
+                    yield found("F05", told.node, evidence, problem.name)
+                case _:
+                    pass
 
 
 def ports(scene: Scene) -> Iterator[Diagnosis]:

@@ -7,8 +7,16 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from corral.hosts.facts import Facts
-from corral.inspect.machine import CLOCK, NAME_S, NO_ANSWER
+from corral.inspect.machine import NAME_S
 from corral.inspect.question import MachineState
+from corral.inspect.rules import (
+    NameFault,
+    NameProblem,
+    UnitState,
+    clock_offset,
+    name_problems,
+    unit_state,
+)
 from corral.inspect.slurm import CONFIG, INNER_S, VERSIONS
 from corral.prove.context import ProveContext, clip, failed, many, passed, verdict_of, warned
 from corral.prove.model import Evidence, Figure, Judgement
@@ -115,7 +123,7 @@ def judge_services(seen: Survey, wanted: Mapping[str, tuple[str, ...]]) -> Judge
         for unit in units:
             state = states.get(unit, "not seen")
             count += 1
-            if state != "active":
+            if unit_state(state) is not UnitState.ACTIVE:
                 problems.append(f"{unit} on {one.node} is {state}")
         figures: dict[str, Figure] = {unit: states.get(unit, "not seen") for unit in units}
         command = f"systemctl is-active {' '.join(units)}"
@@ -131,26 +139,29 @@ def judge_names(seen: Survey, wanted: Mapping[str, str], alone: Collection[str] 
     problems = _unreachable(seen.nodes.values())
     shown: list[Evidence] = []
     for one in _reached(seen):
+        due = {n: a for n, a in wanted.items() if n != one.node or n not in alone}
+        for problem in name_problems(one, tuple(seen.nodes), due):
+            later = problem.fault is NameFault.ALSO_LOOPBACK
+            # Programs take the first address.
+            if not later or problem.due not in ("", problem.addresses[0]):
+                problems.append(_named(one.node, problem))
         answers = one.pairs("names").items()
         table = {name: text.split()[0] for name, text in answers if text}
-        for name in seen.nodes:
-            known = "" if name == one.node and name in alone else wanted.get(name, "")
-            problems += _name_problems(one.node, name, table.get(name, ""), known)
         command = f"getent ahostsv4 {' '.join(seen.nodes)}"
         shown.append(Evidence(one.node, command, clip(one.text("names")), dict(table)))
     return verdict_of(problems, f"every node finds all {len(seen.nodes)} names", *shown)
 
 
-def _name_problems(at: str, name: str, address: str, wanted: str) -> list[str]:
-    if not address:
-        return [f"{at} cannot resolve {name}"]
-    if address == NO_ANSWER:
-        return [f"{at} could not look up {name} within {NAME_S} s"]
-    if address.startswith("127."):
-        return [f"{at} resolves {name} to {address}"]
-    if wanted and address != wanted:
-        return [f"{at} resolves {name} to {address}, not {wanted}"]
-    return []
+def _named(at: str, problem: NameProblem) -> str:
+    match problem.fault:
+        case NameFault.UNANSWERED:
+            return f"{at} could not look up {problem.name} within {NAME_S} s"
+        case NameFault.MISSING:
+            return f"{at} cannot resolve {problem.name}"
+        case NameFault.LOOPBACK:
+            return f"{at} resolves {problem.name} to {problem.addresses[0]}"
+        case NameFault.ALSO_LOOPBACK | NameFault.OTHER | NameFault.LATER:
+            return f"{at} resolves {problem.name} to {problem.addresses[0]}, not {problem.due}"
 
 
 def judge_versions(seen: Survey) -> Judgement:
@@ -188,11 +199,11 @@ def judge_clocks(seen: Iterable[MachineState]) -> Judgement:
     for one in seen:
         if one.error:
             continue
-        clock = one.get(CLOCK)
-        if clock is None:
+        offset = clock_offset(one)
+        if offset is None:
             problems.append(f"{one.node} told no time: {one.text('clock')!r}")
             continue
-        low[one.node], high[one.node] = clock - one.received, clock - one.sent
+        low[one.node], high[one.node] = offset.least, offset.most
         figures: dict[str, Figure] = {
             "offset_s": round((low[one.node] + high[one.node]) / 2, 3),
             "uncertain_s": round((one.received - one.sent) / 2, 3),

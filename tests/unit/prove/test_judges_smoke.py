@@ -139,6 +139,8 @@ def test_services(auth: str, units: dict[str, str], problem: str) -> None:
         ("node0 10.1.1.1\nnode1 \n", "cannot resolve node1"),
         ("node0 10.1.1.1\nnode1 10.9.9.9\n", "node1 to 10.9.9.9, not 10.1.1.2"),
         ("node0 10.1.1.1\nnode1 ? \n", "could not look up node1 within 10 s"),
+        ("node0 10.1.1.1 127.0.1.1\nnode1 10.1.1.2\n", ""),
+        ("node0 10.1.1.1\nnode1 10.9.9.9 10.1.1.2\n", "node1 to 10.9.9.9, not 10.1.1.2"),
         ("", "cannot resolve node0"),
     ],
 )

@@ -1,0 +1,78 @@
+"""Asking a machine: its state is made of complete answers alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from corral.errors import Code, CorralError
+from corral.hosts.fleet import Fleet
+from corral.hosts.local import Local
+from corral.hosts.quote import sh
+from corral.hosts.transport import Result
+from corral.inspect.machine import CLOCK, HOSTNAME
+from corral.inspect.question import MachineState, Question, text
+from corral.inspect.slurm import versions
+from tests.fakes import Recorded
+
+HUNG = Question("hung", sh("timeout 0.1 sleep 5"), text)
+KILLED = Question("killed", sh("echo begun; kill -9 $PPID_OF_NONE $(sh -c 'echo $PPID')"), text)
+
+
+def ask(*questions: Question[object]) -> MachineState:
+    fleet = Fleet({"here": Local("here")})
+    return asyncio.run(MachineState.ask(fleet, "here", questions, timeout=20))
+
+
+def test_a_machine_that_answers() -> None:
+    state = ask(CLOCK, HOSTNAME)
+    clock = state.get(CLOCK)
+    assert clock is not None
+    assert state.sent <= clock <= state.received + 0.001
+    assert state.get(HOSTNAME)
+    assert (state.error, state.cut) == (None, ())
+
+
+def test_what_was_not_asked_is_unknown() -> None:
+    state = ask(CLOCK)
+    assert state.get(HOSTNAME) is None
+    assert not state.knows(HOSTNAME)
+
+
+def test_a_command_that_takes_too_long_is_named() -> None:
+    state = ask(HUNG, HOSTNAME)
+    assert state.cut == ("hung",)
+    assert state.knows(HOSTNAME)
+
+
+def test_a_script_that_is_killed_leaves_an_error_and_what_came_before() -> None:
+    state = ask(HOSTNAME, KILLED, CLOCK)
+    assert state.knows(HOSTNAME)
+    assert not state.knows(CLOCK)
+    assert state.error is not None
+    assert state.error.code is Code.PARSE_FAILED
+    assert "2 of 3 questions were not answered" in state.error.message
+
+
+def test_a_machine_out_of_reach() -> None:
+    gone = CorralError(Code.UNREACHABLE, "no route to host")
+
+    class Gone(Recorded):
+        async def run(self, *_: object, **__: object) -> Result:
+            raise gone
+
+    fleet = Fleet({"here": Gone("here", {})})
+    state = asyncio.run(MachineState.ask(fleet, "here", (CLOCK,), timeout=20))
+    assert state.error is gone
+    assert state.get(CLOCK) is None
+
+
+def test_versions_of_all_distributions_are_read() -> None:
+    shown = "slurmd 24.11.5\nslurmctld slurm-wlm 23.11.4\nslurmdbd slurm 26.05.4-rc1\nsackd\n"
+    parse: Callable[[str], dict[str, str]] = versions
+    assert parse(shown) == {
+        "slurmd": "24.11.5",
+        "slurmctld": "23.11.4",
+        "slurmdbd": "26.05.4-rc1",
+        "sackd": "",
+    }
