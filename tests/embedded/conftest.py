@@ -49,6 +49,11 @@ END_LEFT = sh(
     "for p in $(grep -lso '/job_[0-9]' /proc/[0-9]*/cgroup); do p=${{p#/proc/}};"
     ' kill -KILL "${{p%/cgroup}}"; done; true'
 )
+# What Slurm's daemons wrote of it, for whoever reads the failure: the cluster is gone by then.
+LOGS = sh(
+    "for log in /var/log/slurm/slurmd.log /var/log/slurm/slurmctld.log; do"
+    ' [ -e "$log" ] || continue; echo "$(hostname -s) $log"; tail -n 60 "$log"; done'
+)
 MEND = sh(
     "scancel --state=PENDING --state=RUNNING --quiet; "
     "scontrol update nodename=ALL state=RESUME 2>/dev/null; true"
@@ -170,9 +175,10 @@ def left_well(pytestconfig: pytest.Config) -> Iterator[None]:
     asked = [(live.controller, UNWELL), *((node, LEFT) for node in live.facts)]
     while text := "".join(answer.stdout for answer in live.each(asked)):
         if time.monotonic() > until:
+            logs = "".join(a.stdout for a in live.each((node, LOGS) for node in live.facts))
             live.each([(live.controller, MEND), *((node, END_LEFT) for node in live.facts)])
             asyncio.run(api.up(live.spec))  # the files after this one shall say what is theirs
-            pytest.fail(f"the tests of this file leave the shared cluster unwell:\n{text}")
+            pytest.fail(f"the tests of this file leave the shared cluster unwell:\n{text}{logs}")
         time.sleep(1)
 
 
