@@ -1,20 +1,36 @@
 """Slurm's records: one class for each, whichever way it was read. Pure.
 
 ``slurm.text`` reads what scontrol prints, ``slurm.rest.read`` what slurmrestd and ``--json`` print.
-Times are unix seconds, memory is MiB, limits are seconds; None is "not known" or "no limit".
+A field that the REST API's record has as it is names it, and its reader, in place (``told``): a new
+one is one line here. Times are unix seconds, memory is MiB, limits are seconds; None is "not known"
+or "no limit".
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, TypeVar
 
 from corral.slurm.gpus import listed
+from corral.slurm.rest.loose import maybe, moment, text, whole, words
 from corral.slurm.states.jobs import JobState
 from corral.slurm.states.nodes import NodeState
 
 ENDED: Final = frozenset(state.value for state in JobState if state.ended)
 WAITING: Final = frozenset(state.value for state in JobState if state.waiting)
+
+T = TypeVar("T")
+
+
+def told(name: str, read: Callable[[object], T], default: T) -> T:
+    """A field that is ``name`` in the newest REST API's record, as ``read`` makes it."""
+    return field(default=default, metadata={"rest": (name, read)})
+
+
+def told_of(kind: type[Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a record that are ``told``."""
+    return {name: read(found.get(key)) for name, key, read in _TOLD[kind]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +54,26 @@ class Node:
 
     name: str
     state: NodeState
-    reason: str = ""
-    reason_by: str = ""
+    reason: str = told("reason", text, "")
+    reason_by: str = told("reason_set_by_user", text, "")
     reason_at: int | str | None = None
-    address: str = ""
+    address: str = told("address", text, "")
     version: str = ""
-    partitions: tuple[str, ...] = ()
-    features: tuple[str, ...] = ()
-    active_features: tuple[str, ...] = ()
-    cpus: int = 0
-    cpus_used: int = 0
+    partitions: tuple[str, ...] = told("partitions", words, ())
+    features: tuple[str, ...] = told("features", words, ())
+    active_features: tuple[str, ...] = told("active_features", words, ())
+    cpus: int = told("cpus", whole, 0)
+    cpus_used: int = told("alloc_cpus", whole, 0)
     threads: int = 1
     load: float | None = None
-    memory: int = 0
-    memory_used: int = 0
-    memory_free: int | None = None
-    gres: str = ""
-    gres_used: str = ""
-    tres: str = ""
-    tres_used: str = ""
-    boot_at: int | None = None
+    memory: int = told("real_memory", whole, 0)
+    memory_used: int = told("alloc_memory", whole, 0)
+    memory_free: int | None = told("free_mem", maybe, None)
+    gres: str = told("gres", text, "")
+    gres_used: str = told("gres_used", text, "")
+    tres: str = told("tres", text, "")
+    tres_used: str = told("tres_used", text, "")
+    boot_at: int | None = told("boot_time", moment, None)
     watts: int | None = None
 
     @property
@@ -111,30 +127,30 @@ class Job:
     state: str
     reason: str = ""
     why: str = ""
-    account: str = ""
-    partition: str = ""
-    qos: str = ""
-    priority: int | None = None
-    nodes: str = ""
-    node_count: int = 0
-    cpus: int = 0
+    account: str = told("account", text, "")
+    partition: str = told("partition", text, "")
+    qos: str = told("qos", text, "")
+    priority: int | None = told("priority", maybe, None)
+    nodes: str = told("nodes", text, "")
+    node_count: int = told("node_count", whole, 0)
+    cpus: int = told("cpus", whole, 0)
     gpus: int = 0
     gpus_exact: bool = True
     memory: int = 0
-    submit_at: int | None = None
-    start_at: int | None = None
-    end_at: int | None = None
+    submit_at: int | None = told("submit_time", moment, None)
+    start_at: int | None = told("start_time", moment, None)
+    end_at: int | None = told("end_time", moment, None)
     limit: int | None = None
     exit_status: int | None = None
     exit_signal: int = 0
     held: bool = False
     stdout: str = ""
     stderr: str = ""
-    workdir: str = ""
-    command: str = ""
-    comment: str = ""
-    dependency: str = ""
-    restarts: int = 0
+    workdir: str = told("current_working_directory", text, "")
+    command: str = told("command", text, "")
+    comment: str = told("comment", text, "")
+    dependency: str = told("dependency", text, "")
+    restarts: int = told("restart_cnt", whole, 0)
 
     @property
     def ended(self) -> bool:
@@ -156,3 +172,9 @@ class Partition:
     nodes: str
     node_count: int
     max_time: int | None = None
+
+
+_TOLD: Final = {
+    kind: tuple((one.name, *one.metadata["rest"]) for one in fields(kind) if "rest" in one.metadata)
+    for kind in (Node, Job)
+}

@@ -44,6 +44,12 @@ def whole(value: object, default: int = 0) -> int:
     return default if found is None else int(found)
 
 
+def maybe(value: object) -> int | None:
+    """A whole number, None where it is not set."""
+    found = number(value)
+    return None if found is None else int(found)
+
+
 def moment(value: object) -> int | None:
     """Unix seconds; None for Slurm's 0."""
     return whole(value) or None

@@ -12,9 +12,19 @@ from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.slurm.gpus import Gpus, Request, fewest_nodes, of_job, recorded
-from corral.slurm.records import ENDED, WAITING, Job, Node, Partition
+from corral.slurm.records import ENDED, WAITING, Job, Node, Partition, told_of
 from corral.slurm.rest.adapters import lift
-from corral.slurm.rest.loose import Record, moment, number, record, records, text, whole, words
+from corral.slurm.rest.loose import (
+    Record,
+    maybe,
+    moment,
+    number,
+    record,
+    records,
+    text,
+    whole,
+    words,
+)
 from corral.slurm.rest.model import ADMINISTRATOR, OPERATOR, USER, Told
 from corral.slurm.states.jobs import JobInfo
 from corral.slurm.states.nodes import NodeState
@@ -64,26 +74,11 @@ def node(found: Record, version: int) -> Node:
     return Node(
         name=name,
         state=state,
-        reason=text(it.get("reason")),
-        reason_by=text(it.get("reason_set_by_user")),
+        **told_of(Node, it),
         reason_at=moment(it.get("reason_changed_at")),
-        cpus=whole(it.get("cpus")),
-        cpus_used=whole(it.get("alloc_cpus")),
         load=None if load is None else load / _LOAD_UNIT,
-        memory=whole(it.get("real_memory")),
-        memory_used=whole(it.get("alloc_memory")),
-        memory_free=_maybe(it.get("free_mem")),
-        gres=text(it.get("gres")),
-        gres_used=text(it.get("gres_used")),
-        tres=text(it.get("tres")),
-        tres_used=text(it.get("tres_used")),
-        partitions=words(it.get("partitions")),
-        features=words(it.get("features")),
-        active_features=words(it.get("active_features")),
         threads=whole(it.get("threads")) or 1,
-        address=text(it.get("address")),
         version=text(it.get("version")) or text(it.get("slurmd_version")),
-        boot_at=moment(it.get("boot_time")),
         watts=moment(energy.get("current_watts")),
     )
 
@@ -112,35 +107,21 @@ def job(found: Record, version: int) -> Job:
         name=text(it.get("name")),
         user=text(it.get("user_name")) or str(whole(it.get("user_id"))),
         state=state,
+        **told_of(Job, it),
         reason=reason,
         # A job that is held while it waits for something else keeps that reason for a while.
         why=explain("JobHeldUser" if held and reason not in _HELD else reason)
         if state in WAITING
         else "",
-        account=text(it.get("account")),
-        partition=text(it.get("partition")),
-        qos=text(it.get("qos")),
-        priority=_maybe(it.get("priority")),
-        nodes=text(it.get("nodes")),
-        node_count=whole(it.get("node_count")),
-        cpus=whole(it.get("cpus")),
         gpus=gpus.count,
         gpus_exact=gpus.exact,
         memory=_tres_memory(tres),
-        submit_at=moment(it.get("submit_time")),
-        start_at=moment(it.get("start_time")),
-        end_at=moment(it.get("end_time")),
         limit=None if limit is None else int(limit) * 60,
-        exit_status=_maybe(code.get("return_code")),
+        exit_status=maybe(code.get("return_code")),
         exit_signal=_signal(code),
         held=held,
         stdout=_path(it, "stdout", number_),
         stderr=_path(it, "stderr", number_),
-        workdir=text(it.get("current_working_directory")),
-        command=text(it.get("command")),
-        comment=text(it.get("comment")),
-        dependency=text(it.get("dependency")),
-        restarts=whole(it.get("restart_cnt")),
     )
 
 
@@ -170,7 +151,7 @@ def past_job(found: Record, _: int) -> Job:
         account=text(found.get("account")),
         partition=text(found.get("partition")),
         qos=text(found.get("qos")),
-        priority=_maybe(found.get("priority")),
+        priority=maybe(found.get("priority")),
         nodes="" if found.get("nodes") == "None assigned" else text(found.get("nodes")),
         node_count=tres.get("node", 0) or whole(found.get("allocation_nodes")),
         cpus=tres.get("cpu", 0),
@@ -181,7 +162,7 @@ def past_job(found: Record, _: int) -> Job:
         start_at=moment(time.get("start")),
         end_at=moment(time.get("end")),
         limit=None if limit is None else int(limit) * 60,
-        exit_status=_maybe(code.get("return_code")),
+        exit_status=maybe(code.get("return_code")),
         exit_signal=_signal(code),
         stdout=text(found.get("stdout_expanded")),
         stderr=text(found.get("stderr_expanded")),
@@ -340,11 +321,6 @@ def _signal(code: Record) -> int:
     """The signal: an object with an id; v0.0.39 has the number alone under ``signal_id``."""
     signal = record(code.get("signal"))
     return whole(signal.get("id")) or whole(signal.get("signal_id"))
-
-
-def _maybe(value: object) -> int | None:
-    found = number(value)
-    return None if found is None else int(found)
 
 
 def _gpus(it: dict[str, Any], state: str) -> Gpus:
