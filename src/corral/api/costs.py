@@ -311,8 +311,9 @@ async def _asked(spec: ClusterSpec) -> tuple[tuple[JobUse, ...], dict[str, int],
             "asking for jobs",
         )
     sections = asked.read(answer.stdout)
-    jobs = sections.succeeded("jobs", session.controller, "asking accounting for jobs")
-    nodes = sections.succeeded("nodes", session.controller, "asking Slurm for the nodes' CPUs")
+    lead, err = session.controller, answer.stderr
+    jobs = sections.succeeded("jobs", lead, "asking accounting for jobs", stderr=err)
+    nodes = sections.succeeded("nodes", lead, "asking Slurm for the nodes' CPUs", stderr=err)
     cpus = {w[0]: int(w[1]) for w in map(str.split, nodes.splitlines()) if len(w) == 2}  # noqa: PLR2004
     uses, unread = read_jobs(jobs, gpus=any(g.gpu or g.cloud for g in spec.groups))
     return uses, cpus, unread

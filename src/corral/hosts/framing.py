@@ -58,8 +58,17 @@ class Sections(dict[str, Section]):
         """All answers for people, each below its question."""
         return "\n".join(f"{name}:\n{one.text.strip()}" for name, one in self.items())
 
-    def succeeded(self, name: str, node: str, what: str, *, hint: str = "") -> str:
+    def succeeded(
+        self, name: str, node: str, what: str, *, hint: str = "", stderr: str = ""
+    ) -> str:
         """The answer to this question, whose fragment must have ended with status 0.
+
+        Args:
+            name: the question.
+            node: where it was asked.
+            what: what that was for.
+            hint: what to do when it failed.
+            stderr: what the script printed there, for the error.
 
         Raises:
             CorralError: PARSE_FAILED, there is no complete answer; COMMAND_FAILED.
@@ -74,7 +83,7 @@ class Sections(dict[str, Section]):
             node=node,
             command=what,
             status=status,
-            tail="\n".join(answer.splitlines()[-20:]),
+            tail="\n".join((stderr.strip() or answer).splitlines()[-20:]),
             hint=hint,
         )
 

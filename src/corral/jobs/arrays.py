@@ -13,6 +13,7 @@ from typing import Any, Final
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
+from corral.hosts.framing import Inquiry
 from corral.hosts.quote import sh
 from corral.hosts.transport import check
 from corral.jobs.model import JobHandle
@@ -48,21 +49,17 @@ while :; do
 done"""
 
 # The last line of each part's first rank, and the parts' ends as Slurm's accounting has them.
-_PARTS: Final = """\
+_LAST: Final = """\
 cd {folder} || exit 4
-export {time}
-cat job.json
-echo "{mark}"
-{history} --jobs={id} 2>/dev/null
-echo "{mark}"
 for log in task-*/rank-0.log; do
   [ -s "$log" ] || continue
   number=${{log#task-}}
   printf '%s ' "${{number%/*}}"
   tail -c 500 "$log" | tail -n 1 | tr -d '\\n'
   echo
-done
-echo "{mark}"
+done"""
+_ENDED: Final = """\
+cd {folder} || exit 4
 for file in task-*/ended; do
   number=${{file#task-}}
   [ ! -s "$file" ] || echo "${{number%/*}} $(cat "$file")"
@@ -185,18 +182,27 @@ async def array_state(
         raise CorralError(Code.NOT_FOUND, f"job {job.id} is no array", hint="corral logs shows it")
     states = dict(known if known is not None else await _queued(fleet, job))
     mark = f"m{secrets.token_hex(8)}"
-    script = sh(
-        _PARTS,
-        folder=job.folder,
-        mark=sh("{mark}", mark=mark),
-        id=job.id,
+    history = sh(
+        "export {time}; {history} --jobs={id} 2>/dev/null",
         time="=".join(TIME_FORMAT),
         history=sh("{words}", words=show_history(mark)),
+        id=job.id,
     )
-    result = await fleet.run(job.controller, as_user(job.user, script), timeout=300)
-    check(result, f"asking for array {job.id}", hint=f"is {job.folder} still there?")
-    about, history, last, ended = (result.stdout.split(f"{mark}\n") + [""] * 4)[:4]
-    return ArrayOutcome(job.id, _parts(job, states, (about, history, last, ended), mark))
+    fragments = {
+        "about": sh("cat {path}", path=f"{job.folder}/job.json"),
+        "history": history,
+        "last": sh(_LAST, folder=job.folder),
+        "ended": sh(_ENDED, folder=job.folder),
+    }
+    asked = Inquiry(
+        {name: sh("( {as_user} )", as_user=as_user(job.user, s)) for name, s in fragments.items()}
+    )
+    what, hint = f"asking for array {job.id}", f"is {job.folder} still there?"
+    result = await fleet.run(job.controller, asked.script, timeout=300)
+    sections = asked.read(check(result, what, hint=hint).stdout)
+    texts = sections.require(asked.names, job.controller, what)
+    sections.succeeded("about", job.controller, what, hint=hint, stderr=result.stderr)
+    return ArrayOutcome(job.id, _parts(job, states, texts, mark))
 
 
 async def _queued(fleet: Fleet, job: JobHandle) -> dict[int, JobState]:
@@ -248,17 +254,16 @@ class _Told:
 
 
 def _parts(
-    job: JobHandle, states: Mapping[int, JobState], said: tuple[str, str, str, str], mark: str
+    job: JobHandle, states: Mapping[int, JobState], texts: Mapping[str, str], mark: str
 ) -> tuple[Part, ...]:
-    about, history, last, ended = said
     past = {
         int(info.id.rpartition("_")[2]): info
-        for info in parse_history(history, mark)
+        for info in parse_history(texts["history"], mark)
         if info.id.rpartition("_")[2].isdecimal()
     }
-    lines = dict(_numbered(last))
-    statuses = {number: int(text) for number, text in _numbered(ended) if text.isdecimal()}
-    every = _points(about)
+    lines = dict(_numbered(texts["last"]))
+    statuses = {number: int(text) for number, text in _numbered(texts["ended"]) if text.isdecimal()}
+    every = _points(texts["about"])
     found: list[Part] = []
     for number in job.array:
         info = past.get(number)

@@ -13,7 +13,8 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import sh
+from corral.hosts.framing import Inquiry
+from corral.hosts.quote import NOTHING, sh
 from corral.hosts.transport import check
 from corral.jobs.model import JobHandle
 from corral.jobs.reading import Live, Outcome, RankLine, Reader
@@ -208,16 +209,18 @@ async def list_jobs(
         command=show_history(mark),
         days=days,
     )
-    script = sh(
-        "export {time}\n{queue} || exit $?\necho\necho {mark}\n{history}\nexit 0",
-        mark=mark,
-        time="=".join(TIME_FORMAT),
-        queue=sh("{words}", words=[*show_queue(mark), *every]),
-        history=history if all else sh(":"),
+    asked = Inquiry(
+        {
+            "queue": sh("{words}", words=[*show_queue(mark), *every]),
+            "history": history if all else NOTHING,
+        },
+        before=sh("export {time}", time="=".join(TIME_FORMAT)),
     )
-    result = await fleet.run(controller, script, timeout=60)
-    check(result, "asking Slurm for its jobs", hint="is slurmctld up? corral status says so")
-    queue, _, past = result.stdout.partition(f"\n{mark}\n")
+    result = await fleet.run(controller, asked.script, timeout=60)
+    what, hint = "asking Slurm for its jobs", "is slurmctld up? corral status says so"
+    sections = asked.read(check(result, what, hint=hint).stdout)
+    queue = sections.succeeded("queue", controller, what, hint=hint, stderr=result.stderr)
+    past = sections.require(asked.names, controller, what)["history"]
     found = {job.id: job for job in settled(parse_history(past, mark), gpus=gpus)}
     for job in parse_queue(queue, mark):
         # What ended is known better by accounting, which keeps its exit code.

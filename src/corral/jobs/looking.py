@@ -108,7 +108,7 @@ async def look(
         ]
     )
     what = "asking which contents of the project are there"
-    lacking = sections.succeeded("contents", controller, what).splitlines()
+    lacking = sections.succeeded("contents", controller, what, stderr=result.stderr).splitlines()
     shown = sections.succeeded(
         NODES.name,
         controller,

@@ -11,7 +11,7 @@ import pytest
 from corral.errors import CorralError
 from corral.events import Event
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import Script
+from corral.hosts.quote import NOTHING, Script
 from corral.hosts.transport import OnLine, Result
 from corral.jobs import arrays
 from corral.jobs.arrays import array_state, follow_array
@@ -19,6 +19,7 @@ from corral.jobs.environment import unpinned
 from corral.jobs.model import JobHandle
 from corral.jobs.using import in_words
 from corral.slurm.states.jobs import JobState
+from tests.fakes import framed, word_of
 
 HANDLE = JobHandle(12, "sweep", "corral", "/shared/x", 1, "node0", (0, 1, 2, 3, 7))
 ABOUT = '{"logs": 1, "job": {"sweep": {"lr": ["a", "b"], "s": ["1", "2"]}}}\n'
@@ -54,8 +55,8 @@ class Controller:
             return Result(node, 0, self.queue, "")
         mark = script.split("--delimiter=")[1].split(" ")[0]
         history = "\n".join(self.history).replace("|", mark)
-        parts = (ABOUT, f"{history}\n", self.last, self.ended)
-        return Result(node, 0, f"{mark}\n".join(parts), "")
+        parts = {"about": ABOUT, "history": history, "last": self.last, "ended": self.ended}
+        return Result(node, 0, framed(dict.fromkeys(parts, NOTHING), parts, word_of(script)), "")
 
     @property
     def fleet(self) -> Fleet:
