@@ -20,10 +20,12 @@ class Harmless(Row):
     Attributes:
         patterns: expressions.
         why: why it is harmless.
+        unless: expressions of lines that are not, although they match.
     """
 
     patterns: Patterns
     why: str
+    unless: Patterns = ()
 
 
 class FatalTable(Row):
@@ -78,8 +80,14 @@ def harmless(line: str) -> bool:
     """True when a line only looks like an error."""
     small = line.lower()
     return any(
+        _found(one.patterns, line, small) and not _found(one.unless, line, small)
+        for one in fatal_table().harmless
+    )
+
+
+def _found(patterns: Patterns, line: str, small: str) -> bool:
+    return any(
         all(needle in small for needle in pattern.expression.needles)
         and pattern.expression.search(line)
-        for one in fatal_table().harmless
-        for pattern in one.patterns
+        for pattern in patterns
     )

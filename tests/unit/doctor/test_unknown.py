@@ -96,3 +96,9 @@ def test_a_number_before_failed_is_not_always_a_count() -> None:
     assert not harmless(line)
     assert not explain(line).healthy
     assert harmless("tests: error summary: 12 passed, 0 failed")
+
+
+def test_an_error_that_quotes_a_warning_is_an_error() -> None:
+    line = "harness: ERROR: unexpected text: 'bash: warning: shell level (1000) too high'"
+    assert not harmless(line)
+    assert harmless("train.py:12: FutureWarning: error: torch.load with weights_only=False")
