@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import base64
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -207,19 +208,8 @@ async def measure(
         await http.get("/api/cluster")
         found["first look at Slurm with all jobs, s"] = round(time.monotonic() - begin, 2)
         begin, weight = time.monotonic(), 0
-        for path in (
-            "/",
-            "/app.css",
-            "/js/app.js",
-            "/js/dom.js",
-            "/js/live.js",
-            "/js/cluster.js",
-            "/js/filter.js",
-            "/js/plotter.js",
-            "/api/me",
-            "/api/cluster",
-            "/api/nodes",
-        ):
+        needs = re.findall(r'(?:href|src)="([\w./]+)"', (await http.get("/")).text)
+        for path in ("/", *dict.fromkeys(needs), "/api/me", "/api/cluster", "/api/nodes"):
             reply = await http.get(path)
             reply.raise_for_status()
             weight += reply.num_bytes_downloaded

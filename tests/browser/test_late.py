@@ -164,3 +164,68 @@ def test_nodes_that_are_older_than_the_events_are_asked_for_again(light: Light) 
     body = first.fetch().json()
     first.fulfill(body=json.dumps(body), content_type="application/json")
     light.wait_held(2)
+
+
+SELECT = """(css) => { const whole = document.createRange();
+  whole.selectNodeContents(document.querySelector(css));
+  getSelection().removeAllRanges(); getSelection().addRange(whole); }"""
+SELECTED = "getSelection().toString().trim()"
+
+
+@pytest.mark.parametrize("css", ["dl.facts dd:has(code)", "h1:has(.state)"])
+def test_a_text_selected_on_a_running_jobs_page_stays(light: Light, css: str) -> None:
+    page = light.page
+    page.goto(f"{light.url}#job/1")
+    page.wait_for_selector(css)
+    page.evaluate(SELECT, css)
+    before = page.evaluate(SELECTED)
+    assert before
+    page.evaluate(AGAIN, "jobs")
+    page.wait_for_timeout(6000)  # a running job is drawn every 5 s
+    assert page.evaluate(SELECTED) == before
+
+
+def test_what_is_drawn_again_is_what_was_there(light: Light) -> None:
+    """A row with the focus, a card under the pointer: the same elements after news."""
+    page = light.page
+    for place, css, news in (
+        ("jobs", "tr[data-job]", "jobs"),
+        ("cluster", ".node", "nodes"),
+        ("node/node1", "h1:has(.state)", "nodes"),
+        ("job/1", "h1:has(.state)", "jobs"),
+    ):
+        page.goto(f"{light.url}#{place}")
+        page.wait_for_timeout(700)  # its sources come, and what is drawn after the first news
+        page.wait_for_selector(css)
+        page.evaluate("(css) => { window.before = document.querySelector(css); }", css)
+        page.evaluate(AGAIN, news)
+        page.wait_for_timeout(900)
+        same = page.evaluate("(css) => window.before === document.querySelector(css)", css)
+        assert same, place
+
+
+def test_a_heat_map_names_the_node_under_the_pointer_after_a_resize(light: Light) -> None:
+    page = light.page
+
+    def many(route: Any) -> None:
+        answer = route.fetch().json()
+        at = answer["columns"].index("name")
+        row = answer["rows"][0]
+        rows = [[*row[:at], f"n{n:04}", *row[at + 1 :]] for n in range(700)]
+        route.fulfill(json={**answer, "rows": rows})
+
+    page.route("**/api/nodes", many)
+    page.goto(f"{light.url}#cluster")
+    page.reload()
+    page.wait_for_selector("canvas.heat")
+    page.set_viewport_size({"width": 700, "height": 800})
+    page.wait_for_timeout(500)
+    box = page.locator("canvas.heat").first.bounding_box()
+    drawn = page.evaluate("document.querySelector('canvas.heat').width / devicePixelRatio")
+    assert abs(drawn - box["width"]) <= 1
+    across = int(box["width"] // 16)
+    page.mouse.move(box["x"] + 3, box["y"] + 16 + 3)
+    page.wait_for_function(
+        "(name) => document.querySelector('.tip').textContent.startsWith(name)",
+        arg=f"n{across:04}",
+    )

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import subprocess
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from corral import api
 from corral.jobs import submit as submission
@@ -19,19 +16,20 @@ from corral.web import app as app_module
 from corral.web.own import BySsh
 from tests.unit.web.fake import FakeRest, Page
 from tests.unit.web.test_owner import spec
+from tests.unit.web.test_page_js import NODE
 
 SUBMIT = Path(app_module.__file__).parent / "static" / "js" / "submit.js"
 USER = "corral"
-# The form's own functions, with elements that are what they were made of.
+# The form's own functions.
 IN_NODE = """
-const el = (tag, props) => ({ tag, ...props });
-%s
-const told = JSON.parse(require("fs").readFileSync(0, "utf8"));
+import { readFileSync } from "node:fs";
+const { field, fieldsOf, valueOf } = await import(process.argv[1]);
+const { schema, typed } = JSON.parse(readFileSync(0, "utf8"));
 const answer = {};
-for (const [name, text] of Object.entries(told.typed)) {
-  const schema = kindOf(resolve(told.schema.properties[name], told.schema));
-  const field = input(name, schema);
-  answer[name] = field && valueOf({ value: text, checked: text === "yes" }, schema);
+for (const [name, kind] of fieldsOf(schema)) {
+  const text = typed[name];
+  const made = field(name, kind, {});
+  answer[name] = made && valueOf({ value: text, checked: text === "yes" }, kind);
 }
 console.log(JSON.stringify(answer));
 """
@@ -113,7 +111,6 @@ def test_the_form_is_all_of_jobspec_but_what_the_page_decides() -> None:
     assert left_out == {"user", "folder", "in_place", "environment"}
 
 
-@pytest.mark.skipif(not shutil.which("node"), reason="node runs the page's own functions")
 def test_every_field_of_the_form_can_be_typed() -> None:
     schema = api.JobSpec.model_json_schema()
     typed = {name: "" for name in schema["properties"]}
@@ -121,10 +118,8 @@ def test_every_field_of_the_form_can_be_typed() -> None:
         "script": " /shared/a.py ", "args": "--lr  1e-3", "nodes": "3", "env": "A=b=c D= E",
         "sweep": "lr=1e-3,3e-4 seed=1", "requeue": "yes", "profile": "torch", "launcher": "auto",
     }  # fmt: skip
-    code = SUBMIT.read_text()
-    functions = code[code.index("const kindOf") : code.index("export async function")]
     done = subprocess.run(
-        ["node", "-e", IN_NODE % functions],
+        [NODE, "--input-type=module", "--eval", IN_NODE, SUBMIT.as_uri()],
         input=json.dumps({"schema": schema, "typed": typed}),
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip

@@ -19,8 +19,14 @@ from corral.web.snapshot import Snapshot
 
 STATIC = Path(app_module.__file__).parent / "static"
 
-# Of npm's package uplot 1.6.32, as they are: two files of dist, and LICENSE.
+# Of npm's packages, as they are: files of dist, and LICENSE. package.json names the same versions,
+# for their types and to be compared in ./test lint; preact.d.mts is ours and names those types.
 VENDORED = {
+    # preact 11.2.0
+    "preact.mjs": "bdcbd9abdf2c77c5c45326eab42191e949222d479d0d5f69467387a77040cb55",
+    "preact.LICENSE": "1fe6958409c8c257a70c587a18b6f7f412b179b456630790d30b2ec9a8e4b7d4",
+    "preact.d.mts": "16a26faec4b81c8b6d9e0729353c4308984ab094fbdb1feb0b0d24ac22ece5d1",
+    # uplot 1.6.32
     "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
     "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
     "uPlot.LICENSE": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",

@@ -1,253 +1,308 @@
-// Routes by the part behind #; a page is a function that fills <main> and gives back its cleaning-up.
-import { call, complain, el, fill, setSecret, span } from "./dom.js";
-import { live, loadNodes, now, start, stop } from "./live.js";
-import { clusterPage, nodePage } from "./cluster.js";
+// The frame of the page: who is logged in, which view the part of the address behind # names.
+import { Component, createRef, h, render } from "../vendor/preact.mjs";
+import { ClusterPage } from "./cluster.js";
+import { forget, live, loadNodes, now, start } from "./live.js";
+import { attend, call, refused, setSecret } from "./server.js";
+import { complain, el, FailureCard, place, span } from "./view.js";
+/** @import { ComponentType } from "preact" */
+/** @import { Head, Me } from "./api.js" */
 
-const $ = (id) => document.getElementById(id);
-export let me = null;
-let cleanUp = null;
+/** @typedef {ComponentType<{ me: Me, args: string[] }>} PageView */
+/**
+ * @typedef {object} Page
+ * @property {string} name
+ * @property {string} [title] in the tabs; a page without one is reached by links
+ * @property {boolean} [owner] only for who runs Corral here
+ * @property {string} [tab] the one that is marked
+ * @property {() => Promise<PageView>} view
+ */
 
-const lazy =
-  (file, name) =>
-  async (...args) =>
-    (await import(`./${file}.js`))[name](...args);
+/** @type {Page[]} */
 const PAGES = [
-  { name: "cluster", title: "Cluster", page: clusterPage },
-  { name: "jobs", title: "Jobs", page: lazy("jobs", "jobsPage") },
-  { name: "submit", title: "Submit", page: lazy("submit", "submitPage") },
-  { name: "proof", title: "Proof", page: lazy("corral", "proofPage"), owner: true },
-  { name: "doctor", title: "Doctor", page: lazy("corral", "doctorPage"), owner: true },
-  { name: "plan", title: "Plan & apply", page: lazy("plan", "planPage"), owner: true },
-  { name: "history", title: "History", page: lazy("corral", "historyPage"), owner: true },
-  { name: "node", page: nodePage },
-  { name: "job", page: lazy("job", "jobPage") },
+  { name: "cluster", title: "Cluster", view: async () => ClusterPage },
+  { name: "jobs", title: "Jobs", view: async () => (await import("./jobs.js")).JobsPage },
+  { name: "submit", title: "Submit", view: async () => (await import("./submit.js")).SubmitPage },
+  {
+    name: "proof",
+    title: "Proof",
+    owner: true,
+    view: async () => (await import("./proof.js")).ProofPage,
+  },
+  {
+    name: "doctor",
+    title: "Doctor",
+    owner: true,
+    view: async () => (await import("./doctor.js")).DoctorPage,
+  },
+  {
+    name: "plan",
+    title: "Plan & apply",
+    owner: true,
+    view: async () => (await import("./plan.js")).PlanPage,
+  },
+  {
+    name: "history",
+    title: "History",
+    owner: true,
+    view: async () => (await import("./history.js")).HistoryPage,
+  },
+  { name: "node", tab: "cluster", view: async () => (await import("./node.js")).NodePage },
+  { name: "job", tab: "jobs", view: async () => (await import("./job.js")).JobPage },
 ];
-const TAB_OF = { node: "cluster", job: "jobs" };
+const LATE_S = 45;
+const KEYS = new Map([
+  ["c", "cluster"],
+  ["j", "jobs"],
+  ["s", "submit"],
+]);
 
-function visible(page) {
-  return page.title && (!page.owner || (me.corral && me.owner));
-}
+/** @type {Me | null} */
+let me = null;
+let turn = 0;
 
-async function route() {
-  if (!me) return;
-  const [name, ...rest] = decodeURIComponent(location.hash.slice(1) || "cluster").split("/");
-  const page = PAGES.find((p) => p.name === name) || PAGES[0];
-  if (cleanUp) cleanUp();
-  cleanUp = null;
-  const here = TAB_OF[page.name] || page.name;
-  fill(
-    $("tabs"),
-    PAGES.filter(visible).map((p) =>
-      el(
-        "a",
-        { href: `#${p.name}`, "aria-current": p.name === here ? "page" : undefined },
-        p.title,
-      ),
+/**
+ * @param {Page} page
+ * @param {Me} viewer
+ */
+const visible = (page, viewer) => page.title && (!page.owner || (viewer.corral && viewer.owner));
+
+/** @param {{ viewer: Me, chosen: string }} props */
+const Tabs = ({ viewer, chosen }) =>
+  PAGES.filter((page) => visible(page, viewer)).map(({ name, title }) =>
+    el(
+      "a",
+      { key: name, href: `#${name}`, "aria-current": name === chosen ? "page" : undefined },
+      title,
     ),
   );
-  document.title = `${page.title || rest[0] || ""} · ${me.cluster} · Corral`;
-  // Each page has a place of its own: one that comes late, after somebody went on, finds its place gone.
-  const main = el(
-    "div",
-    { class: "page" },
-    page.title && el("h1", { class: "unseen", text: page.title }),
-  );
-  fill($("main"), main);
+
+/** Shows what the address names; a page whose sources come late, after somebody went on, is not shown. */
+async function route() {
+  if (!me) return;
+  turn += 1;
+  const [mine, viewer] = [turn, me];
+  const address = decodeURIComponent(location.hash.slice(1) || "cluster");
+  const [name, ...args] = address.split("/");
+  const page = PAGES.find((one) => one.name === name) || PAGES[0];
+  render(h(Tabs, { viewer, chosen: page.tab || page.name }), place("tabs"));
+  let content;
   try {
-    const done = await page.page(main, me, ...rest);
-    if (main.isConnected) cleanUp = done;
-    else if (done) done();
+    content = h(await page.view(), { me: viewer, args });
   } catch (error) {
-    fill(
-      main,
-      el(
-        "div",
-        { class: "card" },
-        el("h2", { text: error.message }),
-        el("p", { class: "dim", text: error.hint || "" }),
-      ),
-    );
+    content = h(FailureCard, { failure: refused(error) });
   }
+  if (mine !== turn) return;
+  document.title = `${page.title || args[0] || ""} · ${viewer.cluster} · Corral`;
+  const heading = page.title ? el("h1", { class: "unseen" }, page.title) : null;
+  render(el("div", { key: `${turn} ${address}`, class: "page" }, heading, content), place("main"));
+}
+
+/**
+ * How fresh the page is.
+ * @param {{ ok: boolean | null, head: Head | null }} state
+ * @param {number | null} age seconds since Slurm answered
+ * @returns {["dead" | "late" | "on", string]}
+ */
+export function freshness({ ok, head }, age) {
+  if (ok === false || head?.trouble) {
+    return ["dead", head?.seen_at ? `seen ${span(age)} ago` : "offline"];
+  }
+  if (ok === null) return ["late", "connecting"];
+  return [age !== null && age > LATE_S ? "late" : "on", "live"];
 }
 
 function showLive() {
-  const age = now.head && now.head.seen_at ? Date.now() / 1000 + now.skew - now.head.seen_at : null;
-  const opening = now.ok === null,
-    dead = now.ok === false || (now.head && now.head.trouble);
-  const mark = $("live");
-  mark.className = dead ? "dead" : opening || (age !== null && age > 45) ? "late" : "on";
-  mark.textContent = dead
-    ? now.head && now.head.seen_at
-      ? `seen ${span(age)} ago`
-      : "offline"
-    : opening
-      ? "connecting"
-      : "live";
+  const { head } = now;
+  const age = head?.seen_at ? Date.now() / 1000 + now.skew - head.seen_at : null;
+  const [how, words] = freshness(now, age);
+  const mark = place("live");
+  mark.className = how;
+  mark.textContent = words;
   mark.title = age === null ? "" : `Slurm said this ${Math.round(age)} s ago`;
-  const trouble = now.head && now.head.trouble;
-  $("banner").hidden = !trouble;
-  if (trouble)
-    $("banner").textContent =
-      `Slurm does not answer: ${trouble}. This is the last known state${now.head.seen_at ? `, ${span(age)} old` : ""}.`;
+  const banner = place("banner");
+  banner.hidden = !head?.trouble;
+  if (!head?.trouble) return;
+  const old = head.seen_at ? `, ${span(age)} old` : "";
+  banner.textContent = `Slurm does not answer: ${head.trouble}. This is the last known state${old}.`;
 }
 
+/** @param {Me} session */
 function enter(session) {
   me = session;
   if (session.csrf) setSecret(session.csrf);
-  $("top").hidden = false;
-  $("cluster-name").textContent = session.cluster;
-  $("user").textContent =
-    session.role === "user" ? session.user : `${session.user} (${session.role})`;
+  const { user, role } = session;
+  place("top").hidden = false;
+  place("cluster-name").textContent = session.cluster;
+  place("user").textContent = role === "user" ? user : `${user} (${role})`;
   start();
   route();
 }
 
-function leave(said = "") {
+function leave(why = "") {
   me = null;
-  stop();
-  if (cleanUp) cleanUp();
-  cleanUp = null;
-  now.head = null;
-  now.nodes = new Map();
-  now.loaded = false;
-  $("top").hidden = true;
-  $("banner").hidden = true;
-  loginPage(said);
+  turn += 1;
+  forget();
+  place("top").hidden = true;
+  place("banner").hidden = true;
+  showLogin(why);
 }
 
-function loginPage(said = "") {
-  document.title = "Log in · Corral";
-  const trouble = el("p", { class: "reason", role: "alert", text: said });
-  const attempt = (path, read) => async (event) => {
+/**
+ * @param {{ words: string, about: string, button: string, main?: boolean, busy: boolean, password?: boolean,
+ *   name: string, send: (text: string) => void }} props
+ */
+function LoginForm({ words, about, button, main = false, busy, password = false, name, send }) {
+  /** @param {SubmitEvent & { currentTarget: HTMLFormElement }} event */
+  const onSubmit = (event) => {
     event.preventDefault();
-    const button = event.target.querySelector("button");
-    button.disabled = true;
-    try {
-      enter(await call(path, read(event.target)));
-    } catch (error) {
-      trouble.textContent = `${error.message}${error.hint ? `. ${error.hint}` : ""}`;
-    }
-    button.disabled = false;
+    send(String(new FormData(event.currentTarget).get(name)));
   };
-  fill(
-    $("main"),
-    el(
-      "div",
-      { class: "login card" },
-      el("h1", { text: "Log in" }),
-      trouble,
-      el(
-        "form",
-        { onsubmit: attempt("login/code", (f) => ({ code: f.code.value })) },
-        el(
-          "label",
-          {},
-          "Code",
-          el("small", { text: "the one that corral ui shows; it works once" }),
-          el("input", {
-            name: "code",
-            required: true,
-            autocomplete: "off",
-            autofocus: true,
-            spellcheck: false,
-          }),
-        ),
-        el("button", { class: "main", text: "Log in with the code" }),
-      ),
-      el("hr"),
-      el(
-        "form",
-        { onsubmit: attempt("login", (f) => ({ token: f.token.value })) },
-        el(
-          "label",
-          {},
-          "Slurm token",
-          el("small", {
-            text: "what this prints on a node of the cluster: scontrol token lifespan=28800",
-          }),
-          el("input", { name: "token", type: "password", required: true, autocomplete: "off" }),
-        ),
-        el("button", { text: "Log in with the token" }),
-      ),
-    ),
+  const plain = { name, required: true, autocomplete: /** @type {const} */ ("off") };
+  const input = password
+    ? el("input", { ...plain, type: "password" })
+    : el("input", { ...plain, type: "text", spellcheck: false });
+  return el(
+    "form",
+    { onSubmit },
+    el("label", null, words, el("small", null, about), input),
+    el("button", { class: main ? "main" : "", disabled: busy }, button),
   );
-  $("main").querySelector("input").focus();
 }
 
-function theme(wanted) {
-  document.documentElement.dataset.theme = wanted;
+/** @extends {Component<{ why: string }, { trouble: string, busy: boolean }>} */
+class Login extends Component {
+  state = { trouble: this.props.why, busy: false };
+  box = createRef();
+
+  componentDidMount() {
+    this.box.current.querySelector("input").focus();
+  }
+
+  /**
+   * @param {string} path
+   * @param {Record<string, string>} body
+   */
+  async send(path, body) {
+    this.setState({ busy: true });
+    try {
+      enter(await call(path, body));
+    } catch (error) {
+      const { message, hint } = refused(error);
+      this.setState({ trouble: hint ? `${message}. ${hint}` : message, busy: false });
+    }
+  }
+
+  render() {
+    const { trouble, busy } = this.state;
+    return el(
+      "div",
+      { class: "login card", ref: this.box },
+      el("h1", null, "Log in"),
+      el("p", { class: "reason", role: "alert" }, trouble),
+      h(LoginForm, {
+        ...{ name: "code", words: "Code", button: "Log in with the code", main: true, busy },
+        about: "the one that corral ui shows; it works once",
+        send: (code) => this.send("login/code", { code }),
+      }),
+      el("hr"),
+      h(LoginForm, {
+        ...{ name: "token", words: "Slurm token", button: "Log in with the token", busy },
+        about: "what this prints on a node of the cluster: scontrol token lifespan=28800",
+        password: true,
+        send: (token) => this.send("login", { token }),
+      }),
+    );
+  }
+}
+
+function showLogin(why = "") {
+  document.title = "Log in · Corral";
+  turn += 1;
+  render(h(Login, { key: turn, why }), place("main"));
+}
+
+/** @param {string} name */
+function setTheme(name) {
+  document.documentElement.dataset.theme = name;
   try {
-    localStorage.setItem("theme", wanted);
+    localStorage.setItem("theme", name);
   } catch {
-    /* private mode */
+    // A private window without storage.
   }
   document.dispatchEvent(new Event("theme"));
 }
 
-const kept = (() => {
+function keptTheme() {
   try {
     return localStorage.getItem("theme");
   } catch {
     return null;
   }
-})();
-theme(kept || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
-$("theme").addEventListener("click", () =>
-  theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
-);
-$("logout").addEventListener("click", async () => {
-  await call("logout", {}).catch(complain);
-  setSecret("");
-  leave();
-});
-document.addEventListener("loggedout", () => {
-  if (me) leave("Your session has ended.");
-});
-document.addEventListener("keydown", (event) => {
-  if (
-    event.target.closest("input, textarea, select, dialog") ||
-    event.ctrlKey ||
-    event.metaKey ||
-    event.altKey
-  )
-    return;
-  if (event.key === "/") {
-    const search = document.querySelector("input[type=search]");
-    if (search) {
-      event.preventDefault();
-      search.focus();
-    }
+}
+
+/** @param {KeyboardEvent} event */
+function pressed(event) {
+  const { key, target, ctrlKey, metaKey, altKey } = event;
+  const typing = target instanceof Element && target.closest("input, textarea, select, dialog");
+  if (typing || ctrlKey || metaKey || altKey) return;
+  const search = document.querySelector("input[type=search]");
+  if (key === "/" && search instanceof HTMLElement) {
+    event.preventDefault();
+    search.focus();
   }
-  const page = { c: "cluster", j: "jobs", s: "submit" }[event.key];
+  const page = KEYS.get(key);
   if (page && me) location.hash = page;
-});
-for (const name of ["age", "head"]) live.addEventListener(name, showLive);
-setInterval(showLive, 5000);
+}
 
 async function begin() {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
   if (code) {
     history.replaceState(null, "", location.pathname); // the code is used up; nobody need find it
     try {
-      return enter(await call("login/code", { code }));
+      enter(await call("login/code", { code }));
     } catch (error) {
-      return loginPage(error.message);
+      showLogin(refused(error).message);
     }
+    return;
   }
   // The nodes are most of what the first page needs: they come while the session is looked up.
   if (!location.hash || location.hash === "#cluster") loadNodes().catch(() => {});
   try {
     enter(await call("me"));
   } catch {
-    loginPage();
+    showLogin();
   }
 }
-window.addEventListener("hashchange", () => {
-  // a code in the address of a tab that is open already
-  if (/(^|[#&])code=/.test(location.hash)) begin();
-  else {
+
+function run() {
+  place("main").replaceChildren(); // what index.html shows until here
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  setTheme(keptTheme() || (dark ? "dark" : "light"));
+  attend();
+  place("theme").addEventListener("click", () =>
+    setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
+  );
+  place("logout").addEventListener("click", async () => {
+    await call("logout", {}).catch(complain);
+    setSecret("");
+    leave();
+  });
+  document.addEventListener("loggedout", () => {
+    if (me) leave("Your session has ended.");
+  });
+  document.addEventListener("keydown", pressed);
+  for (const name of ["age", "head"]) live.addEventListener(name, showLive);
+  setInterval(showLive, 5000);
+  window.addEventListener("hashchange", () => {
+    // A code may come in the address of a tab that is open already.
+    if (/(^|[#&])code=/.test(location.hash)) {
+      begin();
+      return;
+    }
     route();
-    $("main").focus({ preventScroll: true });
-  }
-});
-begin();
+    place("main").focus({ preventScroll: true });
+  });
+  begin();
+}
+
+run();

@@ -1,29 +1,24 @@
 // The cluster at a glance: figures, nodes as cards, or as a heat map where there are many.
-import {
-  ask,
-  badge,
-  bar,
-  call,
-  clock,
-  complain,
-  el,
-  fill,
-  gib,
-  latest,
-  many,
-  since,
-  toast,
-  whole,
-} from "./dom.js";
-import { live, loadNodes, now } from "./live.js";
+import { Component, createRef, h } from "../vendor/preact.mjs";
 import { nodeTest } from "./filter.js";
-import { plotter } from "./plotter.js";
+import { Heat, SHARES } from "./heat.js";
+import { listen, live, loadNodes, now, watchFigures } from "./live.js";
+import { call } from "./server.js";
+import * as view from "./view.js";
+/** @import { ComponentChildren } from "preact" */
+/** @import { Cost, Counts, Head, LastProof, Me, NodeRow, Places, Proof } from "./api.js" */
+/** @import { Kind } from "./view.js" */
 
+const { atLeast, badge, bar, el, gib, known, leadsTo, many, nodeBadge, since } = view;
+const { Table, warmth, whole } = view;
 const CARDS = 60;
+const ALL_CARDS = 600; // more elements than these take longer than a frame
+const LISTED = 300;
 const GROUPS = ["partition", "island", "rack", "state", "feature", "none"];
-const FIGURES_MS = 20000;
+const REDRAW_MS = 250;
 // Made once: localeCompare with options makes a collator at each call, 0.6 s for 10,000 nodes.
 const { compare } = new Intl.Collator("en", { numeric: true });
+/** @type {[Kind, string][]} */
 const KINDS = [
   ["good", "idle"],
   ["mix", "mixed"],
@@ -32,722 +27,453 @@ const KINDS = [
   ["bad", "down"],
   ["off", "other"],
 ];
-const MARKED = new Set(["warn", "bad"]);
-const chosen = new Map(); // node that the keyboard stands on, by heat map
-const past = { at: [], gpus: [], running: [] };
-let filter = "",
-  grouping = "partition",
-  colouring = "state";
-let racks = null,
-  figures = {};
+// What was chosen stays while other pages are shown.
+const chosen = { filter: "", grouping: "partition", colouring: "state" };
+/** @type {Record<string, string> | null} */
+let racks = null;
 
-// Names of one length are in order where their letters are: that spares the collator most of a list.
-const sorted = (nodes) =>
-  nodes.every(
-    (n, i) =>
-      !i ||
-      (nodes[i - 1].name.length === n.name.length
-        ? nodes[i - 1].name <= n.name
-        : compare(nodes[i - 1].name, n.name) <= 0),
-  );
+/** What the first page's plot shows: since the page was opened.
+ * @type {{ at: number[], used: number[], running: number[] }} */
+export const past = { at: [], used: [], running: [] };
 
-const colour = (kind) =>
-  getComputedStyle(document.documentElement).getPropertyValue(`--${kind}`).trim();
-
-// What Slurm's answer does not have is shown as unknown, and a sum without it as the least.
-const known = (number) => number ?? "?";
-const atLeast = (number) => (number ? `${whole(number)}+` : "?");
-
-function tiles(head) {
-  const c = head.counts,
-    { running, waiting } = c.shown;
-  const tile = (value, of, words, share, more) =>
-    el(
-      "div",
-      { class: "tile" },
-      el(
-        "b",
-        {},
-        more ? atLeast(value) : whole(value),
-        of !== undefined && el("small", { text: ` / ${whole(of)}` }),
-      ),
-      el("span", { text: words }),
-      share && bar(value, of),
-    );
-  return [
-    tile(c.usable, c.nodes, "nodes take jobs", true),
-    c.gpus
-      ? tile(c.gpus_used, c.gpus, "GPUs in use", true, !c.gpus_used_exact)
-      : tile(c.cpus_used, c.cpus, "CPUs in use", true),
-    c.gpus ? tile(c.cpus_used, c.cpus, "CPUs in use", true) : null,
-    !head.whole
-      ? el(
-          "div",
-          { class: "tile" },
-          el("b", { text: "…" }),
-          el("span", { text: "jobs: still asking Slurm" }),
-        )
-      : tile(
-          running,
-          undefined,
-          waiting === 1 ? "jobs run, 1 waits" : `jobs run, ${whole(waiting)} wait`,
-        ),
-  ];
-}
-
-function remember(head) {
+/** @param {Head} head */
+function remember({ counts }) {
   const at = Math.floor(Date.now() / 1000);
   if (past.at.at(-1) === at) return;
   past.at.push(at);
-  past.gpus.push(head.counts.gpus ? head.counts.gpus_used : head.counts.cpus_used);
-  past.running.push(head.counts.jobs.RUNNING || 0);
+  past.used.push(counts.gpus ? counts.gpus_used : counts.cpus_used);
+  past.running.push(counts.jobs.RUNNING || 0);
   for (const list of Object.values(past)) if (list.length > 3600) list.shift();
 }
 live.addEventListener("head", () => now.head && remember(now.head));
 
-function groupsOf(node) {
-  if (grouping === "partition") return node.partitions.length ? node.partitions : ["no partition"];
-  if (grouping === "state") return [node.state.toLowerCase()];
-  if (grouping === "island")
-    return [node.features.find((f) => f.startsWith("island-"))?.slice(7) || "no island"];
-  if (grouping === "rack")
-    return [racks?.[node.name] || node.features.find((f) => /^rack/i.test(f)) || "no rack"];
-  if (grouping === "feature") return node.features.length ? node.features : ["no feature"];
-  return [""];
+/**
+ * @param {{ value: string, of?: number, words: string, used?: number }} props
+ */
+const Tile = ({ value, of, words, used }) =>
+  el(
+    "div",
+    { class: "tile" },
+    el("b", null, value, of !== undefined && el("small", null, ` / ${whole(of)}`)),
+    el("span", null, words),
+    of !== undefined && used !== undefined && bar(used, of),
+  );
+
+/**
+ * @param {number} used
+ * @param {number} of
+ * @param {string} words
+ */
+const share = (used, of, words) => h(Tile, { key: words, value: whole(used), of, used, words });
+
+/** @param {{ counts: Counts }} props */
+function GpuTile({ counts: { gpus, gpus_used, gpus_used_exact } }) {
+  const value = gpus_used_exact ? whole(gpus_used) : atLeast(gpus_used);
+  return h(Tile, { value, of: gpus, used: gpus_used, words: "GPUs in use" });
 }
 
-// Temperature and power, where the cluster has metrics or slurmd tells the power.
-function warmth(node) {
-  const found = figures[node.name] || {},
-    watts = found.watts ?? node.watts;
+/** @param {{ head: Head, cost: Cost | null }} props */
+export function Tiles({ head, cost }) {
+  const { counts } = head;
+  const { running, waiting } = counts.shown;
+  const pending = waiting === 1 ? "jobs run, 1 waits" : `jobs run, ${whole(waiting)} wait`;
   return [
-    found.celsius !== undefined && `${Math.round(found.celsius)} °C`,
-    watts ? `${whole(Math.round(watts))} W` : null,
-  ]
-    .filter(Boolean)
-    .join(" · ");
+    share(counts.usable, counts.nodes, "nodes take jobs"),
+    counts.gpus ? h(GpuTile, { key: "gpus", counts }) : null,
+    share(counts.cpus_used, counts.cpus, "CPUs in use"),
+    head.whole
+      ? h(Tile, { key: "jobs", value: whole(running), words: pending })
+      : h(Tile, { key: "jobs", value: "…", words: "jobs: still asking Slurm" }),
+    cost?.rented ? h(CostTile, { key: "cost", cost }) : null,
+  ];
 }
 
-function card(node) {
-  const warm = warmth(node);
-  const kind = node.kind;
-  const shown = Math.min(node.gpus, 16);
-  return el(
-    "button",
-    {
-      class: `node ${kind}`,
-      type: "button",
-      "data-key": node.name,
-      onclick: () => {
-        location.hash = `node/${node.name}`;
-      },
-    },
-    el(
-      "span",
-      { class: "row between" },
-      el("b", { text: node.name }),
-      badge(node.state.split("+").join(" "), kind),
-    ),
-    shown
-      ? el(
-          "span",
-          {
-            class: "gpus",
-            role: "img",
-            "aria-label": `${known(node.gpus_used)} of ${many(node.gpus, "GPU")} in use`,
-          },
-          Array.from({ length: shown }, (_, i) =>
-            el("i", { class: i < node.gpus_used ? "used" : "" }),
-          ),
-        )
-      : null,
-    el("small", {
-      text: `CPU ${node.cpus_used}/${node.cpus} · load ${node.load === null ? "-" : node.load.toFixed(1)} · ${node.memory_used ? gib(node.memory_used) : 0} of ${gib(node.memory)}${warm ? ` · ${warm}` : ""}`,
-    }),
-    node.reason ? el("span", { class: "reason", text: node.reason }) : null,
-  );
-}
-
-// What the heat map can show instead of states, as a share of what is a lot.
-const SHARES = {
-  load: (n) => (n.load === null || !n.cpus ? null : n.load / n.cpus),
-  memory: (n) => (n.memory ? n.memory_used / n.memory : null),
-  GPUs: (n) => (n.gpus && n.gpus_used !== null ? n.gpus_used / n.gpus : null),
-  temperature: (n) =>
-    figures[n.name]?.celsius === undefined ? null : (figures[n.name].celsius - 30) / 60,
-  power: (n) => {
-    const watts = figures[n.name]?.watts ?? n.watts;
-    return watts ? watts / (700 * Math.max(1, n.gpus)) : null;
-  },
-};
-
-const told = (node) =>
-  node
-    ? [
-        node.name,
-        node.state,
-        node.gpus && `GPUs ${known(node.gpus_used)}/${node.gpus}`,
-        `CPUs ${node.cpus_used}/${node.cpus}`,
-        warmth(node),
-        node.reason,
-      ]
-        .filter(Boolean)
-        .join("  ")
-    : "\u00a0";
-
-// A square per node; which one is under the pointer is arithmetic, so that 10,000 cost no elements.
-// What is drained is hollow and what is down is struck through: not everybody sees the colours.
-function heat(nodes, label) {
-  const key = `heat ${label}`;
-  const tip = el("div", {
-    class: "tip mono",
-    role: "status",
-    text: told(chosen.get(key) && nodes.find((n) => n.name === chosen.get(key))),
-  });
-  const canvas = el("canvas", {
-    class: "heat",
-    role: "application",
-    tabIndex: 0,
-    "data-key": key,
-    "aria-roledescription": "heat map",
-    "aria-label": `${label}: ${many(nodes.length, "node")}. Arrow keys go from node to node, Enter opens one; the filter finds one by name`,
-  });
-  let side = 14,
-    across = 1,
-    at = nodes.findIndex((n) => n.name === chosen.get(key));
-  const square = (pen, i, inset = 0) =>
-    pen.fillRect(
-      (i % across) * side + inset,
-      Math.floor(i / across) * side + inset,
-      side - 2 - 2 * inset,
-      side - 2 - 2 * inset,
-    );
-  const draw = () => {
-    const width = canvas.clientWidth || 900;
-    side = nodes.length > 4000 ? 9 : nodes.length > 1000 ? 12 : 16;
-    across = Math.max(1, Math.floor(width / side));
-    const tall = Math.ceil(nodes.length / across) * side,
-      scale = devicePixelRatio || 1;
-    canvas.width = width * scale;
-    canvas.height = tall * scale;
-    canvas.style.height = `${tall}px`;
-    const pen = canvas.getContext("2d");
-    pen.scale(scale, scale);
-    const colours = Object.fromEntries(
-      [...KINDS.map(([kind]) => kind), "card", "focus"].map((kind) => [kind, colour(kind)]),
-    );
-    const states = colouring === "state";
-    let last = null;
-    const ink = (name) => {
-      if (name !== last) pen.fillStyle = colours[(last = name)];
-    }; // reading a colour costs more than a square
-    nodes.forEach((node, i) => {
-      const share = SHARES[colouring]?.(node),
-        kind = node.kind;
-      ink(states ? kind : share === null ? "off" : "bad");
-      pen.globalAlpha = !states
-        ? 0.12 + 0.88 * Math.min(1, Math.max(0, share ?? 0))
-        : node.gpus && !MARKED.has(kind)
-          ? 0.45 + 0.55 * (node.gpus_used / node.gpus)
-          : 1;
-      square(pen, i);
-      if (!states || !MARKED.has(kind)) return;
-      ink("card");
-      if (kind === "warn") square(pen, i, 2);
-      else
-        pen.fillRect(
-          (i % across) * side,
-          Math.floor(i / across) * side + (side - 2) / 2 - 1,
-          side - 2,
-          2,
-        );
-    });
-    pen.globalAlpha = 1;
-    if (at < 0 || document.activeElement !== canvas) return;
-    pen.strokeStyle = colours.focus;
-    pen.lineWidth = 2;
-    pen.strokeRect((at % across) * side - 1, Math.floor(at / across) * side - 1, side, side);
-  };
-  const under = (event) => {
-    const box = canvas.getBoundingClientRect();
-    const x = Math.floor((event.clientX - box.left) / side),
-      y = Math.floor((event.clientY - box.top) / side);
-    return x >= 0 && x < across ? nodes[y * across + x] : undefined;
-  };
-  const moves = () => ({
-    ArrowRight: 1,
-    ArrowLeft: -1,
-    ArrowDown: across,
-    ArrowUp: -across,
-    Home: -at,
-    End: nodes.length - 1 - at,
-  });
-  canvas.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && nodes[at]) location.hash = `node/${nodes[at].name}`;
-    const move = moves()[event.key];
-    if (move === undefined) return;
-    event.preventDefault();
-    if (at < 0) at = 0;
-    else if (nodes[at + move]) at += move;
-    chosen.set(key, nodes[at].name);
-    tip.textContent = told(nodes[at]);
-    draw();
-  });
-  for (const name of ["focus", "blur"]) canvas.addEventListener(name, draw);
-  canvas.addEventListener("mousemove", (event) => {
-    tip.textContent = told(under(event) || nodes[at]);
-  });
-  canvas.addEventListener("click", (event) => {
-    const node = under(event);
-    if (node) location.hash = `node/${node.name}`;
-  });
-  requestAnimationFrame(draw);
-  return [tip, canvas];
-}
-
-function table(nodes) {
-  return el(
-    "div",
-    { class: "scroll", tabIndex: 0 },
-    el(
-      "table",
-      {},
-      el(
-        "thead",
-        {},
-        el(
-          "tr",
-          {},
-          ["node", "state", "reason"].map((h) => el("th", { text: h })),
-          ["GPUs", "CPUs", "memory", "load"].map((h) => el("th", { class: "num", text: h })),
-        ),
-      ),
-      el(
-        "tbody",
-        {},
-        nodes.map((n) =>
-          el(
-            "tr",
-            {
-              tabIndex: 0,
-              "data-key": `row ${n.name}`,
-              onclick: () => {
-                location.hash = `node/${n.name}`;
-              },
-              onkeydown: (e) => {
-                if (e.key === "Enter") location.hash = `node/${n.name}`;
-              },
-            },
-            el("td", { text: n.name }),
-            el("td", {}, badge(n.state.split("+").join(" "), n.kind)),
-            el("td", { class: "cut", title: n.reason, text: n.reason }),
-            el("td", { class: "num", text: `${known(n.gpus_used)}/${n.gpus}` }),
-            el("td", { class: "num", text: `${n.cpus_used}/${n.cpus}` }),
-            el("td", {
-              class: "num",
-              text: `${n.memory_used ? gib(n.memory_used) : 0} / ${gib(n.memory)}`,
-            }),
-            el("td", { class: "num", text: n.load === null ? "-" : n.load.toFixed(1) }),
-          ),
-        ),
-      ),
-    ),
-  );
-}
-
-export async function clusterPage(main, me) {
-  const top = el("div", { class: "tiles" });
-  const search = el("input", {
-    type: "search",
-    value: filter,
-    placeholder: "filter: state=drain partition=main gpus>0 node[0-9]",
-    "aria-label": "Filter nodes",
-    oninput: () => {
-      filter = search.value;
-      draw();
-    },
-  });
-  const by = el(
-    "select",
-    {
-      "aria-label": "Group nodes by",
-      onchange: async () => {
-        grouping = by.value;
-        if (grouping === "rack" && !racks)
-          racks = (await call("places").catch(() => ({ racks: {} }))).racks;
-        draw();
-      },
-    },
-    GROUPS.map((g) =>
-      el("option", {
-        value: g,
-        text: g === "none" ? "no groups" : `by ${g}`,
-        selected: g === grouping,
-      }),
-    ),
-  );
-  by.style.width = "auto";
-  const heats = el(
-    "select",
-    {
-      "aria-label": "What the heat map shows",
-      onchange: () => {
-        colouring = heats.value;
-        draw();
-      },
-    },
-    ["state", ...Object.keys(SHARES)].map((g) =>
-      el("option", { value: g, text: `show ${g}`, selected: g === colouring }),
-    ),
-  );
-  heats.style.width = "auto";
-  const trouble = el("span", { class: "reason" });
-  const body = el("div", { class: "row" });
-  body.style.display = "grid";
-  const verdict = el("div"),
-    legend = el("div", { class: "legend" });
-  const plot = el("div", { class: "plot" });
-  const history = el(
-    "div",
-    { class: "card", hidden: true },
-    el("h2", { text: "Since this page was opened" }),
-    plot,
-  );
-  main.append(
-    top,
-    verdict,
-    el(
-      "div",
-      { class: "card" },
-      el("div", { class: "row between" }, el("h2", { text: "Nodes" }), legend),
-      el("div", { class: "row" }, search, by, heats, trouble),
-      el("br"),
-      body,
-    ),
-    history,
-  );
-  let cost = null;
-  const showTop = () => now.head && fill(top, tiles(now.head), cost && costTile(cost));
-  let wait = 0;
-  const draw = () => {
-    wait = 0;
-    if (body.matches(":active")) return later(); // what is replaced between press and release gets no click
-    const { test, wrong } = nodeTest(filter);
-    trouble.textContent = wrong;
-    const groups = new Map(),
-      kinds = {};
-    let count = 0;
-    for (const node of now.nodes.values()) {
-      if (!test(node)) continue;
-      const kind = node.kind;
-      count += 1;
-      kinds[kind] = (kinds[kind] || 0) + 1;
-      for (const name of groupsOf(node)) {
-        if (!groups.has(name)) groups.set(name, []);
-        groups.get(name).push(node);
-      }
-    }
-    fill(
-      legend,
-      KINDS.map(([kind, word]) =>
-        el(
-          "span",
-          {},
-          el("i", { class: `dot-${kind}` }),
-          word,
-          " ",
-          el("b", { text: whole(kinds[kind]) }),
-        ),
-      ),
-    );
-    if (!count)
-      return fill(
-        body,
-        el("p", { class: "dim", text: now.loaded ? "No node matches." : "Asking Slurm…" }),
-      );
-    const order = (a, b) => compare(a.name, b.name);
-    heats.hidden = count <= CARDS;
-    fill(
-      body,
-      [...groups]
-        .sort(([a], [b]) => compare(a, b))
-        .map(([name, nodes]) => {
-          if (!sorted(nodes)) nodes.sort(order);
-          const used = nodes.reduce((sum, n) => sum + n.gpus_used, 0),
-            all = nodes.reduce((sum, n) => sum + n.gpus, 0);
-          return el(
-            "section",
-            {},
-            name &&
-              el(
-                "h3",
-                {},
-                name,
-                el("span", {
-                  class: "dim",
-                  text: `  ${many(nodes.length, "node")}${all ? `, ${whole(used)} of ${whole(all)} GPUs in use` : ""}`,
-                }),
-              ),
-            nodes.length <= CARDS
-              ? el("div", { class: "nodes" }, nodes.map(card))
-              : heat(nodes, name || "all"),
-            nodes.length > CARDS && count <= 300 && filter ? table(nodes) : null,
-          );
-        }),
-    );
-  };
-  const later = () => {
-    if (!wait) wait = setTimeout(draw, 250);
-  };
-  const stops = [
-    ["head", showTop],
-    ["nodes", later],
-  ].map(([name, does]) => {
-    live.addEventListener(name, does);
-    return () => live.removeEventListener(name, does);
-  });
-  document.addEventListener("theme", later);
-  showTop();
-  if (!now.loaded) await loadNodes().catch(complain);
-  draw();
-  if (me.owner && me.corral) {
-    call("corral/proof").then(
-      ({ proof }) => fill(verdict, proofLine(proof)),
-      () => {},
-    );
-    call("corral/cost").then(
-      (told) => {
-        if (told.rented) {
-          cost = told;
-          showTop();
-        }
-      },
-      () => {},
-    );
-  }
-  const newest = latest();
-  const measure = () =>
-    newest(
-      call("figures"),
-      (told) => {
-        figures = told.nodes;
-        if (Object.keys(figures).length) later();
-      },
-      () => {},
-    );
-  const watch = me.figures ? (measure(), setInterval(measure, FIGURES_MS)) : 0;
-  const chart = await timeline(plot, history);
-  return () => {
-    newest.drop();
-    stops.forEach((s) => s());
-    document.removeEventListener("theme", later);
-    clearTimeout(wait);
-    clearInterval(watch);
-    chart();
-  };
-}
-
-function costTile(cost) {
+/** @param {{ cost: Cost }} props */
+function CostTile({ cost: { rate, spent, unpriced = 0 } }) {
+  const unknown = unpriced ? `, ${many(unpriced, "machine")} without a known price` : "";
   return el(
     "div",
     { class: "tile" },
-    el("b", {}, `${cost.rate} $`, el("small", { text: " an hour" })),
-    el("span", {
-      text: `${cost.spent} $ so far${cost.unpriced ? `, ${many(cost.unpriced, "machine")} without a known price` : ""}`,
-    }),
+    el("b", null, `${rate} $`, el("small", null, " an hour")),
+    el("span", null, `${spent} $ so far${unknown}`),
   );
 }
 
-function proofLine(proof) {
-  if (!proof)
+/** @param {{ proof: Proof | null }} props */
+export function ProofLine({ proof }) {
+  if (!proof) {
     return el(
       "div",
       { class: "card row" },
       badge("not proven", "warn"),
-      el("span", { text: "Nobody has proven this cluster from here yet." }),
-      el("a", { href: "#proof", text: "Prove it" }),
+      el("span", null, "Nobody has proven this cluster from here yet."),
+      el("a", { href: "#proof" }, "Prove it"),
     );
-  const failed = proof.results.filter((r) => r.verdict === "fail").length;
+  }
+  const failed = proof.results.filter((one) => one.verdict === "fail").length;
+  const passed = (proof.proven ?? true) ? badge("proven", "good") : badge("passed in part", "warn");
+  const words = `${many(proof.results.length, "check")} ${since(proof.at)}`;
   return el(
     "div",
     { class: "card row" },
-    badge(
-      failed ? "proof failed" : (proof.proven ?? true) ? "proven" : "passed in part",
-      failed ? "bad" : (proof.proven ?? true) ? "good" : "warn",
-    ),
-    el("span", {
-      text: `${many(proof.results.length, "check")} ${since(proof.at)}${failed ? `, ${failed} failed` : ""}`,
-    }),
-    el("a", { href: "#proof", text: "Evidence" }),
+    failed ? badge("proof failed", "bad") : passed,
+    el("span", null, failed ? `${words}, ${failed} failed` : words),
+    el("a", { href: "#proof" }, "Evidence"),
   );
 }
 
-async function timeline(target, box) {
-  let plot = null;
-  const make = async () => {
-    if (past.at.length < 3 || plot) return;
-    const uPlot = await plotter();
-    if (!target.isConnected || plot) return;
-    box.hidden = false;
-    const axis = {
-      stroke: () => colour("dim"),
-      grid: { stroke: () => colour("line") },
-      ticks: { stroke: () => colour("line") },
-    };
-    plot = new uPlot(
-      {
-        width: target.clientWidth || 800,
-        height: 150,
-        scales: { y: { range: (u, low, high) => [0, Math.max(4, high * 1.1)] } },
-        axes: [axis, axis],
-        series: [
-          {},
-          {
-            label: now.head?.counts.gpus ? "GPUs in use" : "CPUs in use",
-            stroke: () => colour("accent"),
-            width: 2,
-          },
-          { label: "jobs running", stroke: () => colour("busy"), width: 2 },
-        ],
-      },
-      [past.at, past.gpus, past.running],
-      target,
-    );
+/**
+ * The groups that a node is shown in.
+ * @param {NodeRow} node
+ * @param {string} grouping
+ * @returns {string[]}
+ */
+export function groupsOf(node, grouping) {
+  /** @type {Record<string, () => string[]>} */
+  const ways = {
+    partition: () => (node.partitions.length ? node.partitions : ["no partition"]),
+    state: () => [node.state.toLowerCase()],
+    island: () => [node.features.find((one) => one.startsWith("island-"))?.slice(7) || "no island"],
+    rack: () => [
+      racks?.[node.name] || node.features.find((one) => /^rack/i.test(one)) || "no rack",
+    ],
+    feature: () => (node.features.length ? node.features : ["no feature"]),
   };
-  const more = () => (plot ? plot.setData([past.at, past.gpus, past.running]) : make());
-  const resize = () => plot && plot.setSize({ width: target.clientWidth, height: 150 });
-  live.addEventListener("head", more);
-  addEventListener("resize", resize);
-  await make();
-  return () => {
-    live.removeEventListener("head", more);
-    removeEventListener("resize", resize);
-    if (plot) plot.destroy();
-  };
+  return Object.hasOwn(ways, grouping) ? ways[grouping]() : [""];
 }
 
-export async function nodePage(main, me, name) {
-  const box = el("div", { class: "card" });
-  main.append(el("p", {}, el("a", { href: "#cluster", text: "← all nodes" })), box);
-  const operates = me.role === "administrator"; // slurmctld takes node changes from nobody else (24.11)
-  const act = async (body) => {
-    try {
-      await call(`nodes/${name}`, body);
-      toast(body.do === "drain" ? `${name} takes no new jobs` : `${name} takes jobs again`);
-    } catch (error) {
-      complain(error);
+/**
+ * Names of one length are in order where their letters are: that spares the collator most of a list.
+ * @param {NodeRow[]} nodes
+ */
+const inOrder = (nodes) =>
+  nodes.every((node, i) => {
+    if (!i) return true;
+    const before = nodes[i - 1].name;
+    return before.length === node.name.length
+      ? before <= node.name
+      : compare(before, node.name) <= 0;
+  });
+
+/**
+ * The nodes that pass a filter, in their groups, and how many there are of each kind.
+ * @param {Iterable<NodeRow>} nodes
+ * @param {(node: NodeRow) => boolean} test
+ * @param {string} grouping
+ */
+export function arranged(nodes, test, grouping) {
+  /** @type {Map<string, NodeRow[]>} */
+  const groups = new Map();
+  /** @type {Partial<Record<Kind, number>>} */
+  const kinds = {};
+  let count = 0;
+  for (const node of nodes) {
+    if (!test(node)) continue;
+    count += 1;
+    kinds[node.kind] = (kinds[node.kind] || 0) + 1;
+    for (const name of groupsOf(node, grouping)) {
+      const group = groups.get(name);
+      if (group) group.push(node);
+      else groups.set(name, [node]);
     }
+  }
+  for (const group of groups.values()) {
+    if (!inOrder(group)) group.sort((a, b) => compare(a.name, b.name));
+  }
+  return { groups: [...groups].sort(([a], [b]) => compare(a, b)), kinds, count };
+}
+
+/** @param {NodeRow} node */
+const memoryWords = (node) => (node.memory_used ? gib(node.memory_used) : "0");
+
+/** @param {{ node: NodeRow }} props */
+export function Card({ node }) {
+  const warm = warmth(node, now.figures[node.name]);
+  const shown = Math.min(node.gpus, 16);
+  const load = node.load === null ? "-" : node.load.toFixed(1);
+  const words = [
+    `CPU ${node.cpus_used}/${node.cpus}`,
+    `load ${load}`,
+    `${memoryWords(node)} of ${gib(node.memory)}`,
+    ...(warm ? [warm] : []),
+  ];
+  const gpus = Array.from({ length: shown }, (_, i) =>
+    el("i", { key: i, class: i < (node.gpus_used ?? 0) ? "used" : "" }),
+  );
+  const label = `${known(node.gpus_used)} of ${many(node.gpus, "GPU")} in use`;
+  const { onClick } = leadsTo(`node/${node.name}`);
+  return el(
+    "button",
+    { class: `node ${node.kind}`, type: "button", "data-key": node.name, onClick },
+    el("span", { class: "row between" }, el("b", null, node.name), nodeBadge(node)),
+    shown ? el("span", { class: "gpus", role: "img", "aria-label": label }, gpus) : null,
+    el("small", null, words.join(" · ")),
+    node.reason ? el("span", { class: "reason" }, node.reason) : null,
+  );
+}
+
+const NUMBERS = ["GPUs", "CPUs", "memory", "load"].map((label) => ({ label, numeric: true }));
+
+/** @param {{ nodes: NodeRow[] }} props */
+function NodeTable({ nodes }) {
+  const rows = nodes.map((node) =>
+    el(
+      "tr",
+      { key: node.name, "data-key": `row ${node.name}`, ...leadsTo(`node/${node.name}`) },
+      el("td", null, node.name),
+      el("td", null, nodeBadge(node)),
+      el("td", { class: "cut", title: node.reason }, node.reason),
+      el("td", { class: "num" }, `${known(node.gpus_used)}/${node.gpus}`),
+      el("td", { class: "num" }, `${node.cpus_used}/${node.cpus}`),
+      el("td", { class: "num" }, `${memoryWords(node)} / ${gib(node.memory)}`),
+      el("td", { class: "num" }, node.load === null ? "-" : node.load.toFixed(1)),
+    ),
+  );
+  return h(Table, { heads: ["node", "state", "reason", ...NUMBERS] }, rows);
+}
+
+/** How many nodes a group has, and their GPUs. @param {NodeRow[]} nodes */
+export function groupWords(nodes) {
+  const all = nodes.reduce((sum, node) => sum + node.gpus, 0);
+  if (!all) return many(nodes.length, "node");
+  const used = nodes.reduce((sum, node) => sum + (node.gpus_used ?? 0), 0);
+  const exact = nodes.every((node) => node.gpus_used !== null);
+  const counted = exact ? whole(used) : atLeast(used);
+  return `${many(nodes.length, "node")}, ${counted} of ${whole(all)} GPUs in use`;
+}
+
+/** @param {{ name: string, nodes: NodeRow[], count: number }} props */
+function Group({ name, nodes, count }) {
+  const cards = nodes.length <= CARDS && count <= ALL_CARDS;
+  const label = name || "all";
+  const { colouring, filter } = chosen;
+  return el(
+    "section",
+    null,
+    name && el("h3", null, name, el("span", { class: "dim" }, `  ${groupWords(nodes)}`)),
+    cards
+      ? el(
+          "div",
+          { class: "nodes" },
+          nodes.map((node) => h(Card, { key: node.name, node })),
+        )
+      : h(Heat, { nodes, label, colouring, figures: now.figures }),
+    !cards && count <= LISTED && filter ? h(NodeTable, { nodes }) : null,
+  );
+}
+
+/**
+ * @param {{ label: string, value: string, options: [string, string][], onChange: (value: string) => void, hidden?: boolean }} props
+ */
+const Choice = ({ label, value, options, onChange, hidden = false }) =>
+  el(
+    "select",
+    {
+      "aria-label": label,
+      class: "narrow",
+      hidden,
+      value,
+      onChange: ({ currentTarget }) => onChange(currentTarget.value),
+    },
+    options.map(([key, words]) => el("option", { key, value: key }, words)),
+  );
+
+/** @param {{ kinds: Partial<Record<Kind, number>> }} props */
+const Legend = ({ kinds }) =>
+  el(
+    "div",
+    { class: "legend" },
+    KINDS.map(([kind, word]) =>
+      el(
+        "span",
+        { key: kind },
+        el("i", { class: `dot-${kind}` }),
+        `${word} `,
+        el("b", null, whole(kinds[kind])),
+      ),
+    ),
+  );
+
+/** Nodes with their filter; drawn again when nodes change, not at each news of jobs.
+ * @extends {Component<{ me: Me }>} */
+class NodesCard extends Component {
+  /** @type {(() => void)[]} */
+  stops = [];
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  wait = undefined;
+
+  later = () => {
+    this.wait ??= setTimeout(() => {
+      this.wait = undefined;
+      this.forceUpdate();
+    }, REDRAW_MS);
   };
-  const drain = async () => {
-    const told = await ask(
-      `Drain ${name}`,
-      [{ name: "reason", label: "Reason, for the next who looks" }],
-      { confirm: "Drain", text: "Running jobs go on to their end." },
-    );
-    if (told) await act({ do: "drain", reason: told.reason });
+
+  // A page's news of jobs are not this card's: it draws itself when nodes change.
+  shouldComponentUpdate() {
+    return false;
+  }
+
+  componentDidMount() {
+    this.stops = [listen("nodes", this.later), watchFigures(this.props.me, this.later)];
+    if (!now.loaded) loadNodes().then(() => this.forceUpdate(), view.complain);
+  }
+
+  componentWillUnmount() {
+    clearTimeout(this.wait);
+    for (const stop of this.stops) stop();
+  }
+
+  /** @param {string} grouping */
+  group = async (grouping) => {
+    chosen.grouping = grouping;
+    if (grouping === "rack" && !racks) {
+      /** @type {Places} */
+      const places = await call("places").catch(() => ({ racks: {} }));
+      racks = places.racks;
+    }
+    this.forceUpdate();
   };
-  const draw = () => {
-    const n = now.nodes.get(name);
-    if (!n)
-      return fill(
-        box,
-        el("h2", { text: now.loaded ? `Slurm knows no node ${name}` : "Asking Slurm…" }),
-      );
-    const fact = (word, value) => [el("dt", { text: word }), el("dd", {}, value)];
-    fill(
-      box,
+
+  /** @param {"filter" | "colouring"} what */
+  choose = (what) => (/** @type {string} */ value) => {
+    chosen[what] = value;
+    this.forceUpdate();
+  };
+
+  /** @param {number} count */
+  controls(count) {
+    const filtered = this.choose("filter");
+    const search = el("input", {
+      type: "search",
+      value: chosen.filter,
+      placeholder: "filter: state=drain partition=main gpus>0 node[0-9]",
+      "aria-label": "Filter nodes",
+      onInput: ({ currentTarget }) => filtered(currentTarget.value),
+    });
+    /** @type {[string, string][]} */
+    const groups = GROUPS.map((one) => [one, one === "none" ? "no groups" : `by ${one}`]);
+    /** @type {[string, string][]} */
+    const shown = ["state", ...Object.keys(SHARES)].map((one) => [one, `show ${one}`]);
+    const { grouping: value, colouring } = chosen;
+    return [
+      search,
+      h(Choice, { label: "Group nodes by", value, options: groups, onChange: this.group }),
+      h(Choice, {
+        label: "What the heat map shows",
+        value: colouring,
+        options: shown,
+        onChange: this.choose("colouring"),
+        hidden: count <= CARDS,
+      }),
+    ];
+  }
+
+  render() {
+    const { test, wrong } = nodeTest(chosen.filter);
+    const { groups, kinds, count } = arranged(now.nodes.values(), test, chosen.grouping);
+    const none = now.loaded ? "No node matches." : "Asking Slurm…";
+    return el(
+      "div",
+      { class: "card" },
+      el("div", { class: "row between" }, el("h2", null, "Nodes"), h(Legend, { kinds })),
       el(
         "div",
-        { class: "row between" },
-        el("h1", {}, `${n.name} `, badge(n.state.split("+").join(" "), n.kind)),
-        el(
-          "div",
-          { class: "row" },
-          operates &&
-            (n.state.includes("DRAIN") || n.state.startsWith("DOWN")
-              ? el("button", {
-                  class: "main",
-                  text: "Resume",
-                  onclick: () => act({ do: "resume" }),
-                })
-              : el("button", { class: "danger", text: "Drain", onclick: drain })),
-        ),
+        { class: "row" },
+        this.controls(count),
+        el("span", { class: "reason", role: "status" }, wrong),
       ),
       el("br"),
       el(
-        "dl",
-        { class: "facts" },
-        n.reason &&
-          fact(
-            "why it takes no jobs",
-            el("span", {
-              class: "reason",
-              text: `${n.reason} (${n.reason_user || "?"}, ${clock(n.reason_at)})`,
-            }),
-          ),
-        n.gpus
-          ? fact(
-              "GPUs",
-              el(
-                "span",
-                {},
-                bar(n.gpus_used, n.gpus, true),
-                `${known(n.gpus_used)} of ${n.gpus} in use (${n.gres})`,
-              ),
-            )
-          : null,
-        fact(
-          "CPUs",
-          el(
-            "span",
-            {},
-            bar(n.cpus_used, n.cpus, true),
-            `${n.cpus_used} of ${n.cpus} in use, load ${n.load === null ? "-" : n.load.toFixed(2)}`,
-          ),
-        ),
-        fact(
-          "memory",
-          el(
-            "span",
-            {},
-            bar(n.memory_used, n.memory, true),
-            `${n.memory_used ? gib(n.memory_used) : "nothing"} of ${gib(n.memory)} given to jobs, ${gib(n.memory_free)} free on the machine`,
-          ),
-        ),
-        warmth(n) ? fact("temperature, power", warmth(n)) : null,
-        figures[n.name]?.gpu !== undefined
-          ? fact("GPUs work", `${Math.round(100 * figures[n.name].gpu)} % of the time`)
-          : null,
-        fact("partitions", n.partitions.join(", ") || "-"),
-        fact("features", n.features.join(", ") || "-"),
-        fact("address", n.address),
-        fact("slurmd", n.version || "-"),
-        fact("booted", `${clock(n.boot_at)} (${since(n.boot_at)})`),
+        "div",
+        { class: "groups" },
+        count ? null : el("p", { class: "dim" }, none),
+        groups.map(([name, nodes]) => h(Group, { key: name, name, nodes, count })),
       ),
-      el("br"),
-      el("a", {
-        href: `#jobs/running/${encodeURIComponent(`nodes=${n.name}`)}`,
-        text: "Jobs on this node",
-      }),
     );
+  }
+}
+
+/** What is in use since the page was opened; uPlot comes with the third point.
+ * @extends {Component<object, { shown: boolean }>} */
+class Timeline extends Component {
+  state = { shown: false };
+  /** @type {{ current: HTMLDivElement | null }} */
+  place = createRef();
+  /** @type {{ more: () => void, close: () => void } | null} */
+  plot = null;
+  ended = false;
+  stop = () => {};
+
+  more = async () => {
+    if (this.plot) this.plot.more();
+    if (this.state.shown || past.at.length < 3) return;
+    this.setState({ shown: true });
+    const { timeline } = await import("./curves.js");
+    const plot = await timeline(this.place.current, past, Boolean(now.head?.counts.gpus));
+    if (this.ended) plot.close();
+    else this.plot = plot;
   };
-  live.addEventListener("nodes", draw);
-  if (!now.loaded) await loadNodes().catch(complain);
-  draw();
-  const newest = latest();
-  const measure = () =>
-    newest(
-      call("figures"),
-      (told) => {
-        figures = told.nodes;
-        draw();
-      },
+
+  componentDidMount() {
+    this.stop = listen("head", this.more);
+    this.more();
+  }
+
+  componentWillUnmount() {
+    this.ended = true;
+    this.stop();
+    this.plot?.close();
+  }
+
+  render() {
+    return el(
+      "div",
+      { class: "card", hidden: !this.state.shown },
+      el("h2", null, "Since this page was opened"),
+      el("div", { class: "plot", ref: this.place }),
+    );
+  }
+}
+
+/** @typedef {{ cost: Cost | null, proof: Proof | null | undefined }} ClusterState */
+
+/** @extends {Component<{ me: Me, args: string[] }, ClusterState>} */
+export class ClusterPage extends Component {
+  /** @type {ClusterState} */
+  state = { cost: null, proof: undefined };
+  stop = () => {};
+
+  componentDidMount() {
+    this.stop = listen("head", () => this.forceUpdate());
+    const { me } = this.props;
+    if (!me.owner || !me.corral) return;
+    /** @type {Promise<LastProof>} */
+    const proof = call("corral/proof");
+    proof.then(
+      (last) => this.setState({ proof: last.proof }),
       () => {},
     );
-  const watch = me.figures ? (measure(), setInterval(measure, FIGURES_MS)) : 0;
-  return () => {
-    newest.drop();
-    live.removeEventListener("nodes", draw);
-    clearInterval(watch);
-  };
+    /** @type {Promise<Cost>} */
+    const cost = call("corral/cost");
+    cost.then(
+      (data) => this.setState({ cost: data }),
+      () => {},
+    );
+  }
+
+  componentWillUnmount() {
+    this.stop();
+  }
+
+  /** @returns {ComponentChildren} */
+  render() {
+    const { cost, proof } = this.state;
+    return [
+      el("div", { key: "tiles", class: "tiles" }, now.head && h(Tiles, { head: now.head, cost })),
+      proof === undefined ? null : h(ProofLine, { key: "proof", proof }),
+      h(NodesCard, { key: "nodes", me: this.props.me }),
+      h(Timeline, { key: "timeline" }),
+    ];
+  }
 }

@@ -1,8 +1,12 @@
-// What a job uses over time: one plot for memory, processors, GPUs, their memory and power.
-import { el, fill } from "./dom.js";
-import { plotter } from "./plotter.js";
+// Plots over time by uPlot, which is loaded when the first one is drawn: what a job uses, and what
+// the cluster uses.
+import { Component, createRef, h } from "../vendor/preact.mjs";
+import { colour, el } from "./view.js";
+/** @import uPlot from "uplot" */
+/** @import { Curve } from "./api.js" */
 
 const GIB = 1073741824;
+/** @type {{ what: string, title: string, scale: number, top?: number }[]} */
 const KINDS = [
   { what: "gpu", title: "GPU utilisation, %", scale: 100, top: 100 },
   { what: "gpu_memory", title: "GPU memory, GiB", scale: 1 / GIB },
@@ -12,101 +16,201 @@ const KINDS = [
 ];
 const INKS = ["busy", "accent", "mix", "warn", "bad", "good"];
 const MOST = 12;
+const HEIGHT = 190;
+const TIMELINE_HEIGHT = 150;
+const SHORTEST_S = 60; // of an axis
 
-const colour = (name) =>
-  getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-
-// Curves share one axis of times; where one has no value there is a gap.
-function table(curves, scale) {
-  const times = [...new Set(curves.flatMap((c) => c.points.map((p) => Math.round(p[0]))))].sort(
-    (a, b) => a - b,
-  );
-  const at = new Map(times.map((t, i) => [t, i]));
-  return [
-    times,
-    ...curves.map((c) => {
-      const row = new Array(times.length).fill(null);
-      for (const [t, v] of c.points) row[at.get(Math.round(t))] = v * scale;
-      return row;
-    }),
-  ];
+/** @type {Promise<typeof uPlot> | null} */
+let loading = null;
+function plotter() {
+  loading ||= new Promise((resolve, reject) => {
+    const style = document.createElement("link");
+    style.rel = "stylesheet";
+    style.href = "vendor/uPlot.min.css";
+    const script = document.createElement("script");
+    script.src = "vendor/uPlot.iife.min.js";
+    script.onload = () => resolve(/** @type {any} */ (window).uPlot);
+    script.onerror = () => reject(new Error("uPlot could not be loaded"));
+    document.head.append(style, script);
+  });
+  return loading;
 }
 
-export function curvesIn(target) {
-  const shown = new Map();
-  const wide = () =>
-    Math.max(260, target.clientWidth > 760 ? (target.clientWidth - 24) / 2 : target.clientWidth);
-  async function draw(curves) {
-    const UPlot = await plotter();
-    for (const kind of KINDS) {
-      const mine = curves
-        .filter((c) => c.what === kind.what && c.points.length)
-        .sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }))
-        .slice(0, MOST);
-      if (!mine.length) continue;
-      const data = table(mine, kind.scale),
-        key = mine.map((c) => c.name).join("|"),
-        before = shown.get(kind.what);
-      const last = data.slice(1).map((row) => row.at(-1));
-      const words = `${kind.title}: ${mine.map((c, i) => `${c.name} ${last[i] === null ? "-" : Number(last[i]).toPrecision(3)}`).join(", ")}`;
-      if (before && before.key === key) {
-        before.plot.setData(data);
-        before.box.setAttribute("aria-label", words);
-        continue;
-      }
-      if (before) {
-        before.plot.destroy();
-        before.box.remove();
-      }
-      const box = el(
-        "figure",
-        { class: "curve", role: "img", "aria-label": words },
-        el("figcaption", { text: kind.title }),
-      );
-      target.append(box);
-      const axis = () => ({
-        stroke: () => colour("dim"),
-        grid: { stroke: () => colour("line") },
-        ticks: { stroke: () => colour("line") },
-      });
-      const plot = new UPlot(
-        {
-          width: wide(),
-          height: 190,
-          scales: {
-            x: { range: (u, low, high) => (high - low < 60 ? [high - 60, high] : [low, high]) },
-            y: { range: (u, low, high) => [0, kind.top || Math.max(high * 1.1, 0.01)] },
-          },
-          axes: [axis(), { ...axis(), size: 52 }],
-          series: [
-            {},
-            ...mine.map((c, i) => ({
-              label: c.name,
-              stroke: () => colour(INKS[i % INKS.length]),
-              width: 2,
-              dash: i >= INKS.length ? [6, 4] : undefined,
-              value: (u, v) => (v === null ? "-" : v.toPrecision(3)),
-            })),
-          ],
-        },
-        data,
-        box,
-      );
-      shown.set(kind.what, { key, plot, box });
-    }
-  }
-  const resize = () => {
-    for (const { plot } of shown.values()) plot.setSize({ width: wide(), height: 190 });
-  };
+/** @returns {uPlot.Axis} */
+const axis = () => ({
+  stroke: () => colour("dim"),
+  grid: { stroke: () => colour("line") },
+  ticks: { stroke: () => colour("line") },
+});
+
+/**
+ * Curves share one axis of times; where one has no value there is a gap.
+ * @param {Curve[]} curves
+ * @param {number} scale
+ * @returns {[number[], ...(number | null)[][]]}
+ */
+export function aligned(curves, scale) {
+  const all = curves.flatMap((curve) => curve.points.map(([at]) => Math.round(at)));
+  const times = [...new Set(all)].sort((a, b) => a - b);
+  const index = new Map(times.map((time, i) => [time, i]));
+  const rows = curves.map((curve) => {
+    /** @type {(number | null)[]} */
+    const row = new Array(times.length).fill(null);
+    for (const [at, value] of curve.points) row[index.get(Math.round(at)) ?? 0] = value * scale;
+    return row;
+  });
+  return [times, ...rows];
+}
+
+/**
+ * @param {HTMLElement | null} target
+ * @param {{ at: number[], used: number[], running: number[] }} past
+ * @param {boolean} gpus
+ */
+export async function timeline(target, past, gpus) {
+  if (!target) return { more: () => {}, close: () => {} };
+  const UPlot = await plotter();
+  /** @returns {uPlot.AlignedData} */
+  const data = () => [past.at, past.used, past.running];
+  const width = () => target.clientWidth || 800;
+  const plot = new UPlot(
+    {
+      width: width(),
+      height: TIMELINE_HEIGHT,
+      scales: { y: { range: (_u, _low, high) => [0, Math.max(4, high * 1.1)] } },
+      axes: [axis(), axis()],
+      series: [
+        {},
+        { label: gpus ? "GPUs in use" : "CPUs in use", stroke: () => colour("accent"), width: 2 },
+        { label: "jobs running", stroke: () => colour("busy"), width: 2 },
+      ],
+    },
+    data(),
+    target,
+  );
+  const resize = () => plot.setSize({ width: width(), height: TIMELINE_HEIGHT });
   addEventListener("resize", resize);
-  target.classList.add("curves");
   return {
-    draw,
+    more: () => plot.setData(data()),
     close: () => {
       removeEventListener("resize", resize);
-      for (const { plot } of shown.values()) plot.destroy();
-      shown.clear();
-      fill(target);
+      plot.destroy();
     },
   };
+}
+
+/**
+ * @param {Curve[]} curves
+ * @param {number} width
+ * @param {number | undefined} top
+ * @returns {uPlot.Options}
+ */
+function options(curves, width, top) {
+  return {
+    width,
+    height: HEIGHT,
+    scales: {
+      x: {
+        range: (_u, low, high) =>
+          high - low < SHORTEST_S ? [high - SHORTEST_S, high] : [low, high],
+      },
+      y: { range: (_u, _low, high) => [0, top || Math.max(high * 1.1, 0.01)] },
+    },
+    axes: [axis(), { ...axis(), size: 52 }],
+    series: [
+      {},
+      ...curves.map((curve, i) => ({
+        label: curve.name,
+        stroke: () => colour(INKS[i % INKS.length]),
+        width: 2,
+        dash: i >= INKS.length ? [6, 4] : undefined,
+        value: (/** @type {uPlot} */ _u, /** @type {number | null} */ value) =>
+          value === null ? "-" : value.toPrecision(3),
+      })),
+    ],
+  };
+}
+
+/** The first curves of a kind, in the order of their names.
+ * @param {Curve[]} curves
+ * @param {string} what
+ */
+const ofKind = (curves, what) =>
+  curves
+    .filter((curve) => curve.what === what && curve.points.length)
+    .sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }))
+    .slice(0, MOST);
+
+/** One kind of curves, drawn again only where other curves come.
+ * @typedef {{ kind: typeof KINDS[number], curves: Curve[] }} CurveProps
+ * @extends {Component<CurveProps>} */
+class CurvePlot extends Component {
+  /** @type {{ current: HTMLElement | null }} */
+  box = createRef();
+  /** @type {uPlot | null} */
+  plot = null;
+  names = "";
+  ended = false;
+
+  resize = () => this.plot?.setSize({ width: this.width(), height: HEIGHT });
+
+  width() {
+    const all = this.box.current?.parentElement?.clientWidth ?? 0;
+    return Math.max(260, all > 760 ? (all - 24) / 2 : all);
+  }
+
+  async draw() {
+    const UPlot = await plotter();
+    const { kind, curves } = this.props;
+    if (this.ended || !this.box.current) return;
+    const names = curves.map((curve) => curve.name).join("|");
+    const data = aligned(curves, kind.scale);
+    if (this.plot && this.names === names) {
+      this.plot.setData(data);
+      return;
+    }
+    this.plot?.destroy();
+    this.plot = new UPlot(options(curves, this.width(), kind.top), data, this.box.current);
+    this.names = names;
+  }
+
+  componentDidMount() {
+    addEventListener("resize", this.resize);
+    this.draw();
+  }
+
+  componentDidUpdate() {
+    this.draw();
+  }
+
+  componentWillUnmount() {
+    this.ended = true;
+    removeEventListener("resize", this.resize);
+    this.plot?.destroy();
+  }
+
+  render() {
+    const { kind, curves } = this.props;
+    const values = curves.map((curve) => {
+      const last = curve.points.at(-1);
+      return `${curve.name} ${last ? (last[1] * kind.scale).toPrecision(3) : "-"}`;
+    });
+    const label = `${kind.title}: ${values.join(", ")}`;
+    return el(
+      "figure",
+      { class: "curve", role: "img", "aria-label": label, ref: this.box },
+      el("figcaption", null, kind.title),
+    );
+  }
+}
+
+/** @param {{ curves: Curve[] }} props */
+export function Curves({ curves }) {
+  const shown = KINDS.map((kind) => ({ kind, curves: ofKind(curves, kind.what) }));
+  const plots = shown.filter((one) => one.curves.length);
+  return el(
+    "div",
+    { class: "curves" },
+    plots.map((one) => h(CurvePlot, { key: one.kind.what, ...one })),
+  );
 }

@@ -1,23 +1,38 @@
 // A filter over nodes in Slurm's words: state=drain partition=main gpus>0 load>=8 node[0-9] fan
-const NUMBERS = new Set([
-  "cpus",
-  "cpus_used",
-  "gpus",
-  "gpus_used",
-  "load",
-  "memory",
-  "memory_used",
-  "memory_free",
-  "watts",
-  "gpus_free",
-]);
-const LISTS = {
-  partition: "partitions",
-  partitions: "partitions",
-  feature: "features",
-  features: "features",
+/** @import { NodeRow } from "./api.js" */
+/** @typedef {(node: NodeRow) => boolean} Test */
+
+/** Null where Slurm's answer does not have it. @type {Record<string, (node: NodeRow) => number | null>} */
+const NUMBERS = {
+  cpus: (node) => node.cpus,
+  cpus_used: (node) => node.cpus_used,
+  gpus: (node) => node.gpus,
+  gpus_free: (node) => (node.gpus_used === null ? null : node.gpus - node.gpus_used),
+  gpus_used: (node) => node.gpus_used,
+  load: (node) => node.load,
+  memory: (node) => node.memory,
+  memory_free: (node) => node.memory_free,
+  memory_used: (node) => node.memory_used,
+  watts: (node) => node.watts,
 };
-const TEXTS = new Set(["name", "state", "reason", "address", "version", "gres", "reason_user"]);
+/** @type {Record<string, (node: NodeRow) => string[]>} */
+const LISTS = {
+  feature: (node) => node.features,
+  features: (node) => node.features,
+  partition: (node) => node.partitions,
+  partitions: (node) => node.partitions,
+};
+/** @type {Record<string, (node: NodeRow) => string>} */
+const TEXTS = {
+  address: (node) => node.address,
+  gres: (node) => node.gres,
+  name: (node) => node.name,
+  reason: (node) => node.reason,
+  reason_user: (node) => node.reason_user,
+  state: (node) => node.state,
+  version: (node) => node.version,
+};
+/** @type {Record<string, (a: number, b: number) => boolean>} */
 const COMPARE = {
   "=": (a, b) => a === b,
   "!=": (a, b) => a !== b,
@@ -26,56 +41,95 @@ const COMPARE = {
   ">=": (a, b) => a >= b,
   "<=": (a, b) => a <= b,
 };
+const MOST = 100000;
 
-// node[0-3,7] as a set of names; null when it is no hostlist.
-function hostlist(text) {
-  const found = /^([A-Za-z][\w.-]*)\[([\d,-]+)\]$/.exec(text);
-  if (!found) return null;
+/**
+ * node[0-3,7] as a set of names; null when it is not a hostlist.
+ * @param {string} text
+ */
+export function hostlist(text) {
+  const parts = /^([A-Za-z][\w.-]*)\[([\d,-]+)\]$/.exec(text);
+  if (!parts) return null;
+  const [, prefix, ranges] = parts;
+  /** @type {Set<string>} */
   const names = new Set();
-  for (const part of found[2].split(",")) {
-    const [low, high = low] = part.split("-");
-    if (!low || Number(high) - Number(low) > 100000) return null;
-    for (let i = Number(low); i <= Number(high); i += 1)
-      names.add(found[1] + String(i).padStart(low.length, "0"));
+  for (const range of ranges.split(",")) {
+    const [low, high = low] = range.split("-");
+    if (!low || Number(high) - Number(low) > MOST) return null;
+    for (let i = Number(low); i <= Number(high); i += 1) {
+      names.add(prefix + String(i).padStart(low.length, "0"));
+    }
   }
   return names;
 }
 
-function one(word) {
-  const found = /^([a-z_]+)(!=|>=|<=|=|>|<)(.*)$/i.exec(word);
-  if (!found) {
-    const names = hostlist(word);
-    if (names) return (n) => names.has(n.name);
-    const text = word.toLowerCase();
-    return (n) =>
-      n.name.toLowerCase().includes(text) ||
-      n.reason.toLowerCase().includes(text) ||
-      n.state.toLowerCase().includes(text);
-  }
-  const [, rawKey, sign, raw] = found;
-  const key = rawKey.toLowerCase(),
-    values = raw.toLowerCase().split(",").filter(Boolean);
-  if (NUMBERS.has(key)) {
-    const wanted = Number(raw);
-    if (raw === "" || Number.isNaN(wanted)) throw new Error(`${key} needs a number`);
-    const used = key === "gpus_free" ? "gpus_used" : key;
-    return (n) =>
-      (n[used] ?? null) !== null && // an unknown number is no 0
-      COMPARE[sign](key === "gpus_free" ? n.gpus - n.gpus_used : n[key], wanted);
-  }
-  if (!["=", "!="].includes(sign)) throw new Error(`${key} takes = or !=`);
-  if (LISTS[key])
-    return (n) => n[LISTS[key]].some((v) => values.includes(v.toLowerCase())) === (sign === "=");
-  if (TEXTS.has(key))
-    return (n) => values.some((v) => n[key].toLowerCase().includes(v)) === (sign === "=");
-  throw new Error(`there is no ${key} to filter by`);
+/**
+ * A word without a comparison: a hostlist, or a part of the name, the reason or the state.
+ * @param {string} word
+ * @returns {Test}
+ */
+function bare(word) {
+  const names = hostlist(word);
+  if (names) return (node) => names.has(node.name);
+  const text = word.toLowerCase();
+  return (node) => [node.name, node.reason, node.state].some((v) => v.toLowerCase().includes(text));
 }
 
+/**
+ * A comparison with a number.
+ * @param {string} key
+ * @param {string} sign
+ * @param {string} raw
+ * @returns {Test}
+ */
+function numeric(key, sign, raw) {
+  const limit = Number(raw);
+  if (raw === "" || Number.isNaN(limit)) throw new Error(`${key} needs a number`);
+  return (node) => {
+    const number = NUMBERS[key](node);
+    return number !== null && COMPARE[sign](number, limit); // an unknown number is no 0
+  };
+}
+
+/**
+ * What a key other than a number's is compared with: any of the values in a list, or a part of a text.
+ * @param {string} key
+ * @param {string[]} values
+ * @returns {Test}
+ */
+function containing(key, values) {
+  if (Object.hasOwn(LISTS, key)) {
+    return (node) => LISTS[key](node).some((entry) => values.includes(entry.toLowerCase()));
+  }
+  if (!Object.hasOwn(TEXTS, key)) throw new Error(`there is no ${key} to filter by`);
+  return (node) => values.some((value) => TEXTS[key](node).toLowerCase().includes(value));
+}
+
+/**
+ * @param {string} word
+ * @returns {Test}
+ */
+function one(word) {
+  const parts = /^([a-z_]+)(!=|>=|<=|=|>|<)(.*)$/i.exec(word);
+  if (!parts) return bare(word);
+  const [, rawKey, sign, raw] = parts;
+  const key = rawKey.toLowerCase();
+  if (Object.hasOwn(NUMBERS, key)) return numeric(key, sign, raw);
+  const matches = containing(key, raw.toLowerCase().split(",").filter(Boolean));
+  if (sign !== "=" && sign !== "!=") throw new Error(`${key} takes = or !=`);
+  return (node) => matches(node) === (sign === "=");
+}
+
+/**
+ * What a filter's text asks for; where the text is wrong, all nodes and why it is.
+ * @param {string} text
+ * @returns {{ test: Test, wrong: string }}
+ */
 export function nodeTest(text) {
   try {
     const tests = text.trim().split(/\s+/).filter(Boolean).map(one);
-    return { test: (n) => tests.every((t) => t(n)), wrong: "" };
+    return { test: (node) => tests.every((test) => test(node)), wrong: "" };
   } catch (error) {
-    return { test: () => true, wrong: error.message };
+    return { test: () => true, wrong: error instanceof Error ? error.message : String(error) };
   }
 }

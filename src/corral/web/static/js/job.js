@@ -1,439 +1,391 @@
 // One job: how it stands, why, its live log and script, and what may be done to it.
-import {
-  ask,
-  badge,
-  bar,
-  call,
-  clock,
-  complain,
-  el,
-  fill,
-  gib,
-  latest,
-  many,
-  span,
-  ticketed,
-  toast,
-} from "./dom.js";
-import { live, now } from "./live.js";
-import { curvesIn } from "./curves.js";
-import { gpus, timeCell } from "./jobs.js";
+import { Component, h } from "../vendor/preact.mjs";
+import { Curves } from "./curves.js";
+import { exitOf, gpus, timeOf } from "./jobs.js";
+import { listen } from "./live.js";
+import { Log } from "./log.js";
+import { call, Latest, refused, ticketed } from "./server.js";
+import * as view from "./view.js";
+/** @import { ComponentChildren } from "preact" */
+/** @import * as api from "./api.js" */
+/** @import { Refused } from "./server.js" */
 
-const MAX_LINES = 5000;
+const { ask, badge, bar, clock, complain, el, fact, FailureCard, gib, many, pre, span } = view;
+const TICK_MS = 5000;
+const MEASURE_MS = 4500;
+const PARTS = /** @type {const} */ (["compute", "communication", "overlap", "idle"]);
 
-export async function jobPage(main, me, id) {
-  const box = el("div", { class: "card" });
-  const log = el("pre", {
-    class: "log",
-    role: "log",
-    tabIndex: 0,
-    "aria-label": "Output of the job",
+/** @param {api.JobDetail} job */
+function givenWords(job) {
+  const given = [many(job.cpus, "CPU"), gib(job.memory)];
+  if (gpus(job)) given.unshift(`${gpus(job)} ${gpus(job) === "1" ? "GPU" : "GPUs"}`);
+  return given.join(", ");
+}
+
+/**
+ * @param {api.JobDetail} job
+ * @param {number} at
+ */
+function timeFact(job, at) {
+  const end = job.ended && job.end_at ? job.end_at : at;
+  const progress = job.limit && job.start_at ? bar(end - job.start_at, job.limit, true) : null;
+  const limit = job.limit ? ` of ${span(job.limit)}` : ", no limit";
+  return fact("time", el("span", null, progress, `${timeOf(job, at)}${limit}`));
+}
+
+/**
+ * Why it waits, or how it ended.
+ * @param {api.JobDetail} job
+ */
+const outcomeFacts = (job) => [
+  fact("why it waits", job.why && el("span", { class: "reason" }, job.why)),
+  fact("reason", job.ended && job.reason),
+  fact("ended", job.ended && `${clock(job.end_at)}, ${exitOf(job)}`),
+];
+
+/** @param {string} path */
+const code = (path) => path && el("code", null, path);
+
+/** @param {{ job: api.JobDetail, at?: number }} props */
+export function JobFacts({ job, at = Date.now() / 1000 }) {
+  const started = job.state === "PENDING" ? "may start" : "started";
+  return el(
+    "dl",
+    { class: "facts" },
+    fact("job", job.label),
+    outcomeFacts(job),
+    fact("user", job.account ? `${job.user} (${job.account})` : job.user),
+    fact("partition", job.qos ? `${job.partition}, QOS ${job.qos}` : job.partition),
+    fact("nodes", job.nodes || many(job.node_count, "node")),
+    fact("given", givenWords(job)),
+    timeFact(job, at),
+    fact("submitted", clock(job.submit_at)),
+    fact(started, job.start_at && clock(job.start_at)),
+    fact("priority", job.priority),
+    fact("waits for", job.dependency),
+    fact("restarts", job.restarts || null),
+    fact("folder", code(job.workdir)),
+    fact("output", code(job.stdout)),
+    fact("comment", job.comment),
+  );
+}
+
+/**
+ * What the ranks did in the recorded steps, as corral profile prints it; Perfetto shows the rest.
+ * @param {{ ranks: api.RankTimes[] }} props
+ */
+export function RankTable({ ranks }) {
+  const heads = ["rank", "steps", "ms/step", ...PARTS];
+  const rows = ranks.map((rank) => {
+    const step = (rank.wall_ms / Math.max(1, rank.steps)).toFixed(1);
+    const shares = PARTS.map((part) => {
+      const share = (100 * rank[`${part}_ms`]) / (rank.wall_ms || 1);
+      return el("td", { key: part }, `${share.toFixed(1)} %`);
+    });
+    const cells = [el("td", null, rank.rank), el("td", null, rank.steps), el("td", null, step)];
+    return el("tr", { key: rank.rank }, cells, shares);
   });
-  const logState = el("span", { class: "dim" });
-  const logBox = el(
-    "div",
-    { class: "card", hidden: true },
-    el("div", { class: "row between" }, el("h2", { text: "Output" }), logState),
-    log,
-  );
-  const script = el("pre"),
-    scriptBox = el(
-      "div",
-      { class: "card", hidden: true },
-      el("h2", { text: "Batch script" }),
-      script,
-    );
-  const usage = el("div"),
-    usageFrom = el("span", { class: "dim" }),
-    usageBox = el(
-      "div",
-      { class: "card", hidden: true },
-      el("div", { class: "row between" }, el("h2", { text: "Use over time" }), usageFrom),
-      usage,
-    );
-  const links = el("div", { class: "card", hidden: true }),
-    vars = el("table", {}),
-    varsBox = el(
-      "details",
-      { class: "card", hidden: true },
-      el("summary", { text: "Environment of its first process" }),
-      el("div", { class: "scroll", tabIndex: 0 }, vars),
-    );
-  main.append(
-    el("p", {}, el("a", { href: "#jobs", text: "← all jobs" })),
-    box,
-    logBox,
-    usageBox,
-    links,
-    scriptBox,
-    varsBox,
-  );
-  const curves = curvesIn(usage);
-  const newestJob = latest(),
-    newestUse = latest();
-  let looked = 0;
-  async function measure() {
-    if (closed || !job || !me.figures || !job.may || job.state === "PENDING") return;
-    looked = Date.now();
-    await newestUse(
-      call(`jobs/${id}/figures`),
-      (told) => {
-        if (!told.curves.length) return;
-        usageBox.hidden = false;
-        usageFrom.textContent = told.from === "here" ? "sampled while this page is open" : "";
-        curves.draw(told.curves);
-      },
-      (error) => {
-        usageFrom.textContent = error.message;
-      },
-    );
-  }
-  // What the ranks did in the recorded steps, as corral profile prints it; Perfetto shows the rest.
-  async function profile() {
-    const told = await call(`jobs/${id}/profile`).catch(() => null);
-    if (!told || !told.ranks.length) return null;
-    const parts = ["compute", "communication", "overlap", "idle"];
-    const cell = (text) => el("td", { text });
-    const row = (rank) =>
+  return el(
+    "table",
+    { class: "profile" },
+    el(
+      "thead",
+      null,
       el(
         "tr",
-        {},
-        cell(rank.rank),
-        cell(rank.steps),
-        cell((rank.wall_ms / Math.max(1, rank.steps)).toFixed(1)),
-        parts.map((part) =>
-          cell(`${((100 * rank[`${part}_ms`]) / (rank.wall_ms || 1)).toFixed(1)} %`),
-        ),
-      );
-    return el(
+        null,
+        heads.map((text) => el("th", { key: text, scope: "col" }, text)),
+      ),
+    ),
+    el("tbody", null, rows),
+  );
+}
+
+/** @param {{ job: number, extras: api.Extras, ranks: api.RankTimes[] }} props */
+function RunAndProfile({ job, extras, ranks }) {
+  const download = async () => {
+    try {
+      const link = document.createElement("a");
+      link.href = await ticketed(`jobs/${job}/profile.json.gz`);
+      link.download = `job-${job}.json.gz`;
+      link.click();
+    } catch (error) {
+      complain(error);
+    }
+  };
+  const { run, tracking, recordings } = extras;
+  if (!run && !recordings.length) return null;
+  const address = `${tracking}/#/runs/${run}`;
+  const link = el("a", { href: address, target: "_blank", rel: "noopener" }, "Its run in MLflow");
+  const save = el(
+    "button",
+    { class: "quiet", type: "button", onClick: download },
+    "Download the timeline of all ranks",
+  );
+  return el(
+    "div",
+    { class: "card" },
+    el("h2", null, "Run and profile"),
+    run && el("p", null, link, el("span", { class: "dim" }, `  ${tracking}, run ${run}`)),
+    recordings.length
+      ? el(
+          "p",
+          null,
+          many(recordings.length, "recording"),
+          " of its ranks; ",
+          el("code", null, `corral profile ${job}`),
+          " keeps them.",
+        )
+      : null,
+    ranks.length
+      ? el(
+          "div",
+          null,
+          h(RankTable, { ranks }),
+          el("p", null, save, " and open it in ", el("code", null, "ui.perfetto.dev"), "."),
+        )
+      : null,
+  );
+}
+
+/** @param {{ environment: [string, string][] }} props */
+function Environment({ environment }) {
+  if (!environment.length) return null;
+  const rows = environment.map(([name, value]) =>
+    el(
+      "tr",
+      { key: name },
+      el("td", { class: "mono" }, name),
+      el("td", { class: "mono wrap" }, value),
+    ),
+  );
+  return el(
+    "details",
+    { class: "card" },
+    el("summary", null, "Environment of its first process"),
+    el("div", { class: "scroll", tabIndex: 0 }, el("table", null, el("tbody", null, rows))),
+  );
+}
+
+/** @param {{ use: api.Curves | null, wrong: string }} props */
+function Usage({ use, wrong }) {
+  if (!use) return null;
+  const from = use.from === "here" ? "sampled while this page is open" : "";
+  return el(
+    "div",
+    { class: "card" },
+    el(
       "div",
-      {},
-      el(
-        "table",
-        { class: "profile" },
-        el(
-          "thead",
-          {},
-          el(
-            "tr",
-            {},
-            ["rank", "steps", "ms/step", ...parts].map((text) => el("th", { scope: "col", text })),
-          ),
-        ),
-        el("tbody", {}, told.ranks.map(row)),
-      ),
-      el(
-        "p",
-        {},
-        el("button", {
-          class: "quiet",
-          type: "button",
-          text: "Download the timeline of all ranks",
-          onclick: download,
-        }),
-        " and open it in ",
-        el("code", { text: "ui.perfetto.dev" }),
-        ".",
-      ),
+      { class: "row between" },
+      el("h2", null, "Use over time"),
+      el("span", { class: "dim" }, wrong || from),
+    ),
+    h(Curves, { curves: use.curves }),
+  );
+}
+
+/**
+ * @typedef {object} JobState
+ * @property {api.JobDetail} [job]
+ * @property {Refused} [failure]
+ * @property {string} [script]
+ * @property {api.Extras} [extras]
+ * @property {api.RankTimes[]} ranks
+ * @property {api.Curves | null} use
+ * @property {string} wrong
+ * @property {boolean} following
+ */
+
+/** @extends {Component<{ me: api.Me, args: string[] }, JobState>} */
+export class JobPage extends Component {
+  /** @type {JobState} */
+  state = { ranks: [], use: null, wrong: "", following: false };
+  newestJob = new Latest();
+  newestUse = new Latest();
+  measured = 0;
+  ended = false;
+  stop = () => {};
+
+  get id() {
+    return this.props.args[0];
+  }
+
+  componentDidMount() {
+    const silence = listen("jobs", (jobs) => {
+      const { job } = this.state;
+      if (!job || job.forgotten) return;
+      if (!jobs || jobs.some((one) => one.id === job.id)) this.load();
+    });
+    const tick = setInterval(() => {
+      if (!this.state.job || this.state.job.ended) return;
+      this.forceUpdate();
+      if (Date.now() - this.measured > MEASURE_MS) this.measure();
+    }, TICK_MS);
+    this.stop = () => {
+      silence();
+      clearInterval(tick);
+    };
+    this.load();
+  }
+
+  componentWillUnmount() {
+    this.ended = true;
+    this.newestJob.drop();
+    this.newestUse.drop();
+    this.stop();
+  }
+
+  // Who opens the page sees why a job cannot be shown; later the page stays as it is.
+  load() {
+    /** @type {Promise<api.JobDetail>} */
+    const answer = call(`jobs/${this.id}`);
+    return this.newestJob.take(answer, this.shown, (failure) => {
+      if (!this.state.job) this.setState({ failure });
+    });
+  }
+
+  /** @param {api.JobDetail} job */
+  shown = (job) => {
+    const before = this.state.job;
+    document.title = `${job.name} · job ${job.label} · Corral`;
+    const own = job.mine && this.props.me.mine;
+    const prints = Boolean(job.stdout) && job.state !== "PENDING";
+    this.setState({ job, following: this.state.following || (own && prints) });
+    if (before?.state === job.state) return;
+    this.measure(job);
+    if (!own) return;
+    this.more();
+    if (!before && !job.forgotten) this.script();
+  };
+
+  /** @param {api.JobDetail | undefined} job */
+  measure(job = this.state.job) {
+    if (!job || !this.props.me.figures || !job.may || job.state === "PENDING") return;
+    this.measured = Date.now();
+    /** @type {Promise<api.Curves>} */
+    const answer = call(`jobs/${this.id}/figures`);
+    this.newestUse.take(
+      answer,
+      (use) => use.curves.length && this.setState({ use, wrong: "" }),
+      (failure) => this.setState({ wrong: failure.message }),
     );
   }
-  async function download() {
-    try {
-      el("a", {
-        href: await ticketed(`jobs/${id}/profile.json.gz`),
-        download: `job-${id}.json.gz`,
-      }).click();
-    } catch (error) {
-      complain(error);
-    }
-  }
-  async function more() {
-    const told = await call(`jobs/${id}/extras`).catch(() => null);
-    if (!told || closed) return;
-    if (told.environment.length) {
-      varsBox.hidden = false;
-      fill(
-        vars,
-        el(
-          "tbody",
-          {},
-          told.environment.map(([k, v]) =>
-            el(
-              "tr",
-              {},
-              el("td", { class: "mono", text: k }),
-              el("td", { class: "mono wrap", text: v }),
-            ),
-          ),
-        ),
-      );
-    }
-    const found = [];
-    if (told.run)
-      found.push(
-        el(
-          "p",
-          {},
-          el("a", {
-            href: `${told.tracking}/#/runs/${told.run}`,
-            target: "_blank",
-            rel: "noopener",
-            text: "Its run in MLflow",
-          }),
-          el("span", { class: "dim", text: `  ${told.tracking}, run ${told.run}` }),
-        ),
-      );
-    if (told.recordings.length)
-      found.push(
-        el(
-          "p",
-          {},
-          many(told.recordings.length, "recording"),
-          " of its ranks; ",
-          el("code", { text: `corral profile ${id}` }),
-          " keeps them.",
-        ),
-        me.corral ? await profile() : null,
-      );
-    if (found.length) {
-      links.hidden = false;
-      fill(links, el("h2", { text: "Run and profile" }), ...found);
-    }
-  }
-  let job = null,
-    source = null,
-    following = false,
-    lines = 0,
-    closed = false;
 
-  const act = async (body, words) => {
+  async more() {
+    /** @type {api.Extras | null} */
+    const extras = await call(`jobs/${this.id}/extras`).catch(() => null);
+    if (!extras || this.ended) return;
+    this.setState({ extras });
+    if (!extras.recordings.length || !this.props.me.corral) return;
+    /** @type {api.Profile | null} */
+    const profile = await call(`jobs/${this.id}/profile`).catch(() => null);
+    if (profile && !this.ended) this.setState({ ranks: profile.ranks });
+  }
+
+  async script() {
+    /** @type {api.BatchScript | null} */
+    const batch = await call(`jobs/${this.id}/script`).catch(() => null);
+    if (batch && !this.ended) this.setState({ script: batch.script });
+  }
+
+  /**
+   * @param {{ do: string, minutes?: number }} body
+   * @param {string} words
+   */
+  async act(body, words) {
     try {
-      await call(`jobs/${id}`, body);
-      toast(words);
-      await load();
+      await call(`jobs/${this.id}`, body);
+      view.toast(words);
+      await this.load();
     } catch (error) {
-      complain(error);
+      complain(refused(error));
     }
-  };
-  const cancel = async () => {
-    if (
-      await ask(`Cancel job ${job.label}?`, [], {
-        confirm: "Cancel the job",
-        danger: true,
-        text: "What it has not saved is lost.",
-      })
-    )
-      act({ do: "cancel" }, `job ${job.label} is cancelled`);
-  };
-  const limit = async () => {
-    const told = await ask(
+  }
+
+  /** @param {api.JobDetail} job */
+  async cancel(job) {
+    const text = "What it has not saved is lost.";
+    const how = { confirm: "Cancel the job", danger: true, text };
+    const sure = await ask(`Cancel job ${job.label}?`, [], how);
+    if (sure) this.act({ do: "cancel" }, `job ${job.label} is cancelled`);
+  }
+
+  /** @param {api.JobDetail} job */
+  async limit(job) {
+    const value = job.limit ? String(Math.round(job.limit / 60)) : "60";
+    const values = await ask(
       `Time limit of job ${job.label}`,
-      [
-        {
-          name: "minutes",
-          label: "Minutes",
-          type: "number",
-          min: 1,
-          value: job.limit ? String(Math.round(job.limit / 60)) : "60",
-        },
-      ],
+      [{ name: "minutes", label: "Minutes", type: "number", min: 1, value }],
       {
         confirm: "Change",
         text: "Slurm lets users shorten a limit; only operators make a running job's longer.",
       },
     );
-    if (told)
-      act(
-        { do: "limit", minutes: Number(told.minutes) },
-        `the limit is ${told.minutes} minutes now`,
-      );
-  };
-  function buttons() {
+    if (!values) return;
+    const minutes = Number(values.minutes);
+    this.act({ do: "limit", minutes }, `the limit is ${minutes} minutes now`);
+  }
+
+  /** @param {api.JobDetail} job */
+  buttons(job) {
     if (!job.may || job.forgotten) return null;
-    const ended = job.ended;
+    const pending = job.state === "PENDING";
+    /** @type {[boolean, string, () => void][]} */
+    const offers = [
+      [pending && job.held, "Release", () => this.act({ do: "release" }, "it may start again")],
+      [pending && !job.held, "Hold", () => this.act({ do: "hold" }, "it is held")],
+      [!job.ended, "Change limit", () => this.limit(job)],
+      [
+        job.mine && this.props.me.mine && !pending,
+        "Requeue",
+        () => this.act({ do: "requeue" }, "it is back in the queue"),
+      ],
+      [!job.ended, "Cancel", () => this.cancel(job)],
+    ];
+    const shown = offers.filter(([offered]) => offered);
     return el(
       "div",
       { class: "row" },
-      !ended &&
-        job.state === "PENDING" &&
-        (job.held
-          ? el("button", {
-              text: "Release",
-              onclick: () => act({ do: "release" }, "it may start again"),
-            })
-          : el("button", { text: "Hold", onclick: () => act({ do: "hold" }, "it is held") })),
-      !ended && el("button", { text: "Change limit", onclick: limit }),
-      job.mine &&
-        me.mine &&
-        job.state !== "PENDING" &&
-        el("button", {
-          text: "Requeue",
-          onclick: () => act({ do: "requeue" }, "it is back in the queue"),
-        }),
-      !ended && el("button", { class: "danger", text: "Cancel", onclick: cancel }),
+      shown.map(([, word, onClick]) =>
+        el("button", { key: word, class: word === "Cancel" ? "danger" : "", onClick }, word),
+      ),
     );
   }
-  function draw() {
-    // A button that is replaced between press and release gets no click.
-    if (box.matches(":active")) {
-      setTimeout(draw, 100);
-      return;
-    }
-    const fact = (word, value) =>
-      value === null || value === undefined || value === ""
-        ? null
-        : [el("dt", { text: word }), el("dd", {}, value)];
-    fill(
-      box,
+
+  /** @param {api.JobDetail} job */
+  summary(job) {
+    const forgotten =
+      "Slurm's controller has forgotten this job: this is what accounting keeps of it.";
+    return el(
+      "div",
+      { key: "summary", class: "card" },
       el(
         "div",
         { class: "row between" },
-        el("h1", {}, job.name, " ", badge(job.state, job.kind)),
-        buttons(),
+        el("h1", null, `${job.name} `, badge(job.state, job.kind)),
+        this.buttons(job),
       ),
-      job.forgotten
-        ? el("p", {
-            class: "dim",
-            text: "Slurm's controller has forgotten this job: this is what accounting keeps of it.",
-          })
-        : null,
+      job.forgotten ? el("p", { class: "dim" }, forgotten) : null,
       el("br"),
-      el(
-        "dl",
-        { class: "facts" },
-        fact("job", job.label),
-        fact("why it waits", job.why && el("span", { class: "reason", text: job.why })),
-        job.ended ? fact("reason", job.reason) : null,
-        job.ended
-          ? fact(
-              "ended",
-              `${clock(job.end_at)}, exit status ${job.exit_status ?? "-"}${job.exit_signal ? `, signal ${job.exit_signal}` : ""}`,
-            )
-          : null,
-        fact("user", `${job.user}${job.account ? ` (${job.account})` : ""}`),
-        fact("partition", `${job.partition}${job.qos ? `, QOS ${job.qos}` : ""}`),
-        fact("nodes", job.nodes || many(job.node_count, "node")),
-        fact(
-          "given",
-          `${gpus(job) ? `${gpus(job)} ${gpus(job) === "1" ? "GPU" : "GPUs"}, ` : ""}${many(job.cpus, "CPU")}, ${gib(job.memory)}`,
-        ),
-        fact(
-          "time",
-          el(
-            "span",
-            {},
-            job.limit && job.start_at
-              ? bar(
-                  (job.ended && job.end_at ? job.end_at : Date.now() / 1000) - job.start_at,
-                  job.limit,
-                  true,
-                )
-              : null,
-            `${timeCell(job)}${job.limit ? ` of ${span(job.limit)}` : ", no limit"}`,
-          ),
-        ),
-        fact("submitted", clock(job.submit_at)),
-        job.start_at
-          ? fact(job.state === "PENDING" ? "may start" : "started", clock(job.start_at))
-          : null,
-        fact("priority", job.priority === null ? null : String(job.priority)),
-        fact("waits for", job.dependency),
-        fact("restarts", job.restarts || null),
-        fact("folder", job.workdir && el("code", { text: job.workdir })),
-        fact("output", job.stdout && el("code", { text: job.stdout })),
-        fact("comment", job.comment),
-      ),
+      JobFacts({ job }),
     );
   }
-  // Gives an error to who opens the page; later the page stays as it is.
-  async function load() {
-    let failed = null;
-    await newestJob(call(`jobs/${id}`), shown, (error) => {
-      failed = error;
-    });
-    if (failed) throw failed;
+
+  /** @returns {ComponentChildren} */
+  render() {
+    const { job, failure, following, script, extras, ranks, use, wrong } = this.state;
+    const back = el("p", { key: "back" }, el("a", { href: "#jobs" }, "← all jobs"));
+    if (!job) return [back, failure ? h(FailureCard, { failure }) : null];
+    return [
+      back,
+      this.summary(job),
+      following ? h(Log, { key: "log", job: job.id, ended: job.ended }) : null,
+      h(Usage, { key: "use", use, wrong }),
+      extras ? h(RunAndProfile, { key: "run", job: job.id, extras, ranks }) : null,
+      script === undefined
+        ? null
+        : el("div", { key: "script", class: "card" }, el("h2", null, "Batch script"), pre(script)),
+      extras ? h(Environment, { key: "vars", environment: extras.environment }) : null,
+    ];
   }
-  function shown(found) {
-    const first = !job,
-      before = job?.state;
-    job = found;
-    document.title = `${job.name} · job ${job.label} · Corral`;
-    draw();
-    if (first || before !== job.state) measure();
-    if (job.mine && me.mine) {
-      if (first || before !== job.state) more();
-      if (first && !job.forgotten)
-        call(`jobs/${id}/script`).then(
-          (d) => {
-            script.textContent = d.script;
-            scriptBox.hidden = false;
-          },
-          () => {},
-        );
-      if (job.stdout && job.state !== "PENDING" && !following) follow();
-    }
-  }
-  async function follow() {
-    if (closed) return;
-    following = true;
-    logBox.hidden = false;
-    log.textContent = "";
-    lines = 0;
-    logState.textContent = job.ended ? "" : "live";
-    const broke = (why) => {
-      logState.textContent = why;
-      if (source) source.close();
-      source = null;
-      following = false;
-    };
-    let address;
-    try {
-      address = await ticketed(`jobs/${id}/log`);
-    } catch (error) {
-      return broke(error.message);
-    }
-    if (closed) return;
-    source = new EventSource(address);
-    source.onmessage = (event) => {
-      const more = JSON.parse(event.data).lines;
-      if (!more.length) return;
-      const bottom = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
-      log.append(`${more.join("\n")}\n`);
-      lines += more.length;
-      if (lines > MAX_LINES) {
-        const kept = log.textContent.split("\n").slice(-MAX_LINES);
-        log.textContent = kept.join("\n");
-        lines = kept.length;
-      }
-      if (bottom) log.scrollTop = log.scrollHeight;
-    };
-    source.addEventListener("end", (event) => {
-      const told = JSON.parse(event.data);
-      logState.textContent = told.error ? told.error.message : "the end";
-      source.close();
-    });
-    source.onerror = () => broke("the connection broke");
-  }
-  const changed = (event) => {
-    const told = event.detail;
-    if (job.forgotten) return;
-    if (!told || told.some((j) => j.id === job.id)) load().catch(() => {});
-  };
-  await load();
-  live.addEventListener("jobs", changed);
-  const tick = setInterval(() => {
-    if (job && !job.ended) {
-      draw();
-      if (Date.now() - looked > 4500) measure();
-    }
-  }, 5000);
-  return () => {
-    closed = true;
-    newestJob.drop();
-    newestUse.drop();
-    curves.close();
-    live.removeEventListener("jobs", changed);
-    clearInterval(tick);
-    if (source) source.close();
-  };
 }

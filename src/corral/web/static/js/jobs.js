@@ -1,27 +1,20 @@
 // The queue: waiting, running, ended; filtered and ordered by the server, page by page.
-import {
-  badge,
-  bar,
-  call,
-  clock,
-  complain,
-  el,
-  fill,
-  latest,
-  many,
-  rows,
-  since,
-  span,
-  whole,
-} from "./dom.js";
-import { live, now } from "./live.js";
+import { Component, h } from "../vendor/preact.mjs";
+import { listen, now } from "./live.js";
+import { call, Latest, records } from "./server.js";
+import { badge, bar, clock, complain, el, leadsTo, many, since, span, whole } from "./view.js";
+/** @import { ComponentChildren } from "preact" */
+/** @import { JobRow, Jobs, Me, Past } from "./api.js" */
+/** @import { Refused } from "./server.js" */
 
+/** @type {["all" | "running" | "waiting" | "ended", string][]} */
 const TABS = [
   ["all", "All"],
   ["running", "Running"],
   ["waiting", "Waiting"],
   ["ended", "Ended"],
 ];
+/** @type {[string | null, string, boolean][]} key to order by, heading, whether it is a number */
 const HEADS = [
   ["id", "job", false],
   ["name", "name", false],
@@ -33,309 +26,333 @@ const HEADS = [
   ["start_at", "time", true],
 ];
 const PAGE = 100;
+/** Of accounting, for what has ended. @type {[string, string][]} */
 const PERIODS = [
   ["1", "24 hours"],
   ["7", "7 days"],
   ["30", "30 days"],
-]; // of accounting, for what has ended
+];
+const TYPED_MS = 250;
+const NEWS_MS = 300;
+const AGAIN_MS = 30000;
 
-// "2"; "2+": at least so many; "?": nobody knows any more; "" for none.
-export const gpus = (job) =>
-  job.gpus_exact ? String(job.gpus || "") : job.gpus ? `${job.gpus}+` : "?";
+/**
+ * "2"; "2+": at least so many; "?": nobody knows any more; "" for none.
+ * @param {JobRow} job
+ */
+export function gpus(job) {
+  if (job.gpus_exact) return String(job.gpus || "");
+  return job.gpus ? `${job.gpus}+` : "?";
+}
 
-export function timeCell(job) {
-  if (job.state === "PENDING") return `waits ${since(job.submit_at).replace(" ago", "")}`;
+/**
+ * How long a job waits, runs or ran.
+ * @param {JobRow} job
+ * @param {number} [at] unix seconds
+ */
+export function timeOf(job, at = Date.now() / 1000) {
+  if (job.state === "PENDING") return `waits ${since(job.submit_at, at).replace(" ago", "")}`;
   if (!job.start_at) return "-";
-  const end =
-    job.end_at && job.end_at < Date.now() / 1000 && job.state !== "RUNNING"
-      ? job.end_at
-      : Date.now() / 1000 + now.skew;
+  const over = job.end_at && job.end_at < at && job.state !== "RUNNING";
+  const end = over ? Number(job.end_at) : at + now.skew;
   return span(Math.max(0, end - job.start_at));
 }
 
-function where(job) {
+/** @param {JobRow} job */
+export function exitOf(job) {
+  const signal = job.exit_signal ? `, signal ${job.exit_signal}` : "";
+  return `exit status ${job.exit_status ?? "-"}${signal}`;
+}
+
+/**
+ * What a job waits for, or where it runs, or how it failed.
+ * @param {JobRow} job
+ */
+export function whereOf(job) {
   if (job.why) return job.why;
-  if (job.state === "FAILED" || (job.exit_signal && job.state !== "CANCELLED"))
-    return `exit status ${job.exit_status ?? "-"}${job.exit_signal ? `, signal ${job.exit_signal}` : ""}${job.nodes ? ` on ${job.nodes}` : ""}`;
+  if (job.state === "FAILED" || (job.exit_signal && job.state !== "CANCELLED")) {
+    return `${exitOf(job)}${job.nodes ? ` on ${job.nodes}` : ""}`;
+  }
   return job.nodes || job.reason || "-";
 }
 
-export async function jobsPage(main, me, tab = "all", filter = "") {
-  const view = {
-    show: TABS.some(([t]) => t === tab) ? tab : "all",
-    q: filter,
-    by: "id",
-    down: true,
-    offset: 0,
+/** @param {{ job: JobRow, ended: boolean }} props */
+function Row({ job, ended }) {
+  const where = whereOf(job);
+  const elapsed = job.state === "RUNNING" && job.limit && job.start_at;
+  const used = elapsed ? Date.now() / 1000 + now.skew - Number(job.start_at) : 0;
+  return el(
+    "tr",
+    { "data-job": job.id, "data-key": job.id, ...leadsTo(`job/${job.id}`) },
+    el("td", { class: "nowrap" }, job.label),
+    el("td", { class: "cut", title: job.name }, job.name),
+    el("td", null, job.user),
+    el("td", null, badge(job.state, job.kind)),
+    el("td", { class: "cut", title: where }, where),
+    el("td", { class: "num" }, gpus(job) || "-"),
+    el("td", { class: "num" }, job.cpus),
+    el("td", { class: "num" }, elapsed ? bar(used, Number(job.limit), true) : null, timeOf(job)),
+    ended ? el("td", { class: "num nowrap" }, clock(job.end_at)) : null,
+  );
+}
+
+/**
+ * @typedef {{ by: string, down: boolean, ended: boolean, order: (key: string) => void }} Order
+ * @param {{ jobs: JobRow[] } & Order} props
+ */
+export function JobsTable({ jobs, by, down, ended, order }) {
+  /** @type {typeof HEADS} */
+  const heads = ended ? [...HEADS, ["end_at", "ended", true]] : HEADS;
+  const cells = heads.map(([key, word, numeric]) => {
+    const chosen = key !== null && by === key;
+    const arrow = chosen ? (down ? " ↓" : " ↑") : "";
+    const sort = chosen ? (down ? "descending" : "ascending") : undefined;
+    const label = key
+      ? el("button", { "data-key": `by ${key}`, onClick: () => order(key) }, `${word}${arrow}`)
+      : word;
+    return el("th", { key: word, class: numeric ? "num" : "", "aria-sort": sort }, label);
+  });
+  const rows = jobs.map((job) => h(Row, { key: job.id, job, ended }));
+  return el(
+    "div",
+    { class: "scroll", tabIndex: 0 },
+    el("table", null, el("thead", null, el("tr", null, cells)), el("tbody", null, rows)),
+  );
+}
+
+/**
+ * @param {{ choices: [string, string][], chosen: string, label: string, hidden?: boolean, choose: (key: string) => void }} props
+ */
+const Chips = ({ choices, chosen, label, hidden, choose }) =>
+  el(
+    "div",
+    { class: "row", role: "group", "aria-label": label, hidden },
+    choices.map(([key, words]) =>
+      el(
+        "button",
+        {
+          key,
+          class: "chip",
+          "data-key": key,
+          "aria-pressed": chosen === key ? "true" : "false",
+          onClick: () => choose(key),
+        },
+        words,
+      ),
+    ),
+  );
+
+/** @param {{ offset: number, total: number, go: (offset: number) => void }} props */
+function Foot({ offset, total, go }) {
+  const last = Math.min(offset + PAGE, total);
+  const part = `${whole(offset + 1)} to ${whole(last)} of ${many(total, "job")}`;
+  const earlier = { disabled: offset === 0, onClick: () => go(offset - PAGE) };
+  const next = { disabled: last >= total, onClick: () => go(offset + PAGE) };
+  const turn = [el("button", earlier, "Earlier page"), el("button", next, "Next page")];
+  return el(
+    "div",
+    { class: "row between" },
+    el("span", { class: "dim" }, total > PAGE ? part : many(total, "job")),
+    total > PAGE ? el("span", { class: "row" }, turn) : null,
+  );
+}
+
+/** @param {Past} data */
+function aboutPast({ why, cut, most }) {
+  if (why) {
+    return `${why[0].toUpperCase()}${why.slice(1)}: only what Slurm's controller still knows is here.`;
+  }
+  return cut ? `The newest ${whole(most)} of this period. Mine asks for your own alone.` : "";
+}
+
+/**
+ * @typedef {object} QueueState
+ * @property {string} show
+ * @property {string} q
+ * @property {string} by
+ * @property {boolean} down
+ * @property {number} offset
+ * @property {string} days
+ * @property {string} typed
+ * @property {JobRow[] | null} jobs
+ * @property {number} total
+ * @property {string} about
+ * @property {string} wrong
+ */
+
+/** @extends {Component<{ me: Me, args: string[] }, QueueState>} */
+export class JobsPage extends Component {
+  newest = new Latest();
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  typing = undefined;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  due = undefined;
+  stop = () => {};
+
+  /** @param {{ me: Me, args: string[] }} props */
+  constructor(props) {
+    super(props);
+    const [tab = "all", filter = ""] = props.args;
+    const show = TABS.some(([key]) => key === tab) ? tab : "all";
+    /** @type {QueueState} */
+    this.state = {
+      ...{ show, q: filter, by: "id", down: true, offset: 0, days: "7", typed: filter },
+      ...{ jobs: null, total: 0, about: "", wrong: "" },
+    };
+  }
+
+  componentDidMount() {
+    const tick = setInterval(() => {
+      if (!document.hidden) this.load();
+    }, AGAIN_MS);
+    const silence = listen("jobs", this.soon);
+    this.stop = () => {
+      silence();
+      clearInterval(tick);
+    };
+    this.load();
+  }
+
+  componentWillUnmount() {
+    this.newest.drop();
+    this.stop();
+    clearTimeout(this.due);
+    clearTimeout(this.typing);
+  }
+
+  soon = () => {
+    this.forceUpdate();
+    this.due ??= setTimeout(() => {
+      this.due = undefined;
+      this.load();
+    }, NEWS_MS);
   };
-  let days = "7";
-  const chips = el("div", { class: "row", role: "group", "aria-label": "Which jobs" });
-  const search = el("input", {
-    type: "search",
-    value: filter,
-    placeholder: "filter: state=pending user=kim partition=main train",
-    "aria-label": "Filter jobs",
-  });
-  const mine = el("button", {
-    class: "chip",
-    text: "Mine",
-    "aria-pressed": "false",
-    onclick: () => {
-      const word = `user=${me.user}`;
-      search.value = search.value.includes(word)
-        ? search.value.replace(word, "").trim()
-        : `${search.value} ${word}`.trim();
-      changed();
-    },
-  });
-  const period = el("div", { class: "row", role: "group", "aria-label": "Ended within the last" }),
-    about = el("p", { class: "dim", role: "status" });
-  const body = el("div"),
-    foot = el("div", { class: "row between" }),
-    trouble = el("p", { class: "reason", role: "alert" });
-  main.append(
-    el(
+
+  load = () => {
+    const { show, q, by, down, offset, days } = this.state;
+    const ask = { q, by, down: String(down), offset: String(offset), limit: String(PAGE) };
+    /** @type {Promise<Jobs & Partial<Past>>} */
+    const answer =
+      show === "ended"
+        ? call(`past?${new URLSearchParams({ ...ask, days })}`)
+        : call(`jobs?${new URLSearchParams({ ...ask, show })}`);
+    this.newest.take(answer, this.answered, this.failed);
+  };
+
+  /** @param {Jobs & Partial<Past>} data */
+  answered = (data) => {
+    /** @type {JobRow[]} */
+    const jobs = records(data.columns, data.rows);
+    const about = data.most === undefined ? "" : aboutPast(/** @type {any} */ (data));
+    this.setState({ jobs, total: data.total, about, wrong: "" });
+  };
+
+  /** @param {Refused} failure */
+  failed = (failure) => {
+    if (failure.status === 400) this.setState({ wrong: `${failure.message}. ${failure.hint}` });
+    else complain(failure);
+  };
+
+  /** @param {Partial<QueueState>} change */
+  choose(change) {
+    this.setState({ offset: 0, ...change }, this.load);
+  }
+
+  /** @param {string} typed */
+  type = (typed) => {
+    this.setState({ typed });
+    clearTimeout(this.typing);
+    this.typing = setTimeout(() => this.choose({ q: typed.trim() }), TYPED_MS);
+  };
+
+  mine = () => {
+    const { typed } = this.state;
+    const word = `user=${this.props.me.user}`;
+    const text = typed.includes(word) ? typed.replace(word, "") : `${typed} ${word}`;
+    this.choose({ typed: text.trim(), q: text.trim() });
+  };
+
+  /** @param {string} by */
+  order = (by) => {
+    const { by: before, down } = this.state;
+    this.setState({ by, down: before === by ? !down : true }, this.load);
+  };
+
+  filters() {
+    const { show, typed, q, days } = this.state;
+    const mine = q.includes(`user=${this.props.me.user}`);
+    return el(
+      "div",
+      { class: "row" },
+      el("input", {
+        type: "search",
+        value: typed,
+        placeholder: "filter: state=pending user=kim partition=main train",
+        "aria-label": "Filter jobs",
+        onInput: ({ currentTarget }) => this.type(currentTarget.value),
+      }),
+      el(
+        "button",
+        { class: "chip", "aria-pressed": mine ? "true" : "false", onClick: this.mine },
+        "Mine",
+      ),
+      h(Chips, {
+        label: "Ended within the last",
+        choices: PERIODS,
+        chosen: days,
+        hidden: show !== "ended",
+        choose: (key) => this.choose({ days: key }),
+      }),
+    );
+  }
+
+  tabs() {
+    /** @type {Partial<Record<string, number>>} */
+    const counts = { ...now.head?.counts.shown };
+    /** @type {[string, string][]} */
+    const choices = TABS.map(([key, word]) => [
+      key,
+      counts[key] === undefined ? word : `${word} ${whole(counts[key])}`,
+    ]);
+    return h(Chips, {
+      label: "Which jobs",
+      choices,
+      chosen: this.state.show,
+      choose: (show) => this.choose({ show }),
+    });
+  }
+
+  /** @returns {ComponentChildren} */
+  list() {
+    const { jobs, total, offset, show, q, by, down } = this.state;
+    if (!jobs) return null;
+    if (!jobs.length) {
+      const none = q || show !== "all" ? "No job matches." : "No jobs. The queue is empty.";
+      return el("p", { class: "dim center" }, none);
+    }
+    const go = (/** @type {number} */ to) => this.choose({ offset: to });
+    return [
+      h(JobsTable, { jobs, by, down, ended: show === "ended", order: this.order }),
+      h(Foot, { offset, total, go }),
+    ];
+  }
+
+  render() {
+    const { about, wrong } = this.state;
+    return el(
       "div",
       { class: "card" },
       el(
         "div",
         { class: "row between" },
-        chips,
-        el("a", { class: "button", href: "#submit", text: "Submit a job" }),
+        this.tabs(),
+        el("a", { class: "button", href: "#submit" }, "Submit a job"),
       ),
       el("br"),
-      el("div", { class: "row" }, search, mine, period),
-      trouble,
-      about,
-      body,
-      foot,
-    ),
-  );
-  const newest = latest();
-  let wait = 0;
-  function changed() {
-    view.q = search.value.trim();
-    view.offset = 0;
-    mine.setAttribute("aria-pressed", String(view.q.includes(`user=${me.user}`)));
-    load();
-  }
-  search.addEventListener("input", () => {
-    clearTimeout(wait);
-    wait = setTimeout(changed, 250);
-  });
-  const showChips = () => {
-    const counts = now.head ? now.head.counts.shown : {};
-    fill(
-      chips,
-      TABS.map(([key, word]) => {
-        const n = counts[key] ?? null;
-        return el("button", {
-          class: "chip",
-          "data-key": key,
-          "aria-pressed": String(view.show === key),
-          text: n === null ? word : `${word} ${whole(n)}`,
-          onclick: () => {
-            view.show = key;
-            view.offset = 0;
-            showChips();
-            showPeriod();
-            load();
-          },
-        });
-      }),
-    );
-  };
-  const showPeriod = () => {
-    period.hidden = view.show !== "ended";
-    fill(
-      period,
-      PERIODS.map(([key, word]) =>
-        el("button", {
-          class: "chip",
-          "data-key": `days ${key}`,
-          "aria-pressed": String(days === key),
-          text: word,
-          onclick: () => {
-            days = key;
-            view.offset = 0;
-            showPeriod();
-            load();
-          },
-        }),
-      ),
-    );
-  };
-  function load() {
-    const { show, ...rest } = view,
-      past = show === "ended";
-    const answer = call(
-      past
-        ? `past?${new URLSearchParams({ ...rest, days, limit: PAGE })}`
-        : `jobs?${new URLSearchParams({ ...view, limit: PAGE })}`,
-    );
-    return newest(
-      answer,
-      (data) => {
-        about.textContent = !past
-          ? ""
-          : data.why
-            ? `${data.why[0].toUpperCase()}${data.why.slice(1)}: only what Slurm's controller still knows is here.`
-            : data.cut
-              ? `The newest ${whole(data.most)} of this period. Mine asks for your own alone.`
-              : "";
-        draw(rows(data.columns, data.rows), data.total);
-        trouble.textContent = "";
-      },
-      (error) => {
-        if (error.status === 400) trouble.textContent = `${error.message}. ${error.hint}`;
-        else complain(error);
-      },
+      this.filters(),
+      el("p", { class: "reason", role: "alert" }, wrong),
+      el("p", { class: "dim", role: "status" }, about),
+      this.list(),
     );
   }
-  function draw(jobs, total) {
-    if (!jobs.length) {
-      fill(foot);
-      return fill(
-        body,
-        el("p", {
-          class: "dim center",
-          text: view.q || view.show !== "all" ? "No job matches." : "No jobs. The queue is empty.",
-        }),
-      );
-    }
-    const ended = view.show === "ended",
-      heads = ended ? [...HEADS, ["end_at", "ended", true]] : HEADS;
-    fill(
-      body,
-      el(
-        "div",
-        { class: "scroll", tabIndex: 0 },
-        el(
-          "table",
-          {},
-          el(
-            "thead",
-            {},
-            el(
-              "tr",
-              {},
-              heads.map(([key, word, num]) =>
-                el(
-                  "th",
-                  {
-                    class: num ? "num" : "",
-                    "aria-sort":
-                      view.by === key ? (view.down ? "descending" : "ascending") : undefined,
-                  },
-                  key
-                    ? el("button", {
-                        "data-key": `by ${key}`,
-                        text: `${word}${view.by === key ? (view.down ? " ↓" : " ↑") : ""}`,
-                        onclick: () => {
-                          view.down = view.by === key ? !view.down : true;
-                          view.by = key;
-                          load();
-                        },
-                      })
-                    : word,
-                ),
-              ),
-            ),
-          ),
-          el(
-            "tbody",
-            {},
-            jobs.map((job) => {
-              const row = el(
-                "tr",
-                {
-                  tabIndex: 0,
-                  onclick: () => {
-                    location.hash = `job/${job.id}`;
-                  },
-                  onkeydown: (e) => {
-                    if (e.key === "Enter") location.hash = `job/${job.id}`;
-                  },
-                },
-                el("td", { class: "nowrap", text: job.label }),
-                el("td", { class: "cut", title: job.name, text: job.name }),
-                el("td", { text: job.user }),
-                el("td", {}, badge(job.state, job.kind)),
-                el("td", { class: "cut", title: where(job), text: where(job) }),
-                el("td", { class: "num", text: gpus(job) || "-" }),
-                el("td", { class: "num", text: job.cpus }),
-                el(
-                  "td",
-                  { class: "num" },
-                  job.state === "RUNNING" && job.limit && job.start_at
-                    ? bar(Date.now() / 1000 + now.skew - job.start_at, job.limit, true)
-                    : null,
-                  timeCell(job),
-                ),
-                ended && el("td", { class: "num nowrap", text: clock(job.end_at) }),
-              );
-              row.dataset.job = row.dataset.key = job.id;
-              return row;
-            }),
-          ),
-        ),
-      ),
-    );
-    const last = Math.min(view.offset + PAGE, total);
-    fill(
-      foot,
-      el("span", {
-        class: "dim",
-        text:
-          total > PAGE
-            ? `${whole(view.offset + 1)} to ${whole(last)} of ${many(total, "job")}`
-            : many(total, "job"),
-      }),
-      total > PAGE
-        ? el(
-            "span",
-            { class: "row" },
-            el("button", {
-              text: "Earlier page",
-              disabled: view.offset === 0,
-              onclick: () => {
-                view.offset -= PAGE;
-                load();
-              },
-            }),
-            el("button", {
-              text: "Next page",
-              disabled: last >= total,
-              onclick: () => {
-                view.offset += PAGE;
-                load();
-              },
-            }),
-          )
-        : null,
-    );
-  }
-  let due = 0;
-  const soon = () => {
-    showChips();
-    if (!due)
-      due = setTimeout(() => {
-        due = 0;
-        load();
-      }, 300);
-  };
-  live.addEventListener("jobs", soon);
-  const tick = setInterval(() => {
-    if (!document.hidden) load();
-  }, 30000);
-  showChips();
-  showPeriod();
-  await load();
-  return () => {
-    newest.drop();
-    live.removeEventListener("jobs", soon);
-    clearInterval(tick);
-    clearTimeout(due);
-    clearTimeout(wait);
-  };
 }

@@ -1,5 +1,31 @@
 // Submit: a form made from JobSpec's schema, or a script as it stands; the batch script is seen first.
-import { call, complain, el, fill, latest, toast } from "./dom.js";
+import { Component, createRef, h } from "../vendor/preact.mjs";
+import { call, Latest } from "./server.js";
+import { complain, el, Loaded, pre, toast } from "./view.js";
+/** @import { ComponentChildren } from "preact" */
+/** @import * as api from "./api.js" */
+/** @import { InputProps } from "./view.js" */
+
+/**
+ * The part of JSON Schema that JobSpec has.
+ * @typedef {object} Schema
+ * @property {string} [type]
+ * @property {string} [title]
+ * @property {string} [description]
+ * @property {unknown} [default]
+ * @property {unknown} [const]
+ * @property {string[]} [enum]
+ * @property {number} [minimum]
+ * @property {number} [maximum]
+ * @property {string} [pattern]
+ * @property {string} [$ref]
+ * @property {Schema[]} [anyOf]
+ * @property {Schema} [items]
+ * @property {Schema | boolean} [additionalProperties]
+ * @property {Record<string, Schema>} [patternProperties]
+ * @property {Record<string, Schema>} [properties]
+ * @property {Record<string, Schema>} [$defs]
+ */
 
 const FIRST = [
   "script",
@@ -12,288 +38,369 @@ const FIRST = [
   "partition",
   "env",
 ];
+const LONGEST_PATTERN = 400;
 
-const kindOf = (schema) => {
-  const options = schema.anyOf ? schema.anyOf.find((o) => o.type !== "null") || {} : schema;
-  return {
-    ...options,
-    title: schema.title,
-    description: schema.description,
-    default: schema.default,
-  };
-};
-
-function resolve(schema, root) {
-  if (schema.$ref)
-    return { ...root.$defs?.[schema.$ref.split("/").at(-1)], ...schema, $ref: undefined };
-  if (schema.anyOf) return { ...schema, anyOf: schema.anyOf.map((s) => resolve(s, root)) };
+/**
+ * @param {Schema} schema
+ * @param {Schema} root
+ * @returns {Schema}
+ */
+function resolved(schema, root) {
+  if (schema.$ref) {
+    const name = schema.$ref.split("/").at(-1) ?? "";
+    return { ...root.$defs?.[name], ...schema, $ref: undefined };
+  }
+  if (schema.anyOf) {
+    return { ...schema, anyOf: schema.anyOf.map((one) => resolved(one, root)) };
+  }
   return schema;
 }
 
-// What an object's values are: texts (env), or lists of them (sweep); pydantic says it by pattern.
-const valuesOf = (schema) =>
-  [schema.additionalProperties, ...Object.values(schema.patternProperties || {})].find(
-    (s) => s?.type,
-  )?.type;
-
-// Only fields whose value one line can hold; what is richer belongs into a file for corral run.
-function input(name, schema) {
-  const props = { name, id: `field-${name}`, autocomplete: "off", spellcheck: false };
-  if (schema.enum)
-    return el(
-      "select",
-      props,
-      schema.enum.map((v) => el("option", { value: v, text: v, selected: v === schema.default })),
-    );
-  if (schema.const !== undefined) return null;
-  if (schema.type === "boolean")
-    return el("input", { ...props, type: "checkbox", checked: Boolean(schema.default) });
-  if (schema.type === "integer" || schema.type === "number")
-    return el("input", {
-      ...props,
-      type: "number",
-      min: schema.minimum,
-      max: schema.maximum,
-      value: schema.default ?? "",
-    });
-  if (schema.type === "array" && (schema.items?.type === "string" || schema.items?.$ref))
-    return el("input", { ...props, placeholder: "separated by blanks" });
-  const values = schema.type === "object" && valuesOf(schema);
-  if (values)
-    return el("input", {
-      ...props,
-      placeholder: values === "array" ? "name=1,2,3 other=a,b" : "NAME=value OTHER=value",
-    });
-  if (schema.type === "string")
-    return el("input", {
-      ...props,
-      pattern:
-        schema.pattern && schema.pattern.length < 400
-          ? schema.pattern.replace(/^\^|\$$/g, "")
-          : undefined,
-      value: schema.default ?? "",
-    });
-  return null;
+/**
+ * What a field takes, where it may also be left out.
+ * @param {Schema} schema
+ * @returns {Schema}
+ */
+function kindOf(schema) {
+  if (!schema.anyOf) return schema;
+  const { title, description, default: given } = schema;
+  const kind = schema.anyOf.find((one) => one.type !== "null");
+  return { ...kind, title, description, default: given };
 }
 
-function valueOf(field, schema) {
-  if (schema.type === "boolean")
-    return field.checked === Boolean(schema.default) ? undefined : field.checked;
-  const text = field.value.trim();
+/**
+ * What an object's values are: texts (env), or lists of them (sweep); pydantic says it by pattern.
+ * @param {Schema} schema
+ */
+function valuesOf(schema) {
+  const candidates = [
+    schema.additionalProperties,
+    ...Object.values(schema.patternProperties ?? {}),
+  ];
+  for (const one of candidates) if (typeof one === "object" && one.type) return one.type;
+  return undefined;
+}
+
+/**
+ * An input by the type of its schema.
+ * @type {Record<string, (schema: Schema) => InputProps | null>}
+ */
+const INPUTS = {
+  boolean: (schema) => ({ type: "checkbox", defaultChecked: Boolean(schema.default) }),
+  integer: (schema) => numberOf(schema),
+  number: (schema) => numberOf(schema),
+  array: ({ items }) =>
+    items?.type === "string" || items?.$ref ? { placeholder: "separated by blanks" } : null,
+  object: (schema) => {
+    const values = valuesOf(schema);
+    if (!values) return null;
+    return { placeholder: values === "array" ? "name=1,2,3 other=a,b" : "NAME=value OTHER=value" };
+  },
+  string: ({ pattern, default: given }) => ({
+    pattern:
+      pattern && pattern.length < LONGEST_PATTERN ? pattern.replace(/^\^|\$$/g, "") : undefined,
+    defaultValue: String(given ?? ""),
+  }),
+};
+
+/**
+ * @param {Schema} schema
+ * @returns {InputProps}
+ */
+const numberOf = ({ minimum, maximum, default: given }) => ({
+  type: "number",
+  min: minimum,
+  max: maximum,
+  defaultValue: String(given ?? ""),
+});
+
+/**
+ * Only fields whose value one line can hold; what is richer belongs into a file for corral run.
+ * @param {string} name
+ * @param {Schema} schema
+ * @param {InputProps} more
+ */
+export function field(name, schema, more) {
+  const id = `field-${name}`;
+  if (schema.enum) {
+    const options = schema.enum.map((value) =>
+      el("option", { key: value, value, selected: value === schema.default }, value),
+    );
+    return el("select", { name, id }, options);
+  }
+  const props =
+    schema.const === undefined && Object.hasOwn(INPUTS, schema.type ?? "")
+      ? INPUTS[schema.type ?? ""](schema)
+      : null;
+  if (!props) return null;
+  const all = { name, id, autocomplete: "off", spellcheck: false, ...props, ...more };
+  return el("input", /** @type {InputProps} */ (all));
+}
+
+/**
+ * @param {string} text
+ * @param {boolean} lists
+ */
+function pairsOf(text, lists) {
+  const pairs = text.split(/\s+/).map((pair) => {
+    const at = pair.includes("=") ? pair.indexOf("=") : pair.length;
+    const value = pair.slice(at + 1);
+    return [pair.slice(0, at), lists ? value.split(",") : value];
+  });
+  return Object.fromEntries(pairs);
+}
+
+/**
+ * What was filled in, as JobSpec takes it; undefined where it is as it would be anyway.
+ * @param {{ checked?: boolean, value: string }} input
+ * @param {Schema} schema
+ */
+export function valueOf(input, schema) {
+  if (schema.type === "boolean") {
+    return input.checked === Boolean(schema.default) ? undefined : input.checked;
+  }
+  const text = input.value.trim();
   if (!text || text === String(schema.default ?? "")) return undefined;
   if (schema.type === "integer" || schema.type === "number") return Number(text);
   if (schema.type === "array") return text.split(/\s+/);
-  if (schema.type === "object") {
-    const list = valuesOf(schema) === "array";
-    return Object.fromEntries(
-      text.split(/\s+/).map((pair) => {
-        const at = pair.includes("=") ? pair.indexOf("=") : pair.length,
-          value = pair.slice(at + 1);
-        return [pair.slice(0, at), list ? value.split(",") : value];
-      }),
-    );
-  }
-  return text;
+  return schema.type === "object" ? pairsOf(text, valuesOf(schema) === "array") : text;
 }
 
-export async function submitPage(main, me) {
-  const data = await call("jobs/form");
-  const tabs = el("div", { class: "row", role: "group", "aria-label": "How to submit" });
-  const body = el("div");
-  const modes = data.can_spec
-    ? [
-        ["form", "By form"],
-        ["script", "By script"],
-      ]
-    : [["script", "By script"]];
-  let mode = modes[0][0];
-  const show = () => {
-    fill(
-      tabs,
-      modes.map(([key, word]) =>
-        el("button", {
-          class: "chip",
-          text: word,
-          "aria-pressed": String(key === mode),
-          onclick: () => {
-            mode = key;
-            show();
-          },
-        }),
-      ),
-    );
-    fill(body, mode === "form" ? form(data, me) : scriptForm(data, me));
-  };
-  main.append(
-    el(
-      "div",
-      { class: "card" },
-      el("div", { class: "row between" }, el("h2", { text: "Submit a job" }), tabs),
-      body,
-    ),
-  );
-  show();
+/**
+ * The fields of the form, those that most jobs need first.
+ * @param {Schema} root
+ * @returns {[string, Schema][]}
+ */
+export function fieldsOf(root) {
+  const all = Object.entries(root.properties ?? {});
+  return all.map(([name, schema]) => [name, kindOf(resolved(schema, root))]);
 }
 
-const gone = (id) => {
+/** @param {number} id */
+function submitted(id) {
   toast(`job ${id} is submitted`);
   location.hash = `job/${id}`;
-};
+}
 
-function form(data) {
-  const root = data.schema;
-  const names = Object.keys(root.properties);
-  const made = new Map();
-  for (const name of names) {
-    const schema = kindOf(resolve(root.properties[name], root));
-    const field = input(name, schema);
-    if (field) made.set(name, { field, schema });
+/** @typedef {{ form: api.JobForm }} FormProps */
+
+/** @extends {Component<FormProps, { script: string | null, sending: boolean }>} */
+class JobForm extends Component {
+  state = { script: null, sending: false };
+  /** @type {{ current: HTMLFormElement | null }} */
+  form = createRef();
+  newest = new Latest();
+  fields = fieldsOf(/** @type {Schema} */ (this.props.form.schema));
+
+  componentWillUnmount() {
+    this.newest.drop();
   }
-  const line = ([name, { field, schema }]) =>
-    el(
-      "label",
-      {},
-      name.replaceAll("_", " "),
-      el("small", {
-        text:
-          (name === "script"
-            ? `A program on the cluster's shared storage (${data.storage.join(", ") || "none"}).`
-            : schema.description) || "",
-      }),
-      field,
-    );
-  const first = FIRST.filter((n) => made.has(n)).map((n) => [n, made.get(n)]),
-    rest = [...made].filter(([n]) => !FIRST.includes(n));
-  made.get("script").field.required = true;
-  made.get("script").field.placeholder = `${data.storage[0] || ""}/train.py`;
-  const script = el("pre"),
-    preview = el(
-      "div",
-      { hidden: true },
-      el("h3", { text: "This batch script goes to Slurm" }),
-      script,
-    );
-  const read = () =>
-    Object.fromEntries(
-      [...made]
-        .map(([n, { field, schema }]) => [n, valueOf(field, schema)])
-        .filter(([, v]) => v !== undefined),
-    );
-  const send = el("button", {
-    class: "main",
-    type: "button",
-    text: "Submit",
-    disabled: true,
-    onclick: async () => {
-      send.disabled = true;
-      try {
-        gone((await call("jobs/spec", read())).id);
-      } catch (error) {
-        complain(error);
-        send.disabled = false;
-      }
-    },
-  });
-  const newest = latest();
-  const box = el(
-    "form",
-    {
-      onsubmit: (event) => {
-        event.preventDefault();
-        // What is submitted is what was shown: an answer about fields that were changed since is not.
-        newest(
-          call("jobs/preview", read()),
-          (told) => {
-            script.textContent = told.script;
-            preview.hidden = false;
-            send.disabled = false;
-            preview.scrollIntoView({ block: "nearest" });
-          },
-          (error) => {
-            preview.hidden = true;
-            send.disabled = true;
-            complain(error);
-          },
-        );
-      },
-      oninput: () => {
-        newest.drop();
-        send.disabled = true;
-      },
-    },
-    el("div", { class: "fields" }, first.map(line)),
-    el("br"),
-    el(
-      "details",
-      {},
-      el("summary", { text: "More" }),
+
+  read() {
+    const inputs = this.form.current?.elements;
+    const values = this.fields.map(([name, schema]) => {
+      const input = /** @type {HTMLInputElement | null} */ (inputs?.namedItem(name) ?? null);
+      return [name, input ? valueOf(input, schema) : undefined];
+    });
+    return Object.fromEntries(values.filter(([, value]) => value !== undefined));
+  }
+
+  // What is submitted is what was shown: an answer about fields that were changed since is not.
+  changed = () => {
+    this.newest.drop();
+    this.setState({ script: null });
+  };
+
+  /** @param {Event} event */
+  preview = (event) => {
+    event.preventDefault();
+    /** @type {Promise<api.BatchScript>} */
+    const answer = call("jobs/preview", this.read());
+    const show = (/** @type {api.BatchScript} */ { script }) =>
+      this.setState({ script }, () =>
+        this.form.current?.querySelector("pre")?.scrollIntoView({ block: "nearest" }),
+      );
+    this.newest.take(answer, show, (failure) => {
+      this.setState({ script: null });
+      complain(failure);
+    });
+  };
+
+  send = async () => {
+    this.setState({ sending: true });
+    try {
+      /** @type {{ id: number }} */
+      const { id } = await call("jobs/spec", this.read());
+      submitted(id);
+    } catch (error) {
+      complain(error);
+      this.setState({ sending: false });
+    }
+  };
+
+  /** @param {[string, Schema]} field */
+  line = ([name, schema]) => {
+    const { storage } = this.props.form;
+    const script = { required: true, placeholder: `${storage[0] || ""}/train.py` };
+    const input = field(name, schema, name === "script" ? script : {});
+    if (!input) return null;
+    const about =
+      name === "script"
+        ? `A program on the cluster's shared storage (${storage.join(", ") || "none"}).`
+        : schema.description;
+    return el("label", { key: name }, name.replaceAll("_", " "), el("small", null, about), input);
+  };
+
+  render() {
+    const { script, sending } = this.state;
+    const known = new Map(this.fields);
+    const first = FIRST.flatMap((name) => {
+      const schema = known.get(name);
+      return schema ? [this.line([name, schema])] : [];
+    });
+    const rest = this.fields.filter(([name]) => !FIRST.includes(name)).map(this.line);
+    const blocked = script === null || sending;
+    const send = { class: "main", type: /** @type {const} */ ("button"), onClick: this.send };
+    return el(
+      "form",
+      { ref: this.form, onSubmit: this.preview, onInput: this.changed },
+      el("div", { class: "fields" }, first),
       el("br"),
-      el("div", { class: "fields" }, rest.map(line)),
-    ),
-    el("br"),
-    el("div", { class: "row" }, el("button", { text: "Show the batch script" }), send),
-    preview,
-  );
-  return box;
+      el(
+        "details",
+        null,
+        el("summary", null, "More"),
+        el("br"),
+        el("div", { class: "fields" }, rest),
+      ),
+      el("br"),
+      el(
+        "div",
+        { class: "row" },
+        el("button", null, "Show the batch script"),
+        el("button", { ...send, disabled: blocked }, "Submit"),
+      ),
+      script === null
+        ? null
+        : el("div", null, el("h3", null, "This batch script goes to Slurm"), pre(script)),
+    );
+  }
 }
 
-function scriptForm(data, me) {
-  const area = el("textarea", {
-    name: "script",
-    class: "code",
-    spellcheck: false,
-    required: true,
-    value: "#!/bin/bash\n#SBATCH --nodes=1\n\nsrun hostname\n",
-    "aria-label": "Batch script",
-  });
-  const field = (name, label, props) =>
-    el("label", {}, label, el("input", { name, autocomplete: "off", ...props }));
-  return el(
-    "form",
-    {
-      onsubmit: async (event) => {
-        event.preventDefault();
-        const f = event.target.elements,
-          button = event.submitter;
-        button.disabled = true;
-        const body = {
-          script: f.script.value.replaceAll("\r\n", "\n"),
-          name: f.name.value,
-          workdir: f.workdir.value,
-          partition: f.partition.value,
-        };
-        if (f.nodes.value) body.nodes = Number(f.nodes.value);
-        if (f.gpus.value) body.gpus_per_node = Number(f.gpus.value);
-        if (f.minutes.value) body.minutes = Number(f.minutes.value);
-        try {
-          gone((await call("jobs", body)).id);
-        } catch (error) {
-          complain(error);
-        }
-        button.disabled = false;
-      },
-    },
-    el("p", {
-      class: "dim",
-      text: "It goes to Slurm with your own token, as it stands here. Its #SBATCH lines count; a field that is filled in below wins.",
-    }),
-    area,
-    el("br"),
-    el(
-      "div",
-      { class: "fields" },
-      field("name", "Name", { maxLength: 64 }),
-      field("workdir", "Folder it runs in and writes slurm-ID.out to", {
-        value: data.storage[0] || `/home/${me.user}`,
-        required: true,
-        pattern: "/.*",
-      }),
-      field("partition", "Partition (empty: the default one)", { pattern: "[A-Za-z0-9_.\\-]*" }),
-      field("nodes", "Nodes", { type: "number", min: 1 }),
-      field("gpus", "GPUs on each node", { type: "number", min: 0, max: 64 }),
-      field("minutes", "Limit in minutes (empty: the partition's)", { type: "number", min: 1 }),
-    ),
-    el("br"),
-    el("button", { class: "main", text: "Submit" }),
+/**
+ * @param {string} name
+ * @param {string} label
+ * @param {InputProps} props
+ */
+const labelled = (name, label, props) =>
+  el(
+    "label",
+    { key: name },
+    label,
+    el("input", /** @type {InputProps} */ ({ name, autocomplete: "off", ...props })),
   );
+
+/** @param {string} folder where the job runs unless somebody says another */
+const scriptFields = (folder) => [
+  labelled("name", "Name", { maxLength: 64 }),
+  labelled("workdir", "Folder it runs in and writes slurm-ID.out to", {
+    defaultValue: folder,
+    required: true,
+    pattern: "/.*",
+  }),
+  labelled("partition", "Partition (empty: the default one)", { pattern: "[A-Za-z0-9_.\\-]*" }),
+  labelled("nodes", "Nodes", { type: "number", min: 1 }),
+  labelled("gpus", "GPUs on each node", { type: "number", min: 0, max: 64 }),
+  labelled("minutes", "Limit in minutes (empty: the partition's)", { type: "number", min: 1 }),
+];
+
+/**
+ * What is sent of the fields next to a script.
+ * @param {Record<string, string>} values
+ */
+export function scriptBody({ script, name, workdir, partition, nodes, gpus, minutes }) {
+  return {
+    script: script.replaceAll("\r\n", "\n"),
+    ...{ name, workdir, partition },
+    ...(nodes ? { nodes: Number(nodes) } : {}),
+    ...(gpus ? { gpus_per_node: Number(gpus) } : {}),
+    ...(minutes ? { minutes: Number(minutes) } : {}),
+  };
 }
+
+/** @extends {Component<FormProps & { me: api.Me }, { sending: boolean }>} */
+class ScriptForm extends Component {
+  state = { sending: false };
+
+  /** @param {SubmitEvent & { currentTarget: HTMLFormElement }} event */
+  send = async (event) => {
+    event.preventDefault();
+    const values = Object.fromEntries(new FormData(event.currentTarget));
+    this.setState({ sending: true });
+    try {
+      /** @type {{ id: number }} */
+      const { id } = await call("jobs", scriptBody(/** @type {Record<string, string>} */ (values)));
+      submitted(id);
+    } catch (error) {
+      complain(error);
+    }
+    this.setState({ sending: false });
+  };
+
+  render() {
+    const { form, me } = this.props;
+    const about =
+      "It goes to Slurm with your own token, as it stands here. Its #SBATCH lines count; a field that is filled in below wins.";
+    return el(
+      "form",
+      { onSubmit: this.send },
+      el("p", { class: "dim" }, about),
+      el("textarea", {
+        name: "script",
+        class: "code",
+        spellcheck: false,
+        required: true,
+        defaultValue: "#!/bin/bash\n#SBATCH --nodes=1\n\nsrun hostname\n",
+        "aria-label": "Batch script",
+      }),
+      el("br"),
+      el("div", { class: "fields" }, scriptFields(form.storage[0] || `/home/${me.user}`)),
+      el("br"),
+      el("button", { class: "main", disabled: this.state.sending }, "Submit"),
+    );
+  }
+}
+
+/** @extends {Component<FormProps & { me: api.Me }, { mode: string }>} */
+class SubmitCard extends Component {
+  state = { mode: this.props.form.can_spec ? "form" : "script" };
+
+  tabs() {
+    const modes = [["script", "By script"]];
+    if (this.props.form.can_spec) modes.unshift(["form", "By form"]);
+    const chips = modes.map(([mode, words]) => {
+      const pressed = mode === this.state.mode ? "true" : "false";
+      const onClick = () => this.setState({ mode });
+      return el("button", { key: mode, class: "chip", "aria-pressed": pressed, onClick }, words);
+    });
+    return el("div", { class: "row", role: "group", "aria-label": "How to submit" }, chips);
+  }
+
+  /** @returns {ComponentChildren} */
+  render() {
+    const { form, me } = this.props;
+    return el(
+      "div",
+      { class: "card" },
+      el("div", { class: "row between" }, el("h2", null, "Submit a job"), this.tabs()),
+      this.state.mode === "form" ? h(JobForm, { form }) : h(ScriptForm, { form, me }),
+    );
+  }
+}
+
+/** @param {{ me: api.Me }} props */
+export const SubmitPage = ({ me }) =>
+  h(Loaded, {
+    load: () => call("jobs/form"),
+    view: (/** @type {api.JobForm} */ form) => h(SubmitCard, { form, me }),
+  });

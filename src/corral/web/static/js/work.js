@@ -1,6 +1,12 @@
 // What Corral does for this page in the background: its events as they come, and its end.
-import { call, el, fill, many, ticketed } from "./dom.js";
+import { h } from "../vendor/preact.mjs";
+import { call, Refused, ticketed } from "./server.js";
+import { el, many } from "./view.js";
+/** @import { Work, WorkEvent } from "./api.js" */
 
+/** What happened so far, and how it stands, in words. @typedef {{ head: string, events: WorkEvent[] }} Progress */
+
+/** @type {Record<string, string>} */
 const WORDS = {
   "stage-started": "stage",
   "stage-done": "stage done",
@@ -14,64 +20,91 @@ const WORDS = {
 };
 const QUIET = new Set(["change-started", "node-started", "node-done", "check-started"]);
 
-// Follows what is under way; gives its result, or throws its error.
-export async function follow(target) {
+/**
+ * Follows what is under way; gives it at its end, or throws its error.
+ * @param {(progress: Progress) => void} report
+ * @param {AbortSignal} signal ends it when the page is left; then it neither ends nor throws
+ * @returns {Promise<Work>}
+ */
+export async function follow(report, signal) {
+  /** @type {WorkEvent[]} */
+  let events = [];
+  report({ head: "begins…", events });
   const source = new EventSource(await ticketed("corral/work/events"));
+  const told = (/** @type {string} */ head) => {
+    if (!signal.aborted) report({ head, events });
+  };
   return new Promise((resolve, reject) => {
-    const list = el("ul", { class: "plain events", "aria-live": "polite" }),
-      head = el("p", { class: "dim", role: "status", text: "begins…" });
-    let done = 0;
-    fill(target, head, list);
-    source.onmessage = (event) => {
-      for (const one of JSON.parse(event.data).events) {
-        if (QUIET.has(one.kind)) continue;
-        done += 1;
-        const text = [one.subject, one.node && `on ${one.node}`, one.message]
-          .filter(Boolean)
-          .join(" ");
-        list.append(
-          el(
-            "li",
-            { class: one.kind.endsWith("failed") ? "reason" : "" },
-            el("span", { class: "dim", text: `${WORDS[one.kind] || one.kind}  ` }),
-            text,
-            one.seconds
-              ? el("span", { class: "dim", text: `  ${one.seconds.toFixed(1)} s` })
-              : null,
-          ),
-        );
-        list.scrollTop = list.scrollHeight;
-      }
-      head.textContent = `under way, ${many(done, "event")}`;
+    if (signal.aborted) source.close();
+    signal.addEventListener("abort", () => source.close());
+    source.onmessage = (message) => {
+      /** @type {WorkEvent[]} */
+      const more = JSON.parse(message.data).events;
+      events = [...events, ...more.filter((one) => !QUIET.has(one.kind))];
+      told(`under way, ${many(events.length, "event")}`);
     };
-    source.addEventListener("end", (event) => {
+    source.addEventListener("end", (message) => {
       source.close();
-      const told = JSON.parse(event.data);
-      head.textContent = told.error
-        ? "failed"
-        : `done in ${(told.ended - told.begun).toFixed(1)} s`;
-      if (told.error) reject(Object.assign(new Error(told.error.message), told.error));
-      else resolve(told);
+      /** @type {Work} */
+      const work = JSON.parse(message.data);
+      told(work.error ? "failed" : `done in ${(work.ended - work.begun).toFixed(1)} s`);
+      if (work.error) reject(new Refused(0, work.error));
+      else resolve(work);
     });
     source.onerror = () => {
       source.close();
-      reject(new Error("the connection broke; the work goes on"));
+      reject(new Refused(0, { message: "the connection broke; the work goes on" }));
     };
   });
 }
 
+/**
+ * Whether this kind of work is under way.
+ * @param {string} what
+ */
 export async function underWay(what) {
-  const told = await call("corral/work");
-  return told.what === what && told.running ? told : null;
+  /** @type {Work} */
+  const work = await call("corral/work");
+  return work.what === what && work.running;
 }
 
-export function problem(error) {
+/** @param {{ event: WorkEvent }} props */
+function EventLine({ event }) {
+  const { kind, subject, node, message, seconds } = event;
+  const text = [subject, node && `on ${node}`, message].filter(Boolean).join(" ");
   return el(
-    "div",
-    { class: "finding" },
-    el("b", { text: error.message }),
-    error.node && el("p", { class: "dim", text: `on ${error.node}` }),
-    error.tail && el("pre", { text: error.tail }),
-    error.hint && el("p", { text: error.hint }),
+    "li",
+    { class: kind.endsWith("failed") ? "reason" : "" },
+    el("span", { class: "dim" }, `${WORDS[kind] || kind}  `),
+    text,
+    seconds ? el("span", { class: "dim" }, `  ${seconds.toFixed(1)} s`) : null,
   );
 }
+
+/** @param {{ progress: Progress | null }} props */
+export function ProgressView({ progress }) {
+  if (!progress) return null;
+  /** A function of each drawing, so that it runs at each: the newest event is in view.
+   * @param {HTMLUListElement | null} list */
+  const toItsEnd = (list) => {
+    if (list) list.scrollTop = list.scrollHeight;
+  };
+  const lines = progress.events.map((event, i) => h(EventLine, { key: i, event }));
+  return el(
+    "div",
+    null,
+    el("p", { class: "dim", role: "status" }, progress.head),
+    el("ul", { class: "plain events", "aria-live": "polite", ref: toItsEnd }, lines),
+  );
+}
+
+/** @param {{ failure: Refused }} props */
+export const Problem = ({ failure: { message, node, tail, hint } }) =>
+  el(
+    "div",
+    { class: "finding" },
+    el("b", null, message),
+    node && el("p", { class: "dim" }, `on ${node}`),
+    tail && el("pre", { tabIndex: 0 }, tail),
+    hint && el("p", null, hint),
+  );

@@ -1,0 +1,65 @@
+"""Writes the types of what the page is sent, out of ``corral.web.schemas``.
+
+python .ci/page_types.py > src/corral/web/static/js/api.d.ts
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from corral.web.schemas import SHAPES
+
+PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean",
+         "null": "null"}  # fmt: skip
+
+
+def definitions() -> dict[str, Any]:
+    """JSON Schema of each type, by its name."""
+    wanted = [(shape.__name__, "serialization", TypeAdapter(shape)) for shape in SHAPES]
+    return TypeAdapter.json_schemas(wanted, ref_template="{model}")[1]["$defs"]
+
+
+def typed(schema: Mapping[str, Any]) -> str:
+    """A JSON Schema as a type of TypeScript."""
+    match schema:
+        case {"$ref": str(name)}:
+            made = name
+        case {"anyOf": options}:
+            made = " | ".join(typed(one) for one in options)
+        case {"enum": values}:
+            made = " | ".join(json.dumps(one) for one in values)
+        case {"prefixItems": items}:
+            made = f"[{', '.join(typed(one) for one in items)}]"
+        case {"type": "array", "items": item}:
+            made = f"({typed(item)})[]" if "anyOf" in item else f"{typed(item)}[]"
+        case {"type": "object"}:
+            values = schema.get("additionalProperties", True)
+            made = f"Record<string, {typed(values) if isinstance(values, dict) else 'unknown'}>"
+        case _:
+            made = PLAIN.get(schema.get("type", ""), "unknown")
+    return made
+
+
+def interface(name: str, schema: Mapping[str, Any]) -> str:
+    """One record."""
+    needed = set(schema.get("required", ()))
+    lines = [f"  {key}{'' if key in needed else '?'}: {typed(value)};"
+             for key, value in schema["properties"].items()]  # fmt: skip
+    about = f"/** {schema['description']} */\n" if "description" in schema else ""
+    return "\n".join([f"{about}export interface {name} {{", *lines, "}"])
+
+
+def text() -> str:
+    """The file."""
+    head = "// Made by .ci/page_types.py from src/corral/web/schemas.py: change that one."
+    found = definitions()
+    return "\n\n".join([head, *(interface(name, found[name]) for name in sorted(found))]) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(text())

@@ -1,0 +1,493 @@
+"""What the page is sent, field by field: the types of its sources are made from this.
+
+``.ci/page_types`` writes ``static/js/api.d.ts``; tests hold the server's answers against the same
+types, so that neither side can change alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NotRequired
+
+# Not typing's: pydantic refuses that before Python 3.12; this is a dependency of pydantic's.
+from typing_extensions import TypedDict
+
+Kind = Literal["good", "busy", "mix", "warn", "bad", "off"]
+Impact = Literal["none", "reload", "restart", "drain", "reboot", "recreate"]
+
+
+class Failure(TypedDict):
+    """Why a request or a piece of work failed."""
+
+    code: str
+    message: str
+    hint: NotRequired[str]
+    node: NotRequired[str]
+    tail: NotRequired[str]
+    command: NotRequired[str]
+    status: NotRequired[int | None]
+
+
+class Me(TypedDict):
+    """The session, and what this server can do."""
+
+    user: str
+    role: Literal["user", "operator", "administrator"]
+    owner: bool
+    ends: float
+    cluster: str
+    corral: bool
+    mine: bool
+    figures: bool
+    storage: list[str]
+    csrf: NotRequired[str]
+
+
+class NodeRow(TypedDict):
+    """A node, as a row of the columns of this name."""
+
+    name: str
+    state: str
+    usable: bool
+    reason: str
+    reason_user: str
+    reason_at: int | str | None
+    cpus: int
+    cpus_used: int
+    load: float | None
+    memory: int
+    memory_used: int
+    memory_free: int | None
+    gpus: int
+    gpus_used: int | None
+    gres: str
+    partitions: list[str]
+    features: list[str]
+    address: str
+    version: str
+    boot_at: int | None
+    watts: int | None
+    kind: Kind
+
+
+class JobRow(TypedDict):
+    """A job, as a row of the columns of this name."""
+
+    id: int
+    label: str
+    name: str
+    user: str
+    state: str
+    reason: str
+    why: str
+    account: str
+    partition: str
+    qos: str
+    priority: int | None
+    nodes: str
+    node_count: int
+    cpus: int
+    gpus: int
+    memory: int
+    submit_at: int | None
+    start_at: int | None
+    end_at: int | None
+    limit: int | None
+    exit_status: int | None
+    exit_signal: int
+    held: bool
+    gpus_exact: bool
+    kind: Kind
+
+
+class JobDetail(JobRow):
+    """One job, with what its viewer may do to it."""
+
+    stdout: str
+    stderr: str
+    workdir: str
+    command: str
+    comment: str
+    dependency: str
+    restarts: int
+    ended: bool
+    mine: bool
+    may: bool
+    forgotten: bool
+
+
+class PartitionRow(TypedDict):
+    """A partition."""
+
+    name: str
+    state: str
+    nodes: str
+    node_count: int
+    max_time: int | None
+
+
+class Shown(TypedDict):
+    """How many jobs each tab of the queue has."""
+
+    all: int
+    running: int
+    waiting: int
+
+
+class Counts(TypedDict):
+    """The figures at the top of the page."""
+
+    nodes: int
+    usable: int
+    gpus: int
+    gpus_used: int
+    gpus_used_exact: bool
+    cpus: int
+    cpus_used: int
+    jobs: dict[str, int]
+    shown: Shown
+    partitions: list[PartitionRow]
+
+
+class Head(TypedDict):
+    """How Slurm stands."""
+
+    rev: int
+    nodes_rev: int
+    jobs_rev: int
+    seen_at: float
+    trouble: str
+    release: str
+    whole: bool
+    counts: Counts
+    at: NotRequired[float]
+
+
+class Rows(TypedDict):
+    """Records as rows of named columns."""
+
+    columns: list[str]
+    rows: list[list[object]]
+
+
+class Nodes(Rows):
+    """All nodes."""
+
+    nodes_rev: int
+
+
+class Jobs(Rows):
+    """One page of the queue."""
+
+    jobs_rev: int
+    total: int
+
+
+class Past(Rows):
+    """One page of what has ended."""
+
+    total: int
+    why: str
+    cut: bool
+    most: int
+
+
+class NodeFigures(TypedDict, total=False):
+    """What a node's metrics report; only what there is."""
+
+    celsius: float
+    watts: float
+    gpu: float
+
+
+class AllFigures(TypedDict):
+    """Metrics of each node, by its name."""
+
+    nodes: dict[str, NodeFigures]
+
+
+class Curve(TypedDict):
+    """One quantity of a job over time: unix seconds and values."""
+
+    what: str
+    name: str
+    points: list[tuple[float, float]]
+
+
+Curves = TypedDict("Curves", {"from": str, "curves": list[Curve]})
+
+
+class Places(TypedDict):
+    """The switch of each node."""
+
+    racks: dict[str, str]
+
+
+class Extras(TypedDict):
+    """Environment, tracked run and recordings of a job."""
+
+    environment: list[tuple[str, str]]
+    run: str
+    tracking: str
+    recordings: list[str]
+
+
+class RankTimes(TypedDict):
+    """Where one rank's time went, in milliseconds."""
+
+    rank: int
+    device: str
+    steps: int
+    wall_ms: float
+    compute_ms: float
+    communication_ms: float
+    overlap_ms: float
+    idle_ms: float
+    top: list[dict[str, object]]
+
+
+class Profile(TypedDict):
+    """What a profiled job recorded."""
+
+    job: int | str
+    folder: str
+    ranks: list[RankTimes]
+    kernels: list[dict[str, object]]
+    calls: list[dict[str, object]]
+    too_large: dict[str, object]
+
+
+class BatchScript(TypedDict):
+    """A job's batch script."""
+
+    script: str
+
+
+class JobForm(TypedDict):
+    """What the form of a job is made from."""
+
+    schema: dict[str, object]
+    can_spec: bool
+    storage: list[str]
+
+
+class ClusterFile(TypedDict):
+    """The cluster file; path is "" where it is not on this machine."""
+
+    path: str
+    text: str
+    cluster: str
+
+
+class LintFinding(TypedDict):
+    """What is wrong with a cluster file; line 0: about all of it."""
+
+    rule: str
+    level: Literal["error", "warning", "info"]
+    message: str
+    hint: str
+    file: str
+    line: int
+    column: int
+    where: str
+
+
+class Lint(TypedDict):
+    """All that is wrong with a cluster file."""
+
+    findings: list[LintFinding]
+
+
+class ShownChange(TypedDict):
+    """One change, without its shell."""
+
+    resource: str
+    summary: str
+    before: str
+    after: str
+    impact: Impact
+    keeps: list[str]
+    refuses: str
+
+
+class ShownNodeChange(TypedDict):
+    """One change and the nodes that get it."""
+
+    nodes: list[str]
+    change: ShownChange
+
+
+class ShownStage(TypedDict):
+    """Changes that are made together."""
+
+    name: str
+    title: str
+    changes: list[ShownNodeChange]
+    roll: dict[str, object] | None
+
+
+class ShownMachine(TypedDict):
+    """A machine that a provider creates, starts or removes."""
+
+    node: str
+    action: str
+    summary: str
+
+
+class ShownPlan(TypedDict):
+    """A plan as a person reads it."""
+
+    empty: bool
+    impact: Impact
+    format: int
+    cluster: str
+    spec_digest: str
+    observed: str
+    machines: list[ShownMachine]
+    stages: list[ShownStage]
+    deferred: list[tuple[list[str], list[str]]]
+    leaving: list[ShownMachine]
+
+
+class Diagnosis(TypedDict):
+    """One failure that the doctor knows."""
+
+    id: str
+    name: str
+    title: str
+    nodes: list[str]
+    detail: str
+    line: int
+    evidence: list[str]
+    cause: str
+    fix: str
+    source: str
+    severity: str
+    mend: str
+
+
+class Doctor(TypedDict):
+    """What the doctor reports."""
+
+    healthy: bool
+    mends: bool
+    findings: list[Diagnosis]
+
+
+class ProofEvidence(TypedDict):
+    """What one command printed, and what was read out of it."""
+
+    node: str
+    command: str
+    output: str
+    figures: dict[str, str | int | float | bool | None]
+    charts: NotRequired[list[dict[str, object]]]
+
+
+class ProofResult(TypedDict):
+    """One check."""
+
+    check: str
+    title: str
+    group: str
+    verdict: Literal["pass", "warn", "fail", "skip"]
+    summary: str
+    hint: str
+    seconds: float
+    uncovered: bool
+    evidence: list[ProofEvidence]
+
+
+class Proof(TypedDict):
+    """A proof; journals of earlier versions lack ``proven``, ``only`` and ``uncovered``."""
+
+    cluster: str
+    at: float
+    good: bool
+    proven: NotRequired[bool]
+    only: NotRequired[list[str]]
+    uncovered: NotRequired[list[str]]
+    results: list[ProofResult]
+
+
+class LastProof(TypedDict):
+    """The last proof; None: there was none."""
+
+    proof: Proof | None
+
+
+class ReportRow(TypedDict):
+    """A proof or a measurement that was kept."""
+
+    id: str
+    at: float
+    what: str
+    good: bool
+    plots: int
+
+
+class Reports(TypedDict):
+    """All reports, newest first."""
+
+    reports: list[ReportRow]
+
+
+class JournalRow(TypedDict):
+    """One line of the journal."""
+
+    at: float
+    run: str
+    by: str
+    what: str
+    text: str
+    node: NotRequired[str]
+    changes: NotRequired[list[str]]
+
+
+class Journal(TypedDict):
+    """The journal, newest first."""
+
+    records: list[JournalRow]
+
+
+class Cost(TypedDict):
+    """What the rented machines cost; the figures are there where any is rented."""
+
+    rented: bool
+    per_hour: NotRequired[float]
+    total: NotRequired[float]
+    unpriced: NotRequired[int]
+    unpriced_ever: NotRequired[int]
+    rate: NotRequired[str]
+    spent: NotRequired[str]
+
+
+class WorkEvent(TypedDict):
+    """One thing that happened in a piece of work."""
+
+    at: float
+    kind: str
+    subject: NotRequired[str]
+    node: NotRequired[str]
+    message: NotRequired[str]
+    seconds: NotRequired[float]
+    total: NotRequired[int]
+
+
+class Work(TypedDict):
+    """The work in progress, or the last one."""
+
+    id: str
+    what: str
+    running: bool
+    begun: float
+    ended: float
+    result: object
+    error: Failure | None
+
+
+SHAPES: Final = (
+    Failure, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures, Curves, Places,
+    Extras, Profile, BatchScript, JobForm, ClusterFile, Lint, ShownPlan, Doctor, LastProof, Reports,
+    Journal, Cost, WorkEvent, Work,
+)  # fmt: skip
+"""All that the page's types are made from; those in them come along."""

@@ -1,0 +1,455 @@
+// Made by .ci/page_types.py from src/corral/web/schemas.py: change that one.
+
+/** Metrics of each node, by its name. */
+export interface AllFigures {
+  nodes: Record<string, NodeFigures>;
+}
+
+/** A job's batch script. */
+export interface BatchScript {
+  script: string;
+}
+
+/** The cluster file; path is "" where it is not on this machine. */
+export interface ClusterFile {
+  path: string;
+  text: string;
+  cluster: string;
+}
+
+/** What the rented machines cost; the figures are there where any is rented. */
+export interface Cost {
+  rented: boolean;
+  per_hour?: number;
+  total?: number;
+  unpriced?: number;
+  unpriced_ever?: number;
+  rate?: string;
+  spent?: string;
+}
+
+/** The figures at the top of the page. */
+export interface Counts {
+  nodes: number;
+  usable: number;
+  gpus: number;
+  gpus_used: number;
+  gpus_used_exact: boolean;
+  cpus: number;
+  cpus_used: number;
+  jobs: Record<string, number>;
+  shown: Shown;
+  partitions: PartitionRow[];
+}
+
+/** One quantity of a job over time: unix seconds and values. */
+export interface Curve {
+  what: string;
+  name: string;
+  points: [number, number][];
+}
+
+export interface Curves {
+  from: string;
+  curves: Curve[];
+}
+
+/** One failure that the doctor knows. */
+export interface Diagnosis {
+  id: string;
+  name: string;
+  title: string;
+  nodes: string[];
+  detail: string;
+  line: number;
+  evidence: string[];
+  cause: string;
+  fix: string;
+  source: string;
+  severity: string;
+  mend: string;
+}
+
+/** What the doctor reports. */
+export interface Doctor {
+  healthy: boolean;
+  mends: boolean;
+  findings: Diagnosis[];
+}
+
+/** Environment, tracked run and recordings of a job. */
+export interface Extras {
+  environment: [string, string][];
+  run: string;
+  tracking: string;
+  recordings: string[];
+}
+
+/** Why a request or a piece of work failed. */
+export interface Failure {
+  code: string;
+  message: string;
+  hint?: string;
+  node?: string;
+  tail?: string;
+  command?: string;
+  status?: number | null;
+}
+
+/** How Slurm stands. */
+export interface Head {
+  rev: number;
+  nodes_rev: number;
+  jobs_rev: number;
+  seen_at: number;
+  trouble: string;
+  release: string;
+  whole: boolean;
+  counts: Counts;
+  at?: number;
+}
+
+/** One job, with what its viewer may do to it. */
+export interface JobDetail {
+  id: number;
+  label: string;
+  name: string;
+  user: string;
+  state: string;
+  reason: string;
+  why: string;
+  account: string;
+  partition: string;
+  qos: string;
+  priority: number | null;
+  nodes: string;
+  node_count: number;
+  cpus: number;
+  gpus: number;
+  memory: number;
+  submit_at: number | null;
+  start_at: number | null;
+  end_at: number | null;
+  limit: number | null;
+  exit_status: number | null;
+  exit_signal: number;
+  held: boolean;
+  gpus_exact: boolean;
+  kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
+  stdout: string;
+  stderr: string;
+  workdir: string;
+  command: string;
+  comment: string;
+  dependency: string;
+  restarts: number;
+  ended: boolean;
+  mine: boolean;
+  may: boolean;
+  forgotten: boolean;
+}
+
+/** What the form of a job is made from. */
+export interface JobForm {
+  schema: Record<string, unknown>;
+  can_spec: boolean;
+  storage: string[];
+}
+
+/** A job, as a row of the columns of this name. */
+export interface JobRow {
+  id: number;
+  label: string;
+  name: string;
+  user: string;
+  state: string;
+  reason: string;
+  why: string;
+  account: string;
+  partition: string;
+  qos: string;
+  priority: number | null;
+  nodes: string;
+  node_count: number;
+  cpus: number;
+  gpus: number;
+  memory: number;
+  submit_at: number | null;
+  start_at: number | null;
+  end_at: number | null;
+  limit: number | null;
+  exit_status: number | null;
+  exit_signal: number;
+  held: boolean;
+  gpus_exact: boolean;
+  kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
+}
+
+/** One page of the queue. */
+export interface Jobs {
+  columns: string[];
+  rows: unknown[][];
+  jobs_rev: number;
+  total: number;
+}
+
+/** The journal, newest first. */
+export interface Journal {
+  records: JournalRow[];
+}
+
+/** One line of the journal. */
+export interface JournalRow {
+  at: number;
+  run: string;
+  by: string;
+  what: string;
+  text: string;
+  node?: string;
+  changes?: string[];
+}
+
+/** The last proof; None: there was none. */
+export interface LastProof {
+  proof: Proof | null;
+}
+
+/** All that is wrong with a cluster file. */
+export interface Lint {
+  findings: LintFinding[];
+}
+
+/** What is wrong with a cluster file; line 0: about all of it. */
+export interface LintFinding {
+  rule: string;
+  level: "error" | "warning" | "info";
+  message: string;
+  hint: string;
+  file: string;
+  line: number;
+  column: number;
+  where: string;
+}
+
+/** The session, and what this server can do. */
+export interface Me {
+  user: string;
+  role: "user" | "operator" | "administrator";
+  owner: boolean;
+  ends: number;
+  cluster: string;
+  corral: boolean;
+  mine: boolean;
+  figures: boolean;
+  storage: string[];
+  csrf?: string;
+}
+
+/** What a node's metrics report; only what there is. */
+export interface NodeFigures {
+  celsius?: number;
+  watts?: number;
+  gpu?: number;
+}
+
+/** A node, as a row of the columns of this name. */
+export interface NodeRow {
+  name: string;
+  state: string;
+  usable: boolean;
+  reason: string;
+  reason_user: string;
+  reason_at: number | string | null;
+  cpus: number;
+  cpus_used: number;
+  load: number | null;
+  memory: number;
+  memory_used: number;
+  memory_free: number | null;
+  gpus: number;
+  gpus_used: number | null;
+  gres: string;
+  partitions: string[];
+  features: string[];
+  address: string;
+  version: string;
+  boot_at: number | null;
+  watts: number | null;
+  kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
+}
+
+/** All nodes. */
+export interface Nodes {
+  columns: string[];
+  rows: unknown[][];
+  nodes_rev: number;
+}
+
+/** A partition. */
+export interface PartitionRow {
+  name: string;
+  state: string;
+  nodes: string;
+  node_count: number;
+  max_time: number | null;
+}
+
+/** One page of what has ended. */
+export interface Past {
+  columns: string[];
+  rows: unknown[][];
+  total: number;
+  why: string;
+  cut: boolean;
+  most: number;
+}
+
+/** The switch of each node. */
+export interface Places {
+  racks: Record<string, string>;
+}
+
+/** What a profiled job recorded. */
+export interface Profile {
+  job: number | string;
+  folder: string;
+  ranks: RankTimes[];
+  kernels: Record<string, unknown>[];
+  calls: Record<string, unknown>[];
+  too_large: Record<string, unknown>;
+}
+
+/** A proof; journals of earlier versions lack ``proven``, ``only`` and ``uncovered``. */
+export interface Proof {
+  cluster: string;
+  at: number;
+  good: boolean;
+  proven?: boolean;
+  only?: string[];
+  uncovered?: string[];
+  results: ProofResult[];
+}
+
+/** What one command printed, and what was read out of it. */
+export interface ProofEvidence {
+  node: string;
+  command: string;
+  output: string;
+  figures: Record<string, string | number | number | boolean | null>;
+  charts?: Record<string, unknown>[];
+}
+
+/** One check. */
+export interface ProofResult {
+  check: string;
+  title: string;
+  group: string;
+  verdict: "pass" | "warn" | "fail" | "skip";
+  summary: string;
+  hint: string;
+  seconds: number;
+  uncovered: boolean;
+  evidence: ProofEvidence[];
+}
+
+/** Where one rank's time went, in milliseconds. */
+export interface RankTimes {
+  rank: number;
+  device: string;
+  steps: number;
+  wall_ms: number;
+  compute_ms: number;
+  communication_ms: number;
+  overlap_ms: number;
+  idle_ms: number;
+  top: Record<string, unknown>[];
+}
+
+/** A proof or a measurement that was kept. */
+export interface ReportRow {
+  id: string;
+  at: number;
+  what: string;
+  good: boolean;
+  plots: number;
+}
+
+/** All reports, newest first. */
+export interface Reports {
+  reports: ReportRow[];
+}
+
+/** How many jobs each tab of the queue has. */
+export interface Shown {
+  all: number;
+  running: number;
+  waiting: number;
+}
+
+/** One change, without its shell. */
+export interface ShownChange {
+  resource: string;
+  summary: string;
+  before: string;
+  after: string;
+  impact: "none" | "reload" | "restart" | "drain" | "reboot" | "recreate";
+  keeps: string[];
+  refuses: string;
+}
+
+/** A machine that a provider creates, starts or removes. */
+export interface ShownMachine {
+  node: string;
+  action: string;
+  summary: string;
+}
+
+/** One change and the nodes that get it. */
+export interface ShownNodeChange {
+  nodes: string[];
+  change: ShownChange;
+}
+
+/** A plan as a person reads it. */
+export interface ShownPlan {
+  empty: boolean;
+  impact: "none" | "reload" | "restart" | "drain" | "reboot" | "recreate";
+  format: number;
+  cluster: string;
+  spec_digest: string;
+  observed: string;
+  machines: ShownMachine[];
+  stages: ShownStage[];
+  deferred: [string[], string[]][];
+  leaving: ShownMachine[];
+}
+
+/** Changes that are made together. */
+export interface ShownStage {
+  name: string;
+  title: string;
+  changes: ShownNodeChange[];
+  roll: Record<string, unknown> | null;
+}
+
+/** The work in progress, or the last one. */
+export interface Work {
+  id: string;
+  what: string;
+  running: boolean;
+  begun: number;
+  ended: number;
+  result: unknown;
+  error: Failure | null;
+}
+
+/** One thing that happened in a piece of work. */
+export interface WorkEvent {
+  at: number;
+  kind: string;
+  subject?: string;
+  node?: string;
+  message?: string;
+  seconds?: number;
+  total?: number;
+}

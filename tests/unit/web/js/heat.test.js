@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import * as heat from "../../../../src/corral/web/static/js/heat.js";
+import { node } from "./records.js";
+
+test("squares get smaller as nodes get more", () => {
+  assert.deepEqual(
+    [100, 1001, 4001].map((count) => heat.gridOf(count, 900).side),
+    [16, 12, 9],
+  );
+});
+
+test("a canvas narrower than a square still has one column", () => {
+  const grid = heat.gridOf(3, 5);
+  assert.equal(grid.across, 1);
+  assert.equal(heat.heightOf(grid), 48);
+});
+
+test("each square's own points lead back to it, at every width", () => {
+  for (const width of [1, 100, 391, 900, 1500]) {
+    for (const count of [1, 61, 1500]) {
+      const grid = heat.gridOf(count, width);
+      for (let index = 0; index < count; index += 1) {
+        const [x, y] = heat.cornerOf(grid, index);
+        assert.equal(heat.indexAt(grid, x, y), index);
+        assert.equal(heat.indexAt(grid, x + grid.side - 1, y + grid.side - 1), index);
+        assert.ok(y + grid.side <= heat.heightOf(grid));
+      }
+    }
+  }
+});
+
+test("a point without a square names no node", () => {
+  const grid = heat.gridOf(61, 320); // 20 across: the last row has one
+  for (const [x, y] of [
+    [-1, 0],
+    [0, -1],
+    [320, 0],
+    [17, 49],
+    [0, 64],
+  ]) {
+    assert.equal(heat.indexAt(grid, x, y), -1, `${x} ${y}`);
+  }
+});
+
+test("keys go over the squares and stop at the edges", () => {
+  const grid = heat.gridOf(61, 320);
+  const cases = [
+    ["ArrowRight", 0, 1], ["ArrowLeft", 0, 0], ["ArrowDown", 0, 20], ["ArrowDown", 50, 50],
+    ["ArrowUp", 20, 0], ["ArrowUp", 3, 3], ["Home", 40, 0], ["End", 0, 60], ["ArrowRight", 60, 60],
+    ["ArrowDown", -1, 0], ["End", -1, 0], ["Enter", 3, null], ["toString", 3, null],
+  ]; // prettier-ignore
+  for (const [key, at, expected] of cases) {
+    assert.equal(heat.moved(grid, key, at), expected, `${key} from ${at}`);
+  }
+});
+
+test("states are told apart without colours", () => {
+  const paint = (change) => heat.paintOf(node(change), "state");
+  assert.deepEqual(paint({ kind: "warn" }), { ink: "warn", alpha: 1, mark: "hollow" });
+  assert.deepEqual(paint({ kind: "bad" }), { ink: "bad", alpha: 1, mark: "struck" });
+  assert.deepEqual(paint({ gpus: 0, gpus_used: 0 }), { ink: "good", alpha: 1, mark: "" });
+  const idle = paint({ gpus_used: 0 });
+  const full = paint({ gpus_used: 4 });
+  assert.ok(idle.alpha < full.alpha);
+  assert.equal(full.alpha, 1);
+});
+
+test("shares: unknown is not nothing, and what is above all stays at all", () => {
+  const paint = (colouring, change, figures) => heat.paintOf(node(change), colouring, figures);
+  assert.equal(paint("load", { load: null }).ink, "off");
+  assert.equal(paint("load", { load: 0 }).ink, "bad");
+  assert.equal(paint("load", { load: 100 }).alpha, 1);
+  assert.equal(paint("GPUs", { gpus: 0, gpus_used: 0 }).ink, "off");
+  assert.equal(paint("GPUs", { gpus_used: null }).ink, "off");
+  assert.equal(paint("temperature", {}).ink, "off");
+  assert.equal(paint("temperature", {}, { celsius: 90 }).alpha, 1);
+  assert.equal(paint("power", { watts: 0 }).ink, "off");
+  assert.equal(paint("power", { watts: 2800 }, {}).alpha, 1);
+  assert.ok(Math.abs(paint("memory", {}).alpha - (0.12 + 0.88 / 4)) < 1e-9);
+});
+
+test("one line about a node", () => {
+  const line = heat.lineOf(node({ reason: "fan" }), { celsius: 61.2, watts: 402.5 });
+  assert.equal(line, "node1  IDLE  GPUs 1/4  CPUs 2/8  61 °C · 403 W  fan");
+  assert.equal(heat.lineOf(undefined), "\u00a0");
+});

@@ -1,0 +1,334 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  arranged,
+  Card,
+  ProofLine,
+  Tiles,
+  groupWords,
+} from "../../../../src/corral/web/static/js/cluster.js";
+import { aligned } from "../../../../src/corral/web/static/js/curves.js";
+import { FindingView, ReportView } from "../../../../src/corral/web/static/js/doctor.js";
+import { JobFacts } from "../../../../src/corral/web/static/js/job.js";
+import { gpus, timeOf, whereOf } from "../../../../src/corral/web/static/js/jobs.js";
+import * as plan from "../../../../src/corral/web/static/js/plan.js";
+import { Latest, records } from "../../../../src/corral/web/static/js/server.js";
+import { fieldsOf, scriptBody, valueOf } from "../../../../src/corral/web/static/js/submit.js";
+import * as view from "../../../../src/corral/web/static/js/view.js";
+import { job, node, shown, texts } from "./records.js";
+
+const change = (more = {}) => ({
+  nodes: ["node1", "node2"],
+  change: {
+    resource: "file:/etc/slurm/slurm.conf", summary: "slurm.conf: 2 keys", before: "", after: "A=1",
+    impact: "restart", keeps: [], refuses: "", ...more,
+  }, // prettier-ignore
+});
+const PLAN = {
+  ...{ empty: false, impact: "restart", format: 2, cluster: "lab", spec_digest: "", observed: "" },
+  machines: [{ node: "gpu3", action: "create", summary: "8 H200" }],
+  stages: [{ name: "slurm", title: "Slurm", changes: [change()], roll: null }],
+  ...{ deferred: [], leaving: [] },
+};
+
+test("a plan: worst impact, machines, stages, each change with before and after", () => {
+  const words = texts(plan.PlanView({ plan: PLAN }));
+  assert.match(words, /worst impact: restart 1 machine, 1 change in 1 stage/);
+  assert.match(words, /gpu3: create: 8 H200/);
+  assert.match(words, /slurm: Slurm node1,node2 slurm.conf: 2 keys restart \(nothing\) A=1/);
+});
+
+test("a plan: each impact has a class, and none no badge", () => {
+  for (const [impact, kind] of [
+    ["reload", "busy"],
+    ["drain", "warn"],
+    ["recreate", "bad"],
+  ]) {
+    const stages = [{ ...PLAN.stages[0], changes: [change({ impact })] }];
+    const made = shown(plan.PlanView({ plan: { ...PLAN, stages } }));
+    assert.ok(made.includes(`<span class="state ${kind}">${impact}</span>`), impact);
+  }
+  const stages = [{ ...PLAN.stages[0], changes: [change({ impact: "none" })] }];
+  const made = shown(plan.PlanView({ plan: { ...PLAN, impact: "none", stages } }));
+  assert.equal(made.match(/class="state /g)?.length, 1);
+});
+
+test("a plan: what is refused is named, and a text is never markup", () => {
+  const refuses = "<b>ask</b> your storage";
+  const stages = [{ ...PLAN.stages[0], changes: [change({ refuses })] }];
+  const made = plan.PlanView({ plan: { ...PLAN, stages } });
+  assert.ok(shown(made).includes(`<span class="reason"> refused: ${refuses}</span>`));
+});
+
+test("a plan with nothing to do says so", () => {
+  const words = texts(plan.PlanView({ plan: { ...PLAN, empty: true, machines: [], stages: [] } }));
+  assert.equal(words, "nothing to do The cluster is as the file declares.");
+});
+
+test("findings of a cluster file stand at their lines; the first of a line gives its mark", () => {
+  const finding = (line, level) => ({ line, level, rule: `r${line}`, message: "wrong", hint: "" });
+  const marks = plan.lineMarks("a\nb\nc", [
+    finding(2, "error"),
+    finding(2, "warning"),
+    finding(3, "info"),
+  ]);
+  assert.deepEqual(
+    marks.map(({ mark }) => mark),
+    ["", "err", ""],
+  );
+  assert.match(
+    texts(plan.Findings({ findings: [finding(0, "error")], jump: () => {} })),
+    /^file wrong/,
+  );
+});
+
+test("the extent of a line", () => {
+  const text = "one\ntwo\n\nfour";
+  const cut = (line) => text.slice(...plan.extentOf(text, line));
+  assert.deepEqual([1, 2, 3, 4].map(cut), ["one", "two", "", "four"]);
+  assert.deepEqual(
+    plan.extentOf(text, 9),
+    [14, 14].map((n) => n),
+  ); // below the end: nothing
+});
+
+test("nodes in their groups, in the order of their numbers, and counted once by kind", () => {
+  const nodes = [10, 9, 1].map((n) => node({ name: `node${n}`, partitions: ["main", "long"] }));
+  const { groups, kinds, count } = arranged(nodes, () => true, "partition");
+  assert.deepEqual(
+    groups.map(([name]) => name),
+    ["long", "main"],
+  );
+  assert.deepEqual(
+    groups[0][1].map((one) => one.name),
+    ["node1", "node9", "node10"],
+  );
+  assert.equal(count, 3);
+  assert.deepEqual(kinds, { good: 3 });
+  const by = (grouping) => arranged([node()], () => true, grouping).groups.map(([name]) => name);
+  assert.deepEqual(by("island"), ["a"]);
+  assert.deepEqual(by("rack"), ["no rack"]);
+  assert.deepEqual(by("feature"), ["ib", "island-a"]);
+  assert.deepEqual(by("state"), ["idle"]);
+  assert.deepEqual(by("none"), [""]);
+});
+
+test("a group's nodes and GPUs", () => {
+  assert.equal(groupWords([node({ gpus: 0 })]), "1 node");
+  assert.equal(groupWords([node(), node()]), "2 nodes, 2 of 8 GPUs in use");
+  assert.equal(groupWords([node(), node({ gpus_used: null })]), "2 nodes, 1+ of 8 GPUs in use");
+});
+
+test("a node's card", () => {
+  const made = Card({
+    node: node({ state: "IDLE+DRAIN", kind: "warn", reason: "fan", load: null }),
+  });
+  assert.match(texts(made), /node1 idle drain CPU 2\/8 · load - · 1.0 GiB of 4.0 GiB fan/);
+  assert.equal(shown(made).match(/<i class="used">/g)?.length, 1);
+  assert.match(shown(made), /aria-label="1 of 4 GPUs in use"/);
+});
+
+test("figures at the top: nothing about GPUs where there are none, jobs once they were seen", () => {
+  const counts = {
+    nodes: 3,
+    usable: 2,
+    gpus: 0,
+    gpus_used: 0,
+    cpus: 8,
+    cpus_used: 1,
+    jobs: {},
+    partitions: [],
+  };
+  const head = { whole: true, counts: { ...counts, shown: { all: 3, running: 2, waiting: 1 } } };
+  assert.match(
+    texts(Tiles({ head, cost: null })),
+    /2 \/ 3 nodes take jobs 1 \/ 8 CPUs in use 2 jobs run, 1 waits/,
+  );
+  assert.match(texts(Tiles({ head: { ...head, whole: false }, cost: null })), /still asking Slurm/);
+  const cost = { rented: true, rate: "at least 3.50", spent: "at least 12.25", unpriced: 1 };
+  assert.match(
+    texts(Tiles({ head, cost })),
+    /at least 3.50 \$ an hour at least 12.25 \$ so far, 1 machine without/,
+  );
+});
+
+test("the last proof in one line", () => {
+  const proof = (more) => ({ at: 1, good: true, results: [{ verdict: "pass" }], ...more });
+  const line = (more) => texts(ProofLine({ proof: proof(more) }));
+  assert.match(texts(ProofLine({ proof: null })), /^not proven/);
+  assert.match(line({}), /^proven 1 check/); // of a version that did not note it
+  assert.match(line({ proven: false }), /^passed in part/);
+  assert.match(
+    line({ results: [{ verdict: "fail" }, { verdict: "pass" }] }),
+    /^proof failed .*, 1 failed/,
+  );
+});
+
+test("a job's GPUs, time and place", () => {
+  assert.deepEqual(
+    [job(), job({ gpus: 0 }), job({ gpus_exact: false }), job({ gpus: 0, gpus_exact: false })].map(
+      gpus,
+    ),
+    ["2", "", "2+", "?"],
+  );
+  assert.equal(timeOf(job({ state: "PENDING", submit_at: 1000 }), 1120), "waits 2 min");
+  assert.equal(timeOf(job(), 2090), "1 min");
+  assert.equal(timeOf(job({ state: "COMPLETED", end_at: 2060 }), 9999), "1 min");
+  assert.equal(whereOf(job({ why: "Priority", nodes: "" })), "Priority");
+  const failed = { state: "FAILED", exit_status: 3, exit_signal: 9 };
+  assert.equal(whereOf(job(failed)), "exit status 3, signal 9 on node1");
+  assert.equal(whereOf(job({ state: "CANCELLED", exit_signal: 15 })), "node1");
+});
+
+test("a job's facts leave out what is not known", () => {
+  const words = texts(JobFacts({ job: job(), at: 2090 }));
+  assert.match(
+    words,
+    /user kim \(lab\) partition main nodes node1 given 2 GPUs, 8 CPUs, 2.0 GiB time 1 min of 1 h 0 min/,
+  );
+  assert.doesNotMatch(words, /comment|waits for|restarts|why it waits|ended/);
+  const over = job({
+    state: "FAILED",
+    ended: true,
+    end_at: 2100,
+    exit_status: 1,
+    reason: "NonZeroExitCode",
+  });
+  assert.match(
+    texts(JobFacts({ job: over, at: 9999 })),
+    /reason NonZeroExitCode ended .*, exit status 1/,
+  );
+});
+
+test("the doctor's findings, and healthy only without any", () => {
+  const finding = {
+    id: "F001",
+    title: "slurmd is down",
+    name: "x",
+    nodes: ["node1"],
+    detail: "d",
+    cause: "c",
+    fix: "f",
+    evidence: ["e1", "e2"],
+  };
+  assert.equal(
+    texts(FindingView({ finding })),
+    "slurmd is down node1 d Cause: c Fix: f Evidence e1 e2",
+  );
+  const report = { healthy: false, mends: true, findings: [finding] };
+  const words = texts(ReportView({ report, mend: () => {} }));
+  assert.match(words, /^Show the plan that mends this/);
+  assert.doesNotMatch(words, /healthy/);
+  assert.match(
+    texts(ReportView({ report: { healthy: true, mends: false, findings: [] }, mend: () => {} })),
+    /^healthy/,
+  );
+});
+
+test("curves share their times; where one has no value there is a gap", () => {
+  const curve = (name, points) => ({ what: "watts", name, points });
+  const data = aligned([curve("a", [[1, 5], [3, 6]]), curve("b", [[2, 7], [3.4, 8]])], 10); // prettier-ignore
+  assert.deepEqual(data, [[1, 2, 3], [50, null, 60], [null, 70, 80]]); // prettier-ignore
+});
+
+test("what a form's fields stand for", () => {
+  const field = (value, checked = false) => ({ value, checked });
+  assert.equal(valueOf(field(" "), { type: "string" }), undefined);
+  assert.equal(valueOf(field("4"), { type: "integer" }), 4);
+  assert.equal(valueOf(field("1"), { type: "integer", default: 1 }), undefined);
+  assert.deepEqual(valueOf(field("a  b"), { type: "array" }), ["a", "b"]);
+  assert.equal(valueOf(field("on", true), { type: "boolean", default: false }), true);
+  assert.equal(valueOf(field("on", false), { type: "boolean", default: false }), undefined);
+  const env = { type: "object", additionalProperties: { type: "string" } };
+  assert.deepEqual(valueOf(field("A=1 B=x=y C"), env), { A: "1", B: "x=y", C: "" });
+  const sweep = { type: "object", patternProperties: { x: { type: "array" } } };
+  assert.deepEqual(valueOf(field("lr=1,2"), sweep), { lr: ["1", "2"] });
+});
+
+test("a schema's references and optional fields are followed", () => {
+  const root = {
+    properties: { profile: { anyOf: [{ $ref: "#/$defs/Tool" }, { type: "null" }], title: "T" } },
+    $defs: { Tool: { type: "string", enum: ["torch", "nsys"] } },
+  };
+  const [[name, schema]] = fieldsOf(root);
+  assert.equal(name, "profile");
+  assert.deepEqual(schema.enum, ["torch", "nsys"]);
+  assert.equal(schema.title, "T");
+});
+
+test("a script goes with the fields that were filled in", () => {
+  const values = {
+    script: "#!/bin/sh\r\nls\r\n",
+    name: "",
+    workdir: "/w",
+    partition: "",
+    nodes: "2",
+    gpus: "",
+    minutes: "",
+  };
+  assert.deepEqual(scriptBody(values), {
+    script: "#!/bin/sh\nls\n",
+    name: "",
+    workdir: "/w",
+    partition: "",
+    nodes: 2,
+  });
+});
+
+test("of two answers the later question's is shown, whichever comes first", async () => {
+  const newest = new Latest();
+  const taken = [];
+  let slow = () => {};
+  const early = new Promise((settle) => { slow = settle; }); // prettier-ignore
+  const take = (answer) =>
+    newest.take(
+      answer,
+      (data) => taken.push(data),
+      (failure) => taken.push(failure.message),
+    );
+  const first = take(early);
+  await take(Promise.resolve("late question"));
+  slow("early question");
+  await first;
+  const failing = take(Promise.reject(new Error("broken")));
+  newest.drop();
+  await failing;
+  assert.deepEqual(taken, ["late question"]);
+});
+
+test("rows of columns, spans, sizes", () => {
+  assert.deepEqual(records(["a", "b"], [[1, 2]]), [{ a: 1, b: 2 }]);
+  assert.deepEqual([null, 59, 60, 3661, 90000].map(view.span), [
+    "-",
+    "59 s",
+    "1 min",
+    "1 h 1 min",
+    "1 d 1 h",
+  ]);
+  assert.deepEqual([0, 512, 2048, 20480, 1572864].map(view.gib), [
+    "-",
+    "512 MiB",
+    "2.0 GiB",
+    "20 GiB",
+    "1.5 TiB",
+  ]);
+  assert.deepEqual([view.many(1, "job"), view.many(1200, "job")], ["1 job", "1,200 jobs"]);
+  assert.equal(view.clock("2026-11-23T10:00"), "2026-11-23T10:00"); // Slurm's local time as it is
+});
+
+test("GPUs in use that Slurm does not report are unknown, not none", () => {
+  const one = node({ gpus_used: null });
+  assert.match(shown(Card({ node: one })), /aria-label="\? of 4 GPUs in use"/);
+  const counts = { nodes: 1, usable: 1, gpus: 8, cpus: 8, cpus_used: 1, jobs: {}, partitions: [] };
+  const tiles = (gpus_used, gpus_used_exact) => {
+    const shownJobs = { all: 0, running: 0, waiting: 0 };
+    const head = {
+      whole: true,
+      counts: { ...counts, gpus_used, gpus_used_exact, shown: shownJobs },
+    };
+    return texts(Tiles({ head, cost: null }));
+  };
+  assert.match(tiles(0, false), /\? \/ 8 GPUs in use/);
+  assert.match(tiles(3, false), /3\+ \/ 8 GPUs in use/);
+  assert.match(tiles(3, true), / 3 \/ 8 GPUs in use/);
+});

@@ -1,0 +1,101 @@
+"""What the server answers is what ``web.schemas`` says, and the page's types are made from that."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import runpy
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from corral.hosts.quote import sh
+from corral.plan.model import MachineChange, NodeChange, Plan, Stage
+from corral.slurm.records import Job
+from corral.state.base import Change, Impact
+from corral.web import schemas
+from corral.web.routes_corral import plan_dict
+from corral.web.snapshot import JOB_COLUMNS, NODE_COLUMNS
+from tests.unit.web.fake import FakeRest, Page
+
+REPO = Path(__file__).parents[3]
+FAKE_PLAN = Plan(
+    "lab", "a", "b",
+    machines=(MachineChange("gpu3", "create", "8 H200"),),
+    stages=(Stage("slurm", "Slurm", (NodeChange(
+        ("node1",), Change("file:/a", "write", "", "x", sh("true"), Impact.RESTART)),)),),
+    deferred=((("gpu3",), ("file:/a",)),),
+)  # fmt: skip
+
+
+def held(shape: Any, data: object) -> None:
+    """Fails where data has a field too many, too few, or of another type."""
+    TypeAdapter(shape).validate_json(json.dumps(data), strict=True, extra="forbid")
+
+
+def test_types_of_the_page_are_up_to_date() -> None:
+    made = runpy.run_path(str(REPO / ".ci/page_types.py"))["text"]()
+    kept = REPO / "src/corral/web/static/js/api.d.ts"
+    assert kept.read_text() == made, f"python .ci/page_types.py > {kept.relative_to(REPO)}"
+
+
+def test_columns_are_the_fields_of_a_row() -> None:
+    assert set(NODE_COLUMNS) == set(schemas.NodeRow.__annotations__)
+    assert set(JOB_COLUMNS) == set(schemas.JobRow.__annotations__)
+
+
+ASKED = [
+    ("me", schemas.Me),
+    ("cluster", schemas.Head),
+    ("nodes", schemas.Nodes),
+    ("figures", schemas.AllFigures),
+    ("places", schemas.Places),
+    ("jobs", schemas.Jobs),
+    ("past?days=7", schemas.Past),
+    ("jobs/1", schemas.JobDetail),
+    ("jobs/form", schemas.JobForm),
+]
+
+
+@pytest.mark.parametrize(("path", "shape"), ASKED, ids=[path for path, _ in ASKED])
+def test_answers_are_as_their_types_say(path: str, shape: Any) -> None:
+    async def asked() -> Any:
+        async with Page(FakeRest()) as page:
+            await page.login()
+            return (await page.get(path)).raise_for_status().json()
+
+    held(shape, asyncio.run(asked()))
+
+
+def test_rows_are_as_their_types_say() -> None:
+    async def asked(path: str) -> list[dict[str, Any]]:
+        async with Page(FakeRest()) as page:
+            await page.login()
+            told = (await page.get(path)).raise_for_status().json()
+            return [dict(zip(told["columns"], row, strict=True)) for row in told["rows"]]
+
+    for path, shape in (("nodes", schemas.NodeRow), ("jobs", schemas.JobRow)):
+        rows = asyncio.run(asked(path))
+        assert rows
+        for row in rows:
+            held(shape, row)
+
+
+def test_a_plan_is_as_its_type_says() -> None:
+    held(schemas.ShownPlan, plan_dict(FAKE_PLAN))
+
+
+def test_a_field_too_many_or_too_few_is_seen() -> None:
+    data = {"racks": {"a": "b"}}
+    held(schemas.Places, data)
+    for wrong in ({}, {**data, "more": 1}, {"racks": {"a": 1}}):
+        with pytest.raises(ValueError, match="validation error"):
+            held(schemas.Places, wrong)
+
+
+def test_a_job_has_each_field_of_its_record() -> None:
+    record = set(asdict(Job(1, "1", "n", "u", "RUNNING")))
+    assert record <= set(schemas.JobDetail.__annotations__) | set(schemas.JobRow.__annotations__)
