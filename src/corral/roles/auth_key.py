@@ -29,7 +29,7 @@ def copied(site: Site) -> tuple[Share, ...]:
     if others:
         wanted.append(Wanted(others, keys(site)))
     if site.auth == "munge":
-        nodes = tuple(n for n in site.names if n not in site.pods)
+        nodes = tuple(n for n in site.names if not site.is_pod(n))
         wanted.append(Wanted(nodes, (Service("munge", (MUNGE_KEY,)),)))
         wanted += [Wanted((n,), pods.munged((MUNGE_KEY,))) for n in site.pods]
     if not wanted:

@@ -23,7 +23,7 @@ MUNGE_UID = 64032
 def on_nodes(site: Site) -> tuple[Share, ...]:
     """Names, users, packages and folders."""
     compute = tuple(n.name for n in site.compute)
-    named = [n for n in site.names if n not in site.pods]
+    named = [n for n in site.names if not site.is_pod(n)]
     wanted = [Wanted((name,), (Hostname(name),)) for name in named]
     if site.spec.slurm.accounting:
         # Before any package: MariaDB's makes its own tables, by these settings.

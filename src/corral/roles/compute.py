@@ -56,13 +56,13 @@ def _slurmd(
         programs=slurm_packages.programs(site, Part.SLURMD),
         packages=slurm_packages.bringing(site),
     )
-    own = tuple(n for n in nodes if n not in site.pods)
+    own = tuple(n for n in nodes if not site.is_pod(n))
     defaults = File(DEFAULTS, _defaults(site))
     found = [Wanted(own, (*before, defaults, service))] if own else []
     found += [
         Wanted((n,), (*before, *pods.slurmd(site, n, inputs, impact)))
         for n in nodes
-        if n in site.pods
+        if site.is_pod(n)
     ]
     return tuple(found)
 

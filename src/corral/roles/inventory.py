@@ -66,6 +66,14 @@ class Site:
         """Compute nodes where no systemd runs, such as rented containers (``roles.pods``)."""
         return tuple(n.name for n in self.compute if not self.facts[n.name].systemd)
 
+    def is_pod(self, node: str) -> bool:
+        """Whether a node is one of ``pods``."""
+        return node in self._pods
+
+    @cached_property
+    def _pods(self) -> frozenset[str]:
+        return frozenset(self.pods)
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of all nodes."""

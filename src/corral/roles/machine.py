@@ -139,9 +139,10 @@ def following(site: Site) -> tuple[Share, ...]:
 
 def _limits(site: Site) -> tuple[Wanted, ...]:
     """What slurmd's unit says more; with GPUs of its own it starts behind their driver."""
-    driven = tuple(n.name for n in site.compute if n.group.gpu and site.traits[n.name].own_clock)
-    plain = tuple(n.name for n in site.compute if n.name not in {*driven, *site.pods})
-    driven = tuple(n for n in driven if n not in site.pods)
+    own = [n for n in site.compute if not site.is_pod(n.name)]
+    driven = tuple(n.name for n in own if n.group.gpu and site.traits[n.name].own_clock)
+    known = set(driven)
+    plain = tuple(n.name for n in own if n.name not in known)
     found = (
         Wanted(plain, (File(LIMITS, _LIMITS_TEXT),)),
         Wanted(driven, (File(LIMITS, _LIMITS_TEXT + _AFTER_DRIVER),)),

@@ -101,7 +101,7 @@ def refuse_services(site: Site, stages: Iterable[StageWanted]) -> None:
             units = [r.unit for r in wanted.resources if isinstance(r, Service)]
             # The mesh's own role starts tailscaled there by what the pod has.
             units = [unit for unit in units if unit != "tailscaled"]
-            node = next((n for n in wanted.nodes if n in site.pods), None)
+            node = next((n for n in wanted.nodes if site.is_pod(n)), None)
             if units and node:
                 raise CorralError(
                     Code.NOT_GOOD,
@@ -117,8 +117,9 @@ def hosts_of(site: Site) -> tuple[tuple[HostsBlock, tuple[str, ...]], ...]:
     Pods in user space see other addresses of themselves and of their peers.
     """
     common = names_of(site)
-    own = tuple(n for n in site.pods if userspace(site, n))
-    found = [(common, tuple(n for n in site.names if n not in own))]
+    own = [n for n in site.pods if userspace(site, n)]
+    apart = set(own)
+    found = [(common, tuple(n for n in site.names if n not in apart))]
     for node in own:
         inside = _inside(site, node)
         entries = tuple((inside.get(a, a), n) for a, n in common.entries)

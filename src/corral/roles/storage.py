@@ -43,7 +43,7 @@ def _nfs(site: Site) -> list[Storage]:
 def _mounts_of(site: Site) -> dict[str, tuple[Mount, ...]]:
     """What each machine mounts; where no systemd runs, nothing can be mounted."""
     nfs = _nfs(site)
-    return {n: _mounts(site, nfs, n) for n in _owned(site) if n not in site.pods}
+    return {n: _mounts(site, nfs, n) for n in _owned(site) if not site.is_pod(n)}
 
 
 def unmounted(site: Site) -> tuple[Share, ...]:
