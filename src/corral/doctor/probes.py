@@ -17,9 +17,8 @@ from corral.doctor.look import Told
 from corral.doctor.model import Diagnosis
 from corral.inspect.machine import NAME_S
 from corral.inspect.rules import NameFault, name_problems
-from corral.inspect.slurm import STATE_FOLDER
+from corral.inspect.slurm import NODES, STATE_FOLDER
 from corral.slurm.records import Node
-from corral.slurm.text import parse_nodes
 from corral.slurm.version import SlurmVersion
 from corral.state.job_folders import STICKY, TAKEN
 
@@ -64,8 +63,7 @@ class Scene:
     @property
     def known(self) -> Mapping[str, Node]:
         """Nodes as slurmctld knows them; empty when it does not answer."""
-        lines = [line for line in self.lead.lines("nodes") if line.startswith("NodeName=")]
-        return {info.name: info for info in parse_nodes("\n".join(lines))} if lines else {}
+        return self.lead.get(NODES) or {}
 
     @property
     def well(self) -> bool:

@@ -108,10 +108,6 @@ class MachineState:
         answer = self.sections.get(question.name)
         return None if answer is None else question.parse(answer)
 
-    def knows(self, question: Question[object]) -> bool:
-        """True when the question was answered."""
-        return question.name in self.sections
-
     def text(self, name: str) -> str:
         """The text of an answer, "" also when it is unknown."""
         return self.sections.get(name, "")
