@@ -166,14 +166,14 @@ def test_drift_of_a_limit_is_seen_and_mended_and_others_stay(lab: Live) -> None:
 
 
 def test_only_those_with_a_job_log_in(lab: Live) -> None:
-    closed = lab.run(NODE, login("alice", "user"))
+    closed = lab.run(NODE, login("alice"))
     assert "Access denied by pam_slurm_adopt" in closed.stdout
     assert "@ in " not in closed.stdout
     try:
         job = submit(lab, "alice", f"-w {NODE} --gres=gpu:1")
         wait(lab, job, "RUNNING")
         begun(lab, "alice", "sleep")
-        opened = lab.run(NODE, login("alice", "user")).stdout
+        opened = lab.run(NODE, login("alice")).stdout
         assert "@ in alice" in opened
         assert f"@ cgroup job_{job}" in opened
         assert opened.count("@ dev /dev/nvidia") == 2
@@ -182,7 +182,7 @@ def test_only_those_with_a_job_log_in(lab: Live) -> None:
         )
         # What was started in the session ends with the job.
         left = sh("setsid sleep 987654 >/dev/null 2>&1 </dev/null & echo @ in $!")
-        lab.run(NODE, login("alice", "user", left))
+        lab.run(NODE, login("alice", left))
         assert lab.run(NODE, sh("pgrep -f 'sleep 987654'")).ok
         cancel(lab)
         gone = sh(
@@ -197,9 +197,9 @@ def test_only_those_with_a_job_log_in(lab: Live) -> None:
 def test_nobody_is_locked_out_when_slurm_is_dead(lab: Live) -> None:
     try:
         assert lab.run(NODE, sh("systemctl stop slurmd")).ok
-        assert "@ in root" in lab.run(NODE, login("root", "user")).stdout
-        assert "@ in ada" in lab.run(NODE, login("ada", "user")).stdout
-        assert "@ in " not in lab.run(NODE, login("bob", "user")).stdout
+        assert "@ in root" in lab.run(NODE, login("root")).stdout
+        assert "@ in ada" in lab.run(NODE, login("ada")).stdout
+        assert "@ in " not in lab.run(NODE, login("bob")).stdout
     finally:
         asyncio.run(api.up(lab.spec))
 
@@ -218,18 +218,18 @@ def test_who_is_named_no_longer_cannot_log_in_and_loses_nothing(lab: Live) -> No
     less = declared(users=tuple(u for u in PEOPLE if u.name != "bob"))
     asyncio.run(api.up(less))
     try:
-        refused = lab.run("node0", login("bob", "user")).stdout
+        refused = lab.run("node0", login("bob")).stdout
         assert "@ in " not in refused
         assert lab.run("node0", sh("ls -d /home/bob")).ok
     finally:
         asyncio.run(api.up(lab.spec))
-    assert "@ in bob" in lab.run("node0", login("bob", "user")).stdout
+    assert "@ in bob" in lab.run("node0", login("bob")).stdout
 
 
 def test_given_back_sshd_is_as_it_was(lab: Live) -> None:
     asyncio.run(api.up(declared(access=Access())))
     try:
-        assert "@ in bob" in lab.run(NODE, login("bob", "user")).stdout
+        assert "@ in bob" in lab.run(NODE, login("bob")).stdout
         assert not lab.run(NODE, sh("grep -i corral /etc/pam.d/sshd")).ok
     finally:
         asyncio.run(api.up(lab.spec))
