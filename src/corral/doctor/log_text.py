@@ -111,6 +111,14 @@ class LogText:
             if hit:
                 yield line
 
+    def line(self, number: int) -> str:
+        """The text of one line, counted from 1; "" after the last."""
+        if not 1 <= number <= len(self._ends) + 1:
+            return ""
+        start = self._ends[number - 2] + 1 if number > 1 else 0
+        end = self._ends[number - 1] if number <= len(self._ends) else len(self.text)
+        return self.text[start:end]
+
     @cached_property
     def numbered(self) -> tuple[Line, ...]:
         """All lines."""

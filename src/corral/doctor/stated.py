@@ -31,7 +31,7 @@ def stated(log: LogText) -> Diagnosis | None:
 
     A line that gives a reason comes before one that only says what could not be done (``general``).
     """
-    lines = [(one, log.numbered[one.number - 1].text) for one in fatal_lines(log, _LINES)]
+    lines = [(one, log.line(one.number)) for one in fatal_lines(log, _LINES)]
     told = [
         (one, text)
         for one, text in lines
@@ -90,5 +90,5 @@ def _matches(expression: Expression, text: str) -> bool:
 
 def _handled(log: LogText, number: int) -> bool:
     """True when the program met another exception while it handled this one."""
-    after = log.numbered[number : number + _HANDLED_AFTER]
-    return any(_HANDLED in line.text.lower() for line in after)
+    after = range(number + 1, number + 1 + _HANDLED_AFTER)
+    return any(_HANDLED in log.line(one).lower() for one in after)

@@ -6,6 +6,7 @@ import pytest
 
 from corral.doctor.catalog import catalog
 from corral.doctor.diagnosis import explain, read
+from corral.doctor.log_text import LogText
 from corral.doctor.model import LIVE
 from corral.doctor.stated import message
 
@@ -32,6 +33,18 @@ def test_an_unseen_program_is_named_by_its_own_words(kind: str, text: str) -> No
     report = explain(f"start\n{text}\nsrun: error: n1: task 0: Exited with exit code 1")
     assert [one.failure.id for one in report.findings] == [kind]
     assert text.rsplit("\n", maxsplit=1)[-1].split(": ", 1)[-1] in report.findings[0].evidence[0]
+
+
+@pytest.mark.parametrize(("kind", "text"), KINDS)
+def test_a_warning_with_the_same_words_is_no_cause(kind: str, text: str) -> None:
+    last = text.rsplit("\n", maxsplit=1)[-1]
+    assert kind not in [one.failure.id for one in explain(f"WARNING: {last}\nok\n").findings]
+    assert explain(f"2026-01-01 00:00:00 WARNING {last}\nok\n").findings == ()
+
+
+def test_lines_are_counted_from_one() -> None:
+    log = LogText("a\nb\n\nd")
+    assert [log.line(number) for number in range(6)] == ["", "a", "b", "", "d", ""]
 
 
 def test_what_only_ended_because_of_it_comes_later() -> None:
