@@ -15,6 +15,8 @@ from corral.doctor.model import Diagnosis, Failure
 _LINES: Final = 200
 """Error lines that are read."""
 _LONGEST: Final = 240
+_READ: Final = 2000
+"""Characters of a line that are read: no message is longer."""
 _CODE: Final = re.compile(
     r"\s{0,40}(?:raise |return |assert |except |with |if |print\(|self\."
     r"|File \"|\^|~|#(?!#)|\$ |>>> )"
@@ -31,7 +33,7 @@ def stated(log: LogText) -> Diagnosis | None:
 
     A line that gives a reason comes before one that only says what could not be done (``general``).
     """
-    lines = [(one, log.line(one.number)) for one in fatal_lines(log, _LINES)]
+    lines = [(one, log.line(one.number)[:_READ]) for one in fatal_lines(log, _LINES)]
     told = [
         (one, text)
         for one, text in lines
