@@ -11,7 +11,7 @@ from corral.slurm.conf.cluster import MARIADB_CNF, MARIADB_CONF
 from corral.state.accounts import UserAccount
 from corral.state.base import Resource, Wanted
 from corral.state.files import Directory, File
-from corral.state.host_names import Hostname
+from corral.state.host_names import own_name
 
 SLURM_UID = 64030
 """Debian and Ubuntu give slurm this number (base-passwd's static range); equal everywhere (F17)."""
@@ -24,7 +24,7 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
     """Names, users, packages and folders."""
     compute = tuple(n.name for n in site.compute)
     named = [n for n in site.names if not site.is_pod(n)]
-    wanted = [Wanted((name,), (Hostname(name),)) for name in named]
+    wanted = [Wanted((name,), own_name(name)) for name in named]
     if site.spec.slurm.accounting:
         # Before any package: MariaDB's makes its own tables, by these settings.
         wanted.append(Wanted((site.controller,), (File(MARIADB_CNF, MARIADB_CONF),)))

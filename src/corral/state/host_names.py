@@ -5,12 +5,38 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.state.base import Change, Context, Impact, Seen
+from corral.state.base import Change, Context, Impact, Resource, Seen
+from corral.state.files import File
 
 BEGIN = "# corral begin: managed block, changes inside are overwritten"
 END = "# corral end"
+BOOT: Final = "/etc/tmpfiles.d/corral-hostname.conf"
+
+
+def set_name(name: Script) -> Script:
+    """Shell that gives the running machine a name, without writing it anywhere.
+
+    hostname(1) and hostnamectl refuse "_", which Slurm and the kernel take (Debian 13).
+    """
+    return sh(
+        "{{ hostname {name} 2>/dev/null || printf %s {name} > /proc/sys/kernel/hostname; }}",
+        name=name,
+    )
+
+
+def own_name(name: str) -> tuple[Resource, ...]:
+    """What gives a machine its name, at each boot too.
+
+    systemd drops each "_" of /etc/hostname as it starts (257, hostname_cleanup), and slurmd then
+    finds no NodeName of its own.
+    """
+    if "_" not in name:
+        return (Hostname(name),)
+    line = f"w /proc/sys/kernel/hostname - - - - {name}\n"
+    return (Hostname(name), File(BOOT, line))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +72,12 @@ class Hostname:
             seen.text,
             self.name,
             sh(
-                "printf '%s\\n' {name} > /etc/hostname && "
-                '{{ [ "$(uname -n)" = {name} ] || hostname {name}; }}',
+                "printf '%s\\n' {name} > /etc/hostname && {boot}"
+                '{{ [ "$(uname -n)" = {name} ] || {set}; }}',
                 name=self.name,
+                # What sets a name with "_" at each boot is a file of its own.
+                boot=sh("") if "_" in self.name else sh("rm -f {path} && ", path=BOOT),
+                set=set_name(sh("{name}", name=self.name)),
             ),
             impact,
         )

@@ -313,7 +313,9 @@ for f in $B/logins/*; do
     groupmod -g "${o#*:}" "$u" && usermod -u "${o%:*}" -g "${o#*:}" "$u" && say did "ids of $u"; }
 done
 if [ -e $B/hostname ] && [ "$(uname -n)" != "$(cat $B/hostname)" ]; then
-  hostname "$(cat $B/hostname)" && say did "host name $(cat $B/hostname)"; fi
+  n=$(cat $B/hostname)
+  { hostname "$n" 2>/dev/null || printf %s "$n" > /proc/sys/kernel/hostname; } &&
+    say did "host name $n"; fi
 if [ -d $B/files/etc/ssh/sshd_config.d/00-corral.conf ]; then
   if here ssh; then u=ssh; else u=sshd; fi
   systemctl try-reload-or-restart $u.service && say did "sshd takes passwords as before"
