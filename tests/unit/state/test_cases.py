@@ -13,9 +13,10 @@ from corral.state.accounts import UserAccount
 from corral.state.base import Change, Context, Impact, Resource, Seen
 from corral.state.database import Database
 from corral.state.exports import ExistingFolder, Exports, ServedFolder
+from corral.state.files import File
 from corral.state.fstab import FormerMounts, Mount
 from corral.state.gone import Gone
-from corral.state.host_names import Hostname
+from corral.state.host_names import BOOT, Hostname, own_name
 from corral.state.packages import Packages
 from corral.state.pam import SshdAdopt
 from corral.state.person import FormerPeople, Person
@@ -73,3 +74,15 @@ def test_case(case: dict[str, Any]) -> None:
 
 def test_every_kind_has_a_case() -> None:
     assert {c["kind"] for c in CASES} == set(KINDS)
+
+
+def test_a_name_that_systemd_would_change_is_set_at_each_boot() -> None:
+    assert own_name("node0") == (Hostname("node0"),)
+    plain, boot = own_name("Node_A1")
+    assert plain == Hostname("Node_A1")
+    assert isinstance(boot, File) and boot.path == BOOT
+    assert boot.content.split() == ["w", "/proc/sys/kernel/hostname", *"----", "Node_A1"]
+    change = plain.diff(Seen(0, "NodeA1 Node_A1"), Context("n"))
+    assert change is not None and BOOT not in change.script  # another name removes the file
+    former = Hostname("node0").diff(Seen(0, "Node_A1 Node_A1"), Context("n"))
+    assert former is not None and f"rm -f {BOOT}" in former.script
