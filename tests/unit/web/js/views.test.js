@@ -181,12 +181,12 @@ test("a job's GPUs, time and place", () => {
 });
 
 test("a job's facts leave out what is not known", () => {
-  const words = texts(JobFacts({ job: job(), at: 2090 }));
+  const words = texts(JobFacts({ job: job({ reason: "None" }), at: 2090 }));
   assert.match(
     words,
     /user kim \(lab\) partition main nodes node1 given 2 GPUs, 8 CPUs, 2.0 GiB time 1 min of 1 h 0 min/,
   );
-  assert.doesNotMatch(words, /comment|waits for|restarts|why it waits|ended/);
+  assert.doesNotMatch(words, /comment|waits for|restarts|why it waits|ended|reason/);
   const over = job({
     state: "FAILED",
     ended: true,
