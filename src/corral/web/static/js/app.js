@@ -4,7 +4,7 @@ import { ClusterPage } from "./cluster.js";
 import { forget, live, loadNodes, now, start } from "./live.js";
 import { attend, call, refused, setSecret } from "./server.js";
 import { complain, el, FailureCard, place, span } from "./view.js";
-/** @import { ComponentType } from "preact" */
+/** @import { ComponentChildren, ComponentType } from "preact" */
 /** @import { Head, Me } from "./api.js" */
 
 /** @typedef {ComponentType<{ me: Me, args: string[] }>} PageView */
@@ -76,25 +76,31 @@ const Tabs = ({ viewer, chosen }) =>
     ),
   );
 
+/** What the address names behind #. */
+const addressed = () => decodeURIComponent(location.hash.slice(1) || "cluster");
+
 /** Shows what the address names; a page whose sources come late, after somebody went on, is not shown. */
 async function route() {
   if (!me) return;
   turn += 1;
   const [mine, viewer] = [turn, me];
-  const address = decodeURIComponent(location.hash.slice(1) || "cluster");
+  const address = addressed();
   const [name, ...args] = address.split("/");
-  const page = PAGES.find((one) => one.name === name) || PAGES[0];
-  render(h(Tabs, { viewer, chosen: page.tab || page.name }), place("tabs"));
-  let content;
-  try {
-    content = h(await page.view(), { me: viewer, args });
-  } catch (error) {
-    content = h(FailureCard, { failure: refused(error) });
-  }
-  if (mine !== turn) return;
-  document.title = `${page.title || args[0] || ""} · ${viewer.cluster} · Corral`;
+  const page = PAGES.find((one) => one.name === name) ?? PAGES[0];
+  const key = `${mine} ${address}`;
   const heading = page.title ? el("h1", { class: "unseen" }, page.title) : null;
-  render(el("div", { key: `${turn} ${address}`, class: "page" }, heading, content), place("main"));
+  /** @param {ComponentChildren} content */
+  const show = (content) =>
+    render(el("div", { key, class: "page" }, heading, content), place("main"));
+  render(h(Tabs, { viewer, chosen: page.tab || page.name }), place("tabs"));
+  document.title = `${page.title ?? args.join("/")} · ${viewer.cluster} · Corral`;
+  show(null); // the page before ends here, however late this one's sources come
+  try {
+    const view = await page.view();
+    if (mine === turn) show(h(view, { me: viewer, args }));
+  } catch (error) {
+    if (mine === turn) show(h(FailureCard, { failure: refused(error) }));
+  }
 }
 
 /**
