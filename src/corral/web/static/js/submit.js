@@ -328,9 +328,9 @@ export function scriptBody({ script, name, workdir, partition, nodes, gpus, minu
   };
 }
 
-/** @extends {Component<FormProps & { me: api.Me }, { sending: boolean }>} */
+/** @extends {Component<FormProps & { me: api.Me }, { sending: boolean, script: string }>} */
 class ScriptForm extends Component {
-  state = { sending: false };
+  state = { sending: false, script: "#!/bin/bash\n#SBATCH --nodes=1\n\nsrun hostname\n" };
 
   /** @param {SubmitEvent & { currentTarget: HTMLFormElement }} event */
   send = async (event) => {
@@ -360,7 +360,8 @@ class ScriptForm extends Component {
         class: "code",
         spellcheck: false,
         required: true,
-        defaultValue: "#!/bin/bash\n#SBATCH --nodes=1\n\nsrun hostname\n",
+        value: this.state.script,
+        onInput: ({ currentTarget }) => this.setState({ script: currentTarget.value }),
         "aria-label": "Batch script",
       }),
       el("br"),
