@@ -6,6 +6,7 @@ import pytest
 
 from corral.api import overview
 from corral.doctor.pending import room
+from corral.inspect.question import MachineState
 from corral.prove.model import Verdict
 from corral.prove.smoke import judge_nodes
 from corral.slurm.rest.read import node as from_json
@@ -41,7 +42,7 @@ def test_all_readers_agree(state: str) -> None:
         "text": info.state.usable,
         "proof": seen["node0"].usable,
         "smoke.nodes": verdict is Verdict.PASS,
-        "status": overview._node("node0", {}, "", info).usable,
+        "status": overview._node("node0", MachineState("node0"), "", info).usable,
         "doctor": room(info).usable,
         "page": from_json({"name": "node0", "state": state.split("+")}, 42).usable,
     }
