@@ -1,0 +1,332 @@
+"""Finds listed words in texts and names: ``words.py [PATH...]``; ``words.yaml`` is the list.
+
+A folder that ``words_left.yaml`` names may hold as many as it says, never more; ``--record`` lowers
+the numbers. All other files hold none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ruamel.yaml import YAML
+
+HERE = Path(__file__).parent
+REPO = HERE.parent
+LEFT = HERE / "words_left.yaml"
+
+MASK = "\0"
+# A space of a pattern: spaces, or one line's end with the next line's comment mark.
+GAP = r"(?:[ \t]+|[ \t]*\n[ \t]*(?:(?:#|//|\*|>)+[ \t]*)?)"
+PHRASE = re.compile(r"[A-Za-z]{2,}[,;:.]? \(?[A-Za-z]")
+SPAN = re.compile(r"(`+)[^`\n]+(?:\n[^`\n]+)?\1")
+PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def spaced(pattern: str) -> re.Pattern[str]:
+    """A pattern whose spaces, outside of brackets, stand for a line's end too."""
+    return re.compile(re.sub(r"(\[[^\]]*\])| ", lambda m: m[1] or GAP, pattern), re.I | re.M)
+
+
+class Hit(NamedTuple):
+    """One listed word in a file."""
+
+    file: str
+    line: int
+    column: int
+    found: str
+    use: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.found}: write {self.use}"
+
+
+class Name(NamedTuple):
+    """Where a name is defined: offset in the file; whether it is a variable or parameter."""
+
+    offset: int
+    name: str
+    variable: bool
+
+
+@dataclass(frozen=True)
+class Word:
+    """One row of the list."""
+
+    word: str
+    use: str
+    text: str = ""
+    names: list[str] = field(default_factory=list[str])
+    variables: list[str] = field(default_factory=list[str])
+    allow: list[str] = field(default_factory=list[str])
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        return spaced(self.text)
+
+    @cached_property
+    def allowed(self) -> re.Pattern[str]:
+        return spaced("|".join(self.allow))
+
+    def in_text(self, text: str) -> Iterator[tuple[int, str]]:
+        """Places in a text, less those within something allowed."""
+        if not self.text:
+            return
+        good = [m.span() for m in self.allowed.finditer(text)] if self.allow else []
+        for match in self.pattern.finditer(text):
+            if not any(a <= match.start() and match.end() <= b for a, b in good):
+                yield match.start(), " ".join(match[0].split())
+
+    def in_name(self, name: Name) -> bool:
+        if name.variable and name.name in self.variables:
+            return True
+        return bool(set(self.names) & {p.lower() for p in PART.findall(name.name)})
+
+
+def masked(text: str, keep: list[tuple[int, int]]) -> str:
+    """The text with everything but ``keep`` masked; lines and offsets stay."""
+    out: list[str] = []
+    at = 0
+    for start, end in [*sorted(keep), (len(text), len(text))]:
+        out.append(re.sub(r"\S", MASK, text[at:start]))
+        out.append(text[start:end])
+        at = max(at, end)
+    return "".join(out)
+
+
+def without(pattern: re.Pattern[str], text: str) -> str:
+    return pattern.sub(lambda m: re.sub(r"\S", MASK, m[0]), text)
+
+
+def starts(text: str) -> list[int]:
+    """Offsets of the lines."""
+    found = [0]
+    for line in text.splitlines(keepends=True):
+        found.append(found[-1] + len(line))
+    return found
+
+
+# Python
+
+
+def docstrings(tree: ast.AST) -> set[tuple[int, int]]:
+    return {
+        (node.value.lineno, node.value.col_offset)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+
+
+def python_texts(text: str) -> str:
+    """Comments, docstrings, and literals that hold words; raw ones are patterns."""
+    at = starts(text)
+    docs = docstrings(ast.parse(text))
+    keep: list[tuple[int, int]] = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in {tokenize.COMMENT, tokenize.STRING}:
+            continue
+        start, end = at[token.start[0] - 1] + token.start[1], at[token.end[0] - 1] + token.end[1]
+        if token.type == tokenize.STRING and token.start not in docs:
+            quote = re.match(r"[A-Za-z]*", token.string)
+            prefix = quote[0].lower() if quote else ""
+            if "r" in prefix or not PHRASE.search(token.string):
+                continue
+            if "f" in prefix:
+                at_code = start
+                for code in re.finditer(r"\{\{|\}\}|\{[^{}]*\}", token.string):
+                    keep.append((at_code, start + code.start()))
+                    at_code = start + code.end()
+                start = at_code
+        keep.append((start, end))
+    return without(SPAN, masked(text, keep))
+
+
+def python_names(text: str) -> Iterator[Name]:
+    """Names where they are bound; what a class declares is a name, no variable."""
+    at = starts(text)
+    lines = text.splitlines()
+
+    def offset(line: int, column: int) -> int:
+        """Columns of ``ast`` count bytes."""
+        row = lines[line - 1]
+        return at[line - 1] + (
+            column if row.isascii() else len(row.encode()[:column].decode(errors="ignore"))
+        )
+
+    tree = ast.parse(text)
+    fields = {
+        id(part.target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for part in node.body
+        if isinstance(part, ast.AnnAssign)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield Name(offset(node.lineno, node.col_offset), node.name, variable=False)
+            case ast.arg():
+                yield Name(offset(node.lineno, node.col_offset), node.arg, variable=True)
+            case ast.Name(ctx=ast.Store()):
+                place = offset(node.lineno, node.col_offset)
+                yield Name(place, node.id, variable=id(node) not in fields)
+            case ast.ExceptHandler(name=str() as name):
+                yield Name(offset(node.lineno, node.col_offset), name, variable=True)
+            case _:
+                pass
+
+
+# Other languages: the complete file is text, and what a pattern finds defined in it is a name.
+
+JS_NAME = re.compile(r"\b(?P<kind>const|let|var|function|class)\s+(?P<name>[\w$]+)")
+SHELL_NAME = re.compile(r"^\s*(?:local |readonly |export )?(?P<name>[A-Za-z_]\w*)(?P<kind>\(\)|=)", re.M)
+
+
+def names_by(pattern: re.Pattern[str]) -> Callable[[str], Iterator[Name]]:
+    def names(text: str) -> Iterator[Name]:
+        for match in pattern.finditer(text):
+            yield Name(match.start("name"), match["name"], match["kind"] in "const let var =")
+
+    return names
+
+
+def no_names(_text: str) -> Iterator[Name]:
+    return iter(())
+
+
+def all_text(text: str) -> str:
+    return without(SPAN, text)
+
+
+def yaml_texts(text: str) -> str:
+    """Data and comments, without values that quote other programs."""
+    keys = "|".join(LIST["quoted_keys"])
+    quoted = re.compile(
+        rf"^(?P<in>[ -]*)(?:{keys}):(?:[ \t]*\n(?:(?P=in) +.*\n|(?P=in)- .*\n|[ \t]*\n)*|.*\n)", re.M
+    )
+    return without(SPAN, without(quoted, text))
+
+
+LANGUAGES: dict[str, tuple[Callable[[str], str], Callable[[str], Iterator[Name]]]] = {
+    ".py": (python_texts, python_names),
+    ".js": (all_text, names_by(JS_NAME)),
+    ".sh": (all_text, names_by(SHELL_NAME)),
+    ".yaml": (yaml_texts, no_names),
+}
+
+
+class Left(NamedTuple):
+    """What a folder of ``words_left.yaml`` may still hold."""
+
+    folder: str
+    count: int
+
+
+def read(file: Path) -> Any:
+    return YAML(typ="safe").load(file.read_text()) if file.exists() else {}
+
+
+LIST = read(HERE / "words.yaml")
+WORDS = [Word(**row) for row in LIST["words"]]
+PUBLIC = {row["name"] for row in LIST["public"]}
+
+
+def not_ours(file: str) -> bool:
+    """Path.match of 3.11 has no **: a folder and what is below it end with /**."""
+
+    def matches(pattern: str) -> bool:
+        shape = re.escape(pattern).replace(r"\*\*/", "(?:.*/)?").replace(r"\*\*", ".*")
+        return re.fullmatch(shape.replace(r"\*", "[^/]*"), file) is not None
+
+    return any(matches(p) for row in LIST["not_ours"] for p in row["files"])
+
+
+def hits(file: str, text: str) -> list[Hit]:
+    """Listed words of one file; ``file`` decides by its name how it is read."""
+    suffix = Path(file).suffix
+    if not suffix and text.startswith("#!") and "sh" in text.split("\n", 1)[0]:
+        suffix = ".sh"
+    texts, names = LANGUAGES.get(suffix, (all_text, no_names))
+    ours = texts(text)
+    found = [(at, piece, word.use) for word in WORDS for at, piece in word.in_text(ours)]
+    for name in names(text):
+        if name.name not in PUBLIC:
+            found += [(name.offset, name.name, w.use) for w in WORDS if w.in_name(name)]
+    module = Name(0, Path(file).stem, variable=False)
+    found += [(0, module.name, word.use) for word in WORDS if word.in_name(module)]
+    out: list[Hit] = []
+    for at, piece, use in sorted(found):
+        line = text.count("\n", 0, at) + 1
+        out.append(Hit(file, line, at - (text.rfind("\n", 0, at) + 1) + 1, piece, use))
+    return out
+
+
+def files(paths: list[str]) -> list[str]:
+    command = ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others"]
+    command += ["--exclude-standard", "--", *paths]
+    listed = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=True)
+    return sorted(f for f in listed.stdout.split("\0") if f and not not_ours(f))
+
+
+def all_hits(paths: list[str]) -> Iterator[Hit]:
+    for file in files(paths):
+        try:
+            text = (REPO / file).read_text()
+        except (UnicodeDecodeError, FileNotFoundError):
+            continue
+        yield from hits(file, text)
+
+
+def folder_of(file: str, folders: list[str]) -> str:
+    """The deepest listed folder of a file, or nothing."""
+    inside = [f for f in folders if file == f or file.startswith(f + "/")]
+    return max(inside, key=len, default="")
+
+
+def judged(found: list[Hit], left: dict[str, int]) -> tuple[list[str], Counter[str]]:
+    """What is wrong, and how many each listed folder holds."""
+    counts: Counter[str] = Counter()
+    wrong: list[str] = []
+    of: dict[str, list[Hit]] = {}
+    for hit in found:
+        of.setdefault(folder_of(hit.file, list(left)), []).append(hit)
+    wrong += [str(hit) for hit in of.pop("", [])]
+    for folder, those in of.items():
+        counts[folder] = len(those)
+        if len(those) > left[folder]:
+            wrong += [str(hit) for hit in those]
+            wrong.append(f"{folder}: {len(those)} listed words, at most {left[folder]}")
+    return wrong, counts
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Find listed words in texts and names.")
+    parser.add_argument("paths", nargs="*", help="Files or folders. Default: all.")
+    parser.add_argument("--all", action="store_true", help="List those of words_left.yaml, too.")
+    parser.add_argument("--record", action="store_true", help="Lower the numbers of words_left.yaml.")
+    options = parser.parse_args()
+    left: dict[str, int] = {} if options.all else dict(read(LEFT) or {})
+    wrong, counts = judged(list(all_hits(options.paths)), left)
+    for line in wrong:
+        print(line)
+    if options.record and not options.paths:
+        lower = {f: min(n, counts[f]) for f, n in left.items() if counts[f]}
+        LEFT.write_text("".join(f"{f}: {n}\n" for f, n in sorted(lower.items())))
+    if counts:
+        print(f"words: {sum(counts.values())} left in {len(counts)} folders of words_left.yaml")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
