@@ -190,7 +190,9 @@ def python_names(text: str) -> Iterator[Name]:
 # Other languages: the complete file is text, and what a pattern finds defined in it is a name.
 
 JS_NAME = re.compile(r"\b(?P<kind>const|let|var|function|class)\s+(?P<name>[\w$]+)")
-SHELL_NAME = re.compile(r"^\s*(?:local |readonly |export )?(?P<name>[A-Za-z_]\w*)(?P<kind>\(\)|=)", re.M)
+SHELL_NAME = re.compile(
+    r"^\s*(?:local |readonly |export )?(?P<name>[A-Za-z_]\w*)(?P<kind>\(\)|=)", re.M
+)
 
 
 def names_by(pattern: re.Pattern[str]) -> Callable[[str], Iterator[Name]]:
@@ -213,7 +215,8 @@ def yaml_texts(text: str) -> str:
     """Data and comments, without values that quote other programs."""
     keys = "|".join(LIST["quoted_keys"])
     quoted = re.compile(
-        rf"^(?P<in>[ -]*)(?:{keys}):(?:[ \t]*\n(?:(?P=in) +.*\n|(?P=in)- .*\n|[ \t]*\n)*|.*\n)", re.M
+        rf"^(?P<in>[ -]*)(?:{keys}):(?:[ \t]*\n(?:(?P=in) +.*\n|(?P=in)- .*\n|[ \t]*\n)*|.*\n)",
+        re.M,
     )
     return without(SPAN, without(quoted, text))
 
@@ -314,7 +317,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Find listed words in texts and names.")
     parser.add_argument("paths", nargs="*", help="Files or folders. Default: all.")
     parser.add_argument("--all", action="store_true", help="List those of words_left.yaml, too.")
-    parser.add_argument("--record", action="store_true", help="Lower the numbers of words_left.yaml.")
+    parser.add_argument(
+        "--record", action="store_true", help="Lower the numbers of words_left.yaml."
+    )
     options = parser.parse_args()
     left: dict[str, int] = {} if options.all else dict(read(LEFT) or {})
     wrong, counts = judged(list(all_hits(options.paths)), left)

@@ -1,9 +1,9 @@
-"""Three single-GPU jobs at once: one per learning rate, each with a GPU of its own.
+"""Three single-GPU jobs at once: one per learning rate, each with its own GPU.
 
     python3 examples/sweep.py                             # with `pip install corral`
     corral run examples/train_digits.py -G 1 --sweep lr=1e-3,3e-3,1e-2     # the same by command
 
-Submits the jobs, waits for all of them and says which learning rate was best. Ends with status 1
+Submits the jobs, waits for all of them and prints which learning rate was best. Ends with status 1
 when one of them failed. The cluster is the one brought up from here, or CORRAL_CLUSTER.
 """
 
@@ -30,7 +30,7 @@ def arguments() -> argparse.Namespace:
 
 
 def result_of(lines: list[str]) -> dict[str, object]:
-    """What the script says of itself in its last RESULT line."""
+    """What the script reports in its last RESULT line."""
     found = [line.removeprefix("RESULT ") for line in lines if line.startswith("RESULT ")]
     return json.loads(found[-1]) if found else {}
 

@@ -15,7 +15,7 @@ import time
 RANK = int(os.environ.get("RANK", "0"))
 LOCAL_RANK = int(os.environ.get("LOCAL_RANK", "0"))
 WORLD_SIZE = int(os.environ.get("WORLD_SIZE", "1"))
-# Before torch is imported, which takes seconds on a small machine: says that the rank runs.
+# Before torch is imported, which takes seconds on a small machine: prints that the rank is running.
 print(f"rank {RANK} of {WORLD_SIZE} on {os.uname().nodename}", flush=True)
 
 import argparse  # noqa: E402
@@ -38,7 +38,7 @@ from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 from torch.utils.data.distributed import DistributedSampler  # noqa: E402
 
 try:
-    from corral.checkpoint import Checkpoints  # goes along with every job of corral run
+    from corral.checkpoint import Checkpoints  # sent with every job of corral run
 except ImportError:
     Checkpoints = None
 
@@ -115,7 +115,7 @@ def check_weights(model: nn.Module) -> str:
 
 @torch.no_grad()
 def accuracy(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> float:
-    """Right answers of all ranks together; each looks at its own share of the images."""
+    """Right answers of all ranks together; each evaluates its own share of the images."""
     model.eval()
     mine = slice(dist.get_rank(), None, dist.get_world_size())
     right = (model(images[mine]).argmax(1) == labels[mine]).sum().double()

@@ -1,4 +1,4 @@
-"""Each rank says where it is; rank 0 checks that all are there and that a sum over them is right.
+"""Each rank prints where it is; rank 0 checks that all are there and that a sum over them is right.
 
 The same as hello.c, for nodes without a compiler. Needs mpi4py, whose wheel finds the node's own
 MPI library (Open MPI or MPICH) when it starts.

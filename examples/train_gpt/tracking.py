@@ -1,4 +1,4 @@
-"""What the training tells MLflow, where MLFLOW_TRACKING_URI is set."""
+"""What the training logs to MLflow, where MLFLOW_TRACKING_URI is set."""
 
 import os
 from importlib import import_module
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def client() -> Any:
-    """The module mlflow; else the few functions of it that `corral run` sends along."""
+    """The module mlflow; else the few functions of it that `corral run` uploads."""
     for name in ("mlflow", "corral.track"):
         try:
             return import_module(name)
@@ -17,7 +17,7 @@ def client() -> Any:
 
 
 class Tracking:
-    """One run; nothing on ranks that have no options to tell.
+    """One run; nothing on ranks that have no options to log.
 
     Corral sets MLFLOW_RUN_ID, so that this is the job's own run, also after a requeue.
     """

@@ -142,7 +142,7 @@ class Training:
         if self.options.compress == "bf16":
             self.model.register_comm_hook(None, halved)
         elif self.options.compress == "powersgd":
-            # Its memory of what was not sent is per rank and begins anew after a restart.
+            # Its memory of what was not sent is per rank and starts over after a restart.
             state = powerSGD_hook.PowerSGDState(
                 process_group=None, matrix_approximation_rank=4, start_powerSGD_iter=10
             )
@@ -242,7 +242,7 @@ def finish(run: Training, meter: Meter, tracking: Tracking) -> int:
     dist.all_gather_object(sums, mine)
     if set(sums) != {mine}:
         sys.exit(f"rank {RANK}: weights differ between ranks: {sums}")
-    speed = meter.tokens_per_second  # before the test, which is no training
+    speed = meter.tokens_per_second  # before the test, which is not training
     guess, loss = run.corpus.guess_loss(), run.test_loss()
     if RANK == 0:
         result = {
