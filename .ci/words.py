@@ -30,6 +30,7 @@ MASK = "\0"
 # A space of a pattern: spaces, or one line's end with the next line's comment mark.
 GAP = r"(?:[ \t]+|[ \t]*\n[ \t]*(?:(?:#|//|\*|>)+[ \t]*)?)"
 PHRASE = re.compile(r"[A-Za-z]{2,}[,;:.]? \(?[A-Za-z]")
+ARGUMENT = re.compile(r"^[ \t]+\**\w+:(?=\s)", re.M)  # of a docstring: a name, judged where it is defined
 SPAN = re.compile(r"(`+)[^`\n]+(?:\n[^`\n]+)?\1")
 PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
@@ -148,6 +149,10 @@ def python_texts(text: str) -> str:
                     keep.append((at_code, start + code.start()))
                     at_code = start + code.end()
                 start = at_code
+        elif token.type == tokenize.STRING:
+            for argument in ARGUMENT.finditer(token.string):
+                keep.append((start, at[token.start[0] - 1] + token.start[1] + argument.start()))
+                start = at[token.start[0] - 1] + token.start[1] + argument.end()
         keep.append((start, end))
     return without(SPAN, masked(text, keep))
 

@@ -67,12 +67,12 @@ def job_fields(path: Path) -> dict[str, Any]:
 
 
 def script_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Fields of a job with what its script's ``#SBATCH`` lines ask for; and what to say of them.
+    """Fields of a job with what its script's ``#SBATCH`` lines ask for; and what to report of them.
 
     The fields given win, as sbatch's own options do.
 
     Args:
-        fields: of ``JobSpec``; a script that is no file of this machine is not read.
+        fields: of ``JobSpec``; a script that is not a file of this machine is not read.
 
     Raises:
         CorralError: SPEC_INVALID, with each line that cannot be carried over.
@@ -93,7 +93,7 @@ def script_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str,
 
 
 def job_script(spec: ClusterSpec, job: JobSpec) -> str:
-    """The batch script that would be submitted, as far as the cluster file alone tells it.
+    """The batch script that would be submitted, as far as the cluster file alone reports it.
 
     Raises:
         CorralError: USAGE, the job cannot run as asked.
@@ -139,7 +139,7 @@ async def run(
     Args:
         spec: the cluster.
         job: the job.
-        emit: told of each change of the job's state.
+        emit: reported of each change of the job's state.
         on_line: called with each line that a rank prints, as it comes; not for an array.
         on_submit: called once Slurm has the job.
         on_live: called with progress bars and with what the job uses.
@@ -158,7 +158,7 @@ async def run(
 
 
 async def jobs(spec: ClusterSpec, *, ended: bool = False) -> tuple[JobInfo, ...]:
-    """Jobs that wait or run, newest first; with ``ended`` also those of the last days.
+    """Pending jobs or run, newest first; with ``ended`` also those of the last days.
 
     Raises:
         CorralError: NOT_FOUND, the cluster is not up; COMMAND_FAILED, Slurm does not answer.
@@ -190,7 +190,7 @@ async def logs(
 ) -> JobOutcome | ArrayOutcome:
     """What a job printed, and how it stands; with ``follow`` until it has ended.
 
-    An array prints nothing by itself: its outcome holds the parts, each with its last line.
+    An array prints nothing automatically: its outcome holds the parts, each with its last line.
 
     Raises:
         CorralError: NOT_FOUND, no such job, or none that Corral submitted.
@@ -275,7 +275,7 @@ async def handle_of(session: Session, ref: JobRef) -> JobHandle:
     number, _, task = str(ref).partition("_")
     if not number.isdecimal() or (task and not task.isdecimal()):
         raise CorralError(
-            Code.USAGE, f"{ref!r} is no number of a job", hint="12, or 12_3 for a part of an array"
+            Code.USAGE, f"{ref!r} is not a number of a job", hint="12, or 12_3 for a part of an array"
         )
     handle = await control.find(session.fleet, session.controller, session.spec, int(number))
     return handle.part(int(task)) if task else handle

@@ -1,4 +1,4 @@
-"""Use cases: what belongs to a whole account, firewall rules, ssh keys and file systems.
+"""Use cases: what belongs to a complete account, firewall rules, ssh keys and file systems.
 
 Rules and keys can only be replaced as a whole set, so each change reads, merges, asks, writes and
 reads again (``providers.cloud.whole_sets``); no entry is ever dropped.
@@ -34,7 +34,7 @@ _KEY: Final = re.compile(r"(ssh-(ed25519|rsa)|ecdsa-sha2-\S+|sk-\S+) [A-Za-z0-9+
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A whole set and what became of it.
+    """A complete set and what became of it.
 
     Attributes:
         entries: the set now, one line each.
@@ -66,7 +66,7 @@ def rule_of(text: str) -> dict[str, Any]:
     except ValueError as error:
         raise CorralError(
             Code.USAGE,
-            f"{text} is no firewall rule",
+            f"{text} is not a firewall rule",
             hint="PROTOCOL:PORT[-PORT]:NETWORK, such as tcp:22:203.0.113.0/24; icmp:0.0.0.0/0",
         ) from error
     return {
@@ -87,7 +87,7 @@ def rule_line(rule: dict[str, Any]) -> str:
 
 
 async def firewall(allow: Sequence[str], confirm: Confirm, cluster: str = "") -> Changed:
-    """Show Lambda's inbound rules of the whole account, and add to them.
+    """Show Lambda's inbound rules of the entire account, and add to them.
 
     Args:
         allow: rules to add (``rule_of``); none: only show.
@@ -95,7 +95,7 @@ async def firewall(allow: Sequence[str], confirm: Confirm, cluster: str = "") ->
         cluster: ask the simulated cloud of this rehearsed cluster.
 
     Raises:
-        CorralError: USAGE; STALE_PLAN, somebody changed them meanwhile; what the cloud says.
+        CorralError: USAGE; STALE_PLAN, somebody changed them meanwhile; what the cloud reports.
     """
     added = [rule_of(text) for text in allow]
     api = cast("FirewallApi", _open(_only("firewall"), cluster))
@@ -115,12 +115,12 @@ async def firewall(allow: Sequence[str], confirm: Confirm, cluster: str = "") ->
 
 
 def _same_rule(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whatever its description says."""
+    """Whatever its description states."""
     return all(one.get(k) == other.get(k) for k in ("protocol", "port_range", "source_network"))
 
 
 async def account_keys(add: Sequence[str], confirm: Confirm, cluster: str = "") -> Changed:
-    """Show RunPod's ssh keys of the whole account, and add to them.
+    """Show RunPod's ssh keys of the entire account, and add to them.
 
     Args:
         add: public keys, one line each; none: only show.
@@ -134,7 +134,7 @@ async def account_keys(add: Sequence[str], confirm: Confirm, cluster: str = "") 
         if not _KEY.fullmatch(key.strip()):
             raise CorralError(
                 Code.USAGE,
-                "what is to be added is no public ssh key",
+                "what is to be added is not a public ssh key",
                 hint="a line such as: ssh-ed25519 AAAA... you@desk",
             )
     api = cast("AccountKeysApi", _open(_only("account_keys"), cluster))
@@ -169,7 +169,7 @@ async def make_volume(
         it, and whether it was made now.
 
     Raises:
-        CorralError: USAGE, the cloud makes none; what the cloud says.
+        CorralError: USAGE, the cloud makes none; what the cloud reports.
     """
     if not RENTALS[provider].volumes:
         raise CorralError(

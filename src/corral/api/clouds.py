@@ -118,7 +118,7 @@ def rented(spec: ClusterSpec) -> bool:
 def simulate(spec: ClusterSpec) -> None:
     """Start the simulated clouds of a rehearsed cluster, unless they run already.
 
-    They end by themselves when the cluster's folder is removed.
+    They end automatically when the cluster's folder is removed.
 
     Raises:
         CorralError: TIMED_OUT, they do not start.

@@ -31,7 +31,7 @@ class Cluster:
 
     Args:
         spec: what is declared.
-        emit: told what happens while a method runs.
+        emit: reported what happens while a method runs.
     """
 
     def __init__(self, spec: ClusterSpec, emit: Emit = ignore) -> None:
@@ -55,7 +55,7 @@ class Cluster:
         return sync(converge.plan(self.spec, self._emit))
 
     def apply(self, plan: Plan) -> None:
-        """Do exactly what a plan says; refuses a plan that is no longer true."""
+        """Do exactly what a plan contains; refuses a plan that is no longer true."""
         sync(converge.apply(self.spec, plan, self._emit))
 
     def up(self, approve: Callable[[Plan], bool] | None = None) -> bool:
@@ -65,7 +65,7 @@ class Cluster:
             approve: asked with each plan that is not empty; False stops before it is applied.
 
         Returns:
-            True when the cluster is as declared, False when ``approve`` said no.
+            True when the cluster is as declared, False when ``approve`` answered no.
         """
         return sync(converge.up(self.spec, self._emit, approve))
 
@@ -104,7 +104,7 @@ class Cluster:
         return sync(mending.explain_drained(self.spec, node))
 
     def why_pending(self, job_id: int | str) -> WhyPending:
-        """Why a job waits."""
+        """Why a job is pending."""
         return sync(mending.explain_pending(self.spec, job_id))
 
     def run(
@@ -129,7 +129,7 @@ class Cluster:
         return Job(self.spec, handle, self._emit)
 
     def jobs(self, *, ended: bool = False) -> tuple[batch.JobInfo, ...]:
-        """Jobs that wait or run, newest first; with ``ended`` also those of the last days."""
+        """Pending jobs or run, newest first; with ``ended`` also those of the last days."""
         return sync(batch.jobs(self.spec, ended=ended))
 
     def logs(self, job_id: batch.JobRef) -> tuple[batch.RankLine, ...]:
@@ -168,7 +168,7 @@ def open(path_or_name: str | os.PathLike[str], emit: Emit = ignore) -> Cluster:
 
     Args:
         path_or_name: a path when it holds a slash, ends in .yaml or .yml or is a file; else a name.
-        emit: told what happens while the cluster's methods run.
+        emit: reported what happens while the cluster's methods run.
 
     Raises:
         CorralError: the file has errors or is not there; no such cluster is known.
