@@ -1,10 +1,10 @@
-"""The one table that ``./demo`` ends with, made from what the commands said as JSON.
+"""The one table that ``./demo`` ends with, made from what the commands reported as JSON.
 
     demo_table.py FOLDER CLUSTER_FILE
 
 FOLDER holds ``phases`` (name, begin, end, status in tab-separated lines) and the verbs' answers:
 up.json, status.json, and train.log with what the ranks printed. Ends with status 1 unless every
-phase ended well, no check failed, and the model was trained by all ranks.
+phase succeeded, no check failed, and the model was trained by all ranks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from corral.prove.model import Proof
 from corral.spec.nodes import fold
 
 RANKS = 3
-NO_TORCH = "this node has no PyTorch"  # as examples/train_digits.py says it
+NO_TORCH = "this node has no PyTorch"  # as examples/train_digits.py reports it
 CORRAL = (".venv/bin/" if os.geteuid() == 0 else "sudo .venv/bin/") + "corral"
 NEXT = """
 next:  {corral} status -c {name}
@@ -52,7 +52,7 @@ class Phase:
 
 
 def phases_of(folder: Path) -> dict[str, Phase]:
-    """The phases that ran. ``corral up`` proves too; when that began stands in its proof."""
+    """The phases that ran. ``corral up`` proves too; when that began is in its proof."""
     found: dict[str, Phase] = {}
     for line in (folder / "phases").read_text().splitlines():
         name, begin, end, status = line.split("\t")
@@ -62,12 +62,12 @@ def phases_of(folder: Path) -> dict[str, Phase]:
     if proof:
         up = found["up"]
         found["up"] = Phase(up.begin, proof["at"], 0)
-        found["prove"] = Phase(proof["at"], up.end, 0)  # the proof itself says how it went
+        found["prove"] = Phase(proof["at"], up.end, 0)  # the proof itself reports how it went
     return found
 
 
 def answer(folder: Path, verb: str) -> dict[str, Any]:
-    """What a verb said, {} when it did not come to say it."""
+    """What a verb reported, {} when it did not come to report it."""
     file = folder / f"{verb}.json"
     text = file.read_text().strip() if file.exists() else ""
     return json.loads(text.splitlines()[-1]) if text else {}
@@ -96,7 +96,7 @@ def came_of_prove(folder: Path) -> str:
 
 
 def came_of_train(folder: Path) -> str:
-    """How good the model is, as rank 0 says in its last line."""
+    """How good the model is, as rank 0 reports in its last line."""
     found = re.findall(r"^0: RESULT (\{.*\})$", (folder / "train.log").read_text(), flags=re.M)
     result = json.loads(found[-1]) if found else {}
     if result.get("world_size") != RANKS:

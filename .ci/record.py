@@ -1,4 +1,4 @@
-"""Runs a command in a terminal of its own and draws what it left on the screen as SVG.
+"""Runs a command in a separate terminal and draws what it left on the screen as SVG.
 
     .venv/bin/python .ci/record.py docs/img/demo.svg -- ./demo
 

@@ -59,7 +59,7 @@ HEAD = '''\
 """The keys of Slurm's files: which release knows which. Data.
 
 Generated: ``.ci/slurm_keys.py GIT_DIR`` reads the options tables (``s_p_options_t``) of Slurm's own
-source at the last tag of each release, {first} to {last}. A suffix says what is
+source at the last tag of each release, {first} to {last}. A suffix states what is
 special about a key: ``*`` may stand more than once, ``?`` is yes or no, ``#`` is a number.
 """
 
@@ -79,7 +79,7 @@ KNOWN: Final = (
 
 
 def git(where: str, *argv: str) -> str:
-    """What git says, "" when it fails."""
+    """What git reports, "" when it fails."""
     command = ["git", f"--git-dir={where}", *argv]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     return done.stdout if done.returncode == 0 else ""
@@ -98,7 +98,7 @@ def last_tags(where: str) -> dict[str, str]:
 
 
 def table_of(where: str, tag: str, paths: str, wanted: tuple[str, str]) -> str | None:
-    """The body of the table of that name; several have one name, a key tells them apart."""
+    """The body of the table of that name; several have one name, a key distinguish them."""
     name, key = wanted
     for path in paths.split("|"):
         text = re.sub(r"/\*.*?\*/", "", git(where, "show", f"{tag}:{path}"), flags=re.S)
@@ -137,7 +137,7 @@ def main(where: str) -> None:
             known = sorted(releases_of)
             since = "" if known[0] == first else known[0]
             if first != names[0] and not since:
-                since = first  # the whole table came with that release
+                since = first  # the entire table came with that release
             after = [name for name in names if name > known[-1]]
             until = after[0] if after else ""
             dead = next((name for name in known if releases_of[name][2]), "")

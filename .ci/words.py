@@ -30,7 +30,9 @@ MASK = "\0"
 # A space of a pattern: spaces, or one line's end with the next line's comment mark.
 GAP = r"(?:[ \t]+|[ \t]*\n[ \t]*(?:(?:#|//|\*|>)+[ \t]*)?)"
 PHRASE = re.compile(r"[A-Za-z]{2,}[,;:.]? \(?[A-Za-z]")
-ARGUMENT = re.compile(r"^[ \t]+\**\w+:(?=\s)", re.M)  # of a docstring: a name, judged where it is defined
+ARGUMENT = re.compile(
+    r"^[ \t]+\**\w+:(?=\s)", re.M
+)  # of a docstring: a name, judged where it is defined
 SPAN = re.compile(r"(`+)[^`\n]+(?:\n[^`\n]+)?\1")
 PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
@@ -74,10 +76,12 @@ class Word:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
+        """Finds the word in texts."""
         return spaced(self.text)
 
     @cached_property
     def allowed(self) -> re.Pattern[str]:
+        """Finds contexts in which the pattern is right."""
         return spaced("|".join(self.allow))
 
     def in_text(self, text: str) -> Iterator[tuple[int, str]]:
@@ -90,6 +94,7 @@ class Word:
                 yield match.start(), " ".join(match[0].split())
 
     def in_name(self, name: Name) -> bool:
+        """Whether a name is, or has a part that is, listed."""
         if name.variable and name.name in self.variables:
             return True
         return bool(set(self.names) & {p.lower() for p in PART.findall(name.name)})
@@ -107,6 +112,7 @@ def masked(text: str, keep: list[tuple[int, int]]) -> str:
 
 
 def without(pattern: re.Pattern[str], text: str) -> str:
+    """The text with every match masked."""
     return pattern.sub(lambda m: re.sub(r"\S", MASK, m[0]), text)
 
 
@@ -122,6 +128,7 @@ def starts(text: str) -> list[int]:
 
 
 def docstrings(tree: ast.AST) -> set[tuple[int, int]]:
+    """Places of expressions that are constants."""
     return {
         (node.value.lineno, node.value.col_offset)
         for node in ast.walk(tree)
@@ -209,10 +216,12 @@ def names_by(pattern: re.Pattern[str]) -> Callable[[str], Iterator[Name]]:
 
 
 def no_names(_text: str) -> Iterator[Name]:
+    """None: the language's names are not read."""
     return iter(())
 
 
 def all_text(text: str) -> str:
+    """All of the file, without quoted names."""
     return without(SPAN, text)
 
 
@@ -242,6 +251,7 @@ class Left(NamedTuple):
 
 
 def read(file: Path) -> Any:
+    """YAML, or nothing where there is no file."""
     return YAML(typ="safe").load(file.read_text()) if file.exists() else {}
 
 
@@ -281,6 +291,7 @@ def hits(file: str, text: str) -> list[Hit]:
 
 
 def files(paths: list[str]) -> list[str]:
+    """Tracked and new files below the paths that are ours, by name."""
     command = ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others"]
     command += ["--exclude-standard", "--", *paths]
     listed = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=True)
@@ -288,6 +299,7 @@ def files(paths: list[str]) -> list[str]:
 
 
 def all_hits(paths: list[str]) -> Iterator[Hit]:
+    """Listed words of all files below the paths."""
     for file in files(paths):
         try:
             text = (REPO / file).read_text()
@@ -319,6 +331,7 @@ def judged(found: list[Hit], left: dict[str, int]) -> tuple[list[str], Counter[s
 
 
 def main() -> int:
+    """Print what is found; exit status 1 when there is more than may be."""
     parser = argparse.ArgumentParser(description="Find listed words in texts and names.")
     parser.add_argument("paths", nargs="*", help="Files or folders. Default: all.")
     parser.add_argument("--all", action="store_true", help="List those of words_left.yaml, too.")

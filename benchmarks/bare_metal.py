@@ -70,7 +70,7 @@ def work(verb: str, file: str) -> dict[str, object]:
 
 
 def used(verb: str, file: str) -> Used:
-    """The verb in a process of its own.
+    """The verb in a separate process.
 
     Raises:
         SystemExit: it failed, the plan was not empty, or the proof was not good.
@@ -81,7 +81,7 @@ def used(verb: str, file: str) -> Used:
         raise SystemExit(f"{verb} failed:\n{(done.stdout + done.stderr)[-3000:]}")
     found = json.loads(done.stdout.splitlines()[-1])
     if not found.pop("good"):
-        raise SystemExit(f"{verb} ended, and not well: {done.stdout[-3000:]}")
+        raise SystemExit(f"{verb} ended, and not healthy: {done.stdout[-3000:]}")
     return Used(**found)
 
 

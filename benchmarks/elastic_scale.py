@@ -3,8 +3,8 @@
     .venv/bin/python -m benchmarks.elastic_scale [NODES]     # root and podman; prints JSON
 
 One container with a real slurmctld whose file has Corral's own keys for elastic nodes. A machine is
-a real slurmd with a port of its own; "renting" it is starting it. Corral reads
-Slurm's marks, decides, tells addresses, and ends what Slurm has powered down, by the code that
+a real slurmd with its own port; "renting" it is starting it. Corral reads
+Slurm's marks, decides, reports addresses, and ends what Slurm has powered down, by the code that
 ``corral elastic`` runs.
 """
 
@@ -98,14 +98,14 @@ def come(timed: Timed, names: tuple[str, ...], rented: set[str], joined: set[str
     groups = elastic.groups(marks.come, inside(elastic.READ_JOBS))
     timed("Corral: which come together", begin)
     if len(groups) != 1:
-        raise RuntimeError(f"one job waits, and there are {len(groups)} groups")
+        raise RuntimeError(f"one job is pending, and there are {len(groups)} groups")
     begin = time.perf_counter()
     told = ",".join("127.0.0.1" for _ in marks.come)
     inside(
         f"scontrol update nodename={','.join(marks.come)} nodeaddr={told} "
         f"nodehostname={','.join(marks.come)}"
     )
-    timed("Slurm: told all addresses, one call", begin)
+    timed("Slurm: reported all addresses, one call", begin)
     begin = time.perf_counter()
     start = "slurmd -N n$n -b >/dev/null 2>&1 </dev/null"
     inside(f"for n in $(seq 0 {len(names) - 1}); do {start}; done")

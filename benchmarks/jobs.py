@@ -2,7 +2,7 @@
 
     .venv/bin/python -m benchmarks.jobs CLUSTER [--only first,overhead,...] [--share 1]
 
-CLUSTER stands already (`corral up` of examples/laptop.yaml under a name of your own).
+CLUSTER stands already (`corral up` of examples/laptop.yaml under a separate name).
 --share takes this share of the files, lines, points and rounds.
 """
 
@@ -109,7 +109,7 @@ srun -N 2 --ntasks-per-node=1 --cpus-per-task={cpus} --gres=gpu:1 --input=none \
   sh -c 'RANK=$SLURM_PROCID WORLD_SIZE=2 exec python3 train.py'"""
 
 # As a person types it in a shell on each node; no Slurm at all. torchrun.py is what corral run
-# sends along for --launcher torchrun: Debian's PyTorch has no libuv, and its torchrun ends there.
+# sends for --launcher torchrun: Debian's PyTorch has no libuv, and its torchrun ends there.
 TORCHRUN = """\
 export OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=eth0 USE_LIBUV=0
 exec python3 torchrun.py --nnodes=2 --node-rank="${{HOSTNAME#node}}" \\
@@ -183,7 +183,7 @@ def overhead(opened: Cluster, folder: Path, share: float) -> list[Row]:
     on(opened, sh("rm -rf {p}", p=place))
     return [
         *((f"60 iterations of 2 ranks, {way}", spread(loops[way])) for way in WAYS),
-        *((f"whole, from here to its end, {way}", spread(whole[way])) for way in WAYS),
+        *((f"complete, from here to its end, {way}", spread(whole[way])) for way in WAYS),
         *(
             (f"{name} by `{one}` against {other}", against(found[one], found[other]))
             for name, found in (("iterations", loops), ("whole", whole))

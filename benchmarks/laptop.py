@@ -1,4 +1,4 @@
-"""The main job's times on this machine: examples/laptop.yaml under another name, whole processes.
+"""The main job's times on this machine: examples/laptop.yaml under another name, all processes.
 
     .venv/bin/python -m benchmarks.laptop [--cold] [--repeat 3]
 
@@ -59,7 +59,7 @@ def first_line(folder: Path, file: str) -> float:
 
 
 def life(folder: Path, file: str) -> dict[str, float]:
-    """One whole life of the cluster; each figure in seconds."""
+    """One complete life of the cluster; each figure in seconds."""
     corral(folder, "down", file, "--yes")
     found = {"up, image warm": corral(folder, "up", file, "--yes")}
     found["plan, nothing to do"] = min(corral(folder, "plan", file) for _ in range(3))
@@ -95,7 +95,7 @@ def main() -> None:
                 raise SystemExit("a cluster still uses a node image: --cold would not build one")
             cold = [corral(folder, "up", "bench.yaml", "--yes")]
             corral(folder, "down", "bench.yaml", "--yes")
-    table = Table(title=f"examples/laptop.yaml, 3 nodes, seconds, whole process\n{where}")
+    table = Table(title=f"examples/laptop.yaml, 3 nodes, seconds, complete process\n{where}")
     for column in ("what", "median", "best", "worst", "aim"):
         table.add_column(column, justify="left" if column == "what" else "right")
     figures = {key: [run[key] for run in runs] for key in runs[0]} | (

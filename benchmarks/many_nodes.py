@@ -3,7 +3,7 @@
     .venv/bin/python -m benchmarks.many_nodes [NODES]     # root and podman
 
 Every node is a container with its own systemd, sshd and slurmd on this machine's CPUs: seconds are
-upper bounds for machines of their own. What this side spends is its process and the ssh, podman
+upper bounds for their own machines. What this side spends is its process and the ssh, podman
 and ssh-keygen that it waited for; not the nodes.
 """
 
@@ -46,7 +46,7 @@ VERBS = {
 
 
 def used(argv: list[str]) -> dict[str, float]:
-    """One command in a process of its own: seconds, CPU seconds and peak MiB with its children.
+    """One command in a separate process: seconds, CPU seconds and peak MiB with its children.
 
     Raises:
         SystemExit: it failed.

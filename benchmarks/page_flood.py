@@ -2,7 +2,7 @@
 
     .venv/bin/python -m benchmarks.page_flood [--seconds 8] [--uid 65534] [--rate 1500]
 
-``--only WORDS`` takes one flood. Each runs in a process of its own, as ``--uid`` (root only; 0: the
+``--only WORDS`` takes one flood. Each runs in a separate process, as ``--uid`` (root only; 0: the
 viewers' own user). Viewers ask ``/api/me`` five times a second each: half of them keep their
 connection, half open one for each request. What is printed is the share that was answered within
 2 s, the median and the worst time.

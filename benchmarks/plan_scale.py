@@ -1,6 +1,6 @@
 """Plan for 100, 1,000 and 10,000 nodes from recorded facts: seconds and peak memory.
 
-Each size runs in a process of its own, so that peak memory is that size's. ``fresh`` plans bare
+Each size runs in a separate process, so that peak memory is that size's. ``fresh`` plans bare
 machines; ``done`` plans machines that hold everything already (the daily case).
 
     .venv/bin/python -m benchmarks.plan_scale
@@ -23,7 +23,7 @@ SIZES = (100, 1_000, 10_000)
 
 
 def measure(count: int, state: str) -> dict[str, float]:
-    """Seconds for the whole plan (roles, Slurm's files, comparison), peak memory in MiB."""
+    """Seconds for the entire plan (roles, Slurm's files, comparison), peak memory in MiB."""
     plan, seconds = planned(count, complete=state == "done")
     if plan.empty != (state == "done"):
         raise SystemExit(f"{count} nodes {state}: the plan is wrong")

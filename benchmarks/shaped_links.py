@@ -1,9 +1,9 @@
-"""Training over links of 1, 2.5 and 10 Gb/s: foretold by the cost model, and measured.
+"""Training over links of 1, 2.5 and 10 Gb/s: predicted by the cost model, and measured.
 
     .venv/bin/python -m benchmarks.shaped_links NAME [--rates none,10,2.5,1] [--keep FOLDER]
 
 NAME is a standing cluster of examples/laptop.yaml (three embedded nodes). Each node's own end of
-its link is shaped by tbf. Three nodes are foretold from two on the same link, and each slower link
+its link is shaped by tbf. Three nodes are predicted from two on the same link, and each slower link
 from each faster one. --keep keeps what the jobs printed, and --read takes it instead of a job.
 """
 
@@ -61,7 +61,7 @@ def measured(name: str, rate: str, batches: int) -> list[str]:
 
 
 def rows(seen: dict[str, Scaling]) -> Iterator[tuple[str, str, str, float, float]]:
-    """Link, what was foretold, from what, foretold and measured seconds."""
+    """Link, what was predicted, from what, predicted and measured seconds."""
     for rate, one in seen.items():
         for guess in guesses(one):
             what = f"{guess.way}, {guess.ranks} nodes"
@@ -95,7 +95,7 @@ def main() -> None:
             args.keep.mkdir(parents=True, exist_ok=True)
             (args.keep / f"{rate}.txt").write_text("\n".join(lines) + "\n")
         seen[rate] = read_scaling(lines)
-    table = Table("link, Gb/s", "what", "foretold from", "foretold, ms", "measured, ms", "error")
+    table = Table("link, Gb/s", "what", "predicted from", "predicted, ms", "measured, ms", "error")
     errors: dict[str, list[float]] = {}
     for rate, what, source, foretold, taken in rows(seen):
         error = foretold / taken - 1

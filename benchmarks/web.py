@@ -3,7 +3,7 @@
     python benchmarks/web.py [--nodes 10000] [--jobs 50000] [--viewers 100] [--rounds 9] [--turns 4]
 
 A process of its own plays slurmrestd: its nodes and jobs are copies of recorded ones (24.11,
-v0.0.42), whole, so that answers are as long as the real ones. The page's server is the real one.
+v0.0.42), complete, so that answers are as long as the real ones. The page's server is the real one.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Slurm:
     async def state(self, request: Request) -> Response:
         """State of each job."""
         self.calls += 1
-        if not self.told:  # slurmctld has a table in C; made anew each time it takes 0.2 s
+        if not self.told:  # slurmctld has a table in C; made again each time it takes 0.2 s
             rows = [{"job_id": str(n), "state": [s]} for n, s in enumerate(self.states, 1)]
             self.told = json.dumps({"jobs": rows, "errors": []}).encode()
         return Response(self.told, media_type="application/json")
@@ -154,7 +154,7 @@ def memory(pid: int, what: str) -> float:
 
 
 async def view(http: httpx.AsyncClient, mark: str, ready: asyncio.Event, seen: list[float]) -> None:
-    """Look until the changed node and the changed job are both told."""
+    """Look until the changed node and the changed job are both reported."""
     missing = {"node", "job"}
     async with http.stream("GET", "/api/events", timeout=120) as reply:
         async for line in reply.aiter_lines():
@@ -206,7 +206,7 @@ async def measure(
         await http.get("/api/nodes")
         found["nodes of the first view ever, s"] = round(time.monotonic() - begin, 2)
         await http.get("/api/cluster")
-        found["first look at Slurm with all jobs, s"] = round(time.monotonic() - begin, 2)
+        found["first check at Slurm with all jobs, s"] = round(time.monotonic() - begin, 2)
         begin, weight = time.monotonic(), 0
         needs = re.findall(r'(?:href|src)="([\w./]+)"', (await http.get("/")).text)
         for path in ("/", *dict.fromkeys(needs), "/api/me", "/api/cluster", "/api/nodes"):

@@ -39,7 +39,7 @@ HANGS_SLOW = 5400
 settings.register_profile(
     "corral",
     max_examples=200 if os.environ.get("CORRAL_TEST_SLOW") == "1" else 25,
-    # Limits of time for examples and for making them say how busy the machine is.
+    # Limits of time for examples and for making them report how busy the machine is.
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
@@ -95,7 +95,7 @@ def read_ahead(config: pytest.Config) -> None:
     if not second or TESTS / "unit" not in [Path(arg).resolve() for arg in config.args]:
         return
     for file in sorted((TESTS / "unit").rglob("test_*.py"), reverse=True):
-        # What cannot be imported is said at its turn, with its traceback.
+        # What cannot be imported is reported at its turn, with its traceback.
         with suppress(Exception):
             import_module(".".join(file.relative_to(REPO).with_suffix("").parts))
 
@@ -164,7 +164,7 @@ def hostile_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 def golden() -> Callable[[str, str], None]:
     """Compare text with ``tests/golden/<name>``; a missing file is recorded, and that run fails.
 
-    ``golden("slurm/lab.conf", text)``: a difference prints the ``rm`` that records it anew.
+    ``golden("slurm/lab.conf", text)``: a difference prints the ``rm`` that records it again.
     """
 
     def compare(name: str, text: str) -> None:

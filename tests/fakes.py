@@ -39,7 +39,7 @@ def word_of(script: str) -> str:
 
 
 class UnknownScriptError(AssertionError):
-    """A script that stands in no table: the code under test asks what the test did not foresee."""
+    """A script that is in no table: the code under test asks what the test did not foresee."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Recorded:
     ) -> Result:
         """Answer from the table."""
         if not isinstance(script, Script):
-            raise UnknownScriptError(f"{self.node}: this is no Script: {script!r}")
+            raise UnknownScriptError(f"{self.node}: this is not a Script: {script!r}")
         if self.closed:
             raise UnknownScriptError(f"{self.node}: asked after close: {script}")
         word = word_of(script)

@@ -1,4 +1,4 @@
-"""The same 27 actions for every engine: data only. All of it lies under one folder or is undone."""
+"""The same 27 actions for every engine: data only. All of it is under one folder or is undone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints that survive a crash: written whole or not at all, checked when read, last N kept.
+"""Checkpoints that survive a crash: written completely or not, checked when read, last N kept.
 
     from corral.checkpoint import Checkpoints
 
@@ -62,7 +62,8 @@ class Checkpoints:
         folder: where they lie, seen by all ranks; None: $CORRAL_CHECKPOINTS, else ./checkpoints.
         keep: how many good ones are kept.
         weights_only: with PyTorch, load tensors and plain values only (``torch.load``); False also
-            loads any Python object, and so runs whatever the file says: for your own files only.
+            loads any Python object, and so runs whatever the file contains: for your own files
+            only.
 
     Raises:
         ValueError: ``keep`` is less than 1.
@@ -82,14 +83,14 @@ class Checkpoints:
         self.rank = int(os.environ.get("RANK", "0"))
         self._weights_only = weights_only
         self._told = False
-        # Only the main thread may; elsewhere (a test, a notebook) there is nobody to be told.
+        # Only the main thread may; elsewhere (a test, a notebook) there is nothing to notify.
         with contextlib.suppress(ValueError):
             signal.signal(signal.SIGUSR1, self._tell)
 
     def save(self, number: int, state: Any) -> None:
         """Write a checkpoint; on ranks other than 0 nothing happens.
 
-        The file is whole and on the disk before it gets its name. Older ones beyond ``keep`` are
+        The file is complete and on the disk before it gets its name. Older ones beyond ``keep`` are
         removed after that, and what a crash left half written.
 
         Args:
@@ -109,12 +110,12 @@ class Checkpoints:
         self._tidy(path)
 
     def load(self) -> Checkpoint | None:
-        """The newest checkpoint that is whole; None where there is none yet.
+        """The newest checkpoint that is complete; None where there is none yet.
 
         One that is damaged is named on stderr and passed over for the one before it.
 
         Raises:
-            RuntimeError: there are checkpoints, but none of them is whole.
+            RuntimeError: there are checkpoints, but none of them is complete.
         """
         bad: list[str] = []
         for number in self.numbers():
@@ -126,7 +127,7 @@ class Checkpoints:
             if self.rank == 0:
                 print(f"corral: checkpoint {bad[-1]}: left out", file=sys.stderr, flush=True)
         if bad:
-            raise RuntimeError(f"no checkpoint in {self.folder} is whole: {'; '.join(bad)}")
+            raise RuntimeError(f"no checkpoint in {self.folder} is complete: {'; '.join(bad)}")
         return None
 
     def numbers(self) -> list[int]:
@@ -137,7 +138,7 @@ class Checkpoints:
         return sorted((int(s) for s in stems if len(s) == _DIGITS and s.isdigit()), reverse=True)
 
     def leaving(self) -> bool:
-        """True when the job was told that its time limit is near, or one of its ranks was.
+        """True when the job was signalled that its time limit is near, or one of its ranks was.
 
         The signal reaches ranks at different moments, and one that left alone would let the others
         hang: with ``torch.distributed`` this asks all ranks, so each must call it equally often.

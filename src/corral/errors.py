@@ -1,6 +1,6 @@
 """The kernel of failure: one base class, one table from error code to exit status and HTTP status.
 
-Every error that reaches a user says what failed, on which node, the command and its last lines,
+Every error that reaches a user states what failed, on which node, the command and its last lines,
 the likely cause and what to do. The CLI, the Python API and the page all read the same table.
 """
 
@@ -23,7 +23,7 @@ class Exit(IntEnum):
 
 
 class Code(StrEnum):
-    """Stable names of what can go wrong; they stand in ``--json`` output and in the page."""
+    """Stable names of what can go wrong; they appear in ``--json`` output and in the page."""
 
     USAGE = "usage"
     SPEC_INVALID = "spec-invalid"
@@ -73,7 +73,7 @@ CODES: Final[Mapping[Code, CodeInfo]] = MappingProxyType(
         Code.MISSING_TOOL: CodeInfo(Exit.FAILED, 500, "a program Corral needs is not installed"),
         Code.SLURM_REFUSED: CodeInfo(Exit.NOT_GOOD, 409, "Slurm refused the request"),
         Code.PARSE_FAILED: CodeInfo(Exit.FAILED, 502, "an answer could not be understood"),
-        Code.LOGIN_REFUSED: CodeInfo(Exit.FAILED, 401, "nobody is logged in, or Slurm says no"),
+        Code.LOGIN_REFUSED: CodeInfo(Exit.FAILED, 401, "nobody is logged in, or Slurm refuses"),
         Code.FORBIDDEN: CodeInfo(Exit.FAILED, 403, "this user may not do it"),
         Code.TOO_MANY: CodeInfo(Exit.FAILED, 429, "too many requests: wait a little"),
     }

@@ -1,4 +1,4 @@
-"""Event records: what Corral says while it works. The CLI draws them, the journal keeps them."""
+"""Event records: what Corral reports while it works. The CLI draws them, the journal keeps them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What an event tells."""
+    """What an event reports."""
 
     PHASE_STARTED = "phase-started"  # phase = machines, probe, apply, prove, ...
     PHASE_DONE = "phase-done"
@@ -31,7 +31,7 @@ class Event:
     """One thing that happened.
 
     Attributes:
-        kind: what it tells.
+        kind: what it reports.
         subject: phase, stage, change or check id.
         node: node name, "" when not about one node.
         message: short text for people.

@@ -42,7 +42,7 @@ _SEVERAL: Final = 0o022
 
 
 class ShardError(Exception):
-    """The folder holds no samples, or a shard is not what the index says."""
+    """The folder holds no samples, or a shard does not match the index."""
 
 
 def parts_of(path: str) -> list[str]:
@@ -89,7 +89,7 @@ def plain_file(root: int, path: str) -> int:
         path: relative to it, with slashes.
 
     Raises:
-        OSError: it is no plain file, or a part of its path is a link.
+        OSError: it is not a plain file, or a part of its path is a link.
     """
     above, _, name = path.rpartition("/")
     parts_of(name)
@@ -158,7 +158,7 @@ class Shard:
 
     @property
     def plan(self) -> str:
-        """Digest of what it is made from; another one means that it must be written anew."""
+        """Digest of what it is made from; another one means that it must be written again."""
         text = json.dumps(
             [(s.key, s.label, [(e, size, at) for e, _, size, at in s.files]) for s in self.samples]
         )
@@ -257,7 +257,7 @@ def _reading(path: str, folder: Folder) -> Any:
     """A sample's file, open: it may have been swapped for a link since it was found.
 
     Raises:
-        ShardError: it is no plain file of the folder any more.
+        ShardError: it is not a plain file of the folder any more.
     """
     try:
         return os.fdopen(plain_file(folder.handle, path), "rb")
@@ -267,7 +267,7 @@ def _reading(path: str, folder: Folder) -> Any:
 
 
 def index_of(name: str, entries: Sequence[Mapping[str, Any]]) -> bytes:
-    """The index of a whole data set."""
+    """The index of a complete data set."""
     found = {
         "format": "webdataset",
         "name": name,
@@ -279,7 +279,7 @@ def index_of(name: str, entries: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def kept(folder: Path, shard: Shard) -> dict[str, Any] | None:
-    """What the folder knows of a shard that is there whole, made from the same files."""
+    """What the folder knows of a shard that is there complete, made from the same files."""
     try:
         entry = json.loads((folder / f".{shard.name}.json").read_text())
         there = (folder / shard.name).stat().st_size == entry["bytes"]
@@ -296,7 +296,7 @@ def write(
 ) -> None:
     """Write all shards and the index; what is there already is left, so it can be cut and go on.
 
-    A shard has its name only when it is whole and on the disk; the index comes last.
+    A shard has its name only when it is complete and on the disk; the index comes last.
 
     Args:
         shards: what to write.
@@ -395,7 +395,7 @@ class Shards:
         """Where a shard is to be read: in place, or in the cache, copied there by one rank.
 
         Raises:
-            ShardError: the shard, or its copy, is not what the index says.
+            ShardError: the shard, or its copy, does not match the index.
         """
         source = self.folder / entry["file"]
         if self.cache is None:
@@ -455,7 +455,7 @@ def _size(path: Path) -> int:
 
 
 def _spoiled(path: Path) -> ShardError:
-    return ShardError(f"{path} is not what its index says: write it again")
+    return ShardError(f"{path} does not match its index: write it again")
 
 
 def read(path: Path) -> Iterator[dict[str, bytes]]:

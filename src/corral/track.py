@@ -1,4 +1,4 @@
-"""Telling an MLflow server about a job with nothing but the standard library.
+"""Reports to an MLflow server about a job with nothing but the standard library.
 
     from corral import track
 
@@ -225,7 +225,7 @@ def begin(folder: Path) -> str:
     """The job's run: made at its first start, the same one after a requeue.
 
     Args:
-        folder: the job's own; ``track.json`` beside it or in it says what the run carries.
+        folder: the job's own; ``track.json`` next to it or in it lists what the run carries.
 
     Raises:
         TrackingError: the server does not answer, or refused.
@@ -340,7 +340,7 @@ def gpu_sample(text: str | None = None) -> dict[str, float]:
         gpu, *values = (part.strip() for part in line.split(","))
         for name, value in zip(names, values, strict=False):
             try:
-                number = float(value)  # "[N/A]" where a GPU does not tell
+                number = float(value)  # "[N/A]" where a GPU does not report
             except ValueError:
                 continue
             if name == "memory_usage_megabytes":

@@ -1,7 +1,7 @@
 """A real browser (Debian's Chromium) against ``corral ui`` of a real embedded cluster.
 
 The cluster is the one of tests/embedded; CORRAL_TEST_CLUSTER names a standing one. The screenshots
-of the README and the guide are made anew with CORRAL_TEST_SCREENSHOTS=docs/img.
+of the README and the guide are re-created with CORRAL_TEST_SCREENSHOTS=docs/img.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def served(terminal: Terminal) -> Served:
 
 @pytest.fixture(scope="session")
 def chromium(cluster: Live) -> Iterator[Any]:
-    """The browser; after the cluster, as asyncio.run() is refused beside Playwright's loop."""
+    """The browser; after the cluster, as asyncio.run() is refused next to Playwright's loop."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         pytest.skip("chromium is not installed: ./test browser installs it")
@@ -227,7 +227,7 @@ def owner(tab: Browser, state: Any, served: Served) -> Browser:
     tab.page.context.add_cookies(state["cookies"])
     (origin,) = state["origins"]
     secret = {one["name"]: one["value"] for one in origin["localStorage"]}["session"]
-    # A report stands in a sandboxed frame, which has no storage.
+    # A report is in a sandboxed frame, which has no storage.
     text = f"if (window === top) localStorage.setItem('session', {json.dumps(secret)})"
     tab.page.add_init_script(text)
     tab.page.goto(served.url)

@@ -17,8 +17,8 @@ from tests.embedded.conftest import Live
 
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
 MANY = 400
-# Jobs of the past, known to accounting before the page asks: what it is told stays for a minute.
-# Without -S, sacct -s tells of those alone that end just now.
+# Jobs of the past, known to accounting before the page asks: what it is reported stays for a
+# minute. Without -S, sacct -s reports of those alone that end just now.
 PAST = sh(
     "timeout 20 srun -n1 true && {{ timeout 20 srun -n1 false; true; }} && timeout 45 sh -c "
     "'until [ $(sacct -anXo state -s CD,F -S now-1hour -E now | sort -u | grep -c .) -ge 2 ]; "
@@ -91,7 +91,7 @@ def focused(page: Any) -> str:
 
 
 def tab_to(page: Any, text: str) -> None:
-    """Press Tab until what says ``text`` has the focus, and can be seen to have it."""
+    """Press Tab until what reports ``text`` has the focus, and can be seen to have it."""
     for _ in range(60):
         page.keyboard.press("Tab")
         if focused(page).startswith(text):
@@ -136,7 +136,7 @@ def test_by_keyboard_alone(owner: Browser, served: Served) -> None:
 
 @pytest.fixture
 def crowded(owner: Browser, served: Served) -> Any:
-    """The page as if the cluster had many nodes: copies of its own."""
+    """The page as if the cluster had many nodes: its own copies."""
     page = owner.page
 
     def many(route: Any) -> None:
@@ -210,7 +210,7 @@ def test_doctors_mend_is_shown_applied_and_true(
         page.wait_for_selector("article.finding >> text=Fix:", timeout=180_000)
         wrong = in_both_themes(page)
         shown = len(served.terminal)
-        page.click("text=Show the plan that mends this")
+        page.click("text=Show the plan that fixes this")
         page.wait_for_selector("text=Apply exactly this plan", timeout=180_000)
         assert "slurmd" in page.locator("main").inner_text()
         for summary in page.locator("main details > summary").all():

@@ -32,7 +32,7 @@ def test_a_jobs_use_over_time_and_its_environment(
     page.wait_for_selector("h1 >> text=running")
     page.wait_for_selector("figcaption >> text=Memory, GiB", timeout=60_000)
     page.wait_for_selector("figcaption >> text=Processors in use", timeout=60_000)
-    # What is told in words goes on as the curve does.
+    # What is reported in words goes on as the curve does.
     run_root(cluster, cluster.controller, sh("touch {f}", f=FILL))
     label, used = "", 0.0
     for _ in range(300):
@@ -58,7 +58,7 @@ def test_no_secret_of_the_environment_is_shown(owner: Browser, served: Served) -
     page = owner.page
     page.wait_for_selector("h1 >> text=running")
     told: dict[str, Any] = {}
-    for _ in range(120):  # Slurm says that it runs before its first process has begun
+    for _ in range(120):  # Slurm reports that it runs before its first process has begun
         told = page.evaluate(FETCHED, f"jobs/{job}/extras")["body"]
         if told["environment"]:
             break

@@ -44,7 +44,7 @@ def forget(cluster: Live) -> Iterator[Callable[[int], None]]:
 def test_a_job_that_slurmctld_has_forgotten(
     owner: Browser, served: Served, forget: Callable[[int], None]
 ) -> None:
-    job = submit_script(owner, served, "#!/bin/sh\necho what it said\nexit 3\n", "bygone")
+    job = submit_script(owner, served, "#!/bin/sh\necho what it reported\nexit 3\n", "bygone")
     page = owner.page
     page.wait_for_selector("h1 >> text=failed")
     forget(job)
@@ -65,7 +65,7 @@ def test_a_job_that_slurmctld_has_forgotten(
     page.wait_for_url(re.compile(rf"#job/{job}"))
     page.wait_for_selector("text=has forgotten this job")
     page.wait_for_selector("dd >> text=exit status 3")
-    page.wait_for_selector(".log >> text=what it said")
+    page.wait_for_selector(".log >> text=what it reported")
     assert page.locator("button:text-is('Requeue')").count() == 0
     gone = page.evaluate(FETCHED, "jobs/2147483646")["status"]
     assert gone == 404

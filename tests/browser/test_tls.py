@@ -54,7 +54,7 @@ def openssl(folder: Path, *words: str) -> None:
 
 
 def signed(home: Path, name: str) -> None:
-    """A certificate for the page's key; each has a number of its own."""
+    """A certificate for the page's key; each has its own number."""
     openssl(
         home,
         "x509",
@@ -217,7 +217,7 @@ def test_a_renewed_certificate_ends_no_session(
         page.wait_for_selector(".node >> text=renewed")
     finally:
         run_root(secured.cluster, lead, sh("scontrol update nodename=node2 state=resume"))
-    assert opened == len(streams) == 1, "told by the stream that was open before"
+    assert opened == len(streams) == 1, "reported by the stream that was open before"
     page.reload()
     page.wait_for_selector(".node")  # still logged in
     assert run_root(secured.cluster, lead, server) == before

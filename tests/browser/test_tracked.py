@@ -82,6 +82,6 @@ def test_run_and_profile_are_a_click_away(tracked: Any, cluster: Live) -> None:
     assert mlflow.url.startswith("http://127.0.0.1:")
     run = mlflow.url.rpartition("/")[2]
     assert re.fullmatch(r"[0-9a-f]{32}", run)
-    # MLflow itself shows this run: its number stands on the page, not only in the address.
+    # MLflow itself shows this run: its number is on the page, not only in the address.
     mlflow.wait_for_selector(f"text={run}")
     mlflow.close()

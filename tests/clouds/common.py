@@ -130,7 +130,7 @@ class World:
         return await end_all({self.name: self.client()}, "lab", self.ledger, ignore)
 
     def spent(self) -> float:
-        """What the ledger says was spent."""
+        """What the ledger reports was spent."""
         return spend(self.ledger.rentals().values(), self.loop.time()).total
 
 

@@ -1,4 +1,4 @@
-"""What a process of its own does with a cloud over HTTP; it is killed from outside."""
+"""What its own process does with a cloud over HTTP; it is killed from outside."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Rented:
         until(lambda: not file.exists(), 30, "the order is carried out")
 
     def drive(self) -> None:
-        """The driver, until a look shows nothing to do."""
+        """The driver, until a check shows nothing to do."""
         asyncio.run(api.drive(self.spec, lambda e: self.said.append(e.message), once=True))
 
     def desk(self, command: str, timeout: float = 60) -> str:
@@ -209,7 +209,7 @@ def test_a_spent_budget_signals_jobs_and_ends_machines_from_the_controller(rente
     # From here on nobody but the controller's timer does anything.
     until(lambda: rented.desk("ls /shared/saved 2>/dev/null"), 240, "the job got its signal")
     until(lambda: not _listed(rented), 300, "the clouds list nothing")
-    # The round that ended them looks once more before it says so.
+    # The round that ended them looks once more before it reports it.
     state = "cat /var/lib/corral/guard/state.json"
     last = "the clouds list nothing any more"
     until(lambda: json.loads(rented.desk(state))["said"][-1] == last, 300, last)

@@ -1,7 +1,7 @@
-"""Every fault at every call of a cluster's whole life, and the process killed at every call.
+"""Every fault at every call of a cluster's complete life, and the process killed at every call.
 
 After each: run ``up`` again as a user would, then count instances, then ``down``, then count what
-is left, and compare what the ledger says was spent with the cloud's own bill.
+is left, and compare what the ledger reports was spent with the cloud's own bill.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def life(world: World) -> Counter[str]:
         raise AssertionError(f"{name} does not get done in {TRIES} runs")
 
     until_done("up")
-    # Late instances show up, the next look of `up` ends the double ones.
+    # Late instances show up, the next check of `up` ends the double ones.
     run(world.loop, asyncio.sleep(120))
     until_done("up")
     names = Counter(m.name.rsplit("-", 1)[0] for m in world.sim.alive())

@@ -39,8 +39,8 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 class Slurm:
     """As much of Slurm as the guard talks to; an unknown command is a failure.
 
-    A limit is minutes, and a new end moves it by whole ones, cut towards zero (24.11.5): so what
-    squeue says is left is up to 90 s more than was asked for.
+    A limit is minutes, and a new end moves it by complete ones, cut towards zero (24.11.5): so what
+    squeue reports is left is up to 90 s more than was asked for.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -152,7 +152,7 @@ def test_what_is_spent_is_the_clouds_bill(up: World) -> None:
     for _ in range(12):
         turn = controller.round(300)
         assert not turn.said and not turn.failed
-    # Lambda tells no time of a launch to a client that set no tag: counted from the first look.
+    # Lambda reports no time of a launch to a client that set no tag: counted from the first check.
     assert controller.state["spent"] == pytest.approx(up.sim.bill(), rel=0.12)
     assert controller.alive() == ["gpu0", "gpu1"]
 
@@ -167,7 +167,7 @@ def test_a_spent_budget_drains_warns_and_ends(up: World) -> None:
     assert [d.split()[:1] for d in done[1:]] == [["jobid=7"]] * 2 + [["jobid=9"]] * 2
     assert done[1] == "jobid=7 timelimit=17" and "endtime=" in done[2]
     assert controller.alive() == ["gpu0", "gpu1"]
-    for _ in range(5):  # an end that Slurm has taken is not set, or said, again
+    for _ in range(5):  # an end that Slurm has taken is not set, or reported, again
         assert controller.round(60).said == [] and controller.alive() == ["gpu0", "gpu1"]
     assert len(controller.slurm.done) == 5 + 5
     last = controller.round(400)

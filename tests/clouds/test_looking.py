@@ -1,4 +1,4 @@
-"""Rented nodes of one file at simulated clouds: what is refused is said before any launch."""
+"""Rented nodes of one file at simulated clouds: what is refused is reported before any launch."""
 
 from __future__ import annotations
 

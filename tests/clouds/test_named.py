@@ -98,7 +98,7 @@ def test_offers_of_those_that_answer_are_shown(
 def test_reap_of_a_ledger_whose_cloud_has_no_key_here_is_not_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It said "ended, and the lists show nothing" of a machine that nobody had asked for."""
+    """It reported "ended, and the lists show nothing" of a machine that nobody had asked for."""
     accounts = Accounts(tmp_path, "lambda", "runpod")
     runpod = accounts.worlds["runpod"]
     runpod.ledger = Ledger("lab", now=accounts.loop.time)

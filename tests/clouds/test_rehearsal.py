@@ -1,4 +1,4 @@
-"""The whole life on simulated clouds with containers: prices, up, job, cost, down, elastic."""
+"""The entire life on simulated clouds with containers: prices, up, job, cost, down, elastic."""
 
 from __future__ import annotations
 

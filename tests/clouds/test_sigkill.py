@@ -27,7 +27,7 @@ PROCESSES.set_forkserver_preload(["tests.clouds.killed"])
 
 
 class Quiet(CloudServer):
-    """Says nothing of connections whose other end was killed."""
+    """Gives no information about connections whose other end was killed."""
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Nothing."""
@@ -68,7 +68,7 @@ class Life:
     def run(self) -> Counter[str]:
         try:
             self.until_done("up")
-            self.until_done("up")  # the next look of `up` ends what is double
+            self.until_done("up")  # the next check of `up` ends what is double
             names = Counter(m.name.rsplit("-", 1)[0] for m in self.sim.alive())
             self.told["double"] += sum(n - 1 for n in names.values())
             self.told["missing"] += 2 - len(names)

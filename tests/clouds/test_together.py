@@ -61,7 +61,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Cluster:
-    """One cluster's rented part: each call as a process of its own would make it."""
+    """One cluster's rented part: each call as a separate process would make it."""
 
     def __init__(self, folder: Path, faults: Faults | None = None, **options: object) -> None:
         self.world = World("runpod", folder, options={"faults": faults or Faults(), **options})
@@ -259,7 +259,7 @@ def test_the_guard_knows_its_nodes_and_ends_it_as_a_whole(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("fault", [*Fault, "killed before", "killed after"])
 def test_every_call(fault: Fault | str, tmp_path: Path) -> None:
-    """One fault at each call of a whole life in turn."""
+    """One fault at each call of a complete life in turn."""
 
     def life(folder: Path, faults: Faults) -> Cluster:
         cluster = Cluster(folder, faults)

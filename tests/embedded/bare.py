@@ -111,7 +111,7 @@ class Bare:
         return OpenSSH(NODE, self.target(user), control)
 
     def answers(self) -> bool:
-        """Whether sshd is there: it says its name first."""
+        """Whether sshd is there: it reports its name first."""
         try:
             with socket.create_connection((self.address, 22), 3) as connection:
                 return connection.recv(4) == b"SSH-"
@@ -119,14 +119,14 @@ class Bare:
             return False
 
     def takes_passwords(self) -> bool:
-        """A login with nothing is told what sshd takes, once it has started again."""
+        """A login with nothing is informed what sshd takes, once it has started again."""
         argv = ["ssh", "-F", "none", "-o", "PreferredAuthentications=none", "-o", "BatchMode=yes"]
         argv += ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
         argv += [f"admin@{self.address}", "true"]
         until = time.monotonic() + 120
         while True:
             done = subprocess.run(argv, capture_output=True, text=True, timeout=30)
-            # While it starts anew nothing listens, or it hangs up before it has said anything.
+            # While it starts again nothing listens, or it hangs up before it has reported anything.
             if "Permission denied (" in done.stderr or time.monotonic() > until:
                 break
             time.sleep(0.2)
@@ -136,7 +136,7 @@ class Bare:
 
 @dataclass
 class Somebody:
-    """Who can be asked, and what was asked and told."""
+    """Who can be asked, and what was asked and reported."""
 
     password: str | None
 
@@ -196,7 +196,7 @@ def container(hostname: str, *networks: str) -> Iterator[Bare]:
 
 @contextmanager
 def bare() -> Iterator[Bare]:
-    """A fresh one, and a state folder of its own; both removed at the end."""
+    """A fresh one, and its own state folder; both removed at the end."""
     with own_state(), container("bare") as one:
         yield one
 

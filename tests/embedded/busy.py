@@ -27,7 +27,7 @@ echo steps $ok $bad
 
 @dataclass(frozen=True)
 class Ended:
-    """How the job went: steps that ran and failed, and what Slurm's accounting says of it."""
+    """How the job went: steps that ran and failed, and what Slurm's accounting reports of it."""
 
     ran: int
     failed: int
@@ -59,7 +59,7 @@ class BusyJob:
     def more(self) -> None:
         """Wait until it has run one more step.
 
-        A step that is asked for while slurmctld begins anew finds its nodes busy, and srun asks
+        A step that is asked for while slurmctld restarts finds its nodes busy, and srun asks
         again only after SlurmctldTimeout and some seconds, 120 s (seen with 24.11.5 and 26.05.5).
         """
         self._run(
@@ -69,7 +69,7 @@ class BusyJob:
         )
 
     def end(self) -> Ended:
-        """Let it end by itself, and wait until accounting knows."""
+        """Let it end automatically, and wait until accounting knows."""
         self._run(
             "touch {name}.stop; i=0; "
             "until sacct -X -n -P -j {job} -o state,end | grep -qvE 'RUNNING|Unknown'; do "

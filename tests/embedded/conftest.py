@@ -37,7 +37,7 @@ UNWELL = sh(
     "squeue --noheader --format='job %i %j: %T, %r'; "
     "sinfo --noheader --Node --format='%N %T: %E' | sort -u | grep -v ' idle: '; true"
 )
-# A process of a job whose slurmstepd was killed lives on, and no state of Slurm's tells of it.
+# A process of a job whose slurmstepd was killed lives on, and no state of Slurm's reports of it.
 LEFT = sh(
     "n=$(hostname -s); jobs=\" $(squeue -h -t R,S,CG,CF,SI,SO,ST,RS -o %A | tr '\\n' ' ') \";"
     " grep -Hso '/job_[0-9]*' /proc/[0-9]*/cgroup | sort -u |"
@@ -72,7 +72,7 @@ class Live:
         return controller_of(self.spec)
 
     def with_session(self, work: Callable[[Session], Awaitable[T]]) -> T:
-        """Run ``work`` with a session of its own, in an event loop of its own."""
+        """Run ``work`` with its own session, in a separate event loop."""
 
         async def opened() -> T:
             async with await Session.open(self.spec) as session:
@@ -81,7 +81,7 @@ class Live:
         return asyncio.run(opened())
 
     def with_fleet(self, work: Callable[[Fleet], Awaitable[T]]) -> T:
-        """Run ``work`` with a fleet of its own, in an event loop of its own."""
+        """Run ``work`` with its own fleet, in a separate event loop."""
         return self.with_session(lambda session: work(session.fleet))
 
     def run(self, node: str, script: Script, *, stdin: bytes = b"", timeout: float = 60) -> Result:
@@ -152,7 +152,7 @@ def fresh_cluster() -> Iterator[Callable[[ClusterSpec], Live]]:
 
 @pytest.fixture(scope="session")
 def cluster(pytestconfig: pytest.Config) -> Iterator[Live]:
-    """The one cluster that all embedded tests share; a test that breaks it mends it."""
+    """The one cluster that all embedded tests share; a test that breaks it fixes it."""
     standing = os.environ.get("CORRAL_TEST_CLUSTER", "")
     if standing:
         spec = named(standing)
@@ -177,7 +177,7 @@ def left_well(pytestconfig: pytest.Config) -> Iterator[None]:
         if time.monotonic() > until:
             logs = "".join(a.stdout for a in live.each((node, LOGS) for node in live.facts))
             live.each([(live.controller, MEND), *((node, END_LEFT) for node in live.facts)])
-            asyncio.run(api.up(live.spec))  # the files after this one shall say what is theirs
+            asyncio.run(api.up(live.spec))  # the files after this one shall report what is theirs
             pytest.fail(f"the tests of this file leave the shared cluster unwell:\n{text}{logs}")
         time.sleep(1)
 

@@ -140,10 +140,10 @@ EDITS: Final[Mapping[str, Edit]] = {
 }
 
 _SSH: Final = "read by provider ssh only: tests/machines"
-_MADE: Final = "makes the machines anew: tests/embedded/test_provider.py"
+_MADE: Final = "makes the machines again: tests/embedded/test_provider.py"
 _NFS: Final = "needs a kernel with NFS: tests/machines"
 _GPU: Final = "needs a GPU or its package source: golden plans"
-_ALONE: Final = "has a test of its own"
+_ALONE: Final = "has its own test"
 
 _RENT: Final = "needs rented groups: tests/clouds"
 _GCP: Final = "written into blueprints only: tests/unit/providers/test_blueprint.py"

@@ -45,7 +45,7 @@ class Injection:
 def conf(
     id_: str, name: str, path: str, expression: str, *also: str, restart: bool = False
 ) -> Injection:
-    """A setting changed on the controller and read anew by all."""
+    """A setting changed on the controller and read again by all."""
     resume = sh(
         "scontrol reconfigure; systemctl reset-failed slurmctld slurmd; systemctl restart "
         "slurmctld;"

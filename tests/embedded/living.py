@@ -33,7 +33,7 @@ def job_on(live: Live, node: str) -> str:
     assert job.isdigit()
     wait = f"until squeue -h -t R -o %A -j {job} | grep -q . ; do sleep 0.2; done"
     assert live.run(live.controller, sh("timeout 60 sh -c {w}", w=wait)).ok
-    # Slurm says RUNNING before the batch script has begun.
+    # Slurm reports RUNNING before the batch script has begun.
     for _ in range(200):
         if pid_of(live, node, job):
             return job
@@ -75,18 +75,18 @@ def starts(live: Live) -> dict[str, str]:
 
 
 def restarted(before: dict[str, str], after: dict[str, str]) -> set[str]:
-    """Units that systemd has started anew or stopped, folded: ``slurmd``, ``slurmctld``."""
+    """Units that systemd has started again or stopped, folded: ``slurmd``, ``slurmctld``."""
     return {name.split()[1] for name, started in before.items() if after.get(name) != started}
 
 
 def complaints(live: Live) -> int:
-    """How often slurmctld has said that a node has another slurm.conf."""
+    """How often slurmctld has reported that a node has another slurm.conf."""
     script = sh("grep -c 'different slurm.conf' /var/log/slurm/slurmctld.log || :")
     return int(live.run(live.controller, script).stdout)
 
 
 def settled(live: Live) -> None:
-    """Bring it up as declared; it ends with a plan of its own, and is true where that is empty."""
+    """Bring it up as declared; it ends with its own plan, and is true where that is empty."""
     assert asyncio.run(api.up(live.spec))
 
 

@@ -1,4 +1,4 @@
-"""A real sshd on loopback, started as root with keys of its own, and what tests ask about it."""
+"""A real sshd on loopback, started as root with its own keys, and what tests ask about it."""
 
 from __future__ import annotations
 

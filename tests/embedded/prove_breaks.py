@@ -20,8 +20,8 @@ SETTLED = sh(
 )
 RECONFIGURE = join([sh("scontrol reconfigure || exit 1"), SETTLED])
 
-# Said again and again: ReturnToService=2 takes a node that was set down back with any answer of its
-# slurmd's, and one to an earlier question may still be on its way (seen 0.1 s later).
+# Reported again and again: ReturnToService=2 takes a node that was set down back with any answer of
+# its slurmd's, and one to an earlier question may still be on its way (seen 0.1 s later).
 DOWN = sh(
     "systemd-run -q --unit=corral-test-down sh -c {keep}",
     keep="while :; do scontrol update nodename=node1 state=down reason='Not responding'; sleep 0.5;"
@@ -59,7 +59,7 @@ class Break:
         check: the check that must fail.
         name: what is done, in words.
         do: script per node that breaks it.
-        undo: script per node that mends it; must work whatever ``do`` got done.
+        undo: script per node that fixes it; must work whatever ``do`` got done.
         says: a piece of text the summary must hold.
         implies: checks that may fail too.
         sed: the controller's file that is changed, and how, where that and a reconfigure is all.
@@ -75,7 +75,7 @@ class Break:
 
 
 def edit(path: str, expression: str) -> Script:
-    """Change a file in place by sed, keeping it as it was beside it; in place: hosts is mounted."""
+    """Change a file in place by sed, with a copy next to it; in place: hosts is mounted."""
     return sh(
         "cp -p {path} {kept} && sed {expression} {kept} >{path} && ! cmp -s {path} {kept}",
         path=path,
@@ -105,7 +105,7 @@ def conf(check: str, name: str, path: str, expression: str, says: str, *implies:
 
 
 def wrapper(path: str, text: str) -> Script:
-    """A program of our own before the real one in PATH."""
+    """our own program before the real one in PATH."""
     return sh("printf '%s\\n' '#!/bin/sh' {text} >{path} && chmod 755 {path}", text=text, path=path)
 
 

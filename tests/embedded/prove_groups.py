@@ -1,4 +1,4 @@
-"""Breaks that are made together: they touch other things, and each is told by its own words. Data.
+"""Breaks that are made together: they touch other things, and each has its own finding. Data.
 
 One proof finds all of a group, so that ten proofs and ten looks afterwards are saved. What each
 does alone is replayed from recordings (tests/unit/prove/test_replay.py), which are made one by one.
@@ -42,7 +42,7 @@ def groups(*, alone: bool = False) -> tuple[Group, ...]:
     """All breaks once, those of a group together, in their order.
 
     Args:
-        alone: each by itself, as recordings want it.
+        alone: each alone, as recordings want it.
     """
     found: dict[frozenset[str], list[Break]] = {}
     for one in BREAKS:
@@ -68,7 +68,7 @@ def doing(group: Group) -> Iterator[tuple[str, Script]]:
 
 
 def undoing(group: Group) -> Iterator[tuple[str, Script]]:
-    """What mends it."""
+    """What fixes it."""
     for one in reversed(group):
         if one.sed is None:
             yield from one.undo.items()

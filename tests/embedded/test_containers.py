@@ -177,7 +177,8 @@ def test_an_image_of_a_registry_lands_on_shared_storage(lab: Live, registry: str
 
 
 def test_each_node_imports_an_image_that_a_job_names(lab: Live, registry: str) -> None:
-    # Pyxis hands none of the job's ENROOT_ variables on, so the machines say that it is plain http.
+    # Pyxis hands none of the job's ENROOT_ variables on, so the machines report that it is plain
+    # http.
     plain = "/etc/enroot/enroot.conf.d/99-test.conf"
     try:
         for node in ("node0", "node1", "node2"):
@@ -239,7 +240,7 @@ def test_the_plan_is_empty_and_another_slurm_makes_the_plugin_anew(lab: Live) ->
     lab.run("node2", sh("echo 0 slurm 23.11.1 > {stamp}", stamp=stamp))
     plan = asyncio.run(api.plan(lab.spec))
     changes = [(n, c.change.summary) for s in plan.stages for c in s.changes for n in c.nodes]
-    assert ("node2", "compile Pyxis against this machine's Slurm anew") in changes
+    assert ("node2", "compile Pyxis against this machine's Slurm again") in changes
     asyncio.run(api.up(lab.spec))
     assert "slurm" in lab.run("node2", sh("cat {stamp}", stamp=stamp)).stdout
     assert srun(lab, "-w", "node2", f"--container-image={IMAGE}", "id").ok

@@ -24,7 +24,7 @@ KILLS = 300
 
 
 def up(spec: ClusterSpec, kill_at: int, known: Collection[str] = ()) -> tuple[int, list[str]]:
-    """``up`` in a process of its own that SIGKILLs itself at the N-th thing it begins (0: never).
+    """``up`` in a separate process that SIGKILLs itself at the N-th thing it begins (0: never).
 
     What is ``known`` does not count. Gives its wait status (the signal when killed) and what it
     began, as ``resource node``.
@@ -92,7 +92,7 @@ def name() -> Iterator[str]:
 
 
 def settled(name: str) -> None:
-    """Up by itself now, the next plan is empty, and all nodes take work."""
+    """Up automatically now, the next plan is empty, and all nodes take work."""
     spec = named(name)
     status, _ = up(spec, 0)
     assert status == 0

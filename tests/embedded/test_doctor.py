@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from corral.spec.models import ClusterSpec
 
 WITHIN_S = 90.0
-"""Seconds a failure may take until Slurm shows it, and until a mended cluster is well again."""
+"""Seconds a failure may take until Slurm shows it, and until a fixed cluster is healthy again."""
 
 
 def look(cluster: Live) -> Report:
@@ -118,7 +118,7 @@ def test_an_injected_failure_of_munge_is_named_first(
 
 
 def injected(one: Injection, cluster: Live, table: list[str]) -> None:
-    """Break it, look, mend it, look again."""
+    """Break it, look, fix it, look again."""
     try:
         here(cluster, one.host)
         for done in cluster.each(one.do.items()) if one.do else ():

@@ -1,4 +1,4 @@
-"""Jobs and programs that fail for real, and what the doctor says of what they printed."""
+"""Jobs and programs that fail for real, and what the doctor reports of what they printed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Case:
 
 def ranks(*words: str, **environment: str) -> Script:
     """Two ranks of gloo on node0 and node1, with something wrong about them."""
-    # Slurm waits with a step's end for all its ranks unless told otherwise.
+    # Slurm waits with a step's end for all its ranks unless set otherwise.
     return sh(
         "timeout 150 srun -Q -p main -t 4 -w node[0-1] -N2 -n2 --mem=900M --kill-on-bad-exit=1"
         " --export=ALL,USE_LIBUV=0,OMP_NUM_THREADS=1,MASTER_PORT=29531,{environment}"
@@ -81,7 +81,7 @@ CASES: dict[str, Case] = {
     ),
     "more than any node has": Case("F92", sh("srun -Q -p main -t 2 -N99 true")),
     "more time than asked for": Case("F91", sh("srun -Q -p main -t 0:01 -n1 sleep 300")),
-    "a requeue by itself without scontrol": Case(
+    "an automatic requeue without scontrol": Case(
         "F43",
         sh(
             "srun -Q -p main -t 2 -n1 env PATH=/nonexistent /usr/bin/python3 -c "
@@ -132,7 +132,7 @@ PROGRAMS: dict[str, Case] = {
             " --inh-caps=-mknod,-net_admin,-sys_admin mknod /dev/net/tun c 10 200'"
         ),
     ),
-    # Unpacked into a tree of its own.
+    # Unpacked into its own tree.
     "the other program that is called slurm": Case(
         "F61",
         sh(

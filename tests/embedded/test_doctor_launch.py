@@ -22,8 +22,8 @@ SUBMIT = sh(
     "sleep 6 && pkill -9 -x slurmctld"
 )
 CONTINUE = sh(
-    # slurmd tries for half a minute to say that it did not start the job, then it gives up: from
-    # then on it says only that it cannot reach the controller.
+    # slurmd tries for half a minute to report that it did not start the job, then it gives up: from
+    # then on it reports only that it cannot reach the controller.
     "n=$(wc -l < /var/log/slurm/slurmd.log); pkill -CONT -x slurmd; "
     "timeout 120 sh -c 'until tail -n +'$n' /var/log/slurm/slurmd.log | "
     'grep -q "sending prolog completion notification: Unable"; do sleep 1; done\''
@@ -49,7 +49,7 @@ def test_a_launch_that_nobody_confirmed(cluster: Live) -> None:
         assert cluster.run(ctl, sh("squeue -h -o %T -j {j}", j=job)).stdout == "RUNNING\n"
         (found,) = asyncio.run(api.doctor(cluster.spec)).findings
         assert (found.failure.id, found.nodes, found.detail) == ("F102", ("node1",), f"job {job}")
-        # What the doctor says to do. Slurm lets the old credential run out first: two minutes.
+        # What the doctor reports to do. Slurm lets the old credential run out first: two minutes.
         assert cluster.run(ctl, sh("scontrol requeue {j}", j=job)).ok
         wait = f"until grep -qs begun /shared/begun-{job}; do sleep 1; done"
         assert cluster.run(ctl, sh("timeout 300 sh -c {w}", w=wait), timeout=330).ok

@@ -1,5 +1,5 @@
 """Each kind of resource is changed behind Corral's back: the plan shows that and no more, and an
-apply mends it."""
+apply fixes it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A whole cluster behind real firewalls, nftables and ufw: only its own ports open, and only to it.
+"""A cluster behind real firewalls, nftables and ufw: only its own ports open, and only to it.
 
-CORRAL_TEST_WALL=NAME uses a cluster of examples/laptop.yaml that stands under that name.
+CORRAL_TEST_WALL=NAME uses a cluster of examples/laptop.yaml that is under that name.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Rule:
     Attributes:
         says: the failure that the doctor names, "" where only the proof can see it.
         fails: a check of the proof that fails.
-        planned: the next apply mends it.
+        planned: the next apply fixes it.
     """
 
     node: str

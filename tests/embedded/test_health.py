@@ -1,4 +1,4 @@
-"""Node health for real: a broken node is drained with the reason, and taken back when mended."""
+"""Node health for real: a broken node is drained with the reason, and taken back when fixed."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Fault:
 
     Attributes:
         id: the check that must fail.
-        words: what the drain reason must say.
+        words: what the drain reason must state.
         do: breaks it.
-        undo: mends it.
+        undo: fixes it.
         runs: how the program is run: twice where one failure is not enough.
     """
 
@@ -197,7 +197,7 @@ def test_a_broken_node_is_drained_and_taken_back_when_mended(fault: Fault, clust
     assert re.search(fault.words, reason), reason
     assert not why.usable
     assert why.meaning
-    assert "undrains it by itself" in why.advice
+    assert "undrains it automatically" in why.advice
     assert why.findings
     assert "DRAIN" in still[0]
     assert ("DRAIN" in after, left) == (False, "")
@@ -221,7 +221,7 @@ def test_a_node_drained_by_hand_stays_drained(cluster: Live) -> None:
 
 
 def test_a_cause_of_all_nodes_takes_out_a_share(cluster: Live) -> None:
-    """Every node loses a GPU at the same moment: one of three goes, the rest is told."""
+    """Every node loses a GPU at the same moment: one of three goes, the rest is reported."""
     nodes = ("node0", "node1", "node2")
 
     async def everywhere(script: Script) -> None:

@@ -1,4 +1,4 @@
-"""A reconfiguration of slurmd that hangs half way, made to happen: stops, starts and time mend it.
+"""A reconfiguration of slurmd that hangs half way, made to happen: stops, starts and time fix it.
 
 The real one is a lock of OpenSSL's in a forked process (docs/decisions/0076), once in some hundred
 times. Here each process that a slurmd forked waits at its exit for ever, at the same place.
@@ -40,7 +40,7 @@ DAEMONS = sh("pgrep -f '^/usr/sbin/slurmd( |$)' | wc -l")
 # A sixth start within ten seconds is refused whatever the unit would have done (StartLimitBurst=).
 START = sh("systemctl reset-failed slurmd; systemctl start slurmd")
 MAIN = sh("systemctl show -p MainPID --value slurmd")
-# Else it may let go of what hangs before a test has seen it.
+# Else it may release what hangs before a test has seen it.
 ALONE = sh("systemctl stop corral-let-go.timer corral-let-go.service")
 GUARDED = sh("systemctl start corral-let-go.timer")
 LOG = sh("journalctl -u slurmd -n 30 --no-pager -o cat")
@@ -53,7 +53,7 @@ WELL = sh(
 def stalling(cluster: Live, tmp_path: Path) -> Iterator[Live]:
     """slurmd on one node whose forked processes never end, with a reconfiguration that hangs.
 
-    The timer that would let go of it stands still.
+    The timer that would release it stands still.
     """
     source, made = tmp_path / "stall.c", tmp_path / "stall.so"
     source.write_text(SOURCE)

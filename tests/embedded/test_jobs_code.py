@@ -1,4 +1,4 @@
-"""What goes along with a job, sweeps and arrays, the handle in Python: on a real cluster."""
+"""What is sent with a job, sweeps and arrays, the handle in Python: on a real cluster."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_in_place(cluster: Live) -> None:
     assert said(lines)["cwd"] == "/shared/mine"
     with pytest.raises(CorralError) as caught:
         opened.run(__file__, in_place=True)
-    assert "does not lie on the cluster's shared storage" in caught.value.message
+    assert "is not on the cluster's shared storage" in caught.value.message
 
 
 def test_a_sweep_is_one_array_and_each_point_has_its_own_folder(
@@ -212,7 +212,7 @@ def wheel(folder: Path, version: str) -> Path:
 
 
 def test_an_environment_for_each_lock(cluster: Live, tmp_path: Path) -> None:
-    """Packages come from a folder of wheels: what pip is told by its own options."""
+    """Packages come from a folder of wheels: what pip is reported by its own options."""
     for version in ("1.0", "2.0"):
         file = wheel(tmp_path, version)
         put = sh("mkdir -p /shared/wheels && cat > {to}", to=f"/shared/wheels/{file.name}")

@@ -31,7 +31,7 @@ CTRL_C = b"\x03"
 
 
 class Terminal:
-    """A command with a terminal of its own, as in a window; Ctrl-C is a key, and no signal."""
+    """A command with its own terminal, as in a window; Ctrl-C is a key, and no signal."""
 
     def __init__(self, *argv: str) -> None:
         self._here, there = pty.openpty()
@@ -53,7 +53,7 @@ class Terminal:
         os.write(self._here, keys)
 
     def until(self, words: str, seconds: float = 120) -> str:
-        """Read until it says some words; gives all it said."""
+        """Read until it reports some words; gives all it reported."""
         end = time.monotonic() + seconds
         while words not in self.said:
             assert self._read(end), f"no {words!r} in: {self.said}"
@@ -74,7 +74,7 @@ class Terminal:
             pytest.fail(f"it did not end within {seconds:g} s:\n{seen}\nsaid:\n{self.said}")
 
     def _read(self, end: float) -> bool:
-        """Take what it says next; False when it has ended, or time has."""
+        """Take what it reports next; False when it has ended, or time has."""
         ready, _, _ = select.select([self._here], [], [], max(0.0, end - time.monotonic()))
         try:
             some = os.read(self._here, 65536) if ready else b""

@@ -1,6 +1,6 @@
 """Keys replaced on live clusters while a job on all nodes starts steps in a loop.
 
-CORRAL_TEST_KEYS=NAME uses a cluster of examples/laptop.yaml that stands under that name (for the
+CORRAL_TEST_KEYS=NAME uses a cluster of examples/laptop.yaml that is under that name (for the
 tests with munge: one with slurm.auth munge).
 """
 
@@ -52,7 +52,7 @@ def settled(live: Live) -> None:
 def rotate(
     spec: ClusterSpec, kill_at: int, which: api.Which = api.Which.AUTH
 ) -> tuple[int, list[str]]:
-    """Rotate in a process of its own that SIGKILLs itself at its N-th change (0: never)."""
+    """Rotate in a separate process that SIGKILLs itself at its N-th change (0: never)."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,4 +1,4 @@
-"""A cluster lives: nodes come and go while jobs run, and what is gone is asked for no more."""
+"""Nodes come and go while jobs are running, and what is gone is asked for no more."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from corral.hosts.quote import Script, sh
 if TYPE_CHECKING:
     from tests.embedded.conftest import Live
 
-# With their tasks: those live on without it (health.leftover says so).
+# With their tasks: those live on without it (health.leftover reports it).
 ENDED = sh(
     "pkill -KILL -x slurmstepd; for p in $(grep -lso '/job_[0-9]' /proc/[0-9]*/cgroup); do"
     ' p=${{p#/proc/}}; kill -KILL "${{p%/cgroup}}"; done; true'
@@ -93,7 +93,7 @@ def test_the_doctor_sees_a_lost_job_and_a_step_that_was_left(
         }
         user = sh("runuser -u corral -- bash -c {f}", f=str(fake))
         cluster.run("node1", sh("pkill -f '[s]lurmstepd: .999999'"))
-        assert cluster.run("node1", user).ok  # a user's process is no step
+        assert cluster.run("node1", user).ok  # a user's process is not a step
         assert "F201" not in {f.failure.id for f in asyncio.run(api.doctor(cluster.spec)).findings}
     finally:
         cluster.run("node1", sh("pkill -f '[s]lurmstepd: .999999'; rm -rf /tmp/tmp.*"))

@@ -169,7 +169,7 @@ def test_training_over_nodes_is_measured_and_answered(cluster: Live) -> None:
     assert "3 nodes, a model of" in texts
     assert "gradients sent as bfloat16" in texts
     # Nothing shapes these links: the nodes' processors are the limit, and no figure would hold.
-    assert "cost model" in texts and "links of 1 Gb/s are not foretold" in texts
+    assert "cost model" in texts and "links of 1 Gb/s are not predicted" in texts
 
 
 def test_ctrl_c_prints_what_training_measured(cluster: Live, tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_nccl_tests_runs_over_nodes_and_is_read(cluster: Live, nccl_tests: str) 
 
 
 def test_nccl_tests_without_mpi_is_found(cluster: Live, nccl_tests: str) -> None:
-    """Without MPI each process measures by itself and prints a table of its own."""
+    """Without MPI each process measures alone and prints its own table."""
     folder = nccl_tests
     cluster.run("node0", sh("sed -i 's/^rank=.*/rank=0/' {f}", f=f"{folder}/all_reduce_perf"))
     with pytest.raises(CorralError) as caught:
@@ -262,7 +262,7 @@ def test_a_program_that_is_not_there_is_said(cluster: Live) -> None:
     with pytest.raises(CorralError) as caught:
         wanted = Wanted(("all_reduce",), nodes=2, nccl_tests="/opt/nowhere")
         asyncio.run(api.run_bench(cluster.spec, wanted))
-    assert "/opt/nowhere/all_reduce_perf is no program" in caught.value.tail
+    assert "/opt/nowhere/all_reduce_perf is not a program" in caught.value.tail
 
 
 def test_a_node_that_reads_slowly_is_named(cluster: Live) -> None:

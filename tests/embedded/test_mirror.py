@@ -1,4 +1,4 @@
-"""Files that nodes fetch from a mirror by https: whole and known by their digest, or not at all."""
+"""Files that nodes fetch from a mirror by https: complete and of the known digest, or none."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_file_of_a_mirror(cluster: Live, mirror: str) -> None:
         assert "certificate" in fetch(one, sh("")), "nobody vouches for the mirror"
         assert look(one) == "absent"
         other = replace(one, sha256="0" * 64)
-        assert "another file than the cluster file says" in fetch(other, trust)
+        assert "another file than the cluster file declares" in fetch(other, trust)
         assert look(one) == "absent", "what came is not kept"
         assert fetch(one, trust) == ""
         assert look(one) == "whole"

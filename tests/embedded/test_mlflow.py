@@ -132,7 +132,7 @@ def test_a_job_has_a_run_with_what_is_needed_to_repeat_it(tracked: Live, script:
     assert metrics["loss"] == 1.0
 
 
-# It ends when what its nodes use stands in its run.
+# It ends when what its nodes use is in its run.
 SAMPLED = """\
 import json, os, time, urllib.request
 url = os.environ["MLFLOW_TRACKING_URI"] + "/api/2.0/mlflow/runs/get?run_id="
@@ -196,7 +196,7 @@ def test_a_job_that_is_cancelled_has_a_killed_run(tracked: Live, script: Path) -
 
     assert not tracked.with_fleet(work).good
     told = "KILLED"
-    for _ in range(60):  # the batch shell tells it when its ranks have ended
+    for _ in range(60):  # the batch shell reports it when its ranks have ended
         if runs(tracked)[0]["info"]["status"] == told:
             break
     assert runs(tracked)[0]["info"]["status"] == told

@@ -191,7 +191,7 @@ def test_a_connection_of_an_earlier_command_is_used_and_a_dead_one_replaced(sshd
         await first.run(sh("true"))
         logins = sshd.connections
         assert (await sshd.transport().run(sh("echo 2"))).stdout == "2\n"
-        assert sshd.connections == logins, "the second command logged in anew"
+        assert sshd.connections == logins, "the second command logged in again"
         # The login on the node ends and nobody notices yet, as when a machine loses its power.
         master = shared_pid(next((sshd.folder / "control").iterdir()))
         os.kill(master, signal.SIGSTOP)

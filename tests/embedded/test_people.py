@@ -1,4 +1,4 @@
-"""Users, Slurm accounts and logins by job, on a cluster of its own that declares all of them."""
+"""Users, Slurm accounts and logins by job, on its own cluster that declares all of them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def wait(lab: Live, job: str, state: str, reason: str = "") -> None:
 
 
 def begun(lab: Live, user: str, command: str) -> None:
-    """A job's process runs on the node: Slurm says RUNNING before the node has heard of it."""
+    """A job's process runs on the node: Slurm reports RUNNING before the node has heard of it."""
     done = lab.run(
         NODE,
         sh(

@@ -149,15 +149,15 @@ def test_a_process_beside_another_job_of_the_user_is_no_leftover(lab: Live) -> N
 def test_exclusive_parts_run_for_whole_nodes_only(
     lab: Live, site_part: Callable[[str, str], None]
 ) -> None:
-    site_part("/etc/slurm/epilog.d/85-exclusive-site", "#!/bin/sh\necho whole node\n")
+    site_part("/etc/slurm/epilog.d/85-exclusive-site", "#!/bin/sh\necho complete node\n")
     site_part(SITE, "#!/bin/sh\necho any job $SLURM_JOB_GPUS.\n")
     on_node(lab, sh("journalctl --rotate -q; journalctl --vacuum-time=1s -q 2>/dev/null || :"))
     job(lab, "true", "-n1", "--gres=gpu:1")
     one = said(lab)
     assert "90-job-site: any job 0." in one
-    assert "whole node" not in one
+    assert "complete node" not in one
     job(lab, "true", "--exclusive")
-    assert "85-exclusive-site: whole node" in said(lab)
+    assert "85-exclusive-site: complete node" in said(lab)
 
 
 @pytest.mark.parametrize("when", ["prolog", "epilog"])

@@ -1,4 +1,4 @@
-"""Every check must be able to fail: break the cluster, see the check fail, mend it, see it pass."""
+"""Every check must be able to fail: break the cluster, see the check fail, fix it, see it pass."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ def test_asked_on_a_terminal_and_from_a_file(keyed: Bare, tmp_path: Path) -> Non
 
 
 def typed(argv: list[str], answer: str) -> tuple[str, str]:
-    """Run a command on a terminal of its own; what the terminal showed, before and after."""
+    """Run a command on its own terminal; what the terminal showed, before and after."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execv(argv[0], argv)  # noqa: S606  # no shell is wanted

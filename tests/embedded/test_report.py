@@ -1,4 +1,4 @@
-"""Reports of a real cluster: pages that stand alone, and a history in which a fault shows."""
+"""Reports of a real cluster: self-contained pages, and a history in which a fault shows."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Collectives too, begun by its own timer: measured, kept, and who is slow named.
 
-CORRAL_TEST_SCHEDULE=NAME uses a cluster that stands under that name, with ``proof: {every: 1d}``.
+CORRAL_TEST_SCHEDULE=NAME uses a cluster that is under that name, with ``proof: {every: 1d}``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def settings(proving: Live) -> Iterator[None]:
         ),
     )
     yield
-    # A round that a failed test left goes on by itself, and the next would meet it.
+    # A round that a failed test left goes on automatically, and the next would meet it.
     do(
         proving,
         sh(
@@ -168,7 +168,7 @@ def test_a_bad_node_is_drained_and_taken_back_by_it_alone(proving: Live) -> None
     assert "F104" in {f.failure.id for f in why.findings}
     assert "node node1 fail" in again
     assert still == drained
-    assert "node node1 pass well again, undrained" in well
+    assert "node node1 pass healthy again, undrained" in well
     assert (after, mine) == ("", "my own")
     assert "No reservations" in left
     assert "node1" not in left
@@ -195,12 +195,12 @@ def by_timer(live: Live) -> str:
 
 
 def test_collectives_are_measured_by_its_timer_and_who_is_slow_is_named(proving: Live) -> None:
-    # Disks of one machine differ as it pleases, and a node that is not well is left out: here no
-    # node has fellows.
+    # Disks of one machine differ as it pleases, and a node that is not healthy is left out: here no
+    # node has peers.
     apart = Script(r"sed -i 's/^node \([^ ]*\) [^ ]*/node \1 \1/' /etc/corral/proof.conf")
     do(proving, apart)
     well = by_timer(proving)
-    assert "group node0,node1,node2 pass well" in well
+    assert "group node0,node1,node2 pass healthy" in well
     # Three such rounds are a past: what was just measured, thrice.
     do(proving, sh("grep ' all:3 ' {f} >/run/all && cat /run/all /run/all >>{f}", f=FIGURES))
     with shaped(proving, "node2", "50mbit"):

@@ -178,7 +178,7 @@ esac
 
 @pytest.fixture
 def working(served: Live) -> Iterator[Live]:
-    """Something to tell of everything: jobs that run and wait, a drained node, a GPU."""
+    """Something to report of everything: jobs that run and wait, a drained node, a GPU."""
     begin = sh(
         "cd /shared && scontrol update nodename=node2 state=drain reason=fan && "
         "for n in 1 2; do runuser -u corral -- sbatch -J panel -N 1 -w node0 --exclusive "

@@ -1,4 +1,4 @@
-"""Shared storage with users who are no friends: who comes first does not own the others' files."""
+"""Shared storage with users who are not friends: who comes first does not own the others' files."""
 
 from __future__ import annotations
 

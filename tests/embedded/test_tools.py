@@ -107,7 +107,7 @@ async def _install(live: Live, environment: PythonEnv) -> None:
 
 
 def runner(cluster: Live) -> Run:
-    """Runs a program's text as the job user in a folder of its own, the tools first on its PATH."""
+    """Runs a program's text as the job user in a separate folder, the tools first on its PATH."""
 
     def run(name: str, *command: str, files: dict[str, str], timeout: float = 300) -> Result:
         folder = f"/shared/test-tools-{name}"
@@ -133,7 +133,7 @@ def runner(cluster: Live) -> Run:
 
 @pytest.fixture(scope="module")
 def tools(cluster: Live) -> Run:
-    """Runs a program's text as the job user, with the tools on its PATH, in a folder of its own."""
+    """Runs a program's text as the job user, with the tools on its PATH, in a separate folder."""
     environment = PythonEnv(TOOLS, "tools", WHEELS)
     seen = cluster.run(cluster.controller, environment.probe())
     if seen.stdout.strip() != environment.digest:

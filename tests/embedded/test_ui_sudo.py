@@ -156,7 +156,7 @@ def ended(process: int) -> None:
 
 @contextmanager
 def typed(argv: list[str], answer: str) -> Iterator[str]:
-    """corral ui on a terminal of its own, where its question is answered; what it showed."""
+    """corral ui on its own terminal, where its question is answered; what it showed."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execv(argv[0], argv)  # noqa: S606  # no shell is wanted
@@ -177,7 +177,7 @@ def typed(argv: list[str], answer: str) -> Iterator[str]:
 
 @contextmanager
 def alone(argv: list[str], words: Path, **env: str) -> Iterator[str]:
-    """corral ui where nobody can be asked; its JSON line. Its other words go to a file."""
+    """corral ui without a terminal; its JSON line. Its other output goes to a file."""
     with words.open("w") as err:
         one = subprocess.Popen(
             argv,
@@ -189,7 +189,7 @@ def alone(argv: list[str], words: Path, **env: str) -> Iterator[str]:
         )
         assert one.stdout is not None
         try:
-            yield one.stdout.readline()  # ends with the verb, which gives up by itself
+            yield one.stdout.readline()  # ends with the verb, which gives up alone
         finally:
             if one.poll() is None:
                 ended(one.pid)

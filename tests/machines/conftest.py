@@ -144,11 +144,11 @@ async def read_facts_of(spec: ClusterSpec) -> dict[str, Facts]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of this folder are real machines' tests; without those they skip, and say why.
+    """All tests of this folder are real machines' tests; without those they skip, and report why.
 
     Each run takes those of test_lab, from bare machines to a proven cluster; the others are slow.
 
-    Those that give the shared machines back come last.
+    Those that return the shared machines come last.
     """
     reason = image.needs()
     ours = [item for item in items if item.path.is_relative_to(FOLDER)]

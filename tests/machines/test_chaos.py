@@ -1,6 +1,6 @@
 """What breaks on real machines: power, cables, clocks, disks, daemons.
 
-``status`` and ``doctor`` say what happened, ``up`` mends what can be mended, and jobs finish.
+``status`` and ``doctor`` report what happened, ``up`` fixes what can be fixed, and jobs finish.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FAR = 300.0
 
 
 def said(lab: Live) -> str:
-    """All that ``status`` says of nodes and troubles, as one text."""
+    """All that ``status`` reports of nodes and troubles, as one text."""
     status = asyncio.run(api.status(lab.spec))
     nodes = [
         f"{n.node}: {n.state} {n.reason} "
@@ -46,7 +46,7 @@ def found(lab: Live) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def mended(lab: Live) -> None:
-    """``up`` makes it whole: no trouble, all nodes usable, and a job runs on all of them."""
+    """``up`` makes it complete: no trouble, all nodes usable, and a job runs on all of them."""
     asyncio.run(api.up(lab.spec, told))
     wait_for(lambda: healthy(lab), FAR, "a healthy cluster after up", each=2.0)
     count = len(lab.facts)
@@ -163,7 +163,7 @@ def test_killed_daemon(lab: Live, node: str, unit: str, failure: str) -> None:
 
 @pytest.mark.slow
 def test_killed_clock_daemon(lab: Live) -> None:
-    """chrony is no service of Slurm's, so ``status`` is silent; the plan is not."""
+    """chrony is not a service of Slurm's, so ``status`` is silent; the plan is not."""
     lab.run("node1", sh("systemctl kill -s KILL chrony.service; systemctl stop chrony.service"))
     plan = asyncio.run(api.plan(lab.spec))
     assert "service:chrony" in {c.change.resource for s in plan.stages for c in s.changes}
@@ -185,7 +185,7 @@ def test_clock_skew(lab: Live, machines: Lab) -> None:
 
 @pytest.mark.slow
 def test_full_disk(lab: Live, machines: Lab) -> None:
-    """A node with a full disk: what cannot be written is said, not half done; space mends it."""
+    """A full disk on a node: what cannot be written is reported, not half done; space fixes it."""
     node = machines.machines[1]
     node.root(
         "rm -f /etc/apt/apt.conf.d/52corral-upgrades; fallocate -l 20G /fill || "

@@ -1,4 +1,4 @@
-"""``down`` gives machines back as they were: compared before and after, on real kernels.
+"""``down`` returns machines as they were: compared before and after, on real kernels.
 
 It comes last: the machines that all tests of this folder share are bare afterwards.
 """
@@ -23,7 +23,7 @@ CHANGED = ("etc", "packages", "passwd", "units", "hostname", "processes", "liste
 
 
 def refused(spec: ClusterSpec) -> CorralError:
-    """Why ``down`` does not give the machines back now."""
+    """Why ``down`` does not return the machines now."""
     with pytest.raises(CorralError) as caught:
         asyncio.run(api.down(spec))
     return caught.value
@@ -44,7 +44,7 @@ def job(lab: Live) -> Iterator[str]:
 
 
 def test_not_while_a_job_runs(lab: Live, job: str) -> None:
-    """It says which job, and changes nothing."""
+    """It reports which job, and changes nothing."""
     due = asyncio.run(api.due_back(lab.spec))
     assert due.jobs == (f"{job} alice node1",)
     assert {m.node: m.error for m in due.machines} == dict.fromkeys(lab.facts)
@@ -85,5 +85,5 @@ def test_machines_are_given_back_as_they_were(lab: Live, machines: Lab) -> None:
         assert differences(was, snapshot(machine)) == [], machine.index
         assert machine.root("ls -d /var/lib/corral 2>&1 || :").startswith("ls: cannot access")
 
-    # Nothing is there any more, and that is no error.
+    # Nothing is there any more, and that is not an error.
     assert all("none" in line for line in asyncio.run(api.down(spec)))

@@ -50,7 +50,7 @@ def drained(lab: Live) -> str:
 
 @pytest.fixture
 def watch() -> tuple[list[str], Callable[[Event], None]]:
-    """What a rolling stage says, in order, and the emit that hears it."""
+    """What a rolling stage reports, in order, and the emit that hears it."""
     said: list[str] = []
 
     def emit(event: Event) -> None:

@@ -1,4 +1,4 @@
-"""NFS over the real kernel server, between machines with kernels of their own.
+"""NFS over the real kernel server, between machines with their own kernels.
 
 Only the stages of storage and people are applied: Slurm is not needed for them.
 CORRAL_TEST_LAB=NAME uses a lab of two machines that stands already, and leaves it standing.
@@ -138,7 +138,7 @@ class Farm:
         return asyncio.run(work())
 
     def doctor(self) -> list[str]:
-        """What the doctor's rule about shared folders says: failure, node and its evidence."""
+        """What the doctor's rule about shared folders reports: failure, node and its evidence."""
 
         asked = look.questions(look.Ask((), (), ("/shared",)))
 
@@ -218,7 +218,7 @@ def test_bare_machines_share_a_folder(farm: Farm) -> None:
 
 
 def test_who_is_no_client_mounts_nothing(farm: Farm, mounted: ClusterSpec) -> None:
-    # The server itself is no client of its own export: it is the machine at hand that is none.
+    # The server itself is not a client of its own export: it is the machine at hand that is none.
     out = farm.on(
         SERVER,
         "mkdir -p /mnt/t; timeout 60 mount -t nfs4 -o vers=4.2,retry=0 "

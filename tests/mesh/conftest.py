@@ -145,7 +145,7 @@ def mesh(lab: Lab) -> Mesh:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of this folder need the mesh's programs; without them they skip, and say why.
+    """All tests of this folder need the mesh's programs; without them they skip, and report why.
 
     Each run takes the shortest complete path; the others are slow.
     """

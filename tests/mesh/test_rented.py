@@ -38,7 +38,7 @@ POD = """\
     nodes: pod0
     cloud: {type: NVIDIA GeForce RTX 4090, regions: [US-KS-2]}
 """
-# Over the network of the cluster, which is the only way between its pods.
+# Over the network of the cluster, which is the only link between its pods.
 SUM = """\
 #!/bin/sh
 export MASTER_PORT=45321 GLOO_SOCKET_IFNAME=ens1 USE_LIBUV=0 OMP_NUM_THREADS=1
@@ -67,7 +67,7 @@ budget: {{per_hour: 7}}
 
 @pytest.fixture(scope="module")
 def sim(lab: Lab) -> Iterator[RunPodSim]:
-    """A RunPod whose pods stand behind the lab's second NAT."""
+    """A RunPod whose pods come after the lab's second NAT."""
     cloud = RunPodSim(
         key=KEY,
         machines=Pods(lab, 1),

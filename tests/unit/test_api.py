@@ -273,7 +273,7 @@ def test_status_while_slurmctld_is_silent(said: str, spec: ClusterSpec) -> None:
 def test_status_asks_a_dead_slurmctld_once(
     spec: ClusterSpec, tmp_path: Path, word: str, asked: int
 ) -> None:
-    """Two commands asked again for 15 s each, and the status then said "it knows no node"."""
+    """Two commands asked again for 15 s each, and the status then reported "it knows no node"."""
     fake = (
         f"#!/bin/sh\necho >>${{0%/*}}/asked\n"
         f"[ $1 != ping ] || echo 'Slurmctld(primary) at node0 is {word}'\n"

@@ -49,4 +49,4 @@ def test_a_missing_extra_is_answered_with_a_command_that_works_everywhere(repo: 
 def test_no_text_names_an_extra_of_a_package_that_no_index_has(repo: Path) -> None:
     texts = [*(repo / "src").rglob("*.py"), *(repo / "docs").rglob("*.md"), repo / "README.md"]
     wrong = [str(f.relative_to(repo)) for f in texts if f"{DISTRIBUTION}[" in f.read_text()]
-    assert wrong == ["src/corral/extras.py"]  # whose comment says why
+    assert wrong == ["src/corral/extras.py"]  # whose comment states why

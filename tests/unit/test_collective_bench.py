@@ -63,7 +63,7 @@ def test_two_nodes_are_one_pair_and_not_measured_again() -> None:
     ("wanted", "says"),
     [
         (Wanted(collectives=("all_reduse",)), "all_reduse"),
-        (Wanted(smallest=2, largest=1), "lies above"),
+        (Wanted(smallest=2, largest=1), "is above"),
         (Wanted(nodes=1), "two ranks"),
         (Wanted(nccl_tests="/opt/nccl-tests/build"), "one collective at a time"),
     ],
@@ -176,7 +176,7 @@ def test_what_gloo_does_another_way_is_not_judged_by_the_rate(
     given = given_or_declared(lab, known, nodes=3, gpus=0)
     ((_, verdict),) = judged(measured(collective, busbw, ranks=3), given).tables
     assert verdict.outcome is outcome
-    assert ("is no ring" in verdict.reasons[0]) == (outcome is Outcome.UNKNOWN)
+    assert ("is not a ring" in verdict.reasons[0]) == (outcome is Outcome.UNKNOWN)
     asked = given_or_declared(lab, Known(busbw=0.117), nodes=3, gpus=0)
     ((_, verdict),) = judged(measured(collective, busbw, ranks=3), asked).tables
     assert verdict.outcome is not Outcome.UNKNOWN
@@ -207,7 +207,7 @@ def test_what_was_given_wins() -> None:
 def test_the_network_says_nothing_about_one_node_nor_without_a_rate() -> None:
     assert given_or_declared(spec(gbps=10), None, nodes=1, gpus=2) == Known(nodes=1)
     assert given_or_declared(spec(), None, nodes=3, gpus=0) == Known(nodes=3, gloo=True)
-    # gloo writes no NCCL log: nothing can be said about its transport
+    # gloo writes no NCCL log: nothing can be reported about its transport
     assert given_or_declared(spec(gbps=10), None, nodes=3, gpus=0).fabric == ""
 
 

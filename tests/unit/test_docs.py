@@ -1,4 +1,4 @@
-"""What the pages say is true: cluster files are good, commands parse, error codes are all there."""
+"""The pages are true: cluster files are good, commands parse, error codes are all there."""
 
 from __future__ import annotations
 

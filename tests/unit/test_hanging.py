@@ -1,4 +1,4 @@
-"""What a process that does not end tells of itself, and that it does so with CORRAL_DEBUG alone."""
+"""What a process that does not end reports, and that it does so with CORRAL_DEBUG alone."""
 
 from __future__ import annotations
 

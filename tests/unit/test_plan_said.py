@@ -1,4 +1,4 @@
-"""What a plan says beside its changes."""
+"""What a plan contains next to its changes."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_a_cache_copies_once_and_refuses_what_the_index_does_not_say(
     assert len(list(data.epoch(1))) == 20, "from the cache"
     for copy in cache.glob("*.tar"):
         copy.unlink()
-    with pytest.raises(ShardError, match="not what its index says"):
+    with pytest.raises(ShardError, match="not what its index reports"):
         list(data.epoch(0))
     assert not list(cache.glob("*.part"))
     shard.write_bytes(whole)
@@ -162,9 +162,9 @@ def test_half_a_shard_is_never_taken_for_a_complete_one(
         cut = tar.getmembers()[10].offset
     shard.write_bytes(data[:cut])
     dataset = Shards(out, cache=tmp_path / "cache" if cached else None, rank=0, world=1)
-    with pytest.raises(ShardError, match="not what its index says"):
+    with pytest.raises(ShardError, match="not what its index reports"):
         list(dataset.epoch(0))
-    with pytest.raises(ShardError, match="not what its index says"):
+    with pytest.raises(ShardError, match="not what its index reports"):
         shards.feed(out, 0.01, share=0, of=1)
 
 
@@ -198,7 +198,7 @@ def test_a_folder_that_is_swapped_gives_no_byte_of_another(images: Path, tmp_pat
     """Before: names of the one, and content of the other, where the sizes were the same."""
     away = tmp_path / "away"
     shutil.copytree(images, away, symlinks=True)
-    for file in away.rglob("[0-9]*.png"):  # not link.png: what it leads to is no copy
+    for file in away.rglob("[0-9]*.png"):  # not link.png: what it leads to is not a copy
         assert not file.is_symlink()
         file.write_bytes(b"S" * file.stat().st_size)
     (tmp_path / "link").symlink_to(away)

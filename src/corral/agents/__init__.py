@@ -19,7 +19,7 @@ from corral.errors import Code, CorralError
 FOLDER: Final = Path(__file__).parent
 """Where they are in Corral's own package; ``benchmarks`` is uploaded with a job as it is."""
 LABELS: Final = ("Installed as:", "Started by:", "Runs as:")
-"""What the first lines of each program say."""
+"""What the first lines of each program state."""
 
 
 @cache
@@ -30,7 +30,7 @@ def program(name: str) -> str:
         name: its path in this folder, such as ``health.sh`` or ``benchmarks/gpu.py``.
 
     Raises:
-        CorralError: NOT_FOUND, there is no such program: Corral's own package is not complete.
+        CorralError: NOT_FOUND, there is not such a program: Corral's own package is not complete.
     """
     path = FOLDER / name
     if not path.is_file():

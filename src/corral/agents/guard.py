@@ -43,7 +43,7 @@ CLOUDS = Path("/usr/local/lib/corral/clouds")
 STATE = Path("/var/lib/corral/guard/state.json")
 REASON = "corral: the budget is spent"
 STRAY_S = 3600.0
-"""A node that is being added stands at the cloud before it stands in the file here."""
+"""A node that is being added is at the cloud before it is in the file here."""
 ROUNDS = 2
 """A node that is powered down is ended when this many rounds in a row have seen it so."""
 TRIES, TRY_S = 24, 5.0
@@ -96,7 +96,7 @@ class Round:
     """One round of the guard.
 
     Args:
-        conf: what /etc/corral/guard.json says.
+        conf: the contents of /etc/corral/guard.json.
         state: what the last round left; changed in place.
         call: speaks to clouds.
         slurm: runs Slurm's programs.
@@ -131,7 +131,7 @@ class Round:
         state["spent"], state["at"], state["failed"] = round(spent, 4), self.now(), self.failed
 
     def look(self) -> list[Found]:
-        """All machines of the cluster; a cloud that does not answer is said, and tried again."""
+        """All machines of the cluster; a cloud that does not answer is logged, and tried again."""
         found = list[Found]()
         for cloud in self.conf["clouds"]:
             try:
@@ -227,7 +227,7 @@ class Round:
         return {name: set(state.split("+")) for name, state in rows}
 
     def finish(self, one: Found, why: str) -> None:
-        """End one machine and say so."""
+        """End one machine and log it."""
         try:
             self.carry_out(one.cloud, self.client(one.cloud).terminate([one]))
             self.say(f"{one.node} ({one.cloud} {one.id}) ended: {why}")

@@ -4,7 +4,7 @@
 # Runs as: root
 """Relays local TCP ports to one host through a SOCKS5 proxy. Runs on a node, needs Python alone.
 
-A node whose tailnet lives in user space is reached by it, and reaches nothing by itself: its
+A node whose tailnet lives in user space is reached by it, and reaches nothing on its own: its
 tailscaled offers a SOCKS5 proxy instead, which Slurm does not speak. What comes in arrives from
 127.0.0.1, so slurmstepd looks there for the srun that asked; the ports of srun are relayed too.
 
@@ -67,7 +67,7 @@ class Relay:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy until the end, and hand the end on: each direction ends by itself."""
+    """Copy until the end, and hand the end on: each direction ends alone."""
     with contextlib.suppress(OSError):
         while data := await reader.read(CHUNK):
             writer.write(data)

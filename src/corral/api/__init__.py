@@ -1,6 +1,6 @@
 """The use cases: the only door for the command line and the page.
 
-Those that touch machines are async functions and report an ``Emit`` what happens; ``import corral``
+Those that touch machines are async functions and send events to an ``Emit``; ``import corral``
 gives them synchronously. Names are loaded at first use, so that ``corral plan`` does not pay for
 the checks of ``corral prove`` (0.1 s of imports).
 """

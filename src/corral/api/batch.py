@@ -67,7 +67,7 @@ def job_fields(path: Path) -> dict[str, Any]:
 
 
 def script_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Fields of a job with what its script's ``#SBATCH`` lines ask for; and what to report of them.
+    """Fields of a job with what its script's ``#SBATCH`` lines ask for; and remarks on them.
 
     The fields given win, as sbatch's own options do.
 
@@ -93,7 +93,7 @@ def script_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str,
 
 
 def job_script(spec: ClusterSpec, job: JobSpec) -> str:
-    """The batch script that would be submitted, as far as the cluster file alone reports it.
+    """The batch script that would be submitted, as far as the cluster file alone determines it.
 
     Raises:
         CorralError: USAGE, the job cannot run as asked.
@@ -190,7 +190,7 @@ async def logs(
 ) -> JobOutcome | ArrayOutcome:
     """What a job printed, and how it stands; with ``follow`` until it has ended.
 
-    An array prints nothing automatically: its outcome holds the parts, each with its last line.
+    An array prints nothing on its own behalf: its outcome holds the parts, each with its last line.
 
     Raises:
         CorralError: NOT_FOUND, no such job, or none that Corral submitted.
@@ -275,7 +275,7 @@ async def handle_of(session: Session, ref: JobRef) -> JobHandle:
     number, _, task = str(ref).partition("_")
     if not number.isdecimal() or (task and not task.isdecimal()):
         raise CorralError(
-            Code.USAGE, f"{ref!r} is not a number of a job", hint="12, or 12_3 for a part of an array"
+            Code.USAGE, f"{ref!r} is not a job number", hint="12, or 12_3 for a part of an array"
         )
     handle = await control.find(session.fleet, session.controller, session.spec, int(number))
     return handle.part(int(task)) if task else handle

@@ -1,4 +1,4 @@
-"""Use case: what does a benchmark's log report, and is it good?"""
+"""Use case: what does a benchmark's log show, and is it good?"""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from corral.prove.fabric.verdict import Outcome, Reference, Verdict, judge
 
 _AS_FAST_BY_GLOO: Final = (Collective.ALL_REDUCE, Collective.ALL_TO_ALL, Collective.SENDRECV)
 """What reaches a link's rate by gloo, as Corral's program calls it. Its broadcast is a tree, whose
-root sends more than once, and its reduce_scatter a complete all_reduce: three nodes on healthy links
-of 1 Gb/s had 49 and 44 % of it, all_gather 73 to 85 (PyTorch 2.6)."""
+root sends more than once, and its reduce_scatter a complete all_reduce: three nodes on healthy
+links of 1 Gb/s had 49 and 44 % of it, all_gather 73 to 85 (PyTorch 2.6)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class Known:
 
     Attributes:
         hardware: a name of ``known_hardware()``, "" when it is none of those.
-        topology: what carries the data, when it is not known hardware.
+        topology: what carries the data, for unknown hardware.
         busbw: the healthy figure in GB/s; 0: the hardware's own, or none.
         share: of the limit between nodes that a healthy network of this kind reaches, where
             nothing else is known; 0: that is not known either.
         gloo: the ranks have no GPUs and talked by gloo, not by NCCL.
         nodes: how many took part; 0: as the log lists them.
-        collective: what was measured, where the log does not state.
+        collective: what was measured, where the log does not state it.
         algorithm: what NCCL was forced to, None when nothing was.
         usual: GB/s that this cluster's own collectives reached before.
         fabric: infiniband, roce, ethernet, efa, tcpx or tcpxo: what NCCL should have used.
@@ -111,8 +111,8 @@ class Benchmark:
 def read_benchmark(text: str, known: Known | None = None) -> Benchmark:
     """Read a log of nccl-tests, or a file it wrote with -J, and judge each table.
 
-    A run that failed is not a parse error: ``failure`` of the result reports why, and the tables that it
-    completed are judged.
+    A run that failed is not a parse error: ``failure`` of the result reports why, and the tables
+    that it completed are judged.
 
     Raises:
         CorralError: PARSE_FAILED, the log is none, cut or contradicts itself, and shows no failure;
@@ -157,8 +157,8 @@ def run_failure(text: str) -> RunFailure | None:
 
 def _alone(processes: int) -> RunFailure:
     return RunFailure(
-        f"{processes} processes each measured alone, as rank 0 of their own run: nothing was "
-        "sent between them, and their figures give no information about the cluster",
+        f"{processes} processes each measured alone, as rank 0 of a separate run: nothing was "
+        "sent between them, and their figures do not measure the cluster",
         "build nccl-tests with MPI (make clean; make MPI=1 MPI_HOME=...) and start it by mpirun, "
         "or by srun with the --mpi type that this MPI was built for",
     )
@@ -186,7 +186,7 @@ def _judged(table: Table, known: Known, complained: Sequence[str]) -> tuple[Tabl
     nodes, taken = _nodes(table, known)
     verdict = judge(table, _reference(table.collective, known, nodes), nodes)
     if known.gloo and verdict.reference is None and table.collective not in _AS_FAST_BY_GLOO:
-        said = f"gloo's {table.collective} is not a ring: the rate of a link gives no information about it"
+        said = f"gloo's {table.collective} is not a ring: the rate of a link does not bound it"
         verdict = dataclasses.replace(verdict, reasons=(said, *verdict.reasons[1:]))
     if taken:
         verdict = dataclasses.replace(verdict, reasons=(*verdict.reasons, taken))
@@ -232,7 +232,9 @@ def _reference(collective: Collective | None, known: Known, nodes: int) -> Refer
     hardware = known_hardware().get(known.hardware)
     topology = known.topology or (hardware.topology if hardware else None)
     other_way = known.gloo and collective not in _AS_FAST_BY_GLOO
-    several = nodes or 2  # not known: tables are pasted of several nodes mostly, and report less then
+    several = (
+        nodes or 2
+    )  # not known: tables are pasted of several nodes mostly, and less is known then
     bound = limit(topology, collective, several, known.algorithm) if topology else 0.0
     if known.busbw:
         return Reference(known.busbw, bound, "as given")

@@ -1,4 +1,4 @@
-"""Use cases: what belongs to a complete account, firewall rules, ssh keys and file systems.
+"""Use cases: what belongs to an entire account, firewall rules, ssh keys and file systems.
 
 Rules and keys can only be replaced as a whole set, so each change reads, merges, asks, writes and
 reads again (``providers.cloud.whole_sets``); no entry is ever dropped.
@@ -115,7 +115,7 @@ async def firewall(allow: Sequence[str], confirm: Confirm, cluster: str = "") ->
 
 
 def _same_rule(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whatever its description states."""
+    """Whatever its description."""
     return all(one.get(k) == other.get(k) for k in ("protocol", "port_range", "source_network"))
 
 

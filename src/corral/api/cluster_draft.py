@@ -1,4 +1,4 @@
-"""A cluster file out of what machines said: complete, commented, and good as it is. Pure."""
+"""A cluster file out of what machines reported: complete, commented, and good as it is. Pure."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from corral.spec.rules.sharing import SYSTEM_NAMES
 CLOCK_S: Final = 5
 """Seconds between two clocks that are worth a word; munge refuses at 300."""
 _IPV4: Final = re.compile(r"[0-9]+(\.[0-9]+){3}")
-_NO_NAMES: Final = RESERVED_NODES | {"null", "true", "false"}  # the latter are no texts in YAML
+_NO_NAMES: Final = RESERVED_NODES | {"null", "true", "false"}  # the latter are not strings in YAML
 _OLDEST: Final = "22.05"
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How the machines were reached, as the file is to say it."""
+    """How the machines were reached, as the file is to declare it."""
 
     port: int = 22
     key: str = ""
@@ -40,7 +40,7 @@ class Draft:
         name: the cluster's name.
         text: the file.
         nodes: node name by the address it was asked by.
-        warnings: what was seen, each one sentence; they stand in the file as comments too.
+        warnings: what was seen, each one sentence; they are in the file as comments too.
     """
 
     name: str
@@ -163,7 +163,7 @@ def _head(
         (f"up {file}", "  do it, and prove that it works"),
     )
     return [
-        f"# Written by `corral init --from` of what {len(machines)} machines said:",
+        f"# Written by `corral init --from` of what {len(machines)} machines reported:",
         "#",
         *rows,
         "#",
@@ -221,8 +221,7 @@ def _group_lines(groups: Sequence[_Group], reached: Reached) -> list[str]:
         lines += [f"      jump: {reached.jump}"] if reached.jump else []
         if any(m.passwords for _, m in group.machines):
             lines.append(
-                "      # password_login: off   # keys only; a machine takes it back by itself when "
-                "no key works"
+                "      # password_login: off   # keys only; a machine reverts it when no key works"
             )
     return lines
 
@@ -323,7 +322,7 @@ def _of_one(name: str, m: Found, skew: float) -> list[str]:
     told = (
         (
             bool(own),
-            f"its own name stands on {own} in /etc/hosts; Corral "
+            f"its own name is on {own} in /etc/hosts; Corral "
             "moves it to its address, since Slurm and NCCL would talk to loopback",
         ),
         (
@@ -346,7 +345,7 @@ def _of_one(name: str, m: Found, skew: float) -> list[str]:
         (
             m.gpu.startswith("nvidia-"),
             f"PCI device {m.gpu[7:]} is not in Corral's table; "
-            "give the GPU type a name of your own",
+            "give the GPU type a name of your choice",
         ),
         (not facts.systemd, "no systemd runs there; Corral needs it"),
     )

@@ -132,7 +132,7 @@ async def run_bench(
         spec: the cluster.
         wanted: what to measure.
         known: what to compare with; None: what the declared data network should reach.
-        emit: told of the job's states.
+        emit: reported of the job's states.
         on_row: called with each size as it was measured.
         on_submit: called once Slurm has the job.
 
@@ -160,7 +160,7 @@ async def run_bench(
     job = reports.job(job)
     outcome = await batch.run(spec, job, emit, on_line=on_line, on_submit=on_submit)
     if not isinstance(outcome, batch.JobOutcome):
-        raise TypeError("a benchmark is no array")
+        raise TypeError("a benchmark is not an array")
     if not outcome.good:
         raise _failed(wanted, outcome, lines)
     if wanted.nccl_tests:
@@ -191,7 +191,7 @@ def bench_job(spec: ClusterSpec, wanted: Wanted) -> tuple[JobSpec, int]:
             f"no collective is called {', '.join(unknown)}", f"one of {', '.join(MEASURES)}"
         )
     if not 0 < wanted.smallest <= wanted.largest:
-        raise _usage("--smallest lies above --largest", "such as --smallest 1M --largest 1G")
+        raise _usage("--smallest is above --largest", "such as --smallest 1M --largest 1G")
     if nodes * max(1, gpus) < 2:  # noqa: PLR2004
         raise _usage("a collective needs two ranks: this is one node with one GPU at most", "")
     fields: dict[str, Any] = {
@@ -216,7 +216,7 @@ def bench_job(spec: ClusterSpec, wanted: Wanted) -> tuple[JobSpec, int]:
         "--spoil": wanted.spoil,
     }
     words = tuple(f"{name}={value}" for name, value in args.items())
-    # Its folder goes along: halves.py lies beside it.
+    # Its folder is uploaded: halves.py is in it.
     own = {"script": str(PROGRAM), "args": words, "folder": str(PROGRAM.parent)}
     return batch.job_spec(fields | own), gpus
 
@@ -328,7 +328,7 @@ def _one_table(found: Reading, nodes: int) -> Reading:
     if nodes > 1 and len(found.tables) > 1:
         raise CorralError(
             Code.COMMAND_FAILED,
-            f"nccl-tests printed {len(found.tables)} tables: each process measured by itself",
+            f"nccl-tests printed {len(found.tables)} tables: each process measured alone",
             hint="build it with MPI=1, against an MPI that speaks Slurm's PMIx or PMI2",
         )
     return found

@@ -15,7 +15,7 @@ LIMIT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a command said: its exit status, standard output, and what went to standard error."""
+    """What a command returned: its exit status, standard output and standard error."""
 
     status: int
     out: str

@@ -1,7 +1,7 @@
 """The use cases, one async function each: the only door for the command line and the page.
 
 ``import corral`` gives the same ones synchronously. Every function takes the cluster file's model
-(``load`` reads it) and an ``Emit`` that is told what happens while it works.
+(``load`` reads it) and an ``Emit`` that receives the events while it works.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec
 
 ROUNDS = 5
-"""Plans of one ``up``: the machines, what they hold, and more for machines that move by themselves
+"""Plans of one ``up``: the machines, what they hold, and more for those that change without a plan
 meanwhile (services that still start after a boot)."""
 
 Approve = Callable[[Plan], bool]
@@ -46,7 +46,7 @@ async def plan(spec: ClusterSpec, emit: Emit = ignore) -> Plan:
 
 
 async def apply(spec: ClusterSpec, wanted: Plan, emit: Emit = ignore) -> None:
-    """Do exactly what ``wanted`` says.
+    """Do exactly what ``wanted`` contains.
 
     A plan with machines to create ends after creating them: a second plan then shows what they get.
 
@@ -64,13 +64,13 @@ async def up(spec: ClusterSpec, emit: Emit = ignore, approve: Approve | None = N
 
     Args:
         spec: the cluster.
-        emit: told of all that happens.
+        emit: reported of all that happens.
         approve: asked with each plan that is not empty; False stops before it is applied. While a
             person thinks machines may move, so they are read again before an approved plan is
             applied. None: yes to all, at once.
 
     Returns:
-        True when the cluster is as declared, False when ``approve`` said no.
+        True when the cluster is as declared, False when ``approve`` answered no.
 
     Raises:
         CorralError: as ``apply``; NOT_GOOD when it does not settle.
@@ -108,22 +108,22 @@ async def down(
 ) -> tuple[str, ...]:
     """Remove everything the providers made for this cluster, and its folder here.
 
-    Machines of provider ssh are given back as they were: ``api.machine_return``.
+    Machines of provider ssh are restored as they were: ``api.machine_return``.
 
     Args:
         spec: the cluster.
-        emit: told of all that happens.
+        emit: reported of all that happens.
         purge: on machines of provider ssh also remove home folders of the users that Corral made,
             and keep no dump of the accounting database.
-        force: cancel jobs that run on machines of provider ssh; give back those that answer when
+        force: cancel jobs that run on machines of provider ssh; restore those that answer when
             others do not, and end what is rented all the same.
 
     Returns:
-        what was removed; of machines given back ``node: what``.
+        what was removed; of machines released ``node: what``.
 
     Raises:
         CorralError: PROVIDER_FAILED, something is left; NOT_GOOD, jobs run; what a machine could
-            not give back. Run it again: it goes on where it stopped.
+            not restore. Run it again: it goes on where it stopped.
     """
     folder = cluster_dir(spec.name)
     with cluster_lock(folder):
@@ -147,7 +147,7 @@ async def _on_call(spec: ClusterSpec, emit: Emit) -> None:
 
 
 async def _costs(session: Session, error: CorralError, emit: Emit, *, force: bool) -> None:
-    """End what is rented though the user's machines were not given back, or say that it costs."""
+    """End what is rented though the user's machines were not released, or report that it costs."""
     if not any(group.capabilities.rents for group in session.spec.groups):
         return
     if not force:
@@ -191,7 +191,7 @@ async def _apply(session: Session, wanted: Plan, emit: Emit, look: Look | None =
             raise CorralError(
                 Code.STALE_PLAN,
                 "the machines have changed since this plan was made",
-                hint="make it anew with: corral plan FILE",
+                hint="re-create it with: corral plan FILE",
             )
         await session.make_machines(noted)
         noted(Event(Kind.PHASE_DONE, "machines", seconds=time.monotonic() - begin))
@@ -200,7 +200,7 @@ async def _apply(session: Session, wanted: Plan, emit: Emit, look: Look | None =
         raise CorralError(
             Code.STALE_PLAN,
             "the machines that leave have changed since this plan was made",
-            hint="make it anew with: corral plan FILE",
+            hint="re-create it with: corral plan FILE",
         )
     noted(Event(Kind.PHASE_STARTED, "apply", total=len(wanted.stages)))
     await run_stages(wanted, session.fleet, noted)

@@ -113,7 +113,7 @@ class Cost:
 
 
 async def cost(spec: ClusterSpec) -> Cost:
-    """What a cluster's rented machines cost, by job and user as its accounting tells."""
+    """What a cluster's rented machines cost, by job and user according to its accounting."""
     ledger = Ledger(spec.name)
     rentals = tuple(ledger.rentals().values())
     silent, uses, cpus, unread = "", (), {}, 0

@@ -83,7 +83,7 @@ async def shard_data(
     Args:
         spec: the cluster.
         folder: of this machine, or one under a shared mount of the cluster.
-        emit: told of each shard.
+        emit: reported of each shard.
         name: of the data set; "" for the folder's.
         size: bytes of each shard, about.
         labels: the first folder of each sample's path is its class.
@@ -97,7 +97,7 @@ async def shard_data(
     if not chosen or not chosen.replace("-", "a").replace("_", "a").replace(".", "a").isalnum():
         raise CorralError(
             Code.USAGE,
-            f"{chosen!r} is no name for a data set",
+            f"{chosen!r} is not a name for a data set",
             hint="give it one of letters, digits, '-', '_' and '.': --name digits",
         )
     local = Path(folder)
@@ -137,7 +137,7 @@ async def bench_data(
     Args:
         spec: the cluster.
         folder: of the data set on the cluster, or the name of one of the user's.
-        emit: told which node reads.
+        emit: reported which node reads.
         seconds: for each measurement.
         per_gpu: samples a second that each GPU (each node without GPUs) eats; 0: not known.
         user: whose it is; "" for the cluster's first user.

@@ -42,12 +42,12 @@ def doctor_log(text: str) -> Report:
 
 
 async def doctor(spec: ClusterSpec, nodes: str = "") -> Report:
-    """Look at the whole cluster: every machine in one round trip; changes nothing.
+    """Look at the entire cluster: every machine in one round trip; changes nothing.
 
     Args:
         spec: the cluster.
         nodes: a hostlist: only what concerns these nodes; "" for all. All are looked at in any
-            case, as what is odd about one shows beside the others.
+            case, as what is odd about one shows in comparison with the others.
 
     Raises:
         CorralError: NOT_FOUND, no machine of the cluster runs, or no such node; USAGE, no
@@ -59,7 +59,7 @@ async def doctor(spec: ClusterSpec, nodes: str = "") -> Report:
 
 
 async def look(spec: ClusterSpec) -> Scene:
-    """Ask every machine; what they told, with what the cluster file says.
+    """Ask every machine; what they reported, with what the cluster file declares.
 
     Raises:
         CorralError: NOT_FOUND, no machine of the cluster runs; the provider could not be asked.
@@ -141,7 +141,7 @@ def _asks(session: Session, spec: ClusterSpec) -> dict[str, Ask]:
                 units += ["mariadb", "slurmdbd"]
             if spec.slurm.rest:
                 units.append("slurmrestd")
-        # A folder that a server shows at its own place is no mount there.
+        # A folder that a server shows at its own place is not a mount there.
         mounts = tuple(s.mount for s in spec.storage if (name, s.mount) != (s.server, s.path))
         mesh = mesh_of(spec) is not None
         found[name] = Ask(

@@ -33,7 +33,7 @@ class Way:
     """How machines nobody wrote down are reached.
 
     Attributes:
-        user: login user; "": as your ssh config says, else your name here.
+        user: login user; "": as in your ssh config, else your name here.
         port: port of sshd.
         key: private key file; "": ssh's own choice.
         jump: machines to go through.
@@ -62,7 +62,7 @@ async def discover(
     Args:
         addresses: addresses, hostlists of them, or Hosts of the user's ssh config; the first
             machine becomes the controller.
-        emit: told of each machine.
+        emit: reported of each machine.
         name: the cluster's name.
         way: how they are reached.
         file: what the file will be called; left out: ``<name>.yaml``.
@@ -167,7 +167,7 @@ async def _ask(at: str, target: SshTarget, name: str, way: Way, hops: Hops) -> t
 
 
 def _skew(clock: int, before: float, after: float) -> float:
-    """Seconds that a clock is ahead at least: it was read, in whole seconds, between the two."""
+    """Seconds that a clock is ahead at least: it was read, to the second, between the two."""
     if clock > after:
         return clock - after
     return min(0.0, clock + 1 - before)

@@ -17,12 +17,12 @@ TROUBLE_S: Final = 30.0
 
 
 async def drive(spec: ClusterSpec, emit: Emit = ignore, *, once: bool = False) -> None:
-    """Rent what jobs wait for and end what is idle, until the process is ended.
+    """Rent what pending jobs need and end what is idle, until the process is ended.
 
     Args:
         spec: the cluster.
-        emit: told what happens.
-        once: stop when a look shows nothing to do.
+        emit: reported what happens.
+        once: stop when a poll shows nothing to do.
 
     Raises:
         CorralError: USAGE, the cluster has no elastic group; with ``once`` also what a turn raises.

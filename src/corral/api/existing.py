@@ -34,7 +34,7 @@ class Correction:
     Attributes:
         name: the file as the user named it.
         before: its bytes; None for a file that is not there yet.
-        after: its bytes with the findings mended.
+        after: its bytes with the findings fixed.
         mode: permission bits it is to have; None leaves them.
     """
 
@@ -55,13 +55,13 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What is to be said about given files.
+    """What is to be reported about given files.
 
     Attributes:
         existing: the files as they were read.
         findings: everything that is wrong, by file and line.
-        mended: whether ``corrections`` mends it, for each finding.
-        corrections: files that change when the findings are mended.
+        mended: whether ``corrections`` fixes it, for each finding.
+        corrections: files that change when the findings are fixed.
     """
 
     existing: Existing
@@ -81,7 +81,7 @@ def lint_existing(
     Args:
         paths: a folder such as /etc/slurm, or single files.
         version: the Slurm in use, such as "24.11"; "" takes that of the machines, else none: then
-            keys are held against all releases.
+            keys are compared with all releases.
         machines: facts to compare with, by node name.
 
     Raises:
@@ -144,11 +144,11 @@ def read_existing(
 def write_corrections(
     corrections: Iterable[Correction], output: Path | None = None
 ) -> tuple[Path, ...]:
-    """Write corrected copies: as NAME.corrected beside each file, or into a folder under its name.
+    """Write corrected copies: as NAME.corrected next to each file, or into a folder under its name.
 
     Args:
         corrections: what ``lint_existing`` gave.
-        output: a folder that is made; None: beside the files.
+        output: a folder that is made; None: next to the files.
 
     Raises:
         CorralError: USAGE, a copy is there already or cannot be written.
@@ -201,7 +201,7 @@ def _nothing_to_adopt(existing: Existing) -> CorralError:
         _, text = placeholder(source.text) or (0, "")
         return CorralError(
             Code.NOT_FOUND,
-            f"{source.name} is a template: {shown(text)} stands where a value belongs",
+            f"{source.name} is a template: {shown(text)} takes the place of a value",
             hint="render it first, and name the result",
         )
     broken = next((row.broken for row in existing.nodes if row.broken), "")
@@ -295,7 +295,7 @@ def _add(sources: dict[str, Source], path: Path, kind: Kind | None = None) -> No
         seen = path.stat()
         if not stat.S_ISREG(seen.st_mode) or seen.st_size > BYTES_AT_MOST:
             raise CorralError(
-                Code.USAGE, f"{path} is no file of at most 8 MiB", hint="name a file or a folder"
+                Code.USAGE, f"{path} is not a file of at most 8 MiB", hint="name a file or a folder"
             )
         data = path.read_bytes()
     except FileNotFoundError as error:

@@ -23,7 +23,7 @@ class Exported:
         folder: where.
         files: names of the files, in the order to read them.
         next: commands that use them, one a line.
-        left: what the cluster file declares and the files cannot say, with why.
+        left: what the cluster file declares and the files cannot express, with why.
     """
 
     folder: str
@@ -136,10 +136,11 @@ def commands(made: Deployment) -> tuple[str, ...]:
     for phase in made.phases:
         found.append(f"gcluster deploy -w -d {phase.settings} {phase.blueprint} --auto-approve")
         if phase.name == "base" and any("server_ip_" in t for t in made.files.values()):
-            # The next phases mount what the base made: corral up fills the address in by itself.
+            # The next phases mount what the base made: corral up fills the address in
+            # automatically.
             found.append(f"terraform -chdir={phase.deployment}/{phase.groups[0]} output -json")
             later = made.phases[-1].settings
-            found.append(f"# write each server_ip that it prints into {later}, as said there")
+            found.append(f"# write each server_ip that it prints into {later}, as described there")
     return tuple(found)
 
 

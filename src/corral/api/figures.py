@@ -53,7 +53,7 @@ async def node_figures(
 
 
 def readings(text: str) -> tuple[Reading, ...]:
-    """The values in a text; comments and what is no value are left out."""
+    """The values in a text; comments and what is not a value are left out."""
     found: list[Reading] = []
     for line in text.splitlines():
         match = _LINE.fullmatch(line)

@@ -17,7 +17,7 @@ class Job:
     Args:
         spec: the cluster.
         handle: the job.
-        emit: told what happens while a method runs.
+        emit: reported what happens while a method runs.
     """
 
     def __init__(self, spec: ClusterSpec, handle: batch.JobHandle, emit: Emit = ignore) -> None:
@@ -43,7 +43,7 @@ class Job:
         """Slurm's word for where it stands, asked now: PENDING, RUNNING, COMPLETED, ...
 
         An array is PENDING until a part runs, RUNNING until all have ended, then COMPLETED, or
-        FAILED when a part did not end well.
+        FAILED when a part did not succeed.
         """
         found = sync(batch.job_state(self.spec, self.handle.ref))
         if isinstance(found, batch.JobOutcome):
@@ -126,7 +126,7 @@ def _bad(outcome: batch.JobOutcome | batch.ArrayOutcome) -> CorralError:
         failed = [part for part in outcome.parts if not part.good]
         return CorralError(
             Code.NOT_GOOD,
-            f"{len(failed)} of {len(outcome.parts)} parts of job {outcome.id} did not end well",
+            f"{len(failed)} of {len(outcome.parts)} parts of job {outcome.id} did not succeed",
             tail="\n".join(f"{outcome.id}_{p.number}: {p.state} {p.last}" for p in failed[:20]),
             hint=f"corral logs {outcome.id}_{failed[0].number} shows the first of them",
         )

@@ -19,7 +19,7 @@ class ClusterHealth:
 
     Attributes:
         nodes: the nodes that were asked.
-        lines: what each check of each node says.
+        lines: the result of each check of each node.
         silent: nodes that did not answer, with the error.
     """
 
@@ -29,7 +29,7 @@ class ClusterHealth:
 
     @property
     def healthy(self) -> bool:
-        """True when all answered and nothing fails; warnings are no illness."""
+        """True when all answered and nothing fails; warnings do not count."""
         return not self.silent and not any(line.word == "fail" for line in self.lines)
 
     @property
@@ -61,7 +61,7 @@ async def node_health(spec: ClusterSpec, nodes: str = "") -> ClusterHealth:
     if not seconds_of(spec.health.every):
         raise CorralError(
             Code.USAGE,
-            "the cluster file says health.every: off, so its nodes have no health check",
+            "the cluster file has health.every: off, so its nodes have no health check",
             hint="write health: {every: 5m} and run corral up FILE",
         )
     groups = {group for part in partitions_of(spec) for group in part.groups}

@@ -56,9 +56,10 @@ async def import_image(
     Args:
         spec: the cluster.
         image: ``docker://REGISTRY/NAME:TAG``.
-        emit: told what Enroot says.
+        emit: reported what Enroot reports.
         name: the file's name below images/ of the first shared folder, or an absolute path.
-        login: name beside the registry's key; "" with a key: as NVIDIA's registry wants it.
+        login: name that belongs to the registry's key; "" with a key: as NVIDIA's registry wants
+            it.
         http: the registry speaks no TLS.
 
     Raises:

@@ -32,7 +32,7 @@ from corral.state.service import Service
 
 JWT_BYTES = 32
 WAITS = "steps that jobs began in these seconds may wait two minutes"
-"""A step asked for while slurmctld begins anew finds its nodes busy, and srun asks again only after
+"""A step asked for while slurmctld restarts finds its nodes busy, and srun asks again only after
 SlurmctldTimeout (120 s) and up to 10 s more (srun/launch.c; seen with 24.11.5)."""
 
 
@@ -88,7 +88,7 @@ async def rotate_keys(
 
     Args:
         spec: the cluster.
-        emit: told of each step.
+        emit: reported of each step.
         which: auth (the key that nodes know each other by), munge (the same, where it is munge's),
             jwt, or all.
 
@@ -147,12 +147,12 @@ class _Rotation:
                 hint="upgrade Slurm first: slurm.source in the cluster file",
             )
         for title, script in (
-            ("a new key beside the old one", rotation.announce(SLURM_JWKS, SLURM_KEY)),
+            ("a new key in addition to the old one", rotation.announce(SLURM_JWKS, SLURM_KEY)),
             ("the new key signs", rotation.promote(SLURM_JWKS)),
             ("the old key ends", rotation.retire(SLURM_JWKS, SLURM_KEY)),
         ):
             # A phase that was over when a rotation was killed is gone through again: its script
-            # does nothing then, and what some machine may not have heard is told again.
+            # does nothing then, and what some machine may not have received is sent again.
             await self._do([self._on_controller(SLURM_JWKS, title, script)])
             await self._copied(keys(self._site))
             await self._do(self._services(SLURM_JWKS, _reconfigure(SLURM_JWKS)))
@@ -203,7 +203,7 @@ class _Rotation:
         )
 
     def _services(self, path: str, how: Mapping[str, Script | None]) -> list[Stage]:
-        """Services that read a key, told in their order; each remembers that it read it."""
+        """Services that read a key, notified in their order; each remembers that it read it."""
         found: list[Stage] = []
         for stage in self._look.stages:
             told = [

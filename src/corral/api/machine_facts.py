@@ -44,8 +44,8 @@ async def ask_machines(
 
     Args:
         where: ``[NODE=][USER@]ADDRESS`` each; the node's name is what the machine calls itself
-            where none is said. Ports and keys are those of the user's own ssh config.
-        emit: is told nothing yet; every use case takes one.
+            where none is given. Ports and keys are those of the user's own ssh config.
+        emit: receives nothing yet; every use case takes one.
         timeout: seconds for one machine.
 
     Raises:
@@ -57,7 +57,9 @@ async def ask_machines(
     for text in where:
         found = _FROM.fullmatch(text)
         if not found:
-            raise CorralError(Code.USAGE, f"{text!r} is no address", hint="[NODE=][USER@]ADDRESS")
+            raise CorralError(
+                Code.USAGE, f"{text!r} is not an address", hint="[NODE=][USER@]ADDRESS"
+            )
         key = found["node"] or found["address"]
         targets[key] = SshTarget(found["address"], user=found["user"] or "root")
         named[key] = found["node"] or ""

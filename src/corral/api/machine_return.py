@@ -1,4 +1,4 @@
-"""Giving the user's machines back: what it would do, and doing it, controller last."""
+"""Release of the user's machines: what it would do, and doing it, controller last."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Returning:
     """What ``down`` would do with the user's machines.
 
     Attributes:
-        machines: each machine with what would be given back; empty when the cluster has none.
+        machines: each machine with what would be restored; empty when the cluster has none.
         jobs: ``id user nodes`` of the jobs that hold nodes now.
     """
 
@@ -39,7 +39,7 @@ class Returning:
 
 
 async def due_back(spec: ClusterSpec, emit: Emit = ignore) -> Returning:
-    """Ask the user's machines what there is to give back; changes nothing."""
+    """Ask the user's machines what there is to restore; changes nothing."""
     emit(Event(Kind.PHASE_STARTED, "survey"))
     async with await Session.open(spec) as session:
         if not session.owned:
@@ -53,14 +53,14 @@ async def due_back(spec: ClusterSpec, emit: Emit = ignore) -> Returning:
 
 
 async def given_back(session: Session, emit: Emit, *, purge: bool, force: bool) -> tuple[str, ...]:
-    """Give the user's machines back, those that left the file included.
+    """Release the user's machines, those that left the file included.
 
     Returns:
         ``node: what`` of each thing done or kept.
 
     Raises:
         CorralError: NOT_GOOD, jobs run and ``force`` is False; else why a machine could not be
-            given back. Then the controller is left as it is, because it knows the others.
+            released. Then the controller is left as it is, because it knows the others.
     """
     owned = session.owned
     if not owned:
@@ -85,16 +85,16 @@ async def _no_jobs(session: Session, *, force: bool) -> None:
     if jobs is None and not force:
         raise CorralError(
             Code.UNREACHABLE,
-            "does not answer, so nobody knows whether jobs run",
+            "does not answer, so nobody knows whether jobs are running",
             node=session.controller,
-            hint="start the machine, or give the others back without it: --force",
+            hint="start the machine, or release the others without it: --force",
         )
     if not jobs:
         return
     if not force:
         raise CorralError(
             Code.NOT_GOOD,
-            f"{len(jobs)} jobs run on these machines; nothing was given back",
+            f"{len(jobs)} jobs are running on these machines; nothing was released",
             node=session.controller,
             tail="\n".join(jobs),
             hint="wait for them, or cancel all of them: corral down --force",

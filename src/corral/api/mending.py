@@ -1,4 +1,4 @@
-"""Use cases around one trouble: why a node is out, why a job waits, and mending what is safe."""
+"""Use cases around one trouble: why a node is out, why a job is pending, and safe fixes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ApproveResume = Callable[[tuple[str, ...]], bool]
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """What mending came to.
+    """What the fix achieved.
 
     Attributes:
         before: what was found.
@@ -72,7 +72,7 @@ async def mend(
 
     Args:
         spec: the cluster.
-        emit: told of all that happens.
+        emit: reported of all that happens.
         approve: asked with each plan, as with ``up``; None: yes.
         approve_resume: asked with the nodes to resume; None: yes.
 
@@ -112,7 +112,7 @@ async def explain_drained(spec: ClusterSpec, node: str) -> WhyDrained:
 
 
 async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
-    """Why a job waits: Slurm's word in words, what is not free, when it should start.
+    """Why a job is pending: Slurm's reason explained, what is not free, when it should start.
 
     Args:
         spec: the cluster.

@@ -72,7 +72,7 @@ class MeshStatus:
         server: base URL of the control server.
         tag: the nodes' tag.
         nodes: each node.
-        strays: machines with the tag that are no nodes of the file.
+        strays: machines with the tag that are not nodes of the file.
         links: measured links, empty when none were asked for.
         asked: the control server was asked; else why not.
         thin: NFS folders that come over a link too thin for them, a line for each node.
@@ -121,7 +121,7 @@ async def mesh_status(
 ) -> MeshStatus:
     """Who is in the tailnet, what expires, what is there that should not, and the links' quality.
 
-    The control server is asked where there is a key for it; the machines tell the rest.
+    The control server is asked where there is a key for it; the machines report the rest.
 
     Raises:
         CorralError: USAGE, the cluster has no mesh; a machine's answer made no sense.
@@ -244,7 +244,7 @@ async def rotate_mesh(spec: ClusterSpec, emit: Emit = ignore) -> tuple[str, ...]
 
     Raises:
         CorralError: USAGE, no mesh; NOT_FOUND, no key for the control server; what a node could
-            not do. Run again it begins anew.
+            not do. Run again it starts over.
     """
     mesh = _mesh(spec)
     await tailnet(mesh.url).devices(tag_of(spec))  # refuses a bad key before a node is touched
@@ -277,7 +277,7 @@ def _renewal(site: Site, node: str) -> Stage:
 
 
 async def mesh_policy(spec: ClusterSpec) -> Wanted:
-    """What the tailnet's access policy must say for the cluster; changes nothing.
+    """What the tailnet's access policy must contain for the cluster; changes nothing.
 
     Raises:
         CorralError: USAGE, the cluster has no mesh.
@@ -297,7 +297,7 @@ async def apply_mesh_policy(spec: ClusterSpec) -> tuple[bool, str]:
 
     Raises:
         CorralError: NOT_GOOD, the policy cannot be changed without loss (comments); what the
-            control server says.
+            control server reports.
     """
     mesh = _mesh(spec)
     server = tailnet(mesh.url)
@@ -309,7 +309,7 @@ async def apply_mesh_policy(spec: ClusterSpec) -> tuple[bool, str]:
         )
     text = merged(before.text, _needed(spec, mesh))
     if text is None:
-        return False, "the policy says all that the cluster needs"
+        return False, "the policy contains all that the cluster needs"
     await server.set_policy(Policy(text, before.etag))
     after = await server.policy()
     if after is None or merged(after.text, _needed(spec, mesh)) is not None:

@@ -14,10 +14,10 @@ OWNER = "autogroup:admin"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What must stand in the policy.
+    """What the policy must contain.
 
     Attributes:
-        tag: ``tag:NAME``; who may give it stands under ``tagOwners``.
+        tag: ``tag:NAME``; its owners are under ``tagOwners``.
         owners: who that is.
         rule: an entry of ``acls``: machines with the tag reach each other by all ports, which
             Slurm, srun, NCCL and gloo choose as they please (F18).
@@ -48,7 +48,7 @@ def merged(policy: str, wanted: Wanted) -> str | None:
     """The policy with what it lacks; None when it lacks nothing.
 
     Raises:
-        CorralError: NOT_GOOD, it is no plain JSON: comments would be lost.
+        CorralError: NOT_GOOD, it is not plain JSON: comments would be lost.
     """
     try:
         found: Any = json.loads(policy)
@@ -60,7 +60,7 @@ def merged(policy: str, wanted: Wanted) -> str | None:
             hint="add this part by hand",
         ) from error
     if not isinstance(found, dict):
-        raise CorralError(Code.NOT_GOOD, "the policy is no JSON object", hint="look at it there")
+        raise CorralError(Code.NOT_GOOD, "the policy is not JSON object", hint="look at it there")
     fields = cast("dict[str, Any]", found)
     owners = cast("dict[str, Any]", fields.get("tagOwners") or {})
     rules = cast("list[Any]", fields.get("acls") or [])

@@ -1,6 +1,6 @@
 """The use case ``data sync``: a folder of one node copied to others, over the control network.
 
-rsync over ssh, from node to node. For the time of one run the source has a key of its own that
+rsync over ssh, from node to node. For the time of one run the source has its own key that
 opens the targets from its address only; the targets' host keys are read by the way Corral knows.
 """
 
@@ -99,7 +99,7 @@ async def sync_data(
     Args:
         spec: the cluster.
         folder: absolute path on the source.
-        emit: told of each node.
+        emit: reported of each node.
         source: node that has it; "" for the controller.
         nodes: hostlist of those that get it; "" for all others.
         delete: remove there what the source has not.
@@ -111,7 +111,9 @@ async def sync_data(
         CorralError: USAGE, no such folder or node; NOT_GOOD, the source can reach nobody.
     """
     if not re.fullmatch(r"(/[^/\0\n]+)+", folder) or ".." in folder.split("/"):
-        raise CorralError(Code.USAGE, f"{folder!r} is no absolute path", hint="such as /data/imgs")
+        raise CorralError(
+            Code.USAGE, f"{folder!r} is not an absolute path", hint="such as /data/imgs"
+        )
     async with await Session.open(spec) as session:
         session.require_running()
         start = source or session.controller
@@ -243,7 +245,7 @@ class _Run:
         port, _, host_key = told.stdout.strip().partition("\n")
         if not port.isdecimal() or not re.fullmatch(r"ssh-ed25519 [A-Za-z0-9+/=]+", host_key):
             raise CorralError(
-                Code.PARSE_FAILED, "its sshd said neither port nor key", node, tail=told.stdout
+                Code.PARSE_FAILED, "its sshd reported neither port nor key", node, tail=told.stdout
             )
         return _Target(node, address, int(port), host_key)
 

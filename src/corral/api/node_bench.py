@@ -65,12 +65,12 @@ async def bench_network(
 ) -> Measured:
     """Measure each pair of nodes both ways: throughput, latency, MTU, and which interface it takes.
 
-    Disjoint pairs are measured at the same time; what is slow then is measured again by itself.
+    Disjoint pairs are measured at the same time; what is slow then is measured again alone.
 
     Args:
-        spec: the cluster; ``network.data`` says what is due.
+        spec: the cluster; ``network.data`` declares the expected rates.
         where: which nodes; None: all of the default partition.
-        emit: told of the job's states.
+        emit: reported of the job's states.
         seconds: of each direction of each pair.
         streams: TCP connections at a time.
         on_line: called with each line that the program prints.
@@ -112,7 +112,7 @@ async def bench_gpu(
     Args:
         spec: the cluster.
         where: which nodes; None: all of the default partition that have GPUs.
-        emit: told of the job's states.
+        emit: reported of the job's states.
         seconds: for each thing measured.
         on_line: called with each line that the program prints.
         on_submit: called once Slurm has the job.
@@ -196,7 +196,7 @@ async def measure(
 
 
 def keep(spec: ClusterSpec, found: Measured, due: Mapping[str, Any]) -> Measured:
-    """Write a measurement to the cluster's history, and give it back."""
+    """Write a measurement to the cluster's history, and return it."""
     journal = Journal(cluster_dir(spec.name) / HISTORY, f"job-{found.job}")
     journal.write(found.kind, {"due": dict(due), **found.as_dict()})
     keep_proof(as_proof(spec, found), BENCH, partial=True)
@@ -210,7 +210,7 @@ def as_proof(spec: ClusterSpec, found: Measured) -> Proof:
 
 
 def causes_of(found: Measured) -> tuple[Failure, ...]:
-    """What the failure catalogue says of all that went wrong, each once."""
+    """What the failure catalogue contains about all that went wrong, each once."""
     bad = (Outcome.FAIL, Outcome.WARN)
     ids = dict.fromkeys(r.failure for r in found.remarks if r.failure and r.outcome in bad)
     return tuple(catalog()[one] for one in ids)
@@ -271,7 +271,7 @@ def job_of(
         {
             "name": f"corral-{program}",
             "script": str(PROGRAMS / f"{program}.py"),
-            # The folder goes along: programs share modules in it.
+            # The folder is uploaded: programs share modules in it.
             "folder": str(PROGRAMS),
             "args": tuple(args),
             "nodes": at.nodes or most,

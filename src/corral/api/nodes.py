@@ -99,7 +99,7 @@ async def drain(spec: ClusterSpec, nodes: str, reason: str) -> dict[str, str]:
         raise CorralError(
             Code.USAGE,
             "draining needs a reason of one line",
-            hint="say why, for the next person who looks: --reason 'new memory'",
+            hint="give a reason for the next person who looks: --reason 'new memory'",
         )
     change = sh("State=DRAIN Reason={reason}", reason=reason)
     names = chosen(spec, nodes)
@@ -139,7 +139,7 @@ async def _states(session: Session, names: Sequence[str]) -> dict[str, NodeState
 async def _resume(session: Session, names: list[str]) -> dict[str, str]:
     # Slurm counts a resumed node as not responding until it has pinged it, which takes seconds
     # (24.11): waited for here, so that the next command finds the node ready. A node that really
-    # is dead keeps the flag, and the state says so.
+    # is dead keeps the flag, and the state shows it.
     settle = sh(
         "i=0; while [ $i -lt 75 ] && scontrol --oneliner show nodes {nodes} "
         "| grep -q NOT_RESPONDING; do i=$((i + 1)); sleep 0.2; done",
@@ -152,7 +152,7 @@ def chosen(spec: ClusterSpec, nodes: str) -> list[str]:
     """Names of a hostlist, all of them declared; "" gives all nodes.
 
     Raises:
-        CorralError: USAGE, it is no hostlist; NOT_FOUND, a name is not declared.
+        CorralError: USAGE, it is not a hostlist; NOT_FOUND, a name is not declared.
     """
     declared = [node.name for node in nodes_of(spec)]
     if not nodes:
@@ -162,7 +162,7 @@ def chosen(spec: ClusterSpec, nodes: str) -> list[str]:
     except NodeSetParseError as error:
         raise CorralError(
             Code.USAGE,
-            f"{nodes!r} is no list of nodes: {error}",
+            f"{nodes!r} is not a list of nodes: {error}",
             hint=f"write it as Slurm does, such as {fold(declared)}",
         ) from error
     unknown = [name for name in names if name not in declared]
@@ -196,7 +196,7 @@ def login(target: SshTarget, node: str, command: Sequence[str]) -> list[str]:
         settings |= {"IdentityAgent": "none"} if target.only_key else {}
     argv += target.options
     argv += [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
-    # As target.arguments does: port 22 is said only where no config of the user's says another.
+    # As target.arguments does: port 22 is given only where no config of the user's sets another.
     if not target.reads_config or target.port != SSH_PORT:
         argv += ["-p", str(target.port)]
     argv += ["-l", target.user, "--", target.address]

@@ -36,13 +36,13 @@ class NodeStatus:
         state: Slurm's state in lower case; where there is none ``absent`` (no machine),
             ``unreachable``, ``service`` (no partition holds it: a controller, a login node or a
             file server) or ``unknown`` (Slurm does not know it or does not answer).
-        reason: why it takes no jobs, as Slurm or the provider says.
+        reason: why it takes no jobs, as Slurm or the provider reports.
         usable: True when jobs can run there now.
         cpus, cpus_used: logical CPUs, and those given to jobs.
         memory_mib, memory_used_mib: memory, and that given to jobs.
         gpus, gpus_used: GPUs, and those given to jobs (None where Slurm's answer lacks them).
         load: one-minute load average of the machine, None where it is not known.
-        services: state of each systemd unit that belongs there, as ``systemctl is-active`` says.
+        services: state of each systemd unit that belongs there, as ``systemctl is-active`` reports.
     """
 
     node: str
@@ -145,7 +145,7 @@ def judge(
 
 
 def _known(lead: MachineState) -> tuple[dict[str, Node], str]:
-    """The nodes as Slurm knows them, or why it does not say."""
+    """The nodes as Slurm knows them, or why it does not state."""
     text = lead.text(NODES.name) or lead.text(PING.name)
     if lead.error is not None:
         return {}, lead.error.message
@@ -223,7 +223,7 @@ def _hint(node: NodeStatus, controller: str) -> str:
     if "drain" in node.state:
         return f"when the reason is gone: corral resume {node.node}"
     if "inval" in node.state:
-        return "the machine is not what slurm.conf says; `corral plan` shows what differs"
+        return "the machine differs from slurm.conf; `corral plan` shows what differs"
     if node.state == "unknown":
         return "`corral up` writes it into slurm.conf"
     return f"read: corral exec -n {node.node} -- journalctl -u slurmd -n 30, and the same on " + (

@@ -1,6 +1,6 @@
 """Use case: open the page of a cluster.
 
-The server runs here, as a process of its own, and reaches slurmrestd, which listens on the
+The server runs here, as a separate process, and reaches slurmrestd, which listens on the
 controller's loopback only, through an ssh tunnel that ends in a socket which is this user's alone.
 """
 
@@ -112,7 +112,7 @@ async def serve_page(
 
 
 async def _told(server: Child, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the server its settings; what it says of itself once it listens."""
+    """Give the server its settings; what it reports once it listens."""
     await server.tell(json.dumps(settings).encode() + b"\n")
     told = json.loads(await server.line(UP_S) or "{}")
     if not told:
@@ -120,7 +120,7 @@ async def _told(server: Child, settings: Mapping[str, Any]) -> dict[str, Any]:
         raise CorralError(
             Code.COMMAND_FAILED,
             "the page's server did not start",
-            hint=f"its words stand above; is port {port} taken?" if port else "",
+            hint=f"its output is above; is port {port} taken?" if port else "",
         )
     return told
 
@@ -162,7 +162,7 @@ async def token_of(spec: ClusterSpec, user: str, seconds: int) -> str:
             f"Slurm made no token for {user}",
             node=session.controller,
             tail=result.stderr[-500:],
-            hint="is this a user of the cluster? is slurmctld up? corral status says so",
+            hint="is this a user of the cluster? is slurmctld up? see corral status",
         )
     return result.stdout.partition("SLURM_JWT=")[2].strip()
 

@@ -60,7 +60,7 @@ class Kept:
 
 
 def keep_proof(proof: Proof, by: str = "prove", *, partial: bool = False) -> str:
-    """Add a proof to its cluster's history; one that stands there already is not added again.
+    """Add a proof to its cluster's history; one that is there already is not added again.
 
     Returns:
         Its id.
@@ -93,7 +93,7 @@ def proofs(name: str) -> tuple[Kept, ...]:
 
 
 async def fetch_rounds(spec: ClusterSpec) -> int:
-    """Take the rounds that the cluster ran by itself (``proof.every``) into the history.
+    """Take the rounds that the cluster ran automatically (``proof.every``) into the history.
 
     Returns:
         How many are new.

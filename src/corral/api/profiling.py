@@ -28,7 +28,7 @@ async def job_profile(spec: ClusterSpec, job: JobRef, emit: Emit = ignore) -> Re
     Args:
         spec: the cluster.
         job: its number, or ``12_3`` for a part of an array.
-        emit: told nothing yet.
+        emit: receives nothing yet.
 
     Raises:
         CorralError: NOT_FOUND, no such job, or it recorded nothing; PARSE_FAILED.

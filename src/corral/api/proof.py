@@ -34,7 +34,7 @@ async def prove(spec: ClusterSpec, emit: Emit = ignore, *, only: Sequence[str] =
 
     Args:
         spec: the cluster.
-        emit: told when each check begins and ends.
+        emit: receives an event when each check begins and ends.
         only: groups or ids of checks; empty for all.
 
     Raises:
@@ -92,7 +92,7 @@ def _chosen(only: Sequence[str]) -> tuple[Check, ...]:
 
 
 async def _facts(spec: ClusterSpec, fleet: Fleet) -> dict[str, Facts | None]:
-    """Facts of each node, None of one that does not answer: its checks will say why."""
+    """Facts of each node, None of one that does not answer: its checks will report why."""
     asked = facts_inquiry()
     answers = await fleet.all(asked.script, timeout=60)
     found: dict[str, Facts | None] = {}

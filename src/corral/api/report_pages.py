@@ -1,4 +1,4 @@
-"""Use cases: proofs, comparisons and measurements as pages that stand alone."""
+"""Use cases: proofs, comparisons and measurements as pages that are self-contained."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def proof_page(
     Args:
         proof: the proof.
         since: what changed since an earlier one, shown after the verdict.
-        before: what was measured before (``last_measured``), drawn beside; no verdict counts it.
+        before: what was measured before (``last_measured``), drawn for comparison; no verdict
+            counts it.
     """
     notes = [] if since is None else [changes_note(since)]
     if before:
@@ -152,7 +153,7 @@ def _worst(sections: list[Section]) -> Word:
 
 
 def write_page(path: Path, text: str) -> None:
-    """Write a page; what stands there is replaced whole, or not at all.
+    """Write a page; what is there is replaced completely or not at all.
 
     Raises:
         CorralError: USAGE, it cannot be written.

@@ -54,7 +54,7 @@ class Training:
         counts: numbers of nodes; empty: 1, 2 and all.
         ways: of training; ``ddp`` is among them always.
         cpus: CPUs of each rank, 0: as Slurm gives.
-        links: rates in Gb/s for which to say what they would bring.
+        links: rates in Gb/s for which to predict the gain.
         seconds: for the complete measurement, from the start of its program on: methods, node
             counts and, where ``parameters`` is 0, the model's size are chosen by the measured
             speed. 0: no limit.
@@ -80,13 +80,13 @@ async def bench_scaling(
     on_line: OnText = lambda _: None,
     on_submit: OnSubmit = lambda _: None,
 ) -> Measured:
-    """Train on one node, on two and on all, plainly and with less traffic, and say what pays.
+    """Train on one node, on two and on all, plainly and with less traffic, and report what pays.
 
     Args:
         spec: the cluster.
         training: what to train; None: the defaults.
         where: which nodes; None: all of the default partition.
-        emit: told of the job's states.
+        emit: reported of the job's states.
         on_line: called with each line that the program prints.
         on_submit: called once Slurm has the job.
 
@@ -113,7 +113,7 @@ async def bench_scaling(
 def scaling_so_far(
     spec: ClusterSpec, training: Training, lines: Sequence[str], job: int
 ) -> Measured | None:
-    """What an unfinished measurement answers by now; None before its first look.
+    """What an unfinished measurement answers by now; None before its first poll.
 
     It is not kept in the cluster's history.
 

@@ -19,7 +19,7 @@ LOOK_S: Final = 10.0
 async def sudo_of(session: Session) -> dict[str, Any] | None:
     """The sudo password, where a machine of the cluster wants one, and which machines may have it.
 
-    Whoever is there is asked once, and only when a machine's sudo has said that it wants one.
+    Whoever is there is asked once, and only when a machine's sudo has reported that it wants one.
 
     Args:
         session: the cluster.
@@ -40,7 +40,7 @@ async def sudo_of(session: Session) -> dict[str, Any] | None:
 
 
 def _tell(answers: Mapping[str, Result | CorralError]) -> None:
-    """Say which machines the page will not reach as root; the page says it of each again."""
+    """Report which machines the page will not reach as root; the page states it of each again."""
     found: dict[str, list[str]] = {}
     for node, answer in answers.items():
         if isinstance(answer, CorralError):

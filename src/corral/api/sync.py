@@ -13,7 +13,7 @@ END_S: Final = 10.0
 
 
 def sync(work: Coroutine[Any, Any, T]) -> T:
-    """Run a use case to its end, in a thread of its own where a loop runs in this one already.
+    """Run a use case to its end, in a separate thread where a loop runs in this one already.
 
     Raises:
         KeyboardInterrupt: Ctrl-C, or a notebook's Stop; the use case is cancelled.

@@ -1,4 +1,4 @@
-"""Use case of a job's page: what its script does not say: environment, tracked run, recordings."""
+"""Use case of a job's page: what its script does not show: environment, tracked run, recordings."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def job_extras(
         spec: the cluster.
         user: owner of the job.
         job_id: its number.
-        output: its output file: beside it lies what ``corral run`` keeps of a job.
+        output: its output file: next to it is what ``corral run`` keeps of a job.
         nodes: hostlist of its nodes.
         running: it runs, so that it has an environment.
         here: this process is on the controller and runs as that user.

@@ -20,8 +20,9 @@ FOLLOW_S: Final = 12 * 3600.0
 _MOST: Final = 256
 """Logs of ranks that are followed at once."""
 _START: Final = 200_000  # bytes of a log's end that are shown at once
-# Beside batch.log lie the ranks' logs of a job that Corral submitted; job.json says how many there
-# will be. tail -F waits for those that are not there yet, and follows what a requeue writes anew.
+# Next to batch.log are the ranks' logs of a job that Corral submitted; job.json states how many
+# there will be. tail -F waits for those that are not there yet, and follows what a requeue writes
+# again.
 _FOLLOW: Final = """\
 f={path} n=0 i=0
 set -- "$f"
@@ -55,7 +56,7 @@ async def job_log(
         spec: the cluster.
         user: owner of the job: the file is read with this user's rights, never with root's.
         path: the file, as Slurm names it.
-        nodes: hostlist of the job's nodes: its output lies on the first of them, or is shared.
+        nodes: hostlist of the job's nodes: its output is on the first of them, or is shared.
         follow: go on until cancelled.
         on_line: called with each line.
         here: this process is on the controller and runs as that user.

@@ -30,7 +30,7 @@ async def until_booted(fleet: Fleet, until: Mapping[str, float], emit: Emit) -> 
     Args:
         fleet: the machines.
         until: unix seconds until which a machine that does not answer may be booting.
-        emit: told which machines are waited for.
+        emit: receives which machines are waited for.
     """
     now = time.time()
     young = {n: end for n, end in until.items() if end > now and n in fleet.nodes}
@@ -59,7 +59,7 @@ async def _one(fleet: Fleet, node: str, end: float, emit: Emit) -> None:
     try:
         await fleet.run(node, BOOTED, timeout=BOOT_S)
     except CorralError:
-        return  # what it is like is read next, and its error is told then
+        return  # what it is like is read next, and its error is reported then
 
 
 def rebooting(journal: Path) -> dict[str, float]:

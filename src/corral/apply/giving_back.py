@@ -1,4 +1,4 @@
-"""Machines of provider ssh are given back as they were (``state.undo``, docs/decisions/0022)."""
+"""Machines of provider ssh are restored as they were (``state.undo``, docs/decisions/0022)."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _CANCEL: Final = sh(
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """What is, or would be, given back on one machine.
+    """What is, or would be, undone on one machine.
 
     Attributes:
         node: the machine.
         lines: (word, text) as ``state.undo`` describes them.
-        error: why it could not be asked or not be done, None when all went well.
+        error: why it could not be asked or not be done, None when all succeeded.
     """
 
     node: str
@@ -60,7 +60,7 @@ class Return:
 
 
 async def survey(fleet: Fleet, nodes: Sequence[str]) -> tuple[Return, ...]:
-    """What giving the machines back would do; changes nothing."""
+    """What releasing the machines would do; changes nothing."""
     if not nodes:
         return ()
     reports = Reports()
@@ -91,7 +91,7 @@ async def give_back(
 ) -> tuple[Return, ...]:
     """Undo all that the ledgers of the machines know, on all of them at once.
 
-    Safe to repeat: a machine without a ledger is done. A failure of one machine stands in its
+    Safe to repeat: a machine without a ledger is done. A failure of one machine is in its
     ``Return`` and stops no other.
     """
     return tuple(await asyncio.gather(*(_one(fleet, node, emit, purge) for node in nodes)))
@@ -109,11 +109,11 @@ async def _one(fleet: Fleet, node: str, emit: Emit, purge: bool) -> Return:
 
     async def step(script: Script, what: str) -> None:
         result = await fleet.run(node, script, timeout=UNDO_S, on_line=heard)
-        check(result, what, hint="what was given back stays so; mend it and run the command again")
+        check(result, what, hint="what was undone stays so; fix it and run the command again")
 
     emit(Event(Kind.NODE_STARTED, "down", node))
     try:
-        await step(undo.undo(reports, purge=purge), "giving the machine back")
+        await step(undo.undo(reports, purge=purge), "releasing the machine")
         if not any(word == "none" for word, _ in lines):
             await step(undo.leftovers(reports), "looking for what is left")
             if not any(word == "left" for word, _ in lines):
@@ -126,7 +126,7 @@ async def _one(fleet: Fleet, node: str, emit: Emit, purge: bool) -> Return:
 
 
 def require_all(returns: Sequence[Return]) -> None:
-    """Check that all machines were given back.
+    """Check that all machines were released.
 
     Raises:
         CorralError: the code of the first failure; all machines that failed are named.
@@ -138,9 +138,9 @@ def require_all(returns: Sequence[Return]) -> None:
     tail += [line for r in failed if r.error for line in r.error.tail.splitlines()[-5:]]
     raise CorralError(
         failed[0].error.code if failed[0].error else Code.NOT_GOOD,
-        f"not given back: {fold([r.node for r in failed])}; all others are",
+        f"not released: {fold([r.node for r in failed])}; all others are",
         tail="\n".join(tail),
-        hint="mend it and run the same command again: it goes on where it stopped",
+        hint="fix it and run the same command again: it goes on where it stopped",
     )
 
 

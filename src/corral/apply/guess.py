@@ -1,4 +1,4 @@
-"""Facts of the last look, kept only to ask less often: each look reads them anew and compares.
+"""Facts of the last observation, kept only to ask less often: each one reads them again.
 
 What a machine is to hold depends on what it is, so its probes can be written only when its facts
 are known: two round trips. Machines seldom change what they are, so the second one is saved by
@@ -34,10 +34,10 @@ def guessed(folder: Path) -> dict[str, Facts]:
 
 
 def remember(folder: Path, facts: Mapping[str, Facts]) -> None:
-    """Keep facts for the next look.
+    """Keep facts for the next observation.
 
-    Nothing is made where the cluster has no folder, and a full or read-only disk is no failure: the
-    next look only takes one round trip more.
+    Nothing is made where the cluster has no folder, and a full or read-only disk is not a failure:
+    the next check only takes one round trip more.
     """
     if not folder.is_dir():
         return

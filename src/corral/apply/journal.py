@@ -1,7 +1,7 @@
 """The journal: an append-only file of what was planned, done and created, one JSON line each.
 
 It is a memory for people and for finding created machines again, never the truth about the
-cluster: that is observed anew each time (docs/decisions/0002). It never holds a secret.
+cluster: that is observed again each time (docs/decisions/0002). It never holds a secret.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from corral.spec.models import ClusterSpec
 
 
 class Journal:
-    """Appends to ``path``; each line is whole or not there (one write call, O_APPEND).
+    """Appends to ``path``; each line is complete or not there (one write call, O_APPEND).
 
     Args:
         path: the file; made with mode 0600 when absent.

@@ -18,7 +18,7 @@ from corral.state.base import Resource, Seen, StageWanted
 from corral.state.probe_script import parse_probes, probes
 
 FACTS_KEY = "facts"
-"""Under this name a node's facts stand beside its probes' answers, so that the plan's digest covers
+"""Under this name a node's facts are next to its probes' answers, so that the plan's digest covers
 them: other facts, other plan."""
 
 Answers = Mapping[str, Section]
@@ -29,7 +29,7 @@ StagesOf = Callable[[Mapping[str, Facts]], tuple[StageWanted, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What one look at the machines gave.
+    """What one observation of the machines gave.
 
     Attributes:
         facts: what each machine of the fleet is.

@@ -1,8 +1,8 @@
 """Package indexes of machines that have none yet.
 
 A freshly installed Debian or Ubuntu may never have read its package index (cloud and container
-images come without one), and then says that it is offered no Slurm at all. The index is a cache:
-reading it changes nothing that a machine is, so ``plan`` may do it, and says so.
+images come without one), and then seems to offer no Slurm at all. The index is a cache:
+reading it changes nothing that a machine is, so ``plan`` may do it, and reports it.
 """
 
 from __future__ import annotations

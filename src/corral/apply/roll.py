@@ -24,7 +24,7 @@ from corral.spec.nodes import fold
 from corral.state.base import ROLL_TAG, Change, Gate, Impact, Roll
 
 LOOK_S: Final = 20
-"""Seconds that one question for a node's jobs waits on the controller before it tells who waits."""
+"""Seconds that one question for a node's jobs waits on the controller before it names the jobs."""
 BACK_S: Final = 120
 """Seconds a node may take to be registered again once its machine is back."""
 RETRY_S: Final = 1.0
@@ -42,7 +42,7 @@ Check = Callable[[Gate], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What Slurm says of a node: its state's long word with flags, and its reason."""
+    """What Slurm reports about a node: its state's long word with flags, and its reason."""
 
     state: str
     reason: str
@@ -67,10 +67,10 @@ class Rolling:
     """One rolling stage on its way.
 
     Args:
-        stage: the stage; its ``roll`` says how.
+        stage: the stage; its ``roll`` defines how.
         roll: the same.
         fleet: the machines.
-        emit: told of each step.
+        emit: receives an event for each step.
         work: does a node's changes.
         gate: waits for a gate.
     """
@@ -210,7 +210,7 @@ class Rolling:
         self._note(node, "resumed: takes jobs again")
 
     async def _known(self, nodes: tuple[str, ...]) -> dict[str, Known]:
-        """What Slurm says of these nodes; nothing of nodes it does not know.
+        """What Slurm reports about these nodes; nothing of nodes it does not know.
 
         Raises:
             CorralError: NOT_GOOD, slurmctld does not answer and jobs run on some of them.
@@ -253,7 +253,7 @@ def _states_script(nodes: tuple[str, ...]) -> Script:
 
 
 def _jobs_script(node: str) -> Script:
-    """Ends well once no job is on the node; else, after a while, tells which ones are."""
+    """Succeeds once no job is on the node; else, after a while, reports which ones are."""
     return sh(
         "end=$(( $(date +%s) + {limit} )); while :; do "
         "if j=$(timeout 10 squeue -h -w {node} -t R,S,CG,CF -o 'job %i (%u, %j, %M so far)'); then "

@@ -39,7 +39,7 @@ def require_fresh(plan: Plan, spec_digest: str, observed_digest: str) -> None:
         what = "the machines have changed since this plan was made"
     else:
         return
-    raise CorralError(Code.STALE_PLAN, what, hint="make it anew with: corral plan FILE")
+    raise CorralError(Code.STALE_PLAN, what, hint="re-create it with: corral plan FILE")
 
 
 def require_allowed(plan: Plan) -> None:
@@ -59,7 +59,7 @@ def require_allowed(plan: Plan) -> None:
         node=first.nodes[0] if len(first.nodes) == 1 and not told[1:] else "",
         command=first.change.resource,
         tail="\n".join(told),
-        hint="nothing was changed; mend this on the machines or in the file, then run it again",
+        hint="nothing was changed; fix this on the machines or in the file, then run it again",
     )
 
 
@@ -171,7 +171,7 @@ async def _own_file(ref: SecretRef) -> bytes:
         raise CorralError(
             Code.NOT_FOUND,
             f"{ref.path} cannot be read: {error.strerror}",
-            hint="make the plan anew with: corral plan FILE",
+            hint="make the plan again with: corral plan FILE",
         ) from error
 
 

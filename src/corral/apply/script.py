@@ -17,8 +17,8 @@ from corral.state.ledger import FUNCTIONS, keeping, kept
 LOCKED: Final = 75
 FOREIGN: Final = 76
 LOCK_WAIT: Final = 60
-"""Seconds to wait for a script that an interrupted corral left running on the node: it stops by
-itself at its next progress line, since nobody reads it any more."""
+"""Seconds to wait for a script that an interrupted corral left running on the node: it stops
+automatically at its next progress line, since nobody reads it any more."""
 
 
 def stage_script(changes: Sequence[Change], cluster: str, reports: Reports) -> Script:
@@ -120,7 +120,7 @@ class Progress:
                 node=self._node,
                 status=result.status,
                 tail=result.tail,
-                hint="a machine belongs to one cluster; give it back with: corral down CLUSTER",
+                hint="a machine belongs to one cluster; return it with: corral down CLUSTER",
             )
         failed = self._failed
         raise CorralError(
@@ -130,5 +130,5 @@ class Progress:
             command=failed.resource if failed else self._stage,
             status=result.status,
             tail=result.tail,
-            hint="what was done stays done; mend the cause and run the same command again",
+            hint="what was done stays done; fix the cause and run the same command again",
         )

@@ -48,7 +48,7 @@ REMOVE = Action.REMOVE
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """All that one look at a cluster gave.
+    """All that one observation of a cluster gave.
 
     Attributes:
         actions: what each provider would do first.
@@ -177,7 +177,7 @@ class Session:
     async def look(self, emit: Emit = ignore) -> Look:
         """Read facts, compute what is wanted, probe, and compare.
 
-        One round trip per machine when its facts are those of the last look, else two.
+        One round trip per machine when its facts are those of the last observation, else two.
 
         Raises:
             CorralError: a machine cannot be read; a provider cannot make what is missing.
@@ -231,8 +231,8 @@ class Session:
         try:
             return wanted(site)
         except CorralError:
-            # A machine that does not exist yet may not be known well enough (which Slurm its image
-            # holds, say): what it gets is planned once it is there.
+            # A machine that does not exist yet may not be known precisely enough (which Slurm its
+            # image holds, for example): what it gets is planned once it is there.
             if self.pending:
                 return ()
             raise
@@ -243,14 +243,15 @@ class Session:
         for provider, actions in self._actions:
             await provider.apply([a for a in actions if a.action is not REMOVE], emit)
         await self.refresh()
-        # A machine that still starts its services moves by itself: no plan of it would stay fresh.
-        # Exit status 1 is "degraded": some unit failed, which the plan will show if it matters.
+        # A machine that still starts its services changes without a plan: no plan of it would stay
+        # fresh. Exit status 1 is "degraded": some unit failed, which the plan will show if it
+        # matters.
         await self.fleet.all(BOOTED, started, timeout=BOOT_S)
 
     def strays(self, roster: str) -> dict[str, Member]:
         """Machines on the controller's list (``state.members``) that the file names no longer.
 
-        One that is declared under another name is not given back: it is the same machine.
+        One that is declared under another name is not released: it is the same machine.
         """
         owned = [n for n in nodes_of(self.spec) if n.group.capabilities.owned]
         ours = {(n.address or n.name, n.group.ssh.port) for n in owned}
@@ -273,7 +274,7 @@ class Session:
 
     @property
     def owned(self) -> tuple[str, ...]:
-        """Nodes whose machines are the user's and are given back, not removed."""
+        """Nodes whose machines are the user's and are released, not removed."""
         return tuple(n for n, p in self._providers.items() if p.owned)
 
     def _change(self, action: MachineAction) -> MachineChange:
@@ -296,20 +297,20 @@ class Session:
             if isinstance(answers[name], CorralError):
                 text = (
                     f"{name} ({member.address}) left and does not answer: what Corral put there is "
-                    f"still on it; when it answers, this gives it back; if it is gone for good, "
+                    f"still on it; when it answers, this releases it; if it is gone for good, "
                     f"take its line out of {ROSTER} on {self.controller}"
                 )
                 found.append(MachineChange(name, OWED, text))
             else:
-                text = f"{name} ({member.address}) is given back as it was before Corral"
-                found.append(MachineChange(name, "give back", text))
+                text = f"{name} ({member.address}) is restored as it was before Corral"
+                found.append(MachineChange(name, "return", text))
         return found
 
     async def release(self, leaving: Sequence[MachineChange], emit: Emit) -> None:
-        """Remove, or give back, the machines that the file names no longer.
+        """Remove, or return, the machines that the file names no longer.
 
         Raises:
-            CorralError: PROVIDER_FAILED, or why a machine could not be given back; those that
+            CorralError: PROVIDER_FAILED, or why a machine could not be released; those that
                 were are off the list, so the same again goes on from there.
         """
         for provider, actions in self._actions:

@@ -1,6 +1,6 @@
 """Slurm's packages as the cluster file names their source: read, fetched or built on this machine.
 
-What is fetched or built lies in the state folder and is used by all clusters; it can be removed at
+What is fetched or built is in the state folder and is used by all clusters; it can be removed at
 any time and comes again.
 """
 
@@ -39,7 +39,7 @@ async def slurm_debs(spec: ClusterSpec, facts: Mapping[str, Facts], emit: Emit) 
     Args:
         spec: the cluster.
         facts: what the nodes are: packages are built for their release.
-        emit: told what is fetched and built.
+        emit: receives what is fetched and built.
 
     Raises:
         CorralError: NOT_FOUND, NOT_GOOD, IMAGE_FAILED, MISSING_TOOL, TIMED_OUT.
@@ -75,7 +75,7 @@ async def _from_tarball(text: str, sha256: str, facts: Mapping[str, Facts], emit
     if found != sha256:
         raise CorralError(
             Code.NOT_GOOD,
-            f"{path} is another file than the cluster file says",
+            f"{path} is another file than the cluster file declares",
             tail=f"sha256 declared: {sha256}\nsha256 found:    {found}",
             hint="get the tarball again, and compare with the digest of its publisher",
         )
@@ -97,7 +97,7 @@ async def _folder(text: str, emit: Emit) -> Path:
         if hashlib.sha256(data).hexdigest() != digest:
             raise CorralError(
                 Code.NOT_GOOD,
-                f"{name} of {text} is not what its index says",
+                f"{name} of {text} does not match its index",
                 hint="try again later: a mirror may be half-way through an update",
             )
         await asyncio.to_thread(_keep, path, data)
@@ -118,7 +118,7 @@ def index_of(text: str) -> dict[str, str]:
         if not name or not re.fullmatch("[0-9a-f]{64}", digest) or ".." in parts or name[0] == "/":
             raise CorralError(
                 Code.NOT_GOOD,
-                f"this is no index of a flat apt repository: {text[:80]!r}",
+                f"this is not an index of a flat apt repository: {text[:80]!r}",
                 hint="make it with: dpkg-scanpackages . > Packages",
             )
         deb(PurePosixPath(name).name, digest)

@@ -34,7 +34,7 @@ _PYTHON_TAG: Final = re.compile(r"-cp(3\d+)-cp3\d+-")
 
 
 def cached(path: str) -> Path:
-    """Where a file that a plan names lies on this machine; absolute ones lie where they lie."""
+    """Where a file that a plan names is on this machine; absolute ones are where they are."""
     return state_dir() / CACHE / path
 
 
@@ -78,7 +78,7 @@ def wheels_in(plan: Plan) -> tuple[Wheel, ...]:
 
 
 def arguments(folder: Path, python: str) -> list[str]:
-    """What pip is told: exactly these files, for a machine with this Python."""
+    """What pip gets: exactly these files, for a machine with this Python."""
     platforms = [f"manylinux_2_{minor}_x86_64" for minor in _GLIBC]
     platforms += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "any"]
     return [
@@ -149,7 +149,7 @@ def _keep(wheels: Sequence[Wheel], folder: Path) -> None:
         if not _good(file, wheel.sha256):
             raise CorralError(
                 Code.NOT_GOOD,
-                f"{wheel.file} is not what the lock says",
+                f"{wheel.file} does not match the lock",
                 hint="the index may hold another build: pip config list shows which one it is",
             )
         place = cached(wheel.place)

@@ -1,4 +1,4 @@
-"""``corral apply``: exactly what a plan says."""
+"""``corral apply``: exactly what a plan contains."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def apply(
     named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
-    """Do exactly what a plan says, and no more.
+    """Do exactly what a plan contains, and no more.
 
     FILE may be left out before PLAN, which ends in .json. A plan is refused (exit status 1) when
     the file or the machines have changed since it was made. A plan that makes machines ends when
@@ -86,11 +86,11 @@ def _read(path: Path) -> Plan:
     except (OSError, ValueError) as error:
         raise CorralError(
             Code.USAGE,
-            f"{path} is no plan: {error}",
+            f"{path} is not a plan: {error}",
             hint="write one with: corral plan FILE --out PLAN",
         ) from error
     if not isinstance(data, dict):
         raise CorralError(
-            Code.USAGE, f"{path} is no plan", hint="write one with: corral plan FILE --out PLAN"
+            Code.USAGE, f"{path} is not a plan", hint="write one with: corral plan FILE --out PLAN"
         )
     return Plan.from_dict(cast("dict[str, Any]", data))

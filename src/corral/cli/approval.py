@@ -19,12 +19,12 @@ class Approval:
     """Answers ``api.up`` and keeps the plans it was asked about.
 
     The second plan of one run is what the first one announced ("known once the machines exist"), so
-    a person who said yes to making machines is asked again only when it would do more than that:
+    a person who approved making machines is asked again only when it would do more than that:
     when it disturbs something.
 
     Args:
         ui: where to show and ask.
-        yes: say yes without asking.
+        yes: answer yes without asking.
 
     Attributes:
         plans: those it was asked about.
@@ -42,14 +42,14 @@ class Approval:
         """Show the plan and ask.
 
         Raises:
-            CorralError: USAGE, nobody can be asked.
+            CorralError: USAGE, standard input is not a terminal.
         """
         with self._ui.paused():
             self._ui.show(*plan_lines(plan), "")
         if not self._yes and not self._ui.interactive:
             raise CorralError(
                 Code.USAGE,
-                "nobody can be asked here, and --yes was not given",
+                "standard input is not a terminal, and --yes was not given",
                 hint="run it with --yes to do it without asking; nothing was changed",
             )
         self.plans.append(plan.as_dict())

@@ -52,7 +52,7 @@ REFERENCE = Annotated[
 ]
 COLLECTIVE = Annotated[
     Collective | None,
-    typer.Option(help="What was measured, where the log does not say.", show_default=False),
+    typer.Option(help="What was measured, where the log does not state it.", show_default=False),
 ]
 ALGORITHM = Annotated[
     Algorithm | None,

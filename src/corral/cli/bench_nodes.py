@@ -70,7 +70,7 @@ def bench_network(  # noqa: PLR0917 - typer makes options of arguments
 
     Throughput both ways, round trips, the largest packet that passes unfragmented, and whether the
     data interface carries it. Disjoint pairs run at the same time; what is slow then is measured
-    again by itself. Compared with network.data of the cluster file. Exit status 1 when it fails.
+    again alone. Compared with network.data of the cluster file. Exit status 1 when it fails.
     """
     ui = Ui(as_json=as_json)
     spec = cluster(ui, target, wanted)
@@ -179,7 +179,7 @@ def show(
     page: tuple[ClusterSpec, Path | None],
     so_far: Callable[[int], Measured | None] = lambda _: None,
 ) -> int:
-    """Run a measurement, show its figures and what is said about them; write its page if asked.
+    """Run a measurement, show its figures and remarks; write its page if asked.
 
     Args:
         ui: the streams.
@@ -231,10 +231,10 @@ def _show(
 
 
 def remarks(found: Measured) -> list[Text]:
-    """What is said, one line each, with the number in the failure catalogue."""
+    """The remarks, one line each, with the number in the failure catalogue."""
     return [
         Text.assemble(
-            # What is not judged is told, and needs no word before it.
+            # What is not judged is listed as it is.
             *([(remark.outcome.value, STYLES[remark.outcome]), ": "] if _judged(remark) else ()),
             clean(remark.text),
             (f" ({remark.failure})" if remark.failure else "", "dim"),

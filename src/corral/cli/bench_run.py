@@ -193,7 +193,7 @@ def bytes_of(text: str) -> int:
     number, unit = (text[:-1], text[-1:].upper()) if text[-1:].isalpha() else (text, "")
     if not number.isdecimal() or (unit and unit not in _UNITS) or not int(number):
         raise CorralError(
-            Code.USAGE, f"{text!r} is no size", hint="a whole number with K, M or G: 64M"
+            Code.USAGE, f"{text!r} is not a size", hint="an integer with K, M or G: 64M"
         )
     return int(number) << _UNITS.get(unit, 0)
 

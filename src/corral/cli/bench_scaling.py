@@ -44,7 +44,7 @@ WAYS_OPTION = Annotated[
     str, typer.Option("--ways", help=f"Out of: {', '.join(WAYS)}. Left out: all.")
 ]
 LINKS = Annotated[
-    str, typer.Option(metavar="LIST", help="Also say what links of these Gb/s would bring.")
+    str, typer.Option(metavar="LIST", help="Also predict the gain from links of these Gb/s.")
 ]
 WITHIN = Annotated[
     int,
@@ -75,7 +75,7 @@ def bench_scaling(  # noqa: PLR0917 - typer makes options of arguments
     html: HTML = None,
     as_json: JSON = False,
 ) -> int:
-    """Train on one node, on two and on all, and say in words whether several pay.
+    """Train on one node, on two and on all, and report whether several pay.
 
     A GPT of the size you name is trained plainly (DDP), with accumulation, with bfloat16 and
     PowerSGD on the wire, with local SGD and DiLoCo; each is measured. A cost model is fitted to
@@ -144,7 +144,7 @@ def _count(text: str) -> int:
         found = 0
     if (unit and unit not in _UNITS) or not 1000 <= found <= 10**12:  # noqa: PLR2004
         raise CorralError(
-            Code.USAGE, f"{text!r} is no number of parameters", hint="such as 124M or 1.5B"
+            Code.USAGE, f"{text!r} is not a number of parameters", hint="such as 124M or 1.5B"
         )
     return found
 
@@ -154,7 +154,9 @@ def _numbers(text: str, option: str) -> tuple[float, ...]:
         found = tuple(float(one) for one in text.split(",") if one)
     except ValueError as error:
         raise CorralError(
-            Code.USAGE, f"{option} {text!r} is no list of numbers", hint=f"such as {option} 1,2,4"
+            Code.USAGE,
+            f"{option} {text!r} is not a list of numbers",
+            hint=f"such as {option} 1,2,4",
         ) from error
     if any(not 0 < one < 1e6 for one in found):  # noqa: PLR2004
         raise CorralError(Code.USAGE, f"{option} holds a number that cannot be", hint="above 0")

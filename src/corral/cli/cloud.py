@@ -1,4 +1,4 @@
-"""``corral cloud``: what belongs to a whole account at a cloud."""
+"""``corral cloud``: what belongs to an entire account at a cloud."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SIMULATED = Annotated[
     epilog=examples("corral cloud firewall", "corral cloud volume data -p lambda -r us-west-1")
 )
 def cloud() -> None:
-    """Show and extend what belongs to a whole cloud account."""
+    """Show and extend what belongs to an entire cloud account."""
 
 
 @app.command(
@@ -133,10 +133,10 @@ def _asking(ui: Ui, yes: bool) -> Callable[[Sequence[str], Sequence[str]], bool]
         if not ui.interactive:
             raise CorralError(
                 Code.USAGE,
-                "nobody can be asked here, and --yes was not given",
+                "standard input is not a terminal, and --yes was not given",
                 hint="run it with --yes to do it without asking; nothing was changed",
             )
-        return ui.ask("This is the set of the whole account then. Write it?")
+        return ui.ask("This is the set of the entire account then. Write it?")
 
     return ask
 

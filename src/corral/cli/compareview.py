@@ -1,4 +1,4 @@
-"""How two proofs look beside each other."""
+"""Two proofs compared side by side."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ def cost(target: TARGET = "", wanted: CLUSTER = "", as_json: JSON = False) -> in
     """Show what rented machines cost, by job and user.
 
     Counted by Corral from the moment before each launch until it saw the end: never less than the
-    provider's bill. A job pays the part of a node that it was given; what no job had is a line of
-    its own. Works by name for clusters that are gone. Exit status 1 when the budget is used up.
+    provider's bill. A job pays the part of a node that it was given; what no job had is a separate
+    line. Works by name for clusters that are gone. Exit status 1 when the budget is used up.
     """
     ui = Ui(as_json=as_json)
     seen = _cost(ui, target, wanted)

@@ -68,8 +68,8 @@ def shard(
     """Make WebDataset shards of a folder: tar files that are read in a row, with an index.
 
     Files that share a name up to the first dot are one sample: 0001.png and 0001.cls. Each shard
-    is written whole or not at all and has its SHA-256 in index.json; when it is stopped, the same
-    command goes on. What did not change is not sent again.
+    is written completely or not at all and has its SHA-256 in index.json; when it is stopped, the
+    same command goes on. What did not change is not sent again.
     """
     ui = Ui(as_json=as_json)
     spec = cluster(ui, wanted)
@@ -77,7 +77,7 @@ def shard(
         lambda emit: api.shard_data(
             spec, folder, emit, name=name, size=bytes_of(size), labels=labels, user=user
         ),
-        state="the shards that are whole stay; the same command goes on",
+        state="the shards that are complete stay; the same command goes on",
     )
     ui.json(found.as_dict())
     ui.show(
@@ -113,7 +113,7 @@ def bench(
     wanted: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
-    """Say whether the storage feeds the GPUs: each node reads shards alone, then all at once.
+    """Measure whether the storage feeds the GPUs: each node reads shards alone, then all at once.
 
     What a node has in memory of a shard is dropped before it is read. It does not go through Slurm:
     jobs that run meanwhile slow it down. With --per-gpu the exit status is 1 when a node starves.

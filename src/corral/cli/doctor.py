@@ -47,7 +47,7 @@ DRAINED = Annotated[
     typer.Option(
         "--why-drained",
         metavar="NODE",
-        help="Say why this node takes no jobs.",
+        help="Explain why this node takes no jobs.",
         show_default=False,
     ),
 ]
@@ -56,7 +56,7 @@ PENDING = Annotated[
     typer.Option(
         "--why-pending",
         metavar="JOB",
-        help="Say why this job waits: 1234, or 1234_5 of an array.",
+        help="Explain why this job is pending: 1234, or 1234_5 of an array.",
         show_default=False,
     ),
 ]
@@ -71,7 +71,7 @@ FIX = Annotated[
     bool,
     typer.Option(
         "--fix",
-        help="Mend what is safe to mend: the cluster file's plan, then nodes that Slurm took "
+        help="Fix what is safe to fix: the cluster file's plan, then nodes that Slurm took "
         "out for a cause that is gone. Shows it and asks.",
     ),
 ]
@@ -102,7 +102,7 @@ def doctor(
     yes: YES = False,
     as_json: JSON = False,
 ) -> int:
-    """Say what is broken, why, and what to do; changes nothing without --fix.
+    """List what is broken, why, and what to do; changes nothing without --fix.
 
     Looks at every machine once, holds what it saw against a catalogue of known failures, and names
     first causes before what follows from them. Exit status 1 when something is wrong, when a log
@@ -120,7 +120,7 @@ def doctor(
     if pending and not _JOB.fullmatch(pending):
         raise CorralError(
             Code.USAGE,
-            f"{pending!r} is no job's number",
+            f"{pending!r} is not a job number",
             hint="such as 1234, or 1234_5 of an array; corral jobs lists them",
         )
     if log:
@@ -209,13 +209,13 @@ def _fix(ui: Ui, spec: ClusterSpec, *, yes: bool) -> int:
     if done.applied is False:
         ui.note("nothing was changed" if len(approval.plans) == 1 else "the rest was not done")
     elif done.applied and not approval.plans:
-        ui.note("the cluster file's plan has nothing to mend here")
+        ui.note("the cluster file's plan has nothing to fix here")
     if done.resumed:
         ui.show(f"resumed: {', '.join(done.resumed)}")
     for number, finding in enumerate(done.after.findings, 1):
         ui.show(*_view(number, finding), Text())
     left = plural(len(done.after.findings), "finding")
-    ui.show("all findings are mended" if done.after.healthy else f"{left} left")
+    ui.show("all findings are fixed" if done.after.healthy else f"{left} left")
     return Exit.GOOD if done.after.healthy else Exit.NOT_GOOD
 
 
@@ -250,5 +250,5 @@ def _summary(found: Report, what: str) -> Text:
     count = plural(len(found.findings), "finding")
     text = Text(f"{count}; begin with the first")
     if what == "cluster" and any(f.failure.mend is Mend.APPLY for f in found.findings):
-        text.append("; corral doctor --fix mends what is safe to mend", "dim")
+        text.append("; corral doctor --fix fixes what is safe to fix", "dim")
     return text

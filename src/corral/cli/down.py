@@ -17,7 +17,7 @@ from corral.spec.models import ClusterSpec
 from corral.spec.nodes import fold, nodes_of
 
 DRY_RUN = Annotated[
-    bool, typer.Option("--dry-run", help="Show what would be given back; change nothing.")
+    bool, typer.Option("--dry-run", help="Show what would be restored; change nothing.")
 ]
 FORCE = Annotated[
     bool,
@@ -58,16 +58,16 @@ def down(  # noqa: PLR0917 - typer makes options of arguments
     """Remove all that Corral made for a cluster.
 
     Machines that a provider made are removed with all that is on them: jobs, users' files,
-    accounting. Machines of provider ssh are yours and are given back as they were before Corral:
+    accounting. Machines of provider ssh are yours and are restored as they were before Corral:
     packages, files, users, services and the host name, from a ledger that each machine keeps. It
-    is shown first, and refused while jobs run.
+    is shown first, and refused while jobs are running.
     """
     ui = Ui(as_json=as_json)
     if not (target or wanted):
         # The only known cluster is a good guess for reading it, and none for removing it.
         raise CorralError(
             Code.USAGE,
-            "it is not said which cluster to remove",
+            "no cluster to remove given",
             hint=f"name it: corral down FILE, or one of: {', '.join(api.known_clusters()) or '-'}",
         )
     spec = cluster(ui, target, wanted, rehearse=rehearse)

@@ -17,7 +17,7 @@ VERBS: Final = {"kept": "stays: ", "left": "is left: ", "new": "was not there be
 
 
 def due_lines(due: Returning) -> Iterator[Text]:
-    """What would be given back, and what stands in the way."""
+    """What would be restored, and what prevents it."""
     yield from folded((m.node, word, text) for m in due.machines for word, text in m.lines)
     for machine in due.machines:
         if machine.error:
@@ -28,7 +28,7 @@ def due_lines(due: Returning) -> Iterator[Text]:
 
 
 def given_lines(gone: Iterable[str]) -> Iterator[Text]:
-    """``node: word what`` as the use case says it; other things were removed."""
+    """``node: word what`` as the use case reports it; other things were removed."""
     found: list[tuple[str, str, str]] = []
     for thing in gone:
         node, colon, rest = thing.partition(": ")

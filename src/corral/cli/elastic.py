@@ -1,4 +1,4 @@
-"""``corral elastic``: rent nodes while jobs wait for them, end them when they are idle."""
+"""``corral elastic``: rent nodes for pending jobs, end them when they are idle."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ ONCE = Annotated[bool, typer.Option("--once", help="Stop when there is nothing t
 def elastic(
     target: TARGET = "", wanted: CLUSTER = "", once: ONCE = False, as_json: JSON = False
 ) -> int:
-    """Rent nodes while jobs wait, end them when idle.
+    """Rent nodes for pending jobs, end them when idle.
 
-    Slurm marks nodes that a job waits for; this rents them at the first offer that can be had,
+    Slurm marks nodes that a pending job needs; this rents them at the first offer that can be had,
     checks them, sets them up, and ends those that Slurm powers down. It keeps nothing: ended and
     started again, here or elsewhere with the same keys, it goes on. Nothing comes while it does not
     run, and idle nodes go on to cost money: run it as a service (see the guide, Elastic).

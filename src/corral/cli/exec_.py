@@ -51,7 +51,7 @@ def exec_(
 ) -> int:
     """Run a command as root on nodes, all at once.
 
-    Each line of output has its node in front; nodes that said the same are shown together. The
+    Each line of output has its node in front; nodes with equal output are shown together. The
     command is given to no shell: write sh -c '...' for pipes and variables. Exit status 1 when it
     failed on a node, 3 when a node could not be reached.
     """

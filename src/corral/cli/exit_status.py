@@ -1,4 +1,4 @@
-"""What ends a run that did not end by itself: said once, as one exit status."""
+"""What ends a run that was ended from outside: reported once, as one exit status."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INTERRUPTED: Final = 130
 
 
 def ended(error: Exception, words: Sequence[str]) -> int:
-    """Say what ended the run of this command line, and give the exit status for it."""
+    """Report what ended the run of this command line, and give the exit status for it."""
     own = words[: words.index("--")] if "--" in words else words
     ui = Ui(as_json="--json" in own)
     if isinstance(error, InterruptedByUserError):

@@ -37,7 +37,7 @@ def _excerpt(finding: Finding) -> list[Text]:
         return []
     if not line.strip():
         return []
-    # Tabs become single spaces, so that the caret stands where the column says.
+    # Tabs become single spaces, so that the caret is at the column given.
     number = f"{finding.line:>5} | "
     before = clean(line[: finding.column - 1]).replace("\t", " ")
     shown = clean(line.rstrip("\r")).replace("\t", " ")

@@ -16,7 +16,7 @@ STYLES: Final = {"ok": "green", "warn": "yellow", "fail": "bold red", "none": "d
 
 
 def health_view(found: api.ClusterHealth) -> list[RenderableType]:
-    """A row for each check: nodes that say the same share one; what fails comes first."""
+    """A row for each check: nodes with equal results share one; what fails comes first."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for line in sorted(found.lines, key=_gravest):
         groups.setdefault((line.check, line.word, line.text), []).append(line.node)
@@ -38,7 +38,7 @@ def _gravest(line: HealthLine) -> int:
 def _summary(found: api.ClusterHealth) -> Text:
     nodes = plural(len(found.nodes), "node")
     if found.healthy:
-        return Text(f"{nodes}: all checks are well", "green")
+        return Text(f"{nodes}: all checks pass", "green")
     ill = {line.node for line in found.lines if line.word == "fail"}
     ill |= {error.node for error in found.silent}
-    return Text(f"{len(ill)} of {nodes} {'is' if len(ill) == 1 else 'are'} not well", "bold red")
+    return Text(f"{len(ill)} of {nodes} {'is' if len(ill) == 1 else 'are'} not healthy", "bold red")

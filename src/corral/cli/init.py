@@ -53,7 +53,7 @@ FROM = Annotated[
     typer.Option(
         "--from",
         metavar="ADDR...",
-        help="Ask these machines what they are and write what they say; the first one becomes the "
+        help="Ask these machines what they are and write the result; the first one becomes the "
         "controller.",
         show_default=False,
     ),
@@ -88,7 +88,7 @@ DEEPOPS = Annotated[
     typer.Option(
         "--from-deepops",
         metavar="FOLDER",
-        help="Write what DeepOps' folder config/ says: inventory and group_vars.",
+        help="Write what DeepOps' folder config/ contains: inventory and group_vars.",
         show_default=False,
     ),
 ]
@@ -131,8 +131,8 @@ def init(
     """Write a commented cluster file to start from.
 
     The file is complete and good as it is. A file that is there already is never overwritten
-    without --force. With --from it holds what the machines said, with what is not right on them as
-    comments, and goes to NAME.yaml (lab.yaml) unless -o says otherwise; -o - is stdout.
+    without --force. With --from it holds what the machines reported, with what is not right on them
+    as comments, and goes to NAME.yaml (lab.yaml) unless -o sets another file; -o - is stdout.
     """
     ui = Ui(as_json=as_json)
     if machines:

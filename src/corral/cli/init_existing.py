@@ -14,7 +14,7 @@ EXISTING = Annotated[
         "--existing",
         metavar="PATH",
         help="Make it from a slurm.conf that is there: a folder such as /etc/slurm, or files "
-        "(/etc/hosts gives addresses). What cannot be carried over stands in comments.",
+        "(/etc/hosts gives addresses). What cannot be carried over is in comments.",
         show_default=False,
     ),
 ]

@@ -1,7 +1,7 @@
 """Ctrl-C that is not lost, whatever the process is about to wait for when it comes.
 
 CPython's own handler of a signal only leaves a mark; what Python does about it runs between two
-bytecodes. A signal that comes after the last look at the mark and before ``read()`` or
+bytecodes. A signal that comes after the last check of the mark and before ``read()`` or
 ``epoll_wait()`` sleeps ends neither: it waits for a key, or for the loop's next event. Seen with
 Python 3.11.2: 2 of 5,000 presses at a question, 10 of 10,000 at an idle event loop. The wake-up
 descriptor is written by that first handler, so that who watches it too misses none.

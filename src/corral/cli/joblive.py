@@ -90,7 +90,7 @@ class Screen:
             self._picture = None
 
     def emit(self, plain: Emit) -> Emit:
-        """Who is told of events: this screen where it is drawn, else ``plain``."""
+        """What receives the events: this screen where it is drawn, else ``plain``."""
 
         def told(event: Event) -> None:
             if self._picture is None:
@@ -127,7 +127,7 @@ class Screen:
         self._ui.out.print(self._text(line), soft_wrap=True)
 
     def _name(self, line: RankLine) -> str:
-        """What stands before a line."""
+        """What precedes a line."""
         if line.rank is None:
             return "batch: "
         return f"{line.rank}: " if self._several else ""

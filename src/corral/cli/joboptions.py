@@ -16,7 +16,7 @@ def job_ref(text: str) -> str:
     """
     if not re.fullmatch(r"[0-9]{1,10}(_[0-9]{1,7})?", text):
         raise typer.BadParameter(
-            f"{text!r} is no number of a job: 12, or 12_3 for part 3 of an array"
+            f"{text!r} is not a job number: 12, or 12_3 for part 3 of an array"
         )
     return text
 
@@ -102,7 +102,7 @@ WORKDIR = Annotated[
     typer.Option(
         "--workdir",
         metavar="DIR",
-        help="A folder of the cluster; left out: this one, as it was sent along.",
+        help="A folder of the cluster; left out: this one, as it was uploaded.",
         show_default=False,
     ),
 ]
@@ -125,7 +125,7 @@ GRACE = Annotated[
     typer.Option(
         "--grace",
         metavar="TIME",
-        help="With --requeue: how long before the limit ranks are told to save; left out: 2m.",
+        help="With --requeue: how long before the limit ranks are signalled to save; left out: 2m.",
         show_default=False,
     ),
 ]
@@ -134,7 +134,7 @@ CHECKPOINTS = Annotated[
     typer.Option(
         "--checkpoints",
         metavar="DIR",
-        help="Where they lie on the cluster; left out: a folder of the job's own.",
+        help="Where they are on the cluster; left out: a folder of the job's.",
         show_default=False,
     ),
 ]
@@ -171,7 +171,7 @@ FOLDER = Annotated[
     typer.Option(
         "--folder",
         metavar="DIR|none",
-        help="What goes along; left out: the project the script lies in.",
+        help="What is uploaded; left out: the project that contains the script.",
         show_default=False,
     ),
 ]
@@ -183,7 +183,7 @@ ENVIRONMENT = Annotated[
     typer.Option(
         "--environment",
         metavar="LOCK|none",
-        help="uv.lock or pinned requirements.txt; left out: the one that goes along.",
+        help="uv.lock or pinned requirements.txt; left out: the one that is uploaded.",
         show_default=False,
     ),
 ]
@@ -229,7 +229,7 @@ PROFILE = Annotated[
     typer.Option(
         "--profile",
         metavar="TOOL",
-        help="Record each rank: torch (a few steps), nsys (the whole run).",
+        help="Record each rank: torch (a few steps), nsys (the entire run).",
         show_default=False,
     ),
 ]

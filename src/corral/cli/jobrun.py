@@ -50,7 +50,7 @@ class Following:
         return Exit.GOOD if outcome.good else Exit.NOT_GOOD
 
     def _show_profile(self) -> None:
-        """What it recorded; a job that failed before has said so already."""
+        """What it recorded; a job that failed before has reported it already."""
         handle = self._handle
         if self._job.profile == "none" or handle is None or handle.array:
             return
@@ -84,7 +84,7 @@ class Following:
 
 
 def show_end(ui: Ui, outcome: JobOutcome | ArrayOutcome, screen: Screen) -> None:
-    """Say how a job stands: as JSON, or for people."""
+    """Report a job's state: as JSON, or for people."""
     if isinstance(outcome, ArrayOutcome):
         ui.json({"event": "ended" if outcome.ended else "state", **outcome.as_dict()})
         ui.show(parts_view(outcome))

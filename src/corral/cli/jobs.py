@@ -32,5 +32,9 @@ def jobs(
     if found:
         ui.show(jobs_view(found))
     else:
-        ui.show("no jobs" if ended else "no jobs wait or run; --all shows those that have ended")
+        ui.show(
+            "no jobs"
+            if ended
+            else "no jobs are pending or running; --all shows those that have ended"
+        )
     return Exit.GOOD

@@ -59,7 +59,7 @@ def rotate(
         if not ui.interactive:
             raise CorralError(
                 Code.USAGE,
-                "nobody can be asked here, and --yes was not given",
+                "standard input is not a terminal, and --yes was not given",
                 hint="run it with --yes to do it without asking; nothing was changed",
             )
         if not ui.ask("Do it?"):

@@ -48,7 +48,7 @@ def lint(
     fix: lint_existing.FIX = False,
     output: lint_existing.OUTPUT = "",
 ) -> int:
-    """Say everything that is wrong with cluster files.
+    """List everything that is wrong with cluster files.
 
     Each finding has its file, line and column, the rule, what is wrong and what to write instead.
     Reads the files alone: no machine is asked. Exit status 2 when one of the findings is an error.

@@ -61,7 +61,7 @@ OUTPUT = Annotated[
         "--output",
         "-o",
         metavar="DIR",
-        help="Folder for corrected copies (--fix). Left out: beside the files.",
+        help="Folder for corrected copies (--fix). Left out: next to the files.",
         show_default=False,
     ),
 ]
@@ -109,7 +109,7 @@ def run(ui: Ui, wanted: Wanted) -> int:
         plain = ui.out.is_terminal and finding.where.lower() not in _SECRET
         lines = rendered(finding, excerpt=plain)
         if mended and not wanted.fix:
-            lines[-1].append(" [--fix mends it]", "dim")
+            lines[-1].append(" [--fix fixes it]", "dim")
         ui.show(*lines)
     written: tuple[Path, ...] = ()
     if wanted.fix:
@@ -150,5 +150,5 @@ def _summary(files: int, findings: tuple[Finding, ...], mended: tuple[bool, ...]
     what = plural(files, "file")
     if not parts:
         return Text(f"{what}: nothing is wrong", "green")
-    text = f"{what}: {', '.join(parts)}; --fix mends {sum(mended)} of {len(mended)}"
+    text = f"{what}: {', '.join(parts)}; --fix fixes {sum(mended)} of {len(mended)}"
     return Text(text, "" if counts[Level.ERROR] else "green")

@@ -1,7 +1,7 @@
 """The entry point: wires the verbs, turns every ending into one exit status.
 
 A verb's module is imported when that verb is asked for, and not before: the table below holds what
-``corral --help`` says about it, and the group puts the real command in the place of the listed one
+``corral --help`` shows of it, and the group puts the real command in the place of the listed one
 when it resolves it. So ``corral --help`` loads no use case, and ``corral plan`` no other verb.
 """
 
@@ -26,8 +26,8 @@ from corral.errors import Exit
 HELP: Final = """\
 One file in, one proven GPU Slurm cluster out.
 
-A cluster file says what you want. `corral plan` shows what would change, `corral up` does it and
-proves that it works, `corral run` runs a job on it, `corral down` removes all of it.
+A cluster file declares what you want. `corral plan` shows what would change, `corral up` does it
+and proves that it works, `corral run` runs a job on it, `corral down` removes all of it.
 
 Exit status: 0 good; 1 what was asked about is not good (a plan refused, a check or a job failed);
 2 usage or a bad file; 3 a machine or a command failed; 130 interrupted.
@@ -39,7 +39,7 @@ EPILOG: Final = examples(
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """What ``corral --help`` says about a verb; its module is ``corral.cli.<module>``."""
+    """What ``corral --help`` shows of a verb; its module is ``corral.cli.<module>``."""
 
     module: str
     panel: str
@@ -52,17 +52,19 @@ _NODES: Final = "Nodes"
 VERBS: Final = MappingProxyType(
     {
         "init": Verb("init", _CLUSTER, "Write a commented cluster file to start from."),
-        "lint": Verb("lint", _CLUSTER, "Say everything that is wrong with cluster files."),
+        "lint": Verb("lint", _CLUSTER, "List everything that is wrong with cluster files."),
         "plan": Verb("plan", _CLUSTER, "Show what `up` would change; changes nothing."),
         "up": Verb("up", _CLUSTER, "Make the cluster what the file declares, and prove it."),
-        "apply": Verb("apply", _CLUSTER, "Do exactly what a plan says, and no more."),
+        "apply": Verb("apply", _CLUSTER, "Do exactly what a plan contains, and no more."),
         "prove": Verb("prove", _CLUSTER, "Check with evidence that the cluster works."),
         "bench": Verb("bench", _CLUSTER, "Measure how fast it is, or read measurements."),
         "down": Verb("down", _CLUSTER, "Remove all that Corral made for a cluster."),
         "offers": Verb("offers", _CLUSTER, "Show what clouds have on sale, and its price."),
-        "cloud": Verb("cloud", _CLUSTER, "Show and extend what belongs to a whole cloud account."),
+        "cloud": Verb(
+            "cloud", _CLUSTER, "Show and extend what belongs to an entire cloud account."
+        ),
         "cost": Verb("cost", _CLUSTER, "Show what rented machines cost, by job and user."),
-        "elastic": Verb("elastic", _CLUSTER, "Rent nodes while jobs wait, end them when idle."),
+        "elastic": Verb("elastic", _CLUSTER, "Rent nodes for pending jobs, end them when idle."),
         "reap": Verb("reap", _CLUSTER, "End rented machines, and prove that nothing is left."),
         "run": Verb("run", _JOBS, "Run a script as a job and follow it to its end."),
         "jobs": Verb("jobs", _JOBS, "List jobs."),
@@ -71,7 +73,7 @@ VERBS: Final = MappingProxyType(
         "data": Verb("data", _JOBS, "Make data sets, and see whether storage feeds the GPUs."),
         "cancel": Verb("cancel", _JOBS, "Cancel jobs."),
         "status": Verb("status", _NODES, "Show nodes, services and the queue, and what is wrong."),
-        "doctor": Verb("doctor", _NODES, "Say what is broken, why, and what to do."),
+        "doctor": Verb("doctor", _NODES, "List what is broken, why, and what to do."),
         "ui": Verb("ui_page", _NODES, "Show and run the cluster in a browser."),
         "exec": Verb("exec_", _NODES, "Run a command as root on nodes, all at once."),
         "ssh": Verb("ssh", _NODES, "Log in to a node."),
@@ -110,7 +112,7 @@ class Verbs(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run a command line and exit with its status; never shows a traceback by itself."""
+        """Run a command line and exit with its status; never shows a traceback unasked."""
         words = list(sys.argv[1:] if args is None else args)
         nothing_asked = not words  # shows the help, and is a usage error all the same
         with contextlib.suppress(AttributeError, ValueError):
@@ -167,7 +169,7 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """Take the options that stand before the verb."""
+    """Take the options that precede the verb."""
     del show_version
 
 

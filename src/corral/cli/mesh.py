@@ -1,4 +1,4 @@
-"""``corral mesh``: the tailnet of a cluster; each sub-command lives in a module of its own."""
+"""``corral mesh``: the tailnet of a cluster; each sub-command has its own module."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ from corral.spec.models import ClusterSpec
 
 
 def rotate_mesh(ui: Ui, spec: ClusterSpec, *, yes: bool) -> int:
-    """Ask, give each node a new key, and say which have one.
+    """Ask, give each node a new key, and report which have one.
 
     Raises:
-        CorralError: USAGE, nobody can be asked.
+        CorralError: USAGE, standard input is not a terminal.
     """
     if not yes:
         ui.show(
@@ -22,7 +22,7 @@ def rotate_mesh(ui: Ui, spec: ClusterSpec, *, yes: bool) -> int:
         if not ui.interactive:
             raise CorralError(
                 Code.USAGE,
-                "nobody can be asked here, and --yes was not given",
+                "standard input is not a terminal, and --yes was not given",
                 hint="run it with --yes to do it without asking; nothing was changed",
             )
         if not ui.ask("Do it?"):

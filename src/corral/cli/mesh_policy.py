@@ -1,4 +1,4 @@
-"""``corral mesh policy``: what the tailnet's access policy must say for a cluster."""
+"""``corral mesh policy``: what the tailnet's access policy must contain for a cluster."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def policy(
     if not yes and not ui.interactive:
         raise CorralError(
             Code.USAGE,
-            "nobody can be asked here, and --yes was not given",
+            "standard input is not a terminal, and --yes was not given",
             hint="run it with --yes to do it without asking; nothing was changed",
         )
-    if not yes and not ui.ask("Add it to the policy of the whole tailnet?"):
+    if not yes and not ui.ask("Add it to the policy of the entire tailnet?"):
         ui.json({"policy": json.loads(wanted.text), "applied": False})
         return Exit.NOT_GOOD
     changed, said = ui.quietly(lambda: api.apply_mesh_policy(spec))

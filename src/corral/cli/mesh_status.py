@@ -39,8 +39,8 @@ def status(
 
     Each link is measured by TCP, from the controller to all others first. "gradients" is how long
     two nodes need to add up those of a model of 124 million parameters. Exit status 1 when a node
-    is out, its key has expired or expires within 14 days, or a machine with the cluster's tag is no
-    node of it.
+    is out, its key has expired or expires within 14 days, or a machine with the cluster's tag is
+    not a node of it.
     """
     ui = Ui(as_json=as_json)
     spec = cluster(ui, target, wanted)
@@ -69,7 +69,7 @@ def _view(seen: MeshStatus) -> Iterator[RenderableType]:
             yield Text(f"  hint: {clean(node.hint)}")
     for stray in seen.strays:
         name = clean(stray.hostname)
-        yield Text(f"{name} ({stray.address}) has the tag and is no node of the file", "bold red")
+        yield Text(f"{name} ({stray.address}) has the tag but is not in the file", "bold red")
         yield Text("  hint: corral up FILE with the node left out takes it out; or remove it there")
 
 

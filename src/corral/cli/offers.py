@@ -64,7 +64,7 @@ def offers(
     """Show what clouds have on sale, and its price.
 
     Asks every cloud of which there is a key: LAMBDA_API_KEY, RUNPOD_API_KEY, PAPERSPACE_API_KEY,
-    or a file or keyring entry (see the guide, Clouds). Capacity is what the cloud says; a launch
+    or a file or keyring entry (see the guide, Clouds). Capacity is what the cloud reports; a launch
     may be refused all the same. Exit status 1 when nothing fits, or a cloud that was named cannot
     be asked.
     """

@@ -16,7 +16,7 @@ TARGET = Annotated[
     typer.Argument(
         metavar="FILE|NAME",
         help="A cluster file, or the name of a cluster that was brought up from here. "
-        "Left out: as -c says, else cluster.yaml of this folder, else the only cluster that was "
+        "Left out: that of -c, else cluster.yaml of this folder, else the only cluster that was "
         "brought up from here.",
         show_default=False,
     ),

@@ -12,7 +12,7 @@ from corral.errors import Code, CorralError
 LARGEST: Final = 1 << 28
 """Bytes of a log that are taken: the largest seen had some megabytes."""
 _COMPRESSED: Final = ("\x1f\ufffd", "\ufffd7zXZ", "BZh", "(\ufffd/\ufffd")
-"""How gzip, xz, bzip2 and zstd begin, where bytes that are no UTF-8 stand as U+FFFD."""
+"""How gzip, xz, bzip2 and zstd begin, where bytes that are not UTF-8 appear as U+FFFD."""
 _START: Final = 1 << 16
 _NO_TEXT: Final = 0.1
 """A share of odd characters that no text has; a crash leaves some zeros in one."""
@@ -23,8 +23,8 @@ def pasted(file: str) -> str:
 
     Raises:
         CorralError: NOT_FOUND, it cannot be read; USAGE, it is larger than ``LARGEST`` (half a log
-            would be judged as if it were whole), empty, compressed, or no text: nothing is found
-            in such, which must not pass for a log in which nothing is wrong.
+            would be judged as if it were complete), empty, compressed, or not text: nothing is
+            found in such, which must not pass for a log in which nothing is wrong.
     """
     name = "standard input" if file == "-" else file
     try:
@@ -44,7 +44,7 @@ def pasted(file: str) -> str:
     begin = text[:_START]
     odd = sum(c == "\ufffd" or (c < " " and not c.isspace() and c != "\x1b") for c in begin)
     if odd > _NO_TEXT * len(begin):
-        raise _refused(f"{name} is no text", "give what the program wrote")
+        raise _refused(f"{name} is not text", "give what the program wrote")
     return text
 
 

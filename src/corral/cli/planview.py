@@ -27,7 +27,7 @@ DEFERRED_SHOWN: Final = 6
 
 
 def plan_lines(plan: Plan, *, diff: bool = False) -> list[Text]:
-    """The plan for people; one line that says so when there is nothing to do."""
+    """The plan for people; one line when there is nothing to do."""
     if plan.empty:
         text = f"{plan.cluster}: nothing to do, the machines hold what the file declares"
         owed = [Text(), Text("leaving", "bold"), *_machines(plan.leaving)] if plan.leaving else []

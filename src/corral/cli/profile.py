@@ -58,7 +58,7 @@ def profile(
 
 
 def show_profile(ui: Ui, spec: ClusterSpec, job: str, output: str = "") -> None:
-    """Fetch a job's recordings, keep them, and show what they say."""
+    """Fetch a job's recordings, keep them, and show their contents."""
     found = ui.quietly(lambda: api.job_profile(spec, job))
     folder = folder_of(output or f"profile-{job}")
     kept = api.keep_profile(found, folder)

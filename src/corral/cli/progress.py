@@ -1,4 +1,4 @@
-"""What is going on, told while it goes on: lines for a log, a live picture for a terminal.
+"""Progress: lines for a log, a live picture for a terminal.
 
 ``Progress`` keeps what runs, from events alone. ``PlainFollower`` and ``LiveFollower`` show it.
 """
@@ -130,7 +130,7 @@ class PlainFollower:
     Args:
         write: takes each line.
         clock: seconds that only grow, for elapsed times.
-        stamp: the time of day, as it stands before each line.
+        stamp: the time of day, as it comes before each line.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ def _node(event: Event, work: Work | None) -> str:
 
 
 def _without_node(event: Event) -> str:
-    """The message of an error, whose node is said already."""
+    """The message of an error, whose node was printed already."""
     return event.message.removeprefix(f"{event.node}: ")
 
 

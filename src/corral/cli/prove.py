@@ -69,10 +69,10 @@ def prove(
 ) -> int:
     """Check with evidence that the cluster works.
 
-    Runs real jobs for about half a minute and leaves nothing behind. Each check that fails says
+    Runs real jobs for about half a minute and leaves nothing behind. Each check that fails reports
     what was seen, the likely cause and what to do. Exit status 1 when a check failed, or, with
     --compare, when something got worse; 0 when none failed. "proven" means a complete proof: with
-    --only, or while jobs run on nodes, the last line says what passed and what is not covered
+    --only, or while jobs run on nodes, the last line states what passed and what is not covered
     (--json: proven, uncovered). Each proof is kept: see --history.
     """
     ui = Ui(as_json=as_json)
@@ -96,7 +96,7 @@ def prove(
 
 
 def written(ui: Ui, path: Path, page: str) -> None:
-    """Write a page and say where it is."""
+    """Write a page and print its path."""
     api.write_page(path, page)
     ui.note(f"report: {path}")
 
@@ -151,7 +151,7 @@ def _verdict(one: api.Kept) -> Text:
 
 
 def _fetch(ui: Ui, spec: ClusterSpec) -> None:
-    """What the cluster ran by itself; what is here is shown also while it does not answer."""
+    """What the cluster ran on its schedule; what is here is shown also while it does not answer."""
     if not seconds_of(spec.proof.every):
         return
     try:

@@ -32,7 +32,7 @@ def reap(
 ) -> int:
     """End rented machines, and prove that nothing is left.
 
-    Looks at every cloud of which there is a key for instances that carry a cluster's label or stand
+    Looks at every cloud of which there is a key for instances that carry a cluster's label or are
     in the ledger of this machine, ends them, and lists again until nothing is left. Machines that
     were not made by Corral are never touched. Exit status 1 when something was found and not ended,
     or a cloud did not take its key or answer.

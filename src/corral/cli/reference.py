@@ -32,7 +32,7 @@ error is `{"error": {"code": ..., "message": ..., "node": ..., "command": ..., "
 
 | variable | meaning |
 |---|---|
-| `CORRAL_CLUSTER` | the cluster that is meant when none is said |
+| `CORRAL_CLUSTER` | the default cluster |
 | `CORRAL_STATE_DIR` | where keys, host keys and journals of clusters are kept |
 | `CORRAL_DEBUG` | 1: tracebacks of unexpected errors; SIGUSR1 shows what Corral waits for |
 | `NO_COLOR` | anything: no colours |

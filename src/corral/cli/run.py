@@ -107,21 +107,21 @@ def run(
 ) -> int:
     """Run a script as a job and follow it to its end.
 
-    The folder it lies in goes along to the cluster's shared storage, without what .corralignore or
+    The folder it is in is uploaded to the cluster's shared storage, without what .corralignore or
     git ignores; what is there already is not sent again. One rank runs per GPU, or one per node
     where no GPU is asked for, with the rendezvous of torch.distributed in its environment. What
-    ranks print comes as they print it. Ctrl-C leaves the job running, or cancels it when you say
-    so. Exit status 1 when the job fails. --json prints one JSON value per line.
+    ranks print comes as they print it. Ctrl-C leaves the job running, or cancels it when you choose
+    it. Exit status 1 when the job fails. --json prints one JSON value per line.
 
     #SBATCH lines of the script count; options given here win, and a line that cannot be carried
-    over is an error. A job file holds the same as the options, with _ for -; options given beside
+    over is an error. A job file holds the same as the options, with _ for -; options given next to
     it win.
     """
     return _carried_out(dict(locals()))
 
 
 def _carried_out(given: dict[str, Any]) -> int:
-    """Do what the options ask for; those that are none of ``JobSpec`` say what with."""
+    """Do what the options ask for; those that are not in ``JobSpec`` control how."""
     script, wanted = given.pop("script"), given.pop("wanted")
     ui = Ui(as_json=given.pop("as_json"))
     asked = {name: given.pop(name) for name in ("detach", "dry_run", "explain", "interactive")}
@@ -213,7 +213,7 @@ def _shell(ui: Ui, spec: ClusterSpec, script: str | None, fields: dict[str, Any]
     if ui.as_json:
         ui.json({"argv": argv})
         return Exit.GOOD
-    ui.note("asks Slurm for it; exit gives it back")
+    ui.note("asks Slurm for it; exit releases it")
     try:
         os.execvp(argv[0], argv)  # noqa: S606  # becomes ssh: no shell in between
     except FileNotFoundError as error:

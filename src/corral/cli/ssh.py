@@ -37,7 +37,7 @@ def ssh(
     """Log in to a node.
 
     Becomes the system's ssh with the cluster's key and pinned host keys; its exit status is ssh's,
-    and CMD goes to a shell there, as with ssh. Options of corral stand before CMD. --json prints
+    and CMD goes to a shell there, as with ssh. Options of corral come before CMD. --json prints
     the command line and runs nothing.
     """
     ui = Ui(as_json=as_json)

@@ -1,4 +1,4 @@
-"""Text for people: what machines said made harmless, durations, small tables."""
+"""Text for people: machines' output made harmless, durations, small tables."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class SafeConsole(Console):
 
     Job names, nodes' names, logs and errors of machines are other people's text: each is cleaned
     here, at the one way out, so that no view can forget it. Styles and the console's own control
-    codes are no text.
+    codes are not text.
     """
 
     def render(

@@ -102,13 +102,13 @@ class Ui:
             state: what state things are in when the answer is Ctrl-C.
 
         Raises:
-            CorralError: USAGE, nobody can be asked.
+            CorralError: USAGE, standard input is not a terminal.
             InterruptedByUserError: Ctrl-C.
         """
         if not self.interactive:
             raise CorralError(
                 Code.USAGE,
-                "nobody can be asked here, and --yes was not given",
+                "standard input is not a terminal, and --yes was not given",
                 hint="run it with --yes to do it without asking",
             )
         try:
@@ -172,7 +172,7 @@ class Ui:
             return await asked(words)
 
     def _seen(self, node: str, what: str) -> None:
-        """Say what was seen of a machine, as a part of the progress where there is one."""
+        """Report what was seen of a machine, as a part of the progress where there is one."""
         if self._follower is None:
             self.note(f"{node}: {what}")
             return

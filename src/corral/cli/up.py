@@ -37,7 +37,7 @@ def up(
 
     Shows the plan and asks before it changes anything; without a terminal it needs --yes. Does
     nothing to what is right already, so it is also the way to go on after a failure. Exit status 1
-    when you say no, or when a check fails.
+    when you answer no, or when a check fails.
     """
     ui = Ui(as_json=as_json)
     spec = declared(ui, target, named, rehearse=rehearse)

@@ -40,7 +40,7 @@ def cluster(ui: Ui, *wanted: str, rehearse: bool = False) -> ClusterSpec:
         rehearse: the rehearsal of a file's cluster.
 
     Raises:
-        CorralError: NOT_FOUND, there is no such file or name; USAGE, it must be said which.
+        CorralError: NOT_FOUND, there is no such file or name; USAGE, more than one fits.
     """
     chosen = _chosen(wanted)
     if api.looks_like_file(chosen):
@@ -111,5 +111,5 @@ def _chosen(wanted: tuple[str, ...]) -> str:
     raise CorralError(
         Code.USAGE,
         f"it is not clear which cluster is meant: {', '.join(known)}",
-        hint="say which with -c NAME, or set CORRAL_CLUSTER",
+        hint="choose one with -c NAME, or set CORRAL_CLUSTER",
     )

@@ -1,4 +1,4 @@
-"""Rents what jobs wait for, proves it, sets it up, and ends what is idle. One turn at a time.
+"""Rents what pending jobs need, proves it, sets it up, and ends what is idle. One turn at a time.
 
 All state is Slurm's and the clouds': a driver that is killed at any point and started again, here
 or on another machine, goes on where it was.
@@ -42,7 +42,7 @@ class Driver:
     Args:
         spec: the cluster.
         converge: sets up all machines that are there (``api.up`` without the proof).
-        emit: told what happens.
+        emit: receives the events.
     """
 
     spec: ClusterSpec
@@ -126,7 +126,7 @@ class Driver:
         """Rent, check and set up nodes: for each job all that it waits for, or none."""
         waiting = jobs_of(await self._asked(session, READ_JOBS))
         groups = together(nodes, waiting.values())
-        self._say(f"{fold(list(nodes))}: a job waits")
+        self._say(f"{fold(list(nodes))}: a pending job")
         spec = with_present(self.spec, {*rented, *nodes})
         ends = await asyncio.gather(*(self._group(session, spec, group) for group in groups))
         came = {node: address for found in ends for node, address in found.items()}
@@ -146,7 +146,7 @@ class Driver:
     async def _group(
         self, session: Session, spec: ClusterSpec, nodes: Sequence[str]
     ) -> dict[str, str]:
-        """The addresses of what one job waits for; nothing, and nothing rented, when one fails."""
+        """The addresses of what one pending job needs; nothing rented when one fails."""
         try:
             return await proven(spec, nodes, self.emit, self._say)
         except CorralError as error:

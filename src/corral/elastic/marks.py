@@ -21,7 +21,7 @@ class Marks:
     """What is to be done.
 
     Attributes:
-        come: a job waits for these nodes.
+        come: a pending job needs these nodes.
         go: these are powered down, and their machines are still rented.
         failed: these did not come in time, or were given up.
         wake: these are to be powered up, so that ``min`` nodes stay.
@@ -58,7 +58,7 @@ def jobs_of(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def together(nodes: Collection[str], jobs: Iterable[Collection[str]]) -> list[tuple[str, ...]]:
-    """Nodes in groups that come as a whole or not at all: those that one job waits for."""
+    """Nodes in groups that come completely or not at all: those that one pending job needs."""
     groups: list[set[str]] = [{node} for node in nodes]
     for job in jobs:
         mine = [g for g in groups if g & set(job)]

@@ -1,4 +1,4 @@
-"""Renting what one job waits for: every machine proven before it may take work, or none kept."""
+"""Rent what one pending job needs: every machine proven before it takes work, or none kept."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ MANY: Final = 200
 
 _LINE: Final = re.compile(r"q \d+_(?:\[([0-9,:-]+)(?:%\d+)?\]|(\d+))\|(\w+)\|([^|]*)\|([^|]*)")
 
-# One squeue for all parts; parts that wait stand in one line of it. SLURM_BITSTR_LEN=0: their
+# One squeue for all parts; pending parts share one line of it. SLURM_BITSTR_LEN=0: their
 # numbers are not cut off after 64 characters.
 _WATCH: Final = """\
 export SLURM_BITSTR_LEN=0 {time}
@@ -139,7 +139,7 @@ class ArrayOutcome:
 
 
 async def follow_array(fleet: Fleet, job: JobHandle, emit: Emit = ignore) -> ArrayOutcome:
-    """Tell how an array gets on until no part waits or runs. Cancelling this leaves it alone.
+    """Report the progress of an array until no part waits or runs. Cancelling this leaves it alone.
 
     Raises:
         CorralError: NOT_FOUND, no such job; UNREACHABLE, the controller stays away.
@@ -176,10 +176,12 @@ async def array_state(
         known: states that were seen already; None: squeue is asked.
 
     Raises:
-        CorralError: NOT_FOUND, it is no array that Corral submitted.
+        CorralError: NOT_FOUND, it is not an array that Corral submitted.
     """
     if not job.array:
-        raise CorralError(Code.NOT_FOUND, f"job {job.id} is no array", hint="corral logs shows it")
+        raise CorralError(
+            Code.NOT_FOUND, f"job {job.id} is not an array", hint="corral logs shows it"
+        )
     states = dict(known if known is not None else await _queued(fleet, job))
     mark = f"m{secrets.token_hex(8)}"
     history = sh(
@@ -220,7 +222,7 @@ async def _queued(fleet: Fleet, job: JobHandle) -> dict[int, JobState]:
 
 
 class _Told:
-    """Takes squeue's lines of an array; says in words what changed."""
+    """Takes squeue's lines of an array; reports what changed."""
 
     def __init__(self, job: JobHandle, emit: Emit) -> None:
         self.states: dict[int, JobState] = {}

@@ -39,7 +39,7 @@ def image_of(text: str) -> str:
     name = text.removeprefix("docker://")
     if name.startswith(".") or name.endswith((".sqsh", ".squashfs")):
         raise ValueError(
-            "an image file lies on shared storage, where all nodes see it: "
+            "an image file is on shared storage, where all nodes see it: "
             "give its absolute path there"
         )
     if not _NAMED.fullmatch(name):
@@ -74,7 +74,7 @@ def mounts_of(job: JobSpec, shared: Iterable[str], extra: Iterable[str] = ()) ->
 
     Args:
         job: the job.
-        shared: where shared storage is mounted; code, logs and checkpoints lie there.
+        shared: where shared storage is mounted; code, logs and checkpoints are there.
         extra: what the fabric needs of the machine.
     """
     own = {mount.split(":")[1] for mount in job.mounts}

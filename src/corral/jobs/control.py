@@ -39,7 +39,7 @@ from corral.spec.models import ClusterSpec
 from corral.state.job_folders import TOP
 
 FOR_EVER: Final = 365 * 86400.0
-# The owner comes from Slurm: a link of another user's under this number leads nowhere. What lies
+# The owner comes from Slurm: a link of another user's under this number leads nowhere. What is
 # there is read with the owner's rights.
 _FIND: Final = """\
 user=$(squeue --noheader --states=all --jobs={id} --format=%u 2>/dev/null | head -n 1)
@@ -54,7 +54,7 @@ readlink "$link"
 exec setpriv --reuid="$(id -u "$user")" --regid="$(id -g "$user")" --init-groups \\
   cat "$link/job.json\""""
 _MOVED_S: Final = 600.0
-"""A change of a waiting job's expected start that is told."""
+"""The least change of a pending job's expected start that is reported."""
 
 BROKEN_S: Final = 60.0
 """Seconds for which a broken connection is tried again."""
@@ -190,7 +190,7 @@ async def cancel(fleet: Fleet, job: JobHandle) -> Outcome:
 async def list_jobs(
     fleet: Fleet, controller: str, *, all: bool = False, days: int = 7, gpus: bool = True
 ) -> tuple[JobInfo, ...]:
-    """Jobs that wait or run, newest first; with ``all`` also those of the last days that ended.
+    """Pending and running jobs, newest first; with ``all`` also those of the last days that ended.
 
     Args:
         fleet: the cluster's machines.
@@ -217,7 +217,7 @@ async def list_jobs(
         before=sh("export {time}", time="=".join(TIME_FORMAT)),
     )
     result = await fleet.run(controller, asked.script, timeout=60)
-    what, hint = "asking Slurm for its jobs", "is slurmctld up? corral status says so"
+    what, hint = "asking Slurm for its jobs", "is slurmctld up? see corral status"
     sections = asked.read(check(result, what, hint=hint).stdout)
     queue = sections.succeeded("queue", controller, what, hint=hint, stderr=result.stderr)
     past = sections.require(asked.names, controller, what)["history"]
@@ -244,7 +244,7 @@ async def gpus_by_job(fleet: Fleet, controller: str, *, tracked: bool) -> dict[i
     """
     command = QUEUE_TRES if tracked else COMMANDS["jobs"]
     result = await fleet.run(controller, sh("{words}", words=list(command)), timeout=60)
-    check(result, "asking Slurm for its jobs' GPUs", hint="is slurmctld up? corral status says so")
+    check(result, "asking Slurm for its jobs' GPUs", hint="is slurmctld up? see corral status")
     if tracked:
         return parse_tres(result.stdout)
     body = body_of(result.stdout)
@@ -356,7 +356,7 @@ def describe(info: JobInfo) -> str:
 
 
 def _expected(info: JobInfo) -> str:
-    """When a waiting job should start, as Slurm sees it now; "" while it does not know."""
+    """When a pending job should start, as Slurm sees it now; "" while it does not know."""
     if not info.state.waiting or info.started is None:
         return ""
     when = datetime.fromtimestamp(info.started).astimezone()

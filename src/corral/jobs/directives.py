@@ -1,8 +1,8 @@
 """What a script's ``#SBATCH`` lines ask for, as fields of ``JobSpec``. Pure.
 
 An option that is a field becomes the field; one that changes nothing of how Corral runs a job goes
-to sbatch as it stands (``JobSpec.sbatch``); what Corral does otherwise is said; all others are
-refused, at their lines and at once. Nothing is left out without a word.
+to sbatch as it stands (``JobSpec.sbatch``); what Corral does differently is reported; all others
+are refused, at their lines and at once. Nothing is left out without a word.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CARRIED: Final = frozenset(
 )  # fmt: skip
 """Options that go to sbatch as they are: they choose nodes, times and accounts, no ranks."""
 VALUE: Final = re.compile(r"[^\x00-\x1f\x7f'\\]{0,1024}")
-"""What stands in single quotes for sbatch's parser and for a shell alike."""
+"""What is in single quotes for sbatch's parser and for a shell alike."""
 
 
 def carried(text: str) -> str:

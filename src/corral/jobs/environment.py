@@ -33,7 +33,7 @@ _OPTION: Final = re.compile(r"--(no-index|find-links|index-url|extra-index-url|o
 _NO_TOOL: Final = 7
 _FAILED: Final = 8
 
-# The marker is written last: an environment without it was cut off and is made anew. venv without
+# The marker is written last: an environment without it was cut off and is re-created. venv without
 # pip: Debian splits ensurepip off into python3-venv. Where the node has no pip (or one before 22.3,
 # which knows no --python), this machine's own comes along.
 _FIND: Final = """\
@@ -95,7 +95,7 @@ async def requirements(lock: Named) -> bytes:
     if loose:
         raise CorralError(
             Code.USAGE,
-            f"{lock.path} is no lock: {loose[0]!r} is not pinned",
+            f"{lock.path} is not a lock: {loose[0]!r} is not pinned",
             hint="pin all of it with `uv pip compile` or `pip freeze`, or send it without an "
             "environment: --environment none",
         )
@@ -155,7 +155,7 @@ async def _exported(lock: Named) -> bytes:
             command="uv export --frozen",
             status=ended.status,
             tail="\n".join(ended.stderr.decode(errors="replace").splitlines()[-10:]),
-            hint="uv lock makes it anew",
+            hint="uv lock makes it again",
         )
     return ended.stdout
 
@@ -173,7 +173,7 @@ async def ensure(
         mount: the shared storage.
         text: the requirements.
         env: the job's own environment: its PIP_ variables go to pip.
-        emit: told that it is made, which takes a while.
+        emit: reported that it is made, which takes a while.
 
     Raises:
         CorralError: COMMAND_FAILED, with pip's last lines; MISSING_TOOL, no Python with venv there.

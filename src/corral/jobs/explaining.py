@@ -81,7 +81,7 @@ async def explain(
             texts |= {node: section.text} if section and section.status == 0 else {}
     if not texts:
         raise CorralError(
-            Code.COMMAND_FAILED, "no node said what a rank would get", hint="corral status"
+            Code.COMMAND_FAILED, "no node reported what a rank would get", hint="corral status"
         )
     rendezvous = (
         Setting("MASTER_ADDR", first, "Slurm's address of the allocation's first node", names[0]),

@@ -1,7 +1,7 @@
 """The environment a rank needs on its fabric, read on its own node: one text for job and --explain.
 
 Each value is given by the shell function ``give NAME VALUE REASON``: in a job it sets what the user
-has not set, for ``corral run --explain`` it also says what it did. Pure.
+has not set, for ``corral run --explain`` it also prints what it did. Pure.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ give() {{
 # A3 Mega as the cluster file has it: the plugin's environment comes first, and a node without it
 # ends the job, which would else run over TCP sockets at a tenth of the speed.
 _A3: Final = """\
-told=$(env -i PATH="$PATH" sh -c {environment} 2>&1) || {absent}
+reported=$(env -i PATH="$PATH" sh -c {environment} 2>&1) || {absent}
 while IFS='=' read -r name value; do
   case $name in
   *[!A-Z0-9_]*) ;;
   NCCL_*|GLOO_SOCKET_IFNAME|LD_LIBRARY_PATH) give "$name" "$value" {why} ;;
   esac
 done <<END_OF_TOLD
-$told
+$reported
 END_OF_TOLD"""
-_FAILS: Final = """{{ printf '%s\\n' "$told" >&2; exit 1; }}"""
-_SAYS: Final = """{{ printf 'GPUDirect-TCPXO\\tnot there\\t%s\\n' "$told"; told=""; }}"""
+_FAILS: Final = """{{ printf '%s\\n' "$reported" >&2; exit 1; }}"""
+_SAYS: Final = """{{ printf 'GPUDirect-TCPXO\\tnot there\\t%s\\n' "$reported"; reported=""; }}"""
 
 # /sys/devices/pci0000:15/0000:15:01.0/...: the root port, above the switch (PCI: lspci -t).
 _ROOT_PORT: Final = r"s|^\(.*/devices/pci[^/]*/[^/]*\)/.*|\1|p"
@@ -157,7 +157,7 @@ give USE_LIBUV 0 'works with every build of PyTorch'"""
 
 @dataclass(frozen=True, slots=True)
 class Rdma:
-    """What the cluster file says of its RDMA network, beyond what nodes show themselves.
+    """What the cluster file declares about its RDMA network, beyond what nodes show themselves.
 
     Attributes:
         pkey: the partition's key as in sysfs (0x8001), "" for the default one.
@@ -206,7 +206,7 @@ def settings(
         sys: where sysfs is.
         tcpxo: where GPUDirect-TCPXO's installer puts its libraries and profile on A3 Mega.
         several: the job has more than one node; one alone needs no TCPXO.
-        tell: say each value and its reason in a line for ``parse_settings``.
+        tell: report each value and its reason in a line for ``parse_settings``.
         write: write the values into the job's folder, for ranks in a container.
     """
     give = sh(_WRITE) if write else sh(_GIVE)
@@ -259,7 +259,7 @@ export MASTER_ADDR={first}
 
 
 def explain_script(first: str, env: Mapping[str, str], told: Script) -> Script:
-    """What a node says of its environment for a job whose first node has the address ``first``."""
+    """What a node reports about its environment for a job whose first node is at ``first``."""
     exports = [sh("export {name}={value}", name=k, value=v) for k, v in sorted(env.items())]
     return sh(_EXPLAIN, first=first, env=join(exports), settings=told)
 
@@ -298,7 +298,7 @@ class Setting:
 
 
 def parse_settings(answers: Mapping[str, str]) -> tuple[Setting, ...]:
-    """Settings from what each node printed; nodes that agree stand in one."""
+    """Settings from what each node printed; nodes that agree share one."""
     where: dict[tuple[str, str, str], list[str]] = {}
     for node, text in answers.items():
         for row in _rows(text):

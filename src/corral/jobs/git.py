@@ -54,7 +54,7 @@ class Repository:
 
 
 def repository_of(tree: Tree) -> Repository | None:
-    """The repository whose work tree is this folder, None where it is no such folder."""
+    """The repository whose work tree is this folder, None where it is not such a folder."""
     folder = _pointed(tree)
     if folder is None or not (folder / "HEAD").is_file():
         return None

@@ -30,7 +30,7 @@ DEEPEST: Final = 200
 BUDGET_S: Final = 15.0
 _STAR: Final = "[^/]*"
 _FOLDERS: Final = re.compile(r"\(\?:(?:\.\+/|/\.\+)\)\?")
-# Characters that stand for themselves, and ? of the line; [^/] is no class with a slash in it.
+# Characters that stand for themselves, and ? of the line; [^/] is not a class with a slash in it.
 _TEXT: Final = re.compile(r"(?:\\[^/]|\[\^/\]|[^][\\()|$+*?.^{}/])+")
 
 

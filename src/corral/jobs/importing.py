@@ -12,7 +12,7 @@ from corral.jobs.containers import image_of
 from corral.state.job_folders import CHECKS
 
 NGC_LOGIN: Final = "$oauthtoken"
-"""What NVIDIA's registry wants as the user's name beside an API key."""
+"""What NVIDIA's registry expects as user name with an API key."""
 MINUTES: Final = 120
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,200}")
 _LOGIN: Final = re.compile(r"[$A-Za-z0-9][A-Za-z0-9._@+-]{0,127}")
@@ -27,7 +27,7 @@ class Import:
     Attributes:
         image: as Enroot names it: ``REGISTRY#NAME:TAG``.
         path: the file on shared storage.
-        login: name beside the key, "" where the registry asks for none.
+        login: name that belongs to the key, "" where the registry asks for none.
         http: the registry speaks no TLS.
         common: it goes to the images of all users.
     """
@@ -59,19 +59,19 @@ def import_of(
         text: ``docker://REGISTRY/NAME:TAG``, or Enroot's own ``docker://REGISTRY#NAME:TAG``.
         mount: the shared folder.
         name: the file's name or absolute path; "" makes one of the image's name.
-        login: name beside the key, "" for none.
+        login: name that belongs to the key, "" for none.
         http: the registry speaks no TLS.
 
     Raises:
-        CorralError: USAGE, this is no image of a registry, or no name.
+        CorralError: USAGE, this is not an image of a registry, or no name.
     """
     wrong = None
     if not text.startswith("docker://"):
-        wrong = f"{text} is no image of a registry", "write docker://REGISTRY/NAME:TAG"
+        wrong = f"{text} is not an image of a registry", "write docker://REGISTRY/NAME:TAG"
     elif name and not name.startswith("/") and not _PLAIN.fullmatch(name):
-        wrong = f"{name!r} is no file name", "letters, digits and . _ + -, or an absolute path"
+        wrong = f"{name!r} is not a file name", "letters, digits and . _ + -, or an absolute path"
     elif login and not _LOGIN.fullmatch(login):
-        wrong = f"{login!r} is no user of a registry", "the name that its pages show"
+        wrong = f"{login!r} is not a user name of a registry", "the name that its pages show"
     if wrong is not None:
         raise CorralError(Code.USAGE, wrong[0], hint=wrong[1])
     try:
@@ -93,11 +93,11 @@ def checked_key(key: str) -> bytes:
     """A registry's key as it goes to the job's standard input.
 
     Raises:
-        CorralError: USAGE, it is no key; the message does not hold it.
+        CorralError: USAGE, it is not a key; the message does not hold it.
     """
     if not _KEY.fullmatch(key):
         raise CorralError(
-            Code.USAGE, "what stands for the registry's key is no key",
+            Code.USAGE, "what stands for the registry's key is not a key",
             hint="the key alone: printable, no spaces, one line",
         )  # fmt: skip
     return key.encode()
@@ -106,7 +106,7 @@ def checked_key(key: str) -> bytes:
 def script(wanted: Import, partition: str) -> Script:
     """The job: standard input brings the key where there is a login; it touches no argument list.
 
-    The key lies in a file of mode 600 on the job's node, in a folder of its own, as long as the job
+    The key is in a file of mode 600 on the job's node, in a separate folder, as long as the job
     runs. The image is made in a folder that only this user can open, so that nobody starts from
     half of one, and nobody else can put a link or a file of theirs under the name it has until it
     is complete. ``mv -T``: a folder that another user made under the image's name takes no file in.

@@ -17,7 +17,7 @@ _INSIDE: Final = "sh -c 'command -v bash >/dev/null && exec bash; exec sh'"
 def shell_script(job: JobSpec, place: Place) -> Script:
     """``srun --pty`` for a login shell on the first node of what the job asks for.
 
-    The shell has the whole allocation: srun in it starts ranks on all its nodes.
+    The shell has the entire allocation: srun in it starts ranks on all its nodes.
     """
     gpu = f"gpu:{job.gpu_type}" if job.gpu_type else "gpu"
     words: list[object] = [
@@ -35,7 +35,7 @@ def shell_script(job: JobSpec, place: Place) -> Script:
         words.append(f"--time={clock(job.seconds)}")
     words += job.sbatch
     exports = [sh("export {name}={value}", name=k, value=v) for k, v in sorted(job.env.items())]
-    # salloc holds the whole allocation; srun alone would take as many shells as tasks. Its own
+    # salloc holds the entire allocation; srun alone would take as many shells as tasks. Its own
     # LaunchParameters=use_interactive_step is not set everywhere.
     inner = sh(
         "cd\n{env}\nexec salloc --quiet {words} "

@@ -13,13 +13,13 @@ AGAIN: Final = 75
 MARGIN_S: Final = 20
 """Seconds before the time limit at which the job is requeued even if its ranks have not left."""
 
-# Slurm signals the batch shell alone (--signal=B:), which tells the ranks through srun and waits
+# Slurm signals the batch shell alone (--signal=B:), which signals the ranks through srun and waits
 # for them to save and leave. A script without a handler dies of SIGUSR1: it then goes on from what
 # it saved before.
 # `wait` returns early when the trap runs, with a status over 128: then srun is still there.
 WAITING: Final = """\
 near=""
-told() {{
+near() {{
   near=1
   echo "corral: the time limit is near: ranks get SIGUSR1, to save and leave" >&2
   kill -USR1 "$ranks" 2>/dev/null
@@ -27,7 +27,7 @@ told() {{
 }}
 newest() {{ ls "$CORRAL_CHECKPOINTS" 2>/dev/null | grep '[.]sha256$' | sort | tail -n 1; }}
 had=$(newest)
-trap told USR1
+trap near USR1
 """
 
 WAIT: Final = """\
@@ -37,8 +37,8 @@ while wait "$ranks"; status=$?; [ "$status" -gt 128 ] && kill -0 "$ranks" 2>/dev
 
 # Ranks that lose their peers fail long before Slurm calls the dead node down (SlurmdTimeout): the
 # job would count as failed. So each node is asked, and one that cannot start a process is gone.
-# Each is asked by itself: a launch over all of them waits for the dead one.
-# After `scontrol requeue` Slurm ends this script; until then it must not end by itself.
+# Each is asked alone: a launch over all of them waits for the dead one.
+# After `scontrol requeue` Slurm ends this script; until then it must not end.
 STARTING_AGAIN: Final = """\
 gone() {{
   for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do

@@ -1,7 +1,7 @@
-"""What a job cannot have, said before it is submitted, with the nearest thing that works. Pure.
+"""What a job cannot have, checked before it is submitted, with the nearest thing that works. Pure.
 
 Slurm itself accepts a job over its partition's time limit and lets it wait for ever
-(``PartitionTimeLimit``), and one for too many nodes it refuses without saying how many there are.
+(``PartitionTimeLimit``), and one for too many nodes it refuses without the number there are.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def partition_of(job: JobSpec, spec: ClusterSpec) -> Partition | None:
 
 
 def gpus_left_out(job: JobSpec, spec: ClusterSpec) -> JobSpec:
-    """The job; a sweep that says nothing of GPUs gets one per point where there are any."""
+    """The job; a sweep without GPUs given gets one per point where there are any."""
     if not job.sweep or "gpus_per_node" in job.model_fields_set:
         return job
     partition = partition_of(job, spec)
@@ -221,7 +221,7 @@ def memory_share(job: JobSpec, nodes: Sequence[Node]) -> str:
     """The memory asked for; else the share that goes with the job's CPUs or GPUs of a node.
 
     Slurm gives a job that names no memory all of its nodes' (where no DefMemPerCPU is set), and no
-    second job then fits beside it. A job in a container gets no less than its image needs to be
+    second job then fits on the node. A job in a container gets no less than its image needs to be
     unpacked. "" when nothing is known of the nodes.
     """
     if job.mem is not None or not nodes:
@@ -269,7 +269,7 @@ def against_nodes(job: JobSpec, partition: str, nodes: Sequence[Node]) -> list[R
             Refusal(
                 f"{job.nodes} nodes asked for, {len(nodes) - len(down)} of partition {partition} "
                 f"are up; not up: {names or 'none known to Slurm'}",
-                "corral doctor says why a node is down; corral apply brings it back",
+                "corral doctor explains why a node is down; corral apply brings it back",
             )
         )
     return found

@@ -1,4 +1,4 @@
-"""One look at the cluster before anything of a job is written: what it needs and does not find."""
+"""One query of the cluster before anything of a job is written: what it needs and does not find."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ else there=y; fi"""
 _SIZE: Final = sh("scontrol show config 2>/dev/null | sed -n 's/^MaxArraySize *= *//p'")
 _PYXIS: Final = sh("srun --help 2>/dev/null | grep -q -e --container-image || echo no-pyxis")
 
-# As the job's user: what root can read says nothing. A folder must be entered, too.
+# As the job's user: what root can read proves nothing. A folder must be entered, too.
 _PATHS: Final = """\
 for path in {paths}; do
   [ -r "$path" ] && {{ [ ! -d "$path" ] || [ -x "$path" ]; }} && continue
@@ -76,7 +76,7 @@ async def look(
         job: the job.
         user: whose it is.
         mount: the shared storage.
-        parcel: what goes along; None when the script lies on shared storage.
+        parcel: what is uploaded; None when the script is on shared storage.
         script: look for the script there.
 
     Raises:
@@ -113,7 +113,7 @@ async def look(
         NODES.name,
         controller,
         "asking Slurm for its nodes",
-        hint="is slurmctld up? corral status says so",
+        hint="is slurmctld up? see corral status",
     )
     size = texts["array"].strip()
     return Look(parse_nodes(shown), tuple(lacking), int(size) if size.isdecimal() else None)

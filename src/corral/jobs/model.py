@@ -28,7 +28,7 @@ RENDEZVOUS: Final = frozenset(
 
 def _no_nul(text: str) -> str:
     if "\0" in text:
-        raise ValueError("a NUL byte cannot stand in an argument, a path or an environment")
+        raise ValueError("a NUL byte cannot appear in an argument, a path or an environment")
     return text
 
 
@@ -121,17 +121,17 @@ class JobSpec(Model):
     )
     folder: Text | None = Field(
         default=None,
-        description="Folder of this machine that goes along, or none: only the script. Left out: "
-        "the project the script lies in.",
+        description="Folder of this machine that is uploaded, or none: only the script. Left out: "
+        "the project the script is in.",
     )
     in_place: bool = Field(
         default=False,
-        description="Send nothing: run where the script lies on shared storage, in its folder.",
+        description="Send nothing: run where the script is on shared storage, in its folder.",
     )
     environment: Text | None = Field(
         default=None,
         description="uv.lock or requirements.txt with pins, or none; left out: the one in the "
-        "folder that goes along.",
+        "folder that is uploaded.",
     )
     container: Image | None = Field(
         default=None,
@@ -151,13 +151,13 @@ class JobSpec(Model):
     profile: Profiler = Field(
         default="none",
         description="Record each rank: torch (a few steps, by PyTorch's profiler; needs a Python "
-        "script) or nsys (the whole run, by Nsight Systems).",
+        "script) or nsys (the entire run, by Nsight Systems).",
     )
 
     @model_validator(mode="after")
     def _one_kind_of_array(self) -> JobSpec:
         if self.array is not None and self.sweep:
-            raise ValueError("array and sweep are two ways to say the same: give one")
+            raise ValueError("array and sweep exclude each other: give one")
         if self.at_once is not None and not self.tasks:
             raise ValueError("at_once is for an array or a sweep")
         return self
@@ -220,7 +220,7 @@ class JobSpec(Model):
 def seconds_of(time: str) -> int:
     """Seconds of a JobTime: ``90s``, ``2h``, ``1-12:00:00``; a bare number has no meaning here.
 
-    Slurm reads one as minutes, the cluster file as hours: so a job has to say which.
+    Slurm reads one as minutes, the cluster file as hours: so a job has to name one.
     """
     if time[-1:] in intervals.UNITS and time[:-1].isdecimal():
         return intervals.seconds_of(time)
@@ -268,8 +268,8 @@ class JobHandle:
             Corral did not submit.
         logs: number of rank logs.
         controller: the node that is asked about it.
-        array: numbers of its parts, empty for a job that is no array.
-        task: which part of an array it is, None for a whole job.
+        array: numbers of its parts, empty for a job that is not an array.
+        task: which part of an array it is, None for an entire job.
     """
 
     id: int
@@ -298,7 +298,7 @@ class JobHandle:
                 f"job {self.id} has no part {task}",
                 hint=f"it has {len(self.array)}: corral logs {self.id} lists them"
                 if self.array
-                else "it is no array",
+                else "it is not an array",
             )
         folder = f"{self.folder}/task-{task}"
         return replace(self, folder=folder, array=(), task=task)

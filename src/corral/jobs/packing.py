@@ -1,4 +1,4 @@
-"""What of this machine goes along with a job: a folder, which of its files, their digests."""
+"""What of this machine is sent with a job: a folder, which of its files, their digests."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TEXT_BYTES: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """One file that goes along.
+    """One file that is uploaded.
 
     Attributes:
         path: where it stands, relative to the folder, with slashes.
@@ -68,7 +68,8 @@ class Packed:
         """Its content, which is the one that was packed.
 
         Raises:
-            CorralError: NOT_GOOD, it has changed since, or is no plain file of the folder any more.
+            CorralError: NOT_GOOD, it has changed since, or is not a plain file of the folder any
+                more.
         """
         try:
             data = self.tree.data(self.source or self.path, self.size)
@@ -112,11 +113,11 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """What goes along with a job.
+    """What is sent with a job.
 
     Attributes:
         root: the folder here; None when only the script goes.
-        files: what of it goes along.
+        files: what of it is uploaded.
         program: the script, relative to the root.
         inside: the folder to run in, relative to the root; None: the job's own.
         lock: the lock of a Python environment in the root, None for none.
@@ -132,9 +133,9 @@ class Parcel:
 
 
 async def pack(script: Path, folder: str | None = None, *, here: Path | None = None) -> Parcel:
-    """Choose the folder that goes along with a script, and read it.
+    """Choose the folder that is sent with a script, and read it.
 
-    Without ``folder`` it is the project the script lies in: the nearest folder above it with one of
+    Without ``folder`` it is the project the script is in: the nearest folder above it with one of
     ``PROJECT_MARKS``; else the script's own folder, unless that is large or somebody's home.
 
     Args:
@@ -180,7 +181,7 @@ def named_file(path: Path) -> Named:
     """A file that a user named, after links that stay in its project or its own folder.
 
     Raises:
-        CorralError: USAGE, a link leads out of that; NOT_FOUND, there is no such file.
+        CorralError: USAGE, a link leads out of that; NOT_FOUND, there is not such a file.
     """
     tree, inside = named(path)
     return Named(tree, inside, tree.root / inside)
@@ -208,21 +209,21 @@ def _given(script: Path, folder: str) -> Tree:
     if not script.is_relative_to(root):
         raise CorralError(
             Code.USAGE,
-            f"{script.name} does not lie in {root}, the folder that goes along",
+            f"{script.name} is not in {root}, the folder that is uploaded",
             hint=f"--folder {script.parent}, or --folder none to send the script alone",
         )
     return ways(root)[-1]
 
 
 async def _plain(script: Path, tree: Tree, here: Path) -> Parcel:
-    """A folder without marks goes along while it is small."""
+    """A folder without marks is uploaded while it is small."""
     if private(tree):
         return await asyncio.to_thread(_alone, script)
     files = await abandonable(_few, tree)
     if files is None:
         alone = await asyncio.to_thread(_alone, script)
         root = tree.root
-        note = f"only {script.name} goes along: {root} is large and no project; --folder sends it"
+        note = f"only {script.name} is uploaded: {root} is large and no project; --folder sends it"
         return Parcel(None, alone.files, alone.program, notes=(note,))
     return await abandonable(_parcel, tree, files, script, here)
 
@@ -283,7 +284,7 @@ def _tracked(tree: Tree, names: Iterable[str]) -> list[str]:
 
 
 def _looked_up(tree: Tree, path: str) -> Entry | None:
-    """What is at a path, None where it cannot be said: git names files that were removed."""
+    """What is at a path, None where it cannot be determined: git names files that were removed."""
     try:
         return tree.entry(path)
     except OSError:
@@ -310,7 +311,7 @@ def _parcel(tree: Tree, files: Iterable[str], script: Path, here: Path) -> Parce
     end = file_in(tree, script)
     reached = tree.followed(program)
     via = [link.path for link in reached[1]] if reached else []
-    # An ignored script goes along all the same.
+    # An ignored script is uploaded all the same.
     found, notes = _taken(tree, list(dict.fromkeys([*files, *via, end])))
     links = {path: entry.link for path, entry in found.items() if isinstance(entry, Entry)}
     packed: list[Packed] = []
@@ -407,7 +408,7 @@ def _read(tree: Tree, path: str, room: int) -> tuple[str, Entry | Content] | str
         if entry.link:
             return entry.path, entry
         if not entry.is_file:
-            return f"{path} is no plain file: left out"
+            return f"{path} is not a plain file: left out"
         try:
             return path, tree.content(path, room)
         except OSError as error:
@@ -443,7 +444,7 @@ def _too_much(tree: Tree, names: list[str]) -> CorralError:
     return CorralError(
         Code.USAGE,
         f"{tree.root} holds {sum(sizes.values()) / 1e6:.0f} MB in {len(names)} files: too much to "
-        f"go along with a job; the largest: {listed}",
+        f"are sent with a job; the largest: {listed}",
         hint=f"leave data out by {tree.root / IGNORE_FILE} (as .gitignore) and put it on the "
         "shared storage; or send the script alone with --folder none",
     )

@@ -1,7 +1,7 @@
 """Shell that profiles a job's ranks: by PyTorch's own profiler, or by Nsight Systems. Pure.
 
-Each rank's recording lies in the job's folder under ``profile``: ``rank-N.json.gz`` (a Chrome
-trace) or ``rank-N.nsys-rep``, with ``rank-N.csv`` from ``nsys stats`` beside it.
+Each rank's recording is in the job's folder under ``profile``: ``rank-N.json.gz`` (a Chrome
+trace) or ``rank-N.nsys-rep``, with ``rank-N.csv`` from ``nsys stats`` next to it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ done
 
 
 def words(profiler: Profiler, *, python: bool) -> Script:
-    """What stands before the rank's own program, behind its interpreter for the one of PyTorch."""
+    """What precedes the rank's own program, behind its interpreter for the one of PyTorch."""
     if profiler == "torch" and python:
         return sh('"$job/lib/traced.py"')
     if profiler == "nsys":
@@ -72,12 +72,12 @@ def rank_setup(profiler: Profiler) -> Script:
 
 
 def after(profiler: Profiler) -> Script:
-    """Shell behind the ranks: what each recording says, as CSV."""
+    """Shell behind the ranks: what each recording contains, as CSV."""
     return sh(_NSYS_STATS, reports=",".join(REPORTS)) if profiler == "nsys" else NOTHING
 
 
 def files(profiler: Profiler) -> dict[str, bytes]:
-    """What goes along with the job."""
+    """What is sent with the job."""
     if profiler != "torch":
         return {}
     return {"lib/traced.py": program("jobs/traced.py").encode()}

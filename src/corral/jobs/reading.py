@@ -24,7 +24,7 @@ class RankLine:
     """One line that a job printed.
 
     Attributes:
-        rank: whose log it stands in: a rank, under torchrun a node's index; None: the batch script.
+        rank: whose log it is in: a rank, under torchrun a node's index; None: the batch script.
         text: the line.
         echo: it came after another rank had failed: most likely only the echo of that.
     """
@@ -36,7 +36,7 @@ class RankLine:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """Something of the moment, that stands in no log: the next one takes its place.
+    """Something of the moment, which is in no log: the next one takes its place.
 
     Attributes:
         kind: ``bar``, a rank's progress bar as it is now; ``use``, what the job uses.
@@ -56,7 +56,7 @@ class RankFailure:
     Attributes:
         rank: its number (its node's index under torchrun).
         node: where it ran.
-        how: what Slurm says: ``Exited with exit code 1``, ``Killed``, ``Out Of Memory``.
+        how: what Slurm reports: ``Exited with exit code 1``, ``Killed``, ``Out Of Memory``.
         tail: the last lines it printed.
     """
 
@@ -78,7 +78,7 @@ class Outcome:
         nodes: where it ran, as a hostlist.
         seconds: how long it ran.
         failed: the rank that failed first, None when none did or it is not known.
-        task: which part of an array it is, None for a whole job.
+        task: which part of an array it is, None for an entire job.
     """
 
     id: int
@@ -127,7 +127,7 @@ class Reader:
         on_line: called with each line the job printed.
         on_state: called with the job whenever its state changed.
         on_note: called when slurmctld does not answer.
-        on_live: called with what stands in no log.
+        on_live: called with what is in no log.
     """
 
     job: JobHandle
@@ -176,8 +176,8 @@ class Reader:
     def outcome(self) -> Outcome:
         """What is known now.
 
-        The controller's own record comes first: accounting is told of a job's end a moment later,
-        and is asked when the controller has forgotten the job (MinJobAge, 300 s).
+        The controller's own record comes first: accounting is notified of a job's end a moment
+        later, and is asked when the controller has forgotten the job (MinJobAge, 300 s).
 
         Raises:
             CorralError: NOT_FOUND, neither Slurm nor accounting knows the job.

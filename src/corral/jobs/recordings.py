@@ -20,7 +20,7 @@ from corral.jobs.trace import RankTrace, read_trace
 from corral.jobs.watching import as_user
 
 MOST_BYTES: Final = 44_000_000
-"""A file of that size at most is fetched: it travels as base64, which a transport holds whole."""
+"""A file of that size at most is fetched: it travels as base64, held completely in memory."""
 
 KERNELS: Final = "Instances"
 CALLS: Final = "Num Calls"
@@ -35,7 +35,7 @@ _LIST: Final = "cd {folder} 2>/dev/null || exit 0; stat -c '%s %n' rank-* 2>/dev
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of what ``nsys stats`` says: share of the time, total time, calls, and name."""
+    """One line of what ``nsys stats`` prints: share of the time, total time, calls, and name."""
 
     percent: float
     milliseconds: float
@@ -49,7 +49,7 @@ class Recordings:
 
     Attributes:
         job: Slurm's number.
-        folder: where they lie on the cluster.
+        folder: where they are on the cluster.
         traces: one per rank that wrote one (PyTorch's profiler).
         kernels: the GPU kernels of each rank, the longest first (Nsight Systems).
         calls: its system calls over 0.1 ms, likewise.
@@ -91,7 +91,7 @@ async def recordings(fleet: Fleet, job: JobHandle) -> Recordings:
     if job.array:
         raise CorralError(
             Code.USAGE,
-            f"job {job.id} is an array: each part has recordings of its own",
+            f"job {job.id} is an array: each part has its own recordings",
             hint=f"name a part: {job.id}_{job.array[0]}",
         )
     folder = f"{job.folder}/{FOLDER}"
@@ -159,11 +159,11 @@ def parse_stats(text: str, count: str = KERNELS) -> tuple[Row, ...]:
 
     Args:
         text: what it printed.
-        count: the column that tells the report: ``KERNELS`` for cuda_gpu_kern_sum, ``CALLS`` for
-            osrt_sum.
+        count: the column that identifies the report: ``KERNELS`` for cuda_gpu_kern_sum, ``CALLS``
+            for osrt_sum.
 
     Its header begins with ``Time (%)`` and names the columns; other reports follow in the same
-    text, each with a header of its own.
+    text, each with its own header.
     """
     rows: list[Row] = []
     head: list[str] = []
@@ -197,5 +197,5 @@ async def _fetch(fleet: Fleet, job: JobHandle, path: str) -> bytes:
         return base64.b64decode(result.stdout.strip(), validate=True)
     except (binascii.Error, ValueError) as error:
         raise CorralError(
-            Code.PARSE_FAILED, f"{path} did not come whole", node=job.controller
+            Code.PARSE_FAILED, f"{path} did not come complete", node=job.controller
         ) from error

@@ -1,8 +1,8 @@
-"""What a job's GPUs do while somebody follows it: asked on its nodes, told in words. Pure.
+"""What a job's GPUs do while somebody follows it: asked on its nodes, described. Pure.
 
-sstat tells of GPUs only where Slurm was built with NVML and gres.conf says ``AutoDetect=nvml``
+sstat reports of GPUs only where Slurm was built with NVML and gres.conf has ``AutoDetect=nvml``
 (gres.conf(5); neither holds for the distributions' packages). So the first rank of each node
-starts a loop beside itself, which calls ``nvidia-smi`` while the file ``followed`` in the job's
+starts a loop in the background, which calls ``nvidia-smi`` while the file ``followed`` in the job's
 folder is fresh: a job that nobody follows pays a ``find`` every ten seconds. It sees what the
 job's cgroup lets it see, which is the job's own GPUs.
 """
@@ -23,10 +23,10 @@ QUERY: Final = "utilization.gpu,memory.used,memory.total"
 ABSENT: Final = "absent"
 _FIELDS: Final = 3
 _IDLE: Final = 10.0
-"""Per cent under which a GPU beside busy ones is named."""
+"""Per cent under which a GPU among busy ones is named."""
 
-# In a subshell, so that the rank is no parent of it: a program may wait for all its children. The
-# file is put in place whole; the rank is a process of this number since it is exec'ed.
+# In a subshell, so that the rank is not a parent of it: a program may wait for all its children.
+# The file is renamed into place; the rank is a process of this number since it is exec'ed.
 _SAMPLE: Final = """\
 if [ "$SLURM_LOCALID" = 0 ]; then
   (
@@ -59,7 +59,7 @@ def in_words(nodes: Mapping[str, str]) -> str:
     """``GPUs 87 % busy (node1: GPU 3 at 2 %), memory 61 of 80 GiB each at most``; "" for nothing.
 
     Args:
-        nodes: by node, what its ``nvidia-smi`` said: the rows, each with ``;`` behind it.
+        nodes: by node, what its ``nvidia-smi`` reported: the rows, each with ``;`` behind it.
     """
     rows = {node: [_row(row) for row in text.split(";") if row] for node, text in nodes.items()}
     if any(text.strip("; ") == ABSENT for text in nodes.values()):
@@ -74,7 +74,7 @@ def in_words(nodes: Mapping[str, str]) -> str:
         idle = f" (least {node} GPU {gpu}: {least:.0f} %)" if least < _IDLE <= mean else ""
         said.append(f"GPUs {mean:.0f} % busy{idle}")
     elif busy:
-        said.append("GPUs do not tell how busy they are")  # [N/A]: a MIG slice
+        said.append("GPUs do not report how busy they are")  # [N/A]: a MIG slice
     if used:
         most = max(row[1] or 0.0 for row in used)
         total = max(row[2] or 0.0 for row in used)

@@ -1,6 +1,6 @@
 """JobSpec -> batch script. Pure: the same job in the same place gives the same text.
 
-The script stands alone: it can be read from top to bottom, and submitted again by hand.
+The script is self-contained: it can be read from top to bottom, and submitted again by hand.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from corral.jobs.points import point_arguments
 from corral.jobs.tracking import UNTRACKED, Tracking
 from corral.slurm.duration import clock
 
-# Below the range from which Linux gives out ports by itself (32768-60999) and above Slurm's own.
+# Below the range from which Linux assigns ports (32768-60999) and above Slurm's own.
 FIRST_PORT: Final = 20000
 PORTS: Final = 10000
 PROBE_S: Final = 40
@@ -244,7 +244,7 @@ export CORRAL_CHECKPOINTS={checkpoints}
 cd {workdir} || fail "the folder to run in cannot be entered on $(hostname)"
 """
 
-# corral.checkpoint lies in lib; a PYTHONPATH of the user's own stays behind it.
+# corral.checkpoint is in lib; a PYTHONPATH of the user's own stays behind it.
 _SURROUNDINGS: Final = """\
 export PYTHONPATH="$job/lib${{PYTHONPATH:+:$PYTHONPATH}}"
 {environment}{point}"""
@@ -326,7 +326,7 @@ export WORLD_SIZE="${{SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS}}"
 tasks=${{SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}}
 export LOCAL_WORLD_SIZE="${{tasks%%[(,]*}}\""""
 
-# corral.torchrun lies in lib: PyTorch's own, for builds without libuv too.
+# corral.torchrun is in lib: PyTorch's own, for builds without libuv too.
 _TORCHRUN: Final = """\
 set -- python3 -m corral.torchrun --nnodes="$SLURM_NNODES" --node-rank="$SLURM_NODEID" \\
   --nproc-per-node={ranks} --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@\""""

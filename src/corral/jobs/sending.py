@@ -1,6 +1,6 @@
 """A parcel's way to shared storage: what is not there yet, and the job's folder, in one archive.
 
-Each user has a store of file contents, named by their digests, beside the jobs. A job's files are
+Each user has a store of file contents, named by their digests, next to the jobs. A job's files are
 hard links into it: what did not change is not sent again and takes no room again.
 """
 
@@ -20,12 +20,12 @@ STORE: Final = ".store"
 _NEW: Final = "new"
 _ALL: Final = "all"
 
-# xargs cuts the list into argument lists by itself; `read` of dash takes a byte at a time.
+# xargs cuts the list into argument lists; `read` of dash takes a byte at a time.
 _ASK: Final = """\
 cd {store}/blobs 2>/dev/null || {{ cat >/dev/null; echo {all}; exit 0; }}
 xargs sh -c 'for blob; do [ -e "$blob" ] || echo "$blob"; done' sh"""
 
-# Contents come into a folder of their own and are checked there: a connection that broke, or a full
+# Contents come into their own folder and are checked there: a connection that broke, or a full
 # disk, never leaves a wrong content under a right name. Their links in the job's folder stay valid
 # when they are moved, as a link is to the content and not to the name.
 # -f: another job of the user may have brought the same content meanwhile.
@@ -39,7 +39,7 @@ drop() {{
 }}
 tar -C {user} -xzf - || drop "the archive could not be unpacked"
 if [ -d {store}/{token} ]; then
-  (cd {store}/{token}/blobs && sha256sum --quiet -c ../digests) || drop "a file was not sent whole"
+  (cd {store}/{token}/blobs && sha256sum --quiet -c ../digests) || drop "a file was not sent complete"
   cp -rlf {store}/{token}/blobs/. {store}/blobs/ || drop "the store could not be written"
   rm -rf {store}/{token}
 fi
@@ -92,7 +92,7 @@ def archive(
     """Pack what is missing, the links to all contents, and the job's own small files.
 
     Args:
-        parcel: what goes along.
+        parcel: what is uploaded.
         lacking: names of contents the store lacks.
         name: the job's folder in the user's.
         token: makes the folder of new contents this job's own.

@@ -77,7 +77,7 @@ class _Going:
         user: whose it is.
         mount: the shared storage.
         name: its folder's name in the user's.
-        parcel: what goes along; None: its script lies on shared storage.
+        parcel: what is uploaded; None: its script is on shared storage.
     """
 
     job: JobSpec
@@ -106,7 +106,7 @@ class _Going:
 
 
 def dry_run(job: JobSpec, spec: ClusterSpec) -> Script:
-    """The batch script as it would be sent, as far as the cluster file alone tells it.
+    """The batch script as it would be sent, as far as the cluster file alone determines it.
 
     Raises:
         CorralError: USAGE, the job cannot run as asked.
@@ -124,14 +124,14 @@ def dry_run(job: JobSpec, spec: ClusterSpec) -> Script:
 async def submit(
     fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec, emit: Emit = ignore
 ) -> JobHandle:
-    """Hand a job to Slurm, with its files in a folder of its own on shared storage.
+    """Hand a job to Slurm, with its files in a separate folder on shared storage.
 
     Args:
         fleet: the cluster's machines.
         controller: the node that runs slurmctld.
         spec: the cluster.
         job: the job.
-        emit: told what goes along, and of an environment that is made.
+        emit: receives what is uploaded, and of an environment that is made.
 
     Raises:
         CorralError: USAGE or NOT_FOUND, the job cannot run as asked (nothing was submitted);
@@ -179,7 +179,7 @@ async def _code_tags(job: JobSpec, spec: ClusterSpec) -> dict[str, str]:
 
 
 def _shared(job: JobSpec, spec: ClusterSpec) -> bool:
-    """The script is used where it lies on shared storage."""
+    """The script is used where it is on shared storage."""
     under = any(PurePosixPath(job.script).is_relative_to(s.mount) for s in spec.storage)
     return under and (job.in_place or not Path(job.script).is_file())
 
@@ -192,8 +192,8 @@ async def _parcel(job: JobSpec, spec: ClusterSpec) -> Parcel | None:
     if job.in_place:
         raise CorralError(
             Code.USAGE,
-            f"{job.script} does not lie on the cluster's shared storage",
-            hint=f"with --in-place name a script under {shared}; without it, its folder goes along",
+            f"{job.script} is not on the cluster's shared storage",
+            hint=f"with --in-place name a script under {shared}; else its folder is uploaded",
         )
     if not await asyncio.to_thread(path.is_file):
         near = await asyncio.to_thread(_near, path)
@@ -218,7 +218,7 @@ def _near(path: Path) -> str:
 
 
 async def _requirements(going: _Going, emit: Emit) -> bytes | None:
-    """What pip is given, None for the nodes' own Python; which of both is said."""
+    """What pip is given, None for the nodes' own Python; which of both is reported."""
     wanted = going.job.environment
     if wanted == "none" or going.job.container:
         return None
@@ -232,7 +232,7 @@ async def _requirements(going: _Going, emit: Emit) -> bytes | None:
     if wanted is None and name != "uv.lock":
         found = await asyncio.to_thread(lock.read)
         loose = environment.unpinned(found.decode(errors="replace"))
-        note = f"{name} is no lock ({loose[0]!r} is not pinned)" if loose else ""
+        note = f"{name} is not a lock ({loose[0]!r} is not pinned)" if loose else ""
     if not note:
         text = await environment.requirements(lock)
         words = environment.seen_words(name, text.decode(errors="replace"))
@@ -249,7 +249,7 @@ def own_files(job: JobSpec, text: Script) -> dict[str, bytes]:
     files = {
         "job.sh": text.encode(),
         "job.json": json.dumps(about, indent=1).encode(),
-        "lib/corral/__init__.py": b'"""What `corral run` sends along with a job."""\n',
+        "lib/corral/__init__.py": b'"""What `corral run` sends with a job."""\n',
     }
     for name in ("checkpoint.py", "shards.py", "track.py"):
         files[f"lib/corral/{name}"] = resources.files("corral").joinpath(name).read_bytes()
@@ -282,7 +282,7 @@ async def _send(
             Event(
                 Kind.NOTE,
                 "code",
-                message=f"{parcel.root} goes along: {_sent(len(parcel.files), packed)}",
+                message=f"{parcel.root} is uploaded: {_sent(len(parcel.files), packed)}",
             )
         )
     tasks = [f"task-{number}" for number in going.job.tasks]
@@ -314,7 +314,7 @@ def _number(result: Result, folder: str) -> int:
             command="sbatch job.sh",
             status=result.status,
             tail=result.tail,
-            hint=f"the script that was refused lies in {folder}/job.sh",
+            hint=f"the script that was refused is in {folder}/job.sh",
         )
     if (taken := not_ours(result)) is not None:
         raise taken

@@ -87,7 +87,7 @@ class RankTrace:
         return merged((*self.compute, *self.communication))
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready: milliseconds, of the whole recording."""
+        """JSON-ready: milliseconds, of the entire recording."""
         return {
             "rank": self.rank,
             "device": "gpu" if self.gpu else "cpu",
@@ -142,7 +142,7 @@ def read_trace(data: bytes, rank: int) -> RankTrace:
     """Read one rank's trace, gzipped or not.
 
     Raises:
-        CorralError: PARSE_FAILED, it is no such trace, or it holds nothing.
+        CorralError: PARSE_FAILED, it is not such a trace, or it holds nothing.
     """
     events = events_of(load_trace(data, rank))
     if not events:

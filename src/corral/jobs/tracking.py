@@ -37,7 +37,7 @@ else
 fi
 """
 
-# In a subshell, so that the rank is no parent of it: a program may wait for all its children.
+# In a subshell, so that the rank is not a parent of it: a program may wait for all its children.
 _SAMPLE: Final = """\
 if [ -n "${MLFLOW_RUN_ID-}" ] && [ "$SLURM_LOCALID" = 0 ]; then
   (python3 -m corral.track sample "$$" </dev/null >/dev/null 2>&1 &)
@@ -47,7 +47,7 @@ fi
 
 @dataclass(frozen=True, slots=True)
 class Tracking:
-    """Where a job's run is, and what it carries beside what Slurm tells.
+    """Where a job's run is, and what it carries next to what Slurm reports.
 
     Attributes:
         uri: the tracking server, "" for no tracking.
@@ -80,7 +80,7 @@ class Tracking:
 
     @property
     def files(self) -> dict[str, bytes]:
-        """What goes along with the job."""
+        """What is sent with the job."""
         if not self.uri:
             return {}
         about = {"tags": dict(self.tags), "params": dict(self.params)}

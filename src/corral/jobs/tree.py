@@ -182,7 +182,7 @@ class Tree:
         return None
 
     def walk(self, out: IgnoreRules, below: str = "") -> Iterator[str]:
-        """Names of all that is no folder, in order, without what the patterns leave out.
+        """Names of all that is not a folder, in order, without what the patterns leave out.
 
         A folder that cannot be read is given itself, with a slash at its end.
 
@@ -226,7 +226,7 @@ class Tree:
         """Read a plain file and digest it; not more than ``limit`` bytes and one.
 
         Raises:
-            OSError: it is no plain file, or lies below a link.
+            OSError: it is not a plain file, or is below a link.
         """
         digest, size = hashlib.sha256(), 0
         with os.fdopen(plain_file(self.handle, path), "rb") as file:
@@ -240,7 +240,7 @@ class Tree:
         """A plain file's bytes, ``limit`` and one at most.
 
         Raises:
-            OSError: it is no plain file, or lies below a link.
+            OSError: it is not a plain file, or is below a link.
         """
         with os.fdopen(plain_file(self.handle, path), "rb") as file:
             return file.read(limit + 1)
@@ -303,7 +303,7 @@ def landed(path: str, links: Mapping[str, str], names: tuple[PurePosixPath, ...]
 
 
 def relative(link: Entry, end: str) -> str:
-    """What a link says that stays in the folder: as it is, or relative where it was absolute."""
+    """Target of a link that stays in the folder: as it is, or relative where it was absolute."""
     if not link.link.startswith("/"):
         return link.link
     return posixpath.relpath(end, posixpath.dirname(link.path) or ".")

@@ -22,7 +22,7 @@ def in_words(line: str) -> str:
     for no line at all: Slurm gathers nothing (JobAcctGatherType), or the nodes do not answer.
     """
     if line == "-":
-        return "memory and CPU time unknown: sstat says nothing"
+        return "memory and CPU time unknown: sstat prints nothing"
     parts = line.split("|")
     if len(parts) != len(FIELDS) or not parts[0].rpartition(".")[2].isdecimal():
         return ""

@@ -1,23 +1,25 @@
 """The one long-lived script that follows a job on the controller, and what its lines mean. Pure.
 
 It looks at the job's own folder several times a second and asks slurmctld for the job's state every
-one to two seconds. It says everything in lines:
+one to two seconds. It prints everything in lines:
 
     s ...                              the job's line of squeue, when it changed
     o LOG TEXT                         a line of a rank's log
     r LOG TEXT                         a piece between carriage returns: a progress bar
-    u TEXT                             what sstat says of the job's use, every ten seconds; - for
+    u TEXT                             what sstat prints about the job's use, every ten seconds; -
+    for
                                        nothing at all
-    g NODE TEXT                        what nvidia-smi says there, as often
+    g NODE TEXT                        what nvidia-smi reports there, as often
     b TEXT                             a line of the batch script's own log
     p LOG OFFSET                       how far that log was read (b: the batch log)
-    f LOGS NODES HOW                   who failed first (as srun says it: 1-2), before the lines of
+    f LOGS NODES HOW                   who failed first (as srun reports it: 1-2), before the lines
+    of
                                        others that came at the same time
     w TEXT                             slurmctld does not answer
     h                                  still here: a reader that went away is noticed by writing
     c ..., a ...                       at the end: the job's line of scontrol and of sacct
 
-Files are opened anew each time and not held open: an NFS client looks at a file's real size only
+Files are opened again each time and not held open: an NFS client looks at a file's real size only
 when it is opened (close-to-open consistency), so that ``tail -F`` lags by seconds there.
 """
 
@@ -162,7 +164,7 @@ BEGIN {
 
 
 def _positions(mark: str) -> str:
-    """Where state, reason, start and nodes stand in squeue's line, and how many fields it has."""
+    """Where state, reason, start and nodes are in squeue's line, and how many fields it has."""
     option = next(o for o in show_queue(mark) if o.startswith("--format="))
     fields = option.removeprefix("--format=").split(mark)
     places = [fields.index(name) + 1 for name in ("%T", "%r", "%S", "%N")]
@@ -225,7 +227,7 @@ def watch_script(
 
 
 def as_user(user: str, script: Script) -> Script:
-    """The same script as ``user`` with a clean environment, from root; its stdin goes along.
+    """The same script as ``user`` with a clean environment, from root; its stdin is passed on.
 
     Everything a job's folder holds is that user's work: root never writes or reads there, so that a
     link planted in it leads nowhere that the user could not go anyway. A process that is that user

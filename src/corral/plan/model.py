@@ -72,7 +72,7 @@ class Plan:
         stages: the changes. Empty for machines that do not exist yet: what they hold cannot be
             known before, so ``deferred`` names what they will get and a second plan is made.
         deferred: (nodes, resource ids) of machines that do not exist yet.
-        leaving: machines that the file names no longer: removed or given back after the stages;
+        leaving: machines that the file names no longer: removed or released after the stages;
             or ``OWED``, when one does not answer: nothing can be done about it now.
     """
 
@@ -95,7 +95,7 @@ class Plan:
         return max((c.change.impact for s in self.stages for c in s.changes), default=Impact.NONE)
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as JSON-ready data; ``from_dict`` gives it back."""
+        """The plan as JSON-ready data; ``from_dict`` reads it."""
         data = asdict(self)
         data["format"] = FORMAT
         for stage in data["stages"]:
@@ -114,7 +114,7 @@ class Plan:
             raise CorralError(
                 Code.PARSE_FAILED,
                 f"not a plan of format {FORMAT}",
-                hint="write it anew with: corral plan FILE --out PLAN",
+                hint="write it again with: corral plan FILE --out PLAN",
             )
         try:
             return cls(
@@ -128,7 +128,7 @@ class Plan:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise CorralError(
-                Code.PARSE_FAILED, f"the plan is damaged: {error!r}", hint="make it anew"
+                Code.PARSE_FAILED, f"the plan is damaged: {error!r}", hint="re-create it"
             ) from error
 
 

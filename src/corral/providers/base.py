@@ -177,8 +177,8 @@ def raise_failed(ends: Sequence[BaseException | None]) -> None:
     """Raise what bringing up several machines ended with, if any of them failed.
 
     Raises:
-        CorralError: that of the one machine; NodesFailedError for several. What is no error of ours
-            is raised as it is, before all others.
+        CorralError: that of the one machine; NodesFailedError for several. What is not an error of
+            ours is raised as it is, before all others.
     """
     failed = tuple(e for e in ends if isinstance(e, CorralError))
     for other in ends:

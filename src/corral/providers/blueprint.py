@@ -111,7 +111,7 @@ def deployment_of(
 
 
 def not_exported(spec: ClusterSpec) -> tuple[str, ...]:
-    """What the cluster file declares and blueprints cannot say, with why."""
+    """What the cluster file declares and blueprints cannot express, with why."""
     return unexpressed(spec, _EXPRESSED, _NOTES)
 
 
@@ -151,7 +151,7 @@ class _Maker:
         )
 
     def three(self, addresses: Mapping[str, str], unknown: str) -> Deployment:
-        """Base, image and cluster, each a blueprint of its own, as in v1.39."""
+        """Base, image and cluster, each its own blueprint, as in v1.39."""
         name = self.spec.name
         shared = [s for s in self.storage if s.kind != "bucket"]
         base = [parts.system_network(), *parts.base_storage(shared)]

@@ -16,7 +16,7 @@ BASE_IMAGES: Final = {
 """Project and image; for v1.39.0 the image's family: EXAScaler's client takes Ubuntu, not the
 Debian of that release's example (seed 003)."""
 
-# Packages that change by themselves on a machine with jobs; upgrades come with a new image.
+# Packages that change unattended on a machine with jobs; upgrades come with a new image.
 _NO_UPGRADES: Final = """\
 #cloud-config
 create_hostname_file: true

@@ -178,7 +178,7 @@ def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
 
 
 def partition(one: Partition) -> dict[str, Any]:
-    """A partition; whole nodes only, since the eight NICs of a node cannot be shared by jobs."""
+    """A partition; complete nodes only, since the eight NICs of a node cannot be shared by jobs."""
     conf = {"OverSubscribe": "EXCLUSIVE", "ResumeTimeout": 900, "SuspendTimeout": 600}
     if one.max_time != "infinite":
         conf["MaxTime"] = max_time(one.max_time)
@@ -329,5 +329,5 @@ def data(destination: str, content: str) -> dict[str, Any]:
 
 
 def escaped(text: str) -> str:
-    """``$(`` begins an expression of the toolkit's, unless a backslash stands before it."""
+    """``$(`` begins an expression of the toolkit's, unless a backslash comes before it."""
     return text.replace("$(", "\\$(")

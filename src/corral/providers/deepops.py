@@ -22,7 +22,8 @@ INVENTORY: Final = "inventory"
 VARIABLES: Final = "group_vars/slurm-cluster.yml"
 HEADER: Final = "# Written by Corral from the cluster file {name}.\n"
 
-# Which services of DeepOps run where, beside the groups that hold hosts (config.example/inventory).
+# Which services of DeepOps run where, next to the groups that hold hosts
+# (config.example/inventory).
 _CHILDREN: Final = (
     ("slurm-cache", ("slurm-master",)),
     ("slurm-metric", ("slurm-master",)),
@@ -35,7 +36,7 @@ def deepops_files(spec: ClusterSpec) -> dict[str, str]:
     """Inventory and variables that DeepOps' playbook slurm-cluster.yml reads.
 
     Raises:
-        CorralError: SPEC_INVALID, a machine has no address of its own.
+        CorralError: SPEC_INVALID, a machine has no its own address.
     """
     nodes = nodes_of(spec)
     for node in nodes:
@@ -51,8 +52,9 @@ def deepops_files(spec: ClusterSpec) -> dict[str, str]:
     login = expand(spec.access.login) if spec.access.login else [controller_of(spec)]
     workers = [n.name for n in nodes if n.group.name in jobs]
     servers = nfs_servers(spec)
-    # The playbook takes the clients from this group, whatever nfs_client_group says: variables of
-    # a group are not known where a play chooses its hosts (DeepOps 26.07, ansible-core 2.19, seen).
+    # The playbook takes the clients from this group, whatever nfs_client_group contains: variables
+    # of a group are not known where a play chooses its hosts (DeepOps 26.07, ansible-core 2.19,
+    # seen).
     clients = dict.fromkeys((controller_of(spec), *login, *workers)) if servers else ()
     for name, members in (
         ("slurm-master", [controller_of(spec)]),

@@ -1,6 +1,6 @@
 """A cluster file from DeepOps' inventory and variables. Pure.
 
-Each variable is carried over or reported: the table of ``deepops_variables`` says which.
+Each variable is carried over or reported: the table of ``deepops_variables`` lists which.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LOGIN: Final = {
 }
 _KEPT: Final = ("slurm_install_enroot", "slurm_install_pyxis", "enroot_cache_path",
                 "enroot_data_path")  # fmt: skip
-"""What ``corral_software`` says in Corral's own words."""
+"""What ``corral_software`` means in Corral's terms."""
 
 _HOST_WORDS: Final = frozenset(
     (*(name for names in _LOGIN.values() for name in names), "corral_group", "corral_gpu")
@@ -288,7 +288,7 @@ class _Import:
         ]
 
     def _rename(self, group: dict[str, Any], used: set[str]) -> None:
-        """Give a group whose name another one has a name of its own."""
+        """Give a group whose name another one has its own name."""
         said, number = group["name"], 2
         while group["name"] in used:
             group["name"] = f"{said}-{number}"
@@ -297,7 +297,7 @@ class _Import:
             self._leave(f"group {said}: {group['nodes']} are group {group['name']} here")
 
     def _own(self, name: str, member: str) -> dict[str, Any]:
-        """What a group of the cluster file says of such a node."""
+        """What a group of the cluster file declares about such a node."""
         words, own = self._words(member), self._optional("ssh", self._ssh(name, member))
         gpu = _GPU.fullmatch(words.get("corral_gpu", ""))
         if gpu:
@@ -444,7 +444,7 @@ class _Import:
         mine = sorted(n for n in rest if n.startswith("ansible_"))
         if mine:
             self._leave(
-                f"{', '.join(mine)}: how Ansible works; Corral logs in as groups[].ssh says"
+                f"{', '.join(mine)}: how Ansible works; Corral logs in as groups[].ssh declares"
             )
         for line in left_behind(plain):
             self._leave(line)
@@ -478,7 +478,7 @@ def _carried() -> set[str]:
 
 
 def _jump(arguments: str) -> str:
-    """The host that ssh goes through, "" for none or another way to say it."""
+    """The host that ssh goes through, "" for none or another spelling."""
     plain = _JUMP.search(arguments)
     if plain:
         return plain[1]

@@ -1,4 +1,4 @@
-"""What a cluster file declares and another tool's files cannot say. Pure."""
+"""What a cluster file declares and another tool's files cannot express. Pure."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _ORDER: Final[tuple[Word, ...]] = ("fail", "warn", "pass", "skip")
 _WORDS: Final = {"pass": "passed", "warn": "warned", "fail": "failed", "skip": "skipped"}
 _MEASURED: Final = {
     "fail": "not as it must be",
-    "warn": "worth a look",
+    "warn": "worth checking",
     "pass": "as it should be",
     "skip": "measured, nothing to compare with",
 }
@@ -53,11 +53,11 @@ class Section:
         word: what came of it.
         summary: one line.
         hint: what to do, "" for nothing.
-        group: what it stands under.
+        group: its heading.
         charts: plots that are shown in full; those of the evidence are added to them.
         evidence: what it rests on, folded.
         seconds: how long it took.
-        label: what is said in the place of ``word``, "" for ``word`` itself.
+        label: shown instead of ``word``, "" for ``word`` itself.
     """
 
     id: str
@@ -94,7 +94,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A whole page.
+    """A complete page.
 
     Attributes:
         subject: what it is about, such as the cluster's name.
@@ -133,7 +133,7 @@ class Report:
 
     @property
     def groups(self) -> dict[str, tuple[Section, ...]]:
-        """All sections by the group they stand under, in their order."""
+        """All sections by the group they are under, in their order."""
         listed = (*self.sections, *self.before)
         names = dict.fromkeys(one.group for one in listed)
         return {name: tuple(one for one in listed if one.group == name) for name in names}

@@ -1,6 +1,6 @@
 """Which known security faults an upstream version has. Data, not code: ``data/advisories.json``.
 
-Distributions mend old versions without changing the number, so a hit means "affected upstream
+Distributions fix old versions without changing the number, so a hit means "affected upstream
 version, check your distribution's advisory", never "vulnerable".
 """
 
@@ -22,7 +22,7 @@ Version = tuple[int, ...]
 
 
 class Advisory(BaseModel):
-    """One fault, or a set published and mended together.
+    """One fault, or a set published and fixed together.
 
     Attributes:
         id: its first CVE number.
@@ -30,7 +30,7 @@ class Advisory(BaseModel):
         component: slurm, munge, pmix, openssh, nvidia-container-toolkit.
         title: what an attacker gains.
         introduced: first version that has it, "" for all.
-        fixed: first mended versions, one for each maintained branch.
+        fixed: first fixed versions, one for each maintained branch.
         branch: how many numbers name a branch (2: 24.11); 0 where there is one branch only.
         action: what to do.
         source: where this is written.
@@ -96,14 +96,14 @@ def load(text: str) -> tuple[Advisory, ...]:
     """Read a table, such as a newer one than this release carries.
 
     Raises:
-        CorralError: it is no such table.
+        CorralError: it is not such a table.
     """
     try:
         return _Table.model_validate_json(text).advisories
     except ValidationError as error:
         raise CorralError(
             Code.PARSE_FAILED,
-            f"this is no table of advisories: {error.errors()[0]['msg']}",
+            f"this is not a table of advisories: {error.errors()[0]['msg']}",
             hint="compare with advisories.json of this release",
         ) from error
 

@@ -1,6 +1,6 @@
 """GPUs of jobs and nodes, out of every text in which Slurm writes them. Pure.
 
-What a job has stands in its TRES only where ``AccountingStorageTRES`` has gres/gpu. Elsewhere
+What a job has is in its TRES only where ``AccountingStorageTRES`` has gres/gpu. Elsewhere
 ``gres_detail`` has what each node gave it, and what it asks for is in one of four requests (per
 job, node, socket, task), written in three ways: ``gres:gpu:h200:2`` (22.05), ``gres/gpu:h200:2``
 (24.11) and ``gres/gpu:h200=2`` (24.11, per task). Recorded in ``tests/recorded/gpus``.
@@ -136,7 +136,7 @@ def tracked(found: Iterable[Gpus | None], *, cluster: bool) -> bool:
 
     Args:
         found: what ``recorded`` gave for all records of an answer.
-        cluster: the cluster has GPUs; one without needs no record to say so.
+        cluster: the cluster has GPUs; one without needs no record to report it.
     """
     return not cluster or any(one is not None and one.count for one in found)
 
@@ -170,7 +170,7 @@ def requested(line: str) -> str:
 
 
 def fewest_nodes(requested: str) -> int:
-    """The fewest nodes of the TRES that a job asks for; 0 where it does not say."""
+    """The fewest nodes of the TRES that a job asks for; 0 where it does not state."""
     found = _NODES.search(requested)
     return int(found[1]) if found else 0
 

@@ -70,7 +70,7 @@ SLURMS: Final = (
     r"|libslurm[a-z0-9-]*|libpmi(0|2-0)(-[a-z]+)?|libpam-slurm[a-z-]*"
 )
 """Names of packages that a change of Slurm may replace or remove, as an extended regular expression
-for whole names."""
+for complete names."""
 
 NOT_SLURM: Final = "slurm"
 """Debian's package of this name is a monitor of network interfaces (F61)."""
@@ -87,7 +87,7 @@ class Deb:
 
     Attributes:
         name: the package.
-        version: its whole version, such as ``26.05.5-1``.
+        version: its complete version, such as ``26.05.5-1``.
         architecture: amd64, arm64 or all.
         file: its file name.
         sha256: digest of the file.
@@ -106,7 +106,7 @@ class DebSet:
 
     Attributes:
         debs: the files, sorted.
-        folder: where they lie on this machine.
+        folder: where they are on this machine.
         family: who packaged Slurm in it.
         package_version: version of its Slurm packages.
     """
@@ -134,7 +134,7 @@ class DebSet:
 
 
 def deb(file: str, sha256: str) -> Deb:
-    """What a package's file name says (Debian's archive and dpkg-buildpackage name them alike).
+    """What a package's file name states (Debian's archive and dpkg-buildpackage name them alike).
 
     Raises:
         CorralError: NOT_GOOD, the name is not of that form, or the package is another program.
@@ -144,7 +144,7 @@ def deb(file: str, sha256: str) -> Deb:
         raise CorralError(
             Code.NOT_GOOD,
             f"{file[:80]!r} is not named as a package is",
-            hint="give it back the name it was made with: PACKAGE_VERSION_ARCHITECTURE.deb",
+            hint="restore the name it was made with: PACKAGE_VERSION_ARCHITECTURE.deb",
         )
     name, version, architecture = found.groups()
     if name == NOT_SLURM:
@@ -210,7 +210,7 @@ NAMED_AT_MOST: Final = 8
 
 
 def understands(newer: SlurmVersion, older: SlurmVersion) -> bool:
-    """Whether ``newer`` understands what ``older`` says and wrote; never the other way round."""
+    """Whether ``newer`` understands what ``older`` sends and wrote; never the other way round."""
     if newer.release == older.release:
         return True
     return older.release in COMPATIBLE.get(newer.release, ())

@@ -83,7 +83,7 @@ class Node:
 
     @property
     def why_out(self) -> str:
-        """Why no job is started there: Slurm's reason, else what its state does not tell Corral."""
+        """Why no job is started there: Slurm's reason, else what its state does not show."""
         unknown = ", ".join(self.state.unknown_flags)
         return self.reason or (f"Corral does not know the flag {unknown}" if unknown else "")
 
@@ -117,7 +117,7 @@ class Job:
         limit: time limit in seconds.
         gpus: those it has or had, before it starts those it asks for; gpus_exact: it gets no more
             (see ``slurm.gpus``).
-        held: somebody holds it, and release lets it go.
+        held: somebody holds it, and release release it.
     """
 
     id: int

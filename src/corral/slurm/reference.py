@@ -32,7 +32,7 @@ is left out for it. F-numbers are entries of the failure catalogue.
 
 
 def page() -> str:
-    """The whole page."""
+    """The entire page."""
     sections = [_INTRODUCTION]
     for file in dict.fromkeys(key.file for key in all_keys()):
         sections.append(f"\n## {file}\n")

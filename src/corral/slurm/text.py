@@ -42,7 +42,7 @@ def parse_nodes(text: str) -> tuple[Node, ...]:
     """Read the answer of ``SHOW_NODES``.
 
     Raises:
-        CorralError: a line is no node, or a number or state cannot be read.
+        CorralError: a line is not a node, or a number or state cannot be read.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     if lines == ["No nodes in the system"]:
@@ -62,7 +62,7 @@ def readable_nodes(text: str) -> dict[str, Node]:
 def fields_of(line: str) -> dict[str, str]:
     """Fields of any ``--oneliner`` line of scontrol; the first field of a name counts.
 
-    Values may hold spaces, also text that looks like a field: trust only fields that stand before
+    Values may hold spaces, also text that looks like a field: trust only fields that precede
     the first free text of the line.
     """
     return _pairs(line, _FIELD)
@@ -118,7 +118,7 @@ def _node(line: str) -> Node:
             "scontrol did not describe a node",
             command=" ".join(SHOW_NODES),
             tail=line[:200],
-            hint="is slurmctld up? scontrol ping says so",
+            hint="is slurmctld up? see scontrol ping",
         )
     load = fields.get("CPULoad", "")
     return Node(
@@ -166,5 +166,7 @@ def _list(fields: Mapping[str, str], name: str) -> tuple[str, ...]:
 def _number(fields: Mapping[str, str], name: str) -> int:
     value = fields.get(name, "0")
     if not (value.isascii() and value.isdigit()):
-        raise CorralError(Code.PARSE_FAILED, f"{fields['NodeName']}: {name}={value!r} is no number")
+        raise CorralError(
+            Code.PARSE_FAILED, f"{fields['NodeName']}: {name}={value!r} is not a number"
+        )
     return int(value)

@@ -72,7 +72,7 @@ class Fabric:
 
     @property
     def nodes(self) -> dict[str, list[Device]]:
-        """Adapters by the host that they say they are in."""
+        """Adapters by the host that they report they are in."""
         found: dict[str, list[Device]] = defaultdict(list)
         for adapter in self.adapters.values():
             words = adapter.name.split()
@@ -102,7 +102,7 @@ def parse(text: str) -> Fabric:
     """Read what ``ibnetdiscover`` printed.
 
     Raises:
-        CorralError: PARSE_FAILED, no switch stands in it.
+        CorralError: PARSE_FAILED, it contains no switch.
     """
     switches: dict[str, Device] = {}
     adapters: dict[str, Device] = {}
@@ -267,7 +267,7 @@ def _leaves(fabric: Fabric, nodes: Sequence[str]) -> dict[frozenset[str], list[s
 def _whole(leaves: dict[frozenset[str], list[str]]) -> dict[frozenset[str], list[str]]:
     """Nodes that miss some of a unit's switches belong to that unit: an adapter of theirs is out.
 
-    Else a node with one of eight links down would be a leaf of its own, and jobs kept away from it.
+    Else a node with one of eight links down would be a separate leaf, and jobs kept away from it.
     """
     found: dict[frozenset[str], list[str]] = {}
     for key in sorted(leaves, key=len, reverse=True):

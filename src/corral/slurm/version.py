@@ -64,7 +64,7 @@ class SlurmVersion:
 
 
 def matches(wanted: str, version: SlurmVersion) -> bool:
-    """Whether ``version`` lies in the range ``wanted`` of a cluster file.
+    """Whether ``version`` is in the range ``wanted`` of a cluster file.
 
     ``>=24.11`` is that or newer, ``==24.11.5`` (or bare ``24.11.5``) exactly that one, ``==24.11``
     any maintenance release of 24.11, ``~=24.11.5`` 24.11.5 or newer within 24.11.

@@ -79,9 +79,9 @@ class Cloud(Model):
 
 
 class Elastic(Model):
-    """Nodes of a rented group come when jobs wait for them and go when they are idle.
+    """Nodes of a rented group come when pending jobs need them and go when they are idle.
 
-    ``nodes`` of the group are the most there can be. They stand in slurm.conf as CLOUD nodes with
+    ``nodes`` of the group are the most there can be. They are in slurm.conf as CLOUD nodes with
     the size given here, whatever machine comes; so it must not be more than the offer has.
     """
 
@@ -112,7 +112,7 @@ class Budget(Model):
     dead_man: Duration = about(
         "recreate",
         "Rented machines end themselves after this time, where the provider allows it "
-        f"({', '.join(_TIMER)}), in whole hours, rounded up; 0h: never.",
+        f"({', '.join(_TIMER)}), in full hours, rounded up; 0h: never.",
         default="24h",
     )
     guard: Interval = about(

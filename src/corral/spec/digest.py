@@ -11,7 +11,7 @@ from corral.spec.models import ClusterSpec
 
 
 def digest(spec: ClusterSpec) -> str:
-    """Sha256 over the canonical JSON of the whole model, defaults filled in.
+    """Sha256 over the canonical JSON of the entire model, defaults filled in.
 
     Hostlists count as the names they stand for: ``node[0-1]`` and ``node0,node1`` mean the same.
 

@@ -199,7 +199,7 @@ def _wrong_type(kind: str, name: str, node: YamlNode, field: fields.Field) -> tu
     got = _what(node)
     wanted, hint = _wanted(kind, node, field)
     if node.empty:
-        hint = f"nothing stands after '{field.name}:'; write a value, or remove the line"
+        hint = f"nothing follows '{field.name}:'; write a value, or remove the line"
     return "wrong-type", f"{name} is {got}; it must be {wanted}", hint
 
 
@@ -230,7 +230,7 @@ def _wanted(kind: str, node: YamlNode, field: fields.Field) -> tuple[str, str]:
         word = {**_YES, **_NO}.get(node.text.lower())
         return "true or false", f"write {word} without quotes" if word else "write true or false"
     if kind.startswith(("int", "float")):
-        wanted = "a whole number" if field.type == "integer" else "a number"
+        wanted = "an integer" if field.type == "integer" else "a number"
         digits = re.fullmatch(r"\s*([0-9]+)(\.0*)?\s*", node.text)
         example = f"{digits[1]}, without quotes" if digits else f"a number such as {example}"
         return wanted, f"write {example}"
@@ -240,7 +240,7 @@ def _wanted(kind: str, node: YamlNode, field: fields.Field) -> tuple[str, str]:
 
 
 def shown_flow(node: YamlNode) -> str:
-    """A scalar as it would stand in a flow list."""
+    """A scalar as it would appear in a flow list."""
     return shown(node.text).strip('"')
 
 

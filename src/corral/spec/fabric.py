@@ -25,7 +25,7 @@ class Topology(Model):
 
     plugin: Literal["tree", "block"] = about(
         "restart",
-        "tree: switches in levels; block: the switches with nodes are blocks, and a job gets whole "
+        "tree: switches in levels; block: the switches with nodes are blocks, and a job gets full "
         "ones where it can (Slurm 23.11 and later).",
         default="tree",
     )

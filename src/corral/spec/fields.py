@@ -35,7 +35,7 @@ class Field:
         type: type of the value, of each entry where ``many``.
         many: True for a list.
         required: True when it cannot be left out.
-        nullable: True when null is a value of its own.
+        nullable: True when null is a separate value.
         default: JSON-ready default; None where ``required``.
         choices: all texts allowed, for the type choice.
         kind: which kind of text, for the type text.
@@ -80,7 +80,7 @@ class Field:
 
 @cache
 def root() -> Field:
-    """The whole cluster file."""
+    """The entire cluster file."""
     schema = ClusterSpec.model_json_schema()
     return _field("", "", schema, schema["$defs"], required=True)
 

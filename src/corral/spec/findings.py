@@ -30,7 +30,7 @@ class Finding:
         file: the file as the user named it.
         line: line in the file, from 1; 0 when it is about the file as a whole.
         column: column in the line, from 1; 0 when it is about the file as a whole.
-        where: the field, such as ``groups[0].gpu.count``; "" for the whole file.
+        where: the field, such as ``groups[0].gpu.count``; "" for the entire file.
     """
 
     rule: str
@@ -72,7 +72,7 @@ def one_line(text: str) -> str:
 
 
 def shown(value: object) -> str:
-    """A value of the user's as it may stand in a message: one line, clipped, texts in quotes."""
+    """A value of the user's as it may appear in a message: one line, clipped, texts in quotes."""
     text = f'"{value}"' if isinstance(value, str) else str(value)
     text = one_line(text[: SHOWN_AT_MOST * 2])
     return text if len(text) <= SHOWN_AT_MOST else f"{text[:SHOWN_AT_MOST]}..."

@@ -1,6 +1,6 @@
 """A cluster that the Cluster Toolkit makes, in the words of any other cluster. Pure.
 
-What the toolkit sets up by itself stands in no other part of the file: its file systems are folders
+What the toolkit sets up automatically is in no other part of the file: its file systems are folders
 that are mounted already, its users are Google's, and slurmrestd and node health are not Corral's.
 """
 
@@ -35,12 +35,12 @@ def login_of(spec: ClusterSpec) -> str:
 def as_made(spec: ClusterSpec) -> ClusterSpec:
     """The same cluster with what the toolkit makes filled in; any other cluster as it is.
 
-    What the file says itself stays.
+    What the file declares itself stays.
     """
     if spec.gcp is None or not made_by_toolkit(spec):
         return spec
     changes: dict[str, Any] = {}
-    # A bucket is no place for a job's files: no locks, no appending, no renaming of folders.
+    # A bucket is not a place for a job's files: no locks, no appending, no renaming of folders.
     mounts = [one.mount for one in storage_of(spec.gcp) if one.kind != "bucket"]
     if not spec.storage:
         changes["storage"] = tuple(Storage(mount=mount, kind="existing") for mount in mounts)

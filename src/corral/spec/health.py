@@ -1,4 +1,4 @@
-"""Node health: what each compute node looks at by itself, and what follows."""
+"""Node health: what each compute node checks automatically, and what follows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Health(Model):
     drain: bool = about(
         "none",
         "A node that fails takes no new jobs, with the check's id as the reason, and takes them "
-        "again by itself once all is well; false: failures are only told (syslog, corral doctor).",
+        "again automatically once all checks pass; false: failures are only logged (syslog).",
         default=True,
     )
     at_most: int = about(

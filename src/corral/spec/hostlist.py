@@ -1,9 +1,10 @@
 """Slurm's hostlist grammar, read in the order written and never beyond a limit.
 
 ClusterShell's NodeSet is a set: it sorts, so that ``b,a`` with addresses ``10.0.0.2,10.0.0.1``
-would pair b with the wrong address; it drops names written twice, so that nobody can be told; and
-it expands before one can ask how many (``node[0-99999999]`` takes all memory; 1.10.1). So reading
-is done here, in the same grammar and with the same errors; the tests hold it against NodeSet.
+would pair b with the wrong address; it drops names written twice, so that no report is possible;
+and it expands before one can ask how many (``node[0-99999999]`` takes all memory; 1.10.1). So
+reading is done here, in the same grammar and with the same errors; the tests compare it with
+NodeSet.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def _terms(hostlist: str, *, loose: bool = False) -> list[str]:
     if loose:
         return [term for term in terms if term]
     if "" in terms or not terms:
-        raise _fault(hostlist, "a name is missing beside a comma")
+        raise _fault(hostlist, "a name is missing before or after a comma")
     return terms
 
 

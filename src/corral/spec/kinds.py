@@ -1,7 +1,7 @@
 """The kinds of value a cluster file holds, and how a field is written.
 
-Every field says what a change of it does to a live cluster (``impact``), by ``about``. Every string
-field has a pattern or an enumeration, so that nothing hostile gets past loading.
+Every field states what a change of it does to a live cluster (``impact``), by ``about``. Every
+string field has a pattern or an enumeration, so that nothing hostile gets past loading.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ ERRORS_AT_MOST: Final = 1000
 
 READ_RULES: Final = {
     "file-missing": "There is no such file.",
-    "file-unreadable": "The file is no regular file or may not be read.",
+    "file-unreadable": "The file is not a regular file or may not be read.",
     "file-too-large": "The file is larger than 1 MiB.",
     "file-not-utf8": "The file is not UTF-8 text.",
     "file-empty": "The file holds nothing but comments.",

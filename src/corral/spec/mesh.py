@@ -7,7 +7,7 @@ from typing import Final, Literal
 from corral.spec.kinds import AbsolutePath, ControlUrl, Model, Name, about
 
 TAILSCALE: Final = "https://api.tailscale.com"
-"""Tailscale's own API; its nodes find their control server by themselves."""
+"""Tailscale's own API; its nodes find their control server automatically."""
 
 
 class Island(Model):
@@ -46,7 +46,7 @@ class Mesh(Model):
     )
     islands: tuple[Island, ...] = about(
         "restart",
-        "Groups that share a data network; each group that is left out is an island of its own, "
+        "Groups that share a data network; each group that is left out is a separate island, "
         "and each node that the mesh reaches by TCP only.",
         default=(),
     )

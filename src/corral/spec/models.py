@@ -44,18 +44,18 @@ class Gpu(Model):
     """The GPUs of each node of a group."""
 
     type: GpuType = about("restart", "Name of the GPU type as jobs ask for it, such as rtx5090.")
-    count: int = about("restart", "GPUs in each node; embedded nodes are made anew.", ge=1, le=64)
+    count: int = about("restart", "GPUs in each node; embedded nodes are re-created.", ge=1, le=64)
 
 
 class Ssh(Model):
-    """How the nodes of an ssh group are reached, over what the user's ssh config says."""
+    """How the nodes of an ssh group are reached, in addition to the user's ssh config."""
 
     user: UserName = about(
         "none", "Login user; needs root by sudo when it is not root.", default="root"
     )
     port: int = about(
         "none",
-        "Port of sshd; 22 leaves it to your ssh config, where that says another.",
+        "Port of sshd; 22 leaves it to your ssh config, where that sets another.",
         default=22,
         ge=1,
         le=65535,
@@ -68,13 +68,13 @@ class Ssh(Model):
     )
     jump: Jump | None = about(
         "none",
-        "Machines to go through, as ssh's ProxyJump takes them; left out: as your ssh config says.",
+        "Machines to go through, as ssh's ProxyJump takes them; left out: as in your ssh config.",
         default=None,
     )
     password_login: Literal["keep", "off"] = about(
         "none",
         "off: sshd takes keys only, once a new connection by key has worked; else the machine "
-        "takes the change back by itself.",
+        "reverts the change automatically.",
         default="keep",
     )
 
@@ -170,13 +170,13 @@ class Slurm(Model):
     prolog: Prolog | None = about(
         "reload",
         "Scripts before and after each job; left out: none. Bringing or taking them has Slurm read "
-        "slurm.conf anew; changing which ones run does not.",
+        "slurm.conf again; changing which ones run does not.",
         default=None,
     )
 
 
 class Partition(Model):
-    """A Slurm partition over whole groups."""
+    """A Slurm partition over complete groups."""
 
     name: PartitionName = about(
         "drain", "Name of the partition; one that vanishes goes when its jobs have ended."
@@ -227,7 +227,7 @@ class DataNetwork(Model):
     )
     mtu: int | None = about(
         "none",
-        "MTU that its interfaces and the way between them should carry; corral bench network "
+        "MTU that its interfaces and the path between them should carry; corral bench network "
         "checks it, Corral does not set it.",
         default=None,
         ge=576,
@@ -276,7 +276,7 @@ class Storage(Model):
 
 
 class ClusterSpec(Model):
-    """One cluster: the whole file."""
+    """One cluster: the entire file."""
 
     corral: Literal["v1"] = about("none", "Version of this file's grammar.")
     name: ClusterName = about("recreate", "Name of the cluster; Slurm's ClusterName.")
@@ -302,7 +302,7 @@ class ClusterSpec(Model):
     qos: tuple[Qos, ...] = about("restart", "Qualities of service.", default=())
     access: Access = about("none", "Who may log in where.", default=Access())
     software: Software = about(
-        "none", "What is installed beside Slurm; reboots.", default=Software()
+        "none", "What is installed alongside Slurm; reboots.", default=Software()
     )
     gcp: Gcp | None = about(
         "recreate", "A3 Mega machines on Google Cloud (provider gcp).", default=None
@@ -313,7 +313,7 @@ class ClusterSpec(Model):
     proof: ScheduledProof = about(
         "restart", "What the cluster measures of itself on idle nodes.", default=ScheduledProof()
     )
-    health: Health = about("reload", "What each node looks at by itself.", default=Health())
+    health: Health = about("reload", "What each node checks automatically.", default=Health())
     services: Services = about(
-        "restart", "What runs beside Slurm: tracking of experiments.", default=Services()
+        "restart", "What runs alongside Slurm: tracking of experiments.", default=Services()
     )

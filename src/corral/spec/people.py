@@ -34,7 +34,7 @@ class Account(Model):
 
     name: AccountName = about("none", "Name of the account.")
     parent: AccountName | None = about(
-        "none", "Account above it; left out: it stands at the top.", default=None
+        "none", "Account above it; left out: it is at the top.", default=None
     )
     fair_share: int = about(
         "none", "Its share against its siblings' (fair share).", default=1, ge=0, le=1000000

@@ -11,8 +11,8 @@ class Prolog(Model):
     """Small scripts that run as root on each node of a job, in /etc/slurm/prolog.d and epilog.d.
 
     Scripts that somebody else puts there run too and stay. The first of these fields brings Prolog=
-    and Epilog= into slurm.conf, which Slurm reads anew; from then on the scripts count from the
-    next job and no daemon is told.
+    and Epilog= into slurm.conf, which Slurm reads again; from then on the scripts count from the
+    next job and no daemon is notified.
     """
 
     leftovers: bool = about(
@@ -25,17 +25,17 @@ class Prolog(Model):
     gpus: bool = about(
         "reload",
         "After a job: end what still computes on its GPUs, and drain the node where that fails; "
-        "after one that had the whole node also reset clocks, power and compute mode.",
+        "after one that had the entire node also reset clocks, power and compute mode.",
         default=True,
     )
     clocks: Literal["keep", "highest"] = about(
         "reload",
-        "highest: for a job that has the whole node, GPUs and CPUs at their highest clocks.",
+        "highest: for a job that has the entire node, GPUs and CPUs at their highest clocks.",
         default="keep",
     )
     drop_caches: bool = about(
         "reload",
-        "After a job that had the whole node, empty the page cache: equal conditions for the next.",
+        "After a job that had the entire node, empty the page cache: the same start for the next.",
         default=False,
     )
     minutes: int = about(

@@ -17,8 +17,8 @@ class ScheduledProof(Model):
     minutes: int = about("reload", "Longest time on one node.", default=10, ge=1, le=240)
     drain: bool = about(
         "none",
-        "A node that is far below its fellows or its own past, twice, is drained with the figure "
-        "as the reason, and taken back when a later round finds it well; false: only told, as "
+        "A node far below its peers' median or its own past, twice, is drained with the figure "
+        "as the reason, and resumed when a later round finds it healthy; false: only reported, as "
         "always of embedded nodes, which share one machine.",
         default=True,
     )

@@ -30,7 +30,7 @@ class Rental(Row):
         client: name of the class in the folder's ``client`` module.
         elastic: machines can come and go one by one, with systemd.
         ends_itself: a lost machine ends after a time (``budget.dead_man``).
-        clusters: several machines are rented as one, with a network of their own and no timer.
+        clusters: several machines are rented as one, with their own network and no timer.
         pods: machines are containers without systemd, TUN and UDP: nodes of a tailnet only.
         marker: an environment variable that every such container has.
         image: what ``cloud.image`` names there.

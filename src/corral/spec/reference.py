@@ -17,8 +17,8 @@ _IMPACTS: Final = {
     "restart": "services are restarted; running jobs go on",
     "drain": "nodes are drained first; running jobs end before it is changed",
     "reboot": "nodes are restarted",
-    "recreate": "machines are made anew; what was on them is gone",
-    "refused": "Corral does not do it; the hint says what to do instead",
+    "recreate": "machines are re-created; what was on them is gone",
+    "refused": "Corral does not do it; the hint states what to do instead",
 }
 _HEAD: Final = """\
 # The cluster file
@@ -36,7 +36,7 @@ Unknown keys are errors. Values keep YAML's own types: `uid: "1000"` and `defaul
 
 
 def page() -> str:
-    """The whole page as Markdown."""
+    """The entire page as Markdown."""
     parts = [_HEAD, "## Fields", "", *_fields(), "", "## Impacts", "", *_impacts(), ""]
     parts += ["## Kinds of text", "", *_texts(), "", "## Rules", "", *_rules()]
     return "\n".join(parts) + "\n"
@@ -44,7 +44,7 @@ def page() -> str:
 
 def _fields() -> Iterator[str]:
     yield "A path `groups[].nodes` is the key `nodes` of each entry of the list `groups`."
-    yield "Impact says what a change of the field does to a live cluster."
+    yield "Impact states what a change of the field does to a live cluster."
     yield ""
     yield from _row("field", "type", "default", "impact", "meaning")
     yield _rule_line(5)

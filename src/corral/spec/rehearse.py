@@ -19,7 +19,7 @@ _DIGEST_LENGTH: Final = 4
 def rehearse(spec: ClusterSpec) -> ClusterSpec:
     """The same cluster on embedded nodes: same nodes, GPUs, partitions, users and controller.
 
-    Pure. Addresses, logins, kinds of storage and the data interface go; ``rehearsal_notes`` says
+    Pure. Addresses, logins, kinds of storage and the data interface go; ``rehearsal_notes`` lists
     what that means.
     """
     data: dict[str, Any] = spec.model_dump(mode="python")
@@ -36,7 +36,7 @@ def rehearse(spec: ClusterSpec) -> ClusterSpec:
 
 
 def rehearsal_notes(spec: ClusterSpec) -> list[str]:
-    """What a rehearsal of this cluster cannot tell about the real one, in words."""
+    """What a rehearsal of this cluster cannot determine about the real one, in words."""
     notes = [*_machine_notes(spec), *_network_notes(spec), *_storage_notes(spec)]
     nodes = len(nodes_of(spec))
     if nodes > MANY_NODES:
@@ -92,7 +92,7 @@ def _network_notes(spec: ClusterSpec) -> Iterator[str]:
     rate = f"{data.fabric}, {several}{data.gbps:g} Gb/s" if data.gbps else data.fabric
     yield (
         f"the data network ({rate}) is a bridge on this machine: what NCCL and storage reach there "
-        "says nothing about the real network"
+        "does not measure the real network"
     )
     if data.interface:
         yield f"interface {data.interface} is not looked for; nodes use the one of their address"

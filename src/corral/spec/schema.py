@@ -11,7 +11,7 @@ def json_schema() -> dict[str, Any]:
     """JSON Schema (2020-12) of the cluster file.
 
     Each field carries its meaning (``description``) and what a change of it does to a live cluster
-    (``x-impact``). What spans several fields only ``load`` can tell.
+    (``x-impact``). What spans several fields only ``load`` can check.
     """
     schema = ClusterSpec.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

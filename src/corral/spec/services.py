@@ -1,4 +1,4 @@
-"""Services beside Slurm."""
+"""Services alongside Slurm."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from corral.spec.page import Page
 
 
 class Services(Model):
-    """What runs beside Slurm for the people who use the cluster."""
+    """What runs alongside Slurm for the people who use the cluster."""
 
     mlflow: bool = about(
         "restart",
-        "An MLflow tracking server on the controller; jobs get its address and a run of their own.",
+        "An MLflow tracking server on the controller; jobs get its address and their own run.",
         default=False,
     )
     mlflow_store: Literal["sqlite", "postgresql"] = about(

@@ -1,4 +1,4 @@
-"""What is installed beside Slurm."""
+"""What is installed alongside Slurm."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Nvidia(Model):
 
 
 class Software(Model):
-    """What is installed beside Slurm, and how machines are changed and rebooted."""
+    """What is installed alongside Slurm, and how machines are changed and rebooted."""
 
     nvidia: Nvidia | None = about(
         "reboot", "NVIDIA driver; left out: the machines keep the one they have.", default=None
@@ -75,7 +75,7 @@ class Software(Model):
     at_once: int = about("none", "Nodes that are drained and rebooted at once.", default=1, ge=1)
     drain_minutes: int = about(
         "none",
-        "Minutes a drained node may wait for its jobs; then it is given back and apply fails.",
+        "Minutes a drained node may wait for its jobs; then it returns to service and apply fails.",
         default=60,
         ge=0,
         le=43200,

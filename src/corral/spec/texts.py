@@ -1,7 +1,7 @@
 r"""The kinds of text a cluster file may hold: pattern, what it allows in words, and an example.
 
 The patterns are anchored at both ends. pydantic runs them in Rust's regex crate, where ``$`` is the
-end of the text and nothing else (Python's ``re`` also lets it stand before a last newline); ``\d``
+end of the text and nothing else (Python's ``re`` also lets it come before a last newline); ``\d``
 would take digits of every script, so it is not used. Tests prove both.
 """
 

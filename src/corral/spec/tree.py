@@ -49,8 +49,8 @@ class YamlNode:
         column: where it begins.
         value: a scalar's value.
         text: a scalar as written, without quotes.
-        entries: a list's entries; None when it is no list.
-        pairs: a mapping's keys and values; None when it is no mapping.
+        entries: a list's entries; None when it is not a list.
+        pairs: a mapping's keys and values; None when it is not a mapping.
         size: values in it and below, aliases followed.
         height: nesting in it and below, aliases followed.
     """
@@ -114,7 +114,7 @@ class Fault:
 
 
 class TreeError(Exception):
-    """The text cannot be read any further; ``fault`` says why."""
+    """The text cannot be read any further; ``fault`` reports why."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.message)
@@ -165,7 +165,7 @@ def _unreadable(text: str, error: ReaderError) -> Fault:
     line, column = before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1
     return Fault(
         "yaml-syntax",
-        f"the character U+{ord(text[position]):04X} may not stand in YAML",
+        f"the character U+{ord(text[position]):04X} is not allowed in YAML",
         "remove it; it is often left by copying from a web page or a terminal",
         line,
         column,
@@ -197,7 +197,7 @@ def _hint(problem: str) -> str:
 
 
 class _Builder:
-    """Makes the tree from events; open lists and mappings stand on a stack of its own."""
+    """Makes the tree from events; open lists and mappings are on its own stack."""
 
     def __init__(self) -> None:
         self.top: YamlNode | None = None
@@ -212,7 +212,7 @@ class _Builder:
             getattr(self, f"_on_{type(event).__name__}", self._ignore)(event)
 
     def _ignore(self, event: Any) -> None:
-        """Begin and end of stream and document say nothing more."""
+        """Begin and end of stream and document add nothing."""
 
     def _on_DocumentStartEvent(self, event: Any) -> None:  # noqa: N802  ruamel's names
         if self.top is not None:
@@ -301,7 +301,7 @@ class _Builder:
             place.merged.append(value)
         elif pairs is not None and key.text in pairs:
             first = pairs[key.text][0]
-            hint = f"keep one of them; the first stands in line {first.line}"
+            hint = f"keep one of them; the first is in line {first.line}"
             self._fault("yaml-duplicate-key", f"{shown(key.text)} is written twice", hint, key)
         elif pairs is not None:
             pairs[key.text] = (key, value)

@@ -18,7 +18,7 @@ class Artifact:
     Attributes:
         place: where it comes from: a path on this machine, sent by the script's stdin, or an https
             address, which the node fetches itself.
-        sha256: digest of the whole file.
+        sha256: digest of the entire file.
         name: its name on the node.
     """
 
@@ -44,7 +44,7 @@ class Artifact:
     def probe(self) -> Script:
         """``whole`` when the file is there with its digest."""
         return sh(
-            '[ "$(sha256sum < {path} 2>/dev/null | cut -c 1-64)" = {sum} ] && echo whole || '
+            '[ "$(sha256sum < {path} 2>/dev/null | cut -c 1-64)" = {sum} ] && echo complete || '
             "echo absent",
             path=self.path,
             sum=self.sha256,
@@ -72,7 +72,7 @@ class Artifact:
                 get=get,
                 sum=self.sha256,
                 new=f"{self.path}.new",
-                wrong=f"{self.place} is another file than the cluster file says",
+                wrong=f"{self.place} is another file than the cluster file declares",
                 path=self.path,
             ),
             secrets=(SecretRef(self.name, HERE, self.place),) if here else (),

@@ -171,7 +171,7 @@ class Roll:
         controller: the node where scontrol and squeue run.
         reason: why, in a few words; Slurm shows it behind ``ROLL_TAG`` as the drain reason.
         at_once: how many nodes change at the same time.
-        patience: seconds a drained node may wait for its jobs to end; then it is given back as it
+        patience: seconds a drained node may wait for its jobs to end; then it is restored as it
             was, and the stage fails.
         boot: seconds a machine may take to come back after a change of impact reboot.
     """

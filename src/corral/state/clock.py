@@ -19,7 +19,7 @@ WORDS: Final = {
 }
 
 # chronyc tracking (chronyc(1)): "System time : 0.000012 seconds slow of NTP time", "Leap status :
-# Not synchronised". A word comes out, never a figure: a figure would differ at each look.
+# Not synchronised". A word comes out, never a figure: a figure would differ at each probe.
 _JUDGE: Final = sh(
     "LC_ALL=C timeout 10 chronyc -n tracking 2>/dev/null | awk -F' *: *' -v limit=\"$limit\" "
     '\'/^System time/ {{ split($2, a, " "); off = a[1] + 0 }} /^Leap status/ {{ leap = $2 }} '
@@ -60,7 +60,7 @@ class Clock:
         """Nothing while it is good; else step it, and fail where it stays wrong."""
         if seen.text == "good" and not any(w in context.changed for w in self.watches):
             return None
-        why = WORDS.get(seen.text, "chrony starts anew")
+        why = WORDS.get(seen.text, "chrony starts again")
         return Change(
             self.id,
             f"clock right within {self.limit:g} s ({why})",

@@ -1,6 +1,6 @@
 """cloud-init kept off a machine's host name and /etc/hosts. Pure.
 
-A file in cloud.cfg.d says so and wins over the image's own. It does not win over the user-data that
+A file in cloud.cfg.d sets it and wins over the image's own. It does not win over the user-data that
 the machine was made with (cloud-init 25.1, seen): with ``manage_etc_hosts: true`` there, each boot
 writes /etc/hosts from a template, the machine's own name on 127.0.1.1 first (F06). So a unit behind
 cloud-init writes the managed block again.

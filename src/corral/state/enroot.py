@@ -69,7 +69,7 @@ class EnrootPackages:
             " ".join(f.rpartition("/")[2] for f in self.files),
             sh(
                 "{apt}; try --allow-downgrades {files} >&2 && {{ "
-                # AppArmor before 4.0 cannot read the profile, and says so at each boot (F42).
+                # AppArmor before 4.0 cannot read the profile, and logs it at each boot (F42).
                 "apparmor_parser -QT /etc/apparmor.d/enroot 2>/dev/null || "
                 "{{ [ -e /etc/apparmor.d/enroot ] && mkdir -p /etc/apparmor.d/disable && "
                 "ln -sf /etc/apparmor.d/enroot /etc/apparmor.d/disable/enroot; }} || :; }}",

@@ -24,12 +24,12 @@ class File:
 
     Attributes:
         path: absolute path.
-        content: the whole text.
+        content: the entire text.
         owner: ``user:group``.
         mode: octal without leading zero, as ``stat -c %a`` prints it.
         in_place: write into the existing file instead of renaming a new one over it; for files
             that are bind mounts in containers, such as /etc/hosts (F65).
-        impact_of: impact of going from one content to another; None: no impact of its own.
+        impact_of: impact of going from one content to another; None: no separate impact.
         quiet: shell that runs before a change of impact drain or worse: it makes sure that no work
             is disturbed, or fails.
     """

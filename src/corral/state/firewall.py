@@ -67,7 +67,7 @@ done && comm -13 "$t/there" "$t/wanted" | while read -r proto ports source; do
 done
 """
 
-# A packet passes when no chain of the hook drops it: an accept in a table of our own would not help
+# A packet passes when no chain of the hook drops it: an accept in a separate table would not help
 # (nft(8), verdicts). So the rules go first in every input chain that filters, tagged by a comment.
 _NFT: Final = """\
 #!/bin/sh
@@ -173,7 +173,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """No rule of Corral's: where no firewall is on, or the file says to leave it alone."""
+    """No rule of Corral's: where no firewall is on, or the file leaves it alone."""
 
     @property
     def id(self) -> str:

@@ -1,4 +1,4 @@
-"""A machine's own name, and the names of its fellows. Pure."""
+"""A machine's own name, and the names of its peers. Pure."""
 
 from __future__ import annotations
 

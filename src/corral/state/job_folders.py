@@ -151,7 +151,7 @@ class JobFolders:
     def probe(self) -> Script:
         """A line for each that is there: name, uid, mode, kind; ``w`` where root may write.
 
-        Lines with ``!`` say who could replace the folder.
+        Lines with ``!`` list who could replace the folder.
         """
         names = [".", *self._owners, *([IMAGES] if self.images else [])]
         return sh(

@@ -2,13 +2,13 @@
 
 Every change's script runs between ``keeping`` and ``kept``. What is kept follows from the change's
 resource id (``Change.keeps``): ``file:/etc/hosts`` keeps that file, ``packages:slurm`` keeps the
-list of packages, and so on. ``state.undo`` gives it all back (docs/decisions/0022).
+list of packages, and so on. ``state.undo`` restores it all (docs/decisions/0022).
 
 In /var/lib/corral:
 
 * ``cluster``: the cluster the machine belongs to; another cluster's changes are refused.
 * ``before/paths``, ``packages``, ``users``, ``groups``: all that was there when Corral's first
-  change began. A path that stands there is the owner's.
+  change began. A path that is there is the owner's.
 * ``before/files/PATH/``: ``.was``, the original with owner and mode; or ``.absent``; or ``.dir``,
   a folder's mode and owner. ``.now`` is the digest of what Corral wrote: another one means that
   somebody else wrote there since.
@@ -17,7 +17,7 @@ In /var/lib/corral:
 * ``packages``, ``packages.gone``, ``users``, ``groups``: what came and went in Corral's own runs of
   apt; ``packages.open`` is there while one is under way, so a crash in one loses nothing.
 
-Each file is made under another name and renamed, so it is whole or not there.
+Each file is made under another name and renamed, so it is complete or not there.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ KEPT_AS: Final[Mapping[str, str]] = MappingProxyType(
         "pyenv": "path",
         # In slurmdbd, so in the database that is dropped; or in the ledger's own folder.
         **dict.fromkeys(("slurm-accounts", "backup", "members"), ""),
-        # What they touch stands in their changes' ``keeps``, or undo knows it by name.
+        # What they touch is in their changes' ``keeps``, or undo knows it by name.
         **dict.fromkeys(("ports", "exports", "parts", "sshd-adopt", "logins", "holds"), ""),
         **dict.fromkeys(("former-mounts", "former-people", "mesh", "supervised", "timer"), ""),
         # Shared storage is data: what jobs wrote stays.

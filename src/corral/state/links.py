@@ -17,7 +17,7 @@ class Link:
     Attributes:
         path: absolute path of the link.
         target: what it points to.
-        why: said in the plan.
+        why: shown in the plan.
     """
 
     path: str
@@ -35,7 +35,7 @@ class Link:
         return ()
 
     def probe(self) -> Script:
-        """Where it points to; ``other`` for something that is no link."""
+        """Where it points to; ``other`` for something that is not a link."""
         return sh(
             "if [ -L {path} ]; then readlink {path}; elif [ -e {path} ]; then echo other; "
             "else echo absent; fi",
@@ -55,7 +55,7 @@ class Link:
 
     def _known(self) -> Script:
         # systemd goes on with a unit that it has loaded until a reload (systemctl(1)), which reads
-        # all units anew; one that it has not loaded it finds masked at once.
+        # all units again; one that it has not loaded it finds masked at once.
         if self.target != "/dev/null":
             return sh("systemctl daemon-reload")
         return sh(

@@ -64,7 +64,7 @@ class KeysOnly:
     """sshd takes keys and no passwords.
 
     Attributes:
-        trial: seconds until the machine takes the change back by itself.
+        trial: seconds until the machine reverts the change automatically.
     """
 
     trial: int = TRIAL_S
@@ -168,7 +168,7 @@ def confirmed(node: str) -> Gate:
 
 
 def _undo() -> Script:
-    """What the machine runs by itself; safe to run twice."""
+    """What the machine runs on its own; safe to run twice."""
     return sh(
         "rm -f {drop_in}\n{{ {reload}; }}\nsystemctl disable -q {unit}.timer\n"
         "rm -f {timer} {service} {undo}\nsystemctl daemon-reload\n"

@@ -1,4 +1,4 @@
-"""Who belongs to the cluster: nodes that Slurm must let go, machines still to be given back. Pure.
+"""Who belongs to the cluster: nodes that Slurm must let go, machines still to be released. Pure.
 
 There is no state file, so a node that the cluster file names no longer is found in two places:
 slurmctld still knows it (``Leaving``), and the controller keeps a list of the machines that hold
@@ -18,7 +18,7 @@ from corral.state.service import STAMPS
 
 ROSTER: Final = "/var/lib/corral/members"
 REASON: Final = "leaves the cluster"
-"""Reason of the drain; not Corral's usual tag, because such a node is not resumed by itself."""
+"""Reason of the drain; not Corral's usual tag, because such a node is not resumed automatically."""
 CLOSED: Final = "/var/lib/corral/closed"
 """On the controller: an empty file for each partition that was closed because it leaves."""
 READ_ROSTER: Final = sh("cat {path} 2>/dev/null || :", path=ROSTER)
@@ -28,7 +28,7 @@ WAIT_S: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """How one machine is reached: what its group said when it joined."""
+    """How one machine is reached: what its group declared when it joined."""
 
     node: str
     address: str
@@ -55,9 +55,9 @@ def parse_members(text: str) -> tuple[Member, ...]:
 
 @dataclass(frozen=True)
 class Roster:
-    """Every declared machine stands in the list on the controller; others are not taken out.
+    """Every declared machine is in the list on the controller; others are not taken out.
 
-    A machine goes out when it has been given back (``forget``).
+    A machine goes out when it has been released (``forget``).
     """
 
     members: tuple[Member, ...]
@@ -93,7 +93,7 @@ class Roster:
 
 
 def forget(left: tuple[Member, ...]) -> Script:
-    """Shell that writes the list anew with those who are left in it."""
+    """Shell that writes the list again with those who are left in it."""
     return _write("".join(f"{m.line}\n" for m in left))
 
 
@@ -136,7 +136,7 @@ class Leaving:
         return ()
 
     def probe(self) -> Script:
-        """``node NAME`` of all that slurmctld knows, ``drained`` behind those told to leave.
+        """``node NAME`` of all that slurmctld knows, ``drained`` behind those that leave.
 
         ``partition NAME`` likewise, and ``closed NAME`` of those that this has closed: Slurm knows
         no reason for that. No node and no partition where slurmctld does not run.
@@ -184,7 +184,7 @@ class Leaving:
 class NoController:
     """The machine is not the controller, and never was: moving the controller is refused.
 
-    Its state (jobs, accounting, keys) lives on the old machine, whose slurmctld would go on beside
+    Its state (jobs, accounting, keys) lives on the old machine, whose slurmctld would go on next to
     the new one with the same nodes.
     """
 
@@ -236,7 +236,7 @@ def _drain(nodes: list[str], wait: int) -> Script:
 
 
 def quiet(wait: int = WAIT_S) -> Script:
-    """Shell that drains the whole cluster and waits until no job runs.
+    """Shell that drains the entire cluster and waits until no job runs.
 
     Nodes that a person drained stay as they are. The drained ones carry ``ROLL_TAG``: a last stage
     resumes them (``state.resumed``), and so does this when jobs do not end in time. Pending jobs

@@ -94,7 +94,7 @@ class MeshMember:
     Attributes:
         node: the node's name, which becomes its host name there.
         url: base URL of the control server.
-        login: what ``tailscale up`` is told as its login server, "" for Tailscale's own.
+        login: what ``tailscale up`` gets as its login server, "" for Tailscale's own.
         tag: ``tag:NAME``.
         way: how it takes part, in words, for the plan.
         minutes: what the key is good for.

@@ -51,7 +51,7 @@ fi
 class Supervisor:
     """supervisord runs; installed where it is not.
 
-    It is started by Corral, since nobody else would: a container that begins anew without it gets
+    It is started by Corral, since nobody else would: a container that restarts without it gets
     it back by the next ``corral up``.
     """
 
@@ -116,7 +116,7 @@ class Supervised:
         inputs: files it reads; a change of their digest restarts it.
         priority: lower ones start first.
         impact: what a restart does to the node's work.
-        group: a stop ends its whole process group. False for slurmd, whose slurmstepd live on.
+        group: a stop ends its complete process group. False for slurmd, whose slurmstepd live on.
         user: who it runs as, "" for root.
         note: what people should know, for the plan.
     """
@@ -200,8 +200,8 @@ class Supervised:
             )
         return sh(
             "mkdir -p {logs} {stamps} && printf %s {text} > {file} && "
-            "told=$(supervisorctl update); "
-            "printf '%s\\n' \"$told\" | grep -qxE {begun} || {{ {again}; }}; "
+            "updated=$(supervisorctl update); "
+            "printf '%s\\n' \"$updated\" | grep -qxE {begun} || {{ {again}; }}; "
             "i=0; until supervisorctl status {name} | grep -q RUNNING; do i=$((i + 1)); "
             "[ $i -lt 30 ] || {{ supervisorctl status {name} >&2; "
             "supervisorctl tail {name} >&2; exit 1; }}; sleep 0.5; done\n"

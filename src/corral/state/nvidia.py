@@ -19,7 +19,7 @@ APT: Final = Script(
 class Components:
     """More components of the archive that the machine uses already.
 
-    Debian's driver stands in non-free, Ubuntu's in restricted (a default there).
+    Debian's driver is in non-free, Ubuntu's in restricted (a default there).
 
     Attributes:
         package: a package of theirs: when apt offers it, nothing is to do.
@@ -48,7 +48,7 @@ class Components:
         )
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
-        """Name the components beside ``main`` of each archive in use."""
+        """Name the components in addition to ``main`` of each archive in use."""
         if seen.text == "offered":
             return None
         return Change(
@@ -150,7 +150,7 @@ class Headers:
         return sh("[ -e /lib/modules/$(uname -r)/build ] && echo present || echo absent")
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
-        """Install them: of the running kernel, and the metapackage beside each kernel's one."""
+        """Install them: of the running kernel, and the metapackage with each kernel's one."""
         if seen.text == "present":
             return None
         return Change(

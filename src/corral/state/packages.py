@@ -10,7 +10,7 @@ from corral.slurm.packages import NAMES, SLURMS, DebSet, Family, Part
 from corral.state.base import Change, Context, Impact, Seen
 
 # Debian's libslurm goes when SchedMD's Slurm comes: slurm-smd brings the same files when both are
-# of one release, and says nothing of a conflict (24.11.5, seen). apt removes it after unpacking, so
+# of one release, and does not name a conflict (24.11.5, seen). apt removes it after unpacking, so
 # dpkg must be let take the files over.
 _LIBRARY: Final = sh(
     "drop=$(dpkg-query -W -f '${{db:Status-Status}} ${{Package}}\\n' 'libslurm[0-9]*' 2>&1 | "
@@ -194,7 +194,7 @@ def _guard() -> Script:
 
 
 def _install(names: tuple[str, ...], along: tuple[str, ...]) -> Script:
-    # dpkg --configure -a mends what a power cut left; what was unpacked before what it depends on,
+    # dpkg --configure -a fixes what a power cut left; what was unpacked before what it depends on,
     # only apt-get -f does. Held ones too: Corral holds what it installs.
     return sh(
         'there() {{ [ "$(dpkg-query -W -f \'${{db:Status-Status}}\\n\' "$@" 2>/dev/null | '

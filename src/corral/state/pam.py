@@ -1,7 +1,7 @@
 """pam_slurm_adopt in sshd's own PAM file: log in only where a job of yours runs. Pure.
 
-Two managed blocks in /etc/pam.d/sshd. What a block replaces stands in it behind ``#corral# ``, so
-that taking the blocks out gives the file back as it was.
+Two managed blocks in /etc/pam.d/sshd. What a block replaces is in it behind ``#corral# ``, so
+that taking the blocks out returns the file as it was.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PLACES: Final = Script(
 
 _ACCOUNT: Final = f"""\
 # corral begin: managed block, changes inside are overwritten
-# Who stands in {EXEMPT} is let in here, whatever state Slurm is in; all others by a job.
+# Who is in {EXEMPT} is let in here, whatever state Slurm is in; all others by a job.
 account sufficient pam_access.so accessfile={EXEMPT} noaudit
 account required {MODULE} action_adopt_failure=deny action_generic_failure=deny
 # corral end"""

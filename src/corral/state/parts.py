@@ -33,7 +33,7 @@ class Parts:
     def __post_init__(self) -> None:
         for name, text in self.files:
             if not text.startswith(f"#!/bin/sh\n{MARK}"):
-                raise ValueError(f"{name} does not say that Corral wrote it")
+                raise ValueError(f"{name} does not state that Corral wrote it")
 
     @property
     def id(self) -> str:

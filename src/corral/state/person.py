@@ -130,7 +130,7 @@ class Person:
         if before and before != f"{number}:{number}":
             uid, _, gid = before.partition(":")
             return (
-                f"user {self.name} is there with uid {uid} and gid {gid}, the file says "
+                f"user {self.name} is there with uid {uid} and gid {gid}, the file declares "
                 f"{number}: write uid: {uid} in the file, or renumber the user and all their files "
                 f"by hand (usermod -u {number}, groupmod -g {number}, chown)"
             )
@@ -183,7 +183,7 @@ class Person:
                 home=home,
                 text=f"{home} is shared and not there: is its folder mounted?",
             )
-        # Made beside and renamed, so that a crash leaves no half home.
+        # Made under another name and renamed, so that a crash leaves no half home.
         return sh(
             "if [ ! -d {home} ]; then mkdir -p {parent} && rm -rf {new} && mkdir -m 700 {new} && "
             "{{ [ ! -d /etc/skel ] || cp -RT /etc/skel {new}; }} && chown -R {uid}:{uid} {new} && "

@@ -14,7 +14,7 @@ from corral.hosts.quote import Script, sh
 from corral.state.base import HERE, Change, Context, Impact, SecretRef, Seen
 
 WHEELS: Final = "wheels"
-"""Folder of wheels in this machine's cache, as it stands in a ``SecretRef``."""
+"""Folder of wheels in this machine's cache, as it is in a ``SecretRef``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,13 @@ class Wheel:
 
     @property
     def requirement(self) -> str:
-        """``name==version``, as its file name says (PEP 427)."""
+        """``name==version``, as its file name states (PEP 427)."""
         name, version, *_ = self.file.split("-")
         return f"{name}=={version}"
 
     @property
     def place(self) -> str:
-        """Where it lies in this machine's cache."""
+        """Where it is in this machine's cache."""
         return f"{WHEELS}/{self.sha256}/{self.file}"
 
 
@@ -62,7 +62,7 @@ class PythonEnv:
 
     @property
     def digest(self) -> str:
-        """What tells it from another set of wheels."""
+        """What distinguishes it from another set of wheels."""
         text = "".join(f"{w.sha256} {w.file}\n" for w in self.wheels)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -72,11 +72,11 @@ class PythonEnv:
         return f"{self.path}/.corral"
 
     def probe(self) -> Script:
-        """The digest of what is there, whole; "" where there is none."""
+        """The digest of what is there, complete; "" where there is none."""
         return sh("[ ! -x {path}/bin/python ] || cat {marker}", path=self.path, marker=self.marker)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
-        """Make it anew."""
+        """Re-create it."""
         if seen.text == self.digest:
             return None
         return Change(

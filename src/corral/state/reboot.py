@@ -1,4 +1,4 @@
-"""A machine that must boot anew before it is what its packages say. Pure."""
+"""A machine that must boot again before it runs what its packages contain. Pure."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Reboot:
             f"reboot ({', '.join(why)})",
             seen.text,
             "",
-            # Two seconds later and by systemd, so that this script ends and says so first.
+            # Two seconds later and by systemd, so that this script ends and reports first.
             sh(
                 "systemd-run --quiet --on-active=2s --timer-property=AccuracySec=100ms "
                 "systemctl reboot"

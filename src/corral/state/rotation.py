@@ -1,13 +1,13 @@
 """Shell that replaces the keys of a live cluster, one phase at a time. Pure.
 
-slurm.jwks goes through three phases (docs/guide/keys.md); the file says itself which one it is in,
-in a field that Slurm ignores, so a rotation that was killed goes on where it was:
+slurm.jwks goes through three phases (docs/guide/keys.md); the file itself states which one it is
+in, in a field that Slurm ignores, so a rotation that was killed goes on where it was:
 
 * ``announced``: the old key signs, the new one is known;
 * ``promoted``: the new key signs, the old one is known;
 * ``rotated``: the new key signs, the old one expires; slurm.key is the new key too.
 
-Keys pass through variables, pipes and shell builtins: they stand in no argument list.
+Keys pass through variables, pipes and shell builtins: they are in no argument list.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def phase(jwks: str) -> Script:
 
 
 def announce(jwks: str, key: str, owner: str = OWNER) -> Script:
-    """A new key beside the one that signs; nothing when that was done already."""
+    """A new key in addition to the one that signs; nothing when that was done already."""
     return sh(
         "umask 077; jwks={jwks}; owner={owner}; {write}; "
         "case $({phase}) in announced|promoted) exit 0;; "
@@ -111,7 +111,7 @@ def replace(path: str, size: int, owner: str, mode: str) -> Script:
 
 
 def prepare(path: str, size: int, owner: str, mode: str) -> Script:
-    """A next key beside the one in use; nothing when there is one already."""
+    """A next key in addition to the one in use; nothing when there is one already."""
     return sh(
         "[ -s {next} ] || {{ {replace}; }}",
         next=f"{path}{NEXT}",
@@ -129,7 +129,7 @@ def swap_munge(path: str) -> Script:
 
 
 def reconfigured(unit: str, path: str) -> Script:
-    """Wait until a daemon that was asked to reconfigure has begun anew since ``path`` changed.
+    """Wait until a daemon that was asked to reconfigure has begun again since ``path`` changed.
 
     A daemon that reconfigures begins as a new process and hands its sockets over (23.11 and later).
     One that does not within some seconds is restarted. So is a configless slurmd whose first start

@@ -39,7 +39,7 @@ class Secret:
         return ()
 
     def probe(self) -> Script:
-        """Digest (of random bytes: it tells nothing), size, mode and owner."""
+        """Digest (of random bytes: it reveals nothing), size, mode and owner."""
         return sh(
             "if [ -s {path} ]; then d=$(sha256sum < {path}); "
             "echo \"${{d%% *}} $(stat -c '%a %U:%G' {path})\"; else echo absent; fi",
@@ -89,7 +89,7 @@ class Secret:
         return Change(
             self.id,
             f"remove {self.path}: {self.source} has none",
-            "a key of its own",
+            "its own key",
             "",
             sh("rm -f {path}", path=self.path),
             Impact.RESTART,

@@ -26,8 +26,8 @@ class Service:
         inputs: files it reads; a change of their digest restarts it.
         reload: shell that makes the running service read its inputs again, where it can.
         settle: shell run after a start, which waits until the service can be used.
-        spread: shell run after a restart that changed inputs asked for: it tells the service's
-            fellows on other machines.
+        spread: shell run after a restart that changed inputs asked for: it reports the service's
+            peers on other machines.
         impact: what a restart does to the node's work.
         programs: its own program files: other ones on disk than at its start restart it.
         packages: ids of the resources that bring the programs.
@@ -114,7 +114,7 @@ class Service:
         return sh("now=$(sha256sum /dev/null {files} 2>/dev/null || :)", files=files)
 
     def _restart(self) -> Script:
-        # A reload reads all units anew, so only where systemd says that it needs one
+        # A reload reads all units again, so only where systemd reports that it needs one
         # (org.freedesktop.systemd1(5), NeedDaemonReload: unit file or drop-ins differ from what it
         # knows). reset-failed: a unit that failed too often within its start limit would refuse.
         return sh(
@@ -127,7 +127,7 @@ class Service:
         )
 
     def _finish(self, action: Script) -> Script:
-        # Enabling reads all units anew even where nothing is to be enabled.
+        # Enabling reads all units again even where nothing is to be enabled.
         return sh(
             "{action} && {settle} && {{ case $(systemctl is-enabled {unit} 2>/dev/null) in "
             "enabled|static|indirect|alias|generated) ;; "

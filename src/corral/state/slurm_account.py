@@ -38,7 +38,7 @@ class SlurmAccounts:
         cluster: Slurm's ClusterName.
         accounts: in any order.
         users: each in one account.
-        qos: beside those that are there.
+        qos: in addition to those that are there.
         limits: the file declares shares or limits: what is there is held to it; else accounts and
             users are only made.
     """
@@ -199,7 +199,7 @@ class Step:
 
 
 def _parents_first(accounts: tuple[Account, ...]) -> Iterator[Account]:
-    """Each account after the one it stands below."""
+    """Each account after its parent."""
     left = {one.name: one for one in accounts}
     while left:
         ready = [one for one in left.values() if one.parent not in left] or list(left.values())
@@ -212,7 +212,7 @@ def _run(words: list[str]) -> Script:
 
 
 def _add(what: str, name: str, kind: str, words: list[str], check: list[str]) -> Step:
-    """Add; that it is there already, after a crash, is no failure (sacctmgr exits 1 then)."""
+    """Add; that it is there already, after a crash, is not a failure (sacctmgr exits 1 then)."""
     show = ["qos", f"name={name}"] if kind == "qos" else ["assoc", *check]
     script = sh(
         "{{ timeout 60 sacctmgr -iQ add {kind} {words} || "

@@ -172,7 +172,7 @@ def set_of(names: Iterable[str]) -> str:
 
 
 def fields_of(one: Account | Member) -> dict[str, str]:
-    """What an account, or a user in it, should say."""
+    """What an account, or a user in it, should contain."""
     return {
         "Fairshare": str(one.fair_share),
         **one.limit.fields(*_GROUP),
@@ -182,7 +182,7 @@ def fields_of(one: Account | Member) -> dict[str, str]:
 
 
 def qos_fields(one: Quality) -> dict[str, str]:
-    """What a QOS should say."""
+    """What a QOS should contain."""
     return {
         "Priority": str(one.priority),
         "Preempt": set_of(one.preempts),

@@ -12,7 +12,7 @@ UNITS = "/etc/systemd/system"
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """A timer that runs; its two unit files are resources of their own.
+    """A timer that runs; its two unit files are separate resources.
 
     Attributes:
         name: name of both units, without ending.

@@ -1,11 +1,11 @@
-"""Giving a machine back: shell that undoes all that the ledger (``state.ledger``) knows. Pure.
+"""Release of a machine: shell that undoes all that the ledger (``state.ledger``) knows. Pure.
 
-Four scripts, run one after the other on a machine: ``survey`` says what would be done, ``undo``
+Four scripts, run one after the other on a machine: ``survey`` lists what would be done, ``undo``
 does it, ``leftovers`` compares with the machine's first inventory, ``close`` removes the ledger.
 Each may be run again after a crash at any point. They answer with reports (``hosts.framing``)
 ``WORD TEXT``:
 
-* ``would``/``did``: a thing given back.
+* ``would``/``did``: a thing undone.
 * ``kept``: a thing left there on purpose, and why.
 * ``left``: a thing of Corral's that is still there: the ledger stays, and undo is run again.
 * ``new``: a path that was not there before; it may be the owner's.
@@ -379,7 +379,7 @@ def _reporting(reports: Reports) -> Script:
 
 
 def undo(reports: Reports, *, purge: bool) -> Script:
-    """Give all back but the ledger itself.
+    """Undo all but the ledger itself.
 
     Args:
         reports: what its lines begin with.

@@ -59,7 +59,7 @@ def main(argv: list[str]) -> None:
         instructions(folder)
         return
     if not given.auto_approve:
-        fatal("nobody can be asked")
+        fatal("standard input is not a terminal")
     groups = blueprint(folder)["deployment_groups"]
     skipped = given.skip.split(",")
     if given.verb == "destroy":

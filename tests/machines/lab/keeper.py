@@ -1,8 +1,8 @@
 """Runs one machine, and switches it on again when it went down to reboot.
 
-User-mode-linux starts itself anew on a reboot while its tap is still held ("uml_tap: failed to
-select tap interface", linux.uml 6.1). With ``noreboot`` it ends instead, and its console tells a
-reboot from a power-off.
+User-mode-linux starts itself again on a reboot while its tap is still held ("uml_tap: failed to
+select tap interface", linux.uml 6.1). With ``noreboot`` it ends instead, and its console
+distinguishes a reboot from a power-off.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Machine:
 
     @property
     def console(self) -> Path:
-        """What the kernel and systemd said on the console, over all starts."""
+        """What the kernel and systemd reported on the console, over all starts."""
         return self.folder / f"console{self.index}.log"
 
     @property
@@ -89,7 +89,7 @@ class Machine:
         return self.folder / "known_hosts"
 
     def on(self) -> None:
-        """Switch it on; ``answers`` or ``Lab.wait`` tell when it is there."""
+        """Switch it on; ``answers`` or ``Lab.wait`` report when it is there."""
         if self.pid:
             return
         kept = [sys.executable, "-I", keeper.__file__, str(self.console), str(self._kernel)]
@@ -138,7 +138,7 @@ class Machine:
             os.killpg(pid, signal.SIGKILL)
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
-            # The keeper first, or it would switch it on again; the kernel leads a group of its own.
+            # The keeper first, or it would switch it on again; the kernel leads its own group.
             groups = [pid]
             with suppress(OSError, ValueError):
                 groups.append(int(self._kernel.read_text()))
@@ -194,7 +194,7 @@ class Machine:
 
 
 class Lab:
-    """Some bare machines on a network of their own.
+    """Some bare machines on their own network.
 
     ``Lab.make`` makes one or finds the standing one of that name; ``remove`` takes all of it away.
     """
@@ -263,7 +263,7 @@ class Lab:
                 wait_for(machine.answers, seconds, f"ssh of {self.name}/{machine.index}", each=0.5)
             except TimeoutError as error:
                 text = machine.console.read_text(errors="replace")[-2000:]
-                raise TimeoutError(f"{error}; its console says:\n{text}") from None
+                raise TimeoutError(f"{error}; its console reports:\n{text}") from None
 
     def reset(self) -> None:
         """All machines bare again: new disks over the same image."""

@@ -26,7 +26,7 @@ LABEL = "corral.mesh.lab"
 IMAGE = "localhost/corral-mesh-node"
 PACKAGES = ("rsync", "supervisor", "socat")
 Kind = Literal["whole", "pod"]
-"""whole: its own systemd, TUN and all rights, as a rented virtual machine; pod: sshd and nothing
+"""complete: its own systemd, TUN and all rights, as a rented virtual machine; pod: sshd and nothing
 else, no rights, as a rented container."""
 
 
@@ -128,7 +128,7 @@ BOOT = {
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab by its name; it stands in its folder, so another process finds it again."""
+    """A lab by its name; it is in its folder, so another process finds it again."""
 
     name: str
 
@@ -184,7 +184,7 @@ class Lab:
         return lab
 
     def remove(self) -> None:
-        """All of it; what is gone already is no error."""
+        """All of it; what is gone already is not an error."""
         for node in self.nodes:
             _podman("rm", "--force", "--time", "0", "--ignore", node.container, check=False)
         self.control.stop()

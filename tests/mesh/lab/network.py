@@ -173,7 +173,7 @@ class Networks:
         self.inside(home, "nft", "flush", "chain", "ip", "home", "cut")
 
     def remove(self, homes: int) -> None:
-        """All of it; what is gone already is no error."""
+        """All of it; what is gone already is not an error."""
         ip("link", "del", f"cm{self.index}h", check=False)
         for home in range(homes):
             ip("netns", "del", self.router(home), check=False)

@@ -34,7 +34,7 @@ def folder() -> Path:
 
 
 def needs() -> str:
-    """Why there are no programs and none can be built here, "" when all is well."""
+    """Why there are no programs and none can be built here, "" when all is healthy."""
     if all((folder() / name).exists() for name in NAMES):
         return ""
     if not shutil.which("go"):

@@ -151,12 +151,12 @@ def test_a_gate_is_waited_for(folders: Make) -> None:
 
 def test_a_gate_that_stays_shut_fails_with_the_reason(folders: Make) -> None:
     fleet, _ = folders("n0")
-    gate = Gate("b is there", "n0", sh("echo not yet; false"), 0, "look at b", sh("echo b says no"))
+    gate = Gate("b is there", "n0", sh("echo not yet; false"), 0, "look at b", sh("echo b refuses"))
     with pytest.raises(CorralError) as caught:
         run(fleet, stage("one", (("n0",), change("a", "true")), gates=(gate,)))
     error = caught.value
     assert (error.code, error.node, error.hint) == (Code.GATE_FAILED, "n0", "look at b")
-    assert error.tail == "not yet\nb says no"
+    assert error.tail == "not yet\nb reports no"
 
 
 def test_a_node_under_another_corrals_lock_is_busy(

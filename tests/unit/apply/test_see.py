@@ -1,4 +1,4 @@
-"""One look at the machines: one round trip where facts are as guessed, two where they are not."""
+"""One check at the machines: one round trip where facts are as guessed, two where they are not."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_folders_that_are_none_are_named(tmp_path: Path) -> None:
 def test_a_tarball_with_another_digest_is_not_built(tmp_path: Path) -> None:
     tarball = tmp_path / "slurm.tar.gz"
     tarball.write_text("x")
-    with pytest.raises(CorralError, match="another file than the cluster file says"):
+    with pytest.raises(CorralError, match="another file than the cluster file declares"):
         resolve(SlurmSource(tarball=str(tarball), sha256="0" * 64))
 
 

@@ -41,7 +41,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def corral() -> Run:
-    """Run a command line; ``stdin`` is no terminal."""
+    """Run a command line; ``stdin`` is not a terminal."""
 
     def run(*args: str, stdin: str = "") -> Result:
         return CliRunner().invoke(app, list(args), input=stdin)

@@ -65,8 +65,8 @@ def test_nodes_that_a_log_does_not_list(corral: Run) -> None:
     """64 ranks are eight nodes of eight: a tree's limit there is 225 GB/s, and not 375."""
     rows = MEGA.read_text()
     done = corral("bench", "read", "-", "--hardware", "a3-mega", stdin=rows)
-    assert "taken for 2 nodes (16 ranks, 8 GPUs a node): --nodes says otherwise" in done.stdout
-    assert "--nodes says" not in corral("bench", "read", str(MEGA), "--nodes", "2").stdout
+    assert "taken for 2 nodes (16 ranks, 8 GPUs a node): --nodes overrides it" in done.stdout
+    assert "--nodes reports" not in corral("bench", "read", str(MEGA), "--nodes", "2").stdout
     reduce = """
 #       size         count      type   redop    root     time   algbw   busbw #wrong
   8589934592    2147483648     float     sum      -1  73728.0  116.51  229.38      0

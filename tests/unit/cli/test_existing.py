@@ -35,7 +35,7 @@ def test_everything_that_is_wrong(corral: Run, lab: Path) -> None:
 def test_corrected_copies(corral: Run, lab: Path) -> None:
     before = {file.name: file.read_bytes() for file in lab.iterdir() if file.is_file()}
     result = corral("lint", "--existing", ".", *FACTS, "--fix", "-o", "new")
-    assert result.exit_code == 2  # what only people can mend is left
+    assert result.exit_code == 2  # what only people can fix is left
     assert "+SlurmctldHost=node0" in result.stdout
     assert {file.name for file in (lab / "new").iterdir()} == {
         *("slurm.conf", "cgroup.conf", "hosts", "setup.sh"),

@@ -44,7 +44,7 @@ def test_what_is_text_is_read(corral: Run, home: Path, data: bytes) -> None:
         (bz2.compress(LINE.encode()), "is compressed"),
         (lzma.compress(LINE.encode()), "is compressed"),
         (ZSTD, "is compressed"),
-        (bytes(range(256)) * 40, "is no text"),
+        (bytes(range(256)) * 40, "is not text"),
     ],
     ids=["empty", "blank", "gzip", "bzip2", "xz", "zstd", "binary"],
 )
@@ -73,7 +73,7 @@ def test_a_folder(corral: Run, home: Path) -> None:
 def test_what_is_no_job(corral: Run, job: str) -> None:
     done = corral("doctor", "lab", f"--why-pending={job}")
     assert done.exit_code == 2
-    assert "is no job's number" in done.stderr
+    assert "is not a job number" in done.stderr
 
 
 def test_an_error_that_no_rule_knows_ends_with_its_lines_and_status_1(corral: Run) -> None:

@@ -17,7 +17,7 @@ Golden = Callable[[str, str], None]
 
 
 def three_nodes() -> Iterator[Event]:
-    """What one ``up`` of three nodes tells, shortened."""
+    """What one ``up`` of three nodes reports, shortened."""
     yield Event(Kind.PHASE_STARTED, "machines", total=3)
     yield Event(Kind.NODE_STARTED, "machines", "node0", "container c-node0 does not exist yet")
     yield Event(Kind.PHASE_STARTED, "image", message="building node image x:1")

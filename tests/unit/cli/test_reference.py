@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "cli.md"
 
 def test_the_page_is_current() -> None:
     assert page() == PAGE.read_text(), (
-        "make it anew: python -m corral.cli.reference > docs/reference/cli.md"
+        "re-create it: python -m corral.cli.reference > docs/reference/cli.md"
     )
 
 

@@ -1,7 +1,7 @@
 """A controller made of programs on PATH: the room's scripts run for real, against a fake Slurm.
 
 Each program takes exactly the arguments Corral gives it and ends with status 97 on any other, so
-that a wrong flag fails the test. What they answer lies in files of the folder ``$FAKE``.
+that a wrong flag fails the test. What they answer is in files of the folder ``$FAKE``.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class FakeSlurm:
         return Fleet({"node0": Local("node0")})
 
     def put(self, name: str, text: str) -> None:
-        """Write an answer whole: a program never sees a half of it."""
+        """Write an answer complete: a program never sees a half of it."""
         new = self.folder / f".{name}"
         new.write_text(text)
         new.replace(self.folder / name)
@@ -92,7 +92,7 @@ class FakeSlurm:
     def queue(
         self, state: str, *, reason: str = "None", nodes: str = "", start: str = "N/A"
     ) -> None:
-        """What squeue says of the job from now on."""
+        """What squeue reports of the job from now on."""
         said = {
             "%i": "42", "%A": "42", "%T": state, "%r": reason, "%P": "main", "%u": "corral",
             "%a": "corral", "%D": "2", "%C": "2", "%b": "gres/gpu:1", "%m": "1000M", "%M": "0:05",
@@ -101,7 +101,7 @@ class FakeSlurm:
         self.put("job.sed", "".join(f"s|{k}|{v}|g\n" for k, v in said.items()))
 
     def ends(self, state: str, exit_code: str, reason: str = "None") -> None:
-        """What Slurm says after the job's end."""
+        """What Slurm reports after the job's end."""
         self.put(
             "scontrol.job",
             f"JobId=42 JobName=train UserId=corral(2000) JobState={state} Reason={reason} "
@@ -139,7 +139,7 @@ class FakeSlurm:
         return len(file.read_text().splitlines()) if file.exists() else 0
 
     def job(self, logs: int = 2) -> JobHandle:
-        """A job with a folder of its own."""
+        """A job with its own folder."""
         folder = self.shared / "job"
         folder.mkdir(exist_ok=True)
         return JobHandle(42, "train", "corral", str(folder), logs, "node0")

@@ -1,4 +1,4 @@
-"""Arrays: squeue's and sacct's lines in, parts out; what sstat says; what is pinned."""
+"""Arrays: squeue's and sacct's lines in, parts out; what sstat reports; what is pinned."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def past(task: int, state: str, code: str) -> str:
 
 @dataclass
 class Controller:
-    """Answers the room's scripts by what stands in them."""
+    """Answers the room's scripts by what is in them."""
 
     watch: tuple[str, ...] = ()
     history: tuple[str, ...] = ()
@@ -156,7 +156,7 @@ def test_every_state_that_goes_on_is_watched() -> None:
         ("12.batch|1|00:00:01|1M|mem=2M", ""),
         ("12.extern|1|00:00:01|1M|mem=2M", ""),
         ("slurm_load_job_step error", ""),
-        ("-", "memory and CPU time unknown: sstat says nothing"),
+        ("-", "memory and CPU time unknown: sstat prints nothing"),
         ("", ""),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not at all, checked, the last N; a process killed while it writes."""
+"""Checkpoints: completely or not at all, checked, the last N; a process killed while it writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from corral.jobs import keeping
 
 @pytest.fixture(autouse=True)
 def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Without PyTorch, as rank 0, and with this process's own handler given back."""
+    """Without PyTorch, as rank 0, and with this process's own handler released."""
     monkeypatch.setattr(checkpoint, "_torch", lambda: None)
     monkeypatch.delenv("RANK", raising=False)
     before = signal.getsignal(signal.SIGUSR1)
@@ -133,7 +133,7 @@ while True:
 
 
 def test_killed_while_it_writes(tmp_path: Path) -> None:
-    """What is loaded after a kill at any moment is whole, and not older than what was finished."""
+    """What is loaded after a kill at any moment is complete and no older than what was finished."""
     for after in (1, 2, 3):
         folder = tmp_path / str(after)
         with subprocess.Popen(
@@ -169,7 +169,7 @@ def test_leaving_asks_to_be_started_again(tmp_path: Path) -> None:
 
 
 def test_it_needs_nothing_but_the_standard_library(tmp_path: Path) -> None:
-    """As it goes along with a job: its own file in a package of that name, and -I for the rest."""
+    """As it is sent with a job: its own file in a package of that name, and -I for the rest."""
     package = tmp_path / "corral"
     package.mkdir()
     (package / "__init__.py").touch()

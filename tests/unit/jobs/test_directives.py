@@ -1,4 +1,4 @@
-"""``#SBATCH`` lines become fields of a job, go to sbatch, are said, or are refused."""
+"""``#SBATCH`` lines become fields of a job, go to sbatch, are reported, or are refused."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_what_is_done_otherwise_is_said() -> None:
 
 @pytest.mark.parametrize("name", sorted(_LONG))
 def test_no_option_of_sbatch_is_dropped(name: str) -> None:
-    """Each is a field, is carried, is said or is refused."""
+    """Each is a field, is carried, is reported or is refused."""
     value = "1" if _LONG[name] == "one" else "ALL" if name == "export" else ""
     line = f"--{name}={value}" if value else f"--{name}"
     text = f"#!/bin/sh\n#SBATCH -N1 -n1 -c1 --gpus-per-node=1\n#SBATCH {line}\ntrue\n"

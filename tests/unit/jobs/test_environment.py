@@ -1,4 +1,4 @@
-"""Which Python a job gets from its requirements, and that it is said."""
+"""Which Python a job gets from its requirements, and that it is reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HASHED = "numpy==2.1.0 \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb\n"
 def submitted(
     slurm: FakeSlurm, project: Path, monkeypatch: pytest.MonkeyPatch, named: str | None = None
 ) -> tuple[list[bytes], str]:
-    """What an environment was made from, and what was said of it."""
+    """What an environment was made from, and what was reported of it."""
     made: list[bytes] = []
     said: list[Event] = []
 

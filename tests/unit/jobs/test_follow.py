@@ -148,7 +148,7 @@ def test_the_expected_start_is_told_when_slurm_knows_it(slurm: FakeSlurm) -> Non
 
 
 def test_a_progress_bar_is_seen_while_it_goes_on(slurm: FakeSlurm, any_awk: str) -> None:
-    """A bar has no line feed for hours; when it ends, its line is whole from the last piece on."""
+    """A bar has no line feed for hours; at its end, its line is complete from the last piece on."""
 
     async def live() -> None:
         slurm.queue("RUNNING", nodes="node[0-1]")
@@ -330,7 +330,7 @@ def test_logs_are_what_there_is_now_and_their_end_only(slurm: FakeSlurm, any_awk
 
 
 def test_cancel_asks_first(slurm: FakeSlurm) -> None:
-    """Slurm 24.11's scancel ends well for a job that does not exist."""
+    """Slurm 24.11's scancel succeeds for a job that does not exist."""
     job = slurm.job()
     with pytest.raises(CorralError) as caught:
         asyncio.run(control.cancel(slurm.fleet, job))

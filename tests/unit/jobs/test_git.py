@@ -222,7 +222,7 @@ def test_worktrees(tmp_path: Path) -> None:
 
 
 def test_a_repository_that_git_cannot_read_is_an_error(tmp_path: Path) -> None:
-    """What it ignored went along in silence."""
+    """What it ignored was uploaded in silence."""
     root = made(tmp_path / "mine")
     (root / ".git/index").write_text("broken")
     with pytest.raises(CorralError) as caught:

@@ -1,4 +1,4 @@
-"""Images of a registry: what is taken, where it goes, and that the key stands in no text."""
+"""Images of a registry: what is taken, where it goes, and that the key is in no text."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_what_is_refused(text: str, more: dict[str, str]) -> None:
 
 
 def test_the_job_writes_the_key_for_that_registry_alone(tmp_path: Path) -> None:
-    """The real shell text, with srun and enroot that tell what they were given."""
+    """The real shell text, with srun and enroot that report what they were given."""
     at_port = import_of("docker://10.0.0.5:5000/box", "/shared", login="anna")
     assert at_port.registry == "10.0.0.5"  # as Enroot looks for it
     for name, text in {

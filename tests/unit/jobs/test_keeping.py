@@ -14,7 +14,7 @@ import pytest
 from corral.jobs.model import JobSpec
 from corral.jobs.script import Place, batch_script
 
-# The ranks' srun runs the command; the probe's srun says whether its node answers.
+# The ranks' srun runs the command; the probe's srun reports whether its node answers.
 SRUN = """#!/bin/sh
 for word; do case $word in --nodelist=*) node=${word#--nodelist=} ;; esac; done
 case "$*" in *--overlap*) [ ! -e "$FAKE/dead-$node" ]; exit $? ;; esac

@@ -1,4 +1,4 @@
-"""What goes along: which folder, which files; the archive unpacked by the real shell text."""
+"""What is uploaded: which folder, which files; the archive unpacked by the real shell text."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_plain_folder_goes_while_it_is_small(
     monkeypatch.setattr(packing, "PLAIN_FILES", 1)
     alone = packed(tmp_path / "train.py")
     assert (names(alone), alone.root) == ({"train.py"}, None)
-    assert "only train.py goes along" in alone.notes[0]
+    assert "only train.py is uploaded" in alone.notes[0]
 
 
 def test_nobodys_home_goes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,7 +246,7 @@ def test_nothing_but_plain_files_is_opened(tmp_path: Path) -> None:
         os.mknod(root / "device", 0o600 | stat.S_IFCHR, os.makedev(1, 5))
     parcel = packed(root / "train.py")
     assert names(parcel) == {"train.py", "pyproject.toml"}
-    assert "pipe is no plain file: left out" in parcel.notes
+    assert "pipe is not a plain file: left out" in parcel.notes
 
 
 SECRET = "-----BEGIN SECRET-----"

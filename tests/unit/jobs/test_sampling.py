@@ -1,4 +1,4 @@
-"""What GPUs do in words, and the real loop beside a rank, against an nvidia-smi of three fields."""
+"""What GPUs do, and the real loop of a rank, against an nvidia-smi of three fields."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ONE_GPU = JobSpec(script="train.py", gpus_per_node=1)
         ({"a": "0, 512, 24564;1, 0, 24564;"}, "GPUs 0 % busy, GPU memory at most 0.5 of 24 GiB"),
         (
             {"a": "[N/A], 512, 24564;"},
-            "GPUs do not tell how busy they are, GPU memory at most 0.5 of 24 GiB",
+            "GPUs do not report how busy they are, GPU memory at most 0.5 of 24 GiB",
         ),
         ({"a": f"{ABSENT};", "b": "97, 1, 2;"}, "GPU use unknown: no nvidia-smi on the nodes"),
         ({"a": "No devices were found;"}, ""),

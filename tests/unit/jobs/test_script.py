@@ -273,7 +273,7 @@ def test_the_job_ends_with_the_status_of_the_rank_that_failed_first(machine: Mac
 
 
 def test_directives_hold_no_blanks() -> None:
-    """Sbatch has a parser of its own: what is quoted for a shell means something else to it."""
+    """Sbatch has its own parser: what is quoted for a shell means something else to it."""
     for job, place in GOLDEN.values():
         lines = [
             line for line in batch_script(job, place).splitlines() if line.startswith("#SBATCH")

@@ -1,4 +1,4 @@
-"""The question that tells whether UDP goes out."""
+"""The question that reports whether UDP goes out."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ esac
         (("stopped stale", "", False), True, "update"),
         (("running stale", "another", True), False, "update"),  # other words on its command line
         (("running stale", "same", True), True, "restart"),  # other inputs
-        (("stopped current", "same", True), False, ""),  # a container began anew: by supervisord
+        (("stopped current", "same", True), False, ""),  # a container started over: by supervisord
         (("stopped current", "same", True), True, "restart"),  # and then its files were changed
         (("stopped current", "same", False), False, "restart"),
     ],

@@ -35,7 +35,7 @@ def mega(**gcp: object) -> ClusterSpec:
 
 
 SEED: dict[str, object] = {
-    # Seed 003: v1.39.0, EXAScaler beside a home on the controller's own disk.
+    # Seed 003: v1.39.0, EXAScaler next to a home on the controller's own disk.
     "toolkit": "v1.39.0",
     "storage": ({"mount": "/data", "kind": "exascaler"}, {"mount": "/gcs", "kind": "bucket"}),
 }

@@ -107,7 +107,7 @@ def test_the_playbooks_clients_are_all_that_mount() -> None:
     assert inventory.members("slurm-nfs") == ["nfs01", "nfs02"]
 
 
-# As its performance guide had it in 2020: users before addresses, the server in a group of its own.
+# As its performance guide had it in 2020: users before addresses, the server in a separate group.
 PERF = """\
 [all]
 head ansible_host=nvidia@10.0.0.100
@@ -231,7 +231,7 @@ def test_other_providers_are_refused() -> None:
 
 @pytest.fixture(scope="module")
 def ansible(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A real ansible-inventory: the one on PATH, else ansible-core in an environment of its own."""
+    """A real ansible-inventory: the one on PATH, else ansible-core in a separate environment."""
     named = os.environ.get("CORRAL_TEST_ANSIBLE_INVENTORY") or shutil.which("ansible-inventory")
     if named:
         return named

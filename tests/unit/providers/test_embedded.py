@@ -37,7 +37,7 @@ def spec(**changes: object) -> ClusterSpec:
 
 @pytest.fixture
 def podman(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakePodman]:
-    """A podman in memory, a state folder of its own, an sshd that answers at once."""
+    """A podman in memory, its own state folder, an sshd that answers at once."""
     monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path / "state"))
     fake = FakePodman()
     limit = tmp_path / "max_user_instances"

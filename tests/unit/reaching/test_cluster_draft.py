@@ -1,4 +1,4 @@
-"""Cluster files out of what machines said (recorded answers), and what cannot become one."""
+"""Cluster files out of what machines reported (recorded answers), and what cannot become one."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_machines_that_are_not_alike(golden: Callable[[str, str], None]) -> None
         "Wi-Fi address; enp130s0 is wired",
         "node1: its clock is 95 s ahead",
         "node1: a firewall is on (ufw)",
-        "node[1-3]: its own name stands on 127.0.1.1",
+        "node[1-3]: its own name is on 127.0.1.1",
         "node0, node1 have one SSH host key",
         "user alice has unlike numbers: 1000, 1001",
         "PCI device 9999 is not in Corral's table",

@@ -1,4 +1,4 @@
-"""The page: stands alone, escapes everything, is readable, and draws what it is given."""
+"""The page: is self-contained, escapes everything, is readable, and draws what it is given."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def test_numbers_for_people(value: float, unit: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("verdicts", "words"),
     [
-        ((Verdict.WARN,), "worth a look"),
+        ((Verdict.WARN,), "worth a check"),
         ((Verdict.PASS, Verdict.FAIL), "not as it must be"),
         ((Verdict.SKIP,), "measured, nothing to compare with"),
     ],

@@ -156,7 +156,7 @@ def with_partition(name: str, time: str = "INFINITE", *more: str) -> ClusterConf
         (with_node(port=70000), "port 70000"),
         (with_node(cpus=3), "3 CPUs are not 2"),
         (with_node(cpus=0, sockets=0), "CPUs"),
-        (with_node(memory_mib=1), "is no memory"),
+        (with_node(memory_mib=1), "is not a memory"),
         (with_node(features=("a b",)), "cannot be a feature"),
         (with_node(gpu_type="RTX 5090"), "cannot be a GPU type"),
         (with_node(gpu_count=-1), "-1 GPUs"),

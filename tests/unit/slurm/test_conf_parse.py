@@ -76,7 +76,7 @@ def test_as_slurm_reads_it() -> None:
         "Params+=x=1,y=2\n"
         "A=9\n"
         "include /etc/slurm/nodes.conf\n"
-        " include indented is no directive\n"
+        " include indented is not a directive\n"
         "broken\n"
     )
     pairs = [[(p.key, p.value) for p in line.pairs] for line in document.lines() if line.pairs]
@@ -95,7 +95,7 @@ def test_as_slurm_reads_it() -> None:
     assert document.get_all("A") == ("1", "9")
     assert document.includes() == ("/etc/slurm/nodes.conf",)
     assert [line.rest for line in document.lines() if line.rest] == [
-        "include indented is no directive", "broken"
+        "include indented is not a directive", "broken"
     ]  # fmt: skip
     assert document.lines("params")[0].pairs[0].operator == "+"
     assert document.get("nothing") is None

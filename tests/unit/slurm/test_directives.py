@@ -34,7 +34,7 @@ def test_as_sbatch(seen: dict[str, Any]) -> None:
     for name, value in last.items():
         real = due[name]
         if name == "time":
-            assert seconds(value) == pytest.approx(seconds(real), abs=59)  # in whole minutes there
+            assert seconds(value) == pytest.approx(seconds(real), abs=59)  # in full minutes there
         elif name in ("output", "error") or name == "gres":
             assert real.endswith(value)
         elif name == "signal":

@@ -82,7 +82,7 @@ def test_waiting_jobs_ask_for_so_many(path: Path) -> None:
              if job.state == "PENDING" and name.startswith("wait-")}  # fmt: skip
     found.pop("het")
     if path.parts[-3:-1] == ("22.05", "untracked"):
-        # 22.05 tells nobody of --ntasks-per-gpu before the job runs.
+        # 22.05 reports nobody of --ntasks-per-gpu before the job runs.
         for name in ("tasks-of-gpu", "tasks-of-gpu-nodes"):
             found.pop(name)
     assert len(found) > 30
@@ -90,7 +90,7 @@ def test_waiting_jobs_ask_for_so_many(path: Path) -> None:
     release = path.parts[-3]
     if release != "24.11":  # which keeps one of two types for a task
         assert asked.pop("task-two-types") == (4, True)
-    if release == "26.05":  # whose newest JSON does not say that a job has nodes to itself
+    if release == "26.05":  # whose newest JSON does not state that a job has nodes to itself
         asked |= {n: (asked[n][0], False) for n in ("exclusive", "exclusive-job")}
     assert asked == {name: (FEWEST[name], name not in OPEN) for name in asked}
 
@@ -150,7 +150,7 @@ def test_words() -> None:
 
 
 def by_name(folder: Path) -> dict[str, str]:
-    """``scontrol show job``'s line of each waiting job."""
+    """``scontrol show job``'s line of each pending job."""
     lines = (folder / "scontrol.txt").read_text().splitlines()
     found = {line.partition("JobName=wait-")[2].partition(" ")[0]: line for line in lines}
     return {name: line for name, line in found.items() if name not in ("", "het")}
@@ -175,7 +175,7 @@ def test_squeues_columns(folder: Path) -> None:
     wrong = {name: (str(found[number]), job.gpus, job.gpus_exact)
              for number, (name, job) in due.items()
              if found[number] != Gpus(job.gpus, job.gpus_exact)
-             # squeue tells neither how many nodes -n may get nor of exclusive nodes.
+             # squeue reports neither how many nodes -n may get nor of exclusive nodes.
              and name not in ("wait-node-many-tasks", "wait-exclusive", "wait-exclusive-job")
              }  # fmt: skip
     assert not wrong

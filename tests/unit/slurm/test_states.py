@@ -267,8 +267,8 @@ def test_job_state_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("0:0", "ended well"),
-        ("", "ended well"),
+        ("0:0", "succeeded"),
+        ("", "succeeded"),
         ("1:0", "exit status 1"),
         ("0:9", "ended by SIGKILL"),
         ("137:0", "ended by SIGKILL"),

@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 def test_what_the_toolkit_makes_is_filled_in() -> None:
     spec = as_made(load_or_raise(EXAMPLES / "a3mega.yaml"))
     assert made_by_toolkit(spec)
-    # A bucket is no place for a job's files.
+    # A bucket is not a place for a job's files.
     assert [(s.mount, s.kind) for s in spec.storage] == [("/home", "existing")]
     assert [u.name for u in users_of(spec)] == ["you_example_com"] == [login_of(spec)]
     assert not spec.slurm.rest

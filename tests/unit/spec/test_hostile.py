@@ -112,7 +112,7 @@ def test_hostile_texts(field: Field) -> None:
 @settings(max_examples=80, deadline=None)
 @given(st.sampled_from(TEXTS), st.text(max_size=20))
 def test_any_text(field: Field, text: str) -> None:
-    """Through the whole of loading, too: refused with an error at the field."""
+    """Through the entire of loading, too: refused with an error at the field."""
     loaded = load_dict(changed(LAB, {concrete(field): text}))
     where = re.sub(r"\.(\d+)", r"[\1]", concrete(field))
     wrong = {f.where for f in loaded.findings if f.rule == "wrong-value"}
@@ -139,7 +139,7 @@ def test_a_good_text_with_something_in_it(field: Field, bad: str, at: int) -> No
 @example(text="")
 @settings(max_examples=50, deadline=None)
 def test_a_newline_at_the_end_is_refused(name: str, text: str) -> None:
-    """Python's ``$`` stands before a last newline too; Rust's, which pydantic uses, does not."""
+    """Python's ``$`` comes before a last newline too; Rust's, which pydantic uses, does not."""
     kind_of, kind = TYPES[name]
     adapter = TypeAdapter[str](kind_of)
     good = kind.example

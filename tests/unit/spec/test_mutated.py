@@ -144,7 +144,7 @@ def check(data: Any) -> None:
     spec = spec_of(data)
     if spec is not None:
         view = view_of(spec)
-        for rule in RULES:  # each by itself: the loader leaves some out
+        for rule in RULES:  # each alone: the loader leaves some out
             list(rule.check(view))
     if loaded.spec is not None:
         planned(loaded.spec)

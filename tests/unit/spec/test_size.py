@@ -95,7 +95,7 @@ FILES: Final[dict[str, Callable[[int], str]]] = {
     "storage": lambda size: _list(
         size, "storage", lambda i: f"{{mount: /s{i}, kind: nfs, server: n0, path: /e{i}}}"
     ),
-    "servers that are no nodes": lambda size: _list(
+    "servers that are not nodes": lambda size: _list(
         size,
         "storage",
         lambda i: f"{{mount: /s{i}, kind: nfs, server: m{i}, path: /e{i}}}",

@@ -1,4 +1,4 @@
-"""/etc/hosts of a machine that is given back, after its owner wrote in it too: real sed and awk."""
+"""/etc/hosts of a machine that is released, after its owner wrote in it too: real sed and awk."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def ground() -> Iterator[Path]:
 
 
 def refusal(path: Path, uid: int = 0) -> str:
-    """What the guard says of a path; "" where it lets jobs through."""
+    """What the guard reports of a path; "" where it lets jobs through."""
     script = join([CHECKS, sh("held {p} {u}", p=str(path), u=uid)])
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
     assert bool(done.returncode) == bool(done.stderr)
@@ -129,7 +129,7 @@ def test_up_closes_a_top_that_it_serves_and_says_so_of_others(
     run(change)
     assert top.stat().st_mode & 0o7777 == mode | 0o1000
     assert diff(ours) is None
-    # A folder that its owner alone may change keeps its owner, and that is said.
+    # A folder that its owner alone may change keeps its owner, and that is reported.
     kept = owner == 2003 and mode == 0o775
     assert (top.stat().st_uid == 2003) == kept
     assert bool(ours.exposed(probe(ours)[ours.id])) == kept

@@ -1,4 +1,4 @@
-"""Who leaves and who stays, from what slurmctld and the controller's list say."""
+"""Who leaves and who stays, from what slurmctld and the controller's list report."""
 
 from __future__ import annotations
 

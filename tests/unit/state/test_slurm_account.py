@@ -113,7 +113,7 @@ def test_wall_time_goes_in_minutes() -> None:
 
 
 def test_others_associations_stay_and_keep_their_account() -> None:
-    """eve stands in no file: her association stays, and so does the account that she uses."""
+    """eve is in no file: her association stays, and so does the account that she uses."""
     less = SlurmAccounts("lab", (Account("corral"),), (Member("alice", "corral"), CORRAL))
     made = calls(diff(less))
     assert "delete user where name=alice account=vision cluster=lab" in made

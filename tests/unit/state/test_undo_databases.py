@@ -1,6 +1,6 @@
-"""Databases at the giving back: the real shell, with PostgreSQL's programs faked as files.
+"""Databases at the releasing: the real shell, with PostgreSQL's programs faked as files.
 
-What the fakes do not know is refused; the real server stands in tests/embedded/test_give_back.py.
+What the fakes do not know is refused; the real server is in tests/embedded/test_give_back.py.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Server:
         file.write_text(text)
 
     def bases(self, *names: str) -> None:
-        """The server's databases, beside those that every one has."""
+        """The server's databases, next to those that every one has."""
         text = "\n".join(("postgres", "template0", "template1", *names))
         (self.root / "bases").write_text(f"{text}\n")
 

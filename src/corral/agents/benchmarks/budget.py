@@ -169,7 +169,7 @@ def share_of(speed: Speed, counts: list, seconds: float, parameters: int) -> flo
 def reduces(sizes: list, speed: Speed, ranks: int, seconds: float, turns: int) -> list:
     """(bytes, turns) of the all_reduces: the two smallest sizes always, the others as time allows.
 
-    A line needs two sizes; the largest tell most of the bandwidth, and cost most.
+    A line needs two sizes; the largest show the bandwidth best, and cost most.
     """
     found = []
     left = seconds * REDUCES if seconds else float("inf")

@@ -69,7 +69,7 @@ class Run:
         """What ranks send to be added up, and the sum: one period of each.
 
         Eight ranks take part in each element, with the factors 1 to 8, and all in their turn: the
-        sums are whole numbers up to 252, exact in every type however many ranks there are, and a
+        sums are complete numbers up to 252, exact in every type however many ranks there are, and a
         rank that is lost, damaged or counted twice changes them.
         """
         few = min(self.ranks, 8)
@@ -85,7 +85,7 @@ class Run:
         return [(rank * 31 + place) % 251 for place in range(251)]
 
     def tile(self, period: list[int], start: int, count: int) -> torch.Tensor:
-        """Whole periods, from element ``start`` on, about as many as are needed."""
+        """Complete periods, from element ``start`` on, about as many as are needed."""
         times = max(1, min(TILE, count) // len(period) + 1)
         one = torch.tensor(period, device=self.device).roll(-(start % len(period)))
         return one.to(self.dtype).repeat(times)
@@ -275,7 +275,7 @@ def measure(run: Run, name: str, size: int) -> dict:
 
 
 def sizes(run: Run, free: int) -> list[int]:
-    """From the smallest to the largest by the factor, in whole elements on every rank."""
+    """From the smallest to the largest by the factor, in complete elements on every rank."""
     unit = run.ranks * run.width * 4
     largest = min(run.options.largest, max(int(free * SHARE), run.options.smallest))
     found, size = [], run.options.smallest
@@ -287,7 +287,7 @@ def sizes(run: Run, free: int) -> list[int]:
 
 def options() -> argparse.Namespace:
     """What was asked for."""
-    # allow_abbrev: torchrun takes some words for its own; what is left must be whole.
+    # allow_abbrev: torchrun takes some words for its own; what is left must be complete.
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--collectives", default="all_reduce")
     parser.add_argument("--smallest", type=int, default=1 << 20)
@@ -353,7 +353,7 @@ def main() -> None:
     for name in run.options.collectives.split(","):
         table(run, name, members, ranges)
     if run.options.apart:
-        import halves  # noqa: PLC0415 - it lies beside this file, and torchrun may start it elsewhere
+        import halves  # noqa: PLC0415 - it is next to this file, and torchrun may start it elsewhere
 
         for mark, found in halves.told(run, members):
             tell(mark, found)

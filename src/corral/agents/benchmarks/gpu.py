@@ -5,8 +5,8 @@
 # It runs under the node's own PyTorch, which is not installed where Corral is checked.
 """Measures each GPU of this machine: matrices, memory, copies, clocks under load, errors.
 
-Run by itself (``python3 gpu.py``, ``python3 gpu.py --json``) or by Slurm, one process per node.
-Without a GPU it says so and ends with status 1. What the driver tells comes from nvidia-smi; a
+Run alone (``python3 gpu.py``, ``python3 gpu.py --json``) or by Slurm, one process per node.
+Without a GPU it reports it and ends with status 1. What the driver reports comes from nvidia-smi; a
 field that a driver does not know is null. Nothing is set, reset or written.
 
 Standard library of Python >= 3.8 and PyTorch >= 1.13 only.
@@ -70,7 +70,7 @@ def asked(words: list, timeout: float = 30) -> str:
 
 
 def number(text: str):
-    """A number, a word, or None for what the driver does not tell."""
+    """A number, a word, or None for what the driver does not report."""
     text = text.strip()
     if not text or text.startswith(("[", "N/A", "Unknown")):
         return None
@@ -81,7 +81,7 @@ def number(text: str):
 
 
 class Driver:
-    """What nvidia-smi tells, by the GPU's bus."""
+    """What nvidia-smi reports, by the GPU's bus."""
 
     def __init__(self) -> None:
         self.there = shutil.which("nvidia-smi") is not None
@@ -89,7 +89,7 @@ class Driver:
         if self.there:
             known = asked(["nvidia-smi", "--help-query-gpu"])
             for mine, theirs in STATE.items():
-                # A field that it does not know makes the whole question fail.
+                # A field that it does not know makes the entire question fail.
                 self.fields[mine] = next((t for t in theirs if f'"{t}"' in known), None)
 
     def state(self, names=tuple(STATE)) -> dict:
@@ -134,7 +134,7 @@ class Watch(threading.Thread):
         self.driver, self.bus, self.seen, self.end = driver, bus, [], threading.Event()
 
     def run(self) -> None:
-        """Look until it is told to end; nvidia-smi itself takes a part of a second."""
+        """Poll until it has to end; nvidia-smi itself takes a part of a second."""
         while not self.end.wait(0.05):
             names = ("sm_mhz", "memory_mhz", "watts", "celsius", "reasons", "pcie_gen")
             one = self.driver.state((*names, "pcie_width")).get(self.bus)
@@ -149,7 +149,7 @@ class Watch(threading.Thread):
         for name in ("sm_mhz", "memory_mhz", "watts", "celsius", "pcie_gen", "pcie_width"):
             values = [s[name] for s in self.seen if isinstance(s.get(name), (int, float))]
             found[name] = statistics.median(values) if values else None
-        # A reason counts when it stood in half of the looks: a clock rises in its own time.
+        # A reason counts when it was in half of the checks: a clock rises in its own time.
         bits = [s["reasons"] for s in self.seen if isinstance(s.get("reasons"), int)]
         common = [b for b in range(64) if sum(x >> b & 1 for x in bits) * 2 > len(bits)]
         found["reasons"] = sum(1 << b for b in common) if bits else None
@@ -371,7 +371,7 @@ def table(found: dict) -> str:
 
 
 def main() -> int:
-    """Measure, and tell."""
+    """Measure, and print the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.add_argument("--line", action="store_true", help="the same behind a mark, for Corral")

@@ -3,7 +3,7 @@
 # Runs as: the user who starts the benchmark
 # pyright: basic, reportMissingImports=false
 # It runs under the node's own PyTorch, which is not installed where Corral is checked.
-"""Lets parts of a job's nodes add up by themselves, to see which part is slow.
+"""Lets parts of a job's nodes run an all_reduce alone, to see which part is slow.
 
 Up to 16 nodes: each two of them. From four nodes on: all of them, their halves, the halves of
 those, down to two or three nodes. What stands side by side runs at once: so many turns as a

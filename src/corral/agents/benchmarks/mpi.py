@@ -36,7 +36,7 @@ def library() -> Any:
 
 
 def main() -> int:
-    """Say which rank this is and what all ranks add up to."""
+    """Report which rank this is and what all ranks add up to."""
     node = os.environ.get("SLURMD_NODENAME", os.uname().nodename)
     mpi = library()
     if mpi is None:

@@ -6,7 +6,7 @@
 """Measures the network between nodes: throughput, latency, MTU, and which interface carries it.
 
 One process per node, started by srun. All of them go through the same parts in the same order; each
-part ends when all have told what they saw. Rank 0 writes one line for each thing measured.
+part ends when all have reported what they saw. Rank 0 writes one line for each thing measured.
 
 Standard library of Python >= 3.8 and ``rendezvous.py`` next to it only; nothing else of Corral,
 for the node does not have it.
@@ -37,7 +37,7 @@ WARM_S = 0.25  # of each stream: TCP opens its window, a token bucket gives away
 NET = Path("/sys/class/net")
 SIOCGIFADDR = 0x8915
 # linux/in.h; Python's socket module names them from 3.14 on.
-IP_MTU_DISCOVER, IP_PMTUDISC_PROBE = 10, 3  # PROBE: do-not-fragment, and ask the path anew
+IP_MTU_DISCOVER, IP_PMTUDISC_PROBE = 10, 3  # PROBE: do-not-fragment, and ask the path again
 HEADERS = 28  # IPv4 and UDP
 RETRANSMITTED = 100  # linux/tcp.h: tcp_info.tcpi_total_retrans
 
@@ -112,7 +112,9 @@ class Network:
         meet.tell("members", {"members": self.members})
         missing = [m["node"] for m in self.members if not m["address"]]
         if missing:
-            sys.exit(0)  # the line above tells whose interface is not there; nothing to measure
+            sys.exit(
+                0
+            )  # the line above names the node whose interface is not there; nothing to measure
 
     def run(self) -> None:
         """Each ordered pair of nodes, disjoint pairs at the same time."""
@@ -121,7 +123,7 @@ class Network:
         for turn in rounds(self.meet.ranks):
             rates.update(self.directed(turn))
             rates.update(self.directed([(b, a) for a, b in turn]))
-        # What was slow beside others is measured by itself: a link that is fast then shares its
+        # What was slow next to others is measured alone: a link that is fast then shares its
         # way with others, one that is slow then is slow.
         best = sorted(rates.values(), reverse=True)
         due = self.options.expect or (best[len(best) // 4] if best else 0)
@@ -220,7 +222,7 @@ class Network:
         }
 
     def answer(self) -> dict:
-        """Give back each byte until the other side closes."""
+        """Return each byte until the other side closes."""
         one = self.tcp.accept()[0]
         with one:
             one.settimeout(WAIT_S)
@@ -260,7 +262,7 @@ class Network:
             return good
 
     def echo(self) -> None:
-        """Tell the sender of each packet that it came, by its first eight bytes."""
+        """Report the sender of each packet that it came, by its first eight bytes."""
         while True:
             with contextlib.suppress(OSError):
                 data, peer = self.udp.recvfrom(1 << 16)

@@ -97,7 +97,7 @@ class Rendezvous:
         """One line; an end of the other side is an error here."""
         line = file.readline()
         if not line:
-            sys.exit("another rank ended early; its own log says why")
+            sys.exit("another rank ended early; its own log shows why")
         return json.loads(line)
 
     @staticmethod

@@ -7,7 +7,7 @@
 
 The first seconds measure a step and the link; ``budget.py`` chooses what fits into the time.
 All counts of nodes are measured in one job, so that what disturbs a machine disturbs all of them.
-Beside each step that talks to other ranks a twin of the model does the same work without them, and
+Next to each step that talks to other ranks a twin of the model does the same work without them, and
 a third one does the way's own work as well (PowerSGD's products, an outer optimizer) with nobody to
 talk to: the difference is what the network costs. The text is the source of Python's own library,
 which every node has: the loss falls, as in any training.
@@ -160,13 +160,13 @@ class Run:
         return max(every)
 
     def agreed(self, value):
-        """What rank 0 says, on every rank."""
+        """What rank 0 sends, on every rank."""
         box = [value]
         dist.broadcast_object_list(box, src=0)
         return box[0]
 
     def speed(self) -> Speed:
-        """The first look: a step with all nodes at work and with one, and the link between all."""
+        """The first measurement: a step with all nodes and with one, and the link."""
         model, optimizer = self.model()
         weights = list(model.parameters())
         size = sum(p.numel() * p.element_size() for p in weights)
@@ -293,7 +293,7 @@ class Run:
                 self.settle()
                 c = time.perf_counter()
             forward, backward = forward + b - a, backward + c - b
-            if local:  # each rank goes on by itself until they meet
+            if local:  # each rank goes on alone until they meet
                 optimizer.step()
                 optimizer.zero_grad(set_to_none=True)
         begun = time.perf_counter()

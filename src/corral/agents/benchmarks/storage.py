@@ -8,7 +8,8 @@
 One process per node, started by srun. Written data counts when fsync has come back. A file is read
 on the node that did not write it, after its pages were given away, so that the rate is the
 folder's and not that of this machine's memory; whether pages were left in memory all the same is
-told. Every byte that is read is compared with what was written. All files are removed at the end.
+reported. Every byte that is read is compared with what was written. All files are removed at the
+end.
 
 Standard library of Python >= 3.8 and ``rendezvous.py`` next to it only.
 """
@@ -60,7 +61,7 @@ class Folder:
         self.noise = os.urandom(PIECE)
 
     def piece(self, rank: int, noise: bytes, number: int) -> bytes:
-        """What stands at a place of a rank's file."""
+        """What is at a path of a rank's file."""
         turn = (number * 4099 + rank * 131) % PIECE
         return noise[turn:] + noise[:turn]
 
@@ -125,7 +126,7 @@ class Folder:
         os.close(fd)
 
     def run(self) -> None:
-        """Each rank in its turn, then all at once; rank 0 tells of each."""
+        """Each rank in its turn, then all at once; rank 0 reports each."""
         self.mine.mkdir(parents=True, mode=0o700)
         try:
             ranks = range(self.meet.ranks)
@@ -178,7 +179,7 @@ class Folder:
             read = self.read(before, noise)
         reads = self.meet.share(read)
         names = self.meet.share(self.names() if on else None)
-        if on:  # anew each time: a file that is written over has its blocks already
+        if on:  # again each time: a file that is written over has its blocks already
             (self.mine / "data").unlink()
         ranks = self.meet.ranks
         return {rank: (wrote[rank], reads[(rank + 1) % ranks], names[rank]) for rank in who}
@@ -195,7 +196,7 @@ def main() -> None:
     parser.add_argument("--mount", action="append", required=True)
     parser.add_argument("--bytes", type=int, default=256 << 20, help="of each node's file")
     parser.add_argument("--files", type=int, default=500, help="small ones of each node")
-    parser.add_argument("--turns", type=int, default=2, help="of each node by itself")
+    parser.add_argument("--turns", type=int, default=2, help="of each node alone")
     options = parser.parse_args()
     meet = Rendezvous(WAIT_S)
     for mount in options.mount:

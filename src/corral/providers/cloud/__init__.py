@@ -1,1 +1,1 @@
-"""Rented machines: what all clouds share. A cloud itself is one module beside this folder."""
+"""Rented machines: what all clouds share. A cloud itself is one module next to this folder."""

@@ -69,7 +69,7 @@ class EndlessError(ValueError):
 
 
 def nothing(data: Any) -> None:
-    """Read nothing: the status says all."""
+    """Read nothing: the status is enough."""
 
 
 def carried_out(data: Any) -> bool:

@@ -91,7 +91,7 @@ COMMON = (
     Row(402, "", Reason.MONEY, "the account has no balance left", "add credit on its billing page"),
     Row(403, "", Reason.FORBIDDEN, "the API key may not do this",
         "give the key the rights to read and write, or use another"),
-    Row(404, "", Reason.MISSING, "there is no such thing (any more)", "list again: corral offers"),
+    Row(404, "", Reason.MISSING, "not found", "list again: corral offers"),
     Row(408, "", Reason.BROKEN, "the cloud gave up waiting", "try again"),
     Row(410, "", Reason.REQUEST, "this address of its API was removed",
         "install a newer Corral: this one calls an API that was retired"),
@@ -102,7 +102,8 @@ COMMON = (
 )  # fmt: skip
 
 
-# A cloud that failed may word it like a refusal: a gateway's page that holds "limit" is no quota.
+# A cloud that failed may word it like a refusal: a gateway's page that holds "limit" is not a
+# quota.
 _REFUSED = range(400, 500)
 # No server of these answers otherwise when it is asked again (RFC 9110, 15.6.2 and 15.6.6).
 _PERMANENT = frozenset((501, 505))

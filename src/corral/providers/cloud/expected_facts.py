@@ -12,7 +12,7 @@ from corral.providers.containers.container import devices
 
 
 def facts(node: str, offers: Sequence[Offer], address: str) -> Facts:
-    """As far as the first offer says; the system is Ubuntu 22.04, as all three give by default.
+    """As far as the first offer states; the system is Ubuntu 22.04, as all three give by default.
 
     Nothing is decided by it: what the machine holds is planned once it answers (decision 0006).
     """
@@ -39,7 +39,7 @@ def rehearsed(gpus: int, nodes: int, shared: tuple[str, ...]) -> Traits:
 
     Args:
         gpus: its GPU device files.
-        nodes: containers of the whole cluster, which share this machine's memory.
+        nodes: containers of the entire cluster, which share this machine's memory.
         shared: folders that all of them share.
     """
     return Traits(

@@ -17,7 +17,7 @@ from corral.state.guard_key import Watched
 
 
 def guard_key(cluster: str, cloud: str, environ: Mapping[str, str] = os.environ) -> str:
-    """The key that goes to the controller: one of its own where there is one, else the user's.
+    """The key that goes to the controller: a separate one where there is one, else the user's.
 
     Raises:
         CorralError: as ``key_of``.

@@ -86,7 +86,7 @@ class Caller:
     Args:
         dialect: what is particular to this cloud.
         url: its address.
-        key: the API key; stands in no message.
+        key: the API key; it is in no message.
         pacer: whose turn it is.
         transport: another one than the network, in tests.
     """
@@ -140,7 +140,7 @@ class Caller:
 
         Raises:
             CloudError: refused, failed, or the response is not a complete one of the document;
-                ``unsure`` says whether the call may have taken effect.
+                ``unsure`` states whether the call may have taken effect.
         """
         safe = method in ("GET", "DELETE") if again is None else again
 
@@ -334,7 +334,7 @@ class Caller:
             else f"{title} sent a response that its document does not have (HTTP {status})",
             command=command,
             status=status,
-            hint="not followed: the API key would go along. A login page or proxy of this network, "
+            hint="not followed: the API key would be sent too. A login page or proxy of this network, "
             "or the API has moved: is there a newer Corral?",
             reason=Reason.REQUEST if response.is_redirect else Reason.STRANGE,
         )

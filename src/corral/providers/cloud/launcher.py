@@ -48,9 +48,9 @@ class Launcher:
         ledger: the cluster's.
         cluster: its name.
         make: completes a launch: key, boot script, disk.
-        emit: told what happens.
+        emit: receives the events.
         nonce: makes six hexadecimal digits.
-        may: asked with an offer right before each launch; raises when the budget says no.
+        may: asked with an offer right before each launch; raises when the budget is exceeded.
     """
 
     apis: Mapping[str, CloudApi]
@@ -107,7 +107,7 @@ class Launcher:
                 raise
             found = await self._looked(offer.provider, label)
             if not found:
-                # It stays announced: should it turn up later, the next look or reap ends it.
+                # It stays announced: should it turn up later, the next poll or reap ends it.
                 self.emit(
                     Event(Kind.NOTE, "machines", node, f"{error.message}; nothing came of it")
                 )

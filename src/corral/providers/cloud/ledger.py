@@ -31,7 +31,7 @@ class Rental:
 
     Attributes:
         provider, node, nonce, type, region: what was to be launched.
-        price: dollars an hour; None when the cloud never said.
+        price: dollars an hour; None when the cloud never reported one.
         intent: when it was announced, Unix seconds.
         id: the cloud's id, "" while none is known.
         ended: when its end was seen, None while it may run.

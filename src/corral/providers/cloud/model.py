@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 PREFIX: Final = "corral-"
 NAME_AT_MOST: Final = 60
-"""RunPod takes 60 characters (undocumented), Lambda 64, Paperspace does not say."""
+"""RunPod takes 60 characters (undocumented), Lambda 64, Paperspace does not state."""
 
 _MARK: Final = 8
 _NONCE: Final = 6
@@ -58,7 +58,7 @@ class Capacity(_Word):
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Whose an instance is: cluster, node, and a nonce that tells two launches apart."""
+    """Whose an instance is: cluster, node, and a nonce that distinguishes two launches."""
 
     cluster: str
     node: str
@@ -68,8 +68,8 @@ class Label:
     def name(self) -> str:
         """The instance's name: ``corral-lab-gpu0-1a2b3c4d5e6f7a``.
 
-        A digest of cluster and node stands before the nonce: without it nobody could tell node
-        ``b-c`` of cluster ``a`` from node ``c`` of cluster ``a-b``.
+        A digest of cluster and node comes before the nonce: without it nobody could distinguish
+        node ``b-c`` of cluster ``a`` from node ``c`` of cluster ``a-b``.
         """
         return f"{PREFIX}{self.cluster}-{self.node}-{_mark(self.cluster, self.node)}{self.nonce}"
 
@@ -101,10 +101,10 @@ class Offer:
         region: where, "" when the cloud chooses.
         gpu: the GPU's name as the cloud writes it, "" for none.
         gpus: GPUs of one instance.
-        vcpus: logical CPUs, 0 when the cloud does not say.
-        memory_mib: memory, 0 when the cloud does not say.
-        price: dollars an hour of one instance, None when the cloud does not say before launch.
-        capacity: whether it can be had now, as far as the cloud says.
+        vcpus: logical CPUs, 0 when the cloud does not state.
+        memory_mib: memory, 0 when the cloud does not state.
+        price: dollars an hour of one instance, None when the cloud does not state before launch.
+        capacity: whether it can be had now, as far as the cloud reports.
     """
 
     provider: str
@@ -120,7 +120,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One rented machine as the cloud tells of it.
+    """One rented machine as the cloud reports it.
 
     Attributes:
         provider: the cloud.
@@ -134,8 +134,8 @@ class Instance:
         user: the account that takes the key.
         type: the cloud's name of what it is.
         region: where it is.
-        price: dollars an hour, None when the cloud does not say.
-        created: Unix seconds, None when the cloud does not say.
+        price: dollars an hour, None when the cloud does not state.
+        created: Unix seconds, None when the cloud does not state.
         detail: the cloud's own word for the state.
         group: id of the cloud's cluster that it is a member of; such a one ends with its cluster.
         rank: its place in that cluster. Its label is made from the cluster's, which names a group
@@ -169,11 +169,12 @@ class Wanted:
         offer: what is taken, and where.
         public_key: the key that must open it.
         boot: what it runs as root at its first start.
-        dead_man_h: hours after which it ends by itself unless somebody puts that off, 0 for never.
+        dead_man_h: hours after which it ends automatically unless somebody puts that off, 0 for
+            never.
         image: image or template, "" for the cloud's own choice.
         disk_gib: size of its disk, where the cloud asks for one.
         volumes: file systems of the account to attach.
-        launched: Unix seconds; kept in a tag where the cloud does not tell it. 0: not kept.
+        launched: Unix seconds; kept in a tag where the cloud does not report it. 0: not kept.
     """
 
     label: Label
@@ -189,7 +190,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """Something that is no instance and was made for a cluster: an ssh key, a startup script.
+    """Something that is not an instance and was made for a cluster: an ssh key, a startup script.
 
     A cloud's own cluster is one as well; ``size`` is how many machines it was launched with.
     """
@@ -218,7 +219,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a cloud can and cannot do; said by the plan and by lint."""
+    """What a cloud can and cannot do; reported by the plan and by lint."""
 
     dead_man: str = ""
     no_dead_man: str = ""
@@ -250,7 +251,7 @@ class CloudApi(Protocol):
         ...
 
     async def launch(self, wanted: Wanted) -> str:
-        """Rent one; never repeated by itself when it is not known whether it took effect.
+        """Rent one; never repeated automatically when it is not known whether it took effect.
 
         Returns:
             its id.
@@ -258,7 +259,7 @@ class CloudApi(Protocol):
         ...
 
     async def terminate(self, instances: Sequence[Instance]) -> None:
-        """End them for good; those that are gone already are no error. Safe to repeat."""
+        """End them for good; those that are gone already are not an error. Safe to repeat."""
         ...
 
     async def stop(self, instance: Instance) -> None:
@@ -270,7 +271,7 @@ class CloudApi(Protocol):
         ...
 
     async def remove(self, extra: Extra) -> None:
-        """Remove it; one that is gone already is no error."""
+        """Remove it; one that is gone already is not an error."""
         ...
 
     async def volumes(self) -> tuple[Volume, ...]:
@@ -284,14 +285,14 @@ class CloudApi(Protocol):
 
 @runtime_checkable
 class ClusterApi(CloudApi, Protocol):
-    """A cloud that also rents several machines as one, with a network of their own."""
+    """A cloud that also rents several machines as one, with their own network."""
 
     async def cluster_offers(self) -> tuple[Offer, ...]:
         """As ``offers``, for machines of such a cluster; the price is that of one machine."""
         ...
 
     async def launch_cluster(self, wanted: Wanted, nodes: int) -> str:
-        """Rent them, all or none; never repeated by itself, as ``launch``.
+        """Rent them, all or none; never repeated automatically, as ``launch``.
 
         Args:
             wanted: of each machine; the label names the group in the place of a node.

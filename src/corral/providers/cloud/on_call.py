@@ -1,4 +1,4 @@
-"""What nodes that come for jobs would be and cost: said, and refused, before a job waits."""
+"""What nodes that come for jobs would be and cost: reported, and refused, before a job needs it."""
 
 from __future__ import annotations
 

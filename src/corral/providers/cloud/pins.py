@@ -1,4 +1,4 @@
-"""Host keys of rented machines, pinned at first sight: no cloud tells them."""
+"""Host keys of rented machines, pinned at first sight: no cloud reports them."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ async def rented_nodes(spec: ClusterSpec, *, running: bool = False) -> tuple[str
 
 
 async def present(spec: ClusterSpec) -> ClusterSpec:
-    """The cluster with those of its elastic nodes that run, unless it says already which do.
+    """The cluster with those of its elastic nodes that run, unless it is known already which do.
 
     Raises:
         CorralError: a cloud cannot be asked.

@@ -1,6 +1,6 @@
 """Rented nodes as a provider: all clouds of a cluster file together.
 
-What exists is found by label at every look; the ledger only adds what no label shows, and what it
+What exists is found by label at every check; the ledger only adds what no label shows, and what it
 cost.
 """
 
@@ -93,7 +93,7 @@ class CloudProvider:
         return tuple(self._nodes.values())
 
     def apis(self) -> dict[str, CloudApi]:
-        """Fresh connections to all clouds the file names: each run has an event loop of its own."""
+        """Fresh connections to all clouds the file names: each run has its own event loop."""
         if self._given:
             return dict(self._given)
         return open_accounts(providers_named(self._spec), rehearsal_of(self.cluster))
@@ -353,7 +353,7 @@ class CloudProvider:
     def ssh_target(self, node: str) -> SshTarget:
         """The account of the cloud's image, by the cluster's key.
 
-        The host key is pinned at first sight, as no cloud tells it.
+        The host key is pinned at first sight, as no cloud reports it.
         """
         one = self._sorted.nodes.get(node)
         if one is None or not one.address:
@@ -371,7 +371,7 @@ class CloudProvider:
         )
 
     def predict(self, node: str) -> Facts:
-        """What the first offer says of it."""
+        """What the first offer reports of it."""
         return expected_facts.facts(node, self._offers.get(node, ()), self.address(node))
 
     def traits(self, node: str) -> Traits:

@@ -25,7 +25,7 @@ class Pacer:
 
     Args:
         folder: where the files lie.
-        account: what the limits belong to; stands in the files' names as a digest only.
+        account: what the limits belong to; is in the files' names as a digest only.
         gaps: seconds between two calls, by limit.
         now: the clock, Unix seconds; another one in tests.
     """
@@ -59,7 +59,7 @@ class Pacer:
         return waited
 
     def hold(self, limit: str, seconds: float) -> None:
-        """Nobody's turn comes before this: the cloud said so (429 with Retry-After)."""
+        """Nobody's turn comes before this: the cloud asked for it (429 with Retry-After)."""
         with _Slot(self._path(limit)) as slot:
             slot.write(max(slot.read(), self._now() + seconds))
 

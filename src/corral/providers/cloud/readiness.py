@@ -1,4 +1,4 @@
-"""From launched to reachable: until the cloud says it runs and its sshd greets."""
+"""From launched to reachable: until the cloud reports it runs and its sshd greets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from corral.providers.cloud.errors import CloudError
 from corral.providers.cloud.model import CloudApi, Instance, State
 
 PATIENCE_S: Final = 1500.0
-"""Lambda's largest machines were measured at 478 s and are said to take 15 minutes."""
+"""Lambda's largest machines were measured at 478 s and are reported to take 15 minutes."""
 
 POLL_S: Final = 5.0
 ATTEMPT_S: Final = 5.0
@@ -43,7 +43,7 @@ class Watch:
 async def until_reachable(
     watch: Watch, node: str, identity: str, patience: float = PATIENCE_S
 ) -> Instance:
-    """Wait until the cloud says that an instance runs and its sshd greets.
+    """Wait until the cloud reports that an instance runs and its sshd greets.
 
     Raises:
         CorralError: PROVIDER_FAILED, it broke or vanished; TIMED_OUT.
@@ -60,7 +60,7 @@ async def until_reachable(
             last, one = error.message, None
         if one is not None:
             _require_alive(one, node)
-            last = f"the cloud says {one.detail}"
+            last = f"the cloud reports {one.detail}"
             if one.state is State.RUNNING and one.address:
                 if await greets(one.address, one.port):
                     return one
@@ -78,7 +78,7 @@ def _require_alive(one: Instance, node: str) -> None:
     if one.state in (State.BROKEN, State.GONE, State.ENDING):
         raise CorralError(
             Code.PROVIDER_FAILED,
-            f"{one.provider} says that instance {one.id} is {one.detail}",
+            f"{one.provider} reports that instance {one.id} is {one.detail}",
             node=node,
             hint="corral up ends it and launches another one",
         )

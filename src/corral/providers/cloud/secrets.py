@@ -65,7 +65,7 @@ def url_of(provider: str, environ: Mapping[str, str] = os.environ) -> str:
         return url.rstrip("/")
     raise CorralError(
         Code.USAGE,
-        f"{place.url_variable} is no https address: the API key would travel in the clear",
+        f"{place.url_variable} is not an https address: the API key would travel in the clear",
         hint="http is for simulated clouds on this machine or its private network",
     )
 
@@ -97,7 +97,7 @@ def key_of(
         file: another file than the usual one.
 
     Raises:
-        CorralError: NOT_FOUND, there is none; USAGE, it is no key, or others can read its file.
+        CorralError: NOT_FOUND, there is none; USAGE, it is not a key, or others can read its file.
     """
     place = PLACES[provider]
     file = file or key_file(provider)
@@ -113,7 +113,7 @@ def key_of(
     if not _KEY.fullmatch(key):
         raise CorralError(
             Code.USAGE,
-            f"what stands for the API key of {place.title} is no key",
+            f"what stands for the API key of {place.title} is not a key",
             hint=f"{place.variable} must hold the key alone: printable, no spaces, one line",
         )
     return key

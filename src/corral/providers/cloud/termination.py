@@ -151,7 +151,7 @@ async def end_all(
         apis: clouds to ask.
         cluster: its name.
         ledger: its ledger.
-        emit: told of what ends.
+        emit: receives an event for what ends.
         silent: clouds that may have something of it and cannot be asked.
 
     Returns:
@@ -159,7 +159,7 @@ async def end_all(
 
     Raises:
         CorralError: PROVIDER_FAILED, something is left; its lines are in the tail. Clouds could
-            not be asked, each named: what was ended at the others stands before the tail.
+            not be asked, each named: what was ended at the others comes before the tail.
     """
     ends = await asyncio.gather(
         *(_end_at({name: api}, cluster, ledger, emit) for name, api in apis.items()),

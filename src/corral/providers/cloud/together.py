@@ -39,7 +39,7 @@ class Told:
         members: machines of its cluster, by node or, beyond the nodes, by name.
         cluster: the cloud's id of its cluster, "" for none; one without machines is forming.
         spare: clusters of the group that are too many and have no machines.
-        size: how many machines the cluster was launched with, 0 when the cloud does not say.
+        size: how many machines the cluster was launched with, 0 when the cloud does not state.
     """
 
     nodes: tuple[str, ...]
@@ -78,7 +78,7 @@ class Told:
             if action is Action.CREATE:
                 found.append(MachineAction(node, action, f"{price(node)}; all of {name} at once"))
             elif action is Action.RECREATE:
-                text = f"the cluster {self.cluster} of {name} is not whole: ended, and another one"
+                text = f"the cluster {self.cluster} of {name} is incomplete: ended, and another one"
                 found.append(MachineAction(node, action, f"{text} launched"))
             elif not running[node].running:
                 found.append(MachineAction(node, Action.START, f"{self.cluster} boots"))
@@ -94,7 +94,7 @@ def sort(
 ) -> tuple[Sorted, dict[str, Told]]:
     """Which instance is whose, with groups that come as a whole. Pure.
 
-    Of two clusters of one group the one with most machines stays, whole or not at all.
+    Of two clusters of one group the one with most machines stays, completely or not at all.
 
     Returns:
         what each node has, and what is too many; what is there of each such group.
@@ -191,7 +191,7 @@ def parted(
 
 @contextmanager
 def said(actions: Sequence[MachineAction], emit: Emit) -> Generator[None]:
-    """Say of all machines of a group that they begin, and what became of them."""
+    """Report about all machines of a group that they begin, and what became of them."""
     began = time.monotonic()
     for action in actions:
         emit(Event(Kind.NODE_STARTED, "machines", action.node, action.summary))

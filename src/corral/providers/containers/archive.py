@@ -1,6 +1,6 @@
 """The host's own package archive, read from its apt sources. Pure, except ``host_sources``.
 
-No archive's name stands in Corral: the node image comes from where this machine's own packages
+No archive's name is in Corral: the node image comes from where this machine's own packages
 come from, so a mirror, a proxy or a frozen snapshot that works for the host works for the nodes.
 """
 

@@ -50,7 +50,7 @@ class Container:
         """Arguments of ``podman`` that create and start it.
 
         ``--no-hosts``: /etc/hosts is then the image's own ordinary file, not a bind mount that
-        cannot be renamed over, and the node's own name does not stand on 127.x.
+        cannot be renamed over, and the node's own name does not appear on 127.x.
         ``--mac-address``: a new one at each start would leave the old one in the ARP caches of
         this machine and of the other nodes for up to a minute (seen: 37 s without an answer).
         ``--pids-limit``: podman's default of 2048 is too few for a node.
@@ -87,7 +87,7 @@ def entry(gpus: int) -> Script:
 
     A privileged container shows the host's own GPU files; they go, so that a node has as many as
     it declares and rehearses the same everywhere. The public key is moved last: who waits for it
-    finds a whole pair.
+    finds a complete pair.
     """
     return sh(
         "rm -f /dev/nvidia[0-9]* /dev/nvidiactl /dev/nvidia-modeset /dev/nvidia-uvm*\n"

@@ -1,13 +1,13 @@
 """Building a node image: mmdebstrap writes a tar, podman imports it, a tag is given at the end.
 
 Measured on 2 cores (python3-torch and python3-sklearn in it, 1.5 GB): ``podman import -`` reads the
-whole pipe into memory before it begins (podman 4.3, containers/image tarball transport), which took
-6 s more than a file; a tmpfs under mmdebstrap saves a third of its system time; byte-compiling all
-at once on all CPUs takes 4 s instead of one py3compile per package.
+entire pipe into memory before it begins (podman 4.3, containers/image tarball transport), which
+took 6 s more than a file; a tmpfs under mmdebstrap saves a third of its system time; byte-compiling
+all at once on all CPUs takes 4 s instead of one py3compile per package.
 
-mmdebstrap runs in mount and process namespaces of its own that die with Corral, so that killing
+mmdebstrap runs in mount and its own process namespaces that die with Corral, so that killing
 Corral leaves no process and no mount; the work folder is swept by the next build. It holds the
-build lock too: no second build begins beside it.
+build lock too: no second build begins meanwhile.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ async def mmdebstrap(argv: Sequence[str], at: Bench, emit: Emit, limit: float = 
     Args:
         argv: its command line.
         at: where.
-        emit: told what it is at.
+        emit: receives what it is at.
         limit: seconds it may take.
 
     Raises:
@@ -235,7 +235,7 @@ async def mmdebstrap(argv: Sequence[str], at: Bench, emit: Emit, limit: float = 
 
 
 async def _follow(process: asyncio.subprocess.Process, log: Path, emit: Emit, limit: float) -> None:
-    """Say what mmdebstrap is at (its lines that begin with ``I: ``) until it has ended.
+    """Report the progress of mmdebstrap (its lines that begin with ``I: ``) until it has ended.
 
     Raises:
         CorralError: TIMED_OUT.

@@ -43,7 +43,7 @@ async def _asked(podman: Podman, cluster: str) -> tuple[list[Fields], list[Field
     """Containers and networks; asked again when podman still believed in the time before a reboot.
 
     Raises:
-        CorralError: what podman says.
+        CorralError: podman's message.
     """
     label = f"label={layout.CLUSTER}={cluster}"
     again = False
@@ -127,7 +127,7 @@ async def comes(podman: Podman, name: str, made_from: str) -> bool:
     Args:
         podman: what is asked.
         name: the container's.
-        made_from: digest of what was declared, as the label says it.
+        made_from: digest of what was declared, as the label states it.
     """
     label = f'{{{{index .Config.Labels "{layout.SPEC}"}}}}'
     end = time.monotonic() + COMES_S

@@ -47,8 +47,9 @@ def cgroup_mode(mounts: str) -> CgroupMode:
 def runtime_options(mode: str) -> tuple[str, ...]:
     """Podman's global options for the OCI runtime.
 
-    On pure v2 podman's own default is right. On v1 and hybrid only runc works: crun says "cgroups
-    v1 not supported" or refuses the hybrid tree (seen with crun 1.8 on a Debian 12 kernel).
+    On pure v2 podman's own default is right. On v1 and hybrid only runc works: crun reports
+    "cgroups v1 not supported" or refuses the hybrid tree (seen with crun 1.8 on a Debian 12
+    kernel).
 
     Raises:
         CorralError: MISSING_TOOL, runc is needed and not installed.
@@ -88,7 +89,7 @@ def watches(nodes: int, now: int) -> int:
 
     They are counted for each user, so for all containers of root together. The systemd of a node
     takes about six, and Linux starts at 128: from the 21st node on, systemd ends with status 255 at
-    its start and says nothing (seen). Others of this machine's nodes and programs count as well.
+    its start and reports nothing (seen). Others of this machine's nodes and programs count as well.
     """
     return max(now, OTHERS_WATCHES + NODE_WATCHES * nodes)
 
@@ -141,7 +142,7 @@ def host_memory_mib() -> int:
 
 
 def cpus(cpuinfo: str, count: int) -> Cpus:
-    """Sockets, cores and threads from the text of /proc/cpuinfo; flat where it does not say."""
+    """Sockets, cores and threads from the text of /proc/cpuinfo; flat where it does not state."""
     places: set[tuple[str, str]] = set()
     for block in cpuinfo.split("\n\n"):
         pairs = (line.partition(":") for line in block.splitlines())
@@ -198,7 +199,7 @@ def host_runtime() -> tuple[str, ...]:
 def carries(pid: int, container_id: str) -> bool:
     """True when process ``pid`` of this machine is in the container's cgroup.
 
-    Podman's own word is not enough: where /run is no tmpfs its "running" outlives a reboot.
+    Podman's own word is not enough: where /run is not a tmpfs its "running" outlives a reboot.
     """
     try:
         return container_id in Path(f"/proc/{pid}/cgroup").read_text()

@@ -106,7 +106,7 @@ class Podman:
     async def ensure(self, kind: str, name: str, *options: str, hint: str = "") -> None:
         """Create a network or a volume that is not there yet.
 
-        A killed Corral's podman may be creating it at this moment: that is no failure.
+        A killed Corral's podman may be creating it at this moment: that is not a failure.
 
         Raises:
             CorralError: PROVIDER_FAILED, MISSING_TOOL or TIMED_OUT.
@@ -166,7 +166,7 @@ def _known(tail: str) -> str:
 def subnets(network: Fields) -> tuple[str, list[str]]:
     """Name and subnets of a record of ``network ls``.
 
-    Podman 3.4 (Ubuntu 22.04) prints CNI's own configuration, in which the subnets stand in base64.
+    Podman 3.4 (Ubuntu 22.04) prints CNI's own configuration, in which the subnets are in base64.
     """
     if "name" in network:
         return str(network["name"]), [str(s["subnet"]) for s in network.get("subnets") or ()]

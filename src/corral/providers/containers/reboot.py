@@ -1,10 +1,10 @@
 """After a reboot of this machine: podman's runtime state, where it wrongly outlived it.
 
-Podman keeps what runs below /run and trusts that a reboot empties it. Where /run is no tmpfs (seen
-on a Debian 12 machine with /run on ext4), podman 4.3 then fails at every call ("Joining network
-namespace ...") and podman 5 says "an unhandled reboot has occurred. Please delete directories
-/run/containers/storage and /run/libpod". This does that, only when no process of any container of
-that podman is alive, so that nothing that runs can be lost.
+Podman keeps what runs below /run and trusts that a reboot empties it. Where /run is not a tmpfs
+(seen on a Debian 12 machine with /run on ext4), podman 4.3 then fails at every call ("Joining
+network namespace ...") and podman 5 reports "an unhandled reboot has occurred. Please delete
+directories /run/containers/storage and /run/libpod". This does that, only when no process of any
+container of that podman is alive, so that nothing that runs can be lost.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Places:
 
     @classmethod
     def of(cls, options: Sequence[str]) -> Places:
-        """Places as podman's global options say."""
+        """Places as podman's global options."""
         given = {o: Path(v) for o, v in pairwise(options)}
         default = cls()
         return cls(
@@ -86,7 +86,7 @@ def clear(places: Places, proc: Path = PROC) -> bool:
 
 
 def bury(places: Places, identity: str, proc: Path = PROC) -> None:
-    """Say what a killed conmon could not: that its container ended.
+    """Report what a killed conmon could not: that its container ended.
 
     Without that word podman 4.3 keeps the container "stopping" for ever and refuses to start it.
     """

@@ -41,7 +41,7 @@ async def leftovers(podman: Podman, cluster: str) -> list[str]:
 
 
 async def destroy(podman: Podman, cluster: str, emit: Emit) -> tuple[str, ...]:
-    """Remove them, kind by kind; what another process removed meanwhile is no error."""
+    """Remove them, kind by kind; what another process removed meanwhile is not an error."""
     gone: list[str] = []
     for kind, _, verb in _KINDS:
         names = await listed(podman, kind, cluster)
@@ -73,5 +73,5 @@ async def restart(podman: Podman, name: str, node: str) -> None:
         node=node,
         timeout=180.0,
         what=f"container {name} does not start",
-        hint=f"corral down and up make it anew; what it says: podman logs {name}",
+        hint=f"corral down and up re-create it; its output: podman logs {name}",
     )

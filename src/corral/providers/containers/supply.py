@@ -70,7 +70,7 @@ async def find(recipes: Sequence[Recipe], host: Host, at: Bench, emit: Emit) -> 
         recipes: the best first; the last is the host's own (``recipe.recipes_for``).
         host: this machine.
         at: where mmdebstrap works.
-        emit: told when it is not the first, and why.
+        emit: receives an event when it is not the first, and why.
 
     Raises:
         CorralError: IMAGE_FAILED, the host has no usable source of its own release.
@@ -163,7 +163,7 @@ async def _keys(at: Bench, place: str, sources: Sequence[Source], keyring: Path 
 
 
 def _reason(error: CorralError) -> str:
-    """The first line of apt that says what is wrong."""
+    """The first line of apt that names the fault."""
     lines = (error.tail or "").splitlines()
     found = next((v for mark in _WHY_NOT for v in lines if v.startswith(mark)), "")
     return found[len(_WHY_NOT[0]) :].strip() or error.message

@@ -95,7 +95,7 @@ class Access:
         """Pin a node's host key; an older one of the same node goes.
 
         Raises:
-            CorralError: PARSE_FAILED, it is no Ed25519 public key.
+            CorralError: PARSE_FAILED, it is not an Ed25519 public key.
         """
         if not _HOST_KEY.match(host_key):
             raise CorralError(

@@ -247,7 +247,7 @@ class EmbeddedProvider:
         return self._memory.machine(node).address
 
     def ssh_target(self, node: str) -> SshTarget:
-        """Root, by the cluster's own key; the host key stands under the node's name."""
+        """Root, by the cluster's own key; the host key is under the node's name."""
         access = Access(cluster_dir(self.cluster, create=False))
         return SshTarget(
             self.address(node),

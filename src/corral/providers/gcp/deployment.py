@@ -148,7 +148,7 @@ def _digest(files: Mapping[str, str]) -> str:
 
 
 def _image_digest(made: Deployment) -> str:
-    """Digest of the groups that make the image, whichever file they stand in."""
+    """Digest of the groups that make the image, whichever file they are in."""
     found: list[Any] = []
     for name in sorted(made.files):
         data: Any = YAML(typ="safe", pure=True).load(made.files[name])  # pyright: ignore[reportUnknownMemberType]

@@ -1,4 +1,4 @@
-"""The program gcluster, run: found on PATH, its version checked, its progress told as events."""
+"""The program gcluster: found on PATH, its version checked, its progress reported as events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from corral.providers.gcp.gcluster_output import Hearing, failure
 PROGRAM: Final = "gcluster"
 SHORT_S: Final = 120.0
 INTERRUPT_S: Final = 120.0
-"""Seconds that an interrupted Terraform gets to write its state and give back its lock."""
+"""Seconds that an interrupted Terraform gets to write its state and release its lock."""
 LINE_AT_MOST: Final = 1 << 20
 _VERSION: Final = re.compile(r"version\s+-?\s*(v\d+\.\d+\.\d+)")
 
@@ -71,8 +71,8 @@ class Gcluster:
         """Make one deployment, or what is missing of it.
 
         Args:
-            phase: which one; its blueprint and deployment file lie in the folder.
-            emit: told of its progress.
+            phase: which one; its blueprint and deployment file are in the folder.
+            emit: receives an event for its progress.
             skip: deployment groups that are left as they are.
 
         Raises:
@@ -87,7 +87,7 @@ class Gcluster:
     async def destroy(self, phase: Phase, emit: Emit) -> None:
         """Remove one deployment, its groups in reverse.
 
-        Its folder is written anew where it is not here: what exists stands in Terraform's state,
+        Its folder is written again where it is not here: what exists is in Terraform's state,
         in the bucket.
 
         Raises:
@@ -106,7 +106,7 @@ class Gcluster:
     def outputs(self, phase: Phase) -> dict[str, str]:
         """Addresses of the file systems that a deployment made, by their module's id.
 
-        They stand in the file that gcluster hands from group to group.
+        They are in the file that gcluster hands from group to group.
 
         Raises:
             CorralError: PARSE_FAILED, it is not there.
@@ -138,7 +138,7 @@ def servers(tfvars: str) -> dict[str, str]:
 async def _follow(argv: Sequence[str], hearing: Hearing, emit: Emit) -> None:
     """Run it to its end, however long that takes.
 
-    It is a session of its own: an interrupt reaches it from here, as one SIGINT, and it is waited
+    It is a separate session: an interrupt reaches it from here, as one SIGINT, and it is waited
     for. Terraform that is killed keeps its lock on the state, and forgets what it was making.
     """
     pipe = asyncio.subprocess.PIPE

@@ -76,7 +76,7 @@ class Hearing:
     Attributes:
         deployment: its name, for the events.
         group: the deployment group at work.
-        sums: what Terraform said of each group that it finished.
+        sums: what Terraform reported about each group that it finished.
         lines: the last ones.
         errors: messages, in order.
     """
@@ -108,7 +108,7 @@ class Hearing:
             yield from self._detail(text)
 
     def over(self) -> Iterator[Event]:
-        """Its end, when it went well."""
+        """Its end, when it succeeded."""
         yield from self._turn("")
 
     def _turn(self, group: str) -> Iterator[Event]:
@@ -146,9 +146,9 @@ def failure(hearing: Hearing, command: str, status: int | None, stderr: str) -> 
     lines = [_COLOUR.sub("", _TIME.sub("", line)) for line in stderr.splitlines() if line.strip()]
     errors += [m[1] or m[2] for m in map(_ERROR.match, lines) if m]
     tail = "\n".join([*list(hearing.lines)[-12:], *lines[-12:]])
-    # terraform-exec says no more than "exit status 1"; Terraform's own words stand beside it.
+    # terraform-exec reports no more than "exit status 1"; Terraform's own message is next to it.
     errors = [e for e in errors if not re.fullmatch(r"exit status \d+", e.strip())]
-    first = errors[0].strip() if errors else (lines[-1] if lines else "it says nothing")
+    first = errors[0].strip() if errors else (lines[-1] if lines else "it printed nothing")
     where = f" in {hearing.deployment}/{hearing.group}" if hearing.group else ""
     said = "\n".join([*errors, *lines])
     hint = next((hint for pattern, hint in HINTS if re.search(pattern, said)), "")

@@ -161,7 +161,7 @@ def url_of(environ: Mapping[str, str] = os.environ) -> str:
         return url.rstrip("/")
     raise CorralError(
         Code.USAGE,
-        f"{ENDPOINT} is no https address: the access token would travel in the clear",
+        f"{ENDPOINT} is not an https address: the access token would travel in the clear",
         hint="http is for a simulated Google on this machine",
     )
 

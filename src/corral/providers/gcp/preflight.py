@@ -1,4 +1,4 @@
-"""What Google says of a cluster before it is made, judged: capacity, quotas, reservation. Pure."""
+"""Google's answers about a cluster before it is made: capacity, quotas, reservation. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PREEMPTIBLE: Final = "PREEMPTIBLE_NVIDIA_H100_MEGA_GPUS"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the API answered; None: there is no such thing.
+    """What the API answered; None: there is not such a thing.
 
     Attributes:
         zone: ``zones.get``.
@@ -54,7 +54,7 @@ class Trouble:
 
 
 def troubles(spec: ClusterSpec, gcp: Gcp, told: Told) -> tuple[Trouble, ...]:
-    """What stands in the way, the most fundamental first; empty: nothing that the API tells."""
+    """The obstacles, the most fundamental first; empty: nothing that the API reports."""
     # What a run before this one made holds its share of quotas and reservation already.
     nodes = sum(node.group.machine is not None for node in nodes_of(spec)) - told.machines
     return (
@@ -146,7 +146,7 @@ def _quota(holder: Mapping[str, Any] | None, metric: str) -> Mapping[str, Any] |
 
 
 def _number(value: object) -> float:
-    """A number, also where the API writes an int64 as text; 0 where it says nothing."""
+    """A number, also where the API writes an int64 as text; 0 where it is missing."""
     try:
         return float(value) if isinstance(value, (int, float, str)) else 0.0
     except ValueError:

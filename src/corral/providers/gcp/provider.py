@@ -45,7 +45,7 @@ class GcpProvider:
     Args:
         spec: the cluster file.
         google: the API to ask; None: Google's, with this machine's credentials.
-        poll: seconds between two looks while machines come up.
+        poll: seconds between two polls while machines come up.
     """
 
     name: ClassVar[str] = "gcp"
@@ -56,7 +56,7 @@ class GcpProvider:
     ) -> None:
         if spec.gcp is None:
             raise CorralError(
-                Code.SPEC_INVALID, "where it is to be made is not said", hint="add gcp:"
+                Code.SPEC_INVALID, "where it is to be made is not given", hint="add gcp:"
             )
         self._spec, self._gcp, self._given, self._poll = spec, spec.gcp, google, poll
         self.cluster = spec.name
@@ -97,7 +97,7 @@ class GcpProvider:
         return self._memory.observed
 
     async def _listed(self, google: Google) -> list[dict[str, Any]]:
-        """The cluster's machines; none where the zone does not exist: the preflight says so."""
+        """The cluster's machines; none where the zone does not exist: the preflight reports it."""
         try:
             return await google.instances(self._gcp.zone, self.cluster)
         except CloudError as error:
@@ -189,7 +189,7 @@ class GcpProvider:
             f"after {NODES_S / 60:.0f} minutes it is not up: {last}",
             node=controller,
             hint=f"corral ssh {controller}, and read /var/log/slurm/setup.log and slurmctld.log; "
-            "machines that are refused stand in /var/log/slurm/resume.log",
+            "refused machines are logged in /var/log/slurm/resume.log",
         )
         emit(Event(Kind.NODE_FAILED, "machines", controller, error.message))
         raise error
@@ -269,7 +269,7 @@ class GcpProvider:
         if left:
             raise CorralError(
                 Code.PROVIDER_FAILED,
-                f"gcluster ended well, and {len(left)} things of {self.cluster} are left",
+                f"gcluster succeeded, and {len(left)} things of {self.cluster} are left",
                 tail="\n".join(left),
                 hint="the same command tries again; what something else uses must go first",
             )
@@ -351,7 +351,7 @@ async def ask(google: Google, gcp: Gcp, cluster: str, machines: int) -> Told:
 
 
 async def _networks(google: Google, prefix: str) -> list[dict[str, Any]]:
-    """Networks of the cluster; none where the project does not exist: the preflight says so."""
+    """Networks of the cluster; none where the project does not exist: the preflight reports it."""
     try:
         return await google.networks(prefix)
     except CloudError as error:

@@ -16,7 +16,7 @@ GAPS: Final = MappingProxyType({"calls": 1.0, "launch": 12.0})
 
 USER: Final = "ubuntu"
 LAUNCHED: Final = "corral-launched"
-"""Tag with the time of the launch, Unix seconds: no answer of Lambda tells it."""
+"""Tag with the time of the launch, Unix seconds: no answer of Lambda contains it."""
 
 STATES: Final[Mapping[str, State]] = MappingProxyType(
     {

@@ -1,6 +1,6 @@
 """Lambda Cloud, API 1.10.0 (document of 2026-08-22).
 
-One instance a call; no time limit of its own and no way to end itself: an instance that is switched
+One instance a call; no its own time limit and no way to end itself: an instance that is switched
 off from inside goes on to cost money until it is terminated.
 """
 
@@ -154,12 +154,12 @@ class LambdaCloud:
         )
 
     async def make_volume(self, name: str, region: str, gib: int) -> Volume:
-        """Make a file system; it grows by itself, so ``gib`` is not asked for."""
+        """Make a file system; it grows as needed, so ``gib`` is not asked for."""
         body = {"name": name, "region": region}
         return await self._data("POST", "/api/v1/filesystems", _volume, body, again=False)
 
     async def firewall_rules(self) -> tuple[dict[str, Any], ...]:
-        """The inbound rules of the whole account."""
+        """The inbound rules of the entire account."""
         return await self._data(
             "GET",
             "/api/v1/firewall-rules",
@@ -167,7 +167,7 @@ class LambdaCloud:
         )
 
     async def set_firewall_rules(self, rules: Sequence[Mapping[str, Any]]) -> None:
-        """Replace the rules of the whole account: only by ``cloud.whole_sets.change``."""
+        """Replace the rules of the entire account: only by ``cloud.whole_sets.change``."""
         body = {"data": [dict(rule) for rule in rules]}
         await self._data("PUT", "/api/v1/firewall-rules", nothing, body, again=True)
 

@@ -43,7 +43,7 @@ REGIONS: Final = ("ny2", "ca1", "ams1")
 SCRIPT_WAIT_S: Final = 10.0
 SCRIPT_TRIES: Final = 3
 
-# Prices stand in no call of API v1; a machine tells its own once it exists (usageRate). These come
+# Prices are in no call of API v1; a machine has its own once it exists (usageRate). These come
 # from older price lists, in dollars an hour, with GPUs, vCPUs and GiB: an estimate before launch.
 TYPES: Final[Mapping[str, tuple[float, str, int, int, int]]] = MappingProxyType(
     {
@@ -68,7 +68,7 @@ class Paperspace:
         dead_man="Paperspace itself switches the machine off (autoShutdown); its disk and address "
         "cost money until it is deleted",
         limits="not documented; Corral makes two calls a second",
-        notes=("its API tells no price before launch: what is shown then is an estimate",),
+        notes=("its API states no price before launch: what is shown then is an estimate",),
     )
 
     def __init__(

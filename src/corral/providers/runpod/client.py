@@ -1,7 +1,7 @@
 """RunPod, REST v2 (document of 2026-08-18): pods and Instant Clusters.
 
 A pod is a container: no systemd, no TUN, no UDP. Its sshd is reached at ``ssh.direct``; the proxy
-takes neither files nor forwarding. Capacity has no error code of its own: a 400 that is no fault of
+takes neither files nor forwarding. Capacity has no its own error code: a 400 that is not a fault of
 the request.
 """
 
@@ -52,9 +52,9 @@ class RunPod:
     name: ClassVar[str] = calls.NAME
     told: ClassVar[Told] = Told(
         dead_man="a loop in the pod removes it by the pod's own key (runpodctl)",
-        limits="per minute, hour and day, as its answers say",
+        limits="per minute, hour and day, as its answers report",
         notes=(
-            "a pod has no systemd, no TUN and no UDP: it is a node of an island of its own",
+            "a pod has no systemd, no TUN and no UDP: it is a node of its own island",
             "a pod's disk is gone with it",
         ),
     )
@@ -106,7 +106,7 @@ class RunPod:
         )
 
     async def launch_cluster(self, wanted: Wanted, nodes: int) -> str:
-        """Create an Instant Cluster of pods with a fabric of its own; all or nothing.
+        """Create an Instant Cluster of pods with its own fabric; all or nothing.
 
         Returns:
             id of the cluster; ``instances`` shows its pods with ``group`` set to it.
@@ -119,7 +119,7 @@ class RunPod:
                 "gpuCountPerPod": wanted.offer.gpus,
                 "podCount": nodes,
             },
-            # No dead-man timer: a member cannot be removed by itself (409).
+            # No dead-man timer: a member cannot be removed alone (409).
             **_container(wanted, _FABRIC),
         }
         return await self.caller.call(
@@ -127,11 +127,11 @@ class RunPod:
         )
 
     async def terminate(self, instances: Sequence[Instance]) -> None:
-        """Delete pods; one of a cluster goes with its whole cluster, the only way there is."""
+        """Delete pods; one of a cluster goes with its complete cluster, the only way there is."""
         await self.caller.run(calls.terminate(instances))
 
     async def stop(self, instance: Instance) -> None:
-        """Stop a pod: its GPU is given back, and perhaps never to be had again."""
+        """Stop a pod: its GPU is released, and perhaps never to be had again."""
         path = f"/v2/pods/{instance.id}/action"
         await self.caller.call("POST", path, nothing, body={"action": "stop"}, again=True)
 
@@ -163,11 +163,11 @@ class RunPod:
         )
 
     async def ssh_keys(self) -> tuple[str, ...]:
-        """The ssh keys of the whole account."""
+        """The ssh keys of the entire account."""
         return await self.caller.call("GET", "/v2/account/ssh-keys", _keys)
 
     async def set_ssh_keys(self, keys: Sequence[str]) -> None:
-        """Replace the ssh keys of the whole account: only by ``cloud.whole_sets.change``."""
+        """Replace the ssh keys of the entire account: only by ``cloud.whole_sets.change``."""
         body = {"keys": [*keys]}
         await self.caller.call("PUT", "/v2/account/ssh-keys", nothing, body=body, again=True)
 
@@ -176,7 +176,7 @@ class RunPod:
         await self.caller.close()
 
 
-# The address on the cluster's own network stands in the environment of what the pod starts, and in
+# The address on the cluster's own network is in the environment of what the pod starts, and in
 # no session by ssh (RunPod's documentation, instant-clusters/configuration).
 _FABRIC: Final = sh('if [ -n "$NODE_ADDR" ]; then echo "$NODE_ADDR" > {at}; fi; ', at=FABRIC)
 

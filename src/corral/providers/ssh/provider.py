@@ -71,7 +71,7 @@ class SshProvider:
         return self._node(node).address or node
 
     def ssh_target(self, node: str) -> SshTarget:
-        """As the group says, on top of the user's own ssh config and agent.
+        """As the group declares, in addition to the user's own ssh config and agent.
 
         Host keys are the cluster's own pins (docs/decisions/0014); the key is the one of the file,
         or the cluster's on nodes where ``corral keys install`` has proven it, or ssh's choice.

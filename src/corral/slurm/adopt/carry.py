@@ -52,10 +52,10 @@ def cluster_file(existing: Existing, given: Existing | None = None) -> str:
 
     Args:
         existing: at least a slurm.conf with nodes; hosts and facts give addresses.
-        given: the files as they were, when ``existing`` is corrected: what they said is named.
+        given: the files as they were, when ``existing`` is corrected: their text is reported.
 
     Returns:
-        YAML text. What could not be carried over stands at its end as comments, each with the
+        YAML text. What could not be carried over is at its end as comments, each with the
         reason. No password is in it. Whether it loads is for the caller to see.
     """
     groups = _groups(existing)

@@ -1,4 +1,4 @@
-"""What all rules say about given files, and the files with what can be corrected corrected."""
+"""What all rules report about given files, and the files with what can be corrected corrected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Judged:
 
     @property
     def fixable(self) -> bool:
-        """Whether ``corrected`` mends it."""
+        """Whether ``corrected`` fixes it."""
         return bool(self.problem.edits or self.problem.makes)
 
     def finding(self) -> Finding:
@@ -68,7 +68,7 @@ def judge(existing: Existing) -> tuple[Judged, ...]:
 
 
 def corrected(existing: Existing) -> Existing:
-    """The same files with every finding mended that can be; all other lines stay as they are.
+    """The same files with every finding fixed that can be; all other lines stay as they are.
 
     A correction may show the next fault (a node gets its Gres, and GresTypes is missing), so it
     goes on until nothing more changes.
@@ -97,7 +97,7 @@ def _made(existing: Existing, kind: Kind, text: str) -> Source:
 
 
 def source_of(name: str, data: bytes, mode: int | None = None) -> Source:
-    """A file as it was read; what is no UTF-8 comes back byte for byte from ``bytes_of``."""
+    """A file as it was read; what is not UTF-8 comes back byte for byte from ``bytes_of``."""
     text = data.decode("utf-8", "surrogateescape")
     kind, node = kind_of(name, text)
     return Source(name, kind, text, mode, node)
@@ -109,5 +109,5 @@ def bytes_of(source: Source) -> bytes:
 
 
 def fixable(found: tuple[Judged, ...]) -> Iterator[Judged]:
-    """Those that ``corrected`` mends."""
+    """Those that ``corrected`` fixes."""
     return (one for one in found if one.fixable)

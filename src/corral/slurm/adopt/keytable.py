@@ -55,7 +55,7 @@ def _tables() -> Mapping[tuple[str, str], Mapping[str, Known]]:
 
 
 TABLES: Final = _tables()
-"""By file and first key of the line ("" for a line of its own), then by key; all in lower case."""
+"""By file and first key of the line ("" for a separate line), then by key; all in lower case."""
 
 
 def line_table(file: str, first: str) -> Mapping[str, Known]:

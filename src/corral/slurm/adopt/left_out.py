@@ -1,4 +1,4 @@
-"""What Slurm's files say and a cluster file cannot: one line each, for its comments."""
+"""What Slurm's files declare and a cluster file cannot: one line each, for its comments."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _DEFAULTS: Final = MappingProxyType(
 
 
 def left_out(existing: Existing) -> Iterator[str]:
-    """Each thing that no field of the cluster file says."""
+    """Each thing that no field of the cluster file declares."""
     yield from _lines(existing)
     for placed, why in existing.slurm.lost:
         yield f"Include {comment(placed.line.include)}: {why}"
@@ -76,7 +76,7 @@ def _other_files(existing: Existing) -> Iterator[str]:
 
 
 def _lines(existing: Existing) -> Iterator[str]:
-    """What slurm.conf says and the cluster file cannot; lines that say the same become one."""
+    """What slurm.conf declares and the cluster file cannot; equal lines become one."""
     held = {"nodename": _NODE_KEYS, "partitionname": _PARTITION_KEYS}
     found: dict[tuple[str, str, str], list[str]] = {}
     plain: list[str] = []
@@ -136,5 +136,5 @@ def _gres(existing: Existing) -> Iterator[str]:
 
 
 def comment(text: str) -> str:
-    """A text as it may stand in a comment."""
+    """A text as it may appear in a comment."""
     return "".join(c if c.isprintable() else "?" for c in text)[:200]

@@ -1,4 +1,4 @@
-"""Lossless readers of the files beside Slurm's own: hosts, exports, fstab. Words with places."""
+"""Lossless readers of the files next to Slurm's own: hosts, exports, fstab. Words with places."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Export:
         client: host, network, pattern or "" for the world.
         options: its options; those of the ``-options`` word before it among them.
         spot: client and options in the file.
-        line: the whole line.
-        bare: options stand alone after a space, so they are the world's.
+        line: the entire line.
+        bare: options follow a space, so they are the world's.
     """
 
     path: str
@@ -70,7 +70,7 @@ class Export:
 
 
 def words_of(source: Source, *, comment: str = "#") -> Iterator[tuple[Spot, list[Spot]]]:
-    """Each line that says something: the line and its words, comments left out."""
+    """Each line with content: the line and its words, comments left out."""
     for at, line in physical(source.text):
         body = line.partition(comment)[0]
         found = [Spot(source, at + m.start(), at + m.end()) for m in _WORD.finditer(body)]

@@ -21,11 +21,11 @@ _HEAD: Final = f"""\
 <!-- Generated: python -m corral.slurm.adopt.reference > docs/reference/existing.md -->
 
 Rules about files that somebody else wrote: Slurm's own, hosts, exports, fstab, sshd_config, set-up
-and job scripts. Each finding says file, line, column, what is wrong and what to write instead; how
-to use it stands in [Adopting](../guide/adopting.md). F-numbers are entries of the failure
+and job scripts. Each finding states file, line, column, what is wrong and what to write instead;
+how to use it is in [Adopting](../guide/adopting.md). F-numbers are entries of the failure
 catalogue. *facts* as source means that the machines were asked.
 
-Keys are held against the options tables of Slurm's own source, {FIRST} to {LAST}
+Keys are compared with the options tables of Slurm's own source, {FIRST} to {LAST}
 (`src/corral/slurm/adopt/known.py`): one that no release knows is an error, and so is one that the
 release in use (`--version`) does not know any more, or not yet. Without `--version` a key that was
 removed is a warning. A level in the table is the usual one; a finding may be milder or sterner.
@@ -37,7 +37,7 @@ _TITLES: Final = {
 
 
 def page() -> str:
-    """The whole page."""
+    """The entire page."""
     parts = [_HEAD]
     for kind in Kind:
         rules = [rule for rule in RULES if rule.kind is kind]

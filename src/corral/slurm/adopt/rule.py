@@ -48,11 +48,11 @@ class Rule:
 
     Attributes:
         id: kebab-case name.
-        level: how bad it is, where the problem says nothing else.
+        level: how bad it is, where the problem has no severity itself.
         kind: the file it is about.
         meaning: what it finds, one sentence.
         fix: what to write instead, in a few words.
-        check: the function that looks.
+        check: the function that checks.
         failure: entry of the failure catalogue, such as F31; "" for none.
         source: where it is known from.
         since: first release it holds for; None: all of them.

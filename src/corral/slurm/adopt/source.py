@@ -35,7 +35,7 @@ CONFS: Final = (Kind.SLURM, Kind.GRES, Kind.CGROUP, Kind.SLURMDBD, Kind.TOPOLOGY
 """Kinds in Slurm's own ``key=value`` grammar."""
 
 NAMED: Final = tuple(k for k in Kind if k not in (Kind.SETUP, Kind.TEMPLATE, Kind.OTHER))
-"""Kinds that a file's name tells."""
+"""Kinds that a file's name indicates."""
 
 _MARKUP: Final = re.compile(r"\{%|\{\{|<%=?")  # Jinja, Go, ERB
 # ``${NAME}``, ``{name}``, ``<NAME>``, ``@NAME@``, ``%%NAME%%``, ``__NAME__`` in a value, or a value
@@ -73,7 +73,7 @@ class Source:
     Attributes:
         name: as the user named it, or its place under the folder the user named.
         kind: what it is.
-        text: its text; bytes that are no UTF-8 stand as lone surrogates (``surrogateescape``).
+        text: its text; bytes that are not UTF-8 stand as lone surrogates (``surrogateescape``).
         mode: permission bits such as 0o644; None when not known.
         node: the machine it is of, for ``hosts.node1``; "" for every machine.
     """
@@ -106,7 +106,7 @@ class Spot:
 
     @property
     def text(self) -> str:
-        """What stands there."""
+        """What is there."""
         return self.source.text[self.start : self.stop]
 
 
@@ -121,7 +121,7 @@ class Edit:
 
 
 def kind_of(name: str, text: str = "") -> tuple[Kind, str]:
-    """What a file is by its name, else by what it says; and the node it is of.
+    """What a file is by its name, else by what it contains; and the node it is of.
 
     ``hosts.node1`` and ``exports.node1`` are those files of one node; ``slurm.conf.old`` is a
     slurm.conf.
@@ -182,7 +182,7 @@ def applied(text: str, edits: Iterable[Edit]) -> str:
         bisect.insort(taken, (edit.start, edit.stop, number))
     pieces: list[str] = []
     last = 0
-    # Those put in at one place stand in the order given, before what is replaced there.
+    # Those put in at one place are in the order given, before what is replaced there.
     for edit, _ in sorted(chosen.items(), key=lambda one: (one[0].start, one[0].stop, one[1])):
         pieces += [text[last : edit.start], edit.text]
         last = edit.stop

@@ -1,4 +1,4 @@
-"""What the files say together: lines in the order Slurm reads them, nodes, partitions, GPUs."""
+"""What the files declare together: lines in the order Slurm reads them, nodes, partitions, GPUs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Placed:
 
     @property
     def spot(self) -> Spot:
-        """The whole line without leading blanks and its line end."""
+        """The entire line without leading blanks and its line end."""
         bare = self.line.raw.rstrip("\r\n")
         lead = len(bare) - len(bare.lstrip())
         return Spot(self.source, self.at + lead, self.at + len(bare))
@@ -40,7 +40,7 @@ class Placed:
         )
 
     def before(self, text: str) -> Edit:
-        """An edit that puts a line of its own before this one."""
+        """An edit that inserts a line before this one."""
         return Edit(self.source.name, self.at, self.at, text + self.source.end_of_line)
 
 
@@ -112,7 +112,7 @@ class Row:
         return found.value if found else default
 
     def number(self, key: str) -> int | None:
-        """The value of a key as a number; None for none, and for what is no number."""
+        """The value of a key as a number; None for none, and for what is not a number."""
         try:
             return int(self.text(key), 0)
         except ValueError:
@@ -120,7 +120,7 @@ class Row:
 
     @property
     def last(self) -> Setting:
-        """The setting that stands last on its line."""
+        """The last setting on its line."""
         placed = self.first.placed
         return Setting(placed, placed.line.pairs[-1])
 
@@ -204,9 +204,9 @@ class Existing:
 
     Attributes:
         sources: the files.
-        version: the Slurm in use; None when nobody said.
+        version: the Slurm in use; None when unknown.
         machines: the machines' own facts, by node name.
-        whole: a whole configuration folder was given, so a file that is missing is missing.
+        whole: a complete configuration folder was given, so a file that is missing is missing.
     """
 
     sources: tuple[Source, ...]
@@ -323,7 +323,7 @@ class Existing:
 
     @cached_property
     def gpus(self) -> bool:
-        """Whether anything says that nodes have GPUs."""
+        """Whether anything declares that nodes have GPUs."""
         words = [self.slurm.text("GresTypes"), *(row.text("Gres") for row in self.nodes)]
         words += [row.text("Name") + row.text("AutoDetect") for row in self.gres]
         return any(
@@ -359,7 +359,7 @@ class Existing:
             close = [s for s in self.sources if PurePosixPath(s.name).name == last]
             found = close[0] if len(close) == 1 else None
         if found is None:
-            conf.lost.append((placed, "there is no such file among those given"))
+            conf.lost.append((placed, "there is not such a file among those given"))
         elif found.name in above:
             conf.lost.append((placed, "it includes itself"))
         else:

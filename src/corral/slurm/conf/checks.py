@@ -1,4 +1,4 @@
-"""What may stand in Slurm's files at all. A value that could become another line is refused."""
+"""What may appear in Slurm's files at all. A value that could become another line is refused."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _node(node: NodeConf) -> Iterator[str]:
         # Slurm would overrule CPUs, and a node that reports less becomes INVAL (F09).
         yield f"{node.name}: {node.cpus} CPUs are not {layout} (sockets x cores x threads)"
     if node.real_memory < 1:
-        yield f"{node.name}: {node.memory_mib} MiB is no memory"
+        yield f"{node.name}: {node.memory_mib} MiB is not a memory"
     for feature in node.features:
         if not _FEATURE.fullmatch(feature):
             yield f"{node.name}: {feature!r} cannot be a feature"
@@ -139,4 +139,4 @@ def _partition(partition: PartitionConf, known: set[str]) -> Iterator[str]:
         yield f"partition {partition.name} has no node"
     for name in partition.nodes:
         if name not in known:
-            yield f"partition {partition.name} names {name}, which is no node"
+            yield f"partition {partition.name} names {name}, which is not a node"

@@ -23,7 +23,7 @@ JWT_KEY: Final = f"{STATE_DIR}/jwt_hs256.key"
 DATABASE: Final = "slurm_acct_db"
 SRUN_PORTS: Final = "60001-63000"
 
-# slurmdbd 26.05 says of MariaDB 11.8's default: "innodb_snapshot_isolation is enabled, which is not
+# slurmdbd 26.05 reports of MariaDB 11.8's default: "innodb_snapshot_isolation is enabled, which is not
 # supported by Slurm and will cause slurmdbd to fatal when a write conflicts with a concurrent
 # transaction"; older releases fail in silence. MariaDB before 10.6.18 has no such variable: loose_.
 # The lock wait is accounting.html's advice: the hourly roll-up of a busy cluster needs it.
@@ -48,7 +48,7 @@ def slurm_files(conf: ClusterConf) -> SlurmFiles:
     The same value gives the same bytes; time and size grow linearly with nodes.
 
     Raises:
-        CorralError: a value cannot stand in Slurm's files, or the release cannot do what is asked.
+        CorralError: a value cannot appear in Slurm's files, or the release cannot do what is asked.
     """
     refuse_broken(conf)
     dbd = _slurmdbd(conf) if conf.accounting_host else None
@@ -67,7 +67,7 @@ def _pid_file(conf: ClusterConf, daemon: str) -> str:
     """Where the unit lets the daemon write.
 
     From 23.11 on the units start the daemon as user slurm with a RuntimeDirectory; before, as root
-    without one, and Debian 12's units say PIDFile=/run/slurmctld.pid.
+    without one, and Debian 12's units report PIDFile=/run/slurmctld.pid.
     """
     directory = f"/run/{daemon}" if has(conf.version, Feature.UNIT_RUNS_AS_SLURM) else "/run"
     return f"{directory}/{daemon}.pid"
@@ -124,7 +124,7 @@ def _scheduled(conf: ClusterConf) -> Iterator[Setting]:
         # main scheduler calls every pending job InvalidAccount; backfill does not check, and alone
         # starts them, by default each 30 s. Seen with 23.11.4 of Ubuntu 24.04; the same from 22.05
         # to 24.05. 24.11 sets errno to 0 before (commit 4790a7ac53). slurmctld logs "has invalid
-        # account" and "_refresh_assoc_mgr_qos_list: no new list given back". Jobs that find room at
+        # account" and "_refresh_assoc_mgr_qos_list: no new list released". Jobs that find room at
         # their submission start at once, which hides it. A round costs such small clusters little.
         yield Setting("SchedulerParameters", "bf_interval=5")
 
@@ -197,7 +197,7 @@ def _gres(conf: ClusterConf) -> ConfFile:
 
 def _gpus(detect: str, gpu_type: str, files: str, nodes: str) -> Pairs:
     if detect == "nvidia":
-        # Nothing beside it: a bare Name=gpu makes slurmd drop what it detected (F14).
+        # Nothing else with it: a bare Name=gpu makes slurmd drop what it detected (F14).
         return (("NodeName", nodes), ("AutoDetect", "nvidia"))
     kind = (("Type", gpu_type),) if gpu_type else ()
     return (("NodeName", nodes), ("Name", "gpu"), *kind, ("File", files))

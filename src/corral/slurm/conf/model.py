@@ -105,7 +105,7 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class ClusterConf:
-    """A whole cluster, as Slurm's files need it.
+    """A complete cluster, as Slurm's files need it.
 
     Attributes:
         name: ClusterName.
@@ -114,8 +114,8 @@ class ClusterConf:
         version: the Slurm release the files are for (the oldest in the cluster).
         auth: munge, or slurm for auth/slurm (>= 23.11).
         accounting_host: host name of the machine that runs slurmdbd and MariaDB, "" for none.
-        rest: JWT beside the main authentication, for slurmrestd.
-        cgroup: what the nodes' kernels mount: v1, hybrid (v1 controllers beside an empty v2
+        rest: JWT in addition to the main authentication, for slurmrestd.
+        cgroup: what the nodes' kernels mount: v1, hybrid (v1 controllers and an empty v2
             tree) or v2.
         systemd: whether systemd runs the nodes.
         nodes: the compute nodes.

@@ -3,7 +3,7 @@ r"""A lossless reader and writer of slurm.conf and its kin.
 ``parse(text).text() == text`` for every text: comments, order, spacing, continuation lines,
 includes and unknown keys stay as they are; ``set`` rewrites only the value it changes. The grammar
 is that of Slurm's src/common/parse_config.c: keys in any case, ``key=value``, ``key="two words"``,
-``key+=value``; ``#`` begins a comment unless a backslash stands before it; a line whose last
+``key+=value``; ``#`` begins a comment unless a backslash comes before it; a line whose last
 character is a backslash goes on in the next one.
 """
 
@@ -32,7 +32,7 @@ _QUOTABLE: Final = re.compile(r'[^"#\\\n\0]*')
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One ``key=value`` as it stands in a line.
+    """One ``key=value`` as it is in a line.
 
     Attributes:
         key: as written.
@@ -84,7 +84,7 @@ class Line:
 
 @dataclass(slots=True)
 class Document:
-    """A parsed file; ``text()`` gives it back byte for byte."""
+    """A parsed file; ``text()`` returns it byte for byte."""
 
     _lines: list[Line] = field(default_factory=list[Line])
 
@@ -121,7 +121,7 @@ class Document:
         the one that counts.
 
         Raises:
-            CorralError: key or value cannot stand in such a file.
+            CorralError: key or value cannot appear in such a file.
         """
         if not _KEY.fullmatch(key):
             raise _refused(f"{key!r} cannot be a key")
@@ -139,7 +139,7 @@ class Document:
         self._lines.append(_read(number, f"{key}={written}\n"))
 
     def _end_last_line(self) -> None:
-        """Make sure that text added at the end begins a line of its own."""
+        """Make sure that text added at the end begins a new line."""
         if not self._lines:
             return
         last = self._lines[-1]

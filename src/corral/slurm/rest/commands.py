@@ -43,7 +43,7 @@ def body_of(output: str) -> dict[str, Any]:
     """What a command printed.
 
     Raises:
-        CorralError: PARSE_FAILED, it is no JSON; SLURM_REFUSED, it says what is wrong.
+        CorralError: PARSE_FAILED, it is not JSON; SLURM_REFUSED, it contains an error.
     """
     try:
         body: Any = json.loads(output)

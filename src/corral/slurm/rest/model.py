@@ -15,11 +15,11 @@ ROLES: Final = (USER, OPERATOR, ADMINISTRATOR)
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What an answer says of itself.
+    """Metadata of an answer.
 
     Attributes:
         release: Slurm's version, ``24.11.5``.
-        errors: Slurm's own words, empty when all went well.
+        errors: Slurm's own words, empty when all succeeded.
         last_update: when slurmctld last changed what was asked for; 0 where nothing changed since
             the time in the question.
     """

@@ -21,7 +21,7 @@ STATES: Final = (
 )  # fmt: skip
 """In which jobs end (sacct(1), JOB STATE CODES)."""
 MOST: Final = 2000
-"""Jobs of one period that are kept: the newest. slurmrestd has no such limit of its own."""
+"""Jobs of one period that are kept: the newest. slurmrestd has no such limit."""
 TELLS_FROM: Final = 40
 """The first API version whose accounting is read; older ones name their fields otherwise."""
 Params = Mapping[str, str | Sequence[str]]

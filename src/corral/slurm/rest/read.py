@@ -34,18 +34,18 @@ _TRES_MEMORY: Final = re.compile(r"(?:^|,)mem=(\d+(?:\.\d+)?)([KMGTP]?)")
 _MIB: Final = {"K": 1 / 1024, "": 1 / 1048576, "M": 1, "G": 1024, "T": 1048576, "P": 1073741824}
 _PATTERN: Final = re.compile(r"%(\d*)([%jAaxu])")
 _LOAD_UNIT: Final = 100
-"""slurmd tells the load in hundredths."""
+"""slurmd reports the load in hundredths."""
 _HELD: Final = frozenset({"JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue"})
 _LEVELS: Final = {"OPERATOR": OPERATOR, "ADMINISTRATOR": ADMINISTRATOR}
 
 
 def told(body: object) -> Told:
-    """What the answer says of itself: release, errors, when it last changed."""
+    """Metadata of the answer: release, errors, when it last changed."""
     whole_ = record(body)
     meta = record(whole_.get("meta"))
     release = text(record(meta.get("slurm") or meta.get("Slurm")).get("release"))
     errors = [_error(one) for one in records(whole_.get("errors"))]
-    # A cancel is answered with 200 and each job's own error beside its number (24.11).
+    # A cancel is answered with 200 and each job's own error next to its number (24.11).
     each = [record(one.get("error")) for one in records(whole_.get("status"))]
     errors += [text(one.get("message")) for one in each if whole(one.get("code"))]
     update = number(whole_.get("last_update"))
@@ -126,7 +126,7 @@ def job(found: Record, version: int) -> Job:
 
 
 def past_job(found: Record, _: int) -> Job:
-    """One job as accounting tells it (v0.0.40 on: its fields have not changed since).
+    """One job as accounting reports it (v0.0.40 on: its fields have not changed since).
 
     Raises:
         CorralError: PARSE_FAILED, it has no number or no state.
@@ -183,7 +183,7 @@ def _counted(found: Record) -> dict[str, int]:
 
 
 def past_info(info: JobInfo) -> Job:
-    """One job as sacct tells it."""
+    """One job as sacct reports it."""
     code = info.exit_code
     return Job(
         id=info.raw_id,
@@ -247,7 +247,7 @@ def past_jobs(listed: Iterable[Record], version: int) -> tuple[Job, ...]:
 
 
 def cluster_of(body: object) -> str:
-    """The name of the cluster that answers; "" before v0.0.40, which does not say it."""
+    """The name of the cluster that answers; "" before v0.0.40, which does not state it."""
     return text(record(record(record(body).get("meta")).get("slurm")).get("cluster"))
 
 
@@ -296,7 +296,7 @@ def submitted(body: object) -> int:
 
 
 def role_of(body: object, name: str) -> str:
-    """The role of a user out of slurmdbd's answer about users; user where it says nothing."""
+    """The role of a user out of slurmdbd's answer about users; user where it has none."""
     for one in records(record(body).get("users")):
         if text(one.get("name")) == name:
             level = next(iter(words(one.get("administrator_level"))), "")
@@ -353,7 +353,7 @@ def _gpus(it: dict[str, Any], state: str) -> Gpus:
 def _path(it: dict[str, Any], which: str, number_: int) -> str:
     """The file of an output stream, with sbatch's patterns filled in (sbatch(1), filename pattern).
 
-    Since 25.05 slurmrestd fills them in by itself.
+    Since 25.05 slurmrestd fills them in itself.
     """
     ready = text(it.get(f"{which}_expanded"))
     if ready:

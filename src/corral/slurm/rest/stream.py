@@ -17,16 +17,16 @@ from corral.slurm.rest.loose import Record
 _BETWEEN: Final = re.compile(r"[ \t\r\n,]*")
 _BEFORE, _IN, _BEHIND = range(3)  # the list
 MAX_HEAD: Final = 1 << 20
-"""Bytes before the list, or of one record, after which it is no answer of Slurm's."""
+"""Bytes before the list, or of one record, above which it is not an answer of Slurm's."""
 
 
 T = TypeVar("T")
 
 
 class Memory(Generic[T]):
-    """What the records of the last whole answer were read as: an equal text is not read again.
+    """What the records of the last complete answer were read as: an equal text is not read again.
 
-    Of 10,000 nodes few change between two answers, and the others stand in the same order. Only a
+    Of 10,000 nodes few change between two answers, and the others are in the same order. Only a
     text's length and hash (64 bits, another key in each process) are kept.
     """
 
@@ -35,7 +35,7 @@ class Memory(Generic[T]):
 
 
 class RecordStream(Generic[T]):
-    """Takes bytes, gives what the list's records are read as, as soon as each is whole.
+    """Takes bytes, gives what the list's records are read as, as soon as each is complete.
 
     Args:
         key: the list's key: ``jobs``.
@@ -58,10 +58,10 @@ class RecordStream(Generic[T]):
         self._state = _BEFORE
 
     def feed(self, data: bytes) -> Iterator[T]:
-        """Take the next bytes; give those whose records are whole now.
+        """Take the next bytes; give those whose records are complete now.
 
         Raises:
-            CorralError: PARSE_FAILED, it is no such document.
+            CorralError: PARSE_FAILED, it is not such a document.
         """
         self._text += self._decode(data)
         if self._state == _BEFORE:
@@ -89,7 +89,7 @@ class RecordStream(Generic[T]):
                 try:
                     found, end = self._json.raw_decode(text, at)
                 except ValueError:
-                    break  # not whole yet, or never: then the limit ends it
+                    break  # not complete yet, or never: then the limit ends it
                 if end == len(text) and text[end - 1] not in '}]"':
                     break  # a bare number may go on in the next bytes
                 value = self._tried(found)
@@ -131,7 +131,7 @@ class RecordStream(Generic[T]):
         """The document without the records, once all bytes came.
 
         Raises:
-            CorralError: PARSE_FAILED, it broke off or is no JSON.
+            CorralError: PARSE_FAILED, it broke off or is not JSON.
         """
         middle = f'"{self._name}": []' if self._state != _BEFORE else ""
         text = self._head + middle + self._text
@@ -140,7 +140,7 @@ class RecordStream(Generic[T]):
         except ValueError as error:
             raise CorralError(
                 Code.PARSE_FAILED,
-                f"Slurm's answer about {self._name} broke off or is no JSON",
+                f"Slurm's answer about {self._name} broke off or is not JSON",
                 tail=text[:200],
             ) from error
         if self._memory is not None and self._state == _BEHIND:

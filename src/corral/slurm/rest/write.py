@@ -9,7 +9,7 @@ from typing import Any, Final
 from corral.slurm.rest.script import options_of
 
 _SCRIPT_IN_JOB: Final = 41
-"""From v0.0.41 on the script stands in the job ("script" beside it is deprecated)."""
+"""From v0.0.41 on the script is in the job ("script" outside it is deprecated)."""
 _ENV_LIST: Final = 39
 """From v0.0.39 on the environment is a list of NAME=VALUE; before, an object."""
 _STRUCTS: Final = 39
@@ -20,7 +20,7 @@ class Submission:
     """A batch job as it goes to Slurm; what is given here wins over the script's #SBATCH lines.
 
     Attributes:
-        script: the whole script.
+        script: the entire script.
         name, partition, workdir, stdout: as sbatch's options of that name.
         options: more fields of Slurm's job description, in the newest shape.
         environment: of the batch script; slurmrestd refuses an empty one.
@@ -66,7 +66,7 @@ def limit_body(minutes: int, version: int) -> dict[str, Any]:
 
 
 def hold_body(*, held: bool) -> dict[str, Any]:
-    """The body that holds a job, or lets it go."""
+    """The body that holds a job, or release it."""
     return {"hold": held}
 
 

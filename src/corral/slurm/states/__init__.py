@@ -1,1 +1,1 @@
-"""What Slurm says about nodes and jobs: states, reasons, exit codes, answers of its commands."""
+"""What Slurm reports about nodes and jobs: states, reasons, exit codes, answers of its commands."""

@@ -212,7 +212,7 @@ class ExitCode:
         if signal:
             return f"ended by {_SIGNALS.get(signal, f'signal {signal}')}"
         if not self.status:
-            return "ended well"
+            return "succeeded"
         known = _STATUSES.get(self.status)
         return f"exit status {self.status}" + (f" ({known})" if known else "")
 
@@ -286,7 +286,7 @@ def settled(jobs: Iterable[JobInfo], *, gpus: bool) -> tuple[JobInfo, ...]:
     """Past jobs, those without GPUs in accounting as none where it keeps them (see ``tracked``).
 
     Args:
-        jobs: the whole answer of ``parse_history``.
+        jobs: the entire answer of ``parse_history``.
         gpus: the cluster has GPUs.
     """
     found = tuple(jobs)
@@ -400,7 +400,9 @@ def _text(value: str) -> str:
 
 def _number(value: str) -> int:
     if not (value.isascii() and value.isdigit()):
-        raise CorralError(Code.PARSE_FAILED, f"{value[:40]!r} is no number", hint="a new release?")
+        raise CorralError(
+            Code.PARSE_FAILED, f"{value[:40]!r} is not a number", hint="a new release?"
+        )
     return int(value)
 
 

@@ -49,8 +49,8 @@ NODE_FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
         "DYNAMIC_NORM": Flag(Effect.NONE, "registered itself"),
         "EXTERNAL": Flag(Effect.CLOSED, "not managed by Slurm"),
         "FAIL": Flag(Effect.BROKEN, "about to be taken out by request"),
-        "INVALID": Flag(Effect.BROKEN, "reports less than its configuration says"),
-        "INVALID_REG": Flag(Effect.BROKEN, "reports less than its configuration says"),
+        "INVALID": Flag(Effect.BROKEN, "reports less than its configuration declares"),
+        "INVALID_REG": Flag(Effect.BROKEN, "reports less than its configuration declares"),
         "MAINT": Flag(Effect.CLOSED, "in a maintenance reservation"),
         "MAINTENANCE": Flag(Effect.CLOSED, "in a maintenance reservation"),
         "NOT_RESPONDING": Flag(Effect.BROKEN, "slurmd does not answer the controller"),
@@ -74,7 +74,7 @@ NODE_FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
 )
 """Flags next to the base state: NODE_STATE_* of slurm.h, in the words of scontrol and slurmrestd.
 
-slurm.h says of DRAIN and FAIL "do not allocate new work", of POWER_DRAIN "signal power down asap"
+slurm.h states of DRAIN and FAIL "do not allocate new work", of POWER_DRAIN "signal power down asap"
 (slurmctld drains the node for it and takes POWER_DOWN out of those that jobs get, node_mgr.c), and
 of BLOCKED, PLANNED, RES and UNDRAIN only who comes first. A flag that is not in this table is of a
 later Slurm: half of those known close a node, so its effect is unknown, and ``usable`` is not

@@ -1,4 +1,4 @@
-"""Why a job waits: Slurm's words (job_state_reason.c) and what they mean to its owner."""
+"""Why a job is pending: Slurm's words (job_state_reason.c) and what they mean to its owner."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
         "Prolog": "its prolog is still running",
         "Cleaning": "it was requeued and its last run is still being cleaned up",
         "InvalidAccount": "its account does not exist any more; without accounting, Slurm before "
-        "24.11 says so of any job that waits",
+        "24.11 gives it for any pending job",
         "InvalidQOS": "its QOS does not exist any more",
         "QOSNotAllowed": "its QOS may not use this partition",
         "AccountNotAllowed": "its account may not use this partition",
@@ -78,13 +78,13 @@ _SENTENCES: Final = (
         "nodes it needs are down, drained, or kept for partitions of higher priority",
     ),
 )
-"""Where Slurm says a sentence (24.11, job_scheduler.c) and no word; it has a comma of its own."""
+"""Where Slurm prints a sentence (24.11, job_scheduler.c) and no word; it contains a comma."""
 
 
 def explain(reason: str) -> str:
     """A pending reason in words: squeue's ``Resources`` or ``ReqNodeNotAvail, Unavail...``.
 
-    An unknown word is given back as it is: later releases have more of them.
+    An unknown word is returned as it is: later releases have more of them.
     """
     text = reason.strip().removeprefix("(").removesuffix(")")
     spaced = text.replace("_", " ")

@@ -1,4 +1,4 @@
-"""Rules over the whole cluster file: a table of pure functions, each with id, level and meaning."""
+"""Rules over the cluster file: a table of pure functions, each with id, level and meaning."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ class Judged:
 
 
 def judge(spec: ClusterSpec, unknown: tuple[Path, ...] = ()) -> Iterator[Judged]:
-    """What all rules say about a cluster.
+    """What all rules report about a cluster.
 
     Args:
         spec: the cluster.
-        unknown: places whose values are not the user's, since those were wrong; nothing is said
+        unknown: places whose values are not the user's, since those were wrong; nothing is reported
             that rests on one of them.
     """
     view = view_of(spec)
@@ -86,12 +86,12 @@ def judge(spec: ClusterSpec, unknown: tuple[Path, ...] = ()) -> Iterator[Judged]
 
 
 def _overlap(field: str, other: str) -> bool:
-    """Whether the other field is this one, holds it or lies in it."""
+    """Whether the other field is this one, holds it or is in it."""
     return field == other or field.startswith(f"{other}.") or other.startswith(f"{field}.")
 
 
 def _same_entry(one: Path, other: Path) -> bool:
-    """Whether two places lie in the same entry of each list that both go through."""
+    """Whether two places are in the same entry of each list that both go through."""
     for a, b in zip(one, other, strict=False):
         if a != b:
             return isinstance(a, str) or isinstance(b, str)

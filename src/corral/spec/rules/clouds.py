@@ -25,11 +25,11 @@ _OWN: Final = tuple(map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0
 
 
 def cloud_missing(view: View) -> Iterator[Problem]:
-    """A rented group that does not say what is rented."""
+    """A rented group that does not state what is rented."""
     for group in view.where(lambda c: c.rents):
         if group.group.cloud is None:
             provider = group.group.provider
-            message = f"group {group.group.name} does not say what to rent at {provider}"
+            message = f"group {group.group.name} does not state what to rent at {provider}"
             hint = f"add cloud: {{type: ...}}; what there is: corral offers -p {provider}"
             yield Problem(group.at(), message, hint)
 
@@ -38,7 +38,7 @@ def cloud_unused(view: View) -> Iterator[Problem]:
     """Renting fields on a group that is not rented."""
     for group in view.groups:
         if group.group.cloud is not None and not group.group.capabilities.rents:
-            message = f"cloud says nothing with provider {group.group.provider}"
+            message = f"cloud has no effect with provider {group.group.provider}"
             hint = f"remove it, or take provider {either(CLOUDS)}"
             yield Problem(group.at("cloud"), message, hint)
         if group.group.capabilities.rents and group.group.addresses is not None:
@@ -78,7 +78,7 @@ def no_dead_man(view: View) -> Iterator[Problem]:
         if bare:
             names = ", ".join(sorted(bare))
             message = f"machines of {names} cannot end themselves when their controller is lost"
-            hint = f"they cost money until corral reap; say that you know: unguarded: [{names}]"
+            hint = f"they cost money until corral reap; acknowledge it: unguarded: [{names}]"
             yield Problem(group.at("provider"), message, hint)
 
 
@@ -86,7 +86,7 @@ def pod_controller(view: View) -> Iterator[Problem]:
     """A pod as a node: a container, without what machines have."""
     for group in view.where(lambda c: bool(c.rental and c.rental.pods)):
         message = f"group {group.group.name}: pods have no systemd, no TUN and no UDP"
-        hint = "they are nodes of an island of their own, for jobs on one node; see the guide"
+        hint = "they are nodes of their own island, for jobs on one node; see the guide"
         if group.group.cloud and group.group.cloud.cluster:
             hint = "together they are an island, by the network of their cluster; see the guide"
         yield Problem(group.at("provider"), message, hint)
@@ -177,7 +177,7 @@ RULES: Final = (
     Rule("elastic-place", Level.ERROR,
          "Nodes come and go at clouds that rent machines with systemd; the controller stays.",
          ("groups.elastic", "groups.provider", "groups.nodes"), elastic_place, ("controller",)),
-    Rule("cloud-missing", Level.ERROR, "A rented group must say what is rented.",
+    Rule("cloud-missing", Level.ERROR, "A rented group must state what is rented.",
          ("groups.cloud", "groups.provider"), cloud_missing),
     Rule("cloud-cluster", Level.ERROR,
          f"Machines come as one of the provider's own clusters at {either(_CLUSTERS)}, "

@@ -14,11 +14,11 @@ def source(view: View) -> Iterator[Problem]:
     software = view.spec.software
     if software.containers == "pyxis" and software.pyxis is None:
         hint = "add pyxis: with enroot and source, each with file and sha256"
-        message = "where Enroot and Pyxis come from is not said"
+        message = "where Enroot and Pyxis come from is not given"
         yield Problem(("software", "containers"), message, hint)
     if software.containers == "none" and software.pyxis is not None:
         hint = "write containers: pyxis, or leave it out"
-        yield Problem(("software", "pyxis"), "it says nothing without containers: pyxis", hint)
+        yield Problem(("software", "pyxis"), "it has no effect without containers: pyxis", hint)
 
 
 def files(view: View) -> Iterator[Problem]:
@@ -33,7 +33,7 @@ def files(view: View) -> Iterator[Problem]:
             yield Problem(at, "this is no .deb package", hint)
     if not pyxis.source.file.endswith((".tar.gz", ".tgz", ".tar.xz", ".tar")):
         at = ("software", "pyxis", "source", "file")
-        yield Problem(at, "this is no source archive", "the release's .tar.gz")
+        yield Problem(at, "this is not a source archive", "the release's .tar.gz")
 
 
 def importing(view: View) -> Iterator[Problem]:

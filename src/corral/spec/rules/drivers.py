@@ -137,7 +137,7 @@ def vendor_repo(view: View) -> Iterator[Problem]:
         hint = "download it once, look at it, and write sha256sum's answer in vendor_sha256"
         yield Problem(("software", "nvidia", "vendor_repo"), message, hint)
     elif nvidia.source == "distribution" and repo is not None:
-        message = "vendor_repo says nothing with source distribution"
+        message = "vendor_repo has no effect with source distribution"
         hint = "write source: vendor, or remove it"
         yield Problem(("software", "nvidia", "vendor_repo"), message, hint)
 

@@ -78,7 +78,7 @@ def nodes(view: View) -> Iterator[Problem]:
 
 
 def rdma(view: View) -> Iterator[Problem]:
-    """Words of one kind of fabric said of another."""
+    """Fields of one kind of fabric used with another."""
     data = view.spec.network.data
     if data is None:
         return
@@ -95,7 +95,7 @@ _READS: Final = ("network.topology",)
 RULES: Final = (
     Rule("data-rdma", Level.ERROR, "A PKey without InfiniBand, or a GID index without RoCE.",
          ("network.data.pkey", "network.data.gid_index", "network.data.fabric"), rdma),
-    Rule("topology-switches", Level.ERROR, "Switches that are no tree.", _READS, switches),
+    Rule("topology-switches", Level.ERROR, "Switches that are not a tree.", _READS, switches),
     Rule("topology-nodes", Level.ERROR, "Nodes on two switches, on none, or unknown ones.",
          _READS, nodes, ("groups.nodes", "partitions.groups")),
 )  # fmt: skip

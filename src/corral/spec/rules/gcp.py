@@ -48,7 +48,7 @@ could become one."""
 
 
 def together(view: View) -> Iterator[Problem]:
-    """``gcp`` and groups of provider gcp need each other, and nothing else beside them."""
+    """``gcp`` and groups of provider gcp need each other, and nothing else next to them."""
     groups = view.where(lambda c: c.configures)
     if view.spec.gcp and not groups:
         hint = "add a group with provider: gcp, or leave gcp out"
@@ -56,15 +56,15 @@ def together(view: View) -> Iterator[Problem]:
     for group in groups:
         if not view.spec.gcp:
             hint = "add gcp: with project, zone and state_bucket"
-            yield Problem(group.at("provider"), "where it is to be made is not said", hint)
+            yield Problem(group.at("provider"), "no zone or region given", hint)
     if groups and len(groups) != len(view.groups):
         other = next(g for g in view.groups if not g.group.capabilities.configures)
-        hint = "give them a cluster file of their own: the toolkit makes all of a cluster's nodes"
+        hint = "give them their own cluster file: the toolkit makes all of a cluster's nodes"
         yield Problem(other.at("provider"), "other machines cannot join this cluster", hint)
 
 
 def controller(view: View) -> Iterator[Problem]:
-    """The toolkit's controller is a machine of its own, with a name of the toolkit's."""
+    """The toolkit's controller is a separate machine, with a name of the toolkit's."""
     wanted = f"{view.spec.name}-controller"
     groups = [g for g in view.where(lambda c: c.configures) if g.group.machine is None]
     hint = f"{{name: controller, provider: gcp, nodes: {wanted}}}, and controller: {wanted}"
@@ -90,8 +90,8 @@ def login(view: View) -> Iterator[Problem]:
     """Google's OS Login lets nobody in as root, and only Google knows the user's name there."""
     groups = view.where(lambda c: c.configures)
     if groups and all(group.group.ssh.user == "root" for group in groups):
-        hint = "write ssh: {user: NAME}, as gcloud compute os-login describe-profile says"
-        yield Problem(groups[0].at("ssh"), "who logs in is not said, and nobody may as root", hint)
+        hint = "write ssh: {user: NAME}, as gcloud compute os-login describe-profile prints"
+        yield Problem(groups[0].at("ssh"), "no login user given, and root cannot log in", hint)
 
 
 def machine(view: View) -> Iterator[Problem]:
@@ -183,7 +183,7 @@ def storage(view: View) -> Iterator[Problem]:
         if len(same) > 1:
             hint = "use folders below its one mount point"
             yield Problem(("gcp", "storage", same[1], "kind"),
-                          f"a second {kind} cannot be mounted beside the first", hint)  # fmt: skip
+                          f"a second {kind} cannot be mounted with the first", hint)  # fmt: skip
 
 
 _GCP: Final = ("gcp",)

@@ -19,7 +19,7 @@ def interval(view: View) -> Iterator[Problem]:
     every = view.spec.health.every
     seconds = seconds_of(every)
     if seconds and not SHORTEST <= seconds <= LONGEST:
-        message = f"a health check every {every} lies outside of 30s to 18h"
+        message = f"a health check every {every} is outside of 30s to 18h"
         yield Problem(("health", "every"), message, "write 5m, or off")
 
 

@@ -60,7 +60,7 @@ def duplicate_node(view: View) -> Iterator[Problem]:
         if others:
             home = seen[keys[others[0]]].group.name
             message = f"{some(others)} is in group {home} already"
-            yield Problem(group.at("nodes"), message, "give every node a name of its own")
+            yield Problem(group.at("nodes"), message, "give every node its own name")
         seen.update(dict.fromkeys(keys.values(), group))
 
 
@@ -69,7 +69,7 @@ def node_name(view: View) -> Iterator[Problem]:
     for group in view.groups:
         wrong = [n for n in group.names if not _HOST.fullmatch(n) or len(n) > _HOST_AT_MOST]
         if wrong:
-            message = f"{some(wrong)} is no host name"
+            message = f"{some(wrong)} is not a host name"
             yield Problem(group.at("nodes"), message, f"allowed: {texts.HOST_NAME.words}")
         taken = [n for n in group.names if n.lower() in RESERVED_NODES]
         if taken:
@@ -133,7 +133,7 @@ def duplicate_address(view: View) -> Iterator[Problem]:
         twice = [*repeated(list(group.addresses)), *sorted(seen & set(group.addresses))]
         if twice:
             message = f"{some(twice)} is the address of two nodes"
-            yield Problem(group.at("addresses"), message, "give every node an address of its own")
+            yield Problem(group.at("addresses"), message, "give every node its own address")
         seen.update(group.addresses)
 
 
@@ -150,7 +150,10 @@ def address_invalid(view: View) -> Iterator[Problem]:
 def _address_fault(address: str) -> tuple[str, str]:
     match = _NO_BRACKETS.fullmatch(address)
     if match and "." in address:
-        return f"{address} is no address", f"write {match[1]}[{match[2]}-{match[3]}] for a range"
+        return (
+            f"{address} is not an address",
+            f"write {match[1]}[{match[2]}-{match[3]}] for a range",
+        )
     if re.fullmatch(r"[0-9.]+", address):
         return _ipv4_fault(address)
     if not _HOST.fullmatch(address):
@@ -162,7 +165,7 @@ def _ipv4_fault(text: str) -> tuple[str, str]:
     try:
         address = ipaddress.IPv4Address(text)
     except ValueError:
-        return f"{text} is no IPv4 address", "four numbers from 0 to 255, without leading zeros"
+        return f"{text} is not a IPv4 address", "four numbers from 0 to 255, without leading zeros"
     if address.is_multicast or address.is_unspecified or address.is_reserved:
         return f"{text} cannot be the address of a machine", "see: ip -brief address"
     return "", ""
@@ -214,7 +217,7 @@ def field_unused(view: View) -> Iterator[Problem]:
         provider = group.group.provider
         for name in group.group.capabilities.unused:
             if getattr(group.group, name) != NodeGroup.model_fields[name].default:
-                message = f"{name} says nothing with provider {provider}"
+                message = f"{name} has no effect with provider {provider}"
                 yield Problem(group.at(name), message, f"remove {name}")
 
 
@@ -268,7 +271,7 @@ RULES: Final = (
          (), too_many_nodes, _NODES),
     Rule("duplicate-node", _E, "Two nodes of one name.",
          (), duplicate_node, _NODES),
-    Rule("node-name", _E, "A node name that is no host name, is a number, or is one such as "
+    Rule("node-name", _E, "A node name that is not a host name, is a number, or is one such as "
          "localhost, all or default that Slurm or Linux keeps for itself.", _NODES, node_name),
     Rule("machine-name", _E, "A name of a cluster or node that the cloud or the tailnet does not "
          "take.", (), dns_names, ("name", "groups.nodes", "groups.provider", "network.control")),

@@ -15,7 +15,7 @@ def mesh_unused(view: View) -> Iterator[Problem]:
     """Settings of a mesh that is not used."""
     network = view.spec.network
     if network.mesh is not None and network.control != "tailscale":
-        message = f"mesh says nothing with control: {network.control}"
+        message = f"mesh has no effect with control: {network.control}"
         yield Problem(("network", "mesh"), message, "write control: tailscale, or remove mesh")
 
 
@@ -45,14 +45,14 @@ def island_twice(view: View) -> Iterator[Problem]:
     groups = [name for island in islands for name in island.groups]
     for name in repeated(groups):
         last = max(i for i, island in enumerate(islands) if name in island.groups)
-        message = f"group {name} stands on two islands"
+        message = f"group {name} is on two islands"
         hint = "join the islands, or name it once"
         yield Problem(("network", "mesh", "islands", last, "groups"), message, hint)
     names = [island.name for island in islands]
     for name in repeated(names):
         last = len(names) - 1 - names[::-1].index(name)
         path = ("network", "mesh", "islands", last, "name")
-        yield Problem(path, f"two islands are called {name}", "give each a name of its own")
+        yield Problem(path, f"two islands are called {name}", "give each its own name")
 
 
 def mesh_nfs(view: View) -> Iterator[Problem]:

@@ -22,7 +22,7 @@ OWN_ACCOUNT: Final = "corral"
 """The account of users that declare none; it is always there."""
 
 FIRST_QOS: Final = "normal"
-"""The QOS that slurmdbd makes by itself (accounting.html)."""
+"""The QOS that slurmdbd makes automatically (accounting.html)."""
 
 
 def accounts_duplicate(view: View) -> Iterator[Problem]:
@@ -34,7 +34,7 @@ def account_reserved(view: View) -> Iterator[Problem]:
     """The top of Slurm's tree is called root."""
     for i, account in enumerate(view.spec.accounts):
         if account.name == "root":
-            hint = "leave parent out: an account then stands below root"
+            hint = "leave parent out: an account is then below root"
             yield Problem(("accounts", i, "name"), "root is Slurm's own account", hint)
 
 
@@ -130,7 +130,7 @@ def home_duplicate(view: View) -> Iterator[Problem]:
         owner = owners.setdefault(home, user.name)
         if owner != user.name:
             message = f"{home} is the home of {owner} and {user.name}"
-            yield Problem(("users", i, "home"), message, "give each a home of their own")
+            yield Problem(("users", i, "home"), message, "give each their own home")
 
 
 def key_shared(view: View) -> Iterator[Problem]:
@@ -180,7 +180,7 @@ def _unknown(path: Path, what: str, name: str, known: list[str]) -> Problem:
 def _twice(names: list[str], field: str, what: str) -> Iterator[Problem]:
     for name in repeated(names):
         last = len(names) - 1 - names[::-1].index(name)
-        hint = f"give every {what} a name of its own"
+        hint = f"give every {what} its own name"
         yield Problem((field, last, "name"), f"two entries are called {name}", hint)
 
 
@@ -211,6 +211,6 @@ RULES: Final = (
          (), home_duplicate, ("users.home", "users.name")),
     Rule("key-shared", _W, "One SSH key for two users: logs then name the wrong person.",
          ("users.name",), key_shared, ("users.keys",)),
-    Rule("access-login-unknown", _E, "access.login names a machine that is no node.",
+    Rule("access-login-unknown", _E, "access.login names a machine that is not a node.",
          ("access.login",), login_nodes, ("groups.nodes",)),
 )  # fmt: skip

@@ -22,13 +22,13 @@ def interval(view: View) -> Iterator[Problem]:
 
 
 def preempting(view: View) -> Iterator[Problem]:
-    """QOS that preempt: Slurm has one kind of preemption for the whole cluster."""
+    """QOS that preempt: Slurm has one kind of preemption for the entire cluster."""
     if not seconds_of(view.spec.proof.every):
         return
     if any(qos.preempts for qos in view.spec.qos):
         message = (
             "a scheduled proof gives way by partition, and QOS of this file preempt by QOS: Slurm "
-            "has one kind of preemption for the whole cluster"
+            "has one kind of preemption for the entire cluster"
         )
         hint = "leave preempts out, or run corral prove by hand and leave proof.every out"
         yield Problem(("proof", "every"), message, hint)
@@ -46,7 +46,7 @@ def name(view: View) -> Iterator[Problem]:
 
 RULES: Final = (
     Rule("proof-interval", Level.ERROR, "A scheduled proof too often.", ("proof.every",), interval),
-    Rule("proof-preempts", Level.ERROR, "A scheduled proof beside QOS that preempt.",
+    Rule("proof-preempts", Level.ERROR, "A scheduled proof together with QOS that preempt.",
          ("proof.every", "qos.preempts"), preempting),
     Rule("proof-partition", Level.ERROR, "A partition with the name of the proof's own one.",
          ("proof.every", "partitions.name"), name),

@@ -30,7 +30,7 @@ def group_duplicate(view: View) -> Iterator[Problem]:
     names = [group.group.name for group in view.groups]
     for name in repeated(names):
         last = len(names) - 1 - names[::-1].index(name)
-        hint = "give every group a name of its own"
+        hint = "give every group its own name"
         yield Problem(("groups", last, "name"), f"two groups are called {name}", hint)
 
 
@@ -52,7 +52,7 @@ def _with_other_work(view: View) -> set[str]:
     if view.spec.controller:
         found.add(view.spec.controller)
     if view.spec.access.login:
-        with contextlib.suppress(NodeSetParseError):  # another rule says so
+        with contextlib.suppress(NodeSetParseError):  # another rule reports it
             found.update(expand(view.spec.access.login))
     return found
 
@@ -70,7 +70,7 @@ def partition_duplicate(view: View) -> Iterator[Problem]:
     names = [partition.name for partition in view.spec.partitions]
     for name in repeated(names):
         last = len(names) - 1 - names[::-1].index(name)
-        hint = "give every partition a name of its own"
+        hint = "give every partition its own name"
         yield Problem(("partitions", last, "name"), f"two partitions are called {name}", hint)
 
 

@@ -1,4 +1,4 @@
-"""Rules about services beside Slurm."""
+"""Rules about services alongside Slurm."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def data_rate(view: View) -> Iterator[Problem]:
 
 
 def nfs_fields(view: View) -> Iterator[Problem]:
-    """NFS that does not say what is served."""
+    """NFS that does not state what is served."""
     for i, storage in _kind(view, "nfs"):
         for name in ("server", "path"):
             if getattr(storage, name) is None:
@@ -86,15 +86,15 @@ def nfs_fields(view: View) -> Iterator[Problem]:
 
 
 def storage_unused(view: View) -> Iterator[Problem]:
-    """Fields that say nothing with this kind of storage."""
+    """Fields that have no effect with this kind of storage."""
     for i, storage in enumerate(view.spec.storage):
         for name in ("server", "path"):
             if storage.kind != "nfs" and getattr(storage, name) is not None:
-                message = f"{name} says nothing with kind {storage.kind}"
+                message = f"{name} has no effect with kind {storage.kind}"
                 hint = f"remove {name}, or write kind: nfs"
                 yield Problem(("storage", i, name), message, hint)
         if storage.kind != "nfs" and not storage.root_squash:
-            message = f"root_squash says nothing with kind {storage.kind}"
+            message = f"root_squash has no effect with kind {storage.kind}"
             yield Problem(("storage", i, "root_squash"), message, "remove root_squash")
 
 
@@ -136,7 +136,7 @@ def mount_duplicate(view: View) -> Iterator[Problem]:
     mounts = [storage.mount for storage in view.spec.storage]
     last = {mount: i for i, mount in enumerate(mounts)}
     for mount in repeated(mounts):
-        hint = "give each a mount of its own"
+        hint = "give each its own mount"
         yield Problem(("storage", last[mount], "mount"), f"{mount} is mounted twice", hint)
 
 
@@ -148,7 +148,7 @@ def mount_nested(view: View) -> Iterator[Problem]:
         above = [parent for parent in mount.parents if parent in known]
         if above:
             hint = "put them side by side"
-            yield Problem(("storage", i, "mount"), f"{mount} lies inside {above[0]}", hint)
+            yield Problem(("storage", i, "mount"), f"{mount} is inside {above[0]}", hint)
 
 
 def storage_loop(view: View) -> Iterator[Problem]:
@@ -156,7 +156,7 @@ def storage_loop(view: View) -> Iterator[Problem]:
     for i, storage in _kind(view, "nfs"):
         path, mount = PurePosixPath(storage.path or "/x"), PurePosixPath(storage.mount)
         if storage.path and path != mount and (_within(path, mount) or _within(mount, path)):
-            message = f"{path} and {mount} lie inside each other on the server"
+            message = f"{path} and {mount} are inside each other on the server"
             yield Problem(("storage", i, "path"), message, "serve another folder, as /srv/corral")
 
 
@@ -246,7 +246,7 @@ RULES: Final = (
          (), mount_duplicate, ("storage.mount",)),
     Rule("storage-mount-nested", _W, "A folder mounted inside another one.",
          (), mount_nested, ("storage.mount",)),
-    Rule("storage-loop", _E, "The served folder and its mount lie inside each other.",
+    Rule("storage-loop", _E, "The served folder and its mount are inside each other.",
          _STORAGE, storage_loop),
     Rule("storage-system-folder", _E, "A mount over, or an NFS export of, a folder of the system "
          "such as /etc, /usr or /tmp; /home, /srv, /opt and folders below /var are fine.",

@@ -36,7 +36,7 @@ def tarball_name(view: View) -> Iterator[Problem]:
     tarball = view.spec.slurm.source.tarball
     if tarball and not PurePosixPath(tarball).name.endswith(TAR):
         hint = f"name a source archive that ends in {', '.join(TAR)}"
-        yield Problem(("slurm", "source", "tarball"), "this is no tar file", hint)
+        yield Problem(("slurm", "source", "tarball"), "this is not a tar file", hint)
 
 
 def debs_one_file(view: View) -> Iterator[Problem]:

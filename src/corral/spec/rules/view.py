@@ -23,7 +23,7 @@ NAMED_AT_MOST: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a rule says about one place.
+    """What a rule reports about one place.
 
     Attributes:
         path: the place, such as ``("groups", 0, "addresses")``.
@@ -95,14 +95,14 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule over the whole file.
+    """One rule over the entire file.
 
     Attributes:
-        id: kebab-case; stands in findings and in the reference page.
+        id: kebab-case; used in findings and in the reference page.
         level: how bad each of its problems is.
         meaning: what it finds and why that is wrong, for the reference page.
         reads: fields of one entry it looks at (dotted, without positions). Where one of them could
-            not be read, what the rule says about that entry is dropped: it would complain about
+            not be read, what the rule reports about that entry is dropped: it would complain about
             what the user never wrote.
         check: pure; gives each problem.
         across: fields of all entries that it compares; where one of them could not be read
@@ -173,7 +173,7 @@ def _counted(hostlist: str) -> int:
         found = count(hostlist)
     except NodeSetParseError:
         return 0
-    return found if found <= NODES_AT_MOST else 0  # a problem of its own: nodes-syntax
+    return found if found <= NODES_AT_MOST else 0  # its own problem: nodes-syntax
 
 
 def _expanded(hostlist: str, path: Path) -> tuple[tuple[str, ...], tuple[Problem, ...]]:

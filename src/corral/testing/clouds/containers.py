@@ -31,7 +31,7 @@ FIRST: Final = 128
 
 
 class Containers:
-    """What stands behind the machines of one simulated cloud.
+    """What backs the machines of one simulated cloud.
 
     Args:
         cloud: its name.
@@ -49,7 +49,7 @@ class Containers:
         self._lock = threading.Lock()
 
     def start(self, machine: Machine) -> None:
-        """Begin to boot it, in a thread of its own."""
+        """Begin to boot it, in a separate thread."""
         self._thread(lambda: self._boot(machine), machine)
 
     def end(self, machine: Machine) -> None:
@@ -114,7 +114,7 @@ class Containers:
         self._ready.add(rented.id)
 
     def _argv(self, made: Container, rented: Machine) -> list[str]:
-        """As an embedded node's, but with labels of the cloud: it is no node of the cluster yet."""
+        """As an embedded node's, with labels of the cloud: it is not a node of the cluster yet."""
         argv = made.run()
         at = argv.index(f"{layout.CLUSTER}={self.cluster}")
         del argv[at - 1 : at + 1]
@@ -124,7 +124,7 @@ class Containers:
     def _script(self, rented: Machine) -> str:
         """What the cloud's own agent does at the first boot: account, keys, then the user data.
 
-        First it makes sure to be in the container (``containers.enrol`` says why).
+        First it makes sure to be in the container (``containers.enrol`` explains why).
         """
         user = RENTALS[self.cloud].user
         account = sh(

@@ -84,4 +84,4 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: what was called stands in ``Sim.calls``."""
+        """Log nothing: what was called is in ``Sim.calls``."""

@@ -36,7 +36,7 @@ class Machine:
         broken: it never becomes usable, and costs money.
         address: where it is reached, once it runs.
         port: port of its sshd.
-        more: what else the provider's answers tell.
+        more: what else the provider's answers contain.
     """
 
     id: str
@@ -62,7 +62,7 @@ class Machine:
 
 
 class Machines(Protocol):
-    """What stands behind rented machines: containers, or nothing."""
+    """What backs rented machines: containers, or nothing."""
 
     def start(self, machine: Machine) -> None:
         """Begin to boot it; sets ``address`` (and ``port``) when it is there."""
@@ -100,7 +100,7 @@ class Call:
 
 
 class Refused(Exception):  # noqa: N818 - a refusal is an answer here, no error of the simulator
-    """The cloud says no."""
+    """The cloud refuses."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -119,7 +119,7 @@ class Sim:
         limits: seconds between calls, by limit name; left out: the provider's own.
         faults: what goes wrong.
         contract: the provider's document.
-        machines: what stands behind; None: machines that are there after ``boot_s``.
+        machines: what backs them; None: machines that are there after ``boot_s``.
         quota: machines that the account may have at once.
     """
 
@@ -163,7 +163,7 @@ class Sim:
         raise NotImplementedError
 
     def refusal(self, status: int, code: str, message: str) -> Answer:
-        """The provider's way to say no."""
+        """The provider's form of a refusal."""
         raise NotImplementedError
 
     def limit_of(self, request: Request) -> Sequence[str]:

@@ -45,7 +45,7 @@ class Call:
     Attributes:
         make: makes it.
         blind: its result is the status alone, so a good one needs no body.
-        once: it must not be sent twice unless the cloud says that it was not carried out.
+        once: it must not be sent twice unless the cloud reports that it was not carried out.
     """
 
     make: Callable[[Any], Awaitable[Any]]
@@ -219,7 +219,7 @@ class World:
             try:
                 await call.make(self.client)
             finally:
-                # httpx's own generators of the body close in tasks of their own.
+                # httpx's own generators of the body close in their own tasks.
                 for _ in range(9):
                     await asyncio.sleep(0)
 
@@ -284,7 +284,7 @@ def test_what_no_document_has_is_never_an_empty_list(
     call = CALLS[cloud][name]
     world = World(cloud, tmp_path, lambda _: STRANGE[answer]())
     if call.blind and "page" not in answer:
-        # Where the document has no body the status says it; what came of the call is listed.
+        # Where the document has no body the status reports it; what came of the call is listed.
         assert getattr(world.error(call), "reason", Reason.STRANGE) is Reason.STRANGE
         return
     if call in LISTS and answer.startswith("{") and '"items"' not in answer:

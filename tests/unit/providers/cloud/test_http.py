@@ -91,7 +91,7 @@ def test_keys_come_from_environment_file_or_keyring(
         key_of("lambda", none, lambda _: "")
     file.chmod(0o600)
     assert key_of("lambda", none, lambda _: "") == "from-the-file"
-    with pytest.raises(CorralError, match="is no key"):
+    with pytest.raises(CorralError, match="is not a key"):
         key_of("lambda", {"LAMBDA_API_KEY": "two words"}, lambda _: "")
 
 

@@ -1,4 +1,4 @@
-"""Sets of a whole account: rules from words, and what is written."""
+"""Sets of a complete account: rules from words, and what is written."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """141 public Slurm configurations, rebuilt from facts, and what is wrong with each.
 
 Each folder of ``tests/corpora/slurm_conf`` holds the files and a ``judgement.yaml``, which was
-written before Corral read them. Keys of ``problems`` are the judge's words; ``RULES_OF`` says which
-rules of ``lint --existing`` are about the same thing.
+written before Corral read them. Keys of ``problems`` are the judge's words; ``RULES_OF`` reports
+which rules of ``lint --existing`` are about the same thing.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def existing(
 
 
 def found(view: Existing) -> set[str]:
-    """Ids of the rules that say something."""
+    """Ids of the rules that report something."""
     return {one.rule.id for one in judge(view)}
 
 

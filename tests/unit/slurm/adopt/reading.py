@@ -37,7 +37,7 @@ class Offer:
 class Queue:
     """What one partition gives to a job that asks for nothing.
 
-    ``memory``: MiB, "node" for all of a node's memory, "free" where memory is no resource.
+    ``memory``: MiB, "node" for all of a node's memory, "free" where memory is not a resource.
     """
 
     nodes: frozenset[str]
@@ -49,7 +49,7 @@ class Queue:
 
 @dataclass
 class Reading:
-    """All that the files say."""
+    """All that the files report."""
 
     keys: dict[str, list[str]] = field(default_factory=dict)
     nodes: dict[str, Offer] = field(default_factory=dict)

@@ -148,7 +148,7 @@ def test_no_fix_gives_a_line_of_gres_conf_to_all_nodes() -> None:
 
 
 def of_one_machine(case: Case) -> bool:
-    """NodeName=localhost, or several slurmd on one machine: a person must say which it is."""
+    """NodeName=localhost, or several slurmd on one machine: a person must state which it is."""
     seen = case.reading()
     offers = seen.nodes
     addresses = [offer.address for offer in offers.values()]
@@ -160,7 +160,7 @@ def of_one_machine(case: Case) -> bool:
 
 
 def adoptable() -> list[Case]:
-    """Those with nodes; a name such as [host] is no hostlist."""
+    """Those with nodes; a name such as [host] is not a hostlist."""
     named = [case for case in real() if case.reading().nodes]
     return [case for case in named if not any("[" in name for name in case.reading().nodes)]
 
@@ -285,7 +285,7 @@ TRUE_TOO = {
     "obsolete-key", "value-unknown", "values-refused",
 }  # fmt: skip
 # The judge's own slips: a partition called default-..., partitions in an included file, a gres
-# that is no GPU, one machine's slurmdbd.conf that is a template.
+# that is not a GPU, one machine's slurmdbd.conf that is a template.
 SLIPS = {
     "002 parts-default", "130 parts-default", "158 parts-default", "134 parts-default",
     "068 idle", "069 idle", "125 devices", "033 db-pass", "034 db-pass",

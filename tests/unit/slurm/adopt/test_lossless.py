@@ -63,7 +63,7 @@ def test_any_text_is_judged_and_corrected(files: dict[str, str], version: str) -
 
 
 def untouched_lines_stay(view: Existing, edits: tuple[Edit, ...]) -> None:
-    """Lines no edit touches stand in the result byte for byte, in order."""
+    """Lines no edit touches are in the result byte for byte, in order."""
     for source in view.sources:
         own = [edit for edit in edits if edit.file == source.name]
         after = applied(source.text, own)

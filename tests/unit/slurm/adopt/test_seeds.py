@@ -40,7 +40,7 @@ CASES = [
     ("S004-19", "ports", "slurm.conf", 1, 1),
     ("S004-20", "auth-slurm-possible", "slurm.conf", 2, 1),
 ]
-# Beside them: old spelling of CPUs, addresses, and what every such file lacks.
+# Next to them: old spelling of CPUs, addresses, and what every such file lacks.
 MORE = {"procs-old-name", "node-addr-missing", "accounting", "memlock", "return-to-service"}
 LEVELS = {"S004-10": "warning", "S004-11": "warning", "S004-12": "warning", "S004-15": "warning",
           "S004-16": "warning", "S004-17": "info", "S004-18": "warning", "S004-19": "info",

@@ -40,7 +40,7 @@ def older(what: str) -> Any:
             code = one["exit_code"]
             status = code["return_code"]["number"] << 8 | code["signal"]["id"]["number"]
             one["exit_code"] = {"set": True, "infinite": False, "number": status}
-        if what == "partitions":  # state_up was skipped: the partition's state is not told
+        if what == "partitions":  # state_up was skipped: the partition's state is not reported
             del one["partition"]
     return found
 

@@ -66,7 +66,7 @@ def controller(existing: Existing) -> Iterator[Problem]:
         yield Problem(
             existing.slurm.spot,
             "no SlurmctldHost: no daemon knows its controller",
-            "write SlurmctldHost=NAME(ADDRESS), NAME as hostname -s says on the controller",
+            "write SlurmctldHost=NAME(ADDRESS), NAME as hostname -s prints on the controller",
             where="SlurmctldHost",
             level=Level.ERROR,
         )
@@ -130,7 +130,7 @@ def authentication(existing: Existing) -> Iterator[Problem]:
     if auth and cred and auth.value.rpartition("/")[2] != cred.value.rpartition("/")[2]:
         right = f"cred/{auth.value.rpartition('/')[2]}"
         yield Problem(
-            cred.spot, f"{cred.value} beside {auth.value} needs two kinds of keys",
+            cred.spot, f"{cred.value} together with {auth.value} needs two kinds of keys",
             f"write CredType={right}", (cred.becomes(right),), where="CredType",
         )  # fmt: skip
 
@@ -143,7 +143,7 @@ def auth_slurm_possible(existing: Existing) -> Iterator[Problem]:
             auth.spot,
             "auth/munge needs one more daemon with its own key on every node; auth/slurm is there "
             "since 23.11, and rotates keys on a live cluster since 24.05",
-            "keep it while jobs run; to change it all daemons stop: AuthType=auth/slurm, "
+            "keep it while jobs are running; to change it all daemons stop: AuthType=auth/slurm, "
             "CredType=cred/slurm and one /etc/slurm/slurm.key",
             where="AuthType",
         )
@@ -238,7 +238,7 @@ def ports(existing: Existing) -> Iterator[Problem]:
         yield Problem(
             existing.slurm.spot,
             "srun listens on any port of the submit host: a firewall there makes it hang",
-            "write SrunPortRange=60001-63000 and open it, beside 6817 to 6819",
+            "write SrunPortRange=60001-63000 and open it, next to 6817 to 6819",
             adds(existing, "SrunPortRange=60001-63000"),
             where="SrunPortRange",
         )
@@ -260,7 +260,7 @@ def hidden_faults(existing: Existing) -> Iterator[Problem]:
     """Switches that silence what should be heard."""
     for key, word, why in (
         ("SlurmdParameters", "config_overrides", "a node with less memory, fewer CPUs or GPUs than "
-         "this file says is used as if it had them"),
+         "this file contains is used as if it had them"),
         ("DebugFlags", "NO_CONF_HASH", "nobody hears of nodes that have another slurm.conf"),
     ):  # fmt: skip
         found = existing.slurm.get(key)

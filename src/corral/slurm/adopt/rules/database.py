@@ -37,7 +37,7 @@ def password(existing: Existing) -> Iterator[Problem]:
     local = host in ("localhost", "127.0.0.1", "::1", *existing.controllers)
     yield Problem(
         setting.spot,
-        "the database's password stands here in the clear" + (", and in every copy" * (not local)),
+        "the database's password is here in the clear" + (", and in every copy" * (not local)),
         "MariaDB knows the user slurm by its unix socket: identified via unix_socket, and no "
         "StoragePass" if local else "keep the file at 0600, or use StoragePassScript (25.11)",
         where="StoragePass",
@@ -104,7 +104,7 @@ def agreement(existing: Existing) -> Iterator[Problem]:
 
 
 def plugstack(existing: Existing) -> Iterator[Problem]:
-    """Lines of plugstack.conf that are no plugin."""
+    """Lines of plugstack.conf that are not a plugins."""
     for source in existing.of(Kind.PLUGSTACK):
         for line, words in words_of(source):
             word = words[0].text.lower()
@@ -159,7 +159,7 @@ RULES: Final = (
          "StorageType=accounting_storage/mysql", needed, "F38", _MANUAL),
     Rule("slurmdbd-differs", E, Kind.SLURMDBD, "slurm.conf and slurmdbd.conf do not agree.",
          "the same in both", agreement, "F38", _MANUAL),
-    Rule("plugstack", E, Kind.PLUGSTACK, "A line of plugstack.conf that is no plugin.",
+    Rule("plugstack", E, Kind.PLUGSTACK, "A line of plugstack.conf that is not a plugin.",
          "required|optional PATH", plugstack, "F22", "plugstack.conf, spank(7)"),
     Rule("topology", E, Kind.TOPOLOGY, "Switches that do not add up.", "declared nodes", topology,
          "", "topology.conf(5)"),

@@ -24,7 +24,7 @@ _SOURCE: Final = "gres.conf(5), Slurm's gres.c"
 
 
 def declared(row: Row) -> list[tuple[str, str, int]]:
-    """What Gres= of a node line says: name, type ("" for none) and count of each part."""
+    """What Gres= of a node line states: name, type ("" for none) and count of each part."""
     found: list[tuple[str, str, int]] = []
     for part in row.text("Gres").split(","):
         words = [word for word in re.sub(r"\([^)]*\)", "", part).split(":") if word]
@@ -85,7 +85,7 @@ def gres_types(existing: Existing) -> Iterator[Problem]:
         yield Problem(
             setting.spot if setting else existing.slurm.near("NodeName"),
             f"GresTypes {'lacks ' + shown(name) if setting else 'is missing'}: --gres={name} is "
-            'refused with "Invalid generic resource (gres) specification", whatever gres.conf says',
+            'refused with "Invalid generic resource (gres) specification", whatever gres.conf has',
             f"write GresTypes={value}",
             ((setting.becomes(value) if setting
               else existing.slurm.adds(f"GresTypes={value}", "NodeName")),) if known else (),
@@ -94,7 +94,7 @@ def gres_types(existing: Existing) -> Iterator[Problem]:
 
 
 def on_nodes(existing: Existing) -> Iterator[Problem]:
-    """gres.conf or the machine has GPUs, and the node line does not say so."""
+    """gres.conf or the machine has GPUs, and the node line does not contain it."""
     for row in existing.nodes:
         if "gpu" in [name for name, _, _ in declared(row)] or not row.names:
             continue
@@ -111,7 +111,7 @@ def on_nodes(existing: Existing) -> Iterator[Problem]:
 
 
 def _offered_nowhere(existing: Existing) -> Iterator[Problem]:
-    """A gres.conf without NodeName, which is one machine's own: it does not say which one's."""
+    """A gres.conf without NodeName, which is one machine's own: it does not state which one's."""
     offered = {name for row in existing.nodes for name, _, _ in declared(row)}
     if len(existing.node_names) < 2 or existing.slurm.lost:  # noqa: PLR2004  # one node is its own
         return
@@ -130,7 +130,7 @@ def _offered_nowhere(existing: Existing) -> Iterator[Problem]:
 
 
 def _should(existing: Existing, row: Row) -> tuple[str, str]:
-    """What Gres= of a row should say, and why; "" where nothing is known or nodes are unlike."""
+    """What Gres= of a row should state, and why; "" where nothing is known or nodes are unlike."""
     values: set[str] = set()
     for name in row.names:
         kinds: Counter[str] = Counter()
@@ -150,7 +150,7 @@ def _should(existing: Existing, row: Row) -> tuple[str, str]:
 def _lines_of(existing: Existing, node: str) -> Iterator[Row]:
     """Lines about a node's GPUs.
 
-    Each node reads its own gres.conf (gres.conf(5)): lines without NodeName tell nothing of other
+    Each node reads its own gres.conf (gres.conf(5)): lines without NodeName do not describe other
     machines: they count where there is one node, and where the machine has those devices.
     """
     machine = existing.machines.get(node)
@@ -206,11 +206,11 @@ def _count_problem(existing: Existing, node: str, row: Row) -> Problem | None:
         has = given[name, kind.lower()] if kind else total
         if kind and name in typed and kind.lower() not in typed[name] and typed[name] != {""}:
             there = ", ".join(sorted(typed[name]))
-            message = f"Gres= says {name}:{kind}, and gres.conf calls the type {shown(there)}"
+            message = f"Gres= has {name}:{kind}, and gres.conf calls the type {shown(there)}"
             hint = f"write the same type in both: {there}"
         elif (has or total) < count:
             message = (
-                f"Gres= says {count} {name}, and gres.conf has {has or total} for {node}: the node "
+                f"Gres= has {count} {name}, and gres.conf has {has or total} for {node}: the node "
                 f'becomes INVAL with "gres/{name} count reported lower than configured"'
             )
             hint = f"write {name}:{has or total}, or name the other devices in gres.conf"
@@ -219,7 +219,7 @@ def _count_problem(existing: Existing, node: str, row: Row) -> Problem | None:
         spot = row.settings["gres"].spot
         level = None
         if not any(line.names for line in existing.gres_for(node)):
-            message += ", unless it has a gres.conf of its own"
+            message += ", unless it has its own gres.conf"
             level = Level.WARNING
         return Problem(spot, message, hint, level=level, where=f"NodeName={row.first.value}")
     return None
@@ -256,7 +256,7 @@ def _unlike(name: str, rows: list[Row]) -> Iterator[Problem]:
             whole = f'"duplicate records for {name}"'
             yield Problem(
                 row.first.spot,
-                f"the same record stands above in line {_line(again)}: {whole}",
+                f"the same record is above in line {_line(again)}: {whole}",
                 "leave one of them out",
                 row.first.placed.commented_out(),
             )
@@ -265,7 +265,7 @@ def _unlike(name: str, rows: list[Row]) -> Iterator[Problem]:
         twice = [f for f in _files(row) if files[f] > 1]
         if twice:
             spot = (row.get("File") or row.get("Files") or row.first).spot
-            yield Problem(spot, f"{twice[0]} stands in another record too", "name a device once",
+            yield Problem(spot, f"{twice[0]} is in another record too", "name a device once",
                           level=Level.WARNING)  # fmt: skip
 
 
@@ -274,7 +274,7 @@ def _line(row: Row) -> int:
 
 
 def autodetect(existing: Existing) -> Iterator[Problem]:
-    """AutoDetect beside plain records, words no release knows, libraries that are not there."""
+    """AutoDetect with plain records, unknown words, libraries that are missing."""
     plain = [
         r for r in existing.gres if r.text("Name").lower() == "gpu" and not r.get("AutoDetect")
     ]
@@ -291,7 +291,7 @@ def autodetect(existing: Existing) -> Iterator[Problem]:
         elif existing.version and existing.version.release < since:
             yield Problem(
                 setting.spot,
-                f"AutoDetect={word} came with Slurm {since}: {existing.version.release} says "
+                f"AutoDetect={word} came with Slurm {since}: {existing.version.release} logs "
                 f'"unknown autodetect flag" and finds no GPU',
                 "write Name=gpu File=/dev/nvidia[0-N] instead",
                 level=Level.ERROR,
@@ -302,7 +302,7 @@ def autodetect(existing: Existing) -> Iterator[Problem]:
         if word != "off" and mixed:
             yield Problem(
                 mixed[0].first.spot,
-                f"a plain record beside AutoDetect={word}: slurmd drops what it detected unless "
+                f"a plain record with AutoDetect={word}: slurmd drops what it detected unless "
                 "Type, File and Count are the same",
                 "use one of the two on a node",
             )
@@ -336,7 +336,7 @@ def records(existing: Existing) -> Iterator[Problem]:
             if name not in ("shard", "mps"):
                 yield Problem(
                     count.spot,
-                    f"Count={count.value} beside {value} device file{'s' * (len(files) > 1)}: "
+                    f"Count={count.value} with {value} device file{'s' * (len(files) > 1)}: "
                     "slurmd refuses to start",
                     f"write Count={value}, or leave Count out", (count.becomes(value),),
                 )  # fmt: skip
@@ -346,7 +346,7 @@ def records(existing: Existing) -> Iterator[Problem]:
         unknown = [n for n in row.names if nodes and n not in nodes]
         if unknown and not existing.slurm.lost:
             spot = row.settings["nodename"].spot
-            yield Problem(spot, f"{shown(unknown[0])} is no node of slurm.conf",
+            yield Problem(spot, f"{shown(unknown[0])} is not a node of slurm.conf",
                           "name declared nodes", level=Level.WARNING)  # fmt: skip
 
 
@@ -373,7 +373,7 @@ def devices(existing: Existing) -> Iterator[Problem]:
         if wanted and wanted != len(machine.devices):
             yield Problem(
                 row.settings["gres"].spot,
-                f"Gres= says {wanted} GPUs, and {node} has {len(machine.devices)}",
+                f"Gres= has {wanted} GPUs, and {node} has {len(machine.devices)}",
                 f"write gpu:{len(machine.devices)}"
                 if machine.devices
                 else "look at the machine: nvidia-smi",

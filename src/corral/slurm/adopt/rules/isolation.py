@@ -19,7 +19,7 @@ CGROUP_TEXT: Final = "ConstrainCores=yes\nConstrainDevices=yes\nConstrainRAMSpac
 _PLUGINS: Final = ("TaskPlugin", "ProctrackType", "JobAcctGatherType")
 _CHOICE: Final = (
     "; --fix leaves it: nothing in these files uses cgroups, which may be meant, as where nodes "
-    "are containers without cgroups of their own"
+    "are containers without their own cgroups"
 )
 
 

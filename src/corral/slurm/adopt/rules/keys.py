@@ -188,8 +188,8 @@ def unknown_keys(existing: Existing) -> Iterator[Problem]:
         if first and not line_table(kind.value, first):
             yield Problem(
                 setting.spot,
-                f"{shown(setting.key)} stands behind {first}, where nothing else may stand",
-                "put it on a line of its own",
+                f"{shown(setting.key)} follows {first}, where nothing else is allowed",
+                "put it on its own line",
                 where=setting.key,
             )
         elif lookup(kind.value, first, setting.key) is None:
@@ -362,7 +362,7 @@ def syntax(existing: Existing) -> Iterator[Problem]:
             hint = "write key=value, and quotes around a value with spaces"
             if spot.text.startswith("\ufeff"):
                 hint = "save the file as UTF-8 without a byte order mark"
-            # What stands behind a password may be the rest of it.
+            # What follows a password may be the rest of it.
             secret = any("pass" in pair.key.lower() for pair in placed.line.pairs)
             secret = secret or "pass" in placed.line.rest.lower()
             told = "the rest of this line" if secret else shown(placed.line.rest)
@@ -404,7 +404,7 @@ def templates(existing: Existing) -> Iterator[Problem]:
     """A template in the place of a file."""
     for source in existing.of(Kind.TEMPLATE):
         at, text = placeholder(source.text) or (0, "")
-        what = f": {shown(text)} stands where a value belongs" if text else ""
+        what = f": {shown(text)} takes the place of a value" if text else ""
         yield Problem(
             Spot(source, at, at + len(text)),
             f"this is a template, not the file made from it{what}; nothing else is checked",

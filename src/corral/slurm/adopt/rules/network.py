@@ -33,7 +33,7 @@ def own_name(existing: Existing) -> Iterator[Problem]:
             told = ", ".join(spot.text for spot in names)
             yield Problem(
                 names[0],
-                f"{shown(told)} stands on {host.address.text}: the machine tells others to reach "
+                f"{shown(told)} is on {host.address.text}: the machine makes others reach "
                 "it at their own loopback address",
                 f"take {told} off every 127.* line, and give it its real address",
                 _off(host, names),
@@ -56,7 +56,7 @@ def _off(host: Host, names: list[Spot]) -> tuple[Edit, ...]:
 
 
 def addresses(existing: Existing) -> Iterator[Problem]:
-    """Lines that are no entries, names with two addresses."""
+    """Lines that are not entries, names with two addresses."""
     for source in existing.of(Kind.HOSTS):
         seen: dict[tuple[str, int], Host] = {}
         for host in existing.hosts[source.name]:
@@ -64,7 +64,7 @@ def addresses(existing: Existing) -> Iterator[Problem]:
                 version = ipaddress.ip_address(host.address.text.partition("%")[0]).version
             except ValueError:
                 yield Problem(
-                    host.address, f"{shown(host.address.text)} is no address",
+                    host.address, f"{shown(host.address.text)} is not an address",
                     "write ADDRESS NAME on each line",
                 )  # fmt: skip
                 continue
@@ -83,7 +83,7 @@ def addresses(existing: Existing) -> Iterator[Problem]:
 
 
 def known_nodes(existing: Existing) -> Iterator[Problem]:
-    """Nodes that a hosts file does not name, where nothing else says their address."""
+    """Nodes that a hosts file does not name, where nothing else gives their address."""
     if not existing.slurm:
         return
     wanted = [
@@ -104,7 +104,7 @@ def known_nodes(existing: Existing) -> Iterator[Problem]:
             yield Problem(
                 Spot(source, 0, 0),
                 f"{fold_in_order(lost)} stand{'s' * (len(lost) == 1)} in no line, and no NodeAddr "
-                'says the address: "Unable to resolve" without DNS',
+                'contains the address: "Unable to resolve" without DNS',
                 f"add ADDRESS {lost[0]}, or NodeAddr= in slurm.conf",
             )
 
@@ -184,7 +184,7 @@ def wide(existing: Existing) -> Iterator[Problem]:
             yield Problem(
                 export.spot,
                 f"{export.path}: a space before {shown(export.spot.text)}: these options are the "
-                "whole world's, and the host before it has the defaults",
+                "complete world's, and the host before it has the defaults",
                 "write HOST(options) without a space",
                 level=Level.ERROR,
                 where=export.path,
@@ -218,7 +218,7 @@ def _placeholder(export: Export) -> Iterator[Problem]:
     yield Problem(
         export.spot,
         f"{shown(export.client)} holds a placeholder"
-        + (f", and /{wide[1]} is a whole network, not one node" if wide else ""),
+        + (f", and /{wide[1]} is a complete network, not one node" if wide else ""),
         "write each node's address with /32; tailscale ip prints IPv4 and IPv6: use tailscale ip "
         "-4" if "tailscale" in export.client.lower() else "write each node's address with /32",
         level=Level.ERROR,
@@ -232,14 +232,14 @@ def _client(export: Export, client: str) -> Edit:
 
 
 def fstab(existing: Existing) -> Iterator[Problem]:
-    """Lines that are no mounts."""
+    """Lines that are not mounts."""
     for source in existing.of(Kind.FSTAB):
         for line, words in words_of(source):
             bad = len(words) not in _FSTAB_FIELDS or words[0].text in ("sudo", "mount")
             if bad or not (words[1].text.startswith("/") or words[1].text in ("none", "swap")):
                 yield Problem(
                     line,
-                    f"{shown(line.text)} is no mount",
+                    f"{shown(line.text)} is not a mount",
                     "write WHAT WHERE TYPE OPTIONS 0 0; commands do not belong here",
                     (Edit(source.name, line.start, line.start, "# "),),
                 )
@@ -291,7 +291,7 @@ def _sshd(source: Source) -> Iterator[Problem]:
 RULES: Final = (
     Rule("own-name-loopback", E, Kind.HOSTS, "A host's own name on 127.*.",
          "its real address", own_name, "F06", "faq.html"),
-    Rule("hosts-entry", E, Kind.HOSTS, "A line that is no entry, a name with two addresses.",
+    Rule("hosts-entry", E, Kind.HOSTS, "A line that is not an entry, a name with two addresses.",
          "ADDRESS NAME", addresses, "F05", "hosts(5)"),
     Rule("hosts-incomplete", E, Kind.HOSTS, "A hosts file that lacks nodes without NodeAddr.",
          "ADDRESS NAME", known_nodes, "F05, F66", "slurm.conf(5)"),
@@ -302,7 +302,7 @@ RULES: Final = (
     Rule("exports-wide", W, Kind.EXPORTS,
          "A space before the options, a network where a host was meant, the world, a duplicate.",
          "HOST(options)", wide, "", "exports(5)"),
-    Rule("fstab-entry", E, Kind.FSTAB, "A line that is no mount.",
+    Rule("fstab-entry", E, Kind.FSTAB, "A line that is not a mount.",
          "WHAT WHERE TYPE OPTIONS 0 0", fstab, "", "fstab(5)"),
     Rule("fstab-nfs", W, Kind.FSTAB, "An NFS mount without _netdev and nofail.",
          "_netdev,nofail", nfs_mounts, "", "systemd.mount(5)"),

@@ -61,7 +61,7 @@ def real_memory_missing(existing: Existing) -> Iterator[Problem]:
 
 
 def _no_hardware(row: Row) -> bool:
-    """Cloud and future nodes say what they are when they appear."""
+    """Cloud and future nodes report what they are when they appear."""
     return row.text("State").upper() in ("CLOUD", "FUTURE") or bool(row.broken)
 
 
@@ -248,7 +248,7 @@ def old_names(existing: Existing) -> Iterator[Problem]:
 
 
 def states(existing: Existing) -> Iterator[Problem]:
-    """Nodes that never come up because the file says so."""
+    """Nodes that never come up because the file declares it."""
     for row in existing.nodes:
         setting = row.get("State")
         word = setting.value.upper() if setting else ""
@@ -346,7 +346,7 @@ def users(existing: Existing) -> Iterator[Problem]:
 def versions(existing: Existing) -> Iterator[Problem]:
     """Machines whose Slurm do not understand each other."""
     known = {m.name: SlurmVersion.parse(m.slurm) for m in existing.machines.values() if m.slurm}
-    if len(set(known.values())) < 2 or not existing.slurm:  # noqa: PLR2004  # one is no mix
+    if len(set(known.values())) < 2 or not existing.slurm:  # noqa: PLR2004  # one is not a mix
         return
     oldest, newest = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
     talk = talks_to(known[newest], known[oldest])
@@ -366,7 +366,7 @@ RULES: Final = (
          "RealMemory=97 % of what slurmd -C reports", real_memory_high, "F07", "facts"),
     Rule("cpus-wrong", E, Kind.SLURM, "CPUs, sockets, cores or threads are not the machine's.",
          "what slurmd -C reports", cpus, "F09", "facts"),
-    Rule("cpu-layout", W, Kind.SLURM, "CPUs is no product of sockets, cores and threads.",
+    Rule("cpu-layout", W, Kind.SLURM, "CPUs is not a product of sockets, cores and threads.",
          "what slurmd -C reports", cpu_layout, "F09", "Slurm's read_config.c"),
     Rule("cpus-missing", W, Kind.SLURM, "Neither CPUs nor a layout: one CPU.",
          "the NodeName line of slurmd -C", cpus_missing, "F09", "Slurm's read_config.c"),

@@ -19,7 +19,7 @@ _SHORT: Final = 40
 def partitions(existing: Existing) -> Iterator[Problem]:
     """Partitions with nodes that are not there."""
     known = set(existing.node_names)
-    # Nodes that register by themselves (slurmd -Z) are declared nowhere.
+    # Nodes that register dynamically (slurmd -Z) are declared nowhere.
     dynamic = not known and (
         existing.slurm.get("MaxNodeCount") or not existing.slurm.get("ClusterName")
     )
@@ -55,7 +55,7 @@ def twice(existing: Existing) -> Iterator[Problem]:
             if first is not row:
                 yield Problem(
                     row.first.spot,
-                    f"partition {shown(name)} stands above too: slurmctld refuses to start",
+                    f"partition {shown(name)} is declared above too: slurmctld refuses to start",
                     "write one line with all its nodes",
                     where=_partition(row),
                 )

@@ -32,7 +32,7 @@ def select(existing: Existing) -> Iterator[Problem]:
     if linear and existing.gpus:
         yield Problem(
             kind.spot if kind else existing.slurm.spot,
-            "select/linear gives whole nodes: two jobs cannot share a node's GPUs",
+            "select/linear gives complete nodes: two jobs cannot share a node's GPUs",
             "write SelectType=select/cons_tres and SelectTypeParameters=CR_Core_Memory",
             where="SelectType",
         )
@@ -40,7 +40,7 @@ def select(existing: Existing) -> Iterator[Problem]:
         # No edit: without DefMemPer* and RealMemory one job would then hold a node's memory.
         yield Problem(
             how.spot,
-            f"memory is no resource with {shown(how.value)}: ConstrainRAMSpace limits no job, and "
+            f"memory is not a resource with {shown(how.value)}: ConstrainRAMSpace does nothing, and "
             "jobs that together need more than there is are started",
             "write SelectTypeParameters=CR_Core_Memory together with DefMemPerCPU=MIB and "
             "RealMemory of every node",

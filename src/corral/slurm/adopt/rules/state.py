@@ -28,7 +28,7 @@ def state_save(existing: Existing) -> Iterator[Problem]:
         yield Problem(
             found.spot,
             f"{shown(found.value)} does not outlive a boot: all jobs are lost with it",
-            "write StateSaveLocation=/var/spool/slurmctld, and move what lies there while "
+            "write StateSaveLocation=/var/spool/slurmctld, and move what is there while "
             "slurmctld is stopped",
             where="StateSaveLocation",
         )

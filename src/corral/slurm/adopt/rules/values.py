@@ -43,8 +43,8 @@ def _table() -> Mapping[str, Mapping[str, Value]]:
 
 _VALUES: Final = _table()
 _PLUGINS: Final = frozenset(PLUGINS.lower().split())
-# read_config.c, mpi.c: Slurm itself reads these as something else. "none" is no plugin since 23.11.
-# cred/slurm is in auth/slurm's library.
+# read_config.c, mpi.c: Slurm itself reads these as something else. "none" is not a plugin since
+# 23.11. cred/slurm is in auth/slurm's library.
 _TRANSLATED: Final = frozenset(
     {("mpidefault", "openmpi"), ("topologyplugin", "default"), ("credtype", "slurm")}
 )
@@ -140,7 +140,7 @@ def _stranger(setting: Setting, word: str, name: str) -> Iterator[Problem]:
         what = f"no release of Slurm knows {shown(word)}: slurmctld refuses to start"
     else:
         hint, level = "install it on the machines, or leave it out", Level.WARNING
-        what = f"{shown(word)} is no plugin of Slurm's own"
+        what = f"{shown(word)} is not a plugin of Slurm's own"
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
     if close:
         hint = f"did you mean {known[close[0]].name}?"
@@ -228,7 +228,7 @@ def _refused(
     since: SlurmVersion | None = None,
     until: SlurmVersion | None = None,
 ) -> Iterator[Problem]:
-    """Said of releases from ``since`` on and before ``until``; a warning where none is named."""
+    """Applies to releases from ``since`` on and before ``until``; a warning where none is named."""
     now = existing.version
     if now is not None and ((since and now < since) or (until and now >= until)):
         return
