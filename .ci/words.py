@@ -29,7 +29,7 @@ LEFT = HERE / "words_left.yaml"
 MASK = "\0"
 # A space of a pattern: spaces, or one line's end with the next line's comment mark.
 GAP = r"(?:[ \t]+|[ \t]*\n[ \t]*(?:(?:#|//|\*|>)+[ \t]*)?)"
-PHRASE = re.compile(r"[A-Za-z]{2,}[,;:.]? \(?[A-Za-z]")
+PHRASE = re.compile(r"[A-Za-z]{2,}[,;:.]? \(?[A-Za-z0-9]")
 ARGUMENT = re.compile(
     r"^[ \t]+\**\w+:(?=\s)", re.M
 )  # of a docstring: a name, judged where it is defined
@@ -208,6 +208,8 @@ SHELL_NAME = re.compile(
 
 
 def names_by(pattern: re.Pattern[str]) -> Callable[[str], Iterator[Name]]:
+    """A reader of the names that a pattern finds where they are defined."""
+
     def names(text: str) -> Iterator[Name]:
         for match in pattern.finditer(text):
             yield Name(match.start("name"), match["name"], match["kind"] in "const let var =")
@@ -227,12 +229,19 @@ def all_text(text: str) -> str:
 
 def yaml_texts(text: str) -> str:
     """Data and comments, without values that quote other programs."""
-    keys = "|".join(LIST["quoted_keys"])
-    quoted = re.compile(
-        rf"^(?P<in>[ -]*)(?:{keys}):(?:[ \t]*\n(?:(?P=in) +.*\n|(?P=in)- .*\n|[ \t]*\n)*|.*\n)",
-        re.M,
-    )
-    return without(SPAN, without(quoted, text))
+    key = re.compile(rf"^([ -]*)(?:{'|'.join(LIST['quoted_keys'])}):")
+    out: list[str] = []
+    column = -1  # of the key whose value is being left out
+    for line in text.splitlines(keepends=True):
+        depth = len(line) - len(line.lstrip(" "))
+        inside = depth > column or (depth == column and line.lstrip().startswith("- "))
+        if column >= 0 and (inside or not line.strip()):
+            out.append(re.sub(r"\S", MASK, line))
+            continue
+        match = key.match(line)
+        column = len(match[1]) if match else -1
+        out.append(re.sub(r"\S", MASK, line) if match else line)
+    return without(SPAN, "".join(out))
 
 
 LANGUAGES: dict[str, tuple[Callable[[str], str], Callable[[str], Iterator[Name]]]] = {

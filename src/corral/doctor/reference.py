@@ -19,9 +19,9 @@ _INTRODUCTION: Final = """\
 
 <!-- Generated: python -m corral.doctor.reference > docs/reference/failures.md -->
 
-Every way of breaking that `corral doctor` knows, by what it stands on: of two findings the one
-that stands further up is the cause. *Seen* says how it is found: by a rule that asks the machines,
-by its messages in logs and reasons, or both. *Mended* says what `corral doctor --fix` does.
+Every failure that `corral doctor` knows, in the order of causes: of two findings the one further
+up is the cause. *Seen* says how it is found: by a rule that asks the machines,
+by its messages in logs and reasons, or both. *Fixed* states what `corral doctor --fix` does.
 """
 _LAYERS: Final[Mapping[Layer, str]] = MappingProxyType(
     {
@@ -63,7 +63,7 @@ def _entry(failure: Failure) -> Iterator[str]:
     seen += ["messages"] if failure.patterns else []
     hardware = " (tested from recorded texts: it needs the hardware)" if failure.hardware else ""
     yield f"* Seen: {', '.join(seen) or 'in a text only'}{hardware}.\n"
-    yield f"* Mended: {_MENDS[failure.mend]}.\n"
+    yield f"* Fixed: {_MENDS[failure.mend]}.\n"
     yield f"* Source: {failure.source}.\n"
 
 

@@ -55,17 +55,19 @@ give() {{
 # A3 Mega as the cluster file has it: the plugin's environment comes first, and a node without it
 # ends the job, which would else run over TCP sockets at a tenth of the speed.
 _A3: Final = """\
-reported=$(env -i PATH="$PATH" sh -c {environment} 2>&1) || {absent}
+settings_out=$(env -i PATH="$PATH" sh -c {environment} 2>&1) || {absent}
 while IFS='=' read -r name value; do
   case $name in
   *[!A-Z0-9_]*) ;;
   NCCL_*|GLOO_SOCKET_IFNAME|LD_LIBRARY_PATH) give "$name" "$value" {why} ;;
   esac
 done <<END_OF_TOLD
-$reported
+$settings_out
 END_OF_TOLD"""
-_FAILS: Final = """{{ printf '%s\\n' "$reported" >&2; exit 1; }}"""
-_SAYS: Final = """{{ printf 'GPUDirect-TCPXO\\tnot there\\t%s\\n' "$reported"; reported=""; }}"""
+_FAILS: Final = """{{ printf '%s\\n' "$settings_out" >&2; exit 1; }}"""
+_SAYS: Final = (
+    """{{ printf 'GPUDirect-TCPXO\\tnot there\\t%s\\n' "$settings_out"; settings_out=""; }}"""
+)
 
 # /sys/devices/pci0000:15/0000:15:01.0/...: the root port, above the switch (PCI: lspci -t).
 _ROOT_PORT: Final = r"s|^\(.*/devices/pci[^/]*/[^/]*\)/.*|\1|p"

@@ -39,7 +39,7 @@ drop() {{
 }}
 tar -C {user} -xzf - || drop "the archive could not be unpacked"
 if [ -d {store}/{token} ]; then
-  (cd {store}/{token}/blobs && sha256sum --quiet -c ../digests) || drop "a file was not sent complete"
+  (cd {store}/{token}/blobs && sha256sum --quiet -c ../digests) || drop "a file is incomplete"
   cp -rlf {store}/{token}/blobs/. {store}/blobs/ || drop "the store could not be written"
   rm -rf {store}/{token}
 fi

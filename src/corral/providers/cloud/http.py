@@ -334,7 +334,7 @@ class Caller:
             else f"{title} sent a response that its document does not have (HTTP {status})",
             command=command,
             status=status,
-            hint="not followed: the API key would be sent too. A login page or proxy of this network, "
+            hint="not followed: the API key would be sent. A login page or proxy of this network, "
             "or the API has moved: is there a newer Corral?",
             reason=Reason.REQUEST if response.is_redirect else Reason.STRANGE,
         )

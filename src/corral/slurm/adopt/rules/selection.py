@@ -40,7 +40,7 @@ def select(existing: Existing) -> Iterator[Problem]:
         # No edit: without DefMemPer* and RealMemory one job would then hold a node's memory.
         yield Problem(
             how.spot,
-            f"memory is not a resource with {shown(how.value)}: ConstrainRAMSpace does nothing, and "
+            f"memory is not a resource with {shown(how.value)}: ConstrainRAMSpace limits nothing: "
             "jobs that together need more than there is are started",
             "write SelectTypeParameters=CR_Core_Memory together with DefMemPerCPU=MIB and "
             "RealMemory of every node",

@@ -1,0 +1,155 @@
+"""The lint of words finds each listed word in each kind of place, and none of what is allowed."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+REPO = Path(__file__).parents[2]
+
+
+def loaded() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("words_lint", REPO / ".ci/words.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["words_lint"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+lint = loaded()
+
+WRONG = {
+    "mend": "mended",
+    "foretell": "foretold",
+    "tell": "told",
+    "say": "says",
+    "anew": "made anew",
+    "well": "once it is well",
+    "whole": "the whole file",
+    "beside": "beside it",
+    "lies in": "it lies in there",
+    "stands in": "it stands in there",
+    "goes along": "it goes along",
+    "gives back": "it gives the node back",
+    "fellow": "its fellows",
+    "held against": "held against them",
+    "way (of a network)": "a slow way between them",
+    "nobody can be asked here": "nobody can be asked",
+    "is no X": "it is no file",
+    "gave no whole answer": "gave no complete answer",
+    "of its own (a key of its own, not of its own key)": "a key of its own.",
+    "by itself": "by itself",
+    "look (a noun)": "at each look",
+    "letting go, hand-over (of a machine)": "it lets go",
+    "5 run (of services)": "5 run",
+    "jobs wait, jobs run": "a job that waits",
+}
+RIGHT = [
+    "as well as, a well-known one, well below",
+    "as a whole, a whole number",
+    "there is no file; it is no longer there; it is no faster",
+    "a node of its own cluster",
+    "stands in for it",
+    "a job waits two minutes",
+    "jobs run on nodes",
+    "`corral mend` prints `told`",
+    "it looks like a file; look at it",
+]
+PLACES = [
+    ("a.md", "# {}\n"),
+    ("a.py", '"""A. {}"""\n'),
+    ("a.py", "x = 1  # so {}\n"),
+    ("a.py", 'x = "so {}"\n'),
+    ("a.py", 'x = f"so {{x}} {} so"\n'),
+    ("a.py", '"""A.\n\nArgs:\n    told: so {}\n"""\n'),
+    ("a.yaml", "fix: so {}\n"),
+    ("a.toml", 'title = "so {}"\n'),
+    ("a.sh", "# so {}\n"),
+    ("tool", '#!/bin/sh\necho "so {}"\n'),
+    ("a.js", 'const a = "so {}";\n'),
+    ("a.html", "<p>so {}</p>\n"),
+    ("a.service", "Description=so {}\n"),
+]
+
+
+def test_every_word_has_an_example() -> None:
+    assert {word.word for word in lint.WORDS if word.text} == set(WRONG)
+
+
+@pytest.mark.parametrize("word", [w for w in lint.WORDS if w.text], ids=lambda w: w.word)
+@pytest.mark.parametrize(("file", "place"), PLACES)
+def test_words_are_found_in_texts(file: str, place: str, word: object) -> None:
+    text = place.format(WRONG[word.word])  # type: ignore[attr-defined]
+    found = [hit for hit in lint.hits(file, text) if hit.use == word.use]  # type: ignore[attr-defined]
+    assert found
+    hit = found[0]
+    assert text.splitlines()[hit.line - 1][hit.column - 1 :].startswith(hit.found)
+
+
+@pytest.mark.parametrize("text", RIGHT)
+@pytest.mark.parametrize(("file", "place"), PLACES)
+def test_what_is_right_is_not_found(file: str, place: str, text: str) -> None:
+    assert lint.hits(file, place.format(text)) == []
+
+
+@pytest.mark.parametrize("text", ["# is\n# no file\n", '"""It is\nno file."""\n'])
+def test_a_phrase_over_a_line_end_is_found(text: str) -> None:
+    assert [hit.line for hit in lint.hits("a.py", text)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("a.py", "def told_by(): ...\n"),
+        ("a.py", "class WasMended: ...\n"),
+        ("a.py", "def a(whole): ...\n"),
+        ("a.py", "def a(*, found): ...\n"),
+        ("a.py", "for one in a: ...\n"),
+        ("a.py", "with a as said: ...\n"),
+        ("a.py", "try: ...\nexcept A as told: ...\n"),
+        ("a.py", "class A:\n    told: int\n"),
+        ("told.py", ""),
+        ("a.sh", "tell() { :; }\n"),
+        ("a.sh", "told=1\n"),
+        ("a.js", "const told = 1;\n"),
+        ("a.js", "function sayIt() {}\n"),
+    ],
+)
+def test_words_are_found_in_names(file: str, text: str) -> None:
+    assert lint.hits(file, text)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("a.py", "def found_nodes(essay): ...\n"),
+        ("a.py", 'x = "told"\ny = r"told that"\nz = a.told\n'),
+        ("a.yaml", "patterns:\n  - 'so told'\nexamples: ['so told']\nfix: good\n"),
+    ],
+)
+def test_other_names_and_quoted_programs_are_not_found(file: str, text: str) -> None:
+    assert lint.hits(file, text) == []
+
+
+def test_after_quoted_programs_texts_are_read() -> None:
+    text = "- patterns:\n    - 'so told'\n  fix: so told\n"
+    assert [hit.line for hit in lint.hits("a.yaml", text)] == [3]
+
+
+def test_a_folder_may_hold_what_is_left_and_no_more() -> None:
+    found = [lint.Hit(f"a/{n}.py", 1, 1, "told", "report") for n in range(2)]
+    assert lint.judged(found, {"a": 2}) == ([], {"a": 2})
+    assert lint.judged(found, {"a": 1})[0][-1] == "a: 2 listed words, at most 1"
+    assert len(lint.judged(found, {})[0]) == 2
+    assert lint.judged([found[0]], {"a": 9, "a/0.py": 0})[0], "the deepest folder counts"
+
+
+def test_corpora_are_not_ours() -> None:
+    assert lint.not_ours("tests/corpora/logs/a.log")
+    assert lint.not_ours("src/corral/web/static/vendor/a.js")
+    assert not lint.not_ours("src/corral/web/static/js/a.js")
