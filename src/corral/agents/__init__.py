@@ -30,7 +30,7 @@ def program(name: str) -> str:
         name: its path in this folder, such as ``health.sh`` or ``benchmarks/gpu.py``.
 
     Raises:
-        CorralError: NOT_FOUND, there is not such a program: Corral's own package is not complete.
+        CorralError: NOT_FOUND, there is no such program: Corral's own package is not complete.
     """
     path = FOLDER / name
     if not path.is_file():

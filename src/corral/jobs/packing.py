@@ -181,7 +181,7 @@ def named_file(path: Path) -> Named:
     """A file that a user named, after links that stay in its project or its own folder.
 
     Raises:
-        CorralError: USAGE, a link leads out of that; NOT_FOUND, there is not such a file.
+        CorralError: USAGE, a link leads out of that; NOT_FOUND, there is no such file.
     """
     tree, inside = named(path)
     return Named(tree, inside, tree.root / inside)

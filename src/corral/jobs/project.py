@@ -117,7 +117,7 @@ def named(path: Path) -> tuple[Tree, str]:
     mean to upload a key of theirs.
 
     Raises:
-        CorralError: USAGE, a link leads out of that; NOT_FOUND, there is not such a file.
+        CorralError: USAGE, a link leads out of that; NOT_FOUND, there is no such file.
     """
     path = absolute(path)
     found = ways_to(path)

@@ -67,7 +67,7 @@ give() {
   export "$1=$2"
   printf "export %s='%s'\n" "$1" "$(printf %s "$2" | sed "s/'/'\\\\''/g")" >> "$to"
 }
-told=$(env -i PATH="$PATH" sh -c 'if [ ! -r /var/lib/tcpxo/lib64/nccl-env-profile.sh ]; then
+settings_out=$(env -i PATH="$PATH" sh -c 'if [ ! -r /var/lib/tcpxo/lib64/nccl-env-profile.sh ]; then
   echo "corral: no /var/lib/tcpxo/lib64/nccl-env-profile.sh on $(uname -n): the TCPXO prolog did not run" >&2
   exit 1
 fi
@@ -88,14 +88,14 @@ export NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY=/dev/aperture_devices
 export GLOO_SOCKET_IFNAME=enp0s12
 export NCCL_NVLSTREE_MAX_CHUNKSIZE=131072
 export "LD_LIBRARY_PATH=/var/lib/tcpxo/lib64:/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-env' 2>&1) || { printf '%s\n' "$told" >&2; exit 1; }
+env' 2>&1) || { printf '%s\n' "$settings_out" >&2; exit 1; }
 while IFS='=' read -r name value; do
   case $name in
   *[!A-Z0-9_]*) ;;
   NCCL_*|GLOO_SOCKET_IFNAME|LD_LIBRARY_PATH) give "$name" "$value" 'GPUDirect-TCPXO on A3 Mega: the node'"'"'s profile and its NICs' ;;
   esac
 done <<END_OF_TOLD
-$told
+$settings_out
 END_OF_TOLD
 nic='' why='network.data.interface in the cluster file'
 if [ -z "$nic" ]; then

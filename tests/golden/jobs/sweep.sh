@@ -64,7 +64,7 @@ point=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$job/points")
 eval "set -- $point"
 
 near=""
-told() {
+near() {
   near=1
   echo "corral: the time limit is near: ranks get SIGUSR1, to save and leave" >&2
   kill -USR1 "$ranks" 2>/dev/null
@@ -72,7 +72,7 @@ told() {
 }
 newest() { ls "$CORRAL_CHECKPOINTS" 2>/dev/null | grep '[.]sha256$' | sort | tail -n 1; }
 had=$(newest)
-trap told USR1
+trap near USR1
 
 rank=$(cat <<'END_OF_RANK'
 give() {

@@ -24,7 +24,7 @@ PREEMPTIBLE: Final = "PREEMPTIBLE_NVIDIA_H100_MEGA_GPUS"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the API answered; None: there is not such a thing.
+    """What the API answered; None: there is no such thing.
 
     Attributes:
         zone: ``zones.get``.

@@ -359,7 +359,7 @@ class Existing:
             close = [s for s in self.sources if PurePosixPath(s.name).name == last]
             found = close[0] if len(close) == 1 else None
         if found is None:
-            conf.lost.append((placed, "there is not such a file among those given"))
+            conf.lost.append((placed, "there is no such file among those given"))
         elif found.name in above:
             conf.lost.append((placed, "it includes itself"))
         else:

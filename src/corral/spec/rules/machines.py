@@ -165,7 +165,7 @@ def _ipv4_fault(text: str) -> tuple[str, str]:
     try:
         address = ipaddress.IPv4Address(text)
     except ValueError:
-        return f"{text} is not a IPv4 address", "four numbers from 0 to 255, without leading zeros"
+        return f"{text} is not an IPv4 address", "four numbers from 0 to 255, without leading zeros"
     if address.is_multicast or address.is_unspecified or address.is_reserved:
         return f"{text} cannot be the address of a machine", "see: ip -brief address"
     return "", ""
