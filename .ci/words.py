@@ -354,7 +354,8 @@ def main() -> int:
         print(line)
     if options.record and not options.paths:
         lower = {f: min(n, counts[f]) for f, n in left.items() if counts[f]}
-        LEFT.write_text("".join(f"{f}: {n}\n" for f, n in sorted(lower.items())))
+        head = LEFT.read_text().splitlines(keepends=True)[0]
+        LEFT.write_text(head + "".join(f"{f}: {n}\n" for f, n in sorted(lower.items())))
     if counts:
         print(f"words: {sum(counts.values())} left in {len(counts)} folders of words_left.yaml")
     return int(bool(wrong))
