@@ -23,9 +23,13 @@ def names_of(reading: Reading, controllers: list[str]) -> dict[str, str]:
     """Names that the files take for resolvable."""
     words = [*reading.nodes, *(offer.address for offer in reading.nodes.values())]
     words += reading.keys.get("accountingstoragehost", [])
-    words += [a for v in reading.keys.get("slurmctldhost", []) for a in re.findall(r"\((.+)\)", v)]
+    own = [re.findall(r"\((.+)\)", v) for v in reading.keys.get("slurmctldhost", [])]
+    words += [address for found in own[:1] for address in found]
+    others = [address for found in own[1:] for address in found if not ADDRESS.fullmatch(address)]
     names = {word: HERE for word in words if not ADDRESS.fullmatch(word)}
-    names |= dict.fromkeys(controllers[1:], NOWHERE) | dict.fromkeys(controllers[:1], HERE)
+    names |= dict.fromkeys([*controllers[1:], *others], NOWHERE) | dict.fromkeys(
+        controllers[:1], HERE
+    )
     return {name: at for name, at in names.items() if name != "localhost"}
 
 

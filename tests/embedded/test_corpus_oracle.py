@@ -59,6 +59,7 @@ EXPLAINED = (
     (r"Munge encode failed: Failed to access", "password-readable"),
     (r"only permitted in SlurmDBD", "accounting"),
     (r"slurmdbd is required|you can only run with certain TRES", "accounting"),
+    (r"NodeAddr count must equal that of NodeName", "node-names"),
     (r"ClusterName needs to be specified", "cluster-name-missing"),
     (r"No SlurmctldHost defined", "controller-spelling"),
     (r"You need at least CR_", "values-refused"),
@@ -78,7 +79,12 @@ MACHINE = re.compile(
 )
 # Levels of other rules say that jobs come to harm, not that slurmctld refuses.
 REFUSES = frozenset(word for _, rules in EXPLAINED for word in rules.split()) - {
-    *("include-lost", "password-readable", "wrong-type")  # 20.11 takes Sockets=WORD for 0
+    *(
+        "include-lost",
+        "node-names",
+        "password-readable",
+        "wrong-type",
+    )  # 20.11 takes Sockets=WORD for 0
 }
 
 
