@@ -74,7 +74,7 @@ def test_a_gpt_cut_by_a_signal_ends_as_an_undisturbed_one(cluster: Live) -> None
         """\
 cd {place} && export OMP_NUM_THREADS=1 PYTHONUNBUFFERED=1 PYTHONPATH=/shared/test-gpt
 start() {{ python3 train.py {args} --steps 32 --report-every 1 --folder "$1"; }}
-start {place}/complete > complete.log  # its status is another test's: so few steps teach little
+start {place}/whole > whole.log  # its status is another test's: so few steps teach little
 start {place}/cut > cut.log 2>&1 &
 pid=$!
 # The 28 other steps take many times as long as it takes to see the fourth.
@@ -84,7 +84,7 @@ wait $pid; echo "status $?"
 grep -q '^RESULT' cut.log && exit 3
 start {place}/cut > again.log
 grep '^resumed' again.log
-grep -h '^RESULT' complete.log again.log""",
+grep -h '^RESULT' whole.log again.log""",
         place="/shared/test-gpt/code",
         args=SMALL,
     )
@@ -140,7 +140,7 @@ def test_a_sweep_runs_three_single_gpu_jobs_at_once(cluster: Live, tmp_path: Pat
     ask = sh("sacct -nXP --jobs={ids} --format=Start,End,AllocTRES", ids=",".join(ids))
     rows = [line.split("|") for line in cluster.run("node0", ask).stdout.splitlines()]
     assert len(rows) == 3
-    # sacct counts complete seconds: all may start and end in one. That they met is the proof.
+    # sacct counts full seconds: all may start and end in one. That they met is the proof.
     assert max(start for start, *_ in rows) <= min(end for _, end, _ in rows), "not at once"
     assert all("gres/gpu=1" in tres.split(",") for *_, tres in rows)
 

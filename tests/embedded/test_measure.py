@@ -169,7 +169,7 @@ def test_training_over_nodes_is_measured_and_answered(cluster: Live) -> None:
     assert "3 nodes, a model of" in texts
     assert "gradients sent as bfloat16" in texts
     # Nothing shapes these links: the nodes' processors are the limit, and no figure would hold.
-    assert "cost model" in texts and "links of 1 Gb/s are not predicted" in texts
+    assert "cost model" in texts and "links of 1 Gb/s are not foretold" in texts
 
 
 def test_ctrl_c_prints_what_training_measured(cluster: Live, tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_program_that_is_not_there_is_said(cluster: Live) -> None:
     with pytest.raises(CorralError) as caught:
         wanted = Wanted(("all_reduce",), nodes=2, nccl_tests="/opt/nowhere")
         asyncio.run(api.run_bench(cluster.spec, wanted))
-    assert "/opt/nowhere/all_reduce_perf is not a program" in caught.value.tail
+    assert "/opt/nowhere/all_reduce_perf is no program" in caught.value.tail
 
 
 def test_a_node_that_reads_slowly_is_named(cluster: Live) -> None:

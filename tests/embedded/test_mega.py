@@ -160,7 +160,7 @@ def test_an_interrupt_reaches_terraform_and_is_waited_for(mega: Mega) -> None:
         "gcluster",
         f"""\
 [ "$1" = --version ] && {{ echo gcluster version {mega.release}; exit; }}
-trap 'sleep 0.3; echo complete >{ended}; exit 130' INT
+trap 'sleep 0.3; echo whole >{ended}; exit 130' INT
 echo 2026-11-22T03:57:33Z: Running terraform apply on deployment group /x/mega/primary
 : >{told}
 while :; do sleep 0.1; done

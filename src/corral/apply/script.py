@@ -120,7 +120,7 @@ class Progress:
                 node=self._node,
                 status=result.status,
                 tail=result.tail,
-                hint="a machine belongs to one cluster; return it with: corral down CLUSTER",
+                hint="a machine belongs to one cluster; release it with: corral down CLUSTER",
             )
         failed = self._failed
         raise CorralError(

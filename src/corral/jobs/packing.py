@@ -444,7 +444,7 @@ def _too_much(tree: Tree, names: list[str]) -> CorralError:
     return CorralError(
         Code.USAGE,
         f"{tree.root} holds {sum(sizes.values()) / 1e6:.0f} MB in {len(names)} files: too much to "
-        f"are sent with a job; the largest: {listed}",
+        f"send with a job; the largest: {listed}",
         hint=f"leave data out by {tree.root / IGNORE_FILE} (as .gitignore) and put it on the "
         "shared storage; or send the script alone with --folder none",
     )

@@ -44,7 +44,7 @@ class Artifact:
     def probe(self) -> Script:
         """``whole`` when the file is there with its digest."""
         return sh(
-            '[ "$(sha256sum < {path} 2>/dev/null | cut -c 1-64)" = {sum} ] && echo complete || '
+            '[ "$(sha256sum < {path} 2>/dev/null | cut -c 1-64)" = {sum} ] && echo whole || '
             "echo absent",
             path=self.path,
             sum=self.sha256,

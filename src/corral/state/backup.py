@@ -42,7 +42,7 @@ class SlurmBackup:
 
     def probe(self) -> Script:
         """``whole`` when the copy was made."""
-        return sh("[ -e {path}/complete ] && echo complete || echo absent", path=self.path)
+        return sh("[ -e {path}/whole ] && echo whole || echo absent", path=self.path)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Copy all of it."""

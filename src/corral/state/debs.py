@@ -49,7 +49,7 @@ class DebRepository:
         """``whole`` when all files and their index are there and apt reads them."""
         return sh(
             "cd {path} && [ -s Packages ] && sha256sum -c --quiet --status {sums} && "
-            "grep -qsF {path} {sources} && echo complete || echo absent",
+            "grep -qsF {path} {sources} && echo whole || echo absent",
             path=self.path,
             sums=_SUMS,
             sources=SOURCES,

@@ -156,7 +156,7 @@ def test_a_gate_that_stays_shut_fails_with_the_reason(folders: Make) -> None:
         run(fleet, stage("one", (("n0",), change("a", "true")), gates=(gate,)))
     error = caught.value
     assert (error.code, error.node, error.hint) == (Code.GATE_FAILED, "n0", "look at b")
-    assert error.tail == "not yet\nb reports no"
+    assert error.tail == "not yet\nb refuses"
 
 
 def test_a_node_under_another_corrals_lock_is_busy(

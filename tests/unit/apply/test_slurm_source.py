@@ -133,7 +133,7 @@ def test_an_address_is_read_by_its_index(tmp_path: Path, monkeypatch: pytest.Mon
     ],
 )
 def test_an_index_that_is_none_is_refused(stanza: str) -> None:
-    with pytest.raises(CorralError, match="no index of a flat apt repository"):
+    with pytest.raises(CorralError, match="not an index of a flat apt repository"):
         index_of(stanza)
 
 

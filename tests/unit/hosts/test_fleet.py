@@ -108,7 +108,7 @@ def test_recorded_rejects_what_it_does_not_know() -> None:
     node = Recorded.of("a", {ASK: Answer()})
     with pytest.raises(UnknownScriptError, match="unknown script"):
         asyncio.run(node.run(sh("echo other")))
-    with pytest.raises(UnknownScriptError, match="no Script"):
+    with pytest.raises(UnknownScriptError, match="not a Script"):
         asyncio.run(node.run(str(ASK)))  # type: ignore[arg-type]
     asyncio.run(node.close())
     with pytest.raises(UnknownScriptError, match="after close"):

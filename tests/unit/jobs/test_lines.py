@@ -14,7 +14,7 @@ from corral import agents
 LINES = agents.FOLDER / "jobs/lines.py"
 SCRIPT = """\
 import os, sys
-from next to import word
+from beside import word
 print("rank", 1, word, *sys.argv[1:])
 print("bar", end="\\r", flush=True)
 print("no end", end="")

@@ -53,7 +53,7 @@ def test_what_is_no_array(text: str) -> None:
 
 
 def test_array_and_sweep_exclude_each_other() -> None:
-    with pytest.raises(CorralError, match="two ways"):
+    with pytest.raises(CorralError, match="exclude each other"):
         parse_job({"script": "a", "array": "0-1", "sweep": {"a": ["1"]}})
     with pytest.raises(CorralError, match="at_once"):
         parse_job({"script": "a", "at_once": 2})

@@ -229,7 +229,7 @@ def test_numbers_for_people(value: float, unit: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("verdicts", "words"),
     [
-        ((Verdict.WARN,), "worth a check"),
+        ((Verdict.WARN,), "worth checking"),
         ((Verdict.PASS, Verdict.FAIL), "not as it must be"),
         ((Verdict.SKIP,), "measured, nothing to compare with"),
     ],

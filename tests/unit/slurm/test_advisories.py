@@ -90,7 +90,7 @@ def test_a_newer_table_is_used() -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", '{"format": 2, "updated": "2026-01-01"}', "[]"])
 def test_broken_table(text: str) -> None:
-    with pytest.raises(CorralError, match="no table of advisories"):
+    with pytest.raises(CorralError, match="not a table of advisories"):
         load(text)
 
 
