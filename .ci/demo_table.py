@@ -30,7 +30,7 @@ from corral.prove.model import Proof
 from corral.spec.nodes import fold
 
 RANKS = 3
-NO_TORCH = "this node has no PyTorch"  # as examples/train_digits.py reports it
+NO_TORCH = "this node has no PyTorch"  # as examples/train_digits.py prints it
 CORRAL = (".venv/bin/" if os.geteuid() == 0 else "sudo .venv/bin/") + "corral"
 NEXT = """
 next:  {corral} status -c {name}
@@ -67,7 +67,7 @@ def phases_of(folder: Path) -> dict[str, Phase]:
 
 
 def answer(folder: Path, verb: str) -> dict[str, Any]:
-    """What a verb reported, {} when it did not come to report it."""
+    """What a verb reported, {} when it printed nothing."""
     file = folder / f"{verb}.json"
     text = file.read_text().strip() if file.exists() else ""
     return json.loads(text.splitlines()[-1]) if text else {}
@@ -96,7 +96,7 @@ def came_of_prove(folder: Path) -> str:
 
 
 def came_of_train(folder: Path) -> str:
-    """How good the model is, as rank 0 reports in its last line."""
+    """How good the model is, as rank 0 prints it in its last line."""
     found = re.findall(r"^0: RESULT (\{.*\})$", (folder / "train.log").read_text(), flags=re.M)
     result = json.loads(found[-1]) if found else {}
     if result.get("world_size") != RANKS:

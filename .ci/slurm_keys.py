@@ -79,7 +79,7 @@ KNOWN: Final = (
 
 
 def git(where: str, *argv: str) -> str:
-    """What git reports, "" when it fails."""
+    """What git prints, "" when it fails."""
     command = ["git", f"--git-dir={where}", *argv]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     return done.stdout if done.returncode == 0 else ""
@@ -98,7 +98,7 @@ def last_tags(where: str) -> dict[str, str]:
 
 
 def table_of(where: str, tag: str, paths: str, wanted: tuple[str, str]) -> str | None:
-    """The body of the table of that name; several have one name, a key distinguish them."""
+    """The body of the table of that name; several have one name, one key distinguishes them."""
     name, key = wanted
     for path in paths.split("|"):
         text = re.sub(r"/\*.*?\*/", "", git(where, "show", f"{tag}:{path}"), flags=re.S)

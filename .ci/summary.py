@@ -23,7 +23,7 @@ def suite_counts(junit: Path, reasons: Counter[tuple[str, str]], status: str = "
     """Count one suite's cases; ``reasons`` collects (suite, why) of those skipped.
 
     pytest writes a junit file without a word of it when an interrupt ends it: the exit status of
-    the suite reports it, and counts as one failed.
+    the suite shows it, and counts as one failed.
     """
     counts: Counter[str] = Counter(failed=int(status not in ENDED))
     try:
@@ -44,7 +44,7 @@ def suite_counts(junit: Path, reasons: Counter[tuple[str, str]], status: str = "
 
 
 def suite_minutes(junit: Path) -> str:
-    """How long a suite took, as ``12:34``; "" when its junit file does not report."""
+    """How long a suite took, as ``12:34``; "" when its junit file has no times."""
     try:
         suites = ET.parse(junit).getroot().iter("testsuite")  # noqa: S314
         seconds = round(sum(float(suite.get("time", "0")) for suite in suites))
@@ -76,7 +76,7 @@ def main(out: Path) -> int:
     for (suite, why), number in sorted(reasons.items()):
         text = re.sub(r"\s+", " ", why) or "no reason given"
         console.print(f"skipped in {suite} ({number}): {text}", markup=False, highlight=False)
-    # print, not the console: the line is self-contained, unwrapped and without colour.
+    # print, not the console: the line must be unwrapped and without colour.
     print(f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
     return 1 if total["failed"] else 0
 

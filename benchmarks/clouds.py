@@ -2,7 +2,7 @@
 
     .venv/bin/python -m benchmarks.clouds             # prints a table, and JSON with --json
 
-The clouds are simulated, with each provider's rate limit and no their own delay; waiting passes
+The clouds are simulated, with each provider's rate limit and no added delay; waiting passes
 in virtual time (``virtual s``), so that two hundred machines at Lambda take the hours they would
 take, and ``real s`` is what Corral's own code needs for it.
 """

@@ -3,9 +3,9 @@
     .venv/bin/python -m benchmarks.elastic_scale [NODES]     # root and podman; prints JSON
 
 One container with a real slurmctld whose file has Corral's own keys for elastic nodes. A machine is
-a real slurmd with its own port; "renting" it is starting it. Corral reads
-Slurm's marks, decides, reports addresses, and ends what Slurm has powered down, by the code that
-``corral elastic`` runs.
+a real slurmd with its own port; "renting" it is starting it. Corral reads Slurm's marks, decides,
+sets addresses in Slurm, and ends what Slurm has powered down, by the code that ``corral elastic``
+runs.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def come(timed: Timed, names: tuple[str, ...], rented: set[str], joined: set[str
         f"scontrol update nodename={','.join(marks.come)} nodeaddr={told} "
         f"nodehostname={','.join(marks.come)}"
     )
-    timed("Slurm: reported all addresses, one call", begin)
+    timed("Slurm: all addresses set, one call", begin)
     begin = time.perf_counter()
     start = "slurmd -N n$n -b >/dev/null 2>&1 </dev/null"
     inside(f"for n in $(seq 0 {len(names) - 1}); do {start}; done")

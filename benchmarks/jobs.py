@@ -2,7 +2,7 @@
 
     .venv/bin/python -m benchmarks.jobs CLUSTER [--only first,overhead,...] [--share 1]
 
-CLUSTER stands already (`corral up` of examples/laptop.yaml under a separate name).
+CLUSTER is up already (`corral up` of examples/laptop.yaml under another name).
 --share takes this share of the files, lines, points and rounds.
 """
 
@@ -183,7 +183,7 @@ def overhead(opened: Cluster, folder: Path, share: float) -> list[Row]:
     on(opened, sh("rm -rf {p}", p=place))
     return [
         *((f"60 iterations of 2 ranks, {way}", spread(loops[way])) for way in WAYS),
-        *((f"complete, from here to its end, {way}", spread(whole[way])) for way in WAYS),
+        *((f"total, from here to its end, {way}", spread(whole[way])) for way in WAYS),
         *(
             (f"{name} by `{one}` against {other}", against(found[one], found[other]))
             for name, found in (("iterations", loops), ("whole", whole))

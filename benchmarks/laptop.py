@@ -1,4 +1,4 @@
-"""The main job's times on this machine: examples/laptop.yaml under another name, all processes.
+"""The main job's times on this machine: complete processes; examples/laptop.yaml, renamed.
 
     .venv/bin/python -m benchmarks.laptop [--cold] [--repeat 3]
 

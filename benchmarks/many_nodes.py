@@ -3,8 +3,8 @@
     .venv/bin/python -m benchmarks.many_nodes [NODES]     # root and podman
 
 Every node is a container with its own systemd, sshd and slurmd on this machine's CPUs: seconds are
-upper bounds for their own machines. What this side spends is its process and the ssh, podman
-and ssh-keygen that it waited for; not the nodes.
+upper bounds for nodes that are separate machines. What this side spends is its process and the ssh,
+podman and ssh-keygen that it waited for; not the nodes.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 examples/cloud-mesh.yaml: a desk, a node rented from Lambda and one from Paperspace, each a
 container that boots with the user_data it was given. The simulated clouds call a machine running
-2 s after the call at the earliest; that is not a time of Corral's, and is given without it too.
+2 s after the call at the earliest; that is not Corral's time, and figures are given without it too.
 """
 
 from __future__ import annotations

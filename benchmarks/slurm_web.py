@@ -1,9 +1,9 @@
-"""The page next to Slurm-web over the same recorded answers: nodes, jobs, calls, memory.
+"""The page compared with Slurm-web over the same recorded answers: nodes, jobs, calls, memory.
 
     .venv/bin/python -m benchmarks.slurm_web [--source FOLDER] [--nodes 1000] [--jobs 5000]
 
 FOLDER is a git checkout of Slurm-web (rackslab/Slurm-web on GitHub), which is on no package index;
-its tag v6.0.0 is taken. Without it the page is measured alone. Its own environment is made
+its tag v6.0.0 is taken. Without it the page is measured alone. A separate environment is made
 for it once. Its agent runs as ``slurm-web agent`` does, without redis; its gateway, which would
 sign people in, is left out. Both ask the same player of slurmrestd (``benchmarks/web.py``), in
 turns, round by round.
@@ -110,7 +110,7 @@ def peer(source: Path) -> tuple[Path, Path]:
 
 @contextlib.contextmanager
 def running(argv: list[str], stdin: str = "") -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server, and the first line it reports."""
+    """A server, and the first line it prints."""
     said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # it lives as long as the server
     server = subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True
@@ -210,7 +210,7 @@ def the_page(stack: contextlib.ExitStack) -> Server:
     url = f"http://127.0.0.1:{json.loads(line)['port']}"
     client = stack.enter_context(httpx.Client(base_url=url, timeout=300))
     client.post("/api/login", json={"token": token()}).raise_for_status()
-    # Its first check is at nodes and all jobs.
+    # Its first poll reads nodes and all jobs.
     paths = {"first": "cluster", "nodes": "nodes", "jobs": "jobs?limit=100"}
     return Server(server, client, {what: f"/api/{path}" for what, path in paths.items()})
 

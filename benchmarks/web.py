@@ -92,7 +92,7 @@ class Slurm:
     async def state(self, request: Request) -> Response:
         """State of each job."""
         self.calls += 1
-        if not self.told:  # slurmctld has a table in C; made again each time it takes 0.2 s
+        if not self.told:  # slurmctld has a table in C; rebuilt each time it takes 0.2 s
             rows = [{"job_id": str(n), "state": [s]} for n, s in enumerate(self.states, 1)]
             self.told = json.dumps({"jobs": rows, "errors": []}).encode()
         return Response(self.told, media_type="application/json")
@@ -154,7 +154,7 @@ def memory(pid: int, what: str) -> float:
 
 
 async def view(http: httpx.AsyncClient, mark: str, ready: asyncio.Event, seen: list[float]) -> None:
-    """Look until the changed node and the changed job are both reported."""
+    """Read events until the changed node and the changed job have both come."""
     missing = {"node", "job"}
     async with http.stream("GET", "/api/events", timeout=120) as reply:
         async for line in reply.aiter_lines():
@@ -206,7 +206,7 @@ async def measure(
         await http.get("/api/nodes")
         found["nodes of the first view ever, s"] = round(time.monotonic() - begin, 2)
         await http.get("/api/cluster")
-        found["first check at Slurm with all jobs, s"] = round(time.monotonic() - begin, 2)
+        found["first poll of Slurm with all jobs, s"] = round(time.monotonic() - begin, 2)
         begin, weight = time.monotonic(), 0
         needs = re.findall(r'(?:href|src)="([\w./]+)"', (await http.get("/")).text)
         for path in ("/", *dict.fromkeys(needs), "/api/me", "/api/cluster", "/api/nodes"):

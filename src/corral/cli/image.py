@@ -88,7 +88,7 @@ def import_(  # noqa: PLR0917 - typer makes options of arguments
         typer.Option(
             "--name",
             metavar="NAME|PATH",
-            help="The file below images/ of the first shared folder, or a path.",
+            help="The file below images/ of the first shared folder, or any path.",
             show_default=False,
         ),
     ] = "",

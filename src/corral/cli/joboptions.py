@@ -134,7 +134,7 @@ CHECKPOINTS = Annotated[
     typer.Option(
         "--checkpoints",
         metavar="DIR",
-        help="Where they are on the cluster; left out: a folder of the job's.",
+        help="Where they are on the cluster; left out: a folder for this job.",
         show_default=False,
     ),
 ]

@@ -16,8 +16,8 @@ TARGET = Annotated[
     typer.Argument(
         metavar="FILE|NAME",
         help="A cluster file, or the name of a cluster that was brought up from here. "
-        "Left out: that of -c, else cluster.yaml of this folder, else the only cluster that was "
-        "brought up from here.",
+        "Left out: the value of -c, else cluster.yaml of this folder, else the only cluster that "
+        "was brought up from here.",
         show_default=False,
     ),
 ]

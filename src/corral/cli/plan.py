@@ -53,7 +53,7 @@ def plan(
     Reads the file and the machines. Machines that must be made come first; then the stages, each
     with its changes, the nodes that get them, and what they do to the nodes' work: none, reload,
     restart, drain, reboot or recreate. Exit status 0 with something to do and with nothing to do:
-    --json has this in "empty".
+    "empty" of --json shows which.
     """
     ui = Ui(as_json=as_json)
     spec = declared(ui, target, named, rehearse=rehearse)

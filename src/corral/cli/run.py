@@ -110,12 +110,12 @@ def run(
     The folder it is in is uploaded to the cluster's shared storage, without what .corralignore or
     git ignores; what is there already is not sent again. One rank runs per GPU, or one per node
     where no GPU is asked for, with the rendezvous of torch.distributed in its environment. What
-    ranks print comes as they print it. Ctrl-C leaves the job running, or cancels it when you choose
-    it. Exit status 1 when the job fails. --json prints one JSON value per line.
+    ranks print comes as they print it. Ctrl-C leaves the job running, or cancels it, as you choose.
+    Exit status 1 when the job fails. --json prints one JSON value per line.
 
     #SBATCH lines of the script count; options given here win, and a line that cannot be carried
-    over is an error. A job file holds the same as the options, with _ for -; options given next to
-    it win.
+    over is an error. A job file holds the same as the options, with _ for -; options of the
+    command line win.
     """
     return _carried_out(dict(locals()))
 

@@ -20,7 +20,7 @@ _INTRODUCTION: Final = """\
 <!-- Generated: python -m corral.doctor.reference > docs/reference/failures.md -->
 
 Every failure that `corral doctor` knows, in the order of causes: of two findings the one further
-up is the cause. *Seen* says how it is found: by a rule that asks the machines,
+up is the cause. *Seen* states how it is found: by a rule that asks the machines,
 by its messages in logs and reasons, or both. *Fixed* states what `corral doctor --fix` does.
 """
 _LAYERS: Final[Mapping[Layer, str]] = MappingProxyType(

@@ -112,7 +112,7 @@ class Budget(Model):
     dead_man: Duration = about(
         "recreate",
         "Rented machines end themselves after this time, where the provider allows it "
-        f"({', '.join(_TIMER)}), in full hours, rounded up; 0h: never.",
+        f"({', '.join(_TIMER)}), rounded up to full hours; 0h: never.",
         default="24h",
     )
     guard: Interval = about(

@@ -25,8 +25,8 @@ class Topology(Model):
 
     plugin: Literal["tree", "block"] = about(
         "restart",
-        "tree: switches in levels; block: the switches with nodes are blocks, and a job gets full "
-        "ones where it can (Slurm 23.11 and later).",
+        "tree: switches in levels; block: the switches with nodes are blocks, and a job gets "
+        "complete blocks where it can (Slurm 23.11 and later).",
         default="tree",
     )
     switches: tuple[Switch, ...] = about(

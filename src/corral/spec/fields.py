@@ -35,7 +35,7 @@ class Field:
         type: type of the value, of each entry where ``many``.
         many: True for a list.
         required: True when it cannot be left out.
-        nullable: True when null is a separate value.
+        nullable: True when null is a valid value too.
         default: JSON-ready default; None where ``required``.
         choices: all texts allowed, for the type choice.
         kind: which kind of text, for the type text.

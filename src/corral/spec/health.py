@@ -33,7 +33,8 @@ class Health(Model):
     drain: bool = about(
         "none",
         "A node that fails takes no new jobs, with the check's id as the reason, and takes them "
-        "again automatically once all checks pass; false: failures are only logged (syslog).",
+        "again automatically once all checks pass; false: failures are only "
+        "reported (syslog, corral doctor).",
         default=True,
     )
     at_most: int = about(

@@ -1,7 +1,7 @@
 """Slurm's hostlist grammar, read in the order written and never beyond a limit.
 
 ClusterShell's NodeSet is a set: it sorts, so that ``b,a`` with addresses ``10.0.0.2,10.0.0.1``
-would pair b with the wrong address; it drops names written twice, so that no report is possible;
+would pair b with the wrong address; it drops names written twice, so that they cannot be reported;
 and it expands before one can ask how many (``node[0-99999999]`` takes all memory; 1.10.1). So
 reading is done here, in the same grammar and with the same errors; the tests compare it with
 NodeSet.

@@ -46,8 +46,8 @@ class Mesh(Model):
     )
     islands: tuple[Island, ...] = about(
         "restart",
-        "Groups that share a data network; each group that is left out is a separate island, "
-        "and each node that the mesh reaches by TCP only.",
+        "Groups that share a data network; each group that is left out, and each node that "
+        "the mesh reaches by TCP only, is a separate island.",
         default=(),
     )
     jobs: Literal["within-an-island", "across-islands"] = about(

@@ -176,7 +176,7 @@ class Slurm(Model):
 
 
 class Partition(Model):
-    """A Slurm partition over complete groups."""
+    """A Slurm partition: all nodes of the groups that it names."""
 
     name: PartitionName = about(
         "drain", "Name of the partition; one that vanishes goes when its jobs have ended."

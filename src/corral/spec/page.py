@@ -36,7 +36,7 @@ class Page(Model):
     )
     hsts: bool = about(
         "restart",
-        "Browsers that came by TLS have to use this name by TLS alone, on every port of it "
+        "Browsers that came by TLS use TLS alone for this name from then on, on every port of it "
         "(HSTS); false where another service of the same name has no TLS.",
         default=True,
     )

@@ -12,7 +12,7 @@ class Prolog(Model):
 
     Scripts that somebody else puts there run too and stay. The first of these fields brings Prolog=
     and Epilog= into slurm.conf, which Slurm reads again; from then on the scripts count from the
-    next job and no daemon is notified.
+    next job and no daemon has to reread anything.
     """
 
     leftovers: bool = about(
@@ -35,7 +35,8 @@ class Prolog(Model):
     )
     drop_caches: bool = about(
         "reload",
-        "After a job that had the entire node, empty the page cache: the same start for the next.",
+        "After a job that had the entire node, empty the page cache, so that the next "
+        "one starts under the same conditions.",
         default=False,
     )
     minutes: int = about(

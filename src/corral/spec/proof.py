@@ -19,7 +19,7 @@ class ScheduledProof(Model):
         "none",
         "A node far below its peers' median or its own past, twice, is drained with the figure "
         "as the reason, and resumed when a later round finds it healthy; false: only reported, as "
-        "always of embedded nodes, which share one machine.",
+        "always for embedded nodes, which share one machine.",
         default=True,
     )
     at_most: int = about(

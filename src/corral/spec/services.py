@@ -13,7 +13,7 @@ class Services(Model):
 
     mlflow: bool = about(
         "restart",
-        "An MLflow tracking server on the controller; jobs get its address and their own run.",
+        "An MLflow tracking server on the controller; each job gets its address and own run.",
         default=False,
     )
     mlflow_store: Literal["sqlite", "postgresql"] = about(

@@ -114,7 +114,7 @@ class Fault:
 
 
 class TreeError(Exception):
-    """The text cannot be read any further; ``fault`` reports why."""
+    """The text cannot be read any further; ``fault`` holds the reason."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.message)
@@ -197,7 +197,7 @@ def _hint(problem: str) -> str:
 
 
 class _Builder:
-    """Makes the tree from events; open lists and mappings are on its own stack."""
+    """Makes the tree from events; open lists and mappings are kept on a stack."""
 
     def __init__(self) -> None:
         self.top: YamlNode | None = None
@@ -301,7 +301,7 @@ class _Builder:
             place.merged.append(value)
         elif pairs is not None and key.text in pairs:
             first = pairs[key.text][0]
-            hint = f"keep one of them; the first is in line {first.line}"
+            hint = f"keep one of them; the first is on line {first.line}"
             self._fault("yaml-duplicate-key", f"{shown(key.text)} is written twice", hint, key)
         elif pairs is not None:
             pairs[key.text] = (key, value)

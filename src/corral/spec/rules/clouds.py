@@ -86,7 +86,7 @@ def pod_controller(view: View) -> Iterator[Problem]:
     """A pod as a node: a container, without what machines have."""
     for group in view.where(lambda c: bool(c.rental and c.rental.pods)):
         message = f"group {group.group.name}: pods have no systemd, no TUN and no UDP"
-        hint = "they are nodes of their own island, for jobs on one node; see the guide"
+        hint = "each is a separate island, for jobs on one node; see the guide"
         if group.group.cloud and group.group.cloud.cluster:
             hint = "together they are an island, by the network of their cluster; see the guide"
         yield Problem(group.at("provider"), message, hint)

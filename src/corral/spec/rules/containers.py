@@ -14,7 +14,7 @@ def source(view: View) -> Iterator[Problem]:
     software = view.spec.software
     if software.containers == "pyxis" and software.pyxis is None:
         hint = "add pyxis: with enroot and source, each with file and sha256"
-        message = "where Enroot and Pyxis come from is not given"
+        message = "no source of Enroot and Pyxis given"
         yield Problem(("software", "containers"), message, hint)
     if software.containers == "none" and software.pyxis is not None:
         hint = "write containers: pyxis, or leave it out"

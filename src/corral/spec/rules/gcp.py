@@ -48,7 +48,7 @@ could become one."""
 
 
 def together(view: View) -> Iterator[Problem]:
-    """``gcp`` and groups of provider gcp need each other, and nothing else next to them."""
+    """``gcp`` and groups of provider gcp need each other, and allow no other groups."""
     groups = view.where(lambda c: c.configures)
     if view.spec.gcp and not groups:
         hint = "add a group with provider: gcp, or leave gcp out"
@@ -56,7 +56,7 @@ def together(view: View) -> Iterator[Problem]:
     for group in groups:
         if not view.spec.gcp:
             hint = "add gcp: with project, zone and state_bucket"
-            yield Problem(group.at("provider"), "no zone or region given", hint)
+            yield Problem(group.at("provider"), "no project and zone for provider gcp given", hint)
     if groups and len(groups) != len(view.groups):
         other = next(g for g in view.groups if not g.group.capabilities.configures)
         hint = "give them their own cluster file: the toolkit makes all of a cluster's nodes"
@@ -183,7 +183,7 @@ def storage(view: View) -> Iterator[Problem]:
         if len(same) > 1:
             hint = "use folders below its one mount point"
             yield Problem(("gcp", "storage", same[1], "kind"),
-                          f"a second {kind} cannot be mounted with the first", hint)  # fmt: skip
+                          f"only one {kind} can be mounted", hint)  # fmt: skip
 
 
 _GCP: Final = ("gcp",)

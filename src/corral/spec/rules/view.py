@@ -98,7 +98,7 @@ class Rule:
     """One rule over the entire file.
 
     Attributes:
-        id: kebab-case; used in findings and in the reference page.
+        id: kebab-case; printed in findings and in the reference page.
         level: how bad each of its problems is.
         meaning: what it finds and why that is wrong, for the reference page.
         reads: fields of one entry it looks at (dotted, without positions). Where one of them could
@@ -173,7 +173,7 @@ def _counted(hostlist: str) -> int:
         found = count(hostlist)
     except NodeSetParseError:
         return 0
-    return found if found <= NODES_AT_MOST else 0  # its own problem: nodes-syntax
+    return found if found <= NODES_AT_MOST else 0  # reported by nodes-syntax
 
 
 def _expanded(hostlist: str, path: Path) -> tuple[tuple[str, ...], tuple[Problem, ...]]:
