@@ -303,11 +303,11 @@ class Session:
                 found.append(MachineChange(name, OWED, text))
             else:
                 text = f"{name} ({member.address}) is restored as it was before Corral"
-                found.append(MachineChange(name, "return", text))
+                found.append(MachineChange(name, "release", text))
         return found
 
     async def release(self, leaving: Sequence[MachineChange], emit: Emit) -> None:
-        """Remove, or return, the machines that the file names no longer.
+        """Remove, or release, the machines that the file names no longer.
 
         Raises:
             CorralError: PROVIDER_FAILED, or why a machine could not be released; those that

@@ -13,9 +13,7 @@ from corral.state.base import Change, Context, Impact, Seen
 
 FILE: Final = "/etc/exports.d/corral.exports"
 ETAB: Final = "/var/lib/nfs/etab"
-_HEAD: Final = (
-    "# Written by Corral: one line for each folder and machine, never an entire network.\n"
-)
+_HEAD: Final = "# Written by Corral: one line for each folder and machine, never a whole network.\n"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ _PLACES: Final = Script(
 
 _ACCOUNT: Final = f"""\
 # corral begin: managed block, changes inside are overwritten
-# Who is in {EXEMPT} is let in here, whatever state Slurm is in; all others by a job.
+# Who stands in {EXEMPT} is let in here, whatever state Slurm is in; all others by a job.
 account sufficient pam_access.so accessfile={EXEMPT} noaudit
 account required {MODULE} action_adopt_failure=deny action_generic_failure=deny
 # corral end"""

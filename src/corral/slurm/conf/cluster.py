@@ -124,7 +124,7 @@ def _scheduled(conf: ClusterConf) -> Iterator[Setting]:
         # main scheduler calls every pending job InvalidAccount; backfill does not check, and alone
         # starts them, by default each 30 s. Seen with 23.11.4 of Ubuntu 24.04; the same from 22.05
         # to 24.05. 24.11 sets errno to 0 before (commit 4790a7ac53). slurmctld logs "has invalid
-        # account" and "_refresh_assoc_mgr_qos_list: no new list released". Jobs that find room at
+        # account" and "_refresh_assoc_mgr_qos_list: no new list given back". Jobs that find room at
         # their submission start at once, which hides it. A round costs such small clusters little.
         yield Setting("SchedulerParameters", "bf_interval=5")
 
