@@ -45,7 +45,7 @@ def pieces(source: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def prepare(folder: Path, source: Path) -> None:
-    """Write train.bin and test.bin once, complete or not at all; any rank may call it."""
+    """Write train.bin and test.bin once, completely or not at all; all ranks may call it."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -169,7 +169,7 @@ def test_training_over_nodes_is_measured_and_answered(cluster: Live) -> None:
     assert "3 nodes, a model of" in texts
     assert "gradients sent as bfloat16" in texts
     # Nothing shapes these links: the nodes' processors are the limit, and no figure would hold.
-    assert "cost model" in texts and "links of 1 Gb/s are not foretold" in texts
+    assert "cost model" in texts and "links of 1 Gb/s are not predicted" in texts
 
 
 def test_ctrl_c_prints_what_training_measured(cluster: Live, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def _judged(words: dict[str, tuple[str, str]]) -> tuple[Verdict, str]:
     good = len(by.get("pass", []))
     if not good:
         return Verdict.SKIP, "no node was idle" + rest
-    return Verdict.PASS, f"{good} node{'' if good == 1 else 's'} well" + rest
+    return Verdict.PASS, f"{good} node{'' if good == 1 else 's'} healthy" + rest
 
 
 def _jointly(

@@ -18,12 +18,12 @@ PAYS: Final = 1.1
 WELL: Final = 0.8
 """Of the nodes' number: above, there is nothing to gain by other ways."""
 HELD: Final = (
-    "the time of a step on other links was foretold within 15 % in 63 of 72 cases between shaped "
+    "the time of a step on other links was predicted within 15 % in 63 of 72 cases between shaped "
     "links of 1, 2.5 and 10 Gb/s (at worst off by 33 %), computing as measured"
 )
 """docs/measurements/2026-11-22-shaped-links.md; ``tests/recorded/scaling`` holds the first 36."""
 ROUGH: Final = (
-    "a rough guide: foretold so from NVLink, TCP of 30 Gb/s between two H200 was off by -23 to "
+    "a rough guide: predicted so from NVLink, TCP of 30 Gb/s between two H200 was off by -23 to "
     "+30 %"
 )
 """The recorded h200x2 files; a test holds it."""
@@ -537,7 +537,7 @@ def _exact(seen: Scaling) -> Iterator[Remark]:
         f"cost model: {seen.cost.alpha * 1e6:.0f} us a message, {seen.cost.busbw:.3g} GB/s, "
         f"{seen.cost.overlap:.0%} of the backward pass hides traffic, "
         f"{seen.cost.extra * 1e3:.1f} ms of a step unexplained; of {len(found)} measurements that "
-        f"it had not seen it foretells {good} within {EXACT:.0%} (half of them within "
+        f"it had not seen it predicts {good} within {EXACT:.0%} (half of them within "
         f"{statistics.median(errors):.0%})",
     )
 
@@ -570,9 +570,9 @@ def _not_foretold(seen: Scaling, links: Sequence[float], now: float) -> Remark:
     return Remark(
         Outcome.UNKNOWN,
         "",
-        f"links of {rates} Gb/s are not foretold: these nodes talk at {rate:.3g} Gb/s, "
+        f"links of {rates} Gb/s are not predicted: these nodes talk at {rate:.3g} Gb/s, "
         f"{said if now else 'and no link is declared'}; where no link is the limit, traffic takes "
-        "the processors that train, and what was foretold so was a third wrong. Shape the links "
+        "the processors that train, and what was predicted so was a third wrong. Shape the links "
         "(tc qdisc ... tbf rate), declare that rate as network.data.gbps and measure once more",
     )
 

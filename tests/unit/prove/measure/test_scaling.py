@@ -225,7 +225,7 @@ def test_links_that_are_not_the_limit_foretell_nothing(now: float, why: str) -> 
     seen = read_scaling(lines(5.0, 6.5, 1.6))
     plain = [remark.text for remark in answer(seen)]
     (said,) = [r.text for r in answer(seen, links=(1.0, 2.5), now=now) if r.text not in plain]
-    assert said.startswith("links of 1, 2.5 Gb/s are not foretold: ")
+    assert said.startswith("links of 1, 2.5 Gb/s are not predicted: ")
     assert why in said
     assert "would be so many times as fast" not in said
 
