@@ -279,7 +279,7 @@ def index_of(name: str, entries: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def kept(folder: Path, shard: Shard) -> dict[str, Any] | None:
-    """What the folder knows of a shard that is there complete, made from the same files."""
+    """What the folder knows of a complete shard that was made from the same files."""
     try:
         entry = json.loads((folder / f".{shard.name}.json").read_text())
         there = (folder / shard.name).stat().st_size == entry["bytes"]

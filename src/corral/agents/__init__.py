@@ -19,7 +19,7 @@ from corral.errors import Code, CorralError
 FOLDER: Final = Path(__file__).parent
 """Where they are in Corral's own package; ``benchmarks`` is uploaded with a job as it is."""
 LABELS: Final = ("Installed as:", "Started by:", "Runs as:")
-"""What the first lines of each program state."""
+"""How the first lines of each program begin."""
 
 
 @cache

@@ -67,7 +67,7 @@ class Relay:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy until the end, and hand the end on: each direction ends alone."""
+    """Copy until the end, and hand the end on: each direction ends separately."""
     with contextlib.suppress(OSError):
         while data := await reader.read(CHUNK):
             writer.write(data)

@@ -139,7 +139,7 @@ async def run(
     Args:
         spec: the cluster.
         job: the job.
-        emit: reported of each change of the job's state.
+        emit: receives each change of the job's state.
         on_line: called with each line that a rank prints, as it comes; not for an array.
         on_submit: called once Slurm has the job.
         on_live: called with progress bars and with what the job uses.
@@ -158,7 +158,7 @@ async def run(
 
 
 async def jobs(spec: ClusterSpec, *, ended: bool = False) -> tuple[JobInfo, ...]:
-    """Pending jobs or run, newest first; with ``ended`` also those of the last days.
+    """Pending and running jobs, newest first; with ``ended`` also those of the last days.
 
     Raises:
         CorralError: NOT_FOUND, the cluster is not up; COMMAND_FAILED, Slurm does not answer.
@@ -190,7 +190,7 @@ async def logs(
 ) -> JobOutcome | ArrayOutcome:
     """What a job printed, and how it stands; with ``follow`` until it has ended.
 
-    An array prints nothing on its own behalf: its outcome holds the parts, each with its last line.
+    An array itself prints nothing: its outcome holds the parts, each with its last line.
 
     Raises:
         CorralError: NOT_FOUND, no such job, or none that Corral submitted.

@@ -232,9 +232,8 @@ def _reference(collective: Collective | None, known: Known, nodes: int) -> Refer
     hardware = known_hardware().get(known.hardware)
     topology = known.topology or (hardware.topology if hardware else None)
     other_way = known.gloo and collective not in _AS_FAST_BY_GLOO
-    several = (
-        nodes or 2
-    )  # not known: tables are pasted of several nodes mostly, and less is known then
+    # Where it is not known: most pasted tables are of several nodes, and 2 claims the least.
+    several = nodes or 2
     bound = limit(topology, collective, several, known.algorithm) if topology else 0.0
     if known.busbw:
         return Reference(known.busbw, bound, "as given")

@@ -34,7 +34,7 @@ _KEY: Final = re.compile(r"(ssh-(ed25519|rsa)|ecdsa-sha2-\S+|sk-\S+) [A-Za-z0-9+
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A complete set and what became of it.
+    """A set that a cloud replaces as a whole, and what became of it.
 
     Attributes:
         entries: the set now, one line each.
@@ -115,7 +115,7 @@ async def firewall(allow: Sequence[str], confirm: Confirm, cluster: str = "") ->
 
 
 def _same_rule(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whatever its description."""
+    """Whether both allow the same; descriptions do not count."""
     return all(one.get(k) == other.get(k) for k in ("protocol", "port_range", "source_network"))
 
 

@@ -31,7 +31,7 @@ class Cluster:
 
     Args:
         spec: what is declared.
-        emit: reported what happens while a method runs.
+        emit: receives the events while a method runs.
     """
 
     def __init__(self, spec: ClusterSpec, emit: Emit = ignore) -> None:
@@ -129,7 +129,7 @@ class Cluster:
         return Job(self.spec, handle, self._emit)
 
     def jobs(self, *, ended: bool = False) -> tuple[batch.JobInfo, ...]:
-        """Pending jobs or run, newest first; with ``ended`` also those of the last days."""
+        """Pending and running jobs, newest first; with ``ended`` also those of the last days."""
         return sync(batch.jobs(self.spec, ended=ended))
 
     def logs(self, job_id: batch.JobRef) -> tuple[batch.RankLine, ...]:
@@ -168,7 +168,7 @@ def open(path_or_name: str | os.PathLike[str], emit: Emit = ignore) -> Cluster:
 
     Args:
         path_or_name: a path when it holds a slash, ends in .yaml or .yml or is a file; else a name.
-        emit: reported what happens while the cluster's methods run.
+        emit: receives the events while the cluster's methods run.
 
     Raises:
         CorralError: the file has errors or is not there; no such cluster is known.

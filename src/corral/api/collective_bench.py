@@ -132,7 +132,7 @@ async def run_bench(
         spec: the cluster.
         wanted: what to measure.
         known: what to compare with; None: what the declared data network should reach.
-        emit: reported of the job's states.
+        emit: receives the job's states.
         on_row: called with each size as it was measured.
         on_submit: called once Slurm has the job.
 

@@ -64,7 +64,7 @@ async def up(spec: ClusterSpec, emit: Emit = ignore, approve: Approve | None = N
 
     Args:
         spec: the cluster.
-        emit: reported of all that happens.
+        emit: receives all events.
         approve: asked with each plan that is not empty; False stops before it is applied. While a
             person thinks machines may move, so they are read again before an approved plan is
             applied. None: yes to all, at once.
@@ -112,18 +112,18 @@ async def down(
 
     Args:
         spec: the cluster.
-        emit: reported of all that happens.
+        emit: receives all events.
         purge: on machines of provider ssh also remove home folders of the users that Corral made,
             and keep no dump of the accounting database.
-        force: cancel jobs that run on machines of provider ssh; restore those that answer when
+        force: cancel jobs that run on machines of provider ssh; release those that answer when
             others do not, and end what is rented all the same.
 
     Returns:
         what was removed; of machines released ``node: what``.
 
     Raises:
-        CorralError: PROVIDER_FAILED, something is left; NOT_GOOD, jobs run; what a machine could
-            not restore. Run it again: it goes on where it stopped.
+        CorralError: PROVIDER_FAILED, something is left; NOT_GOOD, jobs run; why a machine could
+            not be released. Run it again: it goes on where it stopped.
     """
     folder = cluster_dir(spec.name)
     with cluster_lock(folder):

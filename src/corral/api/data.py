@@ -83,7 +83,7 @@ async def shard_data(
     Args:
         spec: the cluster.
         folder: of this machine, or one under a shared mount of the cluster.
-        emit: reported of each shard.
+        emit: receives an event for each shard.
         name: of the data set; "" for the folder's.
         size: bytes of each shard, about.
         labels: the first folder of each sample's path is its class.
@@ -137,7 +137,7 @@ async def bench_data(
     Args:
         spec: the cluster.
         folder: of the data set on the cluster, or the name of one of the user's.
-        emit: reported which node reads.
+        emit: receives the node that reads.
         seconds: for each measurement.
         per_gpu: samples a second that each GPU (each node without GPUs) eats; 0: not known.
         user: whose it is; "" for the cluster's first user.

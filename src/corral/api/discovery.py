@@ -62,7 +62,7 @@ async def discover(
     Args:
         addresses: addresses, hostlists of them, or Hosts of the user's ssh config; the first
             machine becomes the controller.
-        emit: reported of each machine.
+        emit: receives an event for each machine.
         name: the cluster's name.
         way: how they are reached.
         file: what the file will be called; left out: ``<name>.yaml``.

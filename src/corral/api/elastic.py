@@ -21,7 +21,7 @@ async def drive(spec: ClusterSpec, emit: Emit = ignore, *, once: bool = False) -
 
     Args:
         spec: the cluster.
-        emit: reported what happens.
+        emit: receives the events.
         once: stop when a poll shows nothing to do.
 
     Raises:

@@ -17,7 +17,7 @@ class Job:
     Args:
         spec: the cluster.
         handle: the job.
-        emit: reported what happens while a method runs.
+        emit: receives the events while a method runs.
     """
 
     def __init__(self, spec: ClusterSpec, handle: batch.JobHandle, emit: Emit = ignore) -> None:

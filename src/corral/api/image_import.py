@@ -56,7 +56,7 @@ async def import_image(
     Args:
         spec: the cluster.
         image: ``docker://REGISTRY/NAME:TAG``.
-        emit: reported what Enroot reports.
+        emit: receives Enroot's messages.
         name: the file's name below images/ of the first shared folder, or an absolute path.
         login: name that belongs to the registry's key; "" with a key: as NVIDIA's registry wants
             it.

@@ -88,7 +88,7 @@ async def rotate_keys(
 
     Args:
         spec: the cluster.
-        emit: reported of each step.
+        emit: receives an event for each step.
         which: auth (the key that nodes know each other by), munge (the same, where it is munge's),
             jwt, or all.
 

@@ -33,7 +33,7 @@ async def install_keys(
 
     Args:
         spec: the cluster.
-        emit: reported of each node.
+        emit: receives an event for each node.
         nodes: a hostlist; "" for all nodes of provider ssh.
 
     Raises:
@@ -72,7 +72,7 @@ async def open_ways(name: str, targets: Callable[[], Iterable[SshTarget]], emit:
     Args:
         name: the cluster's name.
         targets: what is reached; asked again after each jump host, since a proven key changes them.
-        emit: reported of each jump host that got a key.
+        emit: receives an event for each jump host that got a key.
 
     Raises:
         CorralError: a jump host cannot be reached, or takes no key and no password.

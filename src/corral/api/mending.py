@@ -72,7 +72,7 @@ async def mend(
 
     Args:
         spec: the cluster.
-        emit: reported of all that happens.
+        emit: receives all events.
         approve: asked with each plan, as with ``up``; None: yes.
         approve_resume: asked with the nodes to resume; None: yes.
 

@@ -60,7 +60,7 @@ def merged(policy: str, wanted: Wanted) -> str | None:
             hint="add this part by hand",
         ) from error
     if not isinstance(found, dict):
-        raise CorralError(Code.NOT_GOOD, "the policy is not JSON object", hint="look at it there")
+        raise CorralError(Code.NOT_GOOD, "the policy is not a JSON object", hint="look at it there")
     fields = cast("dict[str, Any]", found)
     owners = cast("dict[str, Any]", fields.get("tagOwners") or {})
     rules = cast("list[Any]", fields.get("acls") or [])

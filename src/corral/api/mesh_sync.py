@@ -99,7 +99,7 @@ async def sync_data(
     Args:
         spec: the cluster.
         folder: absolute path on the source.
-        emit: reported of each node.
+        emit: receives an event for each node.
         source: node that has it; "" for the controller.
         nodes: hostlist of those that get it; "" for all others.
         delete: remove there what the source has not.

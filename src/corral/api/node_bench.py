@@ -70,7 +70,7 @@ async def bench_network(
     Args:
         spec: the cluster; ``network.data`` declares the expected rates.
         where: which nodes; None: all of the default partition.
-        emit: reported of the job's states.
+        emit: receives the job's states.
         seconds: of each direction of each pair.
         streams: TCP connections at a time.
         on_line: called with each line that the program prints.
@@ -112,7 +112,7 @@ async def bench_gpu(
     Args:
         spec: the cluster.
         where: which nodes; None: all of the default partition that have GPUs.
-        emit: reported of the job's states.
+        emit: receives the job's states.
         seconds: for each thing measured.
         on_line: called with each line that the program prints.
         on_submit: called once Slurm has the job.

@@ -25,7 +25,7 @@ async def build_image(image: str = AUTO, emit: Emit = ignore, *, again: bool = F
 
     Args:
         image: ``auto`` (Corral builds it) or an image that podman knows or can pull.
-        emit: reported what happens.
+        emit: receives the events.
         again: build it even when it is here already.
 
     Returns:

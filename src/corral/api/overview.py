@@ -145,7 +145,7 @@ def judge(
 
 
 def _known(lead: MachineState) -> tuple[dict[str, Node], str]:
-    """The nodes as Slurm knows them, or why it does not state."""
+    """The nodes as Slurm knows them, or why they are not known."""
     text = lead.text(NODES.name) or lead.text(PING.name)
     if lead.error is not None:
         return {}, lead.error.message

@@ -1,4 +1,4 @@
-"""Use cases: proofs, comparisons and measurements as pages that are self-contained."""
+"""Use cases: proofs, comparisons and measurements as self-contained pages."""
 
 from __future__ import annotations
 

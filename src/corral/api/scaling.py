@@ -86,7 +86,7 @@ async def bench_scaling(
         spec: the cluster.
         training: what to train; None: the defaults.
         where: which nodes; None: all of the default partition.
-        emit: reported of the job's states.
+        emit: receives the job's states.
         on_line: called with each line that the program prints.
         on_submit: called once Slurm has the job.
 

@@ -40,7 +40,7 @@ async def sudo_of(session: Session) -> dict[str, Any] | None:
 
 
 def _tell(answers: Mapping[str, Result | CorralError]) -> None:
-    """Report which machines the page will not reach as root; the page states it of each again."""
+    """Report which machines the page will not reach as root; the page reports it for each, too."""
     found: dict[str, list[str]] = {}
     for node, answer in answers.items():
         if isinstance(answer, CorralError):

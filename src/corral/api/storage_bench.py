@@ -39,7 +39,7 @@ async def bench_storage(
     Args:
         spec: the cluster.
         where: which nodes; None: all of the default partition.
-        emit: reported of the job's states.
+        emit: receives the job's states.
         mounts: folders; empty: all that the file declares.
         size: bytes of each node's file; no more than a quarter of what is free is taken.
         files: small files of each node.

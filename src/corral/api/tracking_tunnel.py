@@ -43,7 +43,7 @@ async def tracking_page(spec: ClusterSpec, *, port: int = 0) -> AsyncGenerator[t
     if not spec.services.mlflow:
         raise CorralError(
             Code.NOT_FOUND,
-            f"cluster {spec.name} has no its own tracking server",
+            f"cluster {spec.name} does not run a tracking server",
             hint=f"its runs are at {spec.services.mlflow_uri}"
             if spec.services.mlflow_uri
             else "services: {mlflow: true} in the cluster file, then corral apply, brings one",

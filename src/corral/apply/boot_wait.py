@@ -30,7 +30,7 @@ async def until_booted(fleet: Fleet, until: Mapping[str, float], emit: Emit) -> 
     Args:
         fleet: the machines.
         until: unix seconds until which a machine that does not answer may be booting.
-        emit: receives which machines are waited for.
+        emit: receives the machines that are waited for.
     """
     now = time.time()
     young = {n: end for n, end in until.items() if end > now and n in fleet.nodes}

@@ -109,7 +109,7 @@ async def _one(fleet: Fleet, node: str, emit: Emit, purge: bool) -> Return:
 
     async def step(script: Script, what: str) -> None:
         result = await fleet.run(node, script, timeout=UNDO_S, on_line=heard)
-        check(result, what, hint="what was undone stays so; fix it and run the command again")
+        check(result, what, hint="what was undone stays undone; fix it and run the command again")
 
     emit(Event(Kind.NODE_STARTED, "down", node))
     try:

@@ -1,4 +1,4 @@
-"""Facts of the last observation, kept only to ask less often: each one reads them again.
+"""Facts of the last observation, kept only to ask less often: each observation compares them.
 
 What a machine is to hold depends on what it is, so its probes can be written only when its facts
 are known: two round trips. Machines seldom change what they are, so the second one is saved by

@@ -67,7 +67,7 @@ def down(  # noqa: PLR0917 - typer makes options of arguments
         # The only known cluster is a good guess for reading it, and none for removing it.
         raise CorralError(
             Code.USAGE,
-            "no cluster to remove given",
+            "no cluster given",
             hint=f"name it: corral down FILE, or one of: {', '.join(api.known_clusters()) or '-'}",
         )
     spec = cluster(ui, target, wanted, rehearse=rehearse)

@@ -1,4 +1,4 @@
-"""Progress: lines for a log, a live picture for a terminal.
+"""Progress: lines for a log, a live display for a terminal.
 
 ``Progress`` keeps what runs, from events alone. ``PlainFollower`` and ``LiveFollower`` show it.
 """
@@ -130,7 +130,7 @@ class PlainFollower:
     Args:
         write: takes each line.
         clock: seconds that only grow, for elapsed times.
-        stamp: the time of day, as it comes before each line.
+        stamp: the time of day, printed before each line.
     """
 
     def __init__(

@@ -126,7 +126,7 @@ class Driver:
         """Rent, check and set up nodes: for each job all that it waits for, or none."""
         waiting = jobs_of(await self._asked(session, READ_JOBS))
         groups = together(nodes, waiting.values())
-        self._say(f"{fold(list(nodes))}: a pending job")
+        self._say(f"{fold(list(nodes))}: needed by a pending job")
         spec = with_present(self.spec, {*rented, *nodes})
         ends = await asyncio.gather(*(self._group(session, spec, group) for group in groups))
         came = {node: address for found in ends for node, address in found.items()}

@@ -58,7 +58,7 @@ def jobs_of(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def together(nodes: Collection[str], jobs: Iterable[Collection[str]]) -> list[tuple[str, ...]]:
-    """Nodes in groups that come completely or not at all: those that one pending job needs."""
+    """Nodes in groups of which all come or none: those that one pending job needs."""
     groups: list[set[str]] = [{node} for node in nodes]
     for job in jobs:
         mine = [g for g in groups if g & set(job)]

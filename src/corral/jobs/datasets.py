@@ -45,7 +45,7 @@ mkdir -p {folder} && cd {folder} && head -c {size} > {part} &&
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """A data set as it is on shared storage.
+    """A data set on shared storage.
 
     Attributes:
         folder: where.
@@ -169,7 +169,7 @@ async def shard_here(
 
 
 def kept_entries(text: str) -> dict[str, dict[str, Any]]:
-    """Shards that are there complete, by the digest of their plan, from what the node listed."""
+    """Complete shards that are there, by the digest of their plan, from what the node listed."""
     found: dict[str, dict[str, Any]] = {}
     for line in text.splitlines():
         size, _, about = line.partition(" ")

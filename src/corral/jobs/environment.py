@@ -155,7 +155,7 @@ async def _exported(lock: Named) -> bytes:
             command="uv export --frozen",
             status=ended.status,
             tail="\n".join(ended.stderr.decode(errors="replace").splitlines()[-10:]),
-            hint="uv lock makes it again",
+            hint="re-create it with: uv lock",
         )
     return ended.stdout
 
@@ -173,7 +173,7 @@ async def ensure(
         mount: the shared storage.
         text: the requirements.
         env: the job's own environment: its PIP_ variables go to pip.
-        emit: reported that it is made, which takes a while.
+        emit: receives an event when it is made, which takes a while.
 
     Raises:
         CorralError: COMMAND_FAILED, with pip's last lines; MISSING_TOOL, no Python with venv there.

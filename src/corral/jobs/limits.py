@@ -1,7 +1,7 @@
 """What a job cannot have, checked before it is submitted, with the nearest thing that works. Pure.
 
 Slurm itself accepts a job over its partition's time limit and lets it wait for ever
-(``PartitionTimeLimit``), and one for too many nodes it refuses without the number there are.
+(``PartitionTimeLimit``), and one for too many nodes it refuses without reporting the number.
 """
 
 from __future__ import annotations

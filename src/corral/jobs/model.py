@@ -220,7 +220,7 @@ class JobSpec(Model):
 def seconds_of(time: str) -> int:
     """Seconds of a JobTime: ``90s``, ``2h``, ``1-12:00:00``; a bare number has no meaning here.
 
-    Slurm reads one as minutes, the cluster file as hours: so a job has to name one.
+    Slurm reads one as minutes, the cluster file as hours: so a job has to give the unit.
     """
     if time[-1:] in intervals.UNITS and time[:-1].isdecimal():
         return intervals.seconds_of(time)

@@ -197,5 +197,5 @@ async def _fetch(fleet: Fleet, job: JobHandle, path: str) -> bytes:
         return base64.b64decode(result.stdout.strip(), validate=True)
     except (binascii.Error, ValueError) as error:
         raise CorralError(
-            Code.PARSE_FAILED, f"{path} did not come complete", node=job.controller
+            Code.PARSE_FAILED, f"{path} arrived incomplete", node=job.controller
         ) from error

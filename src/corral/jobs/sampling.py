@@ -1,6 +1,6 @@
-"""What a job's GPUs do while somebody follows it: asked on its nodes, described. Pure.
+"""What a job's GPUs do while somebody follows it: asked on its nodes, put into words. Pure.
 
-sstat reports of GPUs only where Slurm was built with NVML and gres.conf has ``AutoDetect=nvml``
+sstat reports GPUs only where Slurm was built with NVML and gres.conf has ``AutoDetect=nvml``
 (gres.conf(5); neither holds for the distributions' packages). So the first rank of each node
 starts a loop in the background, which calls ``nvidia-smi`` while the file ``followed`` in the job's
 folder is fresh: a job that nobody follows pays a ``find`` every ten seconds. It sees what the

@@ -131,7 +131,7 @@ async def submit(
         controller: the node that runs slurmctld.
         spec: the cluster.
         job: the job.
-        emit: receives what is uploaded, and of an environment that is made.
+        emit: receives what is uploaded and which environment is made.
 
     Raises:
         CorralError: USAGE or NOT_FOUND, the job cannot run as asked (nothing was submitted);

@@ -47,7 +47,7 @@ fi
 
 @dataclass(frozen=True, slots=True)
 class Tracking:
-    """Where a job's run is, and what it carries next to what Slurm reports.
+    """Where a job's run is, and what it carries in addition to what Slurm reports.
 
     Attributes:
         uri: the tracking server, "" for no tracking.

@@ -6,15 +6,13 @@ one to two seconds. It prints everything in lines:
     s ...                              the job's line of squeue, when it changed
     o LOG TEXT                         a line of a rank's log
     r LOG TEXT                         a piece between carriage returns: a progress bar
-    u TEXT                             what sstat prints about the job's use, every ten seconds; -
-    for
-                                       nothing at all
+    u TEXT                             what sstat prints about the job's use, every ten seconds;
+                                       - for nothing at all
     g NODE TEXT                        what nvidia-smi reports there, as often
     b TEXT                             a line of the batch script's own log
     p LOG OFFSET                       how far that log was read (b: the batch log)
     f LOGS NODES HOW                   who failed first (as srun reports it: 1-2), before the lines
-    of
-                                       others that came at the same time
+                                       of others that came at the same time
     w TEXT                             slurmctld does not answer
     h                                  still here: a reader that went away is noticed by writing
     c ..., a ...                       at the end: the job's line of scontrol and of sacct

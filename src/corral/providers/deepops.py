@@ -36,7 +36,7 @@ def deepops_files(spec: ClusterSpec) -> dict[str, str]:
     """Inventory and variables that DeepOps' playbook slurm-cluster.yml reads.
 
     Raises:
-        CorralError: SPEC_INVALID, a machine has no its own address.
+        CorralError: SPEC_INVALID, a group is not of provider ssh.
     """
     nodes = nodes_of(spec)
     for node in nodes:

@@ -288,7 +288,7 @@ class _Import:
         ]
 
     def _rename(self, group: dict[str, Any], used: set[str]) -> None:
-        """Give a group whose name another one has its own name."""
+        """Rename a group whose name is taken."""
         said, number = group["name"], 2
         while group["name"] in used:
             group["name"] = f"{said}-{number}"
@@ -443,9 +443,7 @@ class _Import:
         plain = {n: v for n, v in rest.items() if not n.startswith("ansible_") and n not in kept}
         mine = sorted(n for n in rest if n.startswith("ansible_"))
         if mine:
-            self._leave(
-                f"{', '.join(mine)}: how Ansible works; Corral logs in as groups[].ssh declares"
-            )
+            self._leave(f"{', '.join(mine)}: how Ansible works; Corral logs in by groups[].ssh")
         for line in left_behind(plain):
             self._leave(line)
         for name in sorted(n for n in self.sources.others if n in _carried()):

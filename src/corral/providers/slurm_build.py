@@ -73,7 +73,7 @@ async def built(
         sha256: its digest.
         release: ID and VERSION_ID of the nodes' os-release.
         cache: folder that keeps what was built.
-        emit: receives what is done.
+        emit: receives the steps.
 
     Raises:
         CorralError: IMAGE_FAILED, it cannot be built; MISSING_TOOL; TIMED_OUT.

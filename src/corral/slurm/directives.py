@@ -4,7 +4,7 @@ Slurm 24.11.5, src/sbatch/opt.c (``_opt_batch_script``, ``_get_argument``): line
 first one that is neither blank nor a comment; words are split at blanks, with quotes and
 backslashes; a ``#`` outside of quotes begins a comment, in the middle of a word too; options may be
 abbreviated, short ones bundled. ``tests/unit/slurm/test_directives.py`` holds what a real sbatch
-returns for the same lines.
+makes of the same lines.
 """
 
 from __future__ import annotations

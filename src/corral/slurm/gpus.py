@@ -136,7 +136,7 @@ def tracked(found: Iterable[Gpus | None], *, cluster: bool) -> bool:
 
     Args:
         found: what ``recorded`` gave for all records of an answer.
-        cluster: the cluster has GPUs; one without needs no record to report it.
+        cluster: the cluster has GPUs; one without needs no such record.
     """
     return not cluster or any(one is not None and one.count for one in found)
 
@@ -170,7 +170,7 @@ def requested(line: str) -> str:
 
 
 def fewest_nodes(requested: str) -> int:
-    """The fewest nodes of the TRES that a job asks for; 0 where it does not state."""
+    """The fewest nodes of the TRES that a job asks for; 0 where it names none."""
     found = _NODES.search(requested)
     return int(found[1]) if found else 0
 

@@ -117,7 +117,7 @@ class Job:
         limit: time limit in seconds.
         gpus: those it has or had, before it starts those it asks for; gpus_exact: it gets no more
             (see ``slurm.gpus``).
-        held: somebody holds it, and release release it.
+        held: somebody holds it until it is released.
     """
 
     id: int

@@ -72,7 +72,7 @@ class Fabric:
 
     @property
     def nodes(self) -> dict[str, list[Device]]:
-        """Adapters by the host that they report they are in."""
+        """Adapters by the host that they report."""
         found: dict[str, list[Device]] = defaultdict(list)
         for adapter in self.adapters.values():
             words = adapter.name.split()

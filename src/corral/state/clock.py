@@ -60,7 +60,7 @@ class Clock:
         """Nothing while it is good; else step it, and fail where it stays wrong."""
         if seen.text == "good" and not any(w in context.changed for w in self.watches):
             return None
-        why = WORDS.get(seen.text, "chrony starts again")
+        why = WORDS.get(seen.text, "chrony is starting again")
         return Change(
             self.id,
             f"clock right within {self.limit:g} s ({why})",

@@ -103,7 +103,7 @@ class Mount:
         """Five words: can automount?, lines of fstab, what is mounted, answers?, holds files?
 
         By statfs(2): it makes an automount mount, needs no right on the folder (root of a client
-        may have none), and asks the server each time, where stat(2) may be distinguished from the
+        may have none), and asks the server each time, where stat(2) may be answered from the
         client's cache. SIGKILL: a process that waits for an NFS server dies of nothing else (option
         hard).
         """

@@ -184,8 +184,8 @@ class Leaving:
 class NoController:
     """The machine is not the controller, and never was: moving the controller is refused.
 
-    Its state (jobs, accounting, keys) lives on the old machine, whose slurmctld would go on next to
-    the new one with the same nodes.
+    Its state (jobs, accounting, keys) lives on the old machine, whose slurmctld would go on at
+    the same time as the new one, with the same nodes.
     """
 
     controller: str

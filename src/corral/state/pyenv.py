@@ -72,7 +72,7 @@ class PythonEnv:
         return f"{self.path}/.corral"
 
     def probe(self) -> Script:
-        """The digest of what is there, complete; "" where there is none."""
+        """The digest of a complete environment; "" where there is none."""
         return sh("[ ! -x {path}/bin/python ] || cat {marker}", path=self.path, marker=self.marker)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:

@@ -129,7 +129,7 @@ def swap_munge(path: str) -> Script:
 
 
 def reconfigured(unit: str, path: str) -> Script:
-    """Wait until a daemon that was asked to reconfigure has begun again since ``path`` changed.
+    """Wait until a daemon that was asked to reconfigure has restarted since ``path`` changed.
 
     A daemon that reconfigures begins as a new process and hands its sockets over (23.11 and later).
     One that does not within some seconds is restarted. So is a configless slurmd whose first start

@@ -26,8 +26,8 @@ class Service:
         inputs: files it reads; a change of their digest restarts it.
         reload: shell that makes the running service read its inputs again, where it can.
         settle: shell run after a start, which waits until the service can be used.
-        spread: shell run after a restart that changed inputs asked for: it reports the service's
-            peers on other machines.
+        spread: shell run after a restart that changed inputs asked for: it notifies the
+            service's peers on other machines.
         impact: what a restart does to the node's work.
         programs: its own program files: other ones on disk than at its start restart it.
         packages: ids of the resources that bring the programs.

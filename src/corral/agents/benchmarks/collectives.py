@@ -69,7 +69,7 @@ class Run:
         """What ranks send to be added up, and the sum: one period of each.
 
         Eight ranks take part in each element, with the factors 1 to 8, and all in their turn: the
-        sums are complete numbers up to 252, exact in every type however many ranks there are, and a
+        sums are whole numbers up to 252, exact in every type however many ranks there are, and a
         rank that is lost, damaged or counted twice changes them.
         """
         few = min(self.ranks, 8)
@@ -275,7 +275,7 @@ def measure(run: Run, name: str, size: int) -> dict:
 
 
 def sizes(run: Run, free: int) -> list[int]:
-    """From the smallest to the largest by the factor, in complete elements on every rank."""
+    """From the smallest to the largest by the factor, in multiples of an element on every rank."""
     unit = run.ranks * run.width * 4
     largest = min(run.options.largest, max(int(free * SHARE), run.options.smallest))
     found, size = [], run.options.smallest
@@ -287,7 +287,7 @@ def sizes(run: Run, free: int) -> list[int]:
 
 def options() -> argparse.Namespace:
     """What was asked for."""
-    # allow_abbrev: torchrun takes some words for its own; what is left must be complete.
+    # allow_abbrev: torchrun takes some options itself; the others must be written in full.
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--collectives", default="all_reduce")
     parser.add_argument("--smallest", type=int, default=1 << 20)

@@ -6,7 +6,7 @@
 """Measures each GPU of this machine: matrices, memory, copies, clocks under load, errors.
 
 Run alone (``python3 gpu.py``, ``python3 gpu.py --json``) or by Slurm, one process per node.
-Without a GPU it reports it and ends with status 1. What the driver reports comes from nvidia-smi; a
+Without a GPU it prints that and ends with status 1. The driver's values come from nvidia-smi; a
 field that a driver does not know is null. Nothing is set, reset or written.
 
 Standard library of Python >= 3.8 and PyTorch >= 1.13 only.
@@ -89,7 +89,7 @@ class Driver:
         if self.there:
             known = asked(["nvidia-smi", "--help-query-gpu"])
             for mine, theirs in STATE.items():
-                # A field that it does not know makes the entire question fail.
+                # A field that it does not know makes the entire query fail.
                 self.fields[mine] = next((t for t in theirs if f'"{t}"' in known), None)
 
     def state(self, names=tuple(STATE)) -> dict:
@@ -134,7 +134,7 @@ class Watch(threading.Thread):
         self.driver, self.bus, self.seen, self.end = driver, bus, [], threading.Event()
 
     def run(self) -> None:
-        """Poll until it has to end; nvidia-smi itself takes a part of a second."""
+        """Poll until the measurement ends; nvidia-smi itself takes a part of a second."""
         while not self.end.wait(0.05):
             names = ("sm_mhz", "memory_mhz", "watts", "celsius", "reasons", "pcie_gen")
             one = self.driver.state((*names, "pcie_width")).get(self.bus)
@@ -149,7 +149,7 @@ class Watch(threading.Thread):
         for name in ("sm_mhz", "memory_mhz", "watts", "celsius", "pcie_gen", "pcie_width"):
             values = [s[name] for s in self.seen if isinstance(s.get(name), (int, float))]
             found[name] = statistics.median(values) if values else None
-        # A reason counts when it was in half of the checks: a clock rises in its own time.
+        # A reason counts when more than half of the polls show it: a clock takes time to rise.
         bits = [s["reasons"] for s in self.seen if isinstance(s.get("reasons"), int)]
         common = [b for b in range(64) if sum(x >> b & 1 for x in bits) * 2 > len(bits)]
         found["reasons"] = sum(1 << b for b in common) if bits else None

@@ -112,9 +112,7 @@ class Network:
         meet.tell("members", {"members": self.members})
         missing = [m["node"] for m in self.members if not m["address"]]
         if missing:
-            sys.exit(
-                0
-            )  # the line above names the node whose interface is not there; nothing to measure
+            sys.exit(0)  # nothing to measure: the line above names the nodes without the interface
 
     def run(self) -> None:
         """Each ordered pair of nodes, disjoint pairs at the same time."""
@@ -123,8 +121,8 @@ class Network:
         for turn in rounds(self.meet.ranks):
             rates.update(self.directed(turn))
             rates.update(self.directed([(b, a) for a, b in turn]))
-        # What was slow next to others is measured alone: a link that is fast then shares its
-        # way with others, one that is slow then is slow.
+        # What was slow in parallel with others is measured alone: a pair that is fast then shares a
+        # link with others, one that is slow then is slow.
         best = sorted(rates.values(), reverse=True)
         due = self.options.expect or (best[len(best) // 4] if best else 0)
         slow = [pair for pair, rate in sorted(rates.items()) if rate < due * SLOW]
@@ -262,7 +260,7 @@ class Network:
             return good
 
     def echo(self) -> None:
-        """Report the sender of each packet that it came, by its first eight bytes."""
+        """Acknowledge each packet to its sender, by its first eight bytes."""
         while True:
             with contextlib.suppress(OSError):
                 data, peer = self.udp.recvfrom(1 << 16)

@@ -7,8 +7,8 @@
 
 The first seconds measure a step and the link; ``budget.py`` chooses what fits into the time.
 All counts of nodes are measured in one job, so that what disturbs a machine disturbs all of them.
-Next to each step that talks to other ranks a twin of the model does the same work without them, and
-a third one does the way's own work as well (PowerSGD's products, an outer optimizer) with nobody to
+For each step that talks to other ranks a twin of the model does the same work without them, and a
+third one does the way's own work as well (PowerSGD's products, an outer optimizer) with nobody to
 talk to: the difference is what the network costs. The text is the source of Python's own library,
 which every node has: the loss falls, as in any training.
 

@@ -61,7 +61,7 @@ class Folder:
         self.noise = os.urandom(PIECE)
 
     def piece(self, rank: int, noise: bytes, number: int) -> bytes:
-        """What is at a path of a rank's file."""
+        """The content of one piece of a rank's file."""
         turn = (number * 4099 + rank * 131) % PIECE
         return noise[turn:] + noise[:turn]
 

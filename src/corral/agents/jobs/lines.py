@@ -3,7 +3,7 @@
 # Runs as: the job's user
 # pyright: basic, reportAttributeAccessIssue=false
 # It runs under the node's own Python.
-"""Runs a Python script as it is, with each line it prints written complete.
+"""Runs a Python script as it is, with each line it prints in one write.
 
     python3 lines.py SCRIPT [ARGS...]
 

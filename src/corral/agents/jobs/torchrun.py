@@ -12,7 +12,7 @@ bury that of the rank that failed. Since PyTorch 2.4 the agents of torchrun, and
 share their store, take the store's default, which is libuv, and do not look at USE_LIBUV: a build
 without it, such as Debian's 2.6, ends with "use_libuv was requested but PyTorch was build without
 libuv support" (seen in 2.6: elastic/rendezvous/static_tcp_rendezvous.py, rendezvous.py). There the
-agents get the other store, and rank its own 0 serves one, for which PyTorch heeds USE_LIBUV=0.
+agents get the other store, and rank 0 serves a separate one, for which PyTorch heeds USE_LIBUV=0.
 """
 
 import os
@@ -43,7 +43,7 @@ def free_port():
 
 
 def without_libuv():
-    """Make agents use the store without libuv, and their own ranks one."""
+    """Make agents use the store without libuv, and ranks a separate one."""
     store, given = torch.distributed.TCPStore, launcher._get_addr_and_port
 
     class Plain(store):

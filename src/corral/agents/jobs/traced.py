@@ -10,7 +10,7 @@
 A step is one call of an optimizer's step(), whatever optimizer that is. The first ones are left out
 (CORRAL_PROFILE_SKIP, 3): they load libraries and choose kernels. The next ones are recorded
 (CORRAL_PROFILE_STEPS, 5), with a marker at each end; then the script runs on unprofiled. A script
-that never steps (inference) is recorded complete with CORRAL_PROFILE_SKIP=all.
+that never steps (inference) is recorded completely with CORRAL_PROFILE_SKIP=all.
 
 Each rank writes ``$CORRAL_JOB_FOLDER/profile/rank-N.json.gz``, a Chrome trace, under another name
 first: so it is complete or not there.

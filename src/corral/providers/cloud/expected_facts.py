@@ -12,7 +12,7 @@ from corral.providers.containers.container import devices
 
 
 def facts(node: str, offers: Sequence[Offer], address: str) -> Facts:
-    """As far as the first offer states; the system is Ubuntu 22.04, as all three give by default.
+    """As the first offer states; the system is Ubuntu 22.04, as all three give by default.
 
     Nothing is decided by it: what the machine holds is planned once it answers (decision 0006).
     """

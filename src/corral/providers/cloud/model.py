@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 PREFIX: Final = "corral-"
 NAME_AT_MOST: Final = 60
-"""RunPod takes 60 characters (undocumented), Lambda 64, Paperspace does not state."""
+"""RunPod takes 60 characters (undocumented), Lambda 64, Paperspace documents no limit."""
 
 _MARK: Final = 8
 _NONCE: Final = 6
@@ -101,9 +101,9 @@ class Offer:
         region: where, "" when the cloud chooses.
         gpu: the GPU's name as the cloud writes it, "" for none.
         gpus: GPUs of one instance.
-        vcpus: logical CPUs, 0 when the cloud does not state.
-        memory_mib: memory, 0 when the cloud does not state.
-        price: dollars an hour of one instance, None when the cloud does not state before launch.
+        vcpus: logical CPUs, 0 when the cloud does not report it.
+        memory_mib: memory, 0 when the cloud does not report it.
+        price: dollars an hour of one instance, None when the cloud reports none before launch.
         capacity: whether it can be had now, as far as the cloud reports.
     """
 
@@ -134,8 +134,8 @@ class Instance:
         user: the account that takes the key.
         type: the cloud's name of what it is.
         region: where it is.
-        price: dollars an hour, None when the cloud does not state.
-        created: Unix seconds, None when the cloud does not state.
+        price: dollars an hour, None when the cloud does not report it.
+        created: Unix seconds, None when the cloud does not report it.
         detail: the cloud's own word for the state.
         group: id of the cloud's cluster that it is a member of; such a one ends with its cluster.
         rank: its place in that cluster. Its label is made from the cluster's, which names a group

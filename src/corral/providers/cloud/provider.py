@@ -371,7 +371,7 @@ class CloudProvider:
         )
 
     def predict(self, node: str) -> Facts:
-        """What the first offer reports of it."""
+        """What the first offer reports about it."""
         return expected_facts.facts(node, self._offers.get(node, ()), self.address(node))
 
     def traits(self, node: str) -> Traits:

@@ -113,7 +113,7 @@ def key_of(
     if not _KEY.fullmatch(key):
         raise CorralError(
             Code.USAGE,
-            f"what stands for the API key of {place.title} is not a key",
+            f"the value given for the API key of {place.title} is not a key",
             hint=f"{place.variable} must hold the key alone: printable, no spaces, one line",
         )
     return key

@@ -151,7 +151,7 @@ async def end_all(
         apis: clouds to ask.
         cluster: its name.
         ledger: its ledger.
-        emit: receives an event for what ends.
+        emit: receives an event for each instance that is ended.
         silent: clouds that may have something of it and cannot be asked.
 
     Returns:

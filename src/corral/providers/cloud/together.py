@@ -39,7 +39,7 @@ class Told:
         members: machines of its cluster, by node or, beyond the nodes, by name.
         cluster: the cloud's id of its cluster, "" for none; one without machines is forming.
         spare: clusters of the group that are too many and have no machines.
-        size: how many machines the cluster was launched with, 0 when the cloud does not state.
+        size: how many machines the cluster was launched with, 0 when the cloud does not report it.
     """
 
     nodes: tuple[str, ...]
@@ -94,7 +94,7 @@ def sort(
 ) -> tuple[Sorted, dict[str, Told]]:
     """Which instance is whose, with groups that come as a whole. Pure.
 
-    Of two clusters of one group the one with most machines stays, completely or not at all.
+    Of two clusters of one group the one with most machines stays, with all of them or none.
 
     Returns:
         what each node has, and what is too many; what is there of each such group.
@@ -191,7 +191,7 @@ def parted(
 
 @contextmanager
 def said(actions: Sequence[MachineAction], emit: Emit) -> Generator[None]:
-    """Report about all machines of a group that they begin, and what became of them."""
+    """Report for all machines of a group that they begin, and how each ended."""
     began = time.monotonic()
     for action in actions:
         emit(Event(Kind.NODE_STARTED, "machines", action.node, action.summary))

@@ -21,7 +21,7 @@ async def change(
     confirm: Callable[[Sequence[T], Sequence[T]], bool],
     same: Callable[[T, T], bool] = lambda a, b: a == b,
 ) -> bool:
-    """Add entries to a complete set; the others stay.
+    """Add entries to a set that a cloud replaces as a whole; the others stay.
 
     Args:
         read: gives the set.

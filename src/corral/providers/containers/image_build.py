@@ -5,7 +5,7 @@ entire pipe into memory before it begins (podman 4.3, containers/image tarball t
 took 6 s more than a file; a tmpfs under mmdebstrap saves a third of its system time; byte-compiling
 all at once on all CPUs takes 4 s instead of one py3compile per package.
 
-mmdebstrap runs in mount and its own process namespaces that die with Corral, so that killing
+mmdebstrap runs in its own mount and process namespaces, which die with Corral, so that killing
 Corral leaves no process and no mount; the work folder is swept by the next build. It holds the
 build lock too: no second build begins meanwhile.
 """
@@ -196,7 +196,7 @@ async def mmdebstrap(argv: Sequence[str], at: Bench, emit: Emit, limit: float = 
     Args:
         argv: its command line.
         at: where.
-        emit: receives what it is at.
+        emit: receives the progress.
         limit: seconds it may take.
 
     Raises:

@@ -82,7 +82,7 @@ class Recipe:
         components: components by pocket of the archive; the pocket "" is the release.
         packages: what is installed.
         left_out: path patterns that dpkg does not unpack.
-        disabled: services that are not started.
+        disabled: services that are not started at boot.
         masked: units that never start.
     """
 

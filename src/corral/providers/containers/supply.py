@@ -70,7 +70,7 @@ async def find(recipes: Sequence[Recipe], host: Host, at: Bench, emit: Emit) -> 
         recipes: the best first; the last is the host's own (``recipe.recipes_for``).
         host: this machine.
         at: where mmdebstrap works.
-        emit: receives an event when it is not the first, and why.
+        emit: receives a note when it is not the first source, with the reason.
 
     Raises:
         CorralError: IMAGE_FAILED, the host has no usable source of its own release.

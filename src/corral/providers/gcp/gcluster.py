@@ -72,7 +72,7 @@ class Gcluster:
 
         Args:
             phase: which one; its blueprint and deployment file are in the folder.
-            emit: receives an event for its progress.
+            emit: receives its progress.
             skip: deployment groups that are left as they are.
 
         Raises:
@@ -138,7 +138,7 @@ def servers(tfvars: str) -> dict[str, str]:
 async def _follow(argv: Sequence[str], hearing: Hearing, emit: Emit) -> None:
     """Run it to its end, however long that takes.
 
-    It is a separate session: an interrupt reaches it from here, as one SIGINT, and it is waited
+    It has a separate session: an interrupt reaches it from here, as one SIGINT, and it is waited
     for. Terraform that is killed keeps its lock on the state, and forgets what it was making.
     """
     pipe = asyncio.subprocess.PIPE

@@ -55,9 +55,7 @@ class GcpProvider:
         self, spec: ClusterSpec, google: Google | None = None, poll: float = POLL_S
     ) -> None:
         if spec.gcp is None:
-            raise CorralError(
-                Code.SPEC_INVALID, "where it is to be made is not given", hint="add gcp:"
-            )
+            raise CorralError(Code.SPEC_INVALID, "no project and zone given", hint="add gcp:")
         self._spec, self._gcp, self._given, self._poll = spec, spec.gcp, google, poll
         self.cluster = spec.name
         self._nodes = {n.name: n for n in nodes_of(spec) if n.group.provider == self.name}

@@ -1,6 +1,6 @@
 """Lambda Cloud, API 1.10.0 (document of 2026-08-22).
 
-One instance a call; no its own time limit and no way to end itself: an instance that is switched
+One instance a call; it has no time limit and no way to end itself: an instance that is switched
 off from inside goes on to cost money until it is terminated.
 """
 

@@ -24,7 +24,7 @@ ROWS: Final = (
         "end the instances that use it first"),
     Row(0, "firewall-rulesets/firewall-ruleset-in-use", Reason.BUSY,
         "the firewall ruleset is in use", "end the instances that use it first"),
-    Row(0, "global/object-does-not-exist", Reason.MISSING, "not found",
+    Row(0, "global/object-does-not-exist", Reason.MISSING, "the cloud does not have it (any more)",
         "list what there is: corral offers -p lambda"),
     Row(0, "global/conflict", Reason.BUSY, "another action is under way on it", "try again soon"),
     Row(0, "global/internal-error", Reason.BROKEN, "an internal error of Lambda", "try again"),

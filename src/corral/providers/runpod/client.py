@@ -1,8 +1,8 @@
 """RunPod, REST v2 (document of 2026-08-18): pods and Instant Clusters.
 
 A pod is a container: no systemd, no TUN, no UDP. Its sshd is reached at ``ssh.direct``; the proxy
-takes neither files nor forwarding. Capacity has no its own error code: a 400 that is not a fault of
-the request.
+takes neither files nor forwarding. Capacity has no separate error code: it is a 400 that is not a
+fault of the request.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class RunPod:
         dead_man="a loop in the pod removes it by the pod's own key (runpodctl)",
         limits="per minute, hour and day, as its answers report",
         notes=(
-            "a pod has no systemd, no TUN and no UDP: it is a node of its own island",
+            "a pod has no systemd, no TUN and no UDP: it is in a separate island",
             "a pod's disk is gone with it",
         ),
     )
@@ -127,7 +127,7 @@ class RunPod:
         )
 
     async def terminate(self, instances: Sequence[Instance]) -> None:
-        """Delete pods; one of a cluster goes with its complete cluster, the only way there is."""
+        """Delete pods; to delete a member of a cluster deletes the cluster."""
         await self.caller.run(calls.terminate(instances))
 
     async def stop(self, instance: Instance) -> None:

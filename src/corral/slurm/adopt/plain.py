@@ -1,4 +1,4 @@
-"""Lossless readers of the files next to Slurm's own: hosts, exports, fstab. Words with places."""
+"""Lossless readers of files other than Slurm's own: hosts, exports, fstab. Words with places."""
 
 from __future__ import annotations
 

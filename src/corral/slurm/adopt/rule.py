@@ -48,7 +48,7 @@ class Rule:
 
     Attributes:
         id: kebab-case name.
-        level: how bad it is, where the problem has no severity itself.
+        level: how bad it is, where the problem itself has no level.
         kind: the file it is about.
         meaning: what it finds, one sentence.
         fix: what to write instead, in a few words.

@@ -100,7 +100,7 @@ def _node(node: NodeConf) -> Iterator[str]:
         # Slurm would overrule CPUs, and a node that reports less becomes INVAL (F09).
         yield f"{node.name}: {node.cpus} CPUs are not {layout} (sockets x cores x threads)"
     if node.real_memory < 1:
-        yield f"{node.name}: {node.memory_mib} MiB is not a memory"
+        yield f"{node.name}: {node.memory_mib} MiB is not a memory size"
     for feature in node.features:
         if not _FEATURE.fullmatch(feature):
             yield f"{node.name}: {feature!r} cannot be a feature"

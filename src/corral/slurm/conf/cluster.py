@@ -23,7 +23,7 @@ JWT_KEY: Final = f"{STATE_DIR}/jwt_hs256.key"
 DATABASE: Final = "slurm_acct_db"
 SRUN_PORTS: Final = "60001-63000"
 
-# slurmdbd 26.05 logs of MariaDB 11.8's default: "innodb_snapshot_isolation is enabled, which is not
+# slurmdbd 26.05 on MariaDB 11.8's default: "innodb_snapshot_isolation is enabled, which is not
 # supported by Slurm and will cause slurmdbd to fatal when a write conflicts with a concurrent
 # transaction"; older releases fail in silence. MariaDB before 10.6.18 has no such variable: loose_.
 # The lock wait is accounting.html's advice: the hourly roll-up of a busy cluster needs it.
@@ -67,7 +67,7 @@ def _pid_file(conf: ClusterConf, daemon: str) -> str:
     """Where the unit lets the daemon write.
 
     From 23.11 on the units start the daemon as user slurm with a RuntimeDirectory; before, as root
-    without one, and Debian 12's units report PIDFile=/run/slurmctld.pid.
+    without one, and Debian 12's units set PIDFile=/run/slurmctld.pid.
     """
     directory = f"/run/{daemon}" if has(conf.version, Feature.UNIT_RUNS_AS_SLURM) else "/run"
     return f"{directory}/{daemon}.pid"

@@ -32,7 +32,7 @@ _QUOTABLE: Final = re.compile(r'[^"#\\\n\0]*')
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One ``key=value`` as it is in a line.
+    """One ``key=value`` of a line.
 
     Attributes:
         key: as written.

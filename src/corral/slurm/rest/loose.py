@@ -39,7 +39,7 @@ def number(value: object) -> float | None:
 
 
 def whole(value: object, default: int = 0) -> int:
-    """A complete number, ``default`` where there is none."""
+    """An integer, ``default`` where there is none."""
     found = number(value)
     return default if found is None else int(found)
 

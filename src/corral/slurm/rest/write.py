@@ -66,7 +66,7 @@ def limit_body(minutes: int, version: int) -> dict[str, Any]:
 
 
 def hold_body(*, held: bool) -> dict[str, Any]:
-    """The body that holds a job, or release it."""
+    """The body that holds a job, or releases it."""
     return {"hold": held}
 
 

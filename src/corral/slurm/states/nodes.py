@@ -74,9 +74,9 @@ NODE_FLAGS: Final[Mapping[str, Flag]] = MappingProxyType(
 )
 """Flags next to the base state: NODE_STATE_* of slurm.h, in the words of scontrol and slurmrestd.
 
-slurm.h states of DRAIN and FAIL "do not allocate new work", of POWER_DRAIN "signal power down asap"
+slurm.h has "do not allocate new work" for DRAIN and FAIL, "signal power down asap" for POWER_DRAIN
 (slurmctld drains the node for it and takes POWER_DOWN out of those that jobs get, node_mgr.c), and
-of BLOCKED, PLANNED, RES and UNDRAIN only who comes first. A flag that is not in this table is of a
+for BLOCKED, PLANNED, RES and UNDRAIN only who comes first. A flag that is not in this table is of a
 later Slurm: half of those known close a node, so its effect is unknown, and ``usable`` is not
 claimed.
 """

@@ -238,7 +238,7 @@ def ports(existing: Existing) -> Iterator[Problem]:
         yield Problem(
             existing.slurm.spot,
             "srun listens on any port of the submit host: a firewall there makes it hang",
-            "write SrunPortRange=60001-63000 and open it, next to 6817 to 6819",
+            "write SrunPortRange=60001-63000 and open it, in addition to 6817 to 6819",
             adds(existing, "SrunPortRange=60001-63000"),
             where="SrunPortRange",
         )
@@ -260,7 +260,7 @@ def hidden_faults(existing: Existing) -> Iterator[Problem]:
     """Switches that silence what should be heard."""
     for key, word, why in (
         ("SlurmdParameters", "config_overrides", "a node with less memory, fewer CPUs or GPUs than "
-         "this file contains is used as if it had them"),
+         "this file declares is used as if it had them"),
         ("DebugFlags", "NO_CONF_HASH", "nobody hears of nodes that have another slurm.conf"),
     ):  # fmt: skip
         found = existing.slurm.get(key)

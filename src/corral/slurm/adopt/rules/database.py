@@ -104,7 +104,7 @@ def agreement(existing: Existing) -> Iterator[Problem]:
 
 
 def plugstack(existing: Existing) -> Iterator[Problem]:
-    """Lines of plugstack.conf that are not a plugins."""
+    """Lines of plugstack.conf that are not plugins."""
     for source in existing.of(Kind.PLUGSTACK):
         for line, words in words_of(source):
             word = words[0].text.lower()

@@ -94,7 +94,7 @@ def gres_types(existing: Existing) -> Iterator[Problem]:
 
 
 def on_nodes(existing: Existing) -> Iterator[Problem]:
-    """gres.conf or the machine has GPUs, and the node line does not contain it."""
+    """gres.conf or the machine has GPUs, and the node line does not declare them."""
     for row in existing.nodes:
         if "gpu" in [name for name, _, _ in declared(row)] or not row.names:
             continue

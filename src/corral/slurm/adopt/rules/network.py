@@ -104,7 +104,7 @@ def known_nodes(existing: Existing) -> Iterator[Problem]:
             yield Problem(
                 Spot(source, 0, 0),
                 f"{fold_in_order(lost)} stand{'s' * (len(lost) == 1)} in no line, and no NodeAddr "
-                'contains the address: "Unable to resolve" without DNS',
+                'gives the address: "Unable to resolve" without DNS',
                 f"add ADDRESS {lost[0]}, or NodeAddr= in slurm.conf",
             )
 
@@ -183,8 +183,8 @@ def wide(existing: Existing) -> Iterator[Problem]:
         if export.bare:
             yield Problem(
                 export.spot,
-                f"{export.path}: a space before {shown(export.spot.text)}: these options are the "
-                "complete world's, and the host before it has the defaults",
+                f"{export.path}: a space before {shown(export.spot.text)}: these options "
+                "apply to every host, and the host before it has the defaults",
                 "write HOST(options) without a space",
                 level=Level.ERROR,
                 where=export.path,
@@ -218,7 +218,7 @@ def _placeholder(export: Export) -> Iterator[Problem]:
     yield Problem(
         export.spot,
         f"{shown(export.client)} holds a placeholder"
-        + (f", and /{wide[1]} is a complete network, not one node" if wide else ""),
+        + (f", and /{wide[1]} is an entire network, not one node" if wide else ""),
         "write each node's address with /32; tailscale ip prints IPv4 and IPv6: use tailscale ip "
         "-4" if "tailscale" in export.client.lower() else "write each node's address with /32",
         level=Level.ERROR,

@@ -248,7 +248,7 @@ def old_names(existing: Existing) -> Iterator[Problem]:
 
 
 def states(existing: Existing) -> Iterator[Problem]:
-    """Nodes that never come up because the file declares it."""
+    """Nodes that never come up because of what the file declares."""
     for row in existing.nodes:
         setting = row.get("State")
         word = setting.value.upper() if setting else ""
