@@ -35,7 +35,11 @@ def node(state: str = "IDLE", reason: str = "", by: str = "slurm", name: str = "
         (node("IDLE+DRAIN", "corral: upgrade of Slurm", "root"), "Corral drained it", "corral up"),
         (node("IDLE+DRAIN", "leaves the cluster", "root"), "stands in the cluster file", "corral"),
         (node("DOWN", "Node unexpectedly rebooted"), "rebooted", "last -x"),
-        (node("IDLE+DRAIN", "health.disk: / has 1 MiB left"), "a local disk is full", "by itself"),
+        (
+            node("IDLE+DRAIN", "health.disk: / has 1 MiB left"),
+            "a local disk is full",
+            "automatically",
+        ),
         (node("IDLE+DRAIN", "NHC: check_fs_free"), "health check", "mend"),
         (
             node("IDLE+DRAIN", "proof.cpu_mb_s: cpu_mb_s is 71, its fellows have 430", "root"),
