@@ -132,7 +132,7 @@ class Failure(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    id: str = Field(pattern=r"^F\d{2,3}$")
+    id: str = Field(pattern=r"^F\d{2,4}$")
     name: str = Field(pattern=r"^[a-z0-9-]+$")
     title: str
     cause: str
