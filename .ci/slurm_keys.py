@@ -59,7 +59,7 @@ HEAD = '''\
 """The keys of Slurm's files: which release knows which. Data.
 
 Generated: ``.ci/slurm_keys.py GIT_DIR`` reads the options tables (``s_p_options_t``) of Slurm's own
-source at the last tag of each release, {first} to {last}. A suffix states what is
+source at the last tag of each release, {first} to {last}. A suffix marks what is
 special about a key: ``*`` may stand more than once, ``?`` is yes or no, ``#`` is a number.
 """
 

@@ -81,7 +81,7 @@ def used(verb: str, file: str) -> Used:
         raise SystemExit(f"{verb} failed:\n{(done.stdout + done.stderr)[-3000:]}")
     found = json.loads(done.stdout.splitlines()[-1])
     if not found.pop("good"):
-        raise SystemExit(f"{verb} ended without success: {done.stdout[-3000:]}")
+        raise SystemExit(f"{verb} failed: {done.stdout[-3000:]}")
     return Used(**found)
 
 

@@ -186,7 +186,7 @@ def overhead(opened: Cluster, folder: Path, share: float) -> list[Row]:
         *((f"total, from here to its end, {way}", spread(whole[way])) for way in WAYS),
         *(
             (f"{name} by `{one}` against {other}", against(found[one], found[other]))
-            for name, found in (("iterations", loops), ("whole", whole))
+            for name, found in (("iterations", loops), ("total", whole))
             for one, other in PAIRS
         ),
     ]

@@ -1,4 +1,4 @@
-"""The main job's times on this machine: complete processes; examples/laptop.yaml, renamed.
+"""How long each verb takes on this machine, start to end; examples/laptop.yaml, renamed.
 
     .venv/bin/python -m benchmarks.laptop [--cold] [--repeat 3]
 
@@ -95,7 +95,7 @@ def main() -> None:
                 raise SystemExit("a cluster still uses a node image: --cold would not build one")
             cold = [corral(folder, "up", "bench.yaml", "--yes")]
             corral(folder, "down", "bench.yaml", "--yes")
-    table = Table(title=f"examples/laptop.yaml, 3 nodes, seconds, complete process\n{where}")
+    table = Table(title=f"examples/laptop.yaml, 3 nodes, seconds from start to end\n{where}")
     for column in ("what", "median", "best", "worst", "aim"):
         table.add_column(column, justify="left" if column == "what" else "right")
     figures = {key: [run[key] for run in runs] for key in runs[0]} | (

@@ -2,8 +2,8 @@
 
     python benchmarks/web.py [--nodes 10000] [--jobs 50000] [--viewers 100] [--rounds 9] [--turns 4]
 
-A process of its own plays slurmrestd: its nodes and jobs are copies of recorded ones (24.11,
-v0.0.42), complete, so that answers are as long as the real ones. The page's server is the real one.
+A separate process plays slurmrestd: its nodes and jobs are complete copies of recorded ones
+(24.11, v0.0.42), so that answers are as long as the real ones. The page's server is the real one.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def memory(pid: int, what: str) -> float:
 
 
 async def view(http: httpx.AsyncClient, mark: str, ready: asyncio.Event, seen: list[float]) -> None:
-    """Read events until the changed node and the changed job have both come."""
+    """Read events until the changed node and the changed job have both arrived."""
     missing = {"node", "job"}
     async with http.stream("GET", "/api/events", timeout=120) as reply:
         async for line in reply.aiter_lines():

@@ -15,7 +15,7 @@ import time
 RANK = int(os.environ.get("RANK", "0"))
 LOCAL_RANK = int(os.environ.get("LOCAL_RANK", "0"))
 WORLD_SIZE = int(os.environ.get("WORLD_SIZE", "1"))
-# Before torch is imported, which takes seconds on a small machine: the log shows a running rank.
+# Before torch is imported, which takes seconds on a small machine: it shows that the rank runs.
 print(f"rank {RANK} of {WORLD_SIZE} on {os.uname().nodename}", flush=True)
 
 import argparse  # noqa: E402

@@ -39,7 +39,7 @@ HANGS_SLOW = 5400
 settings.register_profile(
     "corral",
     max_examples=200 if os.environ.get("CORRAL_TEST_SLOW") == "1" else 25,
-    # Limits of time for examples and for making them report how busy the machine is.
+    # Time limits for examples, and for making them, measure how busy the machine is.
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

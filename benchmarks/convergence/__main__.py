@@ -3,7 +3,7 @@
     .venv/bin/python -m benchmarks.convergence [--nodes 8] [--rtt 80] [--repeat 3]
 
 Makes NODES embedded nodes and an environment with both peers (requirements-bench.lock), and times
-complete processes: fresh nodes, then nothing to do; without and with RTT milliseconds added to each
+entire processes: fresh nodes, then nothing to do; without and with RTT milliseconds added to each
 round trip by a delaying ProxyCommand. Medians of the repeats; each result is checked on every node.
 """
 
@@ -49,7 +49,7 @@ ENGINES: dict[str, Command] = {
 
 
 def timed(name: str, inventory: peers.Inventory, venv: Path, *, idle: bool) -> float:
-    """Seconds of one complete process.
+    """Seconds from a process's start to its end.
 
     Raises:
         SystemExit: it failed, the nodes do not hold what they should, or Corral changed something
@@ -115,7 +115,7 @@ def main() -> None:
     venv = peers_venv() if set(args.engines) - {"corral"} else Path(sys.prefix)
     inventory = asyncio.run(engine.bare_nodes(NAME, args.nodes))
     what = f"{work.ACTIONS} actions on {args.nodes} embedded nodes"
-    title = f"{what}, complete process, median of {args.repeat}"
+    title = f"{what}, entire process, median of {args.repeat}"
     table = Table(title=f"{title}\n{machine()}")
     for name in ("round trip", "nodes are", *(f"{e} s" for e in ENGINES), "pyinfra /", "ansible /"):
         table.add_column(name, justify="right")

@@ -1,4 +1,4 @@
-"""Checkpoints that survive a crash: written completely or not, checked when read, last N kept.
+"""Checkpoints that survive a crash: complete or absent, checked when read, the last N kept.
 
     from corral.checkpoint import Checkpoints
 
@@ -62,7 +62,7 @@ class Checkpoints:
         folder: where they lie, seen by all ranks; None: $CORRAL_CHECKPOINTS, else ./checkpoints.
         keep: how many good ones are kept.
         weights_only: with PyTorch, load tensors and plain values only (``torch.load``); False also
-            loads any Python object, and so runs whatever the file contains: for your own files
+            loads any Python object, and so runs whatever code the file holds: for your own files
             only.
 
     Raises:
@@ -83,7 +83,7 @@ class Checkpoints:
         self.rank = int(os.environ.get("RANK", "0"))
         self._weights_only = weights_only
         self._told = False
-        # Only the main thread may; elsewhere (a test, a notebook) there is nothing to notify.
+        # Only the main thread may; elsewhere (a test, a notebook) nobody sends the signal.
         with contextlib.suppress(ValueError):
             signal.signal(signal.SIGUSR1, self._tell)
 
@@ -110,12 +110,12 @@ class Checkpoints:
         self._tidy(path)
 
     def load(self) -> Checkpoint | None:
-        """The newest checkpoint that is complete; None where there is none yet.
+        """The newest intact checkpoint; None where there is none yet.
 
         One that is damaged is named on stderr and passed over for the one before it.
 
         Raises:
-            RuntimeError: there are checkpoints, but none of them is complete.
+            RuntimeError: there are checkpoints, but none of them is intact.
         """
         bad: list[str] = []
         for number in self.numbers():
@@ -127,7 +127,7 @@ class Checkpoints:
             if self.rank == 0:
                 print(f"corral: checkpoint {bad[-1]}: left out", file=sys.stderr, flush=True)
         if bad:
-            raise RuntimeError(f"no checkpoint in {self.folder} is complete: {'; '.join(bad)}")
+            raise RuntimeError(f"no intact checkpoint in {self.folder}: {'; '.join(bad)}")
         return None
 
     def numbers(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""Reports to an MLflow server about a job with nothing but the standard library.
+"""Reports a job to an MLflow server with nothing but the standard library.
 
     from corral import track
 
@@ -340,7 +340,7 @@ def gpu_sample(text: str | None = None) -> dict[str, float]:
         gpu, *values = (part.strip() for part in line.split(","))
         for name, value in zip(names, values, strict=False):
             try:
-                number = float(value)  # "[N/A]" where a GPU does not report
+                number = float(value)  # "[N/A]" where a GPU has no such sensor
             except ValueError:
                 continue
             if name == "memory_usage_megabytes":

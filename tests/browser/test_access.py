@@ -17,8 +17,8 @@ from tests.embedded.conftest import Live
 
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
 MANY = 400
-# Jobs of the past, known to accounting before the page asks: what it is reported stays for a
-# minute. Without -S, sacct -s reports of those alone that end just now.
+# Past jobs, known to accounting before the page asks: it keeps an answer for a minute. Without -S,
+# sacct -s lists only those that end just now.
 PAST = sh(
     "timeout 20 srun -n1 true && {{ timeout 20 srun -n1 false; true; }} && timeout 45 sh -c "
     "'until [ $(sacct -anXo state -s CD,F -S now-1hour -E now | sort -u | grep -c .) -ge 2 ]; "
@@ -91,7 +91,7 @@ def focused(page: Any) -> str:
 
 
 def tab_to(page: Any, text: str) -> None:
-    """Press Tab until what reports ``text`` has the focus, and can be seen to have it."""
+    """Press Tab until the element with ``text`` has the focus, visibly."""
     for _ in range(60):
         page.keyboard.press("Tab")
         if focused(page).startswith(text):
@@ -136,7 +136,7 @@ def test_by_keyboard_alone(owner: Browser, served: Served) -> None:
 
 @pytest.fixture
 def crowded(owner: Browser, served: Served) -> Any:
-    """The page as if the cluster had many nodes: its own copies."""
+    """The page as if the cluster had many nodes: copies of its nodes."""
     page = owner.page
 
     def many(route: Any) -> None:

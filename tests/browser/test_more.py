@@ -32,7 +32,7 @@ def test_a_jobs_use_over_time_and_its_environment(
     page.wait_for_selector("h1 >> text=running")
     page.wait_for_selector("figcaption >> text=Memory, GiB", timeout=60_000)
     page.wait_for_selector("figcaption >> text=Processors in use", timeout=60_000)
-    # What is reported in words goes on as the curve does.
+    # The text is updated as the curve is.
     run_root(cluster, cluster.controller, sh("touch {f}", f=FILL))
     label, used = "", 0.0
     for _ in range(300):

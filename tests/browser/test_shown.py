@@ -164,7 +164,7 @@ def test_an_operator_ends_others_jobs_and_drains_nothing(
     served: Served, cluster: Live, people: Callable[[str], str], owner_job: int
 ) -> None:
     """Slurm's own levels: operators are for jobs, administrators for nodes too."""
-    # slurmctld is reported by slurmdbd, a moment later.
+    # slurmdbd sends it to slurmctld, a moment later.
     level = """sacctmgr -i -Q modify user {u} set adminlevel={to}
 i=0; until scontrol show assoc_mgr flags=users users={u} | grep -qi "AdminLevel={to}"; do
   i=$((i+1)); [ $i -lt 60 ] || break; sleep 1; done"""

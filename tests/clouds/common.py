@@ -130,7 +130,7 @@ class World:
         return await end_all({self.name: self.client()}, "lab", self.ledger, ignore)
 
     def spent(self) -> float:
-        """What the ledger reports was spent."""
+        """What was spent, by the ledger."""
         return spend(self.ledger.rentals().values(), self.loop.time()).total
 
 

@@ -1,4 +1,4 @@
-"""What its own process does with a cloud over HTTP; it is killed from outside."""
+"""What a separate process does with a cloud over HTTP; it is killed from outside."""
 
 from __future__ import annotations
 

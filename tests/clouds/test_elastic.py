@@ -209,7 +209,7 @@ def test_a_spent_budget_signals_jobs_and_ends_machines_from_the_controller(rente
     # From here on nobody but the controller's timer does anything.
     until(lambda: rented.desk("ls /shared/saved 2>/dev/null"), 240, "the job got its signal")
     until(lambda: not _listed(rented), 300, "the clouds list nothing")
-    # The round that ended them looks once more before it reports it.
+    # The round that ended them asks once more before it reports the end.
     state = "cat /var/lib/corral/guard/state.json"
     last = "the clouds list nothing any more"
     until(lambda: json.loads(rented.desk(state))["said"][-1] == last, 300, last)

@@ -1,7 +1,7 @@
 """Every fault at every call of a cluster's complete life, and the process killed at every call.
 
 After each: run ``up`` again as a user would, then count instances, then ``down``, then count what
-is left, and compare what the ledger reports was spent with the cloud's own bill.
+is left, and compare the ledger's sum with the cloud's own bill.
 """
 
 from __future__ import annotations

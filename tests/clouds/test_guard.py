@@ -39,8 +39,8 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 class Slurm:
     """As much of Slurm as the guard talks to; an unknown command is a failure.
 
-    A limit is minutes, and a new end moves it by complete ones, cut towards zero (24.11.5): so what
-    squeue reports is left is up to 90 s more than was asked for.
+    A limit is in minutes, and a new end moves it by an integer number of them, rounded towards zero
+    (24.11.5): the time left that squeue prints is up to 90 s more than was asked for.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -152,7 +152,7 @@ def test_what_is_spent_is_the_clouds_bill(up: World) -> None:
     for _ in range(12):
         turn = controller.round(300)
         assert not turn.said and not turn.failed
-    # Lambda reports no time of a launch to a client that set no tag: counted from the first check.
+    # Lambda reports no launch time to a client that set no tag: counted from the first poll.
     assert controller.state["spent"] == pytest.approx(up.sim.bill(), rel=0.12)
     assert controller.alive() == ["gpu0", "gpu1"]
 

@@ -27,7 +27,7 @@ def test_reap_ends_what_nobody_knows_and_leaves_the_rest(tmp_path: Path) -> None
     for name in (Label("lost", "gpu0", "00000a").name, Label("lost", "gpu1", "00000b").name):
         rent(sims["lambda"], name)
     rent(sims["lambda"], "my-own-box")
-    # Its pods bear names of RunPod's own: only the cluster's name states whose they are.
+    # Its pods bear names of RunPod's own: only the cluster's name shows whose they are.
     whole = {"gpuTypeId": "NVIDIA H100 80GB HBM3", "gpuCountPerPod": 1, "podCount": 2}
     for name in (Label("lost", "pods", "00000c").name, "somebody-elses"):
         sims["runpod"]._create_cluster(  # type: ignore[attr-defined]

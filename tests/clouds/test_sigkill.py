@@ -27,7 +27,7 @@ PROCESSES.set_forkserver_preload(["tests.clouds.killed"])
 
 
 class Quiet(CloudServer):
-    """Gives no information about connections whose other end was killed."""
+    """Logs nothing about connections whose other end was killed."""
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Nothing."""

@@ -111,7 +111,7 @@ class Bare:
         return OpenSSH(NODE, self.target(user), control)
 
     def answers(self) -> bool:
-        """Whether sshd is there: it reports its name first."""
+        """Whether sshd is there: it sends its banner first."""
         try:
             with socket.create_connection((self.address, 22), 3) as connection:
                 return connection.recv(4) == b"SSH-"
@@ -119,14 +119,14 @@ class Bare:
             return False
 
     def takes_passwords(self) -> bool:
-        """A login with nothing is informed what sshd takes, once it has started again."""
+        """The refusal of a login without credentials lists what sshd takes, once it is up again."""
         argv = ["ssh", "-F", "none", "-o", "PreferredAuthentications=none", "-o", "BatchMode=yes"]
         argv += ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
         argv += [f"admin@{self.address}", "true"]
         until = time.monotonic() + 120
         while True:
             done = subprocess.run(argv, capture_output=True, text=True, timeout=30)
-            # While it starts again nothing listens, or it hangs up before it has reported anything.
+            # While it restarts nothing listens, or it hangs up before it has sent anything.
             if "Permission denied (" in done.stderr or time.monotonic() > until:
                 break
             time.sleep(0.2)
@@ -136,7 +136,7 @@ class Bare:
 
 @dataclass
 class Somebody:
-    """Who can be asked, and what was asked and reported."""
+    """Who can be asked, what was asked, and the notices that were shown."""
 
     password: str | None
 

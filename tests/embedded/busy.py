@@ -27,7 +27,7 @@ echo steps $ok $bad
 
 @dataclass(frozen=True)
 class Ended:
-    """How the job went: steps that ran and failed, and what Slurm's accounting reports of it."""
+    """How the job went: steps that ran and failed, and what Slurm's accounting records of it."""
 
     ran: int
     failed: int
@@ -69,7 +69,7 @@ class BusyJob:
         )
 
     def end(self) -> Ended:
-        """Let it end automatically, and wait until accounting knows."""
+        """Let it end without a signal, and wait until accounting knows."""
         self._run(
             "touch {name}.stop; i=0; "
             "until sacct -X -n -P -j {job} -o state,end | grep -qvE 'RUNNING|Unknown'; do "

@@ -37,7 +37,7 @@ UNWELL = sh(
     "squeue --noheader --format='job %i %j: %T, %r'; "
     "sinfo --noheader --Node --format='%N %T: %E' | sort -u | grep -v ' idle: '; true"
 )
-# A process of a job whose slurmstepd was killed lives on, and no state of Slurm's reports of it.
+# A process of a job whose slurmstepd was killed lives on, and nothing in Slurm's state shows it.
 LEFT = sh(
     "n=$(hostname -s); jobs=\" $(squeue -h -t R,S,CG,CF,SI,SO,ST,RS -o %A | tr '\\n' ' ') \";"
     " grep -Hso '/job_[0-9]*' /proc/[0-9]*/cgroup | sort -u |"
@@ -177,7 +177,7 @@ def left_well(pytestconfig: pytest.Config) -> Iterator[None]:
         if time.monotonic() > until:
             logs = "".join(a.stdout for a in live.each((node, LOGS) for node in live.facts))
             live.each([(live.controller, MEND), *((node, END_LEFT) for node in live.facts)])
-            asyncio.run(api.up(live.spec))  # the files after this one shall report what is theirs
+            asyncio.run(api.up(live.spec))  # so that later files report only their own faults
             pytest.fail(f"the tests of this file leave the shared cluster unwell:\n{text}{logs}")
         time.sleep(1)
 

@@ -21,13 +21,13 @@ from tests.embedded.prove_breaks import CONF, CTL, DOWN, RECONFIGURE, SETTLED, U
 
 from corral.hosts.quote import join, sh
 
-# Not waited for: slurmd reports systemd that it is ready once it has registered.
+# Not waited for: slurmd notifies systemd only once it has registered.
 _SLURMD = sh("systemctl reset-failed slurmd; systemctl --no-block restart slurmd")
 _IN_N1 = "nsenter -n -t $(podman inspect -f '{{.State.Pid}}' corral-$C-node1)"
 _KEEP = sh("cp -p {k} {k}.kept", k=KEY)
 _KEY_BACK = sh("[ ! -f {k}.kept ] || mv {k}.kept {k}", k=KEY)
 
-# What Pyxis is to slurmd after an upgrade of Slurm alone: a plugin that sets another version.
+# What Pyxis is to slurmd after an upgrade of Slurm alone: a plugin built for another version.
 _OLD_PLUGIN = """d=$(mktemp -d) && trap 'rm -r "$d"' EXIT && cat >"$d/old.c" <<'C' &&
 const char plugin_name[] = "old"; const char plugin_type[] = "spank";
 const unsigned int plugin_version = 0x150800; const unsigned int spank_plugin_version = 1;

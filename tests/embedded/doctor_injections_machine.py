@@ -24,7 +24,7 @@ def _read_only(name: str, node: str, folder: str) -> Injection:
 
 
 def _dead_mount(kind: str, name: str) -> Injection:
-    """/shared as an NFS client sees it whose server was set up again (stale) or is off (silent)."""
+    """/shared as an NFS client sees it whose server was rebuilt (stale) or is off (silent)."""
     return Injection(
         "F68",
         name,

@@ -140,7 +140,7 @@ EDITS: Final[Mapping[str, Edit]] = {
 }
 
 _SSH: Final = "read by provider ssh only: tests/machines"
-_MADE: Final = "makes the machines again: tests/embedded/test_provider.py"
+_MADE: Final = "re-creates the machines: tests/embedded/test_provider.py"
 _NFS: Final = "needs a kernel with NFS: tests/machines"
 _GPU: Final = "needs a GPU or its package source: golden plans"
 _ALONE: Final = "has its own test"

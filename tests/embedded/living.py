@@ -86,7 +86,7 @@ def complaints(live: Live) -> int:
 
 
 def settled(live: Live) -> None:
-    """Bring it up as declared; it ends with its own plan, and is true where that is empty."""
+    """Bring it up as declared; `up` ends with its own plan, True where that is empty."""
     assert asyncio.run(api.up(live.spec))
 
 

@@ -20,7 +20,7 @@ SETTLED = sh(
 )
 RECONFIGURE = join([sh("scontrol reconfigure || exit 1"), SETTLED])
 
-# Reported again and again: ReturnToService=2 takes a node that was set down back with any answer of
+# Set again and again: ReturnToService=2 takes a node that was set down back with any answer of
 # its slurmd's, and one to an earlier question may still be on its way (seen 0.1 s later).
 DOWN = sh(
     "systemd-run -q --unit=corral-test-down sh -c {keep}",
@@ -105,7 +105,7 @@ def conf(check: str, name: str, path: str, expression: str, says: str, *implies:
 
 
 def wrapper(path: str, text: str) -> Script:
-    """our own program before the real one in PATH."""
+    """A program of ours before the real one in PATH."""
     return sh("printf '%s\\n' '#!/bin/sh' {text} >{path} && chmod 755 {path}", text=text, path=path)
 
 

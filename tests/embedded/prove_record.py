@@ -21,7 +21,7 @@ from corral.hosts.quote import NOTHING, Script
 from corral.hosts.transport import OnLine, Result
 from corral.prove import survey
 
-# The first mark that a script holds reports what it is for.
+# The first mark that a script holds shows what it is for.
 MARKS = (
     ("date +%s.%N", "survey"),
     ("scontrol token", "rest"),

@@ -91,7 +91,7 @@ def test_the_seed_corrected(image: str, version: SlurmVersion, tmp_path: Path) -
     assert "Nodes=node[0-2]" in answer["show partition"]
 
 
-CLAIMS = [  # what is in slurm.conf besides, which rule minds, what slurmctld reports
+CLAIMS = [  # what slurm.conf has besides, which rule minds, what slurmctld prints
     ("NoSuchKey=1\n", "unknown-key", "NoSuchKey"),
     ("CacheGroups=0\n", "removed-key", "CacheGroups"),
     ("FastSchedule=0\n", "obsolete-key", "FastSchedule option has been removed"),
@@ -133,7 +133,7 @@ def test_what_is_said_is_so(  # noqa: PLR0917  # pytest names them
 
 
 def errors(files: dict[str, str], version: SlurmVersion, rule: str) -> dict[str, str]:
-    """The rule's level for these files; empty when it gives no information."""
+    """The rule's level for these files; empty when it finds nothing."""
     found = [o for o in judge(existing(files, version.release)) if o.rule.id == rule]
     serious = [one for one in found if one.level.value != "info"]
     return {one.rule.id: one.level.value for one in serious}

@@ -1,7 +1,7 @@
 """Collectives measured inside containers, and what the doctor reports where containers fail.
 
 Needs CORRAL_TEST_ENROOT and CORRAL_TEST_PYXIS, as test_containers.py does. The image is the node's
-own Python and PyTorch, whose version reports that it is the image's.
+own Python and PyTorch, whose version shows that it is the image's.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def conf_for(version: SlurmVersion) -> ClusterConf:
 
 
 def judge(image: str, conf: ClusterConf, where: Path, more: str = "") -> dict[str, str]:
-    """Start the daemons with the rendered files; what they report, by section."""
+    """Start the daemons with the rendered files; what they print, by section."""
     for name, text in render(conf).items():
         (where / name).write_text(text + (more if name == "slurm.conf" else ""))
     (where / "mariadb.cnf").write_text(MARIADB_CONF)

@@ -177,8 +177,8 @@ def test_an_image_of_a_registry_lands_on_shared_storage(lab: Live, registry: str
 
 
 def test_each_node_imports_an_image_that_a_job_names(lab: Live, registry: str) -> None:
-    # Pyxis hands none of the job's ENROOT_ variables on, so the machines report that it is plain
-    # http.
+    # Pyxis hands none of the job's ENROOT_ variables on, so the machines' own configuration states
+    # that it is plain http.
     plain = "/etc/enroot/enroot.conf.d/99-test.conf"
     try:
         for node in ("node0", "node1", "node2"):

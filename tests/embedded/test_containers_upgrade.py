@@ -1,4 +1,4 @@
-"""A rolling upgrade of Slurm with Pyxis: nodes get the plugin again, jobs in containers live on.
+"""A rolling upgrade of Slurm with Pyxis: nodes get a rebuilt plugin, jobs in containers live on.
 
 Needs what test_containers.py needs, and another Slurm (tests/embedded/newer.py).
 """

@@ -79,12 +79,10 @@ MACHINE = re.compile(
 )
 # Levels of other rules say that jobs come to harm, not that slurmctld refuses.
 REFUSES = frozenset(word for _, rules in EXPLAINED for word in rules.split()) - {
-    *(
-        "include-lost",
-        "node-names",
-        "password-readable",
-        "wrong-type",
-    )  # 20.11 takes Sockets=WORD for 0
+    "include-lost",
+    "node-names",
+    "password-readable",
+    "wrong-type",  # 20.11 takes Sockets=WORD for 0
 }
 
 

@@ -92,7 +92,7 @@ def name() -> Iterator[str]:
 
 
 def settled(name: str) -> None:
-    """Up automatically now, the next plan is empty, and all nodes take work."""
+    """Up, undisturbed this time: the next plan is empty, and all nodes take work."""
     spec = named(name)
     status, _ = up(spec, 0)
     assert status == 0

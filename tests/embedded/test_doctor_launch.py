@@ -49,7 +49,7 @@ def test_a_launch_that_nobody_confirmed(cluster: Live) -> None:
         assert cluster.run(ctl, sh("squeue -h -o %T -j {j}", j=job)).stdout == "RUNNING\n"
         (found,) = asyncio.run(api.doctor(cluster.spec)).findings
         assert (found.failure.id, found.nodes, found.detail) == ("F102", ("node1",), f"job {job}")
-        # What the doctor reports to do. Slurm lets the old credential run out first: two minutes.
+        # What the doctor advises. Slurm lets the old credential run out first: two minutes.
         assert cluster.run(ctl, sh("scontrol requeue {j}", j=job)).ok
         wait = f"until grep -qs begun /shared/begun-{job}; do sleep 1; done"
         assert cluster.run(ctl, sh("timeout 300 sh -c {w}", w=wait), timeout=330).ok

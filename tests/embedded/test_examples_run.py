@@ -146,7 +146,7 @@ def test_a_sweep_runs_three_single_gpu_jobs_at_once(cluster: Live, tmp_path: Pat
 
 
 def test_the_benchmark_of_an_acceptance_test(cluster: Live) -> None:
-    """The script's own sizes need GPUs' links: what comes after it wins."""
+    """The script's own sizes need GPUs' links: later options win."""
     bench = [str(EXAMPLES / "nccl" / "bench.sh"), cluster.spec.name, "2", "--largest", "4K"]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(

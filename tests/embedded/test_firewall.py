@@ -1,6 +1,6 @@
 """A cluster behind real firewalls, nftables and ufw: only its own ports open, and only to it.
 
-CORRAL_TEST_WALL=NAME uses a cluster of examples/laptop.yaml that is under that name.
+CORRAL_TEST_WALL=NAME uses a running cluster of examples/laptop.yaml with that name.
 """
 
 from __future__ import annotations

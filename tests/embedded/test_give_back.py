@@ -1,4 +1,4 @@
-"""MLflow's PostgreSQL is released as the ledger reports, and what others keep in it stays.
+"""MLflow's PostgreSQL is removed as the ledger records it, and what others keep in it stays.
 
 The machine is the controller of a cluster of this file's own: what gives machines of provider ssh
 back works on every machine that has a ledger.

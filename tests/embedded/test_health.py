@@ -30,7 +30,7 @@ class Fault:
 
     Attributes:
         id: the check that must fail.
-        words: what the drain reason must state.
+        words: what the drain reason must contain.
         do: breaks it.
         undo: fixes it.
         runs: how the program is run: twice where one failure is not enough.

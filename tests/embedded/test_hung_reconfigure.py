@@ -40,7 +40,7 @@ DAEMONS = sh("pgrep -f '^/usr/sbin/slurmd( |$)' | wc -l")
 # A sixth start within ten seconds is refused whatever the unit would have done (StartLimitBurst=).
 START = sh("systemctl reset-failed slurmd; systemctl start slurmd")
 MAIN = sh("systemctl show -p MainPID --value slurmd")
-# Else it may release what hangs before a test has seen it.
+# Else it may end what hangs before a test has seen it.
 ALONE = sh("systemctl stop corral-let-go.timer corral-let-go.service")
 GUARDED = sh("systemctl start corral-let-go.timer")
 LOG = sh("journalctl -u slurmd -n 30 --no-pager -o cat")
@@ -53,7 +53,7 @@ WELL = sh(
 def stalling(cluster: Live, tmp_path: Path) -> Iterator[Live]:
     """slurmd on one node whose forked processes never end, with a reconfiguration that hangs.
 
-    The timer that would release it stands still.
+    The timer that would end it is stopped.
     """
     source, made = tmp_path / "stall.c", tmp_path / "stall.so"
     source.write_text(SOURCE)

@@ -138,7 +138,7 @@ def test_a_change_that_drains_waits_for_jobs(
     assert f"{job} of corral" in caught.value.tail
     assert pid_of(live, "node1", job) == pid
     states = live.run("node0", sh("sinfo -h -o %T")).stdout
-    assert "drain" not in states, "released when jobs did not end"
+    assert "drain" not in states, "undrained when jobs did not end"
     cancel(live, [job])
     settled(munge)
     assert "auth/munge" in live.run("node0", sh("scontrol show config")).stdout

@@ -212,7 +212,7 @@ def wheel(folder: Path, version: str) -> Path:
 
 
 def test_an_environment_for_each_lock(cluster: Live, tmp_path: Path) -> None:
-    """Packages come from a folder of wheels: what pip is reported by its own options."""
+    """Packages come from a folder of wheels, which pip's own options name."""
     for version in ("1.0", "2.0"):
         file = wheel(tmp_path, version)
         put = sh("mkdir -p /shared/wheels && cat > {to}", to=f"/shared/wheels/{file.name}")

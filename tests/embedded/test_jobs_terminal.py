@@ -53,7 +53,7 @@ class Terminal:
         os.write(self._here, keys)
 
     def until(self, words: str, seconds: float = 120) -> str:
-        """Read until it reports some words; gives all it reported."""
+        """Read until the output holds some words; return all of it."""
         end = time.monotonic() + seconds
         while words not in self.said:
             assert self._read(end), f"no {words!r} in: {self.said}"
@@ -74,7 +74,7 @@ class Terminal:
             pytest.fail(f"it did not end within {seconds:g} s:\n{seen}\nsaid:\n{self.said}")
 
     def _read(self, end: float) -> bool:
-        """Take what it reports next; False when it has ended, or time has."""
+        """Read its next output; False when it has ended, or time has."""
         ready, _, _ = select.select([self._here], [], [], max(0.0, end - time.monotonic()))
         try:
             some = os.read(self._here, 65536) if ready else b""

@@ -59,12 +59,12 @@ def fleet_of(there: Bare, control: Path) -> Fleet:
 def with_passwords(keyed: Bare) -> Iterator[Bare]:
     assert keyed.takes_passwords()
     yield keyed
-    # Not reloaded: a second SIGHUP while sshd still starts itself again after a first one ends it.
+    # Not reloaded: a second SIGHUP while sshd still restarts after a first one ends it.
     keyed.root("rm -f /etc/ssh/sshd_config.d/00-corral.conf; systemctl restart ssh")
 
 
 def back(there: Bare) -> None:
-    """Passwords come back automatically, within a minute of the change."""
+    """Passwords come back on their own, within a minute of the change."""
     asyncio.run(until(there.takes_passwords, "sshd takes passwords again"))
     left = there.root(
         "while ls /etc/ssh/sshd_config.d /etc/systemd/system | grep corral; do sleep 0.2; done; "
@@ -95,7 +95,7 @@ def test_passwords_off_confirmed_by_a_new_login(with_passwords: Bare, control: P
 def test_a_key_that_stops_working_brings_passwords_back(
     with_passwords: Bare, control: Path, damage: str
 ) -> None:
-    """The damage is done after the login that makes the change, so only the new one can report."""
+    """The damage is done after the login that makes the change, so only the new one can notice."""
     there = with_passwords
     fleet = fleet_of(there, control)
     plan = plan_of(there, fleet, 5)

@@ -1,6 +1,6 @@
 """Keys replaced on live clusters while a job on all nodes starts steps in a loop.
 
-CORRAL_TEST_KEYS=NAME uses a cluster of examples/laptop.yaml that is under that name (for the
+CORRAL_TEST_KEYS=NAME uses a running cluster of examples/laptop.yaml with that name (for the
 tests with munge: one with slurm.auth munge).
 """
 

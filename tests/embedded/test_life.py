@@ -117,7 +117,7 @@ def test_a_plan_of_another_file_is_refused(cluster: Live) -> None:
 
 
 def test_a_change_of_the_file_reloads_and_does_not_kill_jobs(cluster: Live) -> None:
-    # It is cancelled at the end; automatically it may not end before, however slow the machine is.
+    # It is cancelled at the end, and may not end before that, however slow the machine is.
     submit = "cd /tmp && timeout 30 sbatch --parsable -t 60 -o /dev/null --wrap 'sleep 3000'"
     job = cluster.run("node0", sh("runuser -u corral -- sh -c {s}", s=submit)).stdout.strip()
     assert job.isdigit()

@@ -1,4 +1,4 @@
-"""Users, Slurm accounts and logins by job, on its own cluster that declares all of them."""
+"""Users, Slurm accounts and logins by job, on a separate cluster that declares all of them."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def spec(name: str, nodes: str = "node[0-1]", **group: object) -> ClusterSpec:
 def name(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
-    """A cluster name of this process's own and its own state folder; removed at the end."""
+    """A cluster name and a state folder of this process's own; both removed at the end."""
     monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path / "state"))
     chosen = f"pv{os.getpid()}-{abs(hash(request.node.name)) % 10**6}"
     yield chosen
@@ -292,7 +292,7 @@ def test_killed_at_any_moment_it_converges_and_leaves_nothing(name: str) -> None
 
 
 def settle(cluster: str) -> None:
-    """Wait for podmans that a killed Corral had begun; they end automatically."""
+    """Wait for podmans that a killed Corral had begun; they end on their own."""
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         lines = out("ps", "-eo", "args").splitlines()
@@ -302,7 +302,7 @@ def settle(cluster: str) -> None:
     raise AssertionError("a podman of the killed process never ended")
 
 
-# "A machine": processes, mounts and its own network; when its first process is killed all of
+# "A machine": its own processes, mounts and network; when its first process is killed all of
 # them are gone at once, like in a power cut. Its disk stays, /run as far as it is not a tmpfs.
 BOX = """
 set -eu

@@ -1,7 +1,7 @@
 """SIGKILL at any moment: the same verb again makes it right, and nothing is left after down.
 
 CORRAL_TEST_KILLS=100 CORRAL_TEST_SEED=7 CORRAL_TEST_SLOW=1 runs with that seed until 100 kills met
-something at work; each line printed reports what was killed and when, so that one can be repeated
+something at work; each line printed states what was killed and when, so that one can be repeated
 (CORRAL_TEST_FIRST=57 begins at the 57th trial, CORRAL_TEST_SECONDS=450 ends with the one that is
 being tried then).
 """

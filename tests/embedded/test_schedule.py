@@ -2,7 +2,7 @@
 
 Collectives too, begun by its own timer: measured, kept, and who is slow named.
 
-CORRAL_TEST_SCHEDULE=NAME uses a cluster that is under that name, with ``proof: {every: 1d}``.
+CORRAL_TEST_SCHEDULE=NAME uses a running cluster with that name and ``proof: {every: 1d}``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def settings(proving: Live) -> Iterator[None]:
         ),
     )
     yield
-    # A round that a failed test left goes on automatically, and the next would meet it.
+    # A round that a failed test left goes on, and the next test would meet it.
     do(
         proving,
         sh(
@@ -195,7 +195,7 @@ def by_timer(live: Live) -> str:
 
 
 def test_collectives_are_measured_by_its_timer_and_who_is_slow_is_named(proving: Live) -> None:
-    # Disks of one machine differ as it pleases, and a node that is not healthy is left out: here no
+    # Disks of one machine differ at random, and a node that is not healthy is left out: here no
     # node has peers.
     apart = Script(r"sed -i 's/^node \([^ ]*\) [^ ]*/node \1 \1/' /etc/corral/proof.conf")
     do(proving, apart)

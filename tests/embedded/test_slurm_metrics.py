@@ -81,7 +81,7 @@ def test_every_path_is_scraped_and_well_formed(scraped: Live) -> None:
 
 
 def test_slurms_figures_agree_with_corrals_and_keep_their_labels(scraped: Live) -> None:
-    """A job that runs and one that waits, as both exporters report of them."""
+    """A job that runs and one that waits, as both exporters report them."""
     begin = sh(
         "cd /tmp && for w in node0 node1 node0; do runuser -u corral -- sbatch -J told -w $w "
         "--gres=gpu:2 -o /dev/null --wrap 'sleep 600'; done"

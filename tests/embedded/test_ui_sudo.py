@@ -189,7 +189,7 @@ def alone(argv: list[str], words: Path, **env: str) -> Iterator[str]:
         )
         assert one.stdout is not None
         try:
-            yield one.stdout.readline()  # ends with the verb, which gives up alone
+            yield one.stdout.readline()  # ends with the verb, which gives up on its own
         finally:
             if one.poll() is None:
                 ended(one.pid)

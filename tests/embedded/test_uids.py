@@ -31,7 +31,7 @@ OTHER = sh(
 
 @pytest.fixture(scope="module")
 def cluster(fresh_cluster: Callable[[ClusterSpec], Live]) -> Live:
-    """Its own One: what goes wrong here may leave no controller."""
+    """A separate one: what goes wrong here may leave no controller."""
     return fresh_cluster(named(f"uids-{os.getpid()}"))
 
 

@@ -148,7 +148,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Each run takes those of test_lab, from bare machines to a proven cluster; the others are slow.
 
-    Those that return the shared machines come last.
+    Those that release the shared machines come last.
     """
     reason = image.needs()
     ours = [item for item in items if item.path.is_relative_to(FOLDER)]

@@ -22,7 +22,7 @@ FAR = 300.0
 
 
 def said(lab: Live) -> str:
-    """All that ``status`` reports of nodes and troubles, as one text."""
+    """All that ``status`` reports about nodes and troubles, as one text."""
     status = asyncio.run(api.status(lab.spec))
     nodes = [
         f"{n.node}: {n.state} {n.reason} "
@@ -46,7 +46,7 @@ def found(lab: Live) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def mended(lab: Live) -> None:
-    """``up`` makes it complete: no trouble, all nodes usable, and a job runs on all of them."""
+    """``up`` repairs it: no trouble, all nodes usable, and a job runs on all of them."""
     asyncio.run(api.up(lab.spec, told))
     wait_for(lambda: healthy(lab), FAR, "a healthy cluster after up", each=2.0)
     count = len(lab.facts)

@@ -1,4 +1,4 @@
-"""``down`` returns machines as they were: compared before and after, on real kernels.
+"""``down`` leaves machines as they were before ``up``: compared, on real kernels.
 
 It comes last: the machines that all tests of this folder share are bare afterwards.
 """
@@ -23,7 +23,7 @@ CHANGED = ("etc", "packages", "passwd", "units", "hostname", "processes", "liste
 
 
 def refused(spec: ClusterSpec) -> CorralError:
-    """Why ``down`` does not return the machines now."""
+    """Why ``down`` does not release the machines now."""
     with pytest.raises(CorralError) as caught:
         asyncio.run(api.down(spec))
     return caught.value

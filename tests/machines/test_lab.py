@@ -18,7 +18,7 @@ from tests.machines.before_after import sections
 from tests.machines.conftest import bring_up, spec_of
 from tests.machines.lab import Lab
 
-# By status: asked for by name, dpkg reports of packages too that others but mention.
+# By status: asked for by name, dpkg lists packages too that others merely mention.
 NOT_BARE = (
     "dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' 'slurm*' 'mariadb*' 'munge' 'chrony' "
     "'python3' 2>/dev/null | sed -n 's/^i. *//p'"
@@ -27,7 +27,7 @@ NOT_BARE = (
 
 @pytest.mark.slow
 def test_a_new_machine_is_bare(fresh_lab: Callable[..., Lab]) -> None:
-    """Nothing but Debian, sshd and a user with a key: else ``up`` would prove less than it reports.
+    """Nothing but Debian, sshd and a user with a key: else ``up`` would prove less than it claims.
 
     And what it wrote before its power was cut is there again.
     """
@@ -48,7 +48,7 @@ def test_a_new_machine_is_bare(fresh_lab: Callable[..., Lab]) -> None:
 
 
 def test_the_machines_were_bare(machines: Lab) -> None:
-    """Before ``up`` they held nothing that it brings: else it would prove less than it reports."""
+    """Before ``up`` they held nothing that it brings: else it would prove less than it claims."""
     for machine in machines.machines:
         was = sections((machines.folder / f"before{machine.index}").read_text())
         names = {line.split()[1].partition(":")[0] for line in was["packages"]}

@@ -218,7 +218,7 @@ def test_bare_machines_share_a_folder(farm: Farm) -> None:
 
 
 def test_who_is_no_client_mounts_nothing(farm: Farm, mounted: ClusterSpec) -> None:
-    # The server itself is not a client of its own export: it is the machine at hand that is none.
+    # The server itself is not a client of its own export: here it is the machine that is none.
     out = farm.on(
         SERVER,
         "mkdir -p /mnt/t; timeout 60 mount -t nfs4 -o vers=4.2,retry=0 "

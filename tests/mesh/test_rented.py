@@ -67,7 +67,7 @@ budget: {{per_hour: 7}}
 
 @pytest.fixture(scope="module")
 def sim(lab: Lab) -> Iterator[RunPodSim]:
-    """A RunPod whose pods come after the lab's second NAT."""
+    """A RunPod whose pods are behind the lab's second NAT."""
     cloud = RunPodSim(
         key=KEY,
         machines=Pods(lab, 1),

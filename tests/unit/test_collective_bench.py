@@ -207,7 +207,7 @@ def test_what_was_given_wins() -> None:
 def test_the_network_says_nothing_about_one_node_nor_without_a_rate() -> None:
     assert given_or_declared(spec(gbps=10), None, nodes=1, gpus=2) == Known(nodes=1)
     assert given_or_declared(spec(), None, nodes=3, gpus=0) == Known(nodes=3, gloo=True)
-    # gloo writes no NCCL log: nothing can be reported about its transport
+    # gloo writes no NCCL log: its transport is unknown
     assert given_or_declared(spec(gbps=10), None, nodes=3, gpus=0).fabric == ""
 
 

@@ -1,4 +1,4 @@
-"""The pages are true: cluster files are good, commands parse, error codes are all there."""
+"""The pages agree with the code: cluster files are good, commands parse, all error codes listed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan contains next to its changes."""
+"""What a plan contains in addition to its changes."""
 
 from __future__ import annotations
 

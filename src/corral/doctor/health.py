@@ -11,7 +11,7 @@ from corral.doctor.model import Diagnosis, Source
 from corral.roles.health_checks import HealthCheck, health_checks
 
 _REASON: Final = re.compile(r"(health\.[a-z]+): (.*)", re.DOTALL)
-BACK: Final = "the node's health check undrains it automatically once all its checks are well"
+BACK: Final = "the node's health check undrains it automatically once all its checks pass"
 
 
 def health_kind(reason: str) -> HealthCheck | None:

@@ -1,4 +1,4 @@
-"""A few ranks of gloo that add up once, where the environment reports: ``ranks.py [hang]``."""
+"""A few ranks of gloo that add up once, as the environment sets them: ``ranks.py [hang]``."""
 
 import datetime
 import os

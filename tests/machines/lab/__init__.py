@@ -1,7 +1,7 @@
 """Bare machines for tests: each a user-mode-linux kernel with systemd, cgroup v2 and sshd.
 
-A lab is a private bridge with its own subnet and some machines on it. Labs stand side by side;
-what a lab is is in its folder, so another process finds it again (``Lab.open``).
+A lab is a private bridge with its own subnet and some machines on it. Several labs may exist;
+each is recorded in its folder, so another process finds it again (``Lab.open``).
 
 ``python -m tests.machines.lab up NAME -n 3`` makes one by hand.
 """

@@ -221,7 +221,7 @@ echo '{ASKED}:{PASSWORD}' | chroot "$root" chpasswd
 echo '{USER} ALL=(ALL) NOPASSWD: ALL' > "$root/etc/sudoers.d/{USER}"
 chmod 440 "$root/etc/sudoers.d/{USER}"
 units=$root/etc/systemd/system
-# Each machine makes its own host keys. An empty machine-id is not a first boot to systemd.
+# Each machine makes its own host keys. To systemd an empty machine-id is not a first boot.
 rm -f "$root"/etc/ssh/ssh_host_*
 mkdir -p "$units/sshd-keygen.service.d"
 printf '%s\\n' '[Unit]' 'ConditionFirstBoot=' \

@@ -63,7 +63,7 @@ class Machine:
 
     @property
     def console(self) -> Path:
-        """What the kernel and systemd reported on the console, over all starts."""
+        """What the kernel and systemd printed on the console, over all starts."""
         return self.folder / f"console{self.index}.log"
 
     @property
@@ -89,7 +89,7 @@ class Machine:
         return self.folder / "known_hosts"
 
     def on(self) -> None:
-        """Switch it on; ``answers`` or ``Lab.wait`` report when it is there."""
+        """Switch it on; ``answers`` or ``Lab.wait`` show when it is there."""
         if self.pid:
             return
         kept = [sys.executable, "-I", keeper.__file__, str(self.console), str(self._kernel)]
@@ -263,7 +263,7 @@ class Lab:
                 wait_for(machine.answers, seconds, f"ssh of {self.name}/{machine.index}", each=0.5)
             except TimeoutError as error:
                 text = machine.console.read_text(errors="replace")[-2000:]
-                raise TimeoutError(f"{error}; its console reports:\n{text}") from None
+                raise TimeoutError(f"{error}; its console:\n{text}") from None
 
     def reset(self) -> None:
         """All machines bare again: new disks over the same image."""

@@ -26,8 +26,8 @@ LABEL = "corral.mesh.lab"
 IMAGE = "localhost/corral-mesh-node"
 PACKAGES = ("rsync", "supervisor", "socat")
 Kind = Literal["whole", "pod"]
-"""complete: its own systemd, TUN and all rights, as a rented virtual machine; pod: sshd and nothing
-else, no rights, as a rented container."""
+"""``whole``: its own systemd, TUN and all rights, as a rented virtual machine; ``pod``: sshd and
+nothing else, no rights, as a rented container."""
 
 
 def needs() -> str:
@@ -128,7 +128,7 @@ BOOT = {
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab by its name; it is in its folder, so another process finds it again."""
+    """A lab by its name, recorded in its folder, so another process finds it again."""
 
     name: str
 

@@ -39,7 +39,7 @@ class Pod(LabNode):
         return self.made
 
     def begin(self, body: dict[str, Any], fabric: str) -> None:
-        """Start it as the call that created it states, with an address in its cluster's network."""
+        """Start it as the call that created it asks, with an address in its cluster's network."""
         start = self.lab.folder / "boot" / "start.sh"
         start.write_text(START)
         start.chmod(0o755)
@@ -57,7 +57,7 @@ class Pod(LabNode):
 
 
 class Pods:
-    """What comes after the machines of a simulated RunPod (``world.Machines``)."""
+    """What backs the machines of a simulated RunPod (``world.Machines``)."""
 
     def __init__(self, lab: Lab, home: int) -> None:
         self.lab, self.home = lab, home

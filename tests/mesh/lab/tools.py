@@ -34,7 +34,7 @@ def folder() -> Path:
 
 
 def needs() -> str:
-    """Why there are no programs and none can be built here, "" when all is healthy."""
+    """Why the programs are neither there nor can be built here, "" when they can be had."""
     if all((folder() / name).exists() for name in NAMES):
         return ""
     if not shutil.which("go"):

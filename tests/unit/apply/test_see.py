@@ -1,4 +1,4 @@
-"""One check at the machines: one round trip where facts are as guessed, two where they are not."""
+"""Reading the machines: one round trip where facts are as guessed, two where they are not."""
 
 from __future__ import annotations
 

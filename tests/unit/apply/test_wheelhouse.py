@@ -1,4 +1,4 @@
-"""Wheels for machines: what pip is reported, and what is kept of what it brings."""
+"""Wheels for machines: pip's arguments, and what is kept of what it downloads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WHEELS = tuple(Wheel(f, hashlib.sha256(data).hexdigest()) for f, data in CONTENT
 
 
 class FakePip:
-    """Brings files as `pip download --dest` does, and keeps what it was reported."""
+    """Brings files as `pip download --dest` does, and keeps its arguments."""
 
     def __init__(self, content: dict[str, bytes], status: int = 0) -> None:
         self.content, self.status, self.argv, self.asked = content, status, [""], ""

@@ -66,7 +66,7 @@ def test_nodes_that_a_log_does_not_list(corral: Run) -> None:
     rows = MEGA.read_text()
     done = corral("bench", "read", "-", "--hardware", "a3-mega", stdin=rows)
     assert "taken for 2 nodes (16 ranks, 8 GPUs a node): --nodes overrides it" in done.stdout
-    assert "--nodes reports" not in corral("bench", "read", str(MEGA), "--nodes", "2").stdout
+    assert "--nodes overrides" not in corral("bench", "read", str(MEGA), "--nodes", "2").stdout
     reduce = """
 #       size         count      type   redop    root     time   algbw   busbw #wrong
   8589934592    2147483648     float     sum      -1  73728.0  116.51  229.38      0

@@ -184,7 +184,7 @@ def test_help_and_version(corral: Run, golden: Golden) -> None:
 
 
 def test_ctrl_c_while_the_question_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may come before anybody reads: still it is reported what state things are in."""
+    """It may come before anybody reads: still the state of things is reported."""
     ui = Ui()
 
     def pressed(*_: object, **__: object) -> None:

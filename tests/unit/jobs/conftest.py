@@ -84,7 +84,7 @@ class FakeSlurm:
         return Fleet({"node0": Local("node0")})
 
     def put(self, name: str, text: str) -> None:
-        """Write an answer complete: a program never sees a half of it."""
+        """Write an answer atomically: a program never sees half of it."""
         new = self.folder / f".{name}"
         new.write_text(text)
         new.replace(self.folder / name)
@@ -92,7 +92,7 @@ class FakeSlurm:
     def queue(
         self, state: str, *, reason: str = "None", nodes: str = "", start: str = "N/A"
     ) -> None:
-        """What squeue reports of the job from now on."""
+        """What squeue prints of the job from now on."""
         said = {
             "%i": "42", "%A": "42", "%T": state, "%r": reason, "%P": "main", "%u": "corral",
             "%a": "corral", "%D": "2", "%C": "2", "%b": "gres/gpu:1", "%m": "1000M", "%M": "0:05",

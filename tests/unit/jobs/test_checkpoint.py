@@ -1,4 +1,4 @@
-"""Checkpoints: completely or not at all, checked, the last N; a process killed while it writes."""
+"""Checkpoints: complete or absent, checked, the last N; a process killed while it writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from corral.jobs import keeping
 
 @pytest.fixture(autouse=True)
 def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Without PyTorch, as rank 0, and with this process's own handler released."""
+    """Without PyTorch, as rank 0, and with this process's own handler restored."""
     monkeypatch.setattr(checkpoint, "_torch", lambda: None)
     monkeypatch.delenv("RANK", raising=False)
     before = signal.getsignal(signal.SIGUSR1)

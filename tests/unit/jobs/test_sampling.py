@@ -1,4 +1,4 @@
-"""What GPUs do, and the real loop of a rank, against an nvidia-smi of three fields."""
+"""Texts about GPU use; the real loop next to a rank, with an nvidia-smi of three fields."""
 
 from __future__ import annotations
 

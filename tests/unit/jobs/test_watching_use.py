@@ -1,4 +1,4 @@
-"""What a follower is notified of GPUs: of this run of the job, and only while it runs."""
+"""What a follower sees of GPUs: of this run of the job, and only while it runs."""
 
 from __future__ import annotations
 

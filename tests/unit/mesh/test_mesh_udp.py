@@ -1,4 +1,4 @@
-"""The question that reports whether UDP goes out."""
+"""The query that finds out whether UDP goes out."""
 
 from __future__ import annotations
 

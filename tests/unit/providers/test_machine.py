@@ -138,7 +138,7 @@ def test_after_a_reboot_the_runtime_state_goes(tmp_path: Path) -> None:
     assert not found.runroot.exists()
     assert [p.name for p in (tmp_path / "runc").iterdir()] == ["theirs"]
     assert (found.root / "overlay-containers" / IDENTITY).exists()
-    assert found.ipam.exists(), "another podman's addresses may appear in it"
+    assert found.ipam.exists(), "another podman's addresses may be in it"
     assert not reboot.clear(found, tmp_path / "proc"), "nothing more to do"
 
 

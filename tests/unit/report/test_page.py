@@ -1,4 +1,4 @@
-"""The page: is self-contained, escapes everything, is readable, and draws what it is given."""
+"""The page is self-contained, escapes everything, is readable, and draws what it is given."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_waiting_jobs_ask_for_so_many(path: Path) -> None:
              if job.state == "PENDING" and name.startswith("wait-")}  # fmt: skip
     found.pop("het")
     if path.parts[-3:-1] == ("22.05", "untracked"):
-        # 22.05 reports nobody of --ntasks-per-gpu before the job runs.
+        # 22.05 does not report --ntasks-per-gpu before the job runs.
         for name in ("tasks-of-gpu", "tasks-of-gpu-nodes"):
             found.pop(name)
     assert len(found) > 30
@@ -175,7 +175,7 @@ def test_squeues_columns(folder: Path) -> None:
     wrong = {name: (str(found[number]), job.gpus, job.gpus_exact)
              for number, (name, job) in due.items()
              if found[number] != Gpus(job.gpus, job.gpus_exact)
-             # squeue reports neither how many nodes -n may get nor of exclusive nodes.
+             # squeue reports neither how many nodes -n may get nor exclusive nodes.
              and name not in ("wait-node-many-tasks", "wait-exclusive", "wait-exclusive-job")
              }  # fmt: skip
     assert not wrong

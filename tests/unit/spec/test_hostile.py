@@ -112,7 +112,7 @@ def test_hostile_texts(field: Field) -> None:
 @settings(max_examples=80, deadline=None)
 @given(st.sampled_from(TEXTS), st.text(max_size=20))
 def test_any_text(field: Field, text: str) -> None:
-    """Through the entire of loading, too: refused with an error at the field."""
+    """Through all of loading, too: refused with an error at the field."""
     loaded = load_dict(changed(LAB, {concrete(field): text}))
     where = re.sub(r"\.(\d+)", r"[\1]", concrete(field))
     wrong = {f.where for f in loaded.findings if f.rule == "wrong-value"}

@@ -163,7 +163,7 @@ def template_of_the_lab() -> dict[str, Any]:
     st.one_of(st.text(max_size=12), st.sampled_from(["a\nusers: []", "a # b", "yes", "1", "{a}"])),
 )
 def test_no_value_gets_out_of_its_place(name: str, text: str) -> None:
-    """A value is in its field or is refused; it never adds or hides another field."""
+    """A value stays in its field or is refused; it never adds or hides another field."""
     try:
         written = template.init_text("lab", **{name: text})
     except CorralError as error:
@@ -202,7 +202,7 @@ def test_a_rehearsal_is_the_same_cluster_on_embedded_nodes(
     assert other.users == spec.users
     assert controller_of(other) == controller_of(spec)
     if spec.network.data is not None:
-        # A container has no eno1: jobs would be instructed to use an interface that is not there.
+        # A container has no eno1: jobs would be given an interface that is not there.
         assert other.network.data == spec.network.data.model_copy(update={"interface": None})
     assert other.slurm == spec.slurm
     assert [s.mount for s in other.storage] == [s.mount for s in spec.storage]

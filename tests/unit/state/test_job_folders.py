@@ -39,7 +39,7 @@ def ground() -> Iterator[Path]:
 
 
 def refusal(path: Path, uid: int = 0) -> str:
-    """What the guard reports of a path; "" where it lets jobs through."""
+    """What the guard reports about a path; "" where it lets jobs through."""
     script = join([CHECKS, sh("held {p} {u}", p=str(path), u=uid)])
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
     assert bool(done.returncode) == bool(done.stderr)

@@ -1,4 +1,4 @@
-"""Databases at the releasing: the real shell, with PostgreSQL's programs faked as files.
+"""Databases when a machine is released: the real shell, with PostgreSQL's programs faked as files.
 
 What the fakes do not know is refused; the real server is in tests/embedded/test_give_back.py.
 """
@@ -56,7 +56,7 @@ class Server:
         file.write_text(text)
 
     def bases(self, *names: str) -> None:
-        """The server's databases, next to those that every one has."""
+        """The server's databases, in addition to those that every server has."""
         text = "\n".join(("postgres", "template0", "template1", *names))
         (self.root / "bases").write_text(f"{text}\n")
 

@@ -1,7 +1,7 @@
 """The keys of Slurm's files: which release knows which. Data.
 
 Generated: ``.ci/slurm_keys.py GIT_DIR`` reads the options tables (``s_p_options_t``) of Slurm's own
-source at the last tag of each release, 14.03 to 26.05. A suffix states what is
+source at the last tag of each release, 14.03 to 26.05. A suffix marks what is
 special about a key: ``*`` may stand more than once, ``?`` is yes or no, ``#`` is a number.
 """
 

@@ -16,7 +16,7 @@ class Fault(StrEnum):
     UNSEEN = "unseen"  # done, and the answer never comes
     GATEWAY = "502 after"  # done, and a gateway reports that it failed
     HALF = "half"  # done, and the answer is cut off
-    STRANGE = "strange"  # done, and the answer is complete JSON of another shape
+    STRANGE = "strange"  # done, and the answer is valid JSON of another shape
     SLOW_LIST = "slow list"  # done, and lists do not show what is new for a while
 
 

@@ -20,7 +20,7 @@ FILE: Final = "simulated.orders"
 
 
 def carry_out(sims: Mapping[str, Sim], folder: Path) -> bool:
-    """Carry out what the file contains; True when there was one."""
+    """Carry out the file's orders; True when there was a file."""
     file = folder / FILE
     try:
         told: dict[str, Any] = json.loads(file.read_text())

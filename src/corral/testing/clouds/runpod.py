@@ -76,7 +76,7 @@ class RunPodSim(Sim):
         )
 
     def route(self, request: Request) -> Answer:
-        """Carry out a request; every answer contains its limits."""
+        """Carry out a request; every answer carries the rate limits."""
         for pattern, act in self._routes:
             match = re.fullmatch(pattern, request.operation)
             if match:

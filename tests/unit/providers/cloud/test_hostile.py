@@ -284,7 +284,7 @@ def test_what_no_document_has_is_never_an_empty_list(
     call = CALLS[cloud][name]
     world = World(cloud, tmp_path, lambda _: STRANGE[answer]())
     if call.blind and "page" not in answer:
-        # Where the document has no body the status reports it; what came of the call is listed.
+        # Where the document has no body the status shows it; the call's result is listed.
         assert getattr(world.error(call), "reason", Reason.STRANGE) is Reason.STRANGE
         return
     if call in LISTS and answer.startswith("{") and '"items"' not in answer:

@@ -1,7 +1,7 @@
 """141 public Slurm configurations, rebuilt from facts, and what is wrong with each.
 
 Each folder of ``tests/corpora/slurm_conf`` holds the files and a ``judgement.yaml``, which was
-written before Corral read them. Keys of ``problems`` are the judge's words; ``RULES_OF`` reports
+written before Corral read them. Keys of ``problems`` are the judge's words; ``RULES_OF`` lists
 which rules of ``lint --existing`` are about the same thing.
 """
 

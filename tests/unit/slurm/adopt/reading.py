@@ -49,7 +49,7 @@ class Queue:
 
 @dataclass
 class Reading:
-    """All that the files report."""
+    """All that the files declare."""
 
     keys: dict[str, list[str]] = field(default_factory=dict)
     nodes: dict[str, Offer] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The committed page is what the table states; the key table holds what Slurm's source holds."""
+"""The committed page agrees with the table; the key table holds what Slurm's source holds."""
 
 from __future__ import annotations
 

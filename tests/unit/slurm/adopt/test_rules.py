@@ -19,7 +19,7 @@ ALL = {rule.id: rule for rule in RULES}
 def test_good_files_have_no_finding() -> None:
     for version in ("", "23.11", "24.11", "26.05"):
         view = existing(GOOD, version, machines())
-        # The seed's machines have 2.5 Gb/s, whatever the files report.
+        # The seed's machines have 2.5 Gb/s, whatever the files declare.
         assert [one.rule.id for one in serious(view)] == ["slow-link"]
     left = {one.rule.id for one in judge(existing(GOOD, "24.11"))}
     assert left == {"auth-slurm-possible"}
