@@ -131,7 +131,8 @@ def injected(one: Injection, cluster: Live, table: list[str]) -> None:
         after = until(cluster, lambda r: r.healthy)
         if not after.healthy:
             # Seen once, in CI: a node took neither reconfiguration of the undo and kept what the
-            # doctor still named; a slurmd whose helper hangs hears of none (docs/decisions/0076).
+            # doctor still named; a slurmd whose helper hangs hears of none
+            # (docs/guide/living.md#reconfigurations-that-hang).
             warnings.warn(f"{one.id}, {one.name}: reconfigured once more", stacklevel=1)
             cluster.run(cluster.controller, RECONFIGURE, timeout=60)
             after = until(cluster, lambda r: r.healthy)

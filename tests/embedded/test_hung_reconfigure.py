@@ -1,7 +1,8 @@
 """A reconfiguration of slurmd that hangs half way, made to happen: stops, starts and time fix it.
 
-The real one is a lock of OpenSSL's in a forked process (docs/decisions/0076), once in some hundred
-times. Here each process that a slurmd forked waits at its exit for ever, at the same place.
+The real one is a lock of OpenSSL's in a forked process, once in some hundred times
+(docs/guide/living.md#reconfigurations-that-hang). Here each process that a slurmd forked waits at
+its exit for ever, at the same place.
 """
 
 from __future__ import annotations

@@ -185,6 +185,28 @@ def test_dead_links_are_seen(target: str) -> None:
     assert not leads_somewhere(REPO / "README.md", target)
 
 
+CITED = re.compile(r"(?<![\w./-])docs/[\w./-]+\.md(?:#[\w-]+)?")
+
+
+def lost_citations(text: str) -> list[str]:
+    """Pages of the docs, or headings of them, that a text cites and that are not there."""
+    return [to for to in CITED.findall(text) if not leads_somewhere(REPO / "README.md", to)]
+
+
+def test_pages_cited_in_programs_and_tables_exist() -> None:
+    """Comments, docstrings and catalogues cite pages by path and heading."""
+    others = {".py", ".sh", ".js", ".ts", ".yaml", ".toml", ".conf"}
+    texts = {name_of(f): f.read_text(errors="replace") for f in FILES if f.suffix in others}
+    assert sum(len(CITED.findall(text)) for text in texts.values()) > 50
+    assert not {name: lost for name, text in texts.items() if (lost := lost_citations(text))}
+
+
+@pytest.mark.parametrize("page", ["gone.md", "decisions/README.md#gone", "architecture.md#gone"])
+def test_citations_of_lost_pages_are_seen(page: str) -> None:
+    assert lost_citations(f"# Why: (docs/{page}).") == [f"docs/{page}"]
+    assert lost_citations("docs/architecture.md#who-trusts-whom, docs/decisions/README.md.") == []
+
+
 def test_paths_named_in_docs_exist() -> None:
     """``examples/laptop.yaml``, ``src/corral/plan/`` in backquotes or commands are real files."""
     shape = re.compile(r"(?<![\w/.-])(?:(?:examples|src|tests|benchmarks|docs)/[\w./-]*[\w/])")
@@ -270,7 +292,7 @@ def test_decisions_are_in_the_index() -> None:
     assert set(listed) == set(decisions())
     for number, cells in listed.items():
         assert cells[0] == f"]({decisions()[number].name})", number
-        assert all(cells[1:]) and len(cells) == 4 and cells[2].endswith("."), number
+        assert all(cells[1:]) and len(cells) == 3 and cells[2].endswith("."), number
     assert not set(folded) & set(listed), "a number is given once and never again"
     assert all("](" in cells[-1] or "`" in cells[-1] for cells in folded.values())
 

@@ -157,7 +157,8 @@ def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
         "bandwidth_tier": "gvnic_enabled",
         "reservation_name": gcp.reservation or "",
         "enable_spot_vm": gcp.provisioning == "spot",
-        # Flex-start has compact placement for later machines only (docs/slurm-dws-flex.md).
+        # Flex-start has compact placement for later machines only: slurm-dws-flex.md of the
+        # toolkit.
         "enable_placement": not flex,
         "startup_script": f"$({group.name}_startup.startup_script)",
     }

@@ -1,6 +1,6 @@
 """Slurm's daemons let go of by a reconfiguration that would hang half way. Pure.
 
-Slurm 23.11 to 26.05 (at least) with OpenSSL 3: docs/decisions/0076.
+Slurm 23.11 to 26.05 (at least) with OpenSSL 3: docs/guide/living.md#reconfigurations-that-hang.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The files travel by the script's stdin and are compared with the digests in the plan; the index is
 written there by dpkg-deb. apt trusts the folder (``trusted=yes``): only root can write it, and a
-signature would be made and checked by that same root (docs/decisions/0019).
+signature would be made and checked by that same root (docs/guide/slurm-versions.md#design-notes).
 """
 
 from __future__ import annotations
