@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from corral.cli.planview import plan_lines
 from corral.cli.ui import Ui
-from corral.errors import Code, CorralError
 from corral.plan.model import Plan
 
 STATE: Final = (
@@ -46,17 +45,11 @@ class Approval:
         """
         with self._ui.paused():
             self._ui.show(*plan_lines(plan), "")
-        if not self._yes and not self._ui.interactive:
-            raise CorralError(
-                Code.USAGE,
-                "standard input is not a terminal, and --yes was not given",
-                hint="run it with --yes to do it without asking; nothing was changed",
-            )
+        state = STATE if self.plans else "nothing was changed"
         self.plans.append(plan.as_dict())
-        state = "nothing was changed" if len(self.plans) == 1 else STATE
         known = self._yes or self._covers(plan)
         self._announced |= {name for nodes, _ in plan.deferred for name in nodes}
-        agreed = known or self._ui.ask("Do it?", state=state)
+        agreed = self._ui.confirm("Do it?", yes=known, state=state)
         self.given = self.given or agreed
         return agreed
 

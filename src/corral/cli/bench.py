@@ -21,7 +21,7 @@ from corral.cli.bench_scaling import SCALING_EPILOG, bench_scaling
 from corral.cli.benchview import failure_view, transport_view, view
 from corral.cli.options import JSON, examples, verb_app
 from corral.cli.pasted import pasted
-from corral.cli.text import table
+from corral.cli.text import right, table
 from corral.cli.ui import Ui
 from corral.errors import Code, CorralError, Exit
 from corral.prove.fabric.hardware import known_hardware
@@ -154,5 +154,5 @@ def hardware_(as_json: JSON = False) -> int:
     keys = ("name", "title", "over", "collectives", "busbw_gb_s", "source")
     told = [dict(zip(keys, row, strict=True)) for row in rows]
     ui.json({"hardware": [one | {"busbw_gb_s": float(one["busbw_gb_s"])} for one in told]})
-    ui.show(table(("name", "hardware", "over", "of", "GB/s", "source"), rows, right="GB/s"))
+    ui.show(table(("name", "hardware", "over", "of", *right("GB/s"), "source"), rows))
     return Exit.GOOD

@@ -16,7 +16,7 @@ from corral.api.node_bench import Where, as_proof, causes_of
 from corral.cli.bench_run import bytes_of
 from corral.cli.benchview import STYLES
 from corral.cli.options import CLUSTER, HTML, JSON, TARGET, examples
-from corral.cli.text import clean, table
+from corral.cli.text import clean, right, table
 from corral.cli.ui import InterruptedByUserError, Ui
 from corral.cli.which import cluster
 from corral.errors import CorralError, Exit
@@ -134,9 +134,13 @@ def _storage(found: Measured) -> list[RenderableType]:
         )
         for one in found.figures["shares"]
     ]
-    head = ("folder", "node", "write MB/s", "read MB/s", "by", "create/s", "stat/s", "remove/s")
-    right = "write MB/s read MB/s create/s stat/s remove/s"
-    return [table(head, rows, right=right), Text()]
+    head = (
+        *("folder", "node"),
+        *right("write MB/s", "read MB/s"),
+        "by",
+        *right("create/s", "stat/s", "remove/s"),
+    )
+    return [table(head, rows), Text()]
 
 
 def bench_gpu(  # noqa: PLR0917 - typer makes options of arguments
@@ -260,5 +264,5 @@ def _network(found: Measured) -> list[RenderableType]:
         )
         for one in flows
     ]
-    head = ("from", "to", "Gb/s", "rtt us", "MTU", "resent")
-    return [table(head, rows, right="Gb/s rtt us MTU resent"), Text()] if rows else []
+    head = ("from", "to", *right("Gb/s", "rtt us", "MTU", "resent"))
+    return [table(head, rows), Text()] if rows else []

@@ -13,7 +13,7 @@ from corral.api.node_bench import Where
 from corral.api.scaling import Training, scaling_so_far
 from corral.cli.bench_nodes import LIMIT, PARTITION, show
 from corral.cli.options import CLUSTER, HTML, JSON, TARGET, examples
-from corral.cli.text import clean, table
+from corral.cli.text import clean, right, table
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Code, CorralError
@@ -130,8 +130,8 @@ def _view(found: Measured) -> list[RenderableType]:
     ]
     if not rows:
         return []
-    head = ("nodes", "way", "ms", "ms alone", "times as fast", "loss")
-    return [table(head, rows, right="nodes ms ms alone times as fast loss"), Text()]
+    head = (*right("nodes"), "way", *right("ms", "ms alone", "times as fast", "loss"))
+    return [table(head, rows), Text()]
 
 
 def _count(text: str) -> int:

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from corral.api.bench import RunFailure
-from corral.cli.text import binary, clean, one_line, plural, table
+from corral.cli.text import binary, clean, one_line, plural, right, table
 from corral.prove.fabric.model import Table
 from corral.prove.fabric.transport import Transport
 from corral.prove.fabric.verdict import Outcome, Verdict
@@ -35,7 +35,6 @@ def view(one: Table, verdict: Verdict) -> list[RenderableType]:
         )
         for row in one.rows
     ]
-    head_of = ("size", "us", "algbw GB/s", "busbw GB/s")
     head = Text.assemble((f"{clean(one.label)} " if one.label else "", "dim"), (name, "bold"))
     outcome = Text.assemble(
         (verdict.outcome.value, STYLES[verdict.outcome]),
@@ -47,7 +46,7 @@ def view(one: Table, verdict: Verdict) -> list[RenderableType]:
         outcome.append(f"; reference: {one_line(verdict.reference.source)}", "dim")
     return [
         head.append(f", {who}{where}"),
-        table(head_of, rows, right=" ".join(head_of)),
+        table(right("size", "us", "algbw GB/s", "busbw GB/s"), rows),
         outcome,
         *(Text(f"  {clean(reason)}") for reason in verdict.reasons),
     ]

@@ -130,13 +130,7 @@ def _asking(ui: Ui, yes: bool) -> Callable[[Sequence[str], Sequence[str]], bool]
             return True
         for line in after:
             ui.show(f"{'  ' if line in before else '+ '}{clean(line)}")
-        if not ui.interactive:
-            raise CorralError(
-                Code.USAGE,
-                "standard input is not a terminal, and --yes was not given",
-                hint="run it with --yes to do it without asking; nothing was changed",
-            )
-        return ui.ask("This is the set of the entire account then. Write it?")
+        return ui.confirm("This is the set of the entire account then. Write it?")
 
     return ask
 

@@ -8,7 +8,7 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from corral.cli.text import clean, table
+from corral.cli.text import clean, right, table
 from corral.prove.compare import Change, Comparison
 
 STYLES: Final = {
@@ -33,10 +33,10 @@ def compare_view(found: Comparison) -> list[RenderableType]:
         )
         for one in found.differences
     ]
-    head = ("", "check", "node", "what", "before", "after", "")
+    head = ("", "check", "node", "what", *right("before", "after"), "")
     line = Text(f"{_moment(found.before)} to {_moment(found.after)}: ")
     line.append(found.words, "bold red" if found.worse else "green")
-    return [*([table(head, rows, right="before after")] if rows else []), line]
+    return [*([table(head, rows)] if rows else []), line]
 
 
 def _moment(at: float) -> str:

@@ -8,7 +8,7 @@ from rich.text import Text
 from corral import api
 from corral.api.costs import IDLE, Cost, Line, summed
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
-from corral.cli.text import clean, plural, table
+from corral.cli.text import clean, plural, right, table
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Code, CorralError, Exit
@@ -89,4 +89,4 @@ def _table(title: str, lines: tuple[Line, ...]) -> RenderableType:
     if len(lines) > SHOWN:
         rows.append(summed(f"{len(lines) - SHOWN} more", lines[SHOWN:]))
     cells = [(clean(x.name), x.in_dollars(), x.in_hours()) for x in rows]
-    return table((title, "$", "machine hours"), cells, right="$ machine hours")
+    return table((title, *right("$", "machine hours")), cells)

@@ -13,7 +13,7 @@ from corral.api.data import Fed
 from corral.cli import data_sync
 from corral.cli.bench_run import bytes_of
 from corral.cli.options import CLUSTER, JSON, examples, verb_app
-from corral.cli.text import table
+from corral.cli.text import right, table
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Exit
@@ -144,7 +144,7 @@ def _view(found: Fed) -> list[RenderableType]:
         )
         for row in about["nodes"]
     ]
-    head = ("node", "alone:MB/s", "alone:samples/s", "all:MB/s", "all:samples/s", "needs")
+    head = right("node", "alone:MB/s", "alone:samples/s", "all:MB/s", "all:samples/s", "needs")
     total, samples = about["total_mb_s"], about["total_samples_s"]
     end = Text(f"all nodes together: {total:.1f} MB/s, {samples:.0f} samples/s")
     if found.starving:
@@ -152,4 +152,4 @@ def _view(found: Fed) -> list[RenderableType]:
         end.append(": keep shards on the nodes' own disks (CORRAL_DATA_CACHE)")
     elif found.needs:
         end.append("; the storage feeds all GPUs", "green")
-    return [table(head, rows, right=" ".join(head)), end]
+    return [table(head, rows), end]

@@ -8,7 +8,7 @@ import typer
 
 from corral import api
 from corral.cli.options import CLUSTER, JSON, examples, verb_app
-from corral.cli.text import duration, plural, size, table
+from corral.cli.text import duration, plural, right, size, table
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Exit
@@ -68,7 +68,7 @@ def sync(
         )
         for one in done
     ]
-    ui.show(table(("node", "sent", "size", "took", "failed"), rows, right="sent size took"))
+    ui.show(table(("node", *right("sent", "size", "took"), "failed"), rows))
     for one in done:
         if one.error:
             ui.note(f"{one.error}. hint: {one.error.hint}", "bold red")

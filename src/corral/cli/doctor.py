@@ -199,7 +199,7 @@ def _fix(ui: Ui, spec: ClusterSpec, *, yes: bool) -> int:
 
     def may_resume(nodes: tuple[str, ...]) -> bool:
         ui.note(f"resume {', '.join(nodes)}: Slurm took them out for a cause that is gone")
-        return yes or ui.ask("Do it?", state=STATE)
+        return ui.confirm("Do it?", yes=yes, state=STATE)
 
     done = ui.run(lambda emit: api.mend(spec, emit, approval, may_resume), state=STATE)
     ui.json({**done.as_dict(), "plans": approval.plans})

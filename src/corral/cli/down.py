@@ -76,7 +76,7 @@ def down(  # noqa: PLR0917 - typer makes options of arguments
         ui.json({"cluster": spec.name, "due": due.as_dict()})
         ui.show(what.rpartition(" Do it?")[0])
         return Exit.GOOD
-    if not yes and not ui.ask(what):
+    if not ui.confirm(what, yes=yes):
         ui.json({"cluster": spec.name, "removed": []})
         ui.note("nothing was removed")
         return Exit.NOT_GOOD

@@ -8,10 +8,9 @@ from typing import Final
 from rich.text import Text
 
 from corral.api.machine_return import Returning
-from corral.cli.text import one_line, plural
+from corral.cli.text import labels, one_line, plural
 from corral.spec.nodes import fold
 
-WIDTH_AT_MOST: Final = 28
 STYLES: Final = {"kept": "yellow", "left": "bold red", "new": "yellow", "none": "dim"}
 VERBS: Final = {"kept": "stays: ", "left": "is left: ", "new": "was not there before: "}
 
@@ -45,9 +44,9 @@ def folded(lines: Iterable[tuple[str, str, str]]) -> Iterator[Text]:
     groups: dict[tuple[str, str], list[str]] = {}
     for node, word, text in lines:
         groups.setdefault((word, text), []).append(node)
-    width = min(max((len(fold(n)) for n in groups.values()), default=0), WIDTH_AT_MOST)
+    label = labels(map(fold, groups.values()))
     for (word, text), nodes in groups.items():
         yield Text(
-            f"  {fold(nodes):<{width}}  {VERBS.get(word, '')}{one_line(text)}",
+            f"{label(fold(nodes))}{VERBS.get(word, '')}{one_line(text)}",
             STYLES.get(word, ""),
         )

@@ -9,7 +9,7 @@ import typer
 
 from corral import api
 from corral.cli.options import CLUSTER, JSON, YES, examples, verb_app
-from corral.cli.text import plural, size, table
+from corral.cli.text import plural, right, size, table
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Exit
@@ -45,7 +45,7 @@ def list_(as_json: JSON = False) -> int:
         )
         for one in found
     ]
-    ui.show(table(("image", "system", "size", "made", "used by"), rows, right="size"))
+    ui.show(table(("image", "system", *right("size"), "made", "used by"), rows))
     return Exit.GOOD
 
 
@@ -135,7 +135,7 @@ def remove(
     """Remove a node image, or all that no cluster uses."""
     ui = Ui(as_json=as_json)
     what = f"Remove {image}?" if image else "Remove all node images that no cluster uses?"
-    if not yes and not ui.ask(what):
+    if not ui.confirm(what, yes=yes):
         ui.json({"removed": []})
         ui.note("nothing was removed")
         return Exit.NOT_GOOD

@@ -72,7 +72,7 @@ class Following:
                 "the job was not submitted, or only just", again="corral jobs"
             )
         ask = f"Cancel job {handle.id}? Else it goes on without you."
-        if self._ui.interactive and self._ui.ask(ask, state=f"job {handle.id} goes on"):
+        if self._ui.interactive and self._ui.confirm(ask, state=f"job {handle.id} goes on"):
             self._ui.quietly(lambda: api.cancel(self._spec, (handle.id,)))
             return InterruptedByUserError(
                 f"job {handle.id} is cancelled", again="corral jobs --all"

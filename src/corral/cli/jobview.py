@@ -11,11 +11,15 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from corral.api.batch import ArrayOutcome, JobInfo, JobOutcome, Part, Setting
-from corral.cli.text import clean, duration, one_line, table
+from corral.cli.text import clean, duration, one_line, right, table
 
 TAIL: Final = 12
 CR: Final = "\r"
-HEAD: Final = ("job", "name", "user", "state", "nodes", "GPUs", "time", "limit", "where or why")
+HEAD: Final = (
+    *("job", "name", "user", "state"),
+    *right("nodes", "GPUs", "time", "limit"),
+    "where or why",
+)
 
 
 def end_line(outcome: JobOutcome, *, tail: bool = False) -> list[Text]:
@@ -61,8 +65,8 @@ def parts_view(outcome: ArrayOutcome) -> RenderableType:
         )
         for part in outcome.parts
     ]
-    head = ("part", *names, "state", "time", "where", "last line")
-    return table(head, rows, right="part time")
+    head = (*right("part"), *names, "state", *right("time"), "where", "last line")
+    return table(head, rows)
 
 
 def _part_state(part: Part) -> Text:
@@ -97,7 +101,7 @@ def jobs_view(jobs: tuple[JobInfo, ...]) -> RenderableType:
         )
         for job in jobs
     ]
-    return table(HEAD, rows, right="nodes GPUs time limit")
+    return table(HEAD, rows)
 
 
 def job_dict(job: JobInfo) -> dict[str, Any]:

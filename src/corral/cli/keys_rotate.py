@@ -56,15 +56,9 @@ def rotate(
     spec = declared(ui, target, named, rehearse=rehearse)
     if not yes:
         ui.show(*(f"* {line}" for line in api.rotation_of(spec, wanted)))
-        if not ui.interactive:
-            raise CorralError(
-                Code.USAGE,
-                "standard input is not a terminal, and --yes was not given",
-                hint="run it with --yes to do it without asking; nothing was changed",
-            )
-        if not ui.ask("Do it?"):
-            ui.json({"rotated": []})
-            return Exit.NOT_GOOD
+    if not ui.confirm("Do it?", yes=yes):
+        ui.json({"rotated": []})
+        return Exit.NOT_GOOD
     done = ui.run(
         lambda emit: api.rotate_keys(spec, emit, which=wanted),
         state="keys may differ between machines: run the same command again, it goes on",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corral import api
 from corral.cli.ui import Ui
-from corral.errors import Code, CorralError, Exit
+from corral.errors import Exit
 from corral.spec.models import ClusterSpec
 
 
@@ -19,15 +19,9 @@ def rotate_mesh(ui: Ui, spec: ClusterSpec, *, yes: bool) -> int:
             "* each node that Corral brought into the tailnet gets a new node key, one after the "
             "other; addresses, connections and jobs stay"
         )
-        if not ui.interactive:
-            raise CorralError(
-                Code.USAGE,
-                "standard input is not a terminal, and --yes was not given",
-                hint="run it with --yes to do it without asking; nothing was changed",
-            )
-        if not ui.ask("Do it?"):
-            ui.json({"rotated": []})
-            return Exit.NOT_GOOD
+    if not ui.confirm("Do it?", yes=yes):
+        ui.json({"rotated": []})
+        return Exit.NOT_GOOD
     done = ui.run(
         lambda emit: api.rotate_mesh(spec, emit),
         state="some nodes have a new key, others the old one; both are good",

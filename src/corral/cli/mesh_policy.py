@@ -11,7 +11,7 @@ from corral import api
 from corral.cli.options import CLUSTER, JSON, TARGET, YES, examples, verb_app
 from corral.cli.ui import Ui
 from corral.cli.which import declared
-from corral.errors import Code, CorralError, Exit
+from corral.errors import Exit
 
 app = verb_app()
 
@@ -42,13 +42,7 @@ def policy(
     if not apply:
         ui.json({"policy": json.loads(wanted.text), "applied": False})
         return Exit.GOOD
-    if not yes and not ui.interactive:
-        raise CorralError(
-            Code.USAGE,
-            "standard input is not a terminal, and --yes was not given",
-            hint="run it with --yes to do it without asking; nothing was changed",
-        )
-    if not yes and not ui.ask("Add it to the policy of the entire tailnet?"):
+    if not ui.confirm("Add it to the policy of the entire tailnet?", yes=yes):
         ui.json({"policy": json.loads(wanted.text), "applied": False})
         return Exit.NOT_GOOD
     changed, said = ui.quietly(lambda: api.apply_mesh_policy(spec))

@@ -12,7 +12,7 @@ from rich.text import Text
 from corral import api
 from corral.api.mesh import MeshNode, MeshStatus
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
-from corral.cli.text import clean, table
+from corral.cli.text import clean, right, table
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Exit
@@ -20,7 +20,11 @@ from corral.hosts.mesh_links import Link
 
 app = verb_app()
 NODES = ("node", "address", "state", "key expires", "takes part")
-LINKS = ("link", "path", "latency", "throughput", "MTU", "gradients", "does training over it pay")
+LINKS = (
+    *("link", "path"),
+    *right("latency", "throughput", "MTU"),
+    *("gradients", "does training over it pay"),
+)
 
 
 @app.command(
@@ -58,7 +62,7 @@ def _view(seen: MeshStatus) -> Iterator[RenderableType]:
     yield table(NODES, [_node(n) for n in seen.nodes])
     if seen.links:
         yield Text()
-        yield table(LINKS, [_link(link) for link in seen.links], right="latency throughput MTU")
+        yield table(LINKS, [_link(link) for link in seen.links])
     for line in seen.thin:
         yield Text(clean(line), "yellow")
     if seen.thin:

@@ -9,13 +9,13 @@ from rich.text import Text
 
 from corral import api
 from corral.cli.options import JSON, examples, verb_app
-from corral.cli.text import clean, table
+from corral.cli.text import clean, right, table
 from corral.cli.ui import Ui
 from corral.errors import Code, CorralError, Exit
 from corral.spec.providers import CLOUDS, clouds_with
 
 app = verb_app()
-HEAD = ("provider", "type", "region", "GPUs", "vCPUs", "memory", "$/hour", "capacity")
+HEAD = ("provider", "type", "region", "GPUs", *right("vCPUs", "memory", "$/hour"), "capacity")
 GPU = Annotated[
     str,
     typer.Option("--gpu", "-g", metavar="WORD", help="Only GPUs with this word in their name."),
@@ -94,7 +94,7 @@ def offers(
         for one in sale.offers
     ]
     if rows:
-        ui.show(table(HEAD, rows, right="vCPUs memory $/hour"))
+        ui.show(table(HEAD, rows))
     else:
         ui.show("nothing fits; --all also shows what cannot be had now")
     for volume in sale.volumes:

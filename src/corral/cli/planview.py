@@ -8,7 +8,7 @@ from typing import Final
 
 from rich.text import Text
 
-from corral.cli.text import clean, duration, one_line, plural
+from corral.cli.text import clean, duration, labels, one_line, plural
 from corral.plan.model import MachineChange, NodeChange, Plan, Stage
 from corral.spec.nodes import fold
 from corral.state.base import Impact, Roll
@@ -22,7 +22,6 @@ STYLES: Final = {
     Impact.RECREATE: "bold red",
 }
 MACHINE_STYLES: Final = {"create": "green", "recreate": "bold red", "remove": "bold red"}
-WIDTH_AT_MOST: Final = 28
 DEFERRED_SHOWN: Final = 6
 
 
@@ -65,11 +64,11 @@ def _machines(changes: tuple[MachineChange, ...]) -> Iterator[Text]:
     for change in changes:
         key = (change.action, change.summary.replace(change.node, "\0"))
         groups.setdefault(key, []).append(change.node)
-    width = _width([fold(nodes) for nodes in groups.values()])
+    label = labels(map(fold, groups.values()))
     for (action, summary), nodes in groups.items():
         folded = fold(nodes)
         yield Text.assemble(
-            f"  {folded:<{width}}  ",
+            label(folded),
             (f"{action:<9}", MACHINE_STYLES.get(action, "cyan")),
             one_line(summary.replace("\0", folded)),
         )
@@ -79,10 +78,10 @@ def _stage(stage: Stage, *, diff: bool) -> Iterator[Text]:
     yield Text.assemble((stage.name, "bold"), f"  {one_line(stage.title)}")
     if stage.roll is not None:
         yield Text(f"  {_turns(stage.roll)}", "magenta")
-    width = _width([fold(entry.nodes) for entry in stage.changes])
+    label = labels(fold(entry.nodes) for entry in stage.changes)
     for entry in stage.changes:
         impact = entry.change.impact
-        line = Text(f"  {fold(entry.nodes):<{width}}  {one_line(entry.change.summary)}")
+        line = Text(label(fold(entry.nodes)) + one_line(entry.change.summary))
         if impact is not Impact.NONE:
             line.append(f"  [{impact.word}]", STYLES[impact])
         yield line
@@ -91,7 +90,7 @@ def _stage(stage: Stage, *, diff: bool) -> Iterator[Text]:
         if diff:
             yield from _diff(entry)
     for gate in stage.gates:
-        yield Text(f"  {gate.node:<{width}}  then wait: {one_line(gate.name)}", "dim")
+        yield Text(f"{label(gate.node)}then wait: {one_line(gate.name)}", "dim")
 
 
 def _turns(roll: Roll) -> str:
@@ -122,7 +121,3 @@ def _deferred(plan: Plan) -> Iterator[Text]:
         more = len(resources) - DEFERRED_SHOWN
         rest = f" and {more} more" if more > 0 else ""
         yield Text(f"  {fold(nodes)}  {plural(len(resources), 'thing')}: {shown}{rest}")
-
-
-def _width(names: list[str]) -> int:
-    return min(max(map(len, names), default=0), WIDTH_AT_MOST)

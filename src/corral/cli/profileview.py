@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from corral.api.profiling import RankTrace, Recordings
-from corral.cli.text import table
+from corral.cli.text import right, table
 
 ROWS: Final = 16
 NAME: Final = 76
@@ -29,7 +29,7 @@ def profile_view(found: Recordings) -> Iterator[RenderableType]:
             for r in rows[:ROWS]
         ]
         first = "kernel" if found.kernels else "call"
-        yield table((first, "ms", "calls", "%"), cells, right="ms calls %")
+        yield table((first, *right("ms", "calls", "%")), cells)
     for name, size in found.too_large.items():
         text = f"{name} has {size / MEGA:.0f} MB and stays on the cluster: {found.folder}/{name}"
         yield Text(text, "yellow")
@@ -37,8 +37,8 @@ def profile_view(found: Recordings) -> Iterator[RenderableType]:
 
 def _traces(traces: tuple[RankTrace, ...]) -> Iterator[RenderableType]:
     rows = [_row(trace) for trace in traces[:ROWS]]
-    head = ("rank", "steps", "ms/step", "compute", "communication", "overlap", "idle")
-    yield table(head, rows, right=" ".join(head))
+    head = right("rank", "steps", "ms/step", "compute", "communication", "overlap", "idle")
+    yield table(head, rows)
     if len(traces) > ROWS:
         yield Text(f"and {len(traces) - ROWS} more ranks (--json has all)", "dim")
     slowest = max(traces, key=lambda trace: trace.wall)
@@ -53,7 +53,7 @@ def _traces(traces: tuple[RankTrace, ...]) -> Iterator[RenderableType]:
         )
         for k in slowest.top
     ]
-    yield table(("name", "ms", "calls", "%"), cells, right="ms calls %")
+    yield table(("name", *right("ms", "calls", "%")), cells)
 
 
 def _row(trace: RankTrace) -> tuple[str, ...]:

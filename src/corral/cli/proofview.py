@@ -8,7 +8,7 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from corral.cli.text import clean, duration, one_line, plural, table
+from corral.cli.text import clean, duration, one_line, plural, right, table
 from corral.prove.model import CheckResult, Evidence, Proof, Verdict
 
 STYLES: Final = {
@@ -30,9 +30,7 @@ def proof_view(proof: Proof, *, verbose: bool = False) -> list[RenderableType]:
         )
         for result in proof.results
     ]
-    shown: list[RenderableType] = [
-        table(("check", "verdict", "s", "what was seen"), rows, right="s")
-    ]
+    shown: list[RenderableType] = [table(("check", "verdict", *right("s"), "what was seen"), rows)]
     for result in proof.results:
         bad = result.verdict in (Verdict.FAIL, Verdict.WARN)
         if bad or verbose:

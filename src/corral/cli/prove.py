@@ -13,7 +13,7 @@ from corral import api
 from corral.cli.compareview import compare_view
 from corral.cli.options import CLUSTER, HTML, JSON, REHEARSE, TARGET, examples, verb_app
 from corral.cli.proofview import proof_view
-from corral.cli.text import clean, table
+from corral.cli.text import clean, right, table
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Code, CorralError, Exit
@@ -132,7 +132,7 @@ def _history(ui: Ui, spec: ClusterSpec) -> int:
         for one in kept
     ]
     if rows:
-        ui.show(table(("id", "date", "by", "verdict", "checks", "failed"), rows, right="checks"))
+        ui.show(table(("id", "date", "by", "verdict", *right("checks"), "failed"), rows))
     else:
         ui.note("no proof was kept yet: corral prove")
     return Exit.GOOD

@@ -63,7 +63,7 @@ def reap(
             ui.show(f"nothing to end{where if seen.unsure else ''}")
         return Exit.NOT_GOOD if chosen or seen.unsure else Exit.GOOD
     what = ", ".join(one.cluster for one in chosen)
-    if not yes and not ui.ask(f"Ends all of {what}, and all that is on it. Do it?"):
+    if not ui.confirm(f"Ends all of {what}, and all that is on it. Do it?", yes=yes):
         ui.json({"found": result, "ended": []})
         ui.note("nothing was ended")
         return Exit.NOT_GOOD

@@ -8,13 +8,13 @@ from rich.text import Text
 from corral import api
 from corral.api.overview import NodeStatus, Status
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
-from corral.cli.text import clean, plural, table
+from corral.cli.text import clean, plural, right, table
 from corral.cli.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Exit
 
 app = verb_app()
-HEAD = ("node", "state", "GPUs", "CPUs", "memory", "load", "services", "reason")
+HEAD = ("node", "state", *right("GPUs", "CPUs", "memory", "load"), "services", "reason")
 
 
 @app.command(epilog=examples("corral status", "corral status -c lab --json | jq .troubles"))
@@ -46,7 +46,7 @@ def status_view(seen: Status) -> list[RenderableType]:
     shown: list[RenderableType] = [
         head,
         Text(),
-        table(HEAD, [_row(node) for node in seen.nodes], right="GPUs CPUs memory load"),
+        table(HEAD, [_row(node) for node in seen.nodes]),
         Text(),
         Text(f"jobs: {clean(queue) or 'none'}"),
     ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, Literal
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -109,23 +110,41 @@ def binary(count: int) -> str:
     return f"{count} B"
 
 
+def labels(names: Iterable[str]) -> Callable[[str], str]:
+    """What pads names that begin lines below each other: to the longest, 28 columns at most."""
+    width = min(max(map(len, names), default=0), 28)
+    return lambda name: f"  {name:<{width}}  "
+
+
 def plural(count: int, one: str, many: str = "") -> str:
     """``1 node``, ``3 nodes``."""
     return f"{count} {one if count == 1 else many or f'{one}s'}"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], *, right: str = "") -> Table:
-    """A table without lines.
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table."""
+
+    title: str
+    justify: Literal["left", "right"] = "left"
+
+
+def right(*titles: str) -> tuple[Column, ...]:
+    """Columns of numbers, aligned to the right."""
+    return tuple(Column(title, "right") for title in titles)
+
+
+def table(head: Sequence[str | Column], rows: Sequence[Sequence[Cell]]) -> Table:
+    """A table without lines: the only one of all verbs.
 
     Args:
-        head: the columns' titles.
+        head: the columns; a title alone is aligned to the left.
         rows: the cells; texts are cleaned.
-        right: titles of the columns that are aligned to the right, with spaces between.
     """
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for title in head:
-        number = bool(title) and f" {title} " in f" {right} "  # titles may be several words
-        made.add_column(title, justify="right" if number else "left", overflow="fold")
+    for given in head:
+        column = Column(given) if isinstance(given, str) else given
+        made.add_column(one_line(column.title), justify=column.justify, overflow="fold")
     for row in rows:
         made.add_row(*(c if isinstance(c, Text) else Text(one_line(c)) for c in row))
     return made

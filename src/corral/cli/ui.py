@@ -94,22 +94,27 @@ class Ui:
         """Print a line for people on stderr, with and without ``--json``."""
         self.err.print(Text(clean(text), style=style), soft_wrap=True)
 
-    def ask(self, question: str, *, state: str = "nothing was changed") -> bool:
-        """Ask a person yes or no; anything but yes is no.
+    def confirm(
+        self, question: str, *, yes: bool = False, state: str = "nothing was changed"
+    ) -> bool:
+        """Ask a person yes or no; anything but yes is no. The only such question of all verbs.
 
         Args:
             question: the question.
-            state: what state things are in when the answer is Ctrl-C.
+            yes: agreed beforehand by ``--yes``: nothing is asked.
+            state: what state things are in when nobody can be asked, or the answer is Ctrl-C.
 
         Raises:
             CorralError: USAGE, standard input is not a terminal.
             InterruptedByUserError: Ctrl-C.
         """
+        if yes:
+            return True
         if not self.interactive:
             raise CorralError(
                 Code.USAGE,
                 "standard input is not a terminal, and --yes was not given",
-                hint="run it with --yes to do it without asking",
+                hint=f"run it with --yes to do it without asking; {state}",
             )
         try:
             with self._quiet(), plain_interrupts():

@@ -193,4 +193,4 @@ def test_ctrl_c_while_the_question_is_written(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Ui, "interactive", True)
     monkeypatch.setattr(ui.err, "print", pressed)
     with pytest.raises(InterruptedByUserError, match="job 7 goes on"):
-        ui.ask("Cancel job 7?", state="job 7 goes on")
+        ui.confirm("Cancel job 7?", state="job 7 goes on")

@@ -60,9 +60,9 @@ def test_at_a_question(monkeypatch: pytest.MonkeyPatch, pressed: Pressed) -> Non
         monkeypatch.setattr(sys, "stdin", terminal)
         pressed(lambda: os.write(here, b"y\n"))
         with pytest.raises(InterruptedByUserError, match="job 7 goes on"):
-            ui.ask("Cancel job 7?", state="job 7 goes on")
+            ui.confirm("Cancel job 7?", state="job 7 goes on")
         os.write(here, b"y\n")
-        assert ui.ask("Cancel job 8?")
+        assert ui.confirm("Cancel job 8?")
     os.close(here)
 
 
