@@ -210,7 +210,7 @@ def test_doctors_mend_is_shown_applied_and_true(
         page.wait_for_selector("article.finding >> text=Fix:", timeout=180_000)
         wrong = in_both_themes(page)
         shown = len(served.terminal)
-        page.click("text=Show the plan that mends this")
+        page.click("text=Show the plan that fixes this")
         page.wait_for_selector("text=Apply exactly this plan", timeout=180_000)
         assert "slurmd" in page.locator("main").inner_text()
         for summary in page.locator("main details > summary").all():

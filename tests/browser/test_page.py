@@ -239,7 +239,7 @@ def test_wrong_and_expired_tokens(tab: Browser, served: Served, people: Callable
     log_in(tab, served, short)
     page.wait_for_selector("text=this token has expired")
     log_in(tab, served, "SLURM_JWT=hello")
-    page.wait_for_selector("text=this is no token of Slurm")
+    page.wait_for_selector("text=this is not a Slurm token")
     page.fill("input[name=code]", served.code)
     page.click("text=Log in with the code")
     page.wait_for_selector("text=used up, too old or wrong")

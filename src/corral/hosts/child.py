@@ -1,4 +1,4 @@
-"""A long-lived local process: told once on standard input, ends when its owner does."""
+"""A long-lived local process: gets one line on standard input, ends when its owner does."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Child:
         if self._process.stderr is None:
             return ""
         said = b""
-        # A process of its own that outlived it may hold the other end.
+        # A child process that outlived it may hold the other end.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SAID_S):
                 while more := await self._process.stderr.read(4096):

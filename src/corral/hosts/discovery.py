@@ -1,4 +1,4 @@
-"""What a machine nobody knows yet is: its facts, and what a cluster file is to say about it. Pure.
+"""What a machine nobody knows yet is: its facts, and what a cluster file declares about it. Pure.
 
 One script, one round trip: the questions for facts, and those of ``MORE``.
 """
@@ -77,7 +77,7 @@ class Found:
         driver: nvidia-smi answers.
         wireless: Wi-Fi interfaces.
         disks: local disks, largest free space first.
-        own_name: 127.x addresses its own name stands on.
+        own_name: 127.x addresses that its own name resolves to.
         passwords: sshd takes passwords.
         python: version of its Python, "".
         people: login names and numbers of people.

@@ -87,7 +87,7 @@ class Facts:
         except ValidationError as error:
             raise CorralError(
                 Code.PARSE_FAILED,
-                f"these are no facts of a machine: {error.errors()[0]['msg']}",
+                f"these are not the facts of a machine: {error.errors()[0]['msg']}",
                 tail=str(error),
                 hint="read the machine again",
             ) from error
@@ -125,7 +125,7 @@ def parse_facts(node: str, answers: readings.Sections) -> Facts:
 def parse_clock(node: str, answers: readings.Sections) -> int:
     """The machine's clock, in Unix seconds, of the moment it was asked.
 
-    It is no part of ``Facts``: it never is the same twice.
+    It is not a part of ``Facts``: it never is the same twice.
 
     Raises:
         CorralError: PARSE_FAILED.

@@ -80,7 +80,7 @@ class Fleet:
     async def each(
         self, scripts: Mapping[str, Script], *, timeout: float = 120.0
     ) -> dict[str, Result | CorralError]:
-        """Run one script per node, all at once; a node's error stands in its place."""
+        """Run one script per node, all at once; a node's error takes its result's place."""
 
         async def one(node: str, script: Script) -> Result | CorralError:
             try:

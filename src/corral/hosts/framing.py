@@ -136,7 +136,7 @@ class Inquiry:
         self.script: Final = join([head, *body])
 
     def frames(self, line: str) -> bool:
-        """True for a line of the frame, which is no answer."""
+        """True for a line of the frame, which is not the script's output."""
         return not line or line.startswith(f"{self.word} ")
 
     def answers(self, output: str, node: str, what: str) -> dict[str, str]:

@@ -9,8 +9,8 @@ from typing import Final, Literal
 from corral.hosts.quote import Script, sh
 
 # What the machine is made of and guarded by, where a driver and open ports depend on it. ufw itself
-# takes half a second to say what its one setting says. nft: a chain that drops, by its policy or by
-# its last rule, is a firewall that is on.
+# takes half a second to print its one setting. nft: a chain that drops, by its policy or by its
+# last rule, is a firewall that is on.
 GUARD: Final[Mapping[str, Script]] = MappingProxyType(
     {
         "pci": sh(

@@ -119,7 +119,7 @@ class Hop:
             return True
 
     def _of_hop(self, error: CorralError) -> CorralError:
-        """The error as each node behind it tells it."""
+        """The error as each node behind it reports it."""
         told = copy.copy(error)
         told.node = ""
         words = f"jump host {self._target.address}: "

@@ -1,6 +1,6 @@
 """The cluster's key on machines that somebody owns: made, installed once, proven.
 
-Kept in a folder of their own and not in the cluster's, which ``corral down`` removes: where
+Kept in a separate folder and not in the cluster's, which ``corral down`` removes: where
 password login is off, the key may be the only way in.
 """
 
@@ -144,7 +144,7 @@ async def install(
 
 
 def authorize(public: str) -> Script:
-    """Script, run as the login user, that adds a key to authorized_keys and mends the modes.
+    """Script, run as the login user, that adds a key to authorized_keys and fixes the modes.
 
     sshd ignores the file where the home folder, ~/.ssh or the file can be written by others
     (StrictModes, sshd_config(5)).
@@ -283,7 +283,7 @@ async def _login(
     settings: Mapping[str, str],
     env: Mapping[str, str] | None = None,
 ) -> Result:
-    """Run a script as the login user, by a connection of its own."""
+    """Run a script as the login user, by a separate connection."""
     frame = Frame.of(script)
     options = [part for k, v in settings.items() for part in ("-o", f"{k}={v}")]
     own = replace(target, options=(*options, *target.options))

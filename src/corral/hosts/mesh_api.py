@@ -28,11 +28,11 @@ class Device:
 
     Attributes:
         id: what the API calls it.
-        hostname: the name the machine says it has.
+        hostname: the name that the machine reports.
         address: its IPv4 address in the tailnet.
         tags: its tags.
-        online: it is connected to the control server, None when the server does not say.
-        last_seen: RFC 3339, "" when not said.
+        online: it is connected to the control server, None when the server does not report it.
+        last_seen: RFC 3339, "" when unknown.
         expires: when its node key expires, "" for never.
         expired: its node key has expired.
     """
@@ -67,7 +67,7 @@ class Tailnet(Protocol):
         ...
 
     async def remove(self, device: Device) -> None:
-        """Take a machine out; one that is gone already is no error."""
+        """Take a machine out; one that is gone already is not an error."""
         ...
 
     async def expire(self, device: Device) -> None:
@@ -91,7 +91,7 @@ def tailnet(url: str, environment: Mapping[str, str] | None = None) -> Tailnet:
         environment: names and values; None: this process's.
 
     Raises:
-        CorralError: NOT_FOUND, no key; what a key's file says.
+        CorralError: NOT_FOUND, no key; what is wrong with a key's file.
     """
     given = os.environ if environment is None else environment
     if urllib.parse.urlsplit(url).hostname == TAILSCALE:
@@ -257,7 +257,7 @@ class _Headscale:
         try:
             answer = await self._http.ask("GET", "/policy", headers=self._headers)
         except CorralError as error:
-            # 0.29 says so with status 500.
+            # 0.29 answers so with status 500.
             if "acl policy not found" in error.message:
                 return None
             raise
@@ -287,7 +287,7 @@ def _key(found: object) -> str:
     if not isinstance(found, str) or not found.strip():
         raise CorralError(
             Code.PARSE_FAILED,
-            "the control server made a key and did not say it",
+            "the control server made a key and did not return it",
             hint="is it Tailscale's API v2 or headscale 0.28 or newer?",
         )
     return found.strip()

@@ -1,4 +1,4 @@
-"""What a machine can do for a mesh, and where it stands in one: read with the facts. Pure."""
+"""What a machine can do for a mesh, and its state in one: read with the facts. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """JSON over HTTP to the control server of a tailnet, and the key for it.
 
 The standard library's client will do (docs/guide/mesh.md): eight calls, one at a time. Keys come
-from the environment or a file, and stand in no error.
+from the environment or a file, and are in no error.
 """
 
 from __future__ import annotations
@@ -175,5 +175,5 @@ def _refused(what: str, error: urllib.error.HTTPError) -> CorralError:
         command=what,
         status=error.code,
         tail=text.strip()[:1000],
-        hint=_HINTS.get(error.code, "see what the server says"),
+        hint=_HINTS.get(error.code, "see the server's message"),
     )

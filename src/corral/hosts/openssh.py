@@ -3,7 +3,7 @@
 The client honours the user's keys, agents, certificates and jumps, and what it does can be replayed
 by hand. A shared connection (ControlMaster) makes a script one round trip: no key exchange and no
 login per script. Each ``OpenSSH`` has its own connection, under a name no other process can guess,
-so that closing one never breaks another's; one left behind by a killed process ends by itself after
+so that closing one never breaks another's; one left behind by a killed process ends after
 ``target.PERSIST_S`` idle seconds.
 """
 
@@ -35,9 +35,9 @@ SESSIONS: Final = 8
 CLOSE_S: Final = 5.0
 RETRY_S: Final = 0.2
 RESTART_S: Final = 5.0
-# ssh gives up by itself after ConnectTimeout; authentication may hang for longer than that.
+# ssh gives up after ConnectTimeout; authentication may hang for longer than that.
 LOGIN_S: Final = 20.0
-# All that ssh says when a jump host's shared connection refuses to lead on (OpenSSH 9.2).
+# All that ssh prints when a jump host's shared connection refuses to lead on (OpenSSH 9.2).
 _NO_WORD: Final = "kex_exchange_identification: Connection closed"
 
 
@@ -57,7 +57,7 @@ class OpenSSH:
         target: how it is reached.
         control_dir: folder for control sockets; made when missing, must be this user's alone. When
             its path is too long for a socket, a short folder of this user's is used instead.
-        shared: False for a login of its own with each script.
+        shared: False for a separate login with each script.
         hops: connections to jump hosts that others have too; each is opened once.
     """
 
@@ -111,13 +111,13 @@ class OpenSSH:
             try:
                 return await self._asked(script, stdin, timeout, on_line)
             except _InheritedError:
-                # Another process's connection, dead since: its machine was restarted, say.
+                # Another process's connection, dead since: its machine was restarted, for example.
                 return await self._asked(script, stdin, timeout, on_line)
 
     async def run_alone(self, script: Script, *, timeout: float = 120.0) -> Result:
-        """Run a script by a new connection of its own, which logs in by public key or not at all.
+        """Run a script by a new connection, which logs in by public key or not at all.
 
-        A machine whose sshd just starts anew is tried again for a few seconds.
+        A machine whose sshd just restarts is tried again for a few seconds.
 
         Raises:
             CorralError: as ``run``.
@@ -235,8 +235,8 @@ class OpenSSH:
     async def _open(self) -> bool:
         """Have the shared connection up; only one caller of this process at a time starts it.
 
-        It is made under a name of its own and then renamed: so two processes that open at once
-        never write to one socket, and the connection that loses its name ends by itself.
+        It is made under a unique name and then renamed: so two processes that open at once never
+        write to one socket, and the connection that loses its name ends when it is idle.
 
         Returns:
             True when it is another process's, and nothing has come through it here yet.
@@ -263,7 +263,7 @@ class OpenSSH:
         mine = self._control.with_name(f"{self._control.name}{secrets.token_hex(SUFFIX // 2)}")
         argv = self._target.arguments(self._node, mine, opens=True, hops=hops)
         try:
-            # -f: ssh goes to the background once it is logged in, so its end says "up".
+            # -f: ssh goes to the background once it is logged in, so its end means "up".
             ended = await process.run(["ssh", "-N", "-f", *argv[1:]], timeout=limit)
             if ended.status != 0 and _NO_WORD in ended.err and self._target.via is not None:
                 argv = _talkative(self._target).arguments(self._node, None, opens=False)
@@ -341,7 +341,7 @@ class OpenSSH:
             with contextlib.suppress(OSError):
                 known = self._target.known_hosts.read_text()
         status = SSH_FAILED if ended.status is None else ended.status
-        # An account without a shell says so on stdout.
+        # An account without a shell prints that on stdout.
         text = ended.err if ended.err.strip() else f"{ended.err}\n{ended.out[-2000:]}"
         return failure(self._node, self._target, status, text, known)
 
@@ -352,7 +352,7 @@ def _hinted(error: CorralError, hint: str) -> CorralError:
 
 
 def _talkative(target: SshTarget) -> SshTarget:
-    """With a login of its own at the jump host, which says why it does not lead on."""
+    """With a separate login at the jump host, which reports why it does not lead on."""
     via = target.via
     said = ("-o", "LogLevel=INFO")
     return replace(target, via=replace(via, options=(*said, *via.options))) if via else target

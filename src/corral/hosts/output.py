@@ -29,7 +29,7 @@ def write_output(path: Path, data: bytes, *, new: bool = False, mode: int | None
         path: as the user named it.
         data: its content.
         new: it must not be there yet.
-        mode: of the file; None: as the umask says.
+        mode: of the file; None: by the umask.
 
     Raises:
         CorralError: USAGE, it is a link.
@@ -50,7 +50,7 @@ def write_folder(
         folder: as the user named it, or a name of Corral's in the current folder.
         files: content by path below the folder.
         new: none of them may be there yet.
-        mode: of each file; None: as the umask says.
+        mode: of each file; None: by the umask.
 
     Returns:
         the files.

@@ -62,7 +62,7 @@ _NOISE: Final = re.compile(
 
 
 def type_of(device: str, name: str = "") -> str:
-    """Slurm's type for a GPU, "" when neither its id nor its name says one.
+    """Slurm's type for a GPU, "" when neither its id nor its name gives one.
 
     Args:
         device: PCI device id, four hexadecimal digits.

@@ -1,8 +1,8 @@
-"""The person behind a command: who can be asked for a password and told what was seen.
+"""The person behind a command: who can be asked for a password and shown what was seen.
 
 Which machine wants a password is known only in the middle of the work, so the one who can be asked
-does not travel through every call: it stands in a context variable, set around a use case
-(``accompanied``). Without one nobody is asked and nothing is told.
+does not travel through every call: it is in a context variable, set around a use case
+(``accompanied``). Without one nobody is asked and nothing is shown.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ async def nobody(_: str) -> str | None:
 
 
 def silent(_: str, __: str) -> None:
-    """Tell nobody."""
+    """Show nothing."""
 
 
 @dataclass(slots=True)
@@ -46,11 +46,11 @@ class Person:
     """Who is there. A password is asked for once and kept in this object's memory only.
 
     Args:
-        ask: gives the password of a kind in words, None when nobody can be asked.
-        tell: told a node and what was seen of it.
+        ask: returns the password that its words ask for, None without a terminal.
+        tell: receives a node and what was seen of it.
         environ: where ``FILES`` are looked up.
-        only: machines that may have an answer, as ``SshTarget.place`` says them; None: all.
-        hint: what to do where there is no answer; "": as the error itself says.
+        only: machines that may have an answer, as ``SshTarget.place`` names them; None: all.
+        hint: what to do where there is no answer; "": the error's own.
         asking: held while somebody is asked.
     """
 
@@ -72,7 +72,7 @@ class Person:
         Args:
             kind: ``SUDO``, ``LOGIN`` or ``JUMP``.
             words: what is asked for.
-            place: the machine that wants it, as ``SshTarget.place`` says it.
+            place: the machine that wants it, as ``SshTarget.place`` names it.
 
         Raises:
             CorralError: USAGE, the file cannot be read, or the password cannot be sent.

@@ -1,6 +1,6 @@
-"""Host keys at first sight: what the user's own known_hosts says, and pinning under node names.
+"""Host keys at first sight: what the user's own known_hosts has, and pinning under node names.
 
-A cluster has one known_hosts file of its own, in which each key stands under its node's name, so
+A cluster has its own known_hosts file, in which each key is listed under its node's name, so
 that a node stays the same machine whatever its address is (docs/decisions/0014). A node that has no
 key there yet may be known to the user already, under its address: then that key is the one.
 """
@@ -25,7 +25,7 @@ LOOK_S = 10.0
 async def settings(target: SshTarget, *, any_user: bool = False) -> dict[str, str]:
     """What ssh makes of a target with the user's config (``ssh -G``), by lower-case keyword.
 
-    Of keywords that stand several times the first counts. ``any_user``: the config says which user.
+    Of keywords that occur several times the first counts. ``any_user``: the config sets the user.
     """
     port = ["-p", str(target.port)] if target.port != SSH_PORT else []
     user = [] if any_user or not target.user else ["-l", target.user]
@@ -74,7 +74,7 @@ def pinned_as(node: str, text: str) -> list[str]:
 
 
 def pin(file: Path, lines: str) -> None:
-    """Add known_hosts lines that do not stand in the file yet."""
+    """Add known_hosts lines that the file does not have yet."""
     _rewrite(file, lambda old: old + "".join(x for x in _lines(lines) if x not in _lines(old)))
 
 
@@ -88,7 +88,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _rewrite(file: Path, change: Callable[[str], str]) -> None:
-    """Write a file anew in one rename, under a lock: several nodes are pinned at once."""
+    """Rewrite a file in one rename, under a lock: several nodes are pinned at once."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (file.parent / f".{file.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

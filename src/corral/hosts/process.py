@@ -1,7 +1,7 @@
 """A local process with limits: what every transport runs through.
 
 Built on asyncio's transport and protocol pair, not on its streams: a run then needs no task per
-pipe, a closed standard input is no exception, and all pipes can be let go of in one call when a
+pipe, a closed standard input is not an exception, and all pipes can be closed in one call when a
 process that outlived the script still holds them.
 """
 
@@ -22,7 +22,7 @@ MAX_OUTPUT: Final = 64 * 1024 * 1024
 LINGER_S: Final = 0.5
 GONE_S: Final = 5.0
 """So long a killed process is waited for: one that the kernel holds (a frozen cgroup, a network
-namespace that does not go away, a dead disk) ends no sooner than that lets go of it."""
+namespace that does not go away, a dead disk) ends no sooner than that releases it."""
 
 Feed = Callable[[bytes], bool]
 
@@ -72,7 +72,7 @@ class _Sink:
 
 
 class _Watch(asyncio.SubprocessProtocol):
-    """Collects output and says when the process is over."""
+    """Collects output and reports the end of the process."""
 
     def __init__(self, feed: Feed | None, limit: int, *, rolling: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -144,9 +144,9 @@ async def run(
 
     Args:
         argv: the program and its arguments.
-        stdin: what it reads; a program that does not read it is no error.
-        timeout: seconds until its whole process group is killed.
-        feed: called with each piece of stdout; True says that the output is complete and what
+        stdin: what it reads; a program that does not read it is not an error.
+        timeout: seconds until its process group is killed.
+        feed: called with each piece of stdout; True means that the output is complete and what
             still runs after a short while is given up.
         env: its environment, this process's own when None.
         limit: bytes of stdout at most; of stderr the last that many are kept.
@@ -200,7 +200,7 @@ def _write(transport: asyncio.SubprocessTransport, stdin: bytes) -> None:
 
 
 async def _end(transport: asyncio.SubprocessTransport, watch: _Watch) -> None:
-    """Kill the whole group if it still runs, wait for its end, but not for ever, let go of it."""
+    """Kill the process group if it still runs, wait a while for its end, close its pipes."""
     pipe = transport.get_pipe_transport(0)
     if isinstance(pipe, asyncio.WriteTransport) and pipe.get_write_buffer_size():
         pipe.abort()  # close() would wait for a reader that may never come

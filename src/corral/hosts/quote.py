@@ -55,7 +55,7 @@ def join(scripts: Iterable[Script], separator: LiteralString = "\n") -> Script:
 
 
 def reread(text: str) -> Script:
-    """Take back a script that Corral wrote itself, out of a plan of its own."""
+    """Read a script that Corral wrote itself, from one of its plans."""
     return _script(text)
 
 

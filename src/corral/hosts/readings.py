@@ -41,7 +41,7 @@ fi"""
     "processors": sh("grep -c '^processor' /proc/cpuinfo"),
 }
 
-# Without iproute2 (RunPod's and many containers) the kernel's own tables say the same.
+# Without iproute2 (RunPod's and many containers) the kernel's own tables hold the same.
 _NET: Final = {
     "default": sh("if command -v ip >/dev/null; then ip -o -4 route show default; fi"),
     "addresses": sh("if command -v ip >/dev/null; then ip -o -4 addr show; fi"),
@@ -78,8 +78,8 @@ fi"""
 
 # apt-cache is asked only while Slurm is missing: without its pkgcache.bin (container images switch
 # it off) it reads all package lists, half a second of CPU each time.
-# A program that is there and cannot tell its version is one that dpkg is unpacking, or was when the
-# power went: then apt has to say what comes.
+# A program that is there and cannot print its version is one that dpkg is unpacking, or was when
+# the power went: then apt has to report what comes.
 # Plugins of the kinds on which a choice depends; all of them would be a hundred names per node.
 SLURM: Final = {
     "version": sh(
@@ -205,7 +205,7 @@ CgroupMode = Literal["v1", "hybrid", "v2", "none"]
 
 
 def cgroup(parts: Sections) -> CgroupMode:
-    """v1, hybrid (version 2 beside version 1 controllers), v2, or none."""
+    """v1, hybrid (version 2 next to version 1 controllers), v2, or none."""
     kinds: set[str] = set()
     for line in parts["mounts"].splitlines():
         fields = line.split()

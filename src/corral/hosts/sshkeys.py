@@ -30,7 +30,7 @@ def make_key(path: Path, comment: str = "corral") -> str:
 
     Raises:
         CorralError: MISSING_TOOL without ssh-keygen, COMMAND_FAILED when it fails (the existing
-            file is no private key, or has a passphrase).
+            file is not a private key, or has a passphrase).
     """
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -65,7 +65,9 @@ def known_hosts_line(node: str, public: str) -> str:
     """
     if not _ALIAS.fullmatch(node):
         raise CorralError(
-            Code.USAGE, f"{node!r} cannot stand in known_hosts", hint="use letters, digits, . _ -"
+            Code.USAGE,
+            f"{node!r} cannot be in known_hosts",
+            hint="use letters, digits, . _ -",
         )
     kind, key = _split(public)
     return f"{node} {kind} {key}\n"

@@ -13,7 +13,7 @@ def on_signal() -> None:
     """With CORRAL_DEBUG=1 let SIGUSR1 write where the process stands to its standard error.
 
     First the stacks of all threads, from within the signal's handler: so a process that hangs in a
-    system call or in C tells them too. Then, where the main thread still runs, those of asyncio's
+    system call or in C prints them too. Then, where the main thread still runs, those of asyncio's
     tasks. The process goes on. Nothing else is shown: no variables, and so no secrets.
     """
     if os.environ.get("CORRAL_DEBUG", "") not in ("", "0"):

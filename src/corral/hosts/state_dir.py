@@ -1,7 +1,7 @@
 """Where Corral keeps what belongs to one cluster on its own machine: keys, host keys, journal.
 
-It is no state file: what a cluster is like is always observed. (``facts.json`` is a guess of what
-the next look will read, see ``apply/guess.py``.)
+It is not a state file: what a cluster is like is always observed. (``facts.json`` is a guess of
+what the next observation will read, see ``apply/guess.py``.)
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def cluster_dir(name: str, *, create: bool = True) -> Path:
     if not _NAME.match(name):
         raise CorralError(
             Code.USAGE,
-            f"{name!r} is no cluster name",
+            f"{name!r} is not a cluster name",
             hint="lower-case letters, digits and hyphens, a letter first",
         )
     path = state_dir() / "clusters" / name

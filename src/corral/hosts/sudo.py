@@ -11,7 +11,7 @@ steps, each with ``-k``, so that no earlier success changes what the next step d
 3. the password, and after it all that is left of stdin. sudo reads its line a byte at a time
    (tgetpass.c, getln), so what follows is the frame's.
 
-``printf`` is a builtin of every sh that Debian, Ubuntu or busybox have: the password stands in no
+``printf`` is a builtin of every sh that Debian, Ubuntu or busybox have: the password is in no
 argument list. Where it is a program, the script refuses.
 """
 
@@ -52,7 +52,7 @@ def as_root_with_password(remote: str) -> str:
 
 
 def wants_password(stderr: str) -> bool:
-    """True when sudo said that it needs a password."""
+    """True when sudo reported that it needs a password."""
     return _WANTS.search(stderr) is not None
 
 

@@ -41,7 +41,7 @@ _COMMON: Final = {
 class SshTarget:
     """How one node is reached.
 
-    With ``known_hosts`` the host key must stand in that file, the cluster's own, under the node's
+    With ``known_hosts`` the host key must be in that file, the cluster's own, under the node's
     name; and the user's ssh config is not read, unless ``user_config``. Without it the user's
     config, agent and known_hosts are used, and a new host's key is taken and remembered
     (``accept-new``).
@@ -148,10 +148,10 @@ class SshTarget:
         """``ssh`` and all its options up to the address.
 
         Args:
-            node: the node's name, under which its key stands in ``known_hosts``.
+            node: the node's name, under which its key is in ``known_hosts``.
             control: path of the control socket; None for a connection that shares nothing.
             opens: True for the call that opens the shared connection, False for those that use it.
-            hops: folder with the shared connections to jump hosts; None: a login of its own there.
+            hops: folder with the shared connections to jump hosts; None: a separate login there.
 
         Raises:
             CorralError: USAGE, a path that ssh's option syntax cannot express.

@@ -17,7 +17,7 @@ async def abandonable(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -
     """As ``asyncio.to_thread``, but Ctrl-C ends the command while the work still blocks.
 
     ``asyncio.run`` joins the threads of ``to_thread`` at its end and the interpreter does so once
-    more, both without limit (CPython 3.11): a server that says nothing kept a command alive for two
+    more, both without limit (CPython 3.11): a silent server kept a command alive for two
     minutes, whatever was pressed. So this is for what waits for others or reads a lot; what writes
     is to be waited for, and belongs into ``to_thread``.
 

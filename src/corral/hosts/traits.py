@@ -1,4 +1,4 @@
-"""What a provider knows about a machine that the machine itself cannot tell."""
+"""What a provider knows about a machine that the machine itself cannot report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Traits:
     """What roles must know about a node that it cannot read off itself.
 
     Attributes:
-        memory_mib: memory the node may use when it is not what /proc/meminfo says, else 0.
+        memory_mib: memory the node may use when /proc/meminfo shows another amount, else 0.
         gpu_devices: GPU device files the provider makes, empty when they are the machine's own.
         shared: folders that the provider shares over all nodes.
         own_clock: False when the clock is another machine's (containers): no chrony there.

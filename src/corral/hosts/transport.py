@@ -1,11 +1,11 @@
 """How a script reaches a machine: the Transport protocol and the framing all transports share.
 
 Framing. The remote command is a fixed line (``REMOTE``); the script, and after it the bytes meant
-for the script's own standard input (secrets), travel by stdin, so that nothing of either stands in
+for the script's own standard input (secrets), travel by stdin, so that nothing of either is in
 an argument list on any machine. A first marker line with a random token cuts off what login files
 print; the script runs in a subshell; then a sentinel line with the token and the exit status is
 printed. No sentinel means the connection broke: a transport error, never success (OpenSSH's exit
-status 255 cannot tell the two apart).
+status 255 does not distinguish the two).
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Frame:
 
     @classmethod
     def of(cls, script: Script, stdin: bytes = b"") -> Frame:
-        """Wrap a script so that its end and its status can be told from the output.
+        """Wrap a script so that its end and its status can be read from the output.
 
         The script is evaluated as one quoted word in a subshell: a syntax error in it, or a
         parenthesis too many, ends the subshell and not the sentinel after it.
@@ -216,7 +216,7 @@ class Lines:
 
 
 def check(result: Result, what: str, *, hint: str = "") -> Result:
-    """Give the result back when its status is 0.
+    """Return the result when its status is 0.
 
     Raises:
         CorralError: COMMAND_FAILED, with the node, status and last lines.

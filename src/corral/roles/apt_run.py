@@ -13,7 +13,7 @@ def in_one_run(wanted: Iterable[Wanted]) -> tuple[Wanted, ...]:
     """The same wanted state; the first packages of each machine bring the later ones along.
 
     The later resources stay as they are: they find their packages there, or install what is
-    missing. Packages whose installing has an impact of its own are left alone.
+    missing. Packages whose installing has its own impact are left alone.
     """
     wanted = tuple(wanted)
     sets: dict[str, list[Packages]] = {}

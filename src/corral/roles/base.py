@@ -46,7 +46,7 @@ def _common(site: Site) -> tuple[Resource, ...]:
 
 
 def _daemons(site: Site) -> tuple[Resource, ...]:
-    """The services' users, before a package makes them with a number of its own."""
+    """The services' users, before a package makes them with a number it chooses."""
     slurm = UserAccount(
         "slurm",
         SLURM_UID,

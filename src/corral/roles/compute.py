@@ -79,12 +79,12 @@ def _batch(site: ConfiguredSite, nodes: tuple[str, ...]) -> Share:
 
 
 def _but_controller(site: Site, nodes: tuple[str, ...]) -> tuple[str, ...]:
-    """Without the controller, whose Slurm came in a stage of its own."""
+    """Without the controller, whose Slurm came in an earlier stage."""
     return tuple(n for n in nodes if n != site.controller)
 
 
 def _defaults(site: ConfiguredSite) -> str:
-    # Settings that slurmd reads at its start only stand here as a digest: so a change of one of
+    # Settings that slurmd reads at its start only are here as a digest: so a change of one of
     # them on the controller restarts slurmd, also after a crash between the two.
     files = site.slurm_files
     text = "\n".join(

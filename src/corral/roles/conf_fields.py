@@ -20,7 +20,7 @@ def keys_of_fields() -> tuple[Key, ...]:
 
 
 def settings_of_fields(spec: ClusterSpec) -> Iterator[Setting]:
-    """Global keys whose value is a field of the cluster file, as the table of keys says."""
+    """Global keys whose value is a field of the cluster file, as the table of keys lists them."""
     for name, value in pairs_of_fields("", spec, keys_of_fields()):
         yield Setting(name, value)
 

@@ -50,7 +50,7 @@ def declared(site: Site) -> Pyxis | None:
 def said_of(spec: ClusterSpec) -> str:
     """How jobs get their software where the file asks for no containers, "" where that is plain.
 
-    Nothing is said of rehearsals, nor of A3 Mega, whose image has Enroot and Pyxis.
+    "" for rehearsals too, and for A3 Mega, whose image has Enroot and Pyxis.
     """
     real = [
         g

@@ -56,7 +56,7 @@ def names(site: Site, groups: Collection[str]) -> tuple[str, ...]:
 
 
 def slurm_conf(site: Site) -> Contribution:
-    """Cloud nodes: Slurm says which must come and go; ``corral elastic`` reads that and acts."""
+    """Cloud nodes: Slurm marks which must come and go; ``corral elastic`` reads that and acts."""
     spec = site.spec
     found = [(g, g.elastic) for g in spec.groups if g.elastic]
     if not found:

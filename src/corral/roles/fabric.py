@@ -20,7 +20,7 @@ from corral.state.packages import Packages
 BLOCKS_SINCE = SlurmVersion(23, 11)
 
 INBOX = ("rdma-core", "ibverbs-providers", "ibverbs-utils", "infiniband-diags")
-"""NCCL opens libibverbs by itself and takes TCP sockets where it is not there; rdma-core names the
+"""NCCL opens libibverbs and takes TCP sockets where it is not there; rdma-core names the
 adapters after the host (rdma-ndd). Vendors' stacks have packages of the same names: theirs stay."""
 
 

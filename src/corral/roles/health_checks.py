@@ -43,8 +43,8 @@ class Xid(Row):
 
     Attributes:
         numbers: the Xids.
-        do: drain: the node is drained; fatal: when the line says Fatal; derived: when it says what
-            to do; job: the job's matter, or only reported.
+        do: drain: the node is drained; fatal: when the line has the word Fatal; derived: when the
+            line names what to do; job: the job's matter, or only reported.
         action: words for the reason.
     """
 

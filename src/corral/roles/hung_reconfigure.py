@@ -1,4 +1,4 @@
-"""Slurm's daemons let go of by a reconfiguration that would hang half way. Pure.
+"""Slurm's daemons freed from a reconfiguration that would hang half way. Pure.
 
 Slurm 23.11 to 26.05 (at least) with OpenSSL 3: docs/guide/living.md#reconfigurations-that-hang.
 """
@@ -54,7 +54,7 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
     compute = tuple(n.name for n in site.compute if n.name in able)
     units = (("slurmctld", (site.controller,)), ("slurmd", compute))
     found = [Wanted(nodes, (around(unit),)) for unit, nodes in units if nodes]
-    # The timer comes last: it makes systemd read all units anew.
+    # The timer comes last: it makes systemd reload all units.
     return (Share((*found, Wanted(able, _watch()))),)
 
 

@@ -57,7 +57,7 @@ class Site:
 
     @cached_property
     def compute(self) -> tuple[Node, ...]:
-        """Nodes that run slurmd: those of any group that stands in a partition."""
+        """Nodes that run slurmd: those of any group that is in a partition."""
         groups = {g for p in partitions_of(self.spec) for g in p.groups}
         return tuple(n for n in self.nodes if n.group.name in groups)
 
@@ -108,7 +108,7 @@ class Site:
 
     @cached_property
     def auth(self) -> Literal["munge", "slurm"]:
-        """auth/slurm where every node's Slurm can rotate its keys, unless the file says which.
+        """auth/slurm where every node's Slurm can rotate its keys, unless the file sets it.
 
         23.11 has auth/slurm but cannot rotate its key (slurm.jwks came with 24.05), hence the
         bound for ``auto``.

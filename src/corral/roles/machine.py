@@ -1,6 +1,6 @@
 """What makes a machine a good node: clock, ports, limits, quiet upgrades, no sleep. Pure.
 
-All of it is for machines with a system of their own; containers get the limits alone, since clock,
+All of it is for machines with their own system; containers get the limits alone, since clock,
 firewall and upgrades are their host's.
 """
 
@@ -63,7 +63,7 @@ Unattended-Upgrade::Package-Blacklist {
 Unattended-Upgrade::Automatic-Reboot "false";
 """
 
-# Perl. 0: never restart it by itself (needrestart's README.batch and its example configuration).
+# Perl. 0: never restart it unasked (needrestart's README.batch and its example configuration).
 NEEDRESTART_TEXT: Final = """\
 # Written by Corral: a library's upgrade does not restart Slurm in the middle of jobs.
 $nrconf{override_rc}{qr(^(slurmd|slurmctld|slurmdbd|slurmrestd|munge|mariadb)\\.service$)} = 0;
@@ -96,7 +96,7 @@ DESKTOPS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = MappingProxyType(
 
 
 def real(site: Site) -> tuple[Node, ...]:
-    """Nodes that are machines of their own."""
+    """Nodes that are separate machines."""
     return tuple(n for n in site.nodes if site.traits[n.name].own_clock)
 
 
@@ -138,7 +138,7 @@ def following(site: Site) -> tuple[Share, ...]:
 
 
 def _limits(site: Site) -> tuple[Wanted, ...]:
-    """What slurmd's unit says more; with GPUs of its own it starts behind their driver."""
+    """Additions to slurmd's unit; on a node that has GPUs it starts after their driver."""
     own = [n for n in site.compute if not site.is_pod(n.name)]
     driven = tuple(n.name for n in own if n.group.gpu and site.traits[n.name].own_clock)
     known = set(driven)
@@ -160,7 +160,7 @@ def _quiet(site: Site) -> tuple[Resource, ...]:
 
 
 def _clock(site: Site, *, serves: bool) -> tuple[Resource, ...]:
-    """chrony: all nodes follow the controller beside the sources they have.
+    """chrony: all nodes follow the controller in addition to the sources they have.
 
     So they agree also where no time server can be reached; and an offset too big to be slewed is
     stepped at any time, not only at the start (chrony.conf(5), makestep).

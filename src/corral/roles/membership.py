@@ -23,7 +23,7 @@ def leaving(site: Site) -> tuple[Share, ...]:
             WAIT_S,
         )
     ]
-    # Where Corral logs in: an address in the mesh is no way for a machine that is not in it.
+    # Where Corral logs in: an address in the mesh is of no use to a machine that is not in it.
     members = tuple(
         Member(n.name, n.address or n.name, n.group.ssh.port, n.group.ssh.user)
         for n in site.nodes

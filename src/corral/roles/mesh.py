@@ -78,7 +78,7 @@ def tag_of(spec: ClusterSpec) -> str:
 
 
 def login_of(mesh: Mesh) -> str:
-    """The login server that ``tailscale up`` is told; "" for Tailscale's own."""
+    """The login server that ``tailscale up`` gets; "" for Tailscale's own."""
     return "" if mesh.url == TAILSCALE else mesh.url.rstrip("/")
 
 
@@ -118,7 +118,7 @@ def contained(traits: Traits, facts: Facts) -> Traits:
 
 
 def userspace(site: Site, node: str) -> bool:
-    """True for a node that the mesh reaches by TCP only, and that reaches nothing by itself."""
+    """True for a node that the mesh reaches by TCP only, and that opens no connections in it."""
     return mesh_of(site.spec) is not None and site.facts[node].mesh.way == "userspace"
 
 
@@ -165,7 +165,7 @@ def way_words(facts: MeshFacts, udp: str = "") -> str:
     ]
     without = " and ".join(lacks) or "an interface"
     like = "; to the others of its cloud's cluster by their own network" if facts.fabric else ""
-    alone = "; without user namespaces, so jobs there have no containers of their own"
+    alone = "; without user namespaces, so jobs cannot run in containers there"
     fenced = alone if facts.container and not facts.userns else ""
     return f"in user space by TCP only, without {without}{relayed}{like}{fenced}"
 
@@ -188,7 +188,7 @@ def _island_of(site: Site) -> dict[str, str]:
 
 
 def features(site: Site, node: str) -> tuple[str, ...]:
-    """Slurm features that say where a node is."""
+    """Slurm features that name where a node is."""
     island = _island_of(site).get(node)
     if not island:
         return ()
@@ -207,7 +207,7 @@ def islands(site: Site) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def bridged(site: Site) -> tuple[str, ...]:
-    """Islands that one job may use together: those with an interface, where the file says so."""
+    """Islands that one job may use together: those with an interface, where the file allows it."""
     mesh = mesh_of(site.spec)
     if mesh is None or mesh.jobs == "within-an-island":
         return ()

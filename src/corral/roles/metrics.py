@@ -160,7 +160,7 @@ ExecStart=/usr/bin/prometheus --config.file={CONF} \\
 
 
 def by_slurm(site: Site) -> bool:
-    """Whether slurmctld tells Prometheus: not while PrivateData is set (metrics.html).
+    """Whether slurmctld serves metrics to Prometheus: not while PrivateData is set (metrics.html).
 
     It is with elastic nodes.
     """

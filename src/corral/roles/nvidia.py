@@ -57,12 +57,12 @@ _MODPROBE_TEXT: Final = """\
 blacklist nouveau
 options nouveau modeset=0
 """
-# Before 560 the open module takes workstation GPUs only when it is told to (README, open modules);
-# newer ones know no such option and say so in the log, no more.
+# Before 560 the open module takes workstation GPUs only with this option (README, open modules);
+# newer ones do not know it and only log that.
 _UNSUPPORTED: Final = "options nvidia NVreg_OpenRmEnableUnsupportedGpus=1\n"
 
-# Ubuntu says --no-persistence-mode and StopWhenUnneeded (580.178.04 of 22.04 and 24.04): each
-# job would then initialise the GPU anew.
+# Ubuntu sets --no-persistence-mode and StopWhenUnneeded (580.178.04 of 22.04 and 24.04): each
+# job would then initialise the GPU again.
 _PERSISTENCED_TEXT: Final = """\
 # Written by Corral: GPUs stay initialised between jobs, and their device files stay.
 [Unit]
@@ -306,7 +306,7 @@ def _source(nvidia: Nvidia, facts: Facts, choice: Choice) -> tuple[Resource, ...
 
 
 def _packages(nvidia: Nvidia, facts: Facts, choice: Choice) -> tuple[str, ...]:
-    """The driver's packages by system and source; the first one tells whether apt offers it."""
+    """The driver's packages by system and source; the first one shows whether apt offers it."""
     if nvidia.source == "vendor":
         return ("nvidia-open" if choice.opened else "cuda-drivers",)
     if facts.os_id == "debian":

@@ -54,7 +54,7 @@ class Stage:
         roles: who has a share in it, in the order in which a node gets the shares.
         title: for people, where no role gives one.
         one_apt_run: the first packages of each machine bring the later ones along.
-        batches: each share is a stage of its own: NAME-1, NAME-2 and so on.
+        batches: each share is a separate stage: NAME-1, NAME-2 and so on.
     """
 
     name: str
@@ -154,7 +154,7 @@ def configured(site: Site) -> ConfiguredSite:
     """The site with Slurm's files.
 
     Raises:
-        CorralError: a value cannot stand in them, or the release cannot do what is asked.
+        CorralError: a value cannot be written in them, or the release cannot do what is asked.
     """
     given = tuple(role.slurm_conf(site) for role in IN_SLURM_FILES if role.slurm_conf)
     conf = cluster_conf(site, given)

@@ -1,4 +1,4 @@
-"""Where Corral's own code lies on the controller, for the services that run it. Pure."""
+"""Where Corral's own code is on the controller, for the services that run it. Pure."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ HELPER_SOCKET: Final = "/run/corral-web/user.sock"
 
 # systemd opens the settings as root, and root copies the TLS key into a folder that is this
 # service's alone and goes with it: both may be root's. Not LoadCredential: its mount comes to
-# nothing where the machine's / is no shared mount, as in podman's containers (systemd 257).
+# nothing where the machine's / is not a shared mount, as in podman's containers (systemd 257).
 # AF_NETLINK: the kernel knows whose a connection of this machine is (web/peers.py).
 _TEXT: Final = """\
 # Written by Corral: the cluster's page.
@@ -170,7 +170,7 @@ WantedBy=multi-user.target
 
 
 def settings(site: Site) -> str:
-    """What the server is told, one line of JSON; no secret is in it."""
+    """What the server reads at its start, one line of JSON; no secret is in it."""
     page = site.spec.services.page
     address = site.addresses[site.controller]
     mesh = site.spec.network.control == "tailscale"

@@ -1,4 +1,4 @@
-"""Who may log in how: sshd without passwords where the file says so, as the last stage. Pure."""
+"""Who may log in how: sshd without passwords where the file asks for it, the last stage. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEEP = "keep"
 
 
 def keys_only(site: Site) -> tuple[Share, ...]:
-    """One stage where a group says ``ssh.password_login: off``, else none."""
+    """One stage where a group has ``ssh.password_login: off``, else none."""
     groups = [n for n in site.nodes if n.group.capabilities.owned]
     nodes = tuple(n.name for n in groups if n.group.ssh.password_login != KEEP)
     if not nodes:

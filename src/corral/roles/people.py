@@ -170,7 +170,7 @@ def _limit(limits: Limits) -> Limit:
 
 
 def limits_declared(spec: ClusterSpec) -> bool:
-    """The file says more about accounts than that there are users."""
+    """Whether the file declares more about accounts than that there are users."""
     plain = {"limits": Limits(), "account": None, "qos": None, "fair_share": 1}
     told = any(getattr(u, name) != value for u in users_of(spec) for name, value in plain.items())
     return bool(spec.accounts or spec.qos or told)
@@ -183,7 +183,7 @@ def own_proof_user(spec: ClusterSpec) -> bool:
 
 
 def shares_declared(site: Site) -> bool:
-    """The file says who gets how much of the cluster."""
+    """Whether the file declares who gets how much of the cluster."""
     shares = any(u.fair_share != 1 for u in site.users)
     return bool(site.spec.accounts or shares or any(q.priority for q in site.spec.qos))
 

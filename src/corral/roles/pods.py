@@ -1,8 +1,8 @@
 """Pods: compute nodes without an init, such as rented containers. Pure.
 
-They cannot have systemd, a kernel of their own or a network interface (docs/guide/mesh.md), so the
+They cannot have systemd, their own kernel or a network interface (docs/guide/mesh.md), so the
 roles ask here for what such a node gets in their place: daemons run under supervisord, slurmd has
-its own files that say no cgroups, and a relay stands in for the routes that are not there.
+its own files without cgroups, and a relay stands in for the routes that are not there.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def _relay(site: Site) -> tuple[Resource, ...]:
 def _inside(site: Site, node: str) -> dict[str, str]:
     """What takes the place of addresses in the tailnet on such a node itself.
 
-    Its own is on no interface: what it says to itself would be lost. To the others of its cloud's
+    Its own is on no interface: what it sends to itself would be lost. To the others of its cloud's
     cluster their own network leads, and nothing else does.
     """
     found = {site.addresses[n]: fabric_of(site, n) for n in mates(site, node)}

@@ -126,7 +126,7 @@ def slurm_conf(site: Site) -> Contribution:
 
 
 def settings(site: Site) -> str:
-    """What the round is told."""
+    """The round's settings."""
     proof = site.spec.proof
     lines = [
         "# Written by Corral from the cluster file; read by corral-proof-round.",
@@ -148,7 +148,7 @@ def settings(site: Site) -> str:
 
 
 def _apart(site: Site) -> bool:
-    """Whether nodes are machines of their own: containers of one machine disturb each other."""
+    """Whether nodes are separate machines: containers of one machine disturb each other."""
     return any(not node.group.capabilities.containers for node in site.compute)
 
 

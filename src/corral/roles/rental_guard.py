@@ -84,7 +84,7 @@ def on_controller(site: Site) -> tuple[Share, ...]:
 
 
 def settings(site: Site, budget: Budget) -> str:
-    """What the guard is told; no secret."""
+    """The guard's settings; no secret is in them."""
     rented = [n for n in declared_of(site.spec) if n.group.capabilities.rents]
     told = {
         "cluster": site.spec.name,

@@ -21,7 +21,7 @@ NO_CGROUPS: Final = "no-cgroups"
 
 
 def cluster_conf(site: Site, given: Sequence[Contribution]) -> ClusterConf:
-    """The whole cluster as Slurm's files need it.
+    """The entire cluster as Slurm's files need it.
 
     Args:
         site: the cluster.

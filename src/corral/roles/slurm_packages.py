@@ -105,7 +105,7 @@ def check(site: Site) -> None:
     """See that the versions that are installed can work together.
 
     Raises:
-        CorralError: NOT_GOOD, what is installed does not fit, and no source mends it.
+        CorralError: NOT_GOOD, what is installed does not fit, and no source helps.
     """
     versions = {n: SlurmVersion.parse(f.slurm) for n, f in site.facts.items() if f.slurm}
     controller = versions.get(site.controller)
@@ -189,7 +189,7 @@ def batch(site: Site, nodes: Sequence[str]) -> tuple[Wanted, ...]:
 
 
 def runs_gate(site: Site, nodes: Sequence[str]) -> tuple[Gate, ...]:
-    """The slurmd of these nodes say that they run the set's version."""
+    """The slurmd of these nodes report that they run the set's version."""
     if site.debs is None or not nodes:
         return ()
     return (

@@ -173,7 +173,7 @@ def _mounts(site: Site, nfs: list[Storage], node: str) -> tuple[Mount, ...]:
 
 
 def _options(site: Site, node: str) -> str:
-    """Hard: a job waits for its server and goes on; soft would give it a read error instead."""
+    """Hard: a process waits for its server and goes on; soft would give it a read error instead."""
     options = NFS_OPTIONS
     kernel = tuple(int(part) for part in site.facts[node].kernel.split(".")[:2] if part.isdigit())
     return options + (f",nconnect={NCONNECT}" if kernel >= NCONNECT_SINCE else "")

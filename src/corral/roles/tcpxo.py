@@ -19,7 +19,7 @@ CONTROL: Final = "enp0s12"
 RAILS: Final = (
     "enp6s0", "enp7s0", "enp13s0", "enp14s0", "enp134s0", "enp135s0", "enp141s0", "enp142s0",
 )  # fmt: skip
-"""The eight NICs in the order of the GPUs: two beside each PCIe switch."""
+"""The eight NICs in the order of the GPUs: two at each PCIe switch."""
 
 OVERRIDES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -29,7 +29,7 @@ OVERRIDES: Final[Mapping[str, str]] = MappingProxyType(
         "NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY": "/dev/aperture_devices",
     }
 )
-"""What the profile says otherwise or not at all."""
+"""What the profile sets otherwise or not at all."""
 
 DEMANDED: Final[Mapping[str, str]] = MappingProxyType({"NCCL_NVLSTREE_MAX_CHUNKSIZE": "131072"})
 """What the plugin's checker accepts no other value of."""
@@ -41,7 +41,7 @@ LIBRARIES: Final = f"{FOLDER}:/usr/lib/x86_64-linux-gnu"
 
 
 def environment(folder: str = FOLDER) -> Script:
-    """Shell for a job of two and more nodes that sets all of it, or ends the job and says why not.
+    """Shell for a job of two and more nodes that sets all of it, or ends the job and prints why.
 
     CUDA_VISIBLE_DEVICES stays what Slurm set: the profile's 0..7 would give every rank all GPUs.
     """
@@ -75,7 +75,7 @@ def environment(folder: str = FOLDER) -> Script:
 
 
 def container_options() -> tuple[str, ...]:
-    """Srun's options that bring it into a container of Pyxis, beside others' mounts.
+    """Srun's options that bring it into a container of Pyxis, in addition to others' mounts.
 
     Names are the container's own only where the image sets them: ``--container-env`` lets the
     job's values win. It takes names, so those the profile sets beyond the known ones are asked for

@@ -1,6 +1,6 @@
 """The wheels a program of Corral's consists of, pinned with digests, by the system's Python. Pure.
 
-The locks lie in ``data/``, one section per Python: ``FILE SHA256`` a line, made by
+The locks are in ``data/``, one section per Python: ``FILE SHA256`` a line, made by
 ``.ci/lock_wheels``.
 """
 

@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def serve(settings: Settings) -> None:
-    """Listen, say where, serve."""
+    """Listen, print the address, serve."""
     app = create_app(settings)
     listening = _listen(settings.host, settings.port)
     code = ""
@@ -83,7 +83,7 @@ def _config(app: Admitted, settings: Settings, **more: Any) -> uvicorn.Config:
         log_level="warning",
         access_log=False,  # who looked at what is nobody's business; what was done is audited
         server_header=False,
-        proxy_headers=False,  # Admitted lets a declared reverse proxy say who somebody is
+        proxy_headers=False,  # Admitted lets a declared reverse proxy name the client
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=32768,
         limit_concurrency=2 * settings.max_viewers,

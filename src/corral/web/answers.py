@@ -16,12 +16,12 @@ SACCT: Final = "where there is accounting, corral jobs --all asks it"
 _DENIED: Final = ("permission denied", "invalid user id", "operation not permitted", "access/perm")
 _NOT_TAKEN: Final = "authentication"
 _NOT_TAKEN_22: Final = "Unspecified error"
-"""All that 22.05 says to a bad token."""
+"""The only error of 22.05 for a bad token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back: the HTTP status, the JSON body, and what it says of itself."""
+    """A response: the HTTP status, the JSON body, and its own errors and warnings."""
 
     status: int
     body: Any
@@ -40,7 +40,7 @@ def unreachable(error: httpx.HTTPError) -> CorralError:
 
 
 def refused(answer: Answer, doing: str) -> CorralError:
-    """What an answer that is none of success says."""
+    """The error that an unsuccessful response stands for."""
     said = "; ".join(answer.told.errors)
     lower = said.lower()
     if answer.status in (UNAUTHORIZED, NO_AUTH) or _NOT_TAKEN in lower or said == _NOT_TAKEN_22:
@@ -57,7 +57,7 @@ def refused(answer: Answer, doing: str) -> CorralError:
         )
     return CorralError(
         Code.SLURM_REFUSED,
-        f"{doing}: {said or f'slurmrestd answered {answer.status}'}",
+        f"{doing}: {said or f'slurmrestd answered with status {answer.status}'}",
         hint="" if said else "on the controller: journalctl -u slurmrestd",
     )
 
@@ -66,6 +66,6 @@ def no_past(answer: Answer, doing: str) -> CorralError:
     """Without accounting slurmrestd does not have that path at all."""
     if answer.status == MISSING:
         return CorralError(
-            Code.NOT_FOUND, "this cluster keeps no accounting that slurmrestd tells of", hint=SACCT
+            Code.NOT_FOUND, "slurmrestd has no accounting of this cluster", hint=SACCT
         )
     return refused(answer, doing)

@@ -155,7 +155,7 @@ def _tracking(settings: Settings, spec: ClusterSpec | None) -> TrackingTunnel | 
 
 
 class _Static(StaticFiles):
-    """The page's own files; asked for anew each time, answered by 304 where nothing changed."""
+    """The page's own files; revalidated each time, answered by 304 where nothing changed."""
 
     async def get_response(self, path: str, scope: Scope) -> object:  # pyright: ignore
         reply = await super().get_response(path, scope)

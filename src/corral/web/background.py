@@ -64,7 +64,7 @@ class Background:
             self._packed = await asyncio.to_thread(dumps, self.result)
         except CorralError as error:
             self.error = {**error.as_dict()}
-        except Exception as error:  # told to the page, which would wait for ever
+        except Exception as error:  # shown by the page, which would wait for ever
             self.error = {"code": "internal", "message": f"{type(error).__name__}: {error}"}
         self.ended = time.time()
         self._wake()

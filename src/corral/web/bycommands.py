@@ -50,7 +50,7 @@ class ByCommands:
         return commands.SPEAKS
 
     def forget(self) -> None:
-        """Ask anew how old Slurm is: it was upgraded, perhaps."""
+        """Ask again how old Slurm is: it was upgraded, perhaps."""
         self._old = False
 
     async def check(self, login: Login) -> None:
@@ -77,7 +77,7 @@ class ByCommands:
         return _LEVELS.get(said.strip().lower(), USER)
 
     async def nodes(self, login: Login, since: int = 0) -> tuple[tuple[Node, ...], int]:
-        """All nodes; no command tells since when."""
+        """All nodes; no command lists only those changed since."""
         return await self._list(login, "nodes", read.node), 0
 
     async def jobs(self, login: Login, since: int = 0) -> tuple[tuple[Job, ...], int]:

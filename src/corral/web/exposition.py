@@ -16,7 +16,7 @@ Labels = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric: its name, kind, what it says, and its values by labels."""
+    """One metric: its name, kind, help text, and its values by labels."""
 
     name: str
     kind: str
@@ -76,7 +76,7 @@ def job_lines(output: str) -> list[JobLine]:
 def untracked(nodes: Iterable[Node], jobs: Iterable[JobLine]) -> bool:
     """Whether Slurm does not count GPUs among a job's resources.
 
-    No running job has one, and nodes have some in use, or the answer does not say whether.
+    No running job has one, and nodes have some in use, or the answer does not show whether.
     Without accounting it cannot (slurmctld dies of ``AccountingStorageTRES=gres/gpu``); its JSON
     has them all the same.
     """
@@ -92,7 +92,7 @@ def lines_of(jobs: Iterable[Job]) -> list[JobLine]:
 def families(
     nodes: Iterable[Node], jobs: Iterable[JobLine], partitions: Iterable[Partition]
 ) -> list[Family]:
-    """What Slurm says of nodes, jobs and partitions."""
+    """What Slurm reports about nodes, jobs and partitions."""
     nodes, jobs = list(nodes), list(jobs)
     return [*_nodes(nodes), *_jobs(jobs), *_partitions(partitions)]
 
@@ -119,7 +119,7 @@ def _nodes(nodes: list[Node]) -> list[Family]:
         each("cpus_used", "CPUs given to jobs.", [n.cpus_used for n in nodes]),
         each("memory_bytes", "Memory for jobs.", [n.memory * MIB for n in nodes]),
         each("memory_used_bytes", "Memory given to jobs.", [n.memory_used * MIB for n in nodes]),
-        each("load", "Load as slurmd told it.", [n.load for n in nodes]),
+        each("load", "Load as slurmd reports it.", [n.load for n in nodes]),
         Family(
             "corral_node_drained",
             "gauge",
@@ -130,7 +130,7 @@ def _nodes(nodes: list[Node]) -> list[Family]:
 
 
 def _by(reason: str) -> str:
-    # What Corral drains by itself has a reason that begins so (docs/guide/health.md).
+    # What Corral drains automatically has a reason that begins so (docs/guide/health.md).
     found = reason.partition(".")[0]
     return found if found in ("health", "proof") else "person"
 
@@ -164,6 +164,6 @@ def _partitions(partitions: Iterable[Partition]) -> list[Family]:
     found: dict[Labels, float] = {
         (("partition", p.name),): float(p.state.upper() == "UP")
         for p in partitions
-        if p.state  # v0.0.39 (23.02) tells none
+        if p.state  # v0.0.39 (23.02) reports none
     }
     return [Family("corral_partition_up", "gauge", "1: the partition takes jobs.", found)]

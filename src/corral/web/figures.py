@@ -192,7 +192,7 @@ class BySsh:
 
 
 def of_job(found: Mapping[str, Sequence[api.Reading]], job: int) -> dict[tuple[str, str], float]:
-    """Values of one job out of what its nodes told: by what and by node, or GPU of a node."""
+    """Values of one job out of what its nodes reported: by what and by node, or GPU of a node."""
     values: dict[tuple[str, str], float] = {}
     names = {"corral_job_memory_bytes": "memory", "corral_job_cpu_seconds_total": "cpu_seconds"}
     of_gpu = {

@@ -43,7 +43,7 @@ class Guard:
     must come from this page's own origin, and carries a token besides (``web.state``).
 
     Args:
-        app: what it stands before.
+        app: what it protects.
         names: declared names, without ports: a reverse proxy may listen on any.
         hsts: a browser that came by TLS shall come to this name by TLS alone (RFC 6797).
     """

@@ -1,4 +1,4 @@
-"""What a viewer's text costs, in a process of its own: cluster files checked, job forms filled in.
+"""What a viewer's text costs, in a separate process: cluster files checked, job forms filled in.
 
 Who writes the text decides how long it takes. In the server's process one that is slow keeps every
 viewer waiting, in a thread too. Here a process gets ``LIMIT_S`` seconds for it, and ``AT_ONCE`` of
@@ -53,7 +53,7 @@ class Limited:
         return spec, told["findings"]
 
     async def job(self, fields: dict[str, Any], spec: ClusterSpec) -> tuple[api.JobSpec, str]:
-        """A job as its fields say, and its batch script.
+        """A job of these fields, and its batch script.
 
         Raises:
             CorralError: TIMED_OUT, it takes too long; USAGE, it cannot run as asked.

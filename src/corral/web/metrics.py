@@ -1,6 +1,6 @@
 """``python -m corral.web.metrics``: what Slurm and Corral know of the cluster, for Prometheus.
 
-A service of the controller's with a user of its own, on loopback. It asks Slurm's client commands,
+A service of the controller's with its own user, on loopback. It asks Slurm's client commands,
 so that it needs neither slurmrestd nor a token; settings come as JSON on standard input.
 """
 
@@ -58,7 +58,7 @@ class Told(BaseModel):
 
 
 class Exporter:
-    """The last text, made anew when it is asked for and old; an ASGI application.
+    """The last text, made again when it is asked for and old; an ASGI application.
 
     Args:
         cluster: its name.
@@ -83,7 +83,7 @@ class Exporter:
         await send({"type": "http.response.body", "body": body})
 
     async def text(self) -> str:
-        """All metrics; of the last look while that is young."""
+        """All metrics; those of the last poll while it is recent."""
         async with self._looking:
             if time.monotonic() >= self._due:
                 begin = time.monotonic()

@@ -1,6 +1,6 @@
 """Jobs that slurmctld has forgotten, out of accounting: asked on demand only, kept a minute.
 
-Each viewer's own token asks, so that Slurm decides what it tells (PrivateData); an answer is kept
+Each viewer's own token asks, so that Slurm decides what it shows (PrivateData); an answer is kept
 for who asked and for nobody else.
 """
 
@@ -41,7 +41,7 @@ class PastJobs:
 
     Args:
         rest: how Slurm is asked.
-        spare: how else, where that cannot tell of accounting (an old slurmrestd); None: no way.
+        spare: how else, where that has no accounting (an old slurmrestd); None: not at all.
         clock: seconds that only grow.
         gpus: the cluster has GPUs.
     """

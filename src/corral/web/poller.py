@@ -1,6 +1,6 @@
-"""One poller for all viewers: it asks Slurm, finds what changed, and tells everybody who looks.
+"""One poller for all viewers: it asks Slurm, finds what changed, and sends it to all of them.
 
-It works with the token of somebody who is logged in, so that no credential lies on a disk; while
+It works with the token of somebody who is logged in, so that no credential is on a disk; while
 nobody looks it asks nothing. Calls to slurmctld depend on its own speed, never on the number of
 viewers.
 """
@@ -25,11 +25,11 @@ BACK_OFF: Final = 4.0
 busy for more than a fifth of its time."""
 PARTITIONS_S: Final = 60.0
 WHOLE_S: Final = 300.0
-"""In a big cluster all jobs are read anew so often; in between states, and jobs that changed."""
+"""In a big cluster all jobs are re-read so often; in between states, and jobs that changed."""
 BIG: Final = 5000
 STATES_FROM: Final = 41
 MAX_SINGLE: Final = 25
-"""Jobs asked for one by one; with more the whole list is asked for."""
+"""Jobs asked for one by one; with more the entire list is asked for."""
 FRESH_S: Final = 10.0
 PATIENCE_S: Final = 0.3
 QUEUE: Final = 64
@@ -44,7 +44,7 @@ class Poller:
     Args:
         rest: slurmrestd.
         tokens: gives the logins to ask with, best first; none while nobody is logged in.
-        fastest: shortest pause between two looks, in seconds.
+        fastest: shortest pause between two polls, in seconds.
         max_viewers: live views at once.
     """
 
@@ -74,7 +74,7 @@ class Poller:
 
     @property
     def pause(self) -> float:
-        """Seconds until the next look."""
+        """Seconds until the next poll."""
         slow = SLOWEST_S if self.now.trouble else 0.0
         return min(max(self._fastest, self.took * BACK_OFF, min(slow, 5.0)), SLOWEST_S)
 
@@ -86,7 +86,7 @@ class Poller:
         """The snapshot, looked at now when it is older than 10 s and nobody looks.
 
         Nobody waits longer than 0.3 s where a last known state is there: news come as events.
-        Without one this waits for the first look, of nodes alone where ``jobs`` are not wanted.
+        Without one this waits for the first poll, of nodes alone where ``jobs`` are not wanted.
         """
         known = self._known["jobs" if jobs else "nodes"]
         if known.is_set() and (self._viewers or time.time() - self.now.seen_at <= FRESH_S):
@@ -103,7 +103,7 @@ class Poller:
         finally:
             told.cancel()
         if not known.is_set():
-            await self._one  # it has ended; what is no answer of Slurm's is an error of ours
+            await self._one  # it has ended; what is not an answer of Slurm's is an error of ours
         return self.now
 
     @asynccontextmanager
@@ -143,7 +143,7 @@ class Poller:
                 pass
 
     async def look(self) -> None:
-        """Ask Slurm once and tell all viewers what changed, as soon as it is known."""
+        """Ask Slurm once and send all viewers what changed, as soon as it is known."""
         async with self._looking:
             waited = self._rest.waited
             if logins := self._tokens():
@@ -185,7 +185,7 @@ class Poller:
         self._known["jobs"].set()
 
     def _is(self, now: Snapshot) -> None:
-        """This is how it stands; viewers are told where that is new."""
+        """Set the state; viewers are notified where it is new."""
         before, self.now = self.now, now
         if now.rev != before.rev or now.trouble != before.trouble:
             self._tell(dumps(delta(before, now)))
@@ -223,7 +223,7 @@ class Poller:
 
     def _tell(self, event: bytes) -> None:
         for queue in self._viewers:
-            if queue.full():  # a viewer who does not read: it starts anew from the whole state
+            if queue.full():  # a viewer who does not read: it starts over from the complete state
                 while not queue.empty():
                     queue.get_nowait()
                 queue.put_nowait(dumps({"again": True, **self.now.head()}))

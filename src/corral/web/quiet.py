@@ -1,4 +1,4 @@
-"""What uvicorn's log leaves out: streams that the page's end cuts off are no errors."""
+"""What uvicorn's log leaves out: streams that the page's end cuts off are not errors."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import logging
 
 
 def without_cut_streams() -> None:
-    """Say nothing of live views that go on when the server is to end; call it after uvicorn.Config.
+    """Log nothing about live views that go on when the server is to end; call after uvicorn.Config.
 
-    They never end by themselves, and so each open page showed a traceback in the terminal of
+    They never end on their own, and so each open page showed a traceback in the terminal of
     ``corral ui`` at Ctrl-C (uvicorn 0.54, timeout_graceful_shutdown).
     """
     logging.getLogger("uvicorn.error").addFilter(_told)

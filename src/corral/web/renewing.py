@@ -46,8 +46,8 @@ def at_hangup(config: uvicorn.Config, certificate: str, key: str) -> None:
             return
         failed = renewed(config.ssl, certificate, key)
         if failed:
-            log.error("the certificate of before stays: %s", failed)
+            log.error("the previous certificate stays in use: %s", failed)
         else:
-            log.warning("took the certificate anew")
+            log.warning("reloaded the certificate")
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, take)

@@ -1,7 +1,7 @@
 """What needs Corral itself: proof, doctor, plan, apply, history. For who runs Corral here.
 
 Looking is the owner's session alone. Changing machines besides needs a code that only the terminal
-shows in which ``corral ui`` runs: a stolen session can neither apply nor mend.
+shows in which ``corral ui`` runs: a stolen session can neither apply nor fix.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ async def plan(request: Request, wanted: Text, owner: Owner, session: Changer, s
     spec, _ = await state.limited.lint(wanted.text, state.settings.source or "cluster file")
     if spec is None:
         raise CorralError(
-            Code.SPEC_INVALID, "the cluster file has errors", hint="they stand at their lines"
+            Code.SPEC_INVALID, "the cluster file has errors", hint="each is shown at its line"
         )
     if spec.name != owner[1].name:
         raise CorralError(
@@ -147,7 +147,7 @@ async def proof(owner: Owner) -> Any:
 
 @router.post("/prove")
 async def prove(owner: Owner, session: Changer, state: Here) -> Any:
-    """Prove the cluster anew."""
+    """Prove the cluster again."""
 
     async def work(emit: Emit) -> Any:
         return await aside(lambda told: _proven(owner[1], told), emit)

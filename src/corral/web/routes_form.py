@@ -72,7 +72,7 @@ async def _filled(
     if wrong := sorted(OF_THIS_MACHINE & fields.keys()):
         raise CorralError(
             Code.USAGE,
-            f"{', '.join(wrong)}: nothing of the page's own machine goes along with a job",
+            f"{', '.join(wrong)}: a job from the page takes no files of the page's own machine",
             hint="corral run sends files, from where they are",
         )
     spec = _spec(state)

@@ -47,7 +47,7 @@ _NO_CONTROL: Final = r"^[^\x00-\x1f\x7f]*$"
 
 
 class Script(BaseModel):
-    """A batch script as it stands; what is given beside it wins over its #SBATCH lines."""
+    """A batch script as it is; fields given in addition override its #SBATCH lines."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -124,7 +124,7 @@ async def submit(request: Request, wanted: Script, session: Changer, state: Here
 
 @router.get("/{job_id}")
 async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
-    """All that slurmctld tells this user of one job; when it has forgotten it, accounting."""
+    """All that slurmctld reports to this user of one job; when it has forgotten it, accounting."""
     found = await state.rest.job(session.login, job_id)
     forgotten = found is None
     found = found or await _past(state, session, job_id)
@@ -313,7 +313,7 @@ async def _job(state: State, session: Session, job_id: int) -> Job:
         raise CorralError(
             Code.NOT_FOUND,
             f"Slurm does not know job {job_id} any more",
-            hint="it keeps ended jobs for MinJobAge; their page shows what accounting tells",
+            hint="it keeps ended jobs for MinJobAge; their page shows what accounting has",
         )
     return found
 
@@ -330,7 +330,7 @@ async def _past(state: State, session: Session, job_id: int) -> Job:
 
 
 async def _told(state: State, session: Session, job_id: int) -> Job:
-    """The job as slurmctld tells it, or accounting."""
+    """The job as slurmctld reports it, or accounting."""
     found = await state.rest.job(session.login, job_id)
     return found or await _past(state, session, job_id)
 

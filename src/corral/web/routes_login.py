@@ -106,7 +106,7 @@ async def _checked(request: Request, token: str, what: str, state: State) -> Log
         CorralError: LOGIN_REFUSED; TOO_MANY wrong ones came from there.
     """
     peer = _peer(request)
-    state.logins.take(peer)  # before slurmrestd is asked: many at once are no way around it
+    state.logins.take(peer)  # before slurmrestd is asked: many at once do not get around it
     try:
         login = login_of(token)
         await state.rest.check(login)

@@ -36,7 +36,9 @@ async def act(
     """Let a node take no new jobs, or take them again."""
     if wanted.do == "drain" and not wanted.reason.strip():
         raise CorralError(
-            Code.USAGE, "draining needs a reason", hint="say why, for the next who looks"
+            Code.USAGE,
+            "draining needs a reason",
+            hint="state why, for the next person who looks",
         )
     if name not in (await poller_of(request, session).fresh(jobs=False)).nodes:
         raise CorralError(Code.NOT_FOUND, f"Slurm knows no node {name}")

@@ -31,9 +31,9 @@ async def past(  # noqa: PLR0917  # FastAPI calls it by name
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
 ) -> dict[str, Any]:
-    """One page of the jobs that ended in the last days; ``cut`` says that older ones are left out.
+    """One page of the jobs that ended in the last days; ``cut``: older ones are left out.
 
-    Where there is no accounting, or it does not answer, ``why`` says so, and the jobs are those
+    Where there is no accounting, or it does not answer, ``why`` holds that, and the jobs are those
     that slurmctld has not forgotten yet.
     """
     test = parse(q)
@@ -63,5 +63,5 @@ async def past(  # noqa: PLR0917  # FastAPI calls it by name
 
 
 def _ended(job: Job, since: float) -> bool:
-    """Slurmctld tells more of a job than accounting, and hears of its end a moment before."""
+    """Slurmctld knows more of a job than accounting, and hears of its end a moment before."""
     return job.ended and (job.end_at or time.time()) >= since

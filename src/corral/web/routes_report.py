@@ -27,7 +27,7 @@ REPORT_HEADERS: Final = {
     "content-security-policy": f"{policy()}; frame-ancestors 'self'; "
     "sandbox allow-popups allow-scripts",
     "x-frame-options": "SAMEORIGIN",
-    # A sandboxed page may not ask for an opener policy: browsers refuse to show it by itself.
+    # A sandboxed page may not ask for an opener policy: browsers refuse to show it alone.
     "cross-origin-opener-policy": "unsafe-none",
 }
 
@@ -70,7 +70,7 @@ async def places(session: Viewer, state: Here) -> Any:
 
 @router.post("/corral/doctor/plan")
 async def mend(request: Request, owner: Owner, session: Changer, state: Here) -> Any:
-    """The plan that mends what the doctor can mend: the cluster file as it is declared.
+    """The plan that fixes what the doctor can fix: the cluster file as it is declared.
 
     It is shown, and applied only with the terminal's code, as any plan.
     """

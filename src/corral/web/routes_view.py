@@ -70,7 +70,7 @@ def packed_of(request: Request) -> Packed:
 
 @router.get("/cluster")
 async def cluster(request: Request, session: Viewer) -> Any:
-    """Figures of the whole cluster: how old they are, why newer ones do not come."""
+    """Figures of the entire cluster: how old they are, why newer ones do not come."""
     now = await poller_of(request, session).fresh()
     return {"at": time.time(), **now.head()}
 
@@ -105,7 +105,7 @@ async def figures(session: Viewer, state: Here) -> dict[str, Any]:
     responses={200: {"content": {"text/event-stream": {}}}},
 )
 async def events(request: Request, session: Viewer) -> StreamingResponse:
-    """What changes, as it changes (server-sent events): the first one is the whole head."""
+    """What changes, as it changes (server-sent events): the first one is the complete head."""
     poller = poller_of(request, session)
 
     async def stream() -> AsyncGenerator[bytes]:

@@ -7,7 +7,7 @@ sent to slurmrestd alone. root has no session: what a stolen one can do, Slurm l
 The cookie alone opens nothing: browsers send it to every port of the host (RFC 6265, 8.5), to
 servers of other users too. So each request carries a second secret in a header, which the page
 gets at login and keeps in the storage of its origin, and an origin has a port. Where a browser
-sends no header (server-sent events, downloads, frames) a ticket stands in the address in its place:
+sends no header (server-sent events, downloads, frames) a ticket in the address takes its place:
 good once and for 30 s, and only together with the cookie.
 """
 
@@ -189,7 +189,7 @@ def login_of(token: str) -> Login:
     """The login that a token claims; Slurm decides whether it is true.
 
     Raises:
-        CorralError: LOGIN_REFUSED, it is no token of Slurm, expired, or root's.
+        CorralError: LOGIN_REFUSED, it is not a token of Slurm, expired, or root's.
     """
     token = token.strip().removeprefix("SLURM_JWT=")
     claims = _claims(token)
@@ -197,7 +197,7 @@ def login_of(token: str) -> Login:
     if not isinstance(user, str) or not _USER.fullmatch(user):
         raise CorralError(
             Code.LOGIN_REFUSED,
-            "this is no token of Slurm",
+            "this is not a Slurm token",
             hint="paste what scontrol token prints, with or without SLURM_JWT=",
         )
     if user in _NEVER:
@@ -217,7 +217,7 @@ def login_of(token: str) -> Login:
 
 
 def expiry(token: str) -> float | None:
-    """When a token ends, unix seconds; None where it does not say."""
+    """When a token expires, unix seconds; None where it has no expiry."""
     ends = _claims(token).get("exp")
     if isinstance(ends, bool) or not isinstance(ends, (int, float)):
         return None
@@ -276,6 +276,6 @@ class RateLimit:
         times.append(now)
 
     def forgive(self, key: str) -> None:
-        """The last one does not count: it was no wrong guess."""
+        """The last one does not count: it was not a wrong guess."""
         if times := self._seen.get(key):
             times.pop()

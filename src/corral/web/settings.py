@@ -1,4 +1,4 @@
-"""What the page's server is told when it starts."""
+"""What the page's server receives when it starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Sudo(BaseModel):
 
     password: SecretStr
     machines: frozenset[str] = Field(
-        description="Machines that may have it, as SshTarget.place says them."
+        description="Machines that may have it, as SshTarget.place names them."
     )
 
 
@@ -25,7 +25,7 @@ class Settings(BaseModel):
     """How one server serves one cluster.
 
     ``python -m corral.web`` reads them as one JSON object on standard input, so that the token in
-    ``handover`` and the password in ``sudo`` stand in no argument list and no file.
+    ``handover`` and the password in ``sudo`` are in no argument list and no file.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)

@@ -106,7 +106,7 @@ class SlurmRest:
     async def version(self, login: Login) -> int:
         """The newest API version that both sides speak: 42 for v0.0.42.
 
-        slurmrestd says 404 to a version that it does not have, and 200 to any ping of one it has.
+        slurmrestd answers 404 to a version that it does not have, 200 to any ping of one it has.
 
         Raises:
             CorralError: UNREACHABLE; NOT_FOUND, it is too old or too new.
@@ -128,7 +128,7 @@ class SlurmRest:
         return self._version
 
     def forget(self) -> None:
-        """Ask for the version anew: Slurm was upgraded, perhaps."""
+        """Ask for the version again: Slurm was upgraded, perhaps."""
         self._version = None
         self._nodes = Memory[Node]()
 
@@ -175,7 +175,7 @@ class SlurmRest:
             found = read.jobs_of(answer.body, await self.version(login))
             exact = [job for job in found if job.id == job_id]
             return (exact or [*found, None])[0]
-        # 22.05 says 500 where later ones say 404.
+        # 22.05 answers 500 where later ones answer 404.
         if answer.status == MISSING or any("job id" in e.lower() for e in answer.told.errors):
             return None
         raise refused(answer, f"asking for job {job_id}")
@@ -184,7 +184,7 @@ class SlurmRest:
         """Jobs that ended in the last days, out of accounting; of one user, or "" for all.
 
         Raises:
-            CorralError: NOT_FOUND, it does not tell of accounting; SLURM_REFUSED; UNREACHABLE.
+            CorralError: NOT_FOUND, it has no accounting; SLURM_REFUSED; UNREACHABLE.
         """
         number, cluster = await self._accounting(login)
         found = list[Job]()
@@ -223,7 +223,7 @@ class SlurmRest:
         number = await self.version(login)
         if number < past.TELLS_FROM:
             raise CorralError(
-                Code.NOT_FOUND, "this slurmrestd is too old to tell of past jobs", hint=SACCT
+                Code.NOT_FOUND, "this slurmrestd is too old to list past jobs", hint=SACCT
             )
         return number, self._cluster
 
@@ -300,7 +300,7 @@ class SlurmRest:
         return _Reached(stream, lambda seconds: self._add(path, seconds))
 
     def _add(self, path: str, seconds: float) -> None:
-        if path.startswith("/slurm/"):  # slurmdbd's time says nothing of slurmctld's
+        if path.startswith("/slurm/"):  # slurmdbd's time is unrelated to slurmctld's
             self.waited += seconds
 
     async def _call(self, method: str, path: str, login: Login, body: Any = None) -> Answer:

@@ -76,7 +76,7 @@ def job_kind(job: Job) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What Slurm said last.
+    """What Slurm last reported.
 
     Attributes:
         rev: grows with each change; nodes_rev and jobs_rev with each of theirs.
@@ -101,7 +101,7 @@ class Snapshot:
     )
 
     def head(self) -> dict[str, Any]:
-        """What every event says: revisions, age, counts."""
+        """What every event holds: revisions, age, counts."""
         return {
             "rev": self.rev,
             "nodes_rev": self.nodes_rev,
@@ -143,7 +143,7 @@ class Snapshot:
 def _kept(before: Mapping[K, V], found: Iterable[tuple[K, V]]) -> Mapping[K, V]:
     """``found``, with the old object for each that is as before; ``before`` where all are.
 
-    So what is the same is the same object, and a look compares each once, not once per use.
+    So what is the same is the same object, and a poll compares each once, not once per use.
     """
     now, same = dict[K, V](), True
     for key, value in found:

@@ -29,7 +29,7 @@ host would log each other out."""
 CSRF: Final = "x-csrf-token"
 TICKET: Final = "ticket"
 UNATTENDED: Final = "x-unattended"
-"""The page asked by itself: nobody has touched it for a while. A thief gains nothing by it."""
+"""The page asked on a timer: nobody has touched it for a while. A thief gains nothing by it."""
 
 
 @dataclass(slots=True)
@@ -37,10 +37,10 @@ class State:
     """One server: its settings, its sessions, its pollers.
 
     Attributes:
-        past: what accounting tells of jobs that slurmctld has forgotten.
+        past: what accounting has of jobs that slurmctld has forgotten.
         spec: the cluster, where Corral itself runs here.
-        own: how a user's own commands are done; None where there is no way.
-        figures: what jobs use over time; None where nobody can tell.
+        own: how a user's own commands are done; None where they cannot be.
+        figures: what jobs use over time; None where it is unknown.
         tracking: the way to the cluster's tracking server, where a browser needs one.
         background: applies and looks that go on while pages come and go.
         limited: checks cluster files and job forms as they are edited.
@@ -120,7 +120,7 @@ def session_of(request: Request) -> Session:
 
 
 def still_in(request: Request) -> bool:
-    """Whether the session of a stream that goes on has not ended meanwhile; looking is no use."""
+    """Whether the session of a live stream has not ended meanwhile; looking is not a use."""
     return state_of(request).sessions.find(key_of(request), touch=False) is not None
 
 

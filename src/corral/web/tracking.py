@@ -16,7 +16,7 @@ class TrackingTunnel:
     The server listens in the cluster's network, under a name that a browser here does not know.
 
     Args:
-        spec: the cluster, with a tracking server of its own.
+        spec: the cluster, with its own tracking server.
     """
 
     def __init__(self, spec: ClusterSpec) -> None:

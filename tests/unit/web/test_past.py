@@ -142,7 +142,7 @@ def test_without_accounting_it_says_so_and_shows_what_slurmctld_knows() -> None:
             page.rest.accounting = False
             await page.login()
             told = (await page.get("past")).json()
-            assert "keeps no accounting" in told["why"]
+            assert "has no accounting" in told["why"]
             assert {job["state"] for job in named(told)} <= {"COMPLETED", "FAILED", "CANCELLED"}
             assert told["total"] == len(told["rows"]) > 0
             assert (await page.get("jobs/28")).status_code == 404

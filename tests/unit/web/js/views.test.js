@@ -217,7 +217,7 @@ test("the doctor's findings, and healthy only without any", () => {
   );
   const report = { healthy: false, mends: true, findings: [finding] };
   const words = texts(ReportView({ report, mend: () => {} }));
-  assert.match(words, /^Show the plan that mends this/);
+  assert.match(words, /^Show the plan that fixes this/);
   assert.doesNotMatch(words, /healthy/);
   assert.match(
     texts(ReportView({ report: { healthy: true, mends: false, findings: [] }, mend: () => {} })),

@@ -30,7 +30,7 @@ export function FindingView({ finding: { title, name, nodes, detail, cause, fix,
 /** @param {{ report: Doctor, mend: () => void }} props */
 export function ReportView({ report, mend }) {
   const offer = [
-    el("button", { onClick: mend }, "Show the plan that mends this"),
+    el("button", { onClick: mend }, "Show the plan that fixes this"),
     el("span", { class: "dim" }, "Nothing is changed before you apply it."),
   ];
   const good = [badge("healthy", "good"), "Nothing known is wrong with this cluster."];
@@ -115,7 +115,7 @@ export class DoctorPage extends Component {
       h(ProgressView, { progress }),
       failure ? h(Problem, { failure }) : null,
       report ? h(ReportView, { report, mend: this.mend }) : null,
-      plan ? el("div", null, el("h3", null, "What mends it"), h(PlanToApply, { plan })) : null,
+      plan ? el("div", null, el("h3", null, "What fixes it"), h(PlanToApply, { plan })) : null,
     );
   }
 }

@@ -145,7 +145,7 @@ function paint(pen, grid, nodes, { colouring, figures }) {
   pen.globalAlpha = 1;
 }
 
-/** Names of the nodes that the keyboard stands on, by heat map; kept while other pages are shown.
+/** Names of the nodes that have the keyboard's focus, by heat map; kept while other pages are shown.
  * @type {Map<string, string>} */
 const chosen = new Map();
 

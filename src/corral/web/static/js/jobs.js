@@ -46,7 +46,7 @@ export function gpus(job) {
 }
 
 /**
- * How long a job waits, runs or ran.
+ * How long a job has been pending, has been running, or ran.
  * @param {JobRow} job
  * @param {number} [at] unix seconds
  */
@@ -65,7 +65,7 @@ export function exitOf(job) {
 }
 
 /**
- * What a job waits for, or where it runs, or how it failed.
+ * Why a job is pending, or where it runs, or how it failed.
  * @param {JobRow} job
  */
 export function whereOf(job) {

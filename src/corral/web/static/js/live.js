@@ -1,4 +1,4 @@
-// One stream of changes for the whole page; pages listen to it.
+// One stream of changes for the entire page; pages listen to it.
 import { call, Latest, records, Refused, ticketed } from "./server.js";
 /** @import { AllFigures, Head, JobRow, Me, NodeFigures, NodeRow, Nodes } from "./api.js" */
 
@@ -121,7 +121,7 @@ export function start() {
 }
 
 /**
- * A browser would come again by itself, but with a ticket that is used up.
+ * A browser would reconnect on its own, but with a ticket that is used up.
  * @param {number} mine
  */
 async function connect(mine) {

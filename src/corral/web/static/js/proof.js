@@ -187,7 +187,7 @@ class ReportsCard extends Component {
       "div",
       { class: "row" },
       el("select", select, options),
-      el("button", { type: "button", onClick: this.open }, "Open by itself"),
+      el("button", { type: "button", onClick: this.open }, "Open in a new tab"),
     );
   }
 

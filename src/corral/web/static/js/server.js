@@ -35,7 +35,7 @@ export async function ticketed(path) {
   return `api/${path}?ticket=${ticket}`;
 }
 
-// What a page asks by itself keeps no session alive that nobody uses.
+// What a page asks on a timer keeps no session alive that nobody uses.
 const ATTENDED_MS = 60000;
 let touched = Date.now();
 

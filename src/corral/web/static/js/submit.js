@@ -69,7 +69,7 @@ function kindOf(schema) {
 }
 
 /**
- * What an object's values are: texts (env), or lists of them (sweep); pydantic says it by pattern.
+ * What an object's values are: texts (env), or lists of them (sweep); pydantic gives it by pattern.
  * @param {Schema} schema
  */
 function valuesOf(schema) {
@@ -300,7 +300,7 @@ const labelled = (name, label, props) =>
     el("input", /** @type {InputProps} */ ({ name, autocomplete: "off", ...props })),
   );
 
-/** @param {string} folder where the job runs unless somebody says another */
+/** @param {string} folder where the job runs unless another one is given */
 const scriptFields = (folder) => [
   labelled("name", "Name", { maxLength: 64 }),
   labelled("workdir", "Folder it runs in and writes slurm-ID.out to", {
@@ -350,7 +350,7 @@ class ScriptForm extends Component {
   render() {
     const { form, me } = this.props;
     const about =
-      "It goes to Slurm with your own token, as it stands here. Its #SBATCH lines count; a field that is filled in below wins.";
+      "It goes to Slurm with your own token, exactly as it is here. Its #SBATCH lines count; a field that is filled in below overrides them.";
     return el(
       "form",
       { onSubmit: this.send },
