@@ -253,7 +253,7 @@ def test_waiting_in_words_then_cancelled(cluster: Live, tmp_path: Path) -> None:
                 await waits.wait()
                 await sleeps.wait()
             listed = await control.list_jobs(fleet, cluster.controller)
-            states = {job.raw_id: job.state for job in listed}
+            states = {job.id: job.state for job in listed}
             assert (states[first.id], states[second.id]) == (JobState.RUNNING, JobState.PENDING)
         finally:
             await control.cancel(fleet, second)
@@ -328,7 +328,7 @@ def test_refused_before_submission(cluster: Live, tmp_path: Path) -> None:
     file = script(tmp_path, "pass")
 
     async def queue(fleet: Fleet) -> int:
-        return max(j.raw_id for j in await control.list_jobs(fleet, cluster.controller, all=True))
+        return max(j.id for j in await control.list_jobs(fleet, cluster.controller, all=True))
 
     before = cluster.with_fleet(queue)
     for fields, hint in (

@@ -110,7 +110,7 @@ def followed(cluster: Live, tmp_path: Path) -> Iterator[tuple[Terminal, int]]:
 def state(cluster: Live, number: int) -> JobState:
     async def work(fleet: Fleet) -> JobState:
         listed = await control.list_jobs(fleet, cluster.controller, all=True)
-        return next(job.state for job in listed if job.raw_id == number)
+        return next(JobState.read(job.state) for job in listed if job.id == number)
 
     return cluster.with_fleet(work)
 

@@ -15,12 +15,18 @@ from corral.spec.cloud import Budget, Cloud
 from corral.spec.models import ClusterSpec, NodeGroup
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "gpus"
+MARK = "m5"
 SACCT = """\
-7|alice|gpu[0-1]|2026-11-22T10:00:00|2026-11-22T11:00:00|8|2|cpu=8,gres/gpu=2,node=2|a|b
-8|bob|None assigned|Unknown|Unknown|1|1||wait
-9|bob|gpu0|2026-11-22T11:00:00|Unknown|2|1|cpu=2|now
-broken line
-"""
+7|7|COMPLETED|0:0|0:0|main|alice|a|2|8|x|cpu=8,gres/gpu=2,node=2|3600|1|1795341600|1795345200|gpu[0-1]|a|b
+8|8|PENDING|0:0|0:0|main|bob|a|1|1|cpu=1||0|1|Unknown|Unknown|None assigned|wait
+9|9|RUNNING|0:0|0:0|main|bob|a|1|2|cpu=2|cpu=2|1|1|1795345200|Unknown|gpu0|now
+10|10|FAILED|0:0|0:0|main|bob|a|1|2|cpu=2|cpu=2|1|1|2026-11-22T10:00:00|Unknown|gpu0|a time of another form
+"""  # noqa: E501
+
+
+def marked(text: str) -> str:
+    """Lines of accounting with the mark between fields, and not in the name."""
+    return "\n".join(MARK.join(line.split("|", 17)) for line in text.splitlines())
 
 
 def rental(node: str, hours: float, price: float | None = 2.0, gpus: int | None = 2) -> Rental:
@@ -35,7 +41,7 @@ def rendered(shown: Sequence[RenderableType]) -> str:
 
 
 def test_jobs_are_read_and_waiting_ones_left_out() -> None:
-    jobs, unread = read_jobs(SACCT, gpus=True)
+    jobs, unread = read_jobs(marked(SACCT), MARK, gpus=True)
     assert unread == 1
     assert jobs[0].name == "a|b"  # a user's word, with the separator in it
     assert [(j.job, j.user, j.nodes, j.cpus, j.gpus) for j in jobs] == [
@@ -44,6 +50,15 @@ def test_jobs_are_read_and_waiting_ones_left_out() -> None:
     ]
     assert jobs[0].end is not None and jobs[0].end - jobs[0].start == 3600
     assert jobs[1].end is None
+
+
+def test_a_name_bills_nobody_else() -> None:
+    """A job's name may have line ends and every sign: a line of its own was another user's job."""
+    forged = "8|8|COMPLETED|0:0|0:0|main|bob|a|1|8|x|cpu=8|3600|1|1795341600|1795345200|gpu0|b"
+    evil = SACCT.splitlines()[0].replace("a|b", "x")
+    jobs, unread = read_jobs(f"{marked(evil)}\n{forged}\n", MARK, gpus=True)
+    assert [(job.user, job.name) for job in jobs] == [("alice", f"x\n{forged}")]
+    assert unread == 0
 
 
 def test_a_job_pays_its_part_and_the_rest_is_idle() -> None:
@@ -58,11 +73,11 @@ def test_a_job_pays_its_part_and_the_rest_is_idle() -> None:
 def recorded_uses(folder: Path) -> tuple[JobUse, ...]:
     """Recorded records of accounting in the form that corral cost asks for."""
     lines = [line.split("|") for line in (folder / "sacct.txt").read_text().splitlines()]
-    times = "2026-11-22T10:00:00|2026-11-22T11:00:00"
+    times = ["1795341600", "1795345200", "node0"]
     text = "\n".join(
-        f"{w[1]}|{w[6]}|node0|{times}|{w[9]}|{w[8]}|{w[10]}|{w[-1]}" for w in lines if w[8] == "1"
+        "|".join([*w[:11], w[10], *w[12:14], *times, w[-1]]) for w in lines if w[8] == "1"
     )
-    uses, unread = read_jobs(text, gpus=True)
+    uses, unread = read_jobs(marked(text), MARK, gpus=True)
     assert uses and not unread
     return uses
 

@@ -23,7 +23,7 @@ from corral.jobs.model import JobHandle, JobSpec, parse_job
 from corral.jobs.points import parse_sweep
 from corral.jobs.reading import Live, RankLine
 from corral.jobs.reading import Outcome as JobOutcome
-from corral.slurm.states.jobs import JobInfo
+from corral.slurm.records import Job as JobInfo  # corral.Job is the handle of a submitted one
 from corral.spec.models import ClusterSpec
 
 __all__ = [
@@ -175,7 +175,10 @@ async def jobs(spec: ClusterSpec, *, ended: bool = False) -> tuple[JobInfo, ...]
             listing, control.gpus_by_job(fleet, controller, tracked=tracked)
         )
     return tuple(
-        replace(job, gpus=held[job.raw_id]) if job.raw_id in held else job for job in found
+        replace(job, gpus=held[job.id].count, gpus_exact=held[job.id].exact)
+        if job.id in held
+        else job
+        for job in found
     )
 
 

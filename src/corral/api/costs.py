@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from corral.apply.session import Session
@@ -15,12 +15,12 @@ from corral.hosts.state_dir import state_dir
 from corral.hosts.transport import check
 from corral.providers.cloud.budget import Spend, spend
 from corral.providers.cloud.ledger import Ledger, Rental
-from corral.slurm.gpus import Gpus, recorded, tracked
+from corral.slurm.records import Job, gpus_settled
+from corral.slurm.text import TIME_FORMAT, readable_history, show_history
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, elastic_of, fold, has_guard
 
-_FIELDS: Final = "JobIDRaw,User,NodeList,Start,End,AllocCPUS,NNodes,AllocTRES,JobName"
 IDLE: Final = "(no job)"
 
 
@@ -296,13 +296,16 @@ def _sorted(lines: Mapping[str, Line]) -> tuple[Line, ...]:
 async def _asked(spec: ClusterSpec) -> tuple[tuple[JobUse, ...], dict[str, int], int]:
     if not spec.slurm.accounting:
         raise CorralError(Code.NOT_FOUND, "the cluster keeps no accounting")
+    mark = f"m{secrets.token_hex(8)}"
     asked = Inquiry(
         {
             "jobs": sh(
-                "TZ=UTC timeout 40 sacct -aXnP -S now-90days -E now -o {fields}", fields=_FIELDS
+                "timeout 40 {sacct} --allusers --starttime=now-90days --endtime=now",
+                sacct=show_history(mark, duplicates=False),
             ),
             "nodes": sh("timeout 20 sinfo -hN -o '%N %c'"),
-        }
+        },
+        before=sh("export {time}", time="=".join(TIME_FORMAT)),
     )
     async with await Session.open(spec) as session:
         session.require_running()
@@ -315,66 +318,44 @@ async def _asked(spec: ClusterSpec) -> tuple[tuple[JobUse, ...], dict[str, int],
     jobs = sections.succeeded("jobs", lead, "asking accounting for jobs", stderr=err)
     nodes = sections.succeeded("nodes", lead, "asking Slurm for the nodes' CPUs", stderr=err)
     cpus = {w[0]: int(w[1]) for w in map(str.split, nodes.splitlines()) if len(w) == 2}  # noqa: PLR2004
-    uses, unread = read_jobs(jobs, gpus=any(g.gpu or g.cloud for g in spec.groups))
+    uses, unread = read_jobs(jobs, mark, gpus=any(g.gpu or g.cloud for g in spec.groups))
     return uses, cpus, unread
 
 
-def read_jobs(text: str, *, gpus: bool) -> tuple[tuple[JobUse, ...], int]:
-    """Jobs that ran, from what ``sacct -XnP`` printed, and how many lines could not be read.
+def read_jobs(text: str, mark: str, *, gpus: bool) -> tuple[tuple[JobUse, ...], int]:
+    """Jobs that ran, from sacct's answer, and how many records could not be read.
 
     Args:
-        text: its answer.
+        text: the answer to ``show_history(mark)``.
+        mark: what separates its fields.
         gpus: the cluster may have GPUs, so a record without them may be one that does not count
             them.
     """
-    found: list[tuple[JobUse, Gpus]] = []
-    unread = 0
-    for line in text.splitlines():
+    listed, unread = readable_history(text, mark)
+    ran = [job for job in listed if job.start_at is not None and job.nodes]
+    uses: list[JobUse] = []
+    for job in gpus_settled(ran, cluster=gpus):
         try:
-            use = _job(line)
-        except (ValueError, KeyError):
-            unread += bool(line.strip())
-            continue
-        if use is not None:
-            found.append(use)
-    counted = tracked((held for _, held in found), cluster=gpus)
-    return tuple(
-        replace(use, gpus=0.0) if counted and use.gpus is None else use for use, _ in found
-    ), unread
+            uses.append(_use(job, job.start_at or 0))
+        except CorralError:
+            unread += 1
+    return tuple(uses), unread
 
 
-def _job(line: str) -> tuple[JobUse, Gpus] | None:
-    """A job and its GPUs; None for one that has not run.
+def _use(job: Job, start: int) -> JobUse:
+    """A job that ran.
 
     Raises:
-        ValueError, KeyError: it is not a job's line.
+        CorralError: its nodes are not a hostlist.
     """
-    # The name is the user's word and may hold the separator: it is the last.
-    job, user, nodes, start, end, cpus, count, tres, name = line.split("|", _FIELDS.count(","))
-    began = _time(start)
-    if began is None and start not in ("", "Unknown", "None"):
-        raise ValueError(start)
-    if began is None or nodes in ("", "None assigned"):
-        return None
-    number, held = max(1, int(count)), recorded(tres)
-    each = held.count / number if held.exact else None
-    return (
-        JobUse(
-            int(job),
-            user,
-            name,
-            tuple(expand(nodes)),
-            began,
-            _time(end),
-            int(cpus) / number,
-            each,
-        ),
-        held,
+    number = max(1, job.node_count)
+    return JobUse(
+        job.id,
+        job.user,
+        job.name,
+        tuple(expand(job.nodes)),
+        start,
+        job.end_at,
+        job.cpus / number,
+        job.gpus / number if job.gpus is not None and job.gpus_exact else None,
     )
-
-
-def _time(text: str) -> float | None:
-    try:
-        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
-    except ValueError:
-        return None

@@ -22,8 +22,7 @@ from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
 from corral.inspect.slurm import NODES
 from corral.slurm.gpus import requested
-from corral.slurm.states.jobs import SHOW_QUEUE, TIME_FORMAT, parse_queue
-from corral.slurm.text import fields_of, parse_nodes
+from corral.slurm.text import SHOW_QUEUE, TIME_FORMAT, fields_of, parse_nodes, parse_queue
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import fold
 
@@ -140,7 +139,7 @@ async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
     parts = sections.require(asked.names, session.controller, "asking Slurm")
     shown = sections.succeeded(NODES.name, session.controller, "asking Slurm for its nodes")
     nodes = {info.name: info for info in parse_nodes(shown)}
-    ahead = queue_ahead(found[0].raw_id, parts["queue"])
+    ahead = queue_ahead(found[0].id, parts["queue"])
     wanted = requested(parts["asked"])
     return why_pending(found[0], wanted, fields_of(parts["partition"]), nodes, ahead)
 

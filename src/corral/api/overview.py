@@ -20,6 +20,7 @@ from corral.prove.context import ProveContext
 from corral.prove.survey import units_of
 from corral.roles.mesh import mesh_of
 from corral.slurm.records import Node
+from corral.slurm.states.nodes import NodeBase, NodeState
 from corral.slurm.text import parse_nodes
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of, users_of
@@ -28,8 +29,8 @@ TIMEOUT: Final = 40.0
 
 
 @dataclass(frozen=True, slots=True)
-class NodeStatus:
-    """One node now.
+class Member:
+    """A node of the cluster now: its machine, and Slurm's record of it.
 
     Attributes:
         node: its name.
@@ -37,10 +38,7 @@ class NodeStatus:
             ``unreachable``, ``service`` (no partition holds it: a controller, a login node or a
             file server) or ``unknown`` (Slurm does not know it or does not answer).
         reason: why it takes no jobs, as Slurm or the provider reports.
-        usable: True when jobs can run there now.
-        cpus, cpus_used: logical CPUs, and those given to jobs.
-        memory_mib, memory_used_mib: memory, and that given to jobs.
-        gpus, gpus_used: GPUs, and those given to jobs (None where Slurm's answer lacks them).
+        record: Slurm's; None where there is none.
         load: one-minute load average of the machine, None where it is not known.
         services: state of each systemd unit that belongs there, as ``systemctl is-active`` reports.
     """
@@ -48,15 +46,32 @@ class NodeStatus:
     node: str
     state: str
     reason: str = ""
-    usable: bool = False
-    cpus: int = 0
-    cpus_used: int = 0
-    memory_mib: int = 0
-    memory_used_mib: int = 0
-    gpus: int = 0
-    gpus_used: int | None = 0
+    record: Node | None = None
     load: float | None = None
     services: Mapping[str, str] | None = None
+
+    @property
+    def usable(self) -> bool:
+        """True when jobs can run there now."""
+        return self.record is not None and self.record.usable
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready fields; zeros where Slurm has no record."""
+        known = self.record or Node(self.node, NodeState(NodeBase.UNKNOWN))
+        return {
+            "node": self.node,
+            "state": self.state,
+            "reason": self.reason,
+            "usable": self.usable,
+            "cpus": known.cpus,
+            "cpus_used": known.cpus_used,
+            "memory_mib": known.memory,
+            "memory_used_mib": known.memory_used,
+            "gpus": known.gpus,
+            "gpus_used": known.gpus_used,
+            "load": self.load,
+            "services": self.services,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +90,7 @@ class Status:
     cluster: str
     controller: str
     slurm: str
-    nodes: tuple[NodeStatus, ...]
+    nodes: tuple[Member, ...]
     jobs: Mapping[str, int]
     troubles: tuple[Trouble, ...]
 
@@ -86,7 +101,15 @@ class Status:
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready fields."""
-        return {"good": self.good, **asdict(self)}
+        return {
+            "good": self.good,
+            "cluster": self.cluster,
+            "controller": self.controller,
+            "slurm": self.slurm,
+            "nodes": [node.as_dict() for node in self.nodes],
+            "jobs": self.jobs,
+            "troubles": [asdict(trouble) for trouble in self.troubles],
+        }
 
 
 async def status(spec: ClusterSpec) -> Status:
@@ -169,34 +192,21 @@ def _node(
     slurm: Node | None,
     *,
     serves: bool = False,
-) -> NodeStatus:
+) -> Member:
     if absent or told is None:
-        return NodeStatus(name, "absent", absent or "its machine does not run")
+        return Member(name, "absent", absent or "its machine does not run")
     if told.error is not None:
-        return NodeStatus(name, "unreachable", told.error.message)
+        return Member(name, "unreachable", told.error.message)
     services = {unit: (state.split() or [""])[0] for unit, state in told.pairs("units").items()}
     load = _float(told.text(LOAD.name))
     if slurm is None and serves:
-        return NodeStatus(name, "service", "runs no jobs", load=load, services=services)
+        return Member(name, "service", "runs no jobs", load=load, services=services)
     if slurm is None:
-        return NodeStatus(name, "unknown", "Slurm does not know it", load=load, services=services)
-    return NodeStatus(
-        name,
-        str(slurm.state).lower(),
-        slurm.why_out,
-        slurm.usable,
-        slurm.cpus,
-        slurm.cpus_used,
-        slurm.memory,
-        slurm.memory_used,
-        slurm.gpus,
-        slurm.gpus_used,
-        load,
-        services,
-    )
+        return Member(name, "unknown", "Slurm does not know it", load=load, services=services)
+    return Member(name, str(slurm.state).lower(), slurm.why_out, slurm, load, services)
 
 
-def _troubles(node: NodeStatus, controller: str, *, answers: bool) -> list[Trouble]:
+def _troubles(node: Member, controller: str, *, answers: bool) -> list[Trouble]:
     found = [
         Trouble(
             f"{unit} on {node.node}",
@@ -215,7 +225,7 @@ def _troubles(node: NodeStatus, controller: str, *, answers: bool) -> list[Troub
     return found
 
 
-def _hint(node: NodeStatus, controller: str) -> str:
+def _hint(node: Member, controller: str) -> str:
     if node.state == "absent":
         return "bring it up with: corral up FILE"
     if node.state == "unreachable":

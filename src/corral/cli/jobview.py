@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 
@@ -89,15 +88,15 @@ def jobs_view(jobs: tuple[JobInfo, ...]) -> RenderableType:
     """The list of jobs."""
     rows = [
         (
-            job.id,
+            job.label,
             job.name,
             job.user,
-            job.state.value.lower().replace("_", " "),
-            str(job.nodes),
-            "-" if job.gpus is None else str(job.gpus),
+            job.state.lower().replace("_", " "),
+            str(job.node_count),
+            "-" if job.gpu_count is None else str(job.gpu_count),
             duration(job.elapsed) if job.elapsed else "-",
             duration(job.limit) if job.limit else "-",
-            _waits(job) if job.state.waiting else job.node_list,
+            _waits(job) if job.waiting else job.nodes,
         )
         for job in jobs
     ]
@@ -105,18 +104,33 @@ def jobs_view(jobs: tuple[JobInfo, ...]) -> RenderableType:
 
 
 def job_dict(job: JobInfo) -> dict[str, Any]:
-    """A listed job as JSON-ready fields."""
+    """A listed job as JSON-ready fields, of the names that they have had from the first release."""
     return {
-        **asdict(job),
-        "state": job.state.value,
-        "gpus": None if job.gpus is None else job.gpus.count,
-        "gpus_exact": job.gpus is not None and job.gpus.exact,
+        "id": job.label,
+        "raw_id": job.id,
+        "state": job.state,
+        "name": job.name,
+        "partition": job.partition,
+        "user": job.user,
+        "account": job.account,
+        "nodes": job.node_count,
+        "cpus": job.cpus,
+        "node_list": job.nodes,
+        "tres": job.tres or job.gres,
+        "elapsed": job.elapsed,
+        "submitted": job.submit_at,
+        "started": job.start_at,
+        "ended": job.end_at,
+        "limit": job.limit,
+        "reason": job.reason,
         "exit_code": None if job.exit_code is None else str(job.exit_code),
+        "gpus": job.gpus,
+        "gpus_exact": job.gpus is not None and job.gpus_exact,
     }
 
 
 def _waits(job: JobInfo) -> str:
     """Slurm's word for it, and when the job should start where Slurm knows that."""
-    if job.started is None:
+    if job.start_at is None:
         return job.reason
-    return f"{job.reason}; expected {datetime.fromtimestamp(job.started).astimezone():%a %H:%M}"
+    return f"{job.reason}; expected {datetime.fromtimestamp(job.start_at).astimezone():%a %H:%M}"

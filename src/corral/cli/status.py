@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from corral import api
-from corral.api.overview import NodeStatus, Status
+from corral.api.overview import Member, Status
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
 from corral.cli.text import clean, plural, right, table
 from corral.cli.ui import Ui
@@ -60,21 +60,30 @@ def status_view(seen: Status) -> list[RenderableType]:
     return shown
 
 
-def _row(node: NodeStatus) -> tuple[str | Text, ...]:
+def _row(node: Member) -> tuple[str | Text, ...]:
     down = [unit for unit, state in (node.services or {}).items() if state != "active"]
     running = len(node.services or {}) - len(down)
     services = Text(f"{', '.join(down)} down", "bold red") if down else Text(f"{running} run")
     return (
         node.node,
         Text(clean(node.state), "green" if node.usable else "bold red"),
-        _share(node.gpus_used, node.gpus),
-        _share(node.cpus_used, node.cpus),
-        f"{node.memory_used_mib / 1024:.1f}/{node.memory_mib / 1024:.1f} GiB"
-        if node.memory_mib
-        else "-",
+        *_shares(node),
         "-" if node.load is None else f"{node.load:.1f}",
         services if node.services else "-",
         node.reason,
+    )
+
+
+def _shares(node: Member) -> tuple[str, str, str]:
+    """Used and total GPUs, CPUs and memory."""
+    record = node.record
+    if record is None:
+        return "-", "-", "-"
+    memory = f"{record.memory_used / 1024:.1f}/{record.memory / 1024:.1f} GiB"
+    return (
+        _share(record.gpus_used, record.gpus),
+        _share(record.cpus_used, record.cpus),
+        memory if record.memory else "-",
     )
 
 

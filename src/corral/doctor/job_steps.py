@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from corral.doctor.look import Told
 from corral.doctor.model import Diagnosis
 from corral.doctor.probes import Scene, found
 from corral.errors import CorralError
-from corral.inspect.slurm import LAST
+from corral.inspect.slurm import JOB_COLUMNS, LAST
 from corral.slurm.conf.parse import parse
-from corral.slurm.duration import seconds
+from corral.slurm.records import Job
+from corral.slurm.text import parse_queue
 from corral.spec.hostlist import NODES_AT_MOST
 from corral.spec.nodes import expand
 
@@ -27,16 +27,6 @@ AGAIN: Final = "again"
 """What the second look's sections end with."""
 _HOLDING: Final = frozenset({"RUNNING", "SUSPENDED"})
 _STEP: Final = re.compile(r"^\s*(\d+) slurmstepd: \[(?:[^\]]*[^0-9\]])?(\d+)\.", re.MULTILINE)
-_FIELDS: Final = 4
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """One job as squeue shows it: state, seconds it has run, its nodes."""
-
-    state: str
-    ran: int
-    nodes: tuple[str, ...]
 
 
 def job_steps(scene: Scene) -> Iterator[Diagnosis]:
@@ -72,12 +62,12 @@ def _lost(scene: Scene, told: Told, look: str) -> dict[str, str]:
     if not jobs or steps is None or not _contained(scene):
         return {}
     return {
-        number: f"squeue: job {number} is {job.state} for {job.ran} s on {told.node}; "
+        number: f"squeue: job {number} is {job.state} for {job.elapsed} s on {told.node}; "
         f"no slurmstepd of it runs there"
-        for number, job in jobs.items()
+        for number, (job, nodes) in jobs.items()
         if job.state in _HOLDING
-        and job.ran >= SETTLED_S
-        and told.node in job.nodes
+        and (job.elapsed or 0) >= SETTLED_S
+        and told.node in nodes
         and number not in steps
     }
 
@@ -93,22 +83,16 @@ def _left(scene: Scene, told: Told, look: str) -> dict[str, str]:
     }
 
 
-def _jobs(lead: Told, look: str) -> dict[str, _Job] | None:
-    """Jobs that hold nodes; None where squeue gave no complete answer."""
+def _jobs(lead: Told, look: str) -> dict[str, tuple[Job, list[str]]] | None:
+    """Jobs that hold nodes, and those nodes; None where squeue gave no complete answer."""
     lines = lead.lines(f"jobs{look}")
     if lead.error is not None or lines[-1:] != [LAST]:
         return None
-    jobs: dict[str, _Job] = {}
-    for line in lines[:-1]:
-        fields = line.split("|")
-        if len(fields) != _FIELDS:
-            return None
-        number, state, ran, nodes = fields
-        try:
-            jobs[number] = _Job(state, seconds(ran) or 0, tuple(_expanded(nodes)))
-        except (CorralError, ValueError):
-            return None
-    return jobs
+    try:
+        found = parse_queue("\n".join(lines[:-1]), columns=JOB_COLUMNS)
+        return {str(job.id): (job, _expanded(job.nodes)) for job in found}
+    except CorralError:
+        return None
 
 
 def _expanded(nodes: str) -> list[str]:

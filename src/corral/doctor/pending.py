@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from corral.slurm.duration import seconds
-from corral.slurm.records import Node
-from corral.slurm.states.jobs import JobInfo
+from corral.slurm.records import Job, Node
 from corral.slurm.states.reasons import explain
+from corral.slurm.tres import counts
 from corral.spec.nodes import fold
 
 
@@ -71,7 +70,7 @@ class WhyPending:
 
 
 def why_pending(
-    job: JobInfo,
+    job: Job,
     asked: str,
     partition: Mapping[str, str],
     nodes: Mapping[str, Node],
@@ -86,21 +85,21 @@ def why_pending(
         nodes: the cluster's nodes.
         ahead: jobs before it in its partition.
     """
-    if not job.state.waiting:
-        words = "it does not wait: it has ended" if job.state.ended else "it does not wait: it runs"
-        return WhyPending(job.id, str(job.state), "", words, (), None, 0, "")
+    if not job.waiting:
+        words = "it does not wait: it has ended" if job.ended else "it does not wait: it runs"
+        return WhyPending(job.label, job.state, "", words, (), None, 0, "")
     own = [nodes[n] for n in _members(partition, nodes)]
     lacks = [*_limits(job, partition)]
     if not _elsewhere(job) or not _fits(job, asked, own):
         lacks += [*_capacity(job, asked, own), *_out(own)]
     missing = tuple(dict.fromkeys(lacks))
     return WhyPending(
-        job.id,
-        str(job.state),
+        job.label,
+        job.state,
         job.reason,
         explain(job.reason) or "Slurm has not looked at it yet",
         missing,
-        job.started,
+        job.start_at,
         ahead,
         *_advice(job, own, asked),
     )
@@ -111,14 +110,14 @@ def _members(partition: Mapping[str, str], nodes: Mapping[str, Node]) -> list[st
     return [n for n, info in nodes.items() if name in info.partitions]
 
 
-def _limits(job: JobInfo, partition: Mapping[str, str]) -> Iterator[str]:
+def _limits(job: Job, partition: Mapping[str, str]) -> Iterator[str]:
     name = partition.get("PartitionName", job.partition)
     state = partition.get("State", "UP")
     if state != "UP":
         yield f"partition {name} is {state.lower()}"
     most = partition.get("MaxNodes", "")
-    if most.isdigit() and job.nodes > int(most):
-        yield f"it asks for {job.nodes} nodes; partition {name} allows {most}"
+    if most.isdigit() and job.node_count > int(most):
+        yield f"it asks for {job.node_count} nodes; partition {name} allows {most}"
     time = partition.get("MaxTime", "UNLIMITED")
     longest = None if time in ("UNLIMITED", "INFINITE") else seconds(time)
     if longest is not None and (job.limit is None or job.limit > longest):
@@ -128,7 +127,7 @@ def _limits(job: JobInfo, partition: Mapping[str, str]) -> Iterator[str]:
 
 def room(info: Node) -> Room:
     """What a node has free, from its CfgTRES and AllocTRES."""
-    has, used = tres(info.tres), tres(info.tres_used)
+    has, used = counts(info.tres), counts(info.tres_used)
     # Without accounting GPUs are not among them.
     has.setdefault("gres/gpu", info.gpus)
     if info.gpus_used is not None:
@@ -145,23 +144,6 @@ def room(info: Node) -> Room:
     )
 
 
-def tres(text: str) -> dict[str, int]:
-    """``cpu=2,mem=5845M,gres/gpu=2`` as numbers; memory in MiB. What is no number is left out."""
-    found: dict[str, int] = {}
-    for part in text.split(","):
-        name, _, value = part.partition("=")
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGTP]?)", value.strip())
-        if match is None:
-            continue
-        number = float(match[1])
-        if name == "mem":
-            number *= {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1 << 20, "P": 1 << 30}[
-                match[2]
-            ]
-        found[name.strip()] = int(number)
-    return found
-
-
 _KINDS: Final = (
     ("cpu", "CPUs", "", "cpus"),
     ("mem", "memory", " MiB", "memory_mib"),
@@ -169,9 +151,9 @@ _KINDS: Final = (
 )
 
 
-def _fits(job: JobInfo, asked: str, own: Sequence[Node]) -> bool:
+def _fits(job: Job, asked: str, own: Sequence[Node]) -> bool:
     """True when its nodes are large and many enough, were all of them free."""
-    wants, count = tres(asked), max(job.nodes, 1)
+    wants, count = counts(asked), max(job.node_count, 1)
     large = [
         r
         for r in map(room, own)
@@ -180,10 +162,10 @@ def _fits(job: JobInfo, asked: str, own: Sequence[Node]) -> bool:
     return len(large) >= count
 
 
-def _capacity(job: JobInfo, asked: str, own: Sequence[Node]) -> Iterator[str]:
+def _capacity(job: Job, asked: str, own: Sequence[Node]) -> Iterator[str]:
     rooms = [room(info) for info in own]
-    wants = tres(asked)
-    count = max(job.nodes, 1)
+    wants = counts(asked)
+    count = max(job.node_count, 1)
     usable = [r for r in rooms if r.usable]
     if count > len(usable):
         yield (
@@ -240,7 +222,7 @@ _NEVER: Final = frozenset(
 _ELSEWHERE: Final = _HELD | {"BeginTime", "Dependency", "JobArrayTaskLimit", "Licenses"}
 
 
-def _elsewhere(job: JobInfo) -> bool:
+def _elsewhere(job: Job) -> bool:
     """True when it waits for something else than room: what nodes lack now keeps it from nothing.
 
     Of ``(BeginTime)`` no node that is drained is the cause.
@@ -248,14 +230,14 @@ def _elsewhere(job: JobInfo) -> bool:
     return job.reason.partition(",")[0] in _ELSEWHERE
 
 
-def _advice(job: JobInfo, own: Sequence[Node], asked: str) -> tuple[str, bool]:
+def _advice(job: Job, own: Sequence[Node], asked: str) -> tuple[str, bool]:
     word = job.reason.partition(",")[0]
     if word in _HELD:
-        return f"scontrol release {job.id}", True
+        return f"scontrol release {job.label}", True
     # Without accounting it is said of any job that waits, before Slurm 24.11: it starts anyway.
     never = word in _NEVER and (word != "InvalidAccount" or bool(job.account))
     if never or not _fits(job, asked, own):
-        return f"it never starts like this: corral cancel {job.raw_id}; ask for what there is", True
+        return f"it never starts like this: corral cancel {job.id}; ask for what there is", True
     out = [info.name for info in own if not info.state.usable]
     if out and not _elsewhere(job):
         return f"corral doctor --why-drained {out[0]}", False

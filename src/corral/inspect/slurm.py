@@ -7,7 +7,7 @@ from typing import Final
 
 from corral.hosts.quote import Script, sh
 from corral.inspect.question import Question, T, pairs, text
-from corral.slurm.text import SHOW_NODES, readable_nodes
+from corral.slurm.text import SHOW_NODES, queue_format, readable_nodes
 
 KEYS: Final = (
     "/etc/munge/munge.key",
@@ -68,11 +68,13 @@ STEPS: Final = Question(
     ),
     text,
 )
+JOB_COLUMNS: Final = ("%A", "%T", "%M", "%N")
 JOBS: Final = Question(
     "jobs",
     # All states in which a job holds nodes.
     sh(
-        "timeout 15 squeue -h -t R,S,CG,CF,SI,SO,ST,RS -o '%A|%T|%M|%N' 2>/dev/null && echo {last}",
+        "timeout 15 squeue -h -t R,S,CG,CF,SI,SO,ST,RS -o {format} 2>/dev/null && echo {last}",
+        format=queue_format(JOB_COLUMNS),
         last=LAST,
     ),
     text,

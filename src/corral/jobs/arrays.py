@@ -19,20 +19,22 @@ from corral.hosts.transport import check
 from corral.jobs.model import JobHandle
 from corral.jobs.points import indices, points
 from corral.jobs.watching import as_user
-from corral.slurm.states.jobs import (
+from corral.slurm.states.jobs import ExitCode, JobState
+from corral.slurm.states.reasons import explain
+from corral.slurm.text import (
     TIME_FORMAT,
-    ExitCode,
-    JobState,
     parse_history,
+    queue_format,
+    readable_queue,
     show_history,
 )
-from corral.slurm.states.reasons import explain
 
 FOR_EVER: Final = 365 * 86400.0
 MANY: Final = 200
 """Parts from which on slurmctld is asked less often."""
 
-_LINE: Final = re.compile(r"q \d+_(?:\[([0-9,:-]+)(?:%\d+)?\]|(\d+))\|(\w+)\|([^|]*)\|([^|]*)")
+_PARTS: Final = re.compile(r"\d+_(?:\[([0-9,:-]+)(?:%\d+)?\]|(\d+))")
+_COLUMNS: Final = ("%i", "%T", "%r", "%S")
 
 # One squeue for all parts; pending parts share one line of it. SLURM_BITSTR_LEN=0: their
 # numbers are not cut off after 64 characters.
@@ -40,7 +42,7 @@ _WATCH: Final = """\
 export SLURM_BITSTR_LEN=0 {time}
 old=""
 while :; do
-  now=$(squeue --noheader --states=all --jobs={id} --format='%i|%T|%r|%S' 2>&1)
+  now=$(squeue --noheader --states=all --jobs={id} --format={format} 2>&1)
   case $now in *'Invalid job id'*) exit 0 ;; esac
   [ "$now" = "$old" ] || {{ printf '%s\\n' "$now" | sed 's/^/q /'; echo .; old=$now; }}
   printf '%s\\n' "$now" | grep -qE '[|]({going})[|]|error' || exit 0
@@ -150,6 +152,7 @@ async def follow_array(fleet: Fleet, job: JobHandle, emit: Emit = ignore) -> Arr
         id=job.id,
         time="=".join(TIME_FORMAT),
         going=sh(_GOING),
+        format=queue_format(_COLUMNS),
         nap=5 if len(job.array) > MANY else 2,
     )
     result = await fleet.run(
@@ -211,9 +214,10 @@ async def _queued(fleet: Fleet, job: JobHandle) -> dict[int, JobState]:
     told = _Told(job, ignore)
     script = sh(
         "export SLURM_BITSTR_LEN=0\n"
-        "squeue --noheader --states=all --jobs={id} --format='%i|%T|%r|%S' 2>/dev/null |\n"
+        "squeue --noheader --states=all --jobs={id} --format={format} 2>/dev/null |\n"
         "sed 's/^/q /'",
         id=job.id,
+        format=queue_format(_COLUMNS),
     )
     result = await fleet.run(job.controller, as_user(job.user, script), timeout=60)
     for line in result.stdout.splitlines():
@@ -236,14 +240,15 @@ class _Told:
         if line == ".":
             self._say()
             return
-        found = _LINE.match(line)
-        if found is None:
-            return
-        state = JobState.read(found[3])
-        for number in indices(found[1]) if found[1] else (int(found[2]),):
-            self.states[number] = state
-        if state.waiting:
-            self._why = explain(found[4])
+        for job in readable_queue(line.removeprefix("q "), _COLUMNS):
+            parts = _PARTS.fullmatch(job.label)
+            if parts is None:
+                return
+            state = JobState.read(job.state)
+            for number in indices(parts[1]) if parts[1] else (int(parts[2]),):
+                self.states[number] = state
+            if job.waiting:
+                self._why = explain(job.reason)
 
     def _say(self) -> None:
         counts = Counter(state.value.lower().replace("_", " ") for state in self.states.values())
@@ -259,28 +264,28 @@ def _parts(
     job: JobHandle, states: Mapping[int, JobState], texts: Mapping[str, str], mark: str
 ) -> tuple[Part, ...]:
     past = {
-        int(info.id.rpartition("_")[2]): info
-        for info in parse_history(texts["history"], mark)
-        if info.id.rpartition("_")[2].isdecimal()
+        int(job.label.rpartition("_")[2]): job
+        for job in parse_history(texts["history"], mark)
+        if job.label.rpartition("_")[2].isdecimal()
     }
     lines = dict(_numbered(texts["last"]))
     statuses = {number: int(text) for number, text in _numbered(texts["ended"]) if text.isdecimal()}
     every = _points(texts["about"])
     found: list[Part] = []
     for number in job.array:
-        info = past.get(number)
-        state = states.get(number) or (info.state if info else None)
+        record = past.get(number)
+        state = states.get(number) or (JobState.read(record.state) if record else None)
         status = statuses.get(number)
         if state is None and status is not None:
             state = JobState.FAILED if status else JobState.COMPLETED
-        code = info.exit_code if info and info.state.ended else None
+        code = record.exit_code if record else None
         found.append(
             Part(
                 number,
                 state,
                 code or (None if status is None else ExitCode(status)),
-                info.elapsed if info else 0,
-                info.node_list if info else "",
+                (record and record.elapsed) or 0,
+                record.nodes if record else "",
                 every[number] if number < len(every) else {},
                 lines.get(number, ""),
             )

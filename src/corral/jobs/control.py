@@ -21,20 +21,19 @@ from corral.jobs.reading import Live, Outcome, RankLine, Reader
 from corral.jobs.roof import JOBS, guard_script, not_ours
 from corral.jobs.watching import as_user, watch_script
 from corral.slurm.gpus import Gpus
+from corral.slurm.records import Job, gpus_settled
 from corral.slurm.rest.commands import COMMANDS, body_of, version_of
 from corral.slurm.rest.read import jobs_of
-from corral.slurm.states.jobs import (
+from corral.slurm.states.reasons import explain
+from corral.slurm.text import (
     QUEUE_TRES,
     TIME_FORMAT,
-    JobInfo,
     parse_history,
     parse_queue,
     parse_tres,
-    settled,
     show_history,
     show_queue,
 )
-from corral.slurm.states.reasons import explain
 from corral.spec.models import ClusterSpec
 from corral.state.job_folders import TOP
 
@@ -189,7 +188,7 @@ async def cancel(fleet: Fleet, job: JobHandle) -> Outcome:
 
 async def list_jobs(
     fleet: Fleet, controller: str, *, all: bool = False, days: int = 7, gpus: bool = True
-) -> tuple[JobInfo, ...]:
+) -> tuple[Job, ...]:
     """Pending and running jobs, newest first; with ``all`` also those of the last days that ended.
 
     Args:
@@ -221,13 +220,13 @@ async def list_jobs(
     sections = asked.read(check(result, what, hint=hint).stdout)
     queue = sections.succeeded("queue", controller, what, hint=hint, stderr=result.stderr)
     past = sections.require(asked.names, controller, what)["history"]
-    found = {job.id: job for job in settled(parse_history(past, mark), gpus=gpus)}
+    found = {job.label: job for job in gpus_settled(parse_history(past, mark), cluster=gpus)}
     for job in parse_queue(queue, mark):
         # What ended is known better by accounting, which keeps its exit code.
-        known = found.get(job.id)
-        if known is None or not (known.state.ended and job.state.ended):
-            found[job.id] = job
-    return tuple(sorted(found.values(), key=lambda job: job.raw_id, reverse=True))
+        known = found.get(job.label)
+        if known is None or not (known.ended and job.ended):
+            found[job.label] = job
+    return tuple(sorted(found.values(), key=lambda job: job.id, reverse=True))
 
 
 async def gpus_by_job(fleet: Fleet, controller: str, *, tracked: bool) -> dict[int, Gpus]:
@@ -249,7 +248,7 @@ async def gpus_by_job(fleet: Fleet, controller: str, *, tracked: bool) -> dict[i
         return parse_tres(result.stdout)
     body = body_of(result.stdout)
     jobs = jobs_of(body, version_of(body))
-    return {job.id: Gpus(job.gpus, job.gpus_exact) for job in jobs}
+    return {job.id: gpus for job in jobs if (gpus := job.gpu_count)}
 
 
 async def find(fleet: Fleet, controller: str, spec: ClusterSpec, job_id: int) -> JobHandle:
@@ -269,7 +268,7 @@ async def find(fleet: Fleet, controller: str, spec: ClusterSpec, job_id: int) ->
         if handle is not None:
             return handle
     for info in await list_jobs(fleet, controller, all=True):
-        if info.raw_id == job_id:
+        if info.id == job_id:
             return JobHandle(job_id, info.name, info.user, "", 0, controller)
     raise CorralError(
         Code.NOT_FOUND, f"no job {job_id}", hint="corral jobs --all lists those of the last days"
@@ -316,7 +315,7 @@ def _drop(line: object) -> None:
     """Forget a line."""
 
 
-def _nothing(info: JobInfo) -> None:
+def _nothing(info: Job) -> None:
     """Forget a state."""
 
 
@@ -327,38 +326,38 @@ def _notes(job: JobHandle, emit: Emit) -> Callable[[str], None]:
     return note
 
 
-def _state_events(job: JobHandle, emit: Emit) -> Callable[[JobInfo], None]:
+def _state_events(job: JobHandle, emit: Emit) -> Callable[[Job], None]:
     said, start = "", 0.0
 
-    def tell(info: JobInfo) -> None:
+    def tell(info: Job) -> None:
         nonlocal said, start
         words = describe(info)
         # Slurm knows it some time after the submission (bf_interval, 30 s), and it moves all the
         # time as other jobs end.
-        expected = info.started or 0.0 if info.state.waiting else 0.0
+        expected = info.start_at or 0.0 if info.waiting else 0.0
         moved = expected > 0 and abs(expected - start) > _MOVED_S
         if words != said or moved:
             text = f"{words}{_expected(info)}"
-            emit(Event(Kind.JOB, job.ref, node=info.node_list, message=text))
+            emit(Event(Kind.JOB, job.ref, node=info.nodes, message=text))
             start = expected
         said = words
 
     return tell
 
 
-def describe(info: JobInfo) -> str:
+def describe(info: Job) -> str:
     """A job's state in words: ``waits: no free nodes``, ``runs on node[0-2]``."""
-    if info.state.waiting:
+    if info.waiting:
         why = explain(info.reason)
         return f"waits: {why}" if why else "waits"
-    where = f" on {info.node_list}" if info.node_list else ""
-    return f"{info.state.value.lower().replace('_', ' ')}{where}"
+    where = f" on {info.nodes}" if info.nodes else ""
+    return f"{info.state.lower().replace('_', ' ')}{where}"
 
 
-def _expected(info: JobInfo) -> str:
+def _expected(info: Job) -> str:
     """When a pending job should start, as Slurm sees it now; "" while it does not know."""
-    if not info.state.waiting or info.started is None:
+    if not info.waiting or info.start_at is None:
         return ""
-    when = datetime.fromtimestamp(info.started).astimezone()
+    when = datetime.fromtimestamp(info.start_at).astimezone()
     soon = when.date() == datetime.now(UTC).astimezone().date()
     return f"; expected to start at {when:%H:%M:%S}" if soon else f"; expected to start {when:%c}"

@@ -12,8 +12,9 @@ from corral.jobs import sampling
 from corral.jobs.model import JobHandle
 from corral.jobs.using import in_words
 from corral.jobs.watching import BATCH
-from corral.slurm.states.jobs import ExitCode, JobInfo, JobState, parse_history, parse_queue
-from corral.slurm.text import fields_of
+from corral.slurm.records import Job
+from corral.slurm.states.jobs import ExitCode, JobState
+from corral.slurm.text import fields_of, parse_history, parse_queue
 from corral.spec.nodes import expand
 
 TAIL_LINES: Final = 40
@@ -133,12 +134,12 @@ class Reader:
     job: JobHandle
     mark: str
     on_line: Callable[[RankLine], None]
-    on_state: Callable[[JobInfo], None]
+    on_state: Callable[[Job], None]
     on_note: Callable[[str], None]
     on_live: Callable[[Live], None] = lambda _: None
     offsets: dict[int, int] = field(default_factory=dict[int, int])
-    _info: JobInfo | None = None
-    _past: JobInfo | None = None
+    _info: Job | None = None
+    _past: Job | None = None
     _used: str = ""
     _said: str = ""
     _gpus: dict[str, str] = field(default_factory=dict[str, str])
@@ -192,7 +193,7 @@ class Reader:
                 ExitCode.parse(shown.get("ExitCode", "")) if state.ended else None,
                 "" if reason == "None" else reason,
                 _nodes(shown.get("NodeList", "")),
-                info.elapsed if info else 0,
+                (info and info.elapsed) or 0,
                 self._failure_found(state),
                 self.job.task,
             )
@@ -203,14 +204,15 @@ class Reader:
                 f"no job {self.job.ref}",
                 hint="corral jobs --all lists those of the last days",
             )
+        state = JobState.read(known.state)
         return Outcome(
             self.job.id,
-            known.state,
+            state,
             known.exit_code,
             known.reason,
-            known.node_list,
-            known.elapsed,
-            self._failure_found(known.state),
+            known.nodes,
+            known.elapsed or 0,
+            self._failure_found(state),
             self.job.task,
         )
 
@@ -251,7 +253,7 @@ class Reader:
         found = parse_queue(rest, self.mark)
         if found:
             self._info = found[0]
-            if found[0].state.waiting:
+            if found[0].waiting:
                 self._failed = None  # it starts again: what failed before is past
             self.on_state(found[0])
 

@@ -28,7 +28,8 @@ from typing import Final
 
 from corral.hosts.quote import Script, sh
 from corral.jobs.using import FIELDS
-from corral.slurm.states.jobs import TIME_FORMAT, JobState, show_history, show_queue
+from corral.slurm.states.jobs import JobState
+from corral.slurm.text import QUEUE, TIME_FORMAT, show_history, show_queue
 
 BATCH: Final = -1
 USE: Final = (
@@ -161,12 +162,10 @@ BEGIN {
 """
 
 
-def _positions(mark: str) -> str:
+def _positions() -> str:
     """Where state, reason, start and nodes are in squeue's line, and how many fields it has."""
-    option = next(o for o in show_queue(mark) if o.startswith("--format="))
-    fields = option.removeprefix("--format=").split(mark)
-    places = [fields.index(name) + 1 for name in ("%T", "%r", "%S", "%N")]
-    return " ".join(str(place) for place in [*places, len(fields)])
+    places = [QUEUE.index(name) + 1 for name in ("%T", "%r", "%S", "%N")]
+    return " ".join(str(place) for place in [*places, len(QUEUE)])
 
 
 _WATCH: Final = """\
@@ -211,7 +210,7 @@ def watch_script(
         time_format="=".join(TIME_FORMAT),
         ask=str(sh("{words} 2>&1", words=[*show_queue(mark), "--states=all", one])),
         mark=mark,
-        at=_positions(mark),
+        at=_positions(),
         going="|".join(state for state in JobState if not state.ended),
         offsets=start,
         quiet="1" if quiet else "",

@@ -22,12 +22,13 @@ from corral.prove.limits import by_limit, held_back, watched
 from corral.prove.model import Evidence, Judgement
 from corral.prove.probe import PROBE, lines
 from corral.prove.survey import Survey, fenced, island, survey
-from corral.slurm.gpus import listed
 from corral.slurm.records import Node
+from corral.slurm.text import readable_history
 from corral.spec.nodes import expand, fold
 
 WAIT: Final = 20  # seconds a job of the proof may wait for its nodes; they were free a moment ago
 MEMORY: Final = 64  # MiB for each job of the proof
+_RECORDED: Final = ("JobIDRaw", "State", "NodeList", "AllocTRES")
 _TASK: Final = sh('echo "@ hello $SLURM_JOB_ID $SLURMD_NODENAME $(hostname)"; {probe}', probe=PROBE)
 
 
@@ -195,7 +196,7 @@ async def accounting(ctx: ProveContext) -> Judgement:
     jobs = {job: one.batch for one in done for job, _ in one.hello.values()}
     if not jobs:
         return left_out("no job of this proof ran")
-    fields = "JobIDRaw,State,NodeList,AllocTRES"
+    fields = ",".join(_RECORDED)
     command = f"sacct -n -P -X -j {','.join(jobs)} -o {fields}"
     # slurmctld hands records to slurmdbd in the background: ask until they are there.
     script = sh(
@@ -218,21 +219,25 @@ async def accounting(ctx: ProveContext) -> Judgement:
 
 def judge_accounting(text: str, jobs: Mapping[str, Batch], shown_by: Evidence) -> Judgement:
     """Each job is recorded as COMPLETED with its nodes, and with its GPUs where it had some."""
-    records = {r[0]: r for r in (line.split("|") for line in text.splitlines()) if r[3:]}
+    records = {str(record.id): record for record in readable_history(text, columns=_RECORDED)[0]}
     problems: list[str] = []
     for job, batch in jobs.items():
         record = records.get(job)
         if record is None:
             problems.append(f"job {job} is not recorded")
             continue
-        _, state, nodes, tres, *_ = record
-        if state != "COMPLETED":
-            problems.append(f"job {job} is recorded as {state}")
-        if set(expand(nodes) if nodes[:1].isalnum() else ()) != set(batch.names):
-            problems.append(f"job {job} is recorded on {nodes or 'no node'}")
-        if batch.gpu and listed(tres) != len(batch.nodes):
-            problems.append(f"job {job} is recorded without its GPUs ({tres})")
-    figures = {job: " ".join(records.get(job, ["", "missing"])[1:]) for job in jobs}
+        if record.state != "COMPLETED":
+            problems.append(f"job {job} is recorded as {record.state}")
+        if set(expand(record.nodes) if record.nodes else ()) != set(batch.names):
+            problems.append(f"job {job} is recorded on {record.nodes or 'no node'}")
+        if batch.gpu and record.gpus != len(batch.nodes):
+            problems.append(f"job {job} is recorded without its GPUs ({record.tres})")
+    figures = {
+        job: f"{record.state} {record.nodes} {record.tres}"
+        if (record := records.get(job))
+        else "missing"
+        for job in jobs
+    }
     evidence = Evidence(shown_by.node, shown_by.command, shown_by.output, figures)
     good = f"job {', '.join(jobs)} recorded with nodes and resources"
     return verdict_of(problems, good, evidence)

@@ -23,6 +23,8 @@ from corral.prove.launch import MEMORY, WAIT, Batch, batches
 from corral.prove.limits import by_limit, limit_of
 from corral.prove.model import Evidence, Figure, Judgement, Verdict
 from corral.prove.survey import Survey, survey
+from corral.slurm.records import Job
+from corral.slurm.text import queue_format, readable_queue
 from corral.spec.nodes import fold
 
 WAITS: Final = frozenset({"Resources", "Priority"})
@@ -30,6 +32,7 @@ NO_DATABASE: Final = frozenset({"InvalidAccount"})
 """What Slurm before 24.11 says of any job that waits, without accounting: its main
 scheduler refuses what it cannot look up (``slurm/conf/cluster.py``)."""
 JOBS_PER_NODE: Final = 4  # of nodes without GPUs; more jobs would prove no more
+_COLUMNS: Final = ("%i", "%T", "%r", "%S", "%e", "%N")
 _JOB: Final = 'trap "exit 0" USR1; sleep 100 & wait'
 
 
@@ -41,18 +44,6 @@ class Slots:
     count: int
     cores: int
     gpus: int
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One job as squeue told it; times in unix seconds, 0 when not known."""
-
-    job: str
-    state: str
-    reason: str
-    start: int
-    end: int
-    nodes: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,22 +107,15 @@ async def slots(ctx: ProveContext) -> Judgement:
     return judged
 
 
-def parse_records(text: str) -> tuple[Record, ...]:
-    """Read ``squeue -o '%i|%T|%r|%S|%e|%N'`` with times in unix seconds."""
-    found: list[Record] = []
-    for line in text.splitlines():
-        match line.split("|"):
-            case [job, state, reason, start, end, nodes]:
-                found.append(Record(job, state, reason, _time(start), _time(end), nodes))
-            case _:
-                pass
-    return tuple(found)
+def parse_records(text: str) -> tuple[Job, ...]:
+    """Read squeue's answer of ``_COLUMNS``."""
+    return tuple(readable_queue(text, _COLUMNS))
 
 
 def judge_slots(
     wanted: Slots,
-    snapshot: tuple[Record, ...],
-    records: tuple[Record, ...],
+    snapshot: tuple[Job, ...],
+    records: tuple[Job, ...],
     waits: frozenset[str] = WAITS,
 ) -> list[str]:
     """Just as many run as there are slots, one waits for them, and their times overlap."""
@@ -144,31 +128,29 @@ def judge_slots(
         reasons = ", ".join(sorted({one.reason for one in waiting})) or "none waited"
         return [f"{len(running)} of {wanted.count} jobs ran at once on {where} ({reasons})"]
     problems = [
-        f"job {one.job} waits for {one.reason}, not for resources"
+        f"job {one.label} waits for {one.reason}, not for resources"
         for one in waiting
         if one.reason not in waits
     ]
     if len(waiting) != 1:
         problems.append(f"{len(waiting)} jobs waited on {where}, not one")
-    by_id = {one.job: one for one in records}
-    times = [by_id[one.job] for one in running if one.job in by_id]
-    if len(times) != len(running) or not all(one.start and one.end for one in times):
+    by_id = {one.label: one for one in records}
+    times = [by_id[one.label] for one in running if one.label in by_id]
+    starts = [one.start_at for one in times if one.start_at]
+    ends = [one.end_at for one in times if one.end_at]
+    if not len(running) == len(starts) == len(ends):
         return [*problems, "the records of the jobs are incomplete"]
-    first_end = min(one.end for one in times)
-    if max(one.start for one in times) > first_end:
+    first_end = min(ends)
+    if max(starts) > first_end:
         problems.append("by their records the jobs did not overlap in time")
     for one in waiting:
-        later = by_id.get(one.job)
-        if later is None or not later.start or later.start < first_end:
-            problems.append(f"job {one.job}, which waited, did not run after the others")
+        later = by_id.get(one.label)
+        if later is None or not later.start_at or later.start_at < first_end:
+            problems.append(f"job {one.label}, which waited, did not run after the others")
     return problems
 
 
-def _time(text: str) -> int:
-    return int(text) if text.isdigit() else 0
-
-
-def _evidence(ctx: ProveContext, one: Slots, result: Run, snapshot: tuple[Record, ...]) -> Evidence:
+def _evidence(ctx: ProveContext, one: Slots, result: Run, snapshot: tuple[Job, ...]) -> Evidence:
     figures: dict[str, Figure] = {
         "slots": one.count,
         "running": sum(r.state == "RUNNING" for r in snapshot),
@@ -178,12 +160,12 @@ def _evidence(ctx: ProveContext, one: Slots, result: Run, snapshot: tuple[Record
     gres = "--gres=gpu:1 " if one.gpus else ""
     command = (
         f"{one.count + 1} times: sbatch -p {one.batch.partition} {gres}-n 1 -c {one.cores};"
-        " squeue -o '%i|%T|%r|%S|%e|%N'"
+        f" squeue -o '{queue_format(_COLUMNS)}'"
     )
     return Evidence(ctx.controller, command, result.text, figures)
 
 
-_QUEUE: Final = sh('q() {{ squeue -h -n "$j" "$@" -o \'%i|%T|%r|%S|%e|%N\'; }}')
+_QUEUE: Final = sh('q() {{ squeue -h -n "$j" "$@" -o {format}; }}', format=queue_format(_COLUMNS))
 _FULL: Final = 3
 """Exit status for a snapshot that is the verdict already: too many or too few jobs run."""
 

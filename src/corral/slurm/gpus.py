@@ -13,11 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from corral.slurm.tres import counts
+
 _NOTE: Final = re.compile(r"\([^()]*\)")
 """Which ones: ``(IDX:0,2-3)``, ``(S:0-1)``, ``(CNT:2)``; commas in it separate nothing."""
 _ITEM: Final = re.compile(r"(?:gres[:/])?gpu(?:$|(?=[:=]))")
 _NUMBER: Final = re.compile(r"\d{1,9}")
-_NODES: Final = re.compile(r"(?:^|,)node=(\d+)")
 _FIELD: Final = re.compile(
     r"(?:^|\s)((?:Req)?TRES|NumNodes|NumTasks|TresPer(?:Job|Node|Socket|Task)|Socks/Node"
     r"|NtasksPerTRES)=(\S*)"
@@ -125,20 +126,10 @@ def _item(part: str) -> tuple[int, bool] | None:
 def recorded(tres: str) -> Gpus:
     """GPUs of a job that accounting keeps; unknown where its TRES name none.
 
-    Without AccountingStorageTRES=gres/gpu they name none for any job (see ``tracked``).
+    Without AccountingStorageTRES=gres/gpu they name none for any job (see ``gpus_settled``).
     """
     count = listed(tres)
     return Gpus(count or 0, exact=count is not None)
-
-
-def tracked(found: Iterable[Gpus | None], *, cluster: bool) -> bool:
-    """Whether records without GPUs are of jobs without GPUs.
-
-    Args:
-        found: what ``recorded`` gave for all records of an answer.
-        cluster: the cluster has GPUs; one without needs no such record.
-    """
-    return not cluster or any(one is not None and one.count for one in found)
 
 
 def of_type(gres: str, kind: str | None) -> int:
@@ -171,8 +162,7 @@ def requested(line: str) -> str:
 
 def fewest_nodes(requested: str) -> int:
     """The fewest nodes of the TRES that a job asks for; 0 where it names none."""
-    found = _NODES.search(requested)
-    return int(found[1]) if found else 0
+    return counts(requested).get("node", 0)
 
 
 def _number(text: str) -> int:

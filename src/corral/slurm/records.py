@@ -1,6 +1,7 @@
 """Slurm's records: one class for each, whichever way it was read. Pure.
 
-``slurm.text`` reads what scontrol prints, ``slurm.rest.read`` what slurmrestd and ``--json`` print.
+``slurm.text`` reads what scontrol, squeue and sacct print, ``slurm.rest.read`` what slurmrestd and
+``--json`` print. What an answer lacks is as the field's default.
 A field that the REST API's record has as it is names it, and its reader, in place (``told``): a new
 one is one line here. Times are unix seconds, memory is MiB, limits are seconds; None is "not known"
 or "no limit".
@@ -8,13 +9,13 @@ or "no limit".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeVar
 
-from corral.slurm.gpus import listed
+from corral.slurm.gpus import Gpus, listed
 from corral.slurm.rest.loose import maybe, moment, text, whole, words
-from corral.slurm.states.jobs import JobState
+from corral.slurm.states.jobs import ExitCode, JobState
 from corral.slurm.states.nodes import NodeState
 
 ENDED: Final = frozenset(state.value for state in JobState if state.ended)
@@ -108,23 +109,29 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as slurmctld knows it.
+    """A job as slurmctld or accounting knows it.
 
     Attributes:
-        id: Slurm's number; label is what people call it: ``12_[3-30]`` of an array.
-        state: Slurm's word; why: what it waits for, in words.
-        exit_status, exit_signal: how it ended.
+        id: Slurm's number; label is what people call it and scancel takes: ``12_3``, ``12_[3-30]``
+            of an array.
+        state: Slurm's word, also one of a later release; why: what it waits for, in words.
+        nodes: where it runs or ran, as a hostlist; "" before.
+        exit_status, exit_signal: how it ended (squeue does not report it).
+        start_at: for a pending job when Slurm expects to start it.
+        elapsed: seconds it ran; None in slurmctld's JSON.
         limit: time limit in seconds.
-        gpus: those it has or had, before it starts those it asks for; gpus_exact: it gets no more
-            (see ``slurm.gpus``).
+        gpus: those it has or had, before it starts those it asks for, None where nobody asked;
+            gpus_exact: it gets no more (see ``slurm.gpus``).
+        gres: what it asks for on each node.
+        tres: what it was given, else what it asks for; not in squeue's columns.
         held: somebody holds it until it is released.
     """
 
-    id: int
-    label: str
-    name: str
-    user: str
-    state: str
+    id: int = 0
+    label: str = ""
+    name: str = ""
+    user: str = ""
+    state: str = ""
     reason: str = ""
     why: str = ""
     account: str = told("account", text, "")
@@ -134,12 +141,15 @@ class Job:
     nodes: str = told("nodes", text, "")
     node_count: int = told("node_count", whole, 0)
     cpus: int = told("cpus", whole, 0)
-    gpus: int = 0
+    gpus: int | None = 0
     gpus_exact: bool = True
+    gres: str = told("tres_per_node", text, "")
+    tres: str = ""
     memory: int = 0
     submit_at: int | None = told("submit_time", moment, None)
     start_at: int | None = told("start_time", moment, None)
     end_at: int | None = told("end_time", moment, None)
+    elapsed: int | None = None
     limit: int | None = None
     exit_status: int | None = None
     exit_signal: int = 0
@@ -162,6 +172,18 @@ class Job:
         """It has not begun."""
         return self.state in WAITING
 
+    @property
+    def exit_code(self) -> ExitCode | None:
+        """How it ended; None while it lives, and where the answer does not have it."""
+        if not self.ended or self.exit_status is None:
+            return None
+        return ExitCode(self.exit_status, self.exit_signal)
+
+    @property
+    def gpu_count(self) -> Gpus | None:
+        """Its GPUs with how far they are known; None where nobody asked."""
+        return None if self.gpus is None else Gpus(self.gpus, self.gpus_exact)
+
 
 @dataclass(frozen=True, slots=True)
 class Partition:
@@ -172,6 +194,21 @@ class Partition:
     nodes: str
     node_count: int
     max_time: int | None = None
+
+
+def gpus_settled(jobs: Iterable[Job], *, cluster: bool) -> tuple[Job, ...]:
+    """Jobs of accounting, those without GPUs in it as none where it counts GPUs.
+
+    Without ``AccountingStorageTRES=gres/gpu`` no record of any job names GPUs.
+
+    Args:
+        jobs: an entire answer.
+        cluster: the cluster has GPUs; one without needs no such record.
+    """
+    found = tuple(jobs)
+    if cluster and not any(job.gpus for job in found):
+        return found
+    return tuple(replace(job, gpus_exact=True) for job in found)
 
 
 _TOLD: Final = {

@@ -1,20 +1,33 @@
-"""Reads what ``scontrol show node --oneliner`` prints. Pure.
+"""Reads what scontrol, squeue and sacct print. Pure.
 
-That form works alike from 21.08 to 26.05, gives base state and flags in words (``IDLE+DRAIN``),
-and needs one call for all nodes; ``sinfo`` squeezes the same into one word and a sign, ``--json``
-changes with each release.
+Nodes come from ``scontrol show node --oneliner``: that form works alike from 21.08 to 26.05, gives
+base state and flags in words (``IDLE+DRAIN``), and needs one call for all nodes; ``sinfo`` squeezes
+the same into one word and a sign, ``--json`` changes with each release.
+
+A job's name may hold anything, line ends and ``|`` too, and neither squeue nor sacct escapes it:
+with a plain separator a user could forge the line of another job (seen with 22.05.8, 24.11.5,
+26.05.5). So who lists the jobs of several users makes up a mark for each call, that separates
+fields, and the name comes last. ``SHOW_QUEUE`` and ``SHOW_HISTORY`` have the plain mark ``|``: for
+one job, whose first line is its own. Times are epoch seconds: run the commands with
+``SLURM_TIME_FORMAT=%s``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final
 
 from corral.errors import Code, CorralError
-from corral.slurm.records import Node
+from corral.slurm.duration import seconds
+from corral.slurm.gpus import Gpus, Request, fewest_nodes, listed, of_job, recorded
+from corral.slurm.records import WAITING, Job, Node
+from corral.slurm.states.jobs import ExitCode, state_word
 from corral.slurm.states.nodes import NodeState
+from corral.slurm.tres import counts
 
 SHOW_NODES: Final = ("scontrol", "show", "node", "--oneliner")
 """The command whose answer ``parse_nodes`` reads."""
@@ -170,3 +183,307 @@ def _number(fields: Mapping[str, str], name: str) -> int:
             Code.PARSE_FAILED, f"{fields['NodeName']}: {name}={value!r} is not a number"
         )
     return int(value)
+
+
+def _whole(value: str) -> int:
+    if not (value.isascii() and value.isdigit()):
+        raise CorralError(
+            Code.PARSE_FAILED, f"{value[:40]!r} is not a number", hint="a new release?"
+        )
+    return int(value)
+
+
+def _value(value: str) -> str:
+    return "" if value in ("(null)", "N/A", "None assigned") else value
+
+
+def _epoch(value: str) -> int | None:
+    """Epoch seconds; None for Unknown, None and N/A.
+
+    Raises:
+        CorralError: it is a time of another form.
+    """
+    return _whole(value) or None if any(sign.isdigit() for sign in value) else None
+
+
+Column = tuple[str, Callable[[str], Any]]
+"""The record's field that a column is, and the column's reader."""
+
+_QUEUE: Final[Mapping[str, Column]] = MappingProxyType(
+    {
+        "%i": ("label", str),
+        "%A": ("id", _whole),
+        "%T": ("state", state_word),
+        "%r": ("reason", lambda value: "" if value == "None" else value),
+        "%P": ("partition", str),
+        "%u": ("user", str),
+        "%a": ("account", _value),
+        "%D": ("node_count", lambda value: _whole(value.partition("-")[0])),
+        "%C": ("cpus", _whole),
+        "%b": ("gres", _value),
+        "%M": ("elapsed", lambda value: seconds(value) or 0),
+        "%l": ("limit", seconds),
+        "%V": ("submit_at", _epoch),
+        "%S": ("start_at", _epoch),
+        "%e": ("end_at", _epoch),
+        "%N": ("nodes", _value),
+        "%j": ("name", str),
+    }
+)
+_HISTORY: Final[Mapping[str, Column]] = MappingProxyType(
+    {
+        "JobID": ("label", str),
+        "JobIDRaw": ("id", lambda value: _whole(value.partition("+")[0])),
+        "State": ("state", state_word),
+        "ExitCode": ("exit_code", ExitCode.parse),
+        "DerivedExitCode": ("", str),
+        "Partition": ("partition", str),
+        "User": ("user", str),
+        "Account": ("account", _value),
+        "NNodes": ("node_count", _whole),
+        "NCPUS": ("cpus", _whole),
+        "ReqTRES": ("asked", str),
+        "AllocTRES": ("tres", str),
+        "ElapsedRaw": ("elapsed", _whole),
+        "Submit": ("submit_at", _epoch),
+        "Start": ("start_at", _epoch),
+        "End": ("end_at", _epoch),
+        "NodeList": ("nodes", _value),
+        "JobName": ("name", str),
+    }
+)
+QUEUE: Final = tuple(column for column in _QUEUE if column != "%e")
+HISTORY: Final = tuple(_HISTORY)
+TIME_FORMAT: Final = ("SLURM_TIME_FORMAT", "%s")
+"""Environment of both commands: times as seconds since 1970, whatever the node's time zone."""
+PLAIN: Final = "|"
+"""The mark for asking about one job, and for columns in which no user's text is."""
+_MARK: Final = re.compile(r"[A-Za-z0-9|:_-]{1,64}")
+
+
+def queue_format(columns: Sequence[str] = QUEUE, mark: str = PLAIN) -> str:
+    """The value of squeue's ``--format`` for ``parse_queue``.
+
+    Raises:
+        CorralError: the mark holds other characters than letters and digits.
+    """
+    return _sane(mark).join(columns)
+
+
+def show_queue(mark: str) -> tuple[str, ...]:
+    """The command whose answer ``parse_queue`` reads; ``--jobs=ID`` may be added.
+
+    Args:
+        mark: separates fields; letters and digits nobody can know beforehand.
+
+    Raises:
+        CorralError: the mark holds other characters.
+    """
+    return ("squeue", "--noheader", "--array", "--all", f"--format={queue_format(mark=mark)}")
+
+
+def show_history(mark: str, *, duplicates: bool = True) -> tuple[str, ...]:
+    """The command whose answer ``parse_history`` reads; ``--jobs=ID`` may be added.
+
+    Args:
+        mark: as of ``show_queue``.
+        duplicates: a requeued job has one entry for each run, not only for the last.
+
+    Raises:
+        CorralError: the mark holds other characters.
+    """
+    return (
+        *("sacct", "--noheader", "--parsable2", f"--delimiter={_sane(mark)}"),
+        *(("--duplicates",) if duplicates else ()),
+        *("--allocations", f"--format={','.join(HISTORY)}"),
+    )
+
+
+def _sane(mark: str) -> str:
+    if not _MARK.fullmatch(mark):
+        raise CorralError(Code.USAGE, f"{mark!r} cannot separate fields", hint="use token_hex()")
+    return mark
+
+
+SHOW_QUEUE: Final = show_queue(PLAIN)
+"""The command whose answer ``parse_queue`` reads, for one job: add ``--jobs=ID``."""
+SHOW_HISTORY: Final = show_history(PLAIN)
+"""The command whose answer ``parse_history`` reads, for one job: add ``--jobs=ID``."""
+
+
+def parse_queue(text: str, mark: str = PLAIN, columns: Sequence[str] = QUEUE) -> tuple[Job, ...]:
+    """Read squeue's answer with ``queue_format(columns, mark)``, ``show_queue(mark)``'s by default.
+
+    Raises:
+        CorralError: a line does not have the fields asked for.
+    """
+    rows = _rows(text, mark, len(columns))
+    return tuple(_queued(_fields(row, columns, _QUEUE)) for row in rows)
+
+
+def readable_queue(text: str, columns: Sequence[str]) -> Iterator[Job]:
+    """The jobs of squeue's answer with the plain mark; what is not a complete line is left out."""
+    for line in text.splitlines():
+        with contextlib.suppress(CorralError):
+            yield from parse_queue(line, columns=columns)
+
+
+def parse_history(
+    text: str, mark: str = PLAIN, columns: Sequence[str] = HISTORY
+) -> tuple[Job, ...]:
+    """Read sacct's answer of these columns, ``show_history(mark)``'s by default.
+
+    Raises:
+        CorralError: a line does not have the fields asked for.
+    """
+    rows = _rows(text, mark, len(columns))
+    return tuple(_past(_fields(row, columns, _HISTORY)) for row in rows)
+
+
+def readable_history(
+    text: str, mark: str = PLAIN, columns: Sequence[str] = HISTORY
+) -> tuple[list[Job], int]:
+    """The jobs of the same answer that can be read, and how many cannot."""
+    found: list[Job] = []
+    unread = 0
+    for row in _rows(text, mark, len(columns)):
+        try:
+            found.append(_past(_fields(row, columns, _HISTORY)))
+        except CorralError:
+            unread += 1
+    return found, unread
+
+
+def _rows(text: str, mark: str, count: int) -> list[list[str]]:
+    """Lines as fields; a line without marks goes on with the job name of the one before."""
+    rows: list[list[str]] = []
+    for line in text.removesuffix("\n").split("\n"):
+        row = line.split(mark, count - 1)
+        if len(row) == count:
+            rows.append(row)
+        elif rows:
+            rows[-1][-1] += f"\n{line}"
+        elif line.strip():
+            rows.append([line])
+    return rows
+
+
+def _fields(
+    row: Sequence[str], columns: Sequence[str], readers: Mapping[str, Column]
+) -> dict[str, Any]:
+    """What the columns of one line say, by the record's fields.
+
+    Raises:
+        CorralError: it is not a job's line, or a value cannot be read.
+    """
+    if len(row) != len(columns):
+        command = "squeue" if readers is _QUEUE else "sacct"
+        raise CorralError(
+            Code.PARSE_FAILED,
+            f"{command} did not answer with jobs",
+            command=command,
+            tail=row[-1][:200],
+            hint="is slurmctld (squeue) or slurmdbd (sacct) up?",
+        )
+    named = zip(columns, row, strict=True)
+    return {readers[column][0]: readers[column][1](value) for column, value in named}
+
+
+def _queued(fields: dict[str, Any]) -> Job:
+    """GPUs are not in squeue's columns: nobody asked."""
+    return Job(**fields, gpus=None, gpus_exact=False)
+
+
+def _past(fields: dict[str, Any]) -> Job:
+    fields.pop("", None)
+    asked: str = fields.pop("asked", "")
+    code: ExitCode | None = fields.pop("exit_code", None)
+    job = Job(**fields)
+    tres = job.tres or asked
+    gpus = recorded(tres)
+    return replace(
+        job,
+        tres=tres,
+        memory=counts(tres).get("mem", 0),
+        gpus=gpus.count,
+        gpus_exact=gpus.exact,
+        exit_status=code.status if code and job.ended else None,
+        exit_signal=code.signal if code and job.ended else 0,
+    )
+
+
+_TRES_WIDTHS: Final = MappingProxyType(
+    {
+        "JobID": 24, "State": 24, "MaxNodes": 12, "NumTasks": 12,
+        "tres-per-job": 255, "tres-per-node": 255, "tres-per-socket": 255, "tres-alloc": 400,
+    }
+)  # fmt: skip
+_COUNTED_WIDTHS: Final = MappingProxyType(
+    {"State": 24, "Partition": 64, "UserName": 64, "tres-alloc": 400}
+)
+
+
+def _in_columns(widths: Mapping[str, int]) -> tuple[str, ...]:
+    """The squeue of fixed columns, in none of which a user's text is."""
+    wanted = ",".join(f"{name}:{width}" for name, width in widths.items())
+    return ("squeue", "--noheader", "--all", "--states=all", "-O", wanted)
+
+
+QUEUE_TRES: Final = _in_columns(_TRES_WIDTHS)
+"""The command whose answer ``parse_tres`` reads."""
+QUEUE_COUNTED: Final = _in_columns(_COUNTED_WIDTHS)
+"""The command whose answer ``parse_counted`` reads: 50,000 jobs are 20 MB of it, and 350 MB of
+JSON."""
+
+
+def _columns(line: str, widths: Mapping[str, int]) -> dict[str, str]:
+    """A line of fixed columns."""
+    fields: dict[str, str] = {}
+    at = 0
+    for name, width in widths.items():
+        fields[name] = line[at : at + width].strip()
+        at += width
+    return fields
+
+
+def parse_tres(text: str) -> dict[int, Gpus]:
+    """GPUs by job out of ``QUEUE_TRES``, of a Slurm that counts them among a job's resources."""
+    found: dict[int, Gpus] = {}
+    for line in text.splitlines():
+        fields = _columns(line, _TRES_WIDTHS)
+        if fields["JobID"].isdigit():
+            tres = fields["tres-alloc"]
+            ask = Request(
+                per_job=fields["tres-per-job"],
+                per_node=fields["tres-per-node"],
+                per_socket=fields["tres-per-socket"],
+                nodes=fewest_nodes(tres),
+                most_nodes=_maybe(fields["MaxNodes"]),
+                tasks=_maybe(fields["NumTasks"]) or 0,
+                sockets=1,
+            )
+            waits = fields["State"] in WAITING
+            found[int(fields["JobID"])] = of_job(
+                "" if waits else tres, (), tres, ask, waiting=waits
+            )
+    return found
+
+
+def parse_counted(text: str) -> list[Job]:
+    """Jobs out of ``QUEUE_COUNTED``; a line that is too short is left out."""
+    found: list[Job] = []
+    gpus = dict[str, int]()  # the TRES of most jobs are those of another
+    for line in text.splitlines():
+        fields = _columns(line, _COUNTED_WIDTHS)
+        state, user, tres = fields["State"], fields["UserName"], fields["tres-alloc"]
+        if state and user:
+            if tres not in gpus:
+                gpus[tres] = listed(tres) or 0
+            found.append(
+                Job(state=state, user=user, partition=fields["Partition"], gpus=gpus[tres])
+            )
+    return found
+
+
+def _maybe(value: str) -> int | None:
+    return int(value) or None if value.isascii() and value.isdigit() else None

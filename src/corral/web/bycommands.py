@@ -17,7 +17,7 @@ from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import commands, past, read, write
 from corral.slurm.rest.loose import Record, records
 from corral.slurm.rest.model import ADMINISTRATOR, OPERATOR, USER
-from corral.slurm.states.jobs import parse_history
+from corral.slurm.text import parse_history
 from corral.spec.models import ClusterSpec
 from corral.web.slurmrest import Login
 
@@ -126,7 +126,7 @@ class ByCommands:
                     hint="slurm: {accounting: true}",
                 ) from error
             raise
-        return tuple(read.past_info(info) for info in parse_history(said, mark))
+        return parse_history(said, mark)
 
     async def states(self, login: Login) -> dict[str, str]:
         """State of each job by its label."""

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from corral.slurm.gpus import listed
 from corral.slurm.records import Job, Node, Partition
 
 MIB: Final = 1 << 20
@@ -45,35 +44,7 @@ def _escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-@dataclass(frozen=True, slots=True)
-class JobLine:
-    """What of a job is counted."""
-
-    state: str
-    partition: str
-    user: str
-    gpus: int
-    exact: bool = True
-
-
-SQUEUE: Final = (
-    *("squeue", "--noheader", "--all", "--states=all"),
-    *("-O", "State:24,Partition:64,UserName:64,tres-alloc:400"),
-)
-"""One line of fixed columns a job: 50,000 jobs are 20 MB of it, and 350 MB of JSON."""
-
-
-def job_lines(output: str) -> list[JobLine]:
-    """What ``SQUEUE`` printed; a line that is too short is left out."""
-    found: list[JobLine] = []
-    for line in output.splitlines():
-        state, partition, user = line[:24].strip(), line[24:88].strip(), line[88:152].strip()
-        if state and user:
-            found.append(JobLine(state, partition, user, listed(line[152:]) or 0))
-    return found
-
-
-def untracked(nodes: Iterable[Node], jobs: Iterable[JobLine]) -> bool:
+def untracked(nodes: Iterable[Node], jobs: Iterable[Job]) -> bool:
     """Whether Slurm does not count GPUs among a job's resources.
 
     No running job has one, and nodes have some in use, or the answer does not show whether.
@@ -84,13 +55,8 @@ def untracked(nodes: Iterable[Node], jobs: Iterable[JobLine]) -> bool:
     return not running and any(node.gpus_used != 0 for node in nodes)
 
 
-def lines_of(jobs: Iterable[Job]) -> list[JobLine]:
-    """What is counted of jobs that were read from JSON."""
-    return [JobLine(job.state, job.partition, job.user, job.gpus, job.gpus_exact) for job in jobs]
-
-
 def families(
-    nodes: Iterable[Node], jobs: Iterable[JobLine], partitions: Iterable[Partition]
+    nodes: Iterable[Node], jobs: Iterable[Job], partitions: Iterable[Partition]
 ) -> list[Family]:
     """What Slurm reports about nodes, jobs and partitions."""
     nodes, jobs = list(nodes), list(jobs)
@@ -135,7 +101,7 @@ def _by(reason: str) -> str:
     return found if found in ("health", "proof") else "person"
 
 
-def _jobs(jobs: list[JobLine]) -> list[Family]:
+def _jobs(jobs: list[Job]) -> list[Family]:
     count: Counter[Labels] = Counter()
     gpus: Counter[Labels] = Counter()
     users: Counter[Labels] = Counter()
@@ -144,9 +110,9 @@ def _jobs(jobs: list[JobLine]) -> list[Family]:
         labels = (("state", job.state.lower()), ("partition", job.partition))
         count[labels] += 1
         if job.state == "RUNNING":
-            gpus[("partition", job.partition),] += job.gpus
-            users[("user", job.user),] += job.gpus
-            unknown[("partition", job.partition),] += not job.exact
+            gpus[("partition", job.partition),] += job.gpus or 0
+            users[("user", job.user),] += job.gpus or 0
+            unknown[("partition", job.partition),] += not job.gpus_exact
     return [
         Family("corral_jobs", "gauge", "Jobs that slurmctld knows.", dict(sorted(count.items()))),
         Family("corral_jobs_gpus", "gauge", "GPUs of running jobs.", dict(sorted(gpus.items()))),

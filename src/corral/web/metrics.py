@@ -29,12 +29,10 @@ from corral.slurm.rest.commands import (
     version_of,
 )
 from corral.slurm.rest.loose import records
+from corral.slurm.text import QUEUE_COUNTED, parse_counted
 from corral.web.exposition import (
-    SQUEUE,
     Family,
     families,
-    job_lines,
-    lines_of,
     text_of,
     untracked,
 )
@@ -114,14 +112,14 @@ class Exporter:
 
 
 async def _asked() -> list[Family]:
-    (nodes, partitions), jobs = await asyncio.gather(_lists(), _run(SQUEUE))
-    lines = job_lines(jobs)
-    if untracked(nodes, lines):
+    (nodes, partitions), jobs = await asyncio.gather(_lists(), _run(QUEUE_COUNTED))
+    counted = parse_counted(jobs)
+    if untracked(nodes, counted):
         body = body_of(await _run(RUNNING))
-        running = lines_of(job for job in read.jobs_of(body, version_of(body)))
-        lines = [job for job in lines if job.state != "RUNNING"]
-        lines += [job for job in running if job.state == "RUNNING"]  # 22.05 prints all of them
-    return families(nodes, lines, partitions)
+        running = read.jobs_of(body, version_of(body))
+        counted = [job for job in counted if job.state != "RUNNING"]
+        counted += [job for job in running if job.state == "RUNNING"]  # 22.05 prints all of them
+    return families(nodes, counted, partitions)
 
 
 async def _lists() -> tuple[tuple[Node, ...], tuple[Partition, ...]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import asdict
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -26,7 +25,7 @@ from corral.web.routes_view import packed_of
 from corral.web.search import ORDERS, SHOWN, ordered, parse
 from corral.web.sessions import Session
 from corral.web.slurmrest import dumps
-from corral.web.snapshot import job_kind, job_rows
+from corral.web.snapshot import job_fields, job_kind, job_rows
 from corral.web.state import (
     Changer,
     Here,
@@ -130,7 +129,7 @@ async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
     found = found or await _past(state, session, job_id)
     mine = found.user == session.user
     return {
-        **asdict(found),
+        **job_fields(found),
         "kind": job_kind(found),
         "ended": found.ended,
         "mine": mine,

@@ -29,6 +29,9 @@ JOB_COLUMNS: Final = (
     "limit", "exit_status", "exit_signal", "held", "gpus_exact", "kind",
 )  # fmt: skip
 
+NOT_SHOWN: Final = frozenset({"elapsed", "gres", "tres"})
+"""Fields of a job's record that commands list and the page does not have."""
+
 _BASES: Final = {NodeBase.ALLOCATED: "busy", NodeBase.MIXED: "mix"}
 _SERVICED: Final = frozenset({"MAINT", "MAINTENANCE", "REBOOT_ISSUED", "REBOOT_REQUESTED"})
 _JOBS: Final = {
@@ -56,6 +59,11 @@ def job_rows(jobs: Iterable[Job]) -> dict[str, Any]:
 def job_row(job: Job) -> list[Any]:
     """A job as one row of ``JOB_COLUMNS``."""
     return [job_kind(job) if name == "kind" else getattr(job, name) for name in JOB_COLUMNS]
+
+
+def job_fields(job: Job) -> dict[str, Any]:
+    """All of a job's record that its page has."""
+    return {name: value for name, value in asdict(job).items() if name not in NOT_SHOWN}
 
 
 def node_kind(state: NodeState) -> str:

@@ -165,10 +165,12 @@ def test_ctrl_c_leaves_the_job_running_and_never_runs_it_twice(
 
 
 JOBS = (
-    JobInfo("14", 14, JobState.PENDING, "wait\x1b[2J", "main", "corral", "", 3, 3, "", "gpu:1", 0,
-            1, None, limit=3600, reason="Resources"),
-    JobInfo("12_1", 13, JobState.FAILED, "train", "main", "corral", "", 2, 2, "node[0-1]", "gpu:1",
-            62, 1, 2, 64, exit_code=ExitCode(5)),
+    JobInfo(14, "14", "wait\x1b[2J", "corral", "PENDING", "Resources", partition="main",
+            node_count=3, cpus=3, gpus=None, gpus_exact=False, gres="gpu:1", elapsed=0, submit_at=1,
+            limit=3600),
+    JobInfo(13, "12_1", "train", "corral", "FAILED", partition="main", nodes="node[0-1]",
+            node_count=2, cpus=2, gpus=None, gpus_exact=False, gres="gpu:1", elapsed=62,
+            submit_at=1, start_at=2, end_at=64, exit_status=5),
 )  # fmt: skip
 
 

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from corral.api.nodes import Outcome
-from corral.api.overview import NodeStatus, Status, Trouble
+from corral.api.overview import Member, Status, Trouble
 from corral.errors import Code, CorralError
 from corral.plan.model import Plan
+from corral.slurm.records import Node
+from corral.slurm.states.nodes import NodeState
 from corral.spec.models import ClusterSpec
 
 from .conftest import (
@@ -167,40 +169,37 @@ def test_prove_as_json_is_the_proof(corral: Run, fake: Fake, known: Any) -> None
 
 # status
 
+
+def slurms(name: str, state: str, cpus: int = 0, memory: int = 0, gpus: int = 0) -> Node:
+    """Slurm's record of a node of which so much is in use."""
+    return Node(
+        name, NodeState.parse(state), cpus=16, cpus_used=cpus, memory=65536, memory_used=memory,
+        gres="gpu:2", gres_used=f"gpu:{gpus}",
+    )  # fmt: skip
+
+
 STATUS = Status(
     "laptop",
     "node0",
     "24.11.5",
     (
-        NodeStatus(
+        Member(
             "node0",
             "mixed",
             "",
-            True,
-            16,
-            4,
-            65536,
-            2048,
-            2,
-            1,
+            slurms("node0", "MIXED", 4, 2048, 1),
             0.42,
             {"slurmd": "active", "slurmctld": "active"},
         ),
-        NodeStatus(
+        Member(
             "node1",
             "idle+drain",
             "new memory\x1b[2J",
-            False,
-            16,
-            0,
-            65536,
-            0,
-            2,
-            0,
+            slurms("node1", "IDLE+DRAIN"),
             0.0,
             {"slurmd": "failed"},
         ),
-        NodeStatus("node2", "absent", "container corral-laptop-node2 is stopped"),
+        Member("node2", "absent", "container corral-laptop-node2 is stopped"),
     ),
     {"running": 2, "pending": 1},
     (Trouble("node1", "idle+drain: new memory", "when the reason is gone: corral resume node1"),),
@@ -220,6 +219,22 @@ def test_status_as_json(corral: Run, fake: Fake, known: Any) -> None:
     result = corral("status", "--json")
     assert result.exit_code == 0
     assert stdout_json(result)["nodes"][0]["gpus_used"] == 1
+
+
+def test_a_node_of_status_as_json_with_and_without_slurms_record() -> None:
+    assert [node.as_dict() for node in STATUS.nodes[::2]] == [
+        {
+            "node": "node0", "state": "mixed", "reason": "", "usable": True, "cpus": 16,
+            "cpus_used": 4, "memory_mib": 65536, "memory_used_mib": 2048, "gpus": 2, "gpus_used": 1,
+            "load": 0.42, "services": {"slurmd": "active", "slurmctld": "active"},
+        },
+        {
+            "node": "node2", "state": "absent",
+            "reason": "container corral-laptop-node2 is stopped", "usable": False, "cpus": 0,
+            "cpus_used": 0, "memory_mib": 0, "memory_used_mib": 0, "gpus": 0, "gpus_used": 0,
+            "load": None, "services": None,
+        },
+    ]  # fmt: skip
 
 
 # exec

@@ -7,12 +7,13 @@ import pytest
 from corral.doctor.catalog import catalog
 from corral.doctor.examine import causes, examine
 from corral.doctor.model import Diagnosis, Report
-from corral.doctor.pending import queue_ahead, tres, why_pending
+from corral.doctor.pending import queue_ahead, why_pending
 from corral.doctor.why import mends, node_of, of_nodes, resumable, why_drained
 from corral.errors import Code, CorralError
-from corral.slurm.records import Node
-from corral.slurm.states.jobs import JobInfo, JobState
+from corral.slurm.records import Job, Node
+from corral.slurm.states.jobs import JobState
 from corral.slurm.text import parse_nodes
+from corral.slurm.tres import counts
 from tests.unit.doctor.scenes import NAMES, node_line, scene
 
 PARTITION = {
@@ -136,14 +137,13 @@ def test_a_node_that_slurm_does_not_know_is_an_error() -> None:
 # jobs
 
 
-def job(reason: str = "Resources", nodes: int = 1, **more: object) -> JobInfo:
+def job(reason: str = "Resources", nodes: int = 1, **more: object) -> Job:
     fields: dict[str, object] = {
-        **dict(id="7", raw_id=7, state=JobState.PENDING, name="x", partition="main"),
-        **dict(user="ann", account="", nodes=nodes, cpus=1, node_list="", tres="", elapsed=0),
-        **dict(submitted=1, started=None, reason=reason, limit=3600),
+        **dict(id=7, label="7", state=JobState.PENDING, name="x", partition="main"),
+        **dict(user="ann", node_count=nodes, cpus=1, submit_at=1, reason=reason, limit=3600),
         **more,
     }
-    return JobInfo(**fields)  # type: ignore[arg-type]
+    return Job(**fields)  # type: ignore[arg-type]
 
 
 def cluster(**lines: str) -> dict[str, Node]:
@@ -255,6 +255,6 @@ def test_jobs_before_it_are_counted() -> None:
 
 def test_resources_are_read() -> None:
     text = "cpu=2,mem=1.50G,node=1,billing=2,gres/gpu=2,gres/gpu:a100=2,x=y"
-    assert tres(text)["mem"] == 1536
-    assert tres(text)["gres/gpu"] == 2
-    assert "x" not in tres(text)
+    assert counts(text)["mem"] == 1536
+    assert counts(text)["gres/gpu"] == 2
+    assert "x" not in counts(text)

@@ -19,7 +19,8 @@ from corral.hosts.quote import Script
 from corral.hosts.transport import OnLine, Result
 from corral.jobs import control
 from corral.jobs.reading import Live, Outcome, RankLine
-from corral.slurm.states.jobs import JobInfo, JobState
+from corral.slurm.records import Job
+from corral.slurm.states.jobs import JobState
 from tests.unit.jobs.conftest import FakeSlurm
 
 
@@ -135,15 +136,12 @@ def test_the_expected_start_is_told_when_slurm_knows_it(slurm: FakeSlurm) -> Non
     """And again only when it moved by more than ten minutes."""
     events: list[Event] = []
     tell = control._state_events(slurm.job(), events.append)
-    waiting = JobInfo(
-        "42", 42, JobState.PENDING, "train", "main", "corral", "", 2, 2, "", "", 0, None, None,
-        reason="Resources",
-    )  # fmt: skip
+    waiting = Job(42, "42", "train", "corral", JobState.PENDING, reason="Resources", node_count=2)
     for start in (None, 1795230000, 1795230060, 1795233600):
-        tell(replace(waiting, started=start))
+        tell(replace(waiting, start_at=start))
     said = [event.message for event in events]
     assert ["expected to start" in text for text in said] == [False, True, True]
-    tell(replace(waiting, state=JobState.RUNNING, started=1795233600))
+    tell(replace(waiting, state=JobState.RUNNING, start_at=1795233600))
     assert events[-1].message == "running"
 
 
@@ -361,9 +359,9 @@ def test_list(slurm: FakeSlurm) -> None:
         "42,42,RUNNING,0:0,0:0,main,corral,corral,2,2,cpu=2,cpu=2,60,1,2,Unknown,node0,train\n",
     )
     (one,) = asyncio.run(control.list_jobs(slurm.fleet, "node0"))
-    assert (one.raw_id, one.state) == (42, JobState.RUNNING)
+    assert (one.id, one.state) == (42, JobState.RUNNING)
     both = asyncio.run(control.list_jobs(slurm.fleet, "node0", all=True))
-    assert [(job.raw_id, job.state) for job in both] == [
+    assert [(job.id, job.state) for job in both] == [
         (42, JobState.RUNNING),
         (41, JobState.FAILED),
     ]
@@ -380,4 +378,4 @@ def test_list_takes_the_end_from_accounting(slurm: FakeSlurm) -> None:
     assert job.exit_code.status == 2
     slurm.queue("RUNNING")  # it was requeued
     (job,) = asyncio.run(control.list_jobs(slurm.fleet, "node0", all=True))
-    assert job.state is JobState.RUNNING
+    assert job.state == JobState.RUNNING

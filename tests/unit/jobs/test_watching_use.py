@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from corral.jobs.watching import watch_script
-from corral.slurm.states.jobs import show_queue
+from corral.slurm.text import show_queue
 
 MARK = "abcd0123"
 

@@ -13,7 +13,7 @@ from corral.hosts.framing import Section, Sections
 from corral.hosts.transport import Result
 from corral.prove import isolation, launch, probe, ranks, rest, slots, storage
 from corral.prove.model import Verdict
-from corral.prove.slots import Record
+from corral.slurm.records import Job
 from tests.unit.prove.looks import SHOWN, look, slurm_node
 
 # --- launch and accounting
@@ -174,7 +174,7 @@ def test_memory(text: str, neighbour: bool, problem: str) -> None:
 # --- slots
 
 
-def records(text: str) -> tuple[Record, ...]:
+def records(text: str) -> tuple[Job, ...]:
     return slots.parse_records(text)
 
 

@@ -11,12 +11,12 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 
 from corral.slurm.gpus import Gpus, Request, listed, of_type, requested
-from corral.slurm.records import Job, Node
+from corral.slurm.records import Job, Node, gpus_settled
 from corral.slurm.rest import commands, past, read
-from corral.slurm.rest.read import past_info, past_job
-from corral.slurm.states.jobs import parse_history, parse_tres, settled
+from corral.slurm.rest.read import past_job
 from corral.slurm.states.nodes import NodeState
-from corral.web.exposition import job_lines, lines_of, untracked
+from corral.slurm.text import parse_counted, parse_history, parse_tres
+from corral.web.exposition import untracked
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "gpus"
 MODES = sorted(RECORDED.glob("*/*tracked"))
@@ -70,7 +70,7 @@ def test_running_jobs_have_what_they_were_given(path: Path) -> None:
         if name == "gres-two-types":  # the second node's prolog knows of one type only
             due = 6
         if (job.gpus, job.gpus_exact) != (due, True):
-            wrong[name] = (job.gpus, due, job.gpus_exact)
+            wrong[name] = (job.gpus or 0, due, job.gpus_exact)
     assert not wrong
 
 
@@ -100,7 +100,7 @@ def test_waiting_jobs_ask_for_so_many(path: Path) -> None:
 )
 def test_heterogeneous_jobs_arrays_and_no_limit(path: Path) -> None:
     every = [job for _, job in jobs(path).values()]
-    parts = {job.label: job.gpus for job in every if job.name in ("het", "wait-het")}
+    parts = {job.label: job.gpus or 0 for job in every if job.name in ("het", "wait-het")}
     assert sorted(parts.values()) == [0, 0, 1, 1, 2, 2]
     assert all("+" in label for label in parts)
     tasks = [job for job in every if job.name == "array"]
@@ -174,7 +174,7 @@ def test_squeues_columns(folder: Path) -> None:
     assert len(found) > 80
     wrong = {name: (str(found[number]), job.gpus, job.gpus_exact)
              for number, (name, job) in due.items()
-             if found[number] != Gpus(job.gpus, job.gpus_exact)
+             if found[number] != job.gpu_count
              # squeue reports neither how many nodes -n may get nor exclusive nodes.
              and name not in ("wait-node-many-tasks", "wait-exclusive", "wait-exclusive-job")
              }  # fmt: skip
@@ -183,7 +183,7 @@ def test_squeues_columns(folder: Path) -> None:
 
 @pytest.mark.parametrize("folder", MODES, ids=lambda p: f"{p.parts[-2:]}")
 def test_the_exporters_columns(folder: Path) -> None:
-    lines = job_lines((folder / "metrics.txt").read_text())
+    lines = parse_counted((folder / "metrics.txt").read_text())
     running = [job for job in lines if job.state == "RUNNING"]
     used = [Node("node0", NodeState.parse("MIXED"), gres="gpu:8", gres_used="gpu:8")]
     assert len(running) > 30
@@ -191,7 +191,7 @@ def test_the_exporters_columns(folder: Path) -> None:
         assert untracked(used, lines)
         assert not untracked([], lines)
         body = json.loads((folder / "squeue.json").read_text())
-        lines = lines_of(read.jobs_of(body, commands.version_of(body)))
+        lines = list(read.jobs_of(body, commands.version_of(body)))
         running = [job for job in lines if job.state == "RUNNING"]
     else:
         assert not untracked(used, lines)
@@ -200,21 +200,21 @@ def test_the_exporters_columns(folder: Path) -> None:
     for name in ("shard", "ended"):
         due.pop(named[name])
     due[named["gres-two-types"]] = 6
-    assert sum(job.gpus for job in running) == sum(due.values())
+    assert sum(job.gpus or 0 for job in running) == sum(due.values())
 
 
 @pytest.mark.parametrize("folder", MODES, ids=lambda p: f"{p.parts[-2:]}")
 def test_accountings_jobs(folder: Path) -> None:
     """Without AccountingStorageTRES=gres/gpu the GPUs of a past job are unknown, never 0."""
-    answer = settled(parse_history((folder / "sacct.txt").read_text(), "|"), gpus=True)
-    past = {job.raw_id: job for job in answer}
+    answer = gpus_settled(parse_history((folder / "sacct.txt").read_text()), cluster=True)
+    past = {job.id: job for job in answer}
     assert len(past) > 30
     if folder.name == "untracked":
-        assert {str(job.gpus) for job in past.values()} == {"?"}
+        assert {str(job.gpu_count) for job in past.values()} == {"?"}
         return
     for number, (_, job) in jobs(folder / "squeue.json").items():
         if number in past and job.state == "RUNNING":
-            assert past[number].gpus == Gpus(job.gpus)
+            assert past[number].gpu_count == Gpus(job.gpus or 0)
 
 
 def past_line(tres: str, number: int) -> str:
@@ -229,9 +229,10 @@ COUNTED, UNCOUNTED = "billing=4,cpu=4,gres/gpu=2,node=1", "billing=4,cpu=4,mem=4
 
 def test_accounting_without_gpus_is_unknown_not_none() -> None:
     """AccountingStorageTRES without gres/gpu: no record of any job names GPUs."""
-    found = settled(parse_history(past_line(UNCOUNTED, 1) + past_line(UNCOUNTED, 2)), gpus=True)
-    assert [str(job.gpus) for job in found] == ["?", "?"]
-    assert [(one.gpus, one.gpus_exact) for one in map(past_info, found)] == [(0, False)] * 2
+    lines = past_line(UNCOUNTED, 1) + past_line(UNCOUNTED, 2)
+    found = gpus_settled(parse_history(lines), cluster=True)
+    assert [str(job.gpu_count) for job in found] == ["?", "?"]
+    assert [(one.gpus, one.gpus_exact) for one in found] == [(0, False)] * 2
     one = job_of_accounting([{"type": "cpu", "name": "", "count": 4}])
     assert (one.gpus, one.gpus_exact) == (0, False)
     kept = past.settled(past.newest([one]), gpus=True)
@@ -240,9 +241,10 @@ def test_accounting_without_gpus_is_unknown_not_none() -> None:
 
 def test_accounting_that_counts_gpus_says_none() -> None:
     lines = past_line(COUNTED, 1) + past_line(UNCOUNTED, 2)
-    assert [str(job.gpus) for job in settled(parse_history(lines), gpus=True)] == ["2", "0"]
-    alone = settled(parse_history(past_line(UNCOUNTED, 2)), gpus=False)
-    assert [str(job.gpus) for job in alone] == ["0"]  # a cluster without GPUs
+    counted = gpus_settled(parse_history(lines), cluster=True)
+    assert [str(job.gpu_count) for job in counted] == ["2", "0"]
+    alone = gpus_settled(parse_history(past_line(UNCOUNTED, 2)), cluster=False)
+    assert [str(job.gpu_count) for job in alone] == ["0"]  # a cluster without GPUs
     gpu = [{"type": "gres", "name": "gpu", "count": 1}]
     both = past.newest([job_of_accounting(gpu), job_of_accounting([], 2)])
     assert [(j.gpus, j.gpus_exact) for j in past.settled(both, gpus=True).jobs] == [

@@ -9,10 +9,18 @@ from pathlib import Path
 import pytest
 
 from corral.doctor.pending import room
-from corral.slurm.records import Node
+from corral.slurm.records import Job, Node
 from corral.slurm.rest import read
 from corral.slurm.states.nodes import NodeState
-from corral.slurm.text import parse_nodes
+from corral.slurm.text import (
+    HISTORY,
+    QUEUE,
+    parse_history,
+    parse_nodes,
+    parse_queue,
+    readable_history,
+)
+from corral.slurm.tres import counts
 from corral.web.exposition import families, text_of
 from corral.web.snapshot import Snapshot
 
@@ -49,6 +57,86 @@ def test_both_readers_give_one_record(folder: Path) -> None:
         # slurmrestd gives who and when even where there is no reason
         told = node if node.reason else replace(node, reason_by="", reason_at=None)
         assert text == told
+
+
+def _or(value: object, none: str) -> str:
+    return str(value) if value else none
+
+
+def as_squeue(job: Job) -> str:
+    """The line of ``show_queue`` (src/squeue/print.c)."""
+    limit = "UNLIMITED" if job.limit is None else f"{job.limit // 60}:00"
+    values = {
+        "%i": job.label, "%A": job.id, "%T": job.state, "%r": job.reason or "None",
+        "%P": job.partition, "%u": job.user, "%a": job.account or "(null)", "%D": job.node_count,
+        "%C": job.cpus, "%b": job.gres or "N/A", "%M": "0:00", "%l": limit,
+        "%V": _or(job.submit_at, "N/A"), "%S": _or(job.start_at, "N/A"), "%N": job.nodes,
+        "%j": job.name,
+    }  # fmt: skip
+    return "|".join(str(values[column]) for column in QUEUE)
+
+
+def as_sacct(job: Job) -> str:
+    """The line of ``show_history`` (src/sacct/print.c)."""
+    code = f"{job.exit_status or 0}:{job.exit_signal}"
+    values = {
+        "JobID": job.label, "JobIDRaw": job.id, "State": job.state, "ExitCode": code,
+        "DerivedExitCode": "0:0", "Partition": job.partition, "User": job.user,
+        "Account": job.account, "NNodes": job.node_count, "NCPUS": job.cpus, "ReqTRES": "cpu=99",
+        "AllocTRES": job.tres, "ElapsedRaw": job.elapsed, "Submit": job.submit_at,
+        "Start": _or(job.start_at, "Unknown"), "End": _or(job.end_at, "Unknown"),
+        "NodeList": job.nodes or "None assigned", "JobName": job.name,
+    }  # fmt: skip
+    return "|".join(str(values[column]) for column in HISTORY)
+
+
+@pytest.mark.parametrize("folder", sorted(RECORDED.glob("*/v0.0.*")), ids=lambda p: p.name)
+def test_both_readers_give_one_job(folder: Path) -> None:
+    body = json.loads((folder / "jobs.json").read_text())["body"]
+    jobs = read.jobs_of(body, int(folder.name.rpartition(".")[2]))
+    assert len(jobs) > 4
+    for job in jobs:
+        (text,) = parse_queue(as_squeue(job))
+        same = (
+            "id", "label", "name", "user", "state", "reason", "account", "partition", "nodes",
+            "node_count", "cpus", "gres", "submit_at", "start_at", "limit", "ended", "waiting",
+        )  # fmt: skip
+        assert [getattr(text, name) for name in same] == [getattr(job, name) for name in same]
+        assert text.gpus is None  # not in squeue's columns
+
+
+@pytest.mark.parametrize(
+    "file", sorted(RECORDED.glob("*/v0.0.*/past.json")), ids=lambda p: p.parts[-2]
+)
+def test_both_readers_give_one_job_of_accounting(file: Path) -> None:
+    body = json.loads(file.read_text())["body"]
+    jobs = [job for job in read.past_jobs(body["jobs"], 42) if job.tres]
+    assert len(jobs) > 4
+    for job in jobs:
+        (text,) = parse_history(as_sacct(job))
+        more = {"exit_status": job.exit_status, "exit_signal": job.exit_signal}  # of a running one
+        none = {
+            "reason": "", "qos": "", "priority": None, "limit": None, "stdout": "", "stderr": "",
+            "workdir": "", "comment": "", "restarts": 0,
+        }  # fmt: skip
+        assert text if job.ended else replace(text, **more) == replace(job, **none)
+
+
+def test_a_state_of_a_later_release_hides_no_job() -> None:
+    """JSON showed such a job; from squeue and sacct, it was an error instead of any job."""
+    (known,) = read.jobs_of({"jobs": [{"job_id": 7, "job_state": ["MELTING"]}]}, 42)
+    one = replace(known, label="7", name="x", partition="main", elapsed=0)
+    (queued,) = parse_queue(as_squeue(one))
+    (past,), unread = readable_history(as_sacct(one))
+    assert (known.state, queued.state, past.state, unread) == ("MELTING",) * 3 + (0,)
+    assert not (queued.ended or queued.waiting or queued.exit_code)
+
+
+def test_memory_without_a_unit_is_mebibytes_for_all() -> None:
+    """The page read it as bytes, why-pending as MiB (slurm.conf(5), AccountingStorageTRES: MB)."""
+    job = {"job_id": 7, "job_state": ["RUNNING"], "tres_alloc_str": "cpu=2,mem=16000,node=1"}
+    (found,) = read.jobs_of({"jobs": [job]}, 42)
+    assert found.memory == counts("cpu=2,mem=16000")["mem"] == 16000
 
 
 @pytest.mark.parametrize(

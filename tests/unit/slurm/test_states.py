@@ -8,19 +8,20 @@ from hypothesis import strategies as st
 
 from corral.errors import CorralError
 from corral.slurm.duration import clock, max_time, seconds
-from corral.slurm.states.jobs import (
+from corral.slurm.states.jobs import ExitCode, JobState
+from corral.slurm.states.nodes import NODE_FLAGS, NodeBase, NodeState
+from corral.slurm.states.reasons import REASONS, explain
+from corral.slurm.text import (
     SHOW_HISTORY,
     SHOW_QUEUE,
-    ExitCode,
-    JobState,
+    fields_of,
+    node_fields,
     parse_history,
+    parse_nodes,
     parse_queue,
     show_history,
     show_queue,
 )
-from corral.slurm.states.nodes import NODE_FLAGS, NodeBase, NodeState
-from corral.slurm.states.reasons import REASONS, explain
-from corral.slurm.text import fields_of, node_fields, parse_nodes
 
 # scontrol show node --oneliner, recorded from real controllers
 V2205 = (
@@ -167,13 +168,13 @@ def row(*fields: object) -> str:
 QUEUE = "\n".join(
     [
         row(5, 5, "PENDING", "ReqNodeNotAvail, UnavailableNodes:node[0-2]", "main", "bob", "(null)",
-            "2-3", 3, "N/A", "0", "0:00", "UNLIMITED", 1795231950, "N/A", "", "wrap"),
-        row(2, 2, "PENDING", "Resources", "main", "bob", "(null)", 1, 1, "N/A", "0", "0:00",
+            "2-3", 3, "N/A", "0:00", "UNLIMITED", 1795231950, "N/A", "", "wrap"),
+        row(2, 2, "PENDING", "Resources", "main", "bob", "(null)", 1, 1, "N/A", "0:00",
             "UNLIMITED", 1795231950, "N/A", "",
             "x\n9|9|RUNNING|None|main|root|(null)|1|1|N/A|0:00|1:00|1|1|node0|y"),
-        row(1, 1, "RUNNING", "None", "main", "bob", "lab", 1, 1, "gres/gpu:rtx5090:1", "0",
+        row(1, 1, "RUNNING", "None", "main", "bob", "lab", 1, 1, "gres/gpu:rtx5090:1",
             "1:03", "1-02:04:00", 1795231950, 1795231960, "node0", "a b|c"),
-        row("3_1", 4, "PENDING", "JobHeldUser", "main", "bob", "(null)", 1, 1, "N/A", "0", "0:00",
+        row("3_1", 4, "PENDING", "JobHeldUser", "main", "bob", "(null)", 1, 1, "N/A", "0:00",
             "UNLIMITED", 1795231950, "N/A", "", "wrap"),
     ]
 ) + "\n"  # fmt: skip
@@ -181,23 +182,23 @@ QUEUE = "\n".join(
 
 def test_queue() -> None:
     waiting, hostile, running, part = parse_queue(QUEUE, MARK)
-    assert waiting.state.waiting
-    assert (waiting.nodes, waiting.limit, waiting.started) == (2, None, None)
+    assert waiting.waiting
+    assert (waiting.node_count, waiting.limit, waiting.start_at) == (2, None, None)
     assert waiting.reason.startswith("ReqNodeNotAvail")
     assert hostile.name.startswith("x\n9|9|RUNNING")
-    assert (running.id, running.name, running.node_list) == ("1", "a b|c", "node0")
+    assert (running.label, running.name, running.nodes) == ("1", "a b|c", "node0")
     assert (running.elapsed, running.limit, running.reason) == (63, 93840, "")
-    assert (running.submitted, running.started) == (1795231950, 1795231960)
-    assert (running.account, running.tres) == ("lab", "gres/gpu:rtx5090:1")
-    assert (part.id, part.raw_id) == ("3_1", 4)
+    assert (running.submit_at, running.start_at) == (1795231950, 1795231960)
+    assert (running.account, running.gres) == ("lab", "gres/gpu:rtx5090:1")
+    assert (part.label, part.id) == ("3_1", 4)
 
 
 def test_one_job_with_the_plain_mark() -> None:
     (job,) = parse_queue(QUEUE.split("\n")[-2].replace(MARK, "|"))
-    assert job.id == "3_1"
+    assert job.label == "3_1"
     assert show_queue("|") == SHOW_QUEUE
     assert show_history("|") == SHOW_HISTORY
-    assert (SHOW_QUEUE[-1].count("|"), len(SHOW_HISTORY)) == (16, 7)
+    assert (SHOW_QUEUE[-1].count("|"), len(SHOW_HISTORY)) == (15, 7)
 
 
 def test_an_empty_queue_and_a_broken_one() -> None:
@@ -208,9 +209,9 @@ def test_an_empty_queue_and_a_broken_one() -> None:
 
 @given(st.text(st.characters(blacklist_categories=("Cs",)), max_size=60))
 def test_no_name_forges_a_job(name: str) -> None:
-    text = row(1, 1, "RUNNING", "None", "main", "bob", "lab", 1, 1, "N/A", "0", "1:03",
+    text = row(1, 1, "RUNNING", "None", "main", "bob", "lab", 1, 1, "N/A", "1:03",
                "1:00", 5, 6, "node0", name)  # fmt: skip
-    other = row(2, 2, "RUNNING", "None", "main", "eve", "lab", 1, 1, "N/A", "0", "1:03",
+    other = row(2, 2, "RUNNING", "None", "main", "eve", "lab", 1, 1, "N/A", "1:03",
                "1:00", 5, 6,  "node0", "z")  # fmt: skip
     first, second = parse_queue(f"{text}\n{other}\n", MARK)
     assert (first.name, second.user) == (name, "eve")
@@ -232,16 +233,16 @@ HISTORY = "\n".join(
 
 def test_history() -> None:
     good, cancelled, running, oom = parse_history(HISTORY, MARK)
-    assert good.state.good
+    assert good.state == JobState.COMPLETED
     assert good.exit_code == ExitCode(0)
-    assert (good.ended, good.elapsed, good.tres) == (1795231963, 12, "cpu=3,gres/gpu=3")
-    assert cancelled.state is JobState.CANCELLED
-    assert (cancelled.started, cancelled.node_list, cancelled.tres) == (None, "", "cpu=1")
+    assert (good.end_at, good.elapsed, good.tres) == (1795231963, 12, "cpu=3,gres/gpu=3")
+    assert cancelled.state == JobState.CANCELLED
+    assert (cancelled.start_at, cancelled.nodes, cancelled.tres) == (None, "", "cpu=1")
     assert cancelled.exit_code is not None
     assert cancelled.exit_code.words == "ended by SIGTERM"
-    assert (running.ended, running.exit_code) == (None, None)
-    assert oom.state.ended
-    assert not oom.state.good
+    assert (running.end_at, running.exit_code) == (None, None)
+    assert oom.ended
+    assert oom.exit_status == 0
 
 
 def test_commands_ask_for_what_is_read() -> None:

@@ -12,8 +12,10 @@ import pytest
 from corral.api.figures import readings
 from corral.api.web_extras import HIDDEN, extras_of
 from corral.errors import CorralError
+from corral.slurm.records import Job
 from corral.slurm.rest import read
-from corral.web.exposition import Family, JobLine, families, job_lines, text_of
+from corral.slurm.text import parse_counted
+from corral.web.exposition import Family, families, text_of
 from corral.web.figures import Prometheus, curves_of, of_job
 from tests.unit.web.fake import FakeRest
 
@@ -91,13 +93,13 @@ def test_a_silent_prometheus_is_an_error_in_words() -> None:
 def test_the_exporters_text() -> None:
     body = FakeRest().bodies["nodes"]["body"]["nodes"]
     nodes = [read.node(one, 42) for one in body]
-    lines = job_lines(
+    lines = parse_counted(
         f"{'RUNNING':24}{'main':64}{'kim':64}{'cpu=2,mem=1G,node=1,gres/gpu=3':160}\n"
         f"{'PENDING':24}{'main':64}{'lee':64}{'cpu=1':160}\nshort\n"
         f"{'RUNNING':24}{'main':64}{'ada':64}{'cpu=1,gres/gpu:a=4,gres/gpu:b=2':400}\n"
     )
     assert [job.gpus for job in lines] == [3, 0, 6]
-    assert lines[0] == JobLine("RUNNING", "main", "kim", 3)
+    assert lines[0] == Job(state="RUNNING", partition="main", user="kim", gpus=3)
     text = text_of(families(nodes, lines, ()))
     assert 'corral_jobs{state="running",partition="main"} 2' in text
     assert 'corral_user_gpus{user="kim"} 3' in text
@@ -108,7 +110,10 @@ def test_the_exporters_text() -> None:
 
 
 def test_running_jobs_of_unknown_gpus_are_counted_as_such() -> None:
-    jobs = [JobLine("RUNNING", "main", "kim", 3), JobLine("RUNNING", "main", "ada", 0, exact=False)]
+    jobs = [
+        Job(state="RUNNING", partition="main", user="kim", gpus=3),
+        Job(state="RUNNING", partition="main", user="ada", gpus_exact=False),
+    ]
     text = text_of(families((), jobs, ()))
     assert 'corral_jobs_gpus{partition="main"} 3' in text
     assert 'corral_jobs_gpus_unknown{partition="main"} 1' in text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import runpy
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from corral.slurm.records import Job
 from corral.state.base import Change, Impact
 from corral.web import schemas
 from corral.web.routes_corral import plan_dict
-from corral.web.snapshot import JOB_COLUMNS, NODE_COLUMNS
+from corral.web.snapshot import JOB_COLUMNS, NODE_COLUMNS, job_fields
 from tests.unit.web.fake import FakeRest, Page
 
 REPO = Path(__file__).parents[3]
@@ -97,5 +96,5 @@ def test_a_field_too_many_or_too_few_is_seen() -> None:
 
 
 def test_a_job_has_each_field_of_its_record() -> None:
-    record = set(asdict(Job(1, "1", "n", "u", "RUNNING")))
+    record = set(job_fields(Job(1, "1", "n", "u", "RUNNING")))
     assert record <= set(schemas.JobDetail.__annotations__) | set(schemas.JobRow.__annotations__)

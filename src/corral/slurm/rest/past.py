@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from corral.slurm.gpus import Gpus, tracked
-from corral.slurm.records import Job
-from corral.slurm.states.jobs import show_history
+from corral.slurm.records import Job, gpus_settled
+from corral.slurm.text import show_history
 
 STATES: Final = (
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
@@ -80,9 +79,7 @@ def _ago(days: int) -> str:
 
 def settled(found: Past, *, gpus: bool) -> Past:
     """Jobs without GPUs in accounting as none, where it keeps GPUs or the cluster has none."""
-    if not tracked((Gpus(job.gpus) for job in found.jobs), cluster=gpus):
-        return found
-    return replace(found, jobs=tuple(replace(job, gpus_exact=True) for job in found.jobs))
+    return replace(found, jobs=gpus_settled(found.jobs, cluster=gpus))
 
 
 def newest(jobs: Iterable[Job], most: int = MOST) -> Past:

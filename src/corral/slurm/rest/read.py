@@ -26,12 +26,10 @@ from corral.slurm.rest.loose import (
     words,
 )
 from corral.slurm.rest.model import ADMINISTRATOR, OPERATOR, USER, Told
-from corral.slurm.states.jobs import JobInfo
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.states.reasons import explain
+from corral.slurm.tres import counts
 
-_TRES_MEMORY: Final = re.compile(r"(?:^|,)mem=(\d+(?:\.\d+)?)([KMGTP]?)")
-_MIB: Final = {"K": 1 / 1024, "": 1 / 1048576, "M": 1, "G": 1024, "T": 1048576, "P": 1073741824}
 _PATTERN: Final = re.compile(r"%(\d*)([%jAaxu])")
 _LOAD_UNIT: Final = 100
 """slurmd reports the load in hundredths."""
@@ -115,7 +113,8 @@ def job(found: Record, version: int) -> Job:
         else "",
         gpus=gpus.count,
         gpus_exact=gpus.exact,
-        memory=_tres_memory(tres),
+        tres=tres,
+        memory=counts(tres).get("mem", 0),
         limit=None if limit is None else int(limit) * 60,
         exit_status=maybe(code.get("return_code")),
         exit_signal=_signal(code),
@@ -138,7 +137,8 @@ def past_job(found: Record, _: int) -> Job:
     reason = text(record(found.get("state")).get("reason"))
     time, code = record(found.get("time")), record(found.get("exit_code"))
     tres, array = _counted(found), record(found.get("array"))
-    gpus = recorded(",".join(f"{kind}={count}" for kind, count in tres.items()))
+    listed = ",".join(f"{kind}={count}" for kind, count in tres.items())
+    gpus = recorded(listed)
     limit = number(time.get("limit"))
     names = {f"array_{key}": array.get(key) for key in ("job_id", "task_id")}
     return Job(
@@ -157,10 +157,12 @@ def past_job(found: Record, _: int) -> Job:
         cpus=tres.get("cpu", 0),
         gpus=gpus.count,
         gpus_exact=gpus.exact,
+        tres=listed,
         memory=tres.get("mem", 0),
         submit_at=moment(time.get("submission")),
         start_at=moment(time.get("start")),
         end_at=moment(time.get("end")),
+        elapsed=maybe(time.get("elapsed")),
         limit=None if limit is None else int(limit) * 60,
         exit_status=maybe(code.get("return_code")),
         exit_signal=_signal(code),
@@ -180,31 +182,6 @@ def _counted(found: Record) -> dict[str, int]:
         ("/".join(p for p in (text(o.get("type")), text(o.get("name"))) if p), o) for o in listed
     ]
     return {kind: whole(one.get("count")) for kind, one in pairs}
-
-
-def past_info(info: JobInfo) -> Job:
-    """One job as sacct reports it."""
-    code = info.exit_code
-    return Job(
-        id=info.raw_id,
-        label=info.id,
-        name=info.name,
-        user=info.user,
-        state=info.state.value,
-        account=info.account,
-        partition=info.partition,
-        nodes=info.node_list,
-        node_count=info.nodes,
-        cpus=info.cpus,
-        gpus=info.gpus.count if info.gpus else 0,
-        gpus_exact=info.gpus is not None and info.gpus.exact,
-        memory=_tres_memory(info.tres),
-        submit_at=info.submitted,
-        start_at=info.started,
-        end_at=info.ended,
-        exit_status=None if code is None else code.status,
-        exit_signal=0 if code is None else code.signal,
-    )
 
 
 def partition(found: Record, version: int) -> Partition:
@@ -369,8 +346,3 @@ def _path(it: dict[str, Any], which: str, number_: int) -> str:
     }
     name = {"stdout": "standard_output", "stderr": "standard_error"}[which]
     return _PATTERN.sub(lambda m: values.get(m[2], m[0]).zfill(int(m[1] or 0)), text(it.get(name)))
-
-
-def _tres_memory(tres: str) -> int:
-    found = _TRES_MEMORY.search(tres)
-    return int(float(found[1]) * _MIB[found[2]]) if found else 0

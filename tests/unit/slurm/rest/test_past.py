@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from corral.errors import CorralError
 from corral.slurm.records import ENDED, Job
 from corral.slurm.rest import past, read
-from corral.slurm.states.jobs import parse_history
+from corral.slurm.text import parse_history
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "rest"
 FOLDERS = sorted(path.parent for path in RECORDED.glob("*/v0.0.*/past.json"))
@@ -104,7 +104,7 @@ def test_sacct_tells_the_same() -> None:
         "billing=1,cpu=4", "cpu=4,gres/gpu=2,mem=100M,node=2", "7", "1795353910", "1795353911",
         "1795353918", "node[0-1]", "a name",
     )).replace("\x1f", "MARK")  # fmt: skip
-    (job,) = (read.past_info(info) for info in parse_history(line, "MARK"))
+    (job,) = parse_history(line, "MARK")
     assert (job.id, job.label, job.state, job.exit_signal) == (29, "26_2", "CANCELLED", 9)
     assert (job.gpus, job.memory, job.cpus, job.node_count) == (2, 100, 4, 2)
     assert (job.nodes, job.end_at) == ("node[0-1]", 1795353918)
