@@ -152,6 +152,11 @@ CASES: tuple[tuple[str, Source, str], ...] = (
     (
         "F35",
         JOB,
+        "ibwarn: Remote access error, vendor error 136 on mlx5_0",
+    ),
+    (
+        "F1600",
+        JOB,
         "Got completion from peer 10.0.0.1 with error 12, opcode 0, len 0, vendor err 129",
     ),
     ("F39", Source.REASON, "Node unexpectedly rebooted"),
