@@ -10,6 +10,7 @@ from tests.embedded.conftest import Live
 from corral import api
 from corral.errors import CorralError
 from corral.hosts.quote import sh
+from corral.plan.model import Plan
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import fold
 
@@ -90,5 +91,5 @@ def settled(live: Live) -> None:
     assert asyncio.run(api.up(live.spec))
 
 
-def summaries(plan: api.Plan) -> list[str]:
+def summaries(plan: Plan) -> list[str]:
     return [f"{fold(c.nodes)} {c.change.summary}" for s in plan.stages for c in s.changes]

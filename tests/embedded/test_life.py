@@ -16,6 +16,7 @@ from corral.errors import Code, CorralError
 from corral.events import Event, Kind
 from corral.hosts.quote import sh
 from corral.hosts.state_dir import state_dir
+from corral.plan.model import Plan
 from corral.prove.model import Verdict
 from corral.spec.models import ClusterSpec, Slurm
 from corral.state.base import Impact
@@ -43,7 +44,7 @@ def everything() -> dict[str, set[str]]:
     }
 
 
-def summaries(plan: api.Plan) -> list[str]:
+def summaries(plan: Plan) -> list[str]:
     return [c.change.summary for s in plan.stages for c in s.changes]
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.embedded.conftest import Live, bringing_up, named
 
 from corral import api
+from corral.api.overview import Trouble
 from corral.hosts.quote import sh
 from corral.spec.models import NodeGroup, Partition, Storage
 
@@ -34,7 +35,7 @@ def odd() -> Iterator[Live]:
         )
 
 
-def healthy(live: Live, within: float) -> tuple[api.Trouble, ...]:
+def healthy(live: Live, within: float) -> tuple[Trouble, ...]:
     """What is not good when it should be again."""
     end = time.monotonic() + within
     while True:

@@ -102,7 +102,7 @@ class Ui:
         Args:
             question: the question.
             yes: agreed beforehand by ``--yes``: nothing is asked.
-            state: what state things are in when nobody can be asked, or the answer is Ctrl-C.
+            state: what state things are in without a terminal, or when the answer is Ctrl-C.
 
         Raises:
             CorralError: USAGE, standard input is not a terminal.
