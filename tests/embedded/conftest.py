@@ -21,10 +21,10 @@ import pytest
 from corral import api
 from corral.apply.session import Session
 from corral.errors import CorralError
-from corral.hosts.facts import Facts
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result
+from corral.inspect.facts import Facts
 from corral.spec.health import Health
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec

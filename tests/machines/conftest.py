@@ -20,9 +20,9 @@ from corral import api
 from corral.apply.session import Session
 from corral.errors import CorralError
 from corral.events import Event
-from corral.hosts.facts import Facts
 from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
+from corral.inspect.facts import Facts
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
 from tests.embedded.conftest import Live

@@ -18,11 +18,11 @@ from corral.apply.run import run_stages
 from corral.doctor import look, probes
 from corral.errors import Code, CorralError
 from corral.events import ignore
-from corral.hosts.facts import Facts
 from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import OpenSSH
 from corral.hosts.target import SshTarget
-from corral.hosts.traits import Traits
+from corral.inspect.facts import Facts
+from corral.inspect.traits import Traits
 from corral.plan.make import make_plan
 from corral.plan.model import Plan
 from corral.prove import mounts as mounts_check

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.hosts.discovery import Found
+from corral.inspect.discovery import Found
 from corral.spec import texts
 from corral.spec.findings import one_line
 from corral.spec.load import load_text

@@ -9,17 +9,15 @@ from typing import Final
 from corral.api.existing import machine_of
 from corral.errors import Code, CorralError
 from corral.events import Emit
-from corral.hosts.facts import parse_facts
 from corral.hosts.fleet import Fleet
-from corral.hosts.framing import Inquiry
 from corral.hosts.openssh import OpenSSH
 from corral.hosts.quote import sh
-from corral.hosts.readings import QUESTIONS
 from corral.hosts.state_dir import state_dir
 from corral.hosts.target import SshTarget
 from corral.hosts.transport import check
+from corral.inspect.facts import QUESTIONS, parse_facts
 from corral.inspect.machine import HOSTNAME, USERS
-from corral.inspect.question import Question
+from corral.inspect.question import Question, inquiry
 from corral.slurm.adopt.machine import Machine
 
 # What the rules compare and the facts do not hold.
@@ -64,7 +62,7 @@ async def ask_machines(
         targets[key] = SshTarget(found["address"], user=found["user"] or "root")
         named[key] = found["node"] or ""
     fleet = Fleet({n: OpenSSH(n, t, state_dir() / "control") for n, t in targets.items()})
-    asked = Inquiry({**QUESTIONS, **{one.name: one.shell for one in _MORE}})
+    asked = inquiry((*QUESTIONS, *_MORE))
     try:
         machines: dict[str, Machine] = {}
         for node, answer in (await fleet.all(asked.script, timeout=timeout)).items():

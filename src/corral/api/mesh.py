@@ -19,13 +19,13 @@ from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts import mesh_links
-from corral.hosts.facts import Facts
 from corral.hosts.fleet import Fleet
 from corral.hosts.mesh_api import Device, Policy, tailnet
 from corral.hosts.mesh_links import Link
 from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.transport import check
+from corral.inspect.facts import Facts
 from corral.plan.model import NodeChange, Plan, Stage
 from corral.roles.inventory import Site
 from corral.roles.mesh import login_of, member, member_of, mesh_of, tag_of, way_words

@@ -16,10 +16,10 @@ from typing import Any, Final
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
-from corral.hosts.facts import Facts
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result, check
+from corral.inspect.facts import Facts
 from corral.roles.mesh import addresses
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import expand, fold

@@ -12,11 +12,11 @@ from corral.apply.journal import Journal
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
-from corral.hosts.facts import Facts, facts_inquiry, facts_of
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.transport import Result
+from corral.inspect.facts import Facts, facts_inquiry, facts_of
 from corral.prove.catalog import CHECKS, GROUPS
 from corral.prove.check import Check
 from corral.prove.context import ProveContext

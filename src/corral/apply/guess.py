@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from corral.errors import CorralError
-from corral.hosts.facts import Facts
+from corral.inspect.facts import Facts
 
 NAME: Final = "facts.json"
 

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 from corral.errors import CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts import mesh_udp
-from corral.hosts.facts import Facts
 from corral.hosts.fleet import Fleet, Mint
 from corral.hosts.mesh_api import Device, tailnet
 from corral.hosts.mesh_programs import Program, read_programs
+from corral.inspect.facts import Facts
 from corral.roles.mesh import host_of, login_of, member, mesh_of, tag_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import fold, nodes_of

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from corral.errors import Code, CorralError, NodesFailedError
-from corral.hosts.facts import Facts, facts_inquiry, facts_of
 from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry, Section
 from corral.hosts.quote import join
 from corral.hosts.transport import Result, check
+from corral.inspect.facts import Facts, facts_inquiry, facts_of
 from corral.plan.make import resources_of
 from corral.spec.nodes import fold
 from corral.state.base import Resource, Seen, StageWanted

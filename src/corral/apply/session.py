@@ -17,14 +17,14 @@ from corral.apply.package_index import read_missing
 from corral.apply.slurm_source import slurm_debs
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
-from corral.hosts.facts import Facts, facts_inquiry, facts_of
 from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import Hops, OpenSSH, control_dir
 from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.target import SshTarget
-from corral.hosts.traits import Traits
 from corral.hosts.transport import check
+from corral.inspect.facts import Facts, facts_inquiry, facts_of
+from corral.inspect.traits import Traits
 from corral.plan.make import make_plan
 from corral.plan.model import OWED, MachineChange, Plan
 from corral.providers import providers_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from corral.inspect import machine, services, slurm, storage
+from corral.inspect import gpu, machine, network, services, slurm, storage
 from corral.inspect.question import MachineState, Question
 from corral.inspect.rules import UnitState, clock_offset, unit_state
 
@@ -146,11 +146,11 @@ _EVERYWHERE: Final = (
     slurm.VERSIONS,
     machine.FIREWALL,
     services.LIMITS,
-    machine.GPU_FILES,
+    gpu.DEVICES,
     machine.DRIVER,
     slurm.STEPS,
     machine.LINKS,
-    machine.ADDRESSES,
+    network.ADDRESSES,
     machine.KERNEL_LOG,
 )
 _CONTROLLER: Final = (

@@ -6,9 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from corral.hosts.discovery import MORE
 from corral.hosts.quote import Script, sh
-from corral.hosts.readings import QUESTIONS
 from corral.inspect.question import Question, pairs, text
 from corral.state.firewall import PROGRAM
 
@@ -27,7 +25,7 @@ def seconds(answer: str) -> float | None:
 
 CLOCK: Final = Question("clock", sh("date +%s.%N"), seconds)
 """Asked first, before anything slow."""
-HOSTNAME: Final = Question("hostname", MORE["hostname"], str.strip)
+HOSTNAME: Final = Question("hostname", sh("uname -n"), str.strip)
 USERS: Final = Question(
     "uids",
     sh('for u in slurm munge; do printf \'%s %s\\n\' "$u" "$(id -u "$u" 2>/dev/null)"; done'),
@@ -40,8 +38,6 @@ FIREWALL: Final = Question(
 LINKS: Final = Question(
     "links", sh("if command -v ip >/dev/null; then ip -o link show up; fi"), str.splitlines
 )
-ADDRESSES: Final = Question("addresses", QUESTIONS["addresses"], str.splitlines)
-GPU_FILES: Final = Question("devices", QUESTIONS["devices"], str.split)
 DRIVER: Final = Question(
     "driver",
     sh("if command -v nvidia-smi >/dev/null; then timeout 20 nvidia-smi -L 2>&1; fi"),

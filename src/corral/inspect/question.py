@@ -15,6 +15,8 @@ from corral.hosts.quote import Script
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
+Answers = Mapping[str, str]
+"""Texts by question."""
 TIMED_OUT: Final = 124
 """Exit status of timeout(1) when the command did not end in time."""
 
@@ -45,9 +47,22 @@ class Question(Generic[T_co]):
     parse: Callable[[str], T_co]
 
 
+def shells(questions: Iterable[Question[object]]) -> dict[str, Script]:
+    """The shell of each question by its name.
+
+    Raises:
+        ValueError: two have one name, so that one answer would hide the other.
+    """
+    found: dict[str, Script] = {}
+    for one in questions:
+        if found.setdefault(one.name, one.shell) != one.shell:
+            raise ValueError(f"two questions are called {one.name}")
+    return found
+
+
 def inquiry(questions: Iterable[Question[object]]) -> Inquiry:
     """These questions as one script."""
-    return Inquiry({one.name: one.shell for one in questions})
+    return Inquiry(shells(questions))
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.inspect.question import Question, T, pairs, text
+from corral.inspect.question import Answers, Question, T, pairs, text
 from corral.slurm.text import SHOW_NODES, queue_format, readable_nodes
 
 KEYS: Final = (
@@ -156,3 +157,64 @@ def while_up(question: Question[T]) -> Question[T]:
     """
     shell: Script = sh("case $p in *' is UP'*)\n{shell};;\nesac", shell=question.shell)
     return replace(question, shell=shell)
+
+
+# apt-cache is asked only while Slurm is missing: without its pkgcache.bin (container images switch
+# it off) it reads all package lists, half a second of CPU each time.
+# A program that is there and cannot print its version is one that dpkg is unpacking, or was when
+# the power went: then apt has to report what comes.
+# Plugins of the kinds on which a choice depends; all of them would be a hundred names per node.
+INSTALLED: Final = (
+    Question(
+        "version",
+        sh(
+            """\
+v=
+for c in slurmd slurmctld slurmdbd sackd scontrol; do
+  if v=$($c -V 2>/dev/null) && [ -n "$v" ]; then printf '%s\\n' "$v"; break; else v=; fi
+done"""
+        ),
+        text,
+    ),
+    Question(
+        "candidate",
+        sh(
+            """\
+if [ -z "$v" ] && command -v apt-cache >/dev/null; then
+  LC_ALL=C apt-cache policy slurmd slurm-smd-slurmd 2>/dev/null | grep Candidate:
+fi"""
+        ),
+        text,
+    ),
+    Question(
+        "plugins",
+        sh(
+            """\
+for p in auth cgroup cred data_parser gpu metrics mpi serializer switch tls topology; do
+  for d in /usr/lib/*/slurm-wlm /usr/lib/*/slurm /usr/lib64/slurm /usr/lib/slurm; do
+    for f in $d/${{p}}_*.so; do [ ! -f "$f" ] || echo "${{f##*/}}"; done
+  done
+done"""
+        ),
+        text,
+    ),
+)
+"""What is installed and what could be; for facts."""
+
+
+def installed(parts: Answers) -> str:
+    """Installed version, as ``24.11.5``; "" when there is none."""
+    found = re.search(r"^slurm\S* (\d+\.\d+\.\d+\S*)$", parts["version"], re.MULTILINE)
+    return found[1] if found else ""
+
+
+def candidate(parts: Answers) -> str:
+    """Upstream version the package source offers, the newest of its packages; "" if none."""
+    # Debian policy 5.6.12: [epoch:]upstream[-revision]
+    found = re.findall(r"Candidate: (?:\d+:)?(\d+\.\d+\.\d+)", parts["candidate"])
+    return max(found, key=lambda version: [int(n) for n in version.split(".")], default="")
+
+
+def plugins(parts: Answers) -> frozenset[str]:
+    """Names of installed plugins, as ``auth_slurm``."""
+    return frozenset(line.removesuffix(".so") for line in parts["plugins"].split())

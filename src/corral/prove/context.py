@@ -8,10 +8,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from corral.hosts.facts import Facts
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result
+from corral.inspect.facts import Facts
 from corral.prove.model import Evidence, Judgement, Verdict
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, nodes_of, partitions_of

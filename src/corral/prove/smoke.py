@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from corral.hosts.facts import Facts
+from corral.inspect.facts import Facts
 from corral.inspect.machine import NAME_S
 from corral.inspect.question import MachineState
 from corral.inspect.rules import (

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit
 
-from corral.hosts.facts import Facts
-from corral.hosts.mesh_facts import MeshFacts
-from corral.hosts.traits import Traits
+from corral.inspect.facts import Facts
+from corral.inspect.mesh import MeshFacts
+from corral.inspect.traits import Traits
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.slurm.conf.conf_file import Setting, assembled

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.hosts.facts import Facts
 from corral.hosts.quote import sh
+from corral.inspect.facts import Facts
 from corral.roles.inventory import Site
 from corral.roles.machine import real
 from corral.roles.role import Role, Share

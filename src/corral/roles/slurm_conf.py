@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.hosts.facts import Facts
-from corral.hosts.traits import Traits
+from corral.inspect.facts import Facts
+from corral.inspect.traits import Traits
 from corral.roles import elastic_nodes, mesh
 from corral.roles.conf_fields import keys_of_fields, pairs_of_fields, settings_of_fields
 from corral.roles.inventory import Site

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.hosts.facts import Facts
+from corral.inspect.facts import Facts
 from corral.state.pyenv import Wheel
 
 PYTHONS: Final[Mapping[tuple[str, str], str]] = MappingProxyType(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.mesh_facts import JOINED
 from corral.hosts.quote import Script, sh
 from corral.state.base import HERE, Change, Context, Impact, SecretRef, Seen
 
@@ -17,6 +16,8 @@ MINT: Final = "@mesh"
 """As the node of a ``SecretRef``: a key that the control server makes when apply asks for it."""
 
 STATE: Final = "/var/lib/tailscale/tailscaled.state"
+JOINED: Final = "/var/lib/corral/mesh/joined"
+"""On a node: there since Corral brought the machine into the tailnet; so it may take it out."""
 FOLDER: Final = JOINED.rpartition("/")[0]
 UP_S: Final = 90
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
-from corral.hosts.facts import Facts, Gpu
-from corral.hosts.traits import Traits
+from corral.inspect.facts import Facts, Gpu
+from corral.inspect.traits import Traits
 from corral.plan.make import make_plan, resources_of
 from corral.plan.model import Plan
 from corral.roles.inventory import Site

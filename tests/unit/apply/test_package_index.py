@@ -12,13 +12,14 @@ from corral.apply import package_index
 from corral.apply.package_index import read_missing
 from corral.errors import CorralError
 from corral.events import Event
-from corral.hosts import readings
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script
+from corral.inspect.facts import QUESTIONS
+from corral.inspect.question import shells
 from tests.fakes import Answer, Recorded, asked, framed, recorded
 
 READ: Script = package_index._READ
-FACTS: Script = asked(readings.QUESTIONS)
+FACTS: Script = asked(shells(QUESTIONS))
 KNOWS = (Path(__file__).parents[2] / "recorded/facts/debian-12-host/plain.txt").read_text()
 BARE = re.sub(r"(?m)^  Candidate: .*$", "", KNOWS)
 
@@ -30,7 +31,7 @@ def look(*machines: Recorded) -> tuple[bool, list[Event]]:
 
 
 def machine(node: str, facts: str, **read: Answer) -> Recorded:
-    answer = Answer(framed(readings.QUESTIONS, recorded(facts)))
+    answer = Answer(framed(shells(QUESTIONS), recorded(facts)))
     return Recorded.of(node, {FACTS: answer} | ({READ: read["read"]} if read else {}))
 
 

@@ -14,10 +14,10 @@ from corral.apply import observe
 from corral.apply.guess import NAME, guessed, remember
 from corral.apply.observe import FACTS_KEY, see
 from corral.errors import Code, CorralError
-from corral.hosts.facts import Facts, parse_facts
 from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import sh
+from corral.inspect.facts import Facts, parse_facts
 from corral.state.base import StageWanted, Wanted
 from corral.state.files import Directory
 from tests.fakes import recorded

@@ -12,7 +12,7 @@ from corral.apply import slurm_source
 from corral.apply.slurm_source import index_of, slurm_debs
 from corral.errors import Code, CorralError
 from corral.events import ignore
-from corral.hosts.facts import Facts
+from corral.inspect.facts import Facts
 from corral.providers import slurm_build
 from corral.slurm.packages import NAMES, DebSet, Family
 from corral.spec.models import ClusterSpec, NodeGroup, Slurm, SlurmSource

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
+from pathlib import Path
 
+import pytest
+
+import corral
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.local import Local
 from corral.hosts.quote import sh
 from corral.hosts.transport import Result
+from corral.inspect import machine, system
 from corral.inspect.machine import CLOCK, HOSTNAME
-from corral.inspect.question import MachineState, Question, text
+from corral.inspect.question import MachineState, Question, inquiry, text
 from corral.inspect.slurm import versions
 from tests.fakes import Recorded
 
@@ -76,3 +82,21 @@ def test_versions_of_all_distributions_are_read() -> None:
         "slurmdbd": "26.05.4-rc1",
         "sackd": "",
     }
+
+
+def test_two_questions_of_one_name_hide_no_answer() -> None:
+    """Discovery asked for the firewall twice, and the second answer was added to the first."""
+    inquiry((HOSTNAME, CLOCK, HOSTNAME))  # the same one
+    with pytest.raises(ValueError, match="two questions are called firewall"):
+        inquiry((machine.FIREWALL, system.FIREWALL))
+
+
+def test_no_module_but_these_has_questions_to_machines() -> None:
+    """A question is written in ``inspect``, or next to the one use case that asks it."""
+    source = Path(corral.__file__).parent
+    found = {
+        str(file.relative_to(source).parent)
+        for file in source.rglob("*.py")
+        if re.search(r"\bQuestion\(\s*[\"f]", file.read_text())
+    }
+    assert found == {"inspect", "api"}

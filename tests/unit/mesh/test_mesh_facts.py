@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from corral.api.mesh import watched
 from corral.api.mesh_nfs import thin
-from corral.hosts.facts import Facts
 from corral.hosts.mesh_api import Device
-from corral.hosts.mesh_facts import MESH, MeshFacts, mesh
 from corral.hosts.mesh_links import Link, parse_figures, parse_path
+from corral.inspect.facts import Facts
+from corral.inspect.mesh import QUESTIONS, MeshFacts, mesh
+from corral.inspect.question import shells
 from corral.spec.mesh import Mesh
 from corral.spec.models import Storage
 
@@ -141,7 +142,7 @@ def test_the_shell_picks_what_stays_the_same(tmp_path: Path, indent: str) -> Non
     )
     fake.chmod(0o755)
     told = subprocess.run(
-        ["sh", "-c", MESH["mesh"]],
+        ["sh", "-c", shells(QUESTIONS)["mesh"]],
         capture_output=True,
         text=True,
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},

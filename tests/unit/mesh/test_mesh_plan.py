@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from corral.errors import Code, CorralError
-from corral.hosts.facts import Facts
-from corral.hosts.mesh_facts import MeshFacts
-from corral.hosts.traits import Traits
+from corral.inspect.facts import Facts
+from corral.inspect.mesh import MeshFacts
+from corral.inspect.traits import Traits
 from corral.roles import mesh, pods
 from corral.roles.inventory import Site
 from corral.roles.order import wanted

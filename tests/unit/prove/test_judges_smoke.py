@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
-from corral.hosts.facts import Facts
+from corral.inspect.facts import Facts
 from corral.inspect.question import MachineState
 from corral.prove import probe, ranks, rest, slots, smoke
 from corral.prove.model import Verdict

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from corral.errors import Code, CorralError
-from corral.hosts.facts import Facts
 from corral.hosts.fleet import Fleet
+from corral.inspect.facts import Facts
 from corral.prove.catalog import CHECKS
 from corral.prove.context import ProveContext
 from corral.prove.model import CheckResult, Proof, Verdict

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from corral.api.cluster_draft import Draft, Reached, draft
 from corral.errors import Code, CorralError
-from corral.hosts.discovery import Found, inquiry, parse
-from corral.hosts.pci import TYPES, type_of, type_of_name
+from corral.inspect.discovery import Found, inquiry, parse
+from corral.inspect.gpu_types import TYPES, type_of, type_of_name
 from corral.spec.load import load_text
 from corral.spec.nodes import nodes_of
 from tests.fakes import recorded

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from corral.errors import Code, CorralError
-from corral.hosts.facts import Facts
-from corral.hosts.traits import Traits
+from corral.inspect.facts import Facts
+from corral.inspect.traits import Traits
 from corral.plan.make import resources_of
 from corral.roles.inventory import Site
 from corral.roles.order import wanted

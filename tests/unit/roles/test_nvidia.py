@@ -11,8 +11,8 @@ from rich.console import Console
 
 from corral.cli.planview import plan_lines
 from corral.errors import Code, CorralError
-from corral.hosts.facts import Facts
-from corral.hosts.traits import Traits
+from corral.inspect.facts import Facts
+from corral.inspect.traits import Traits
 from corral.plan.make import make_plan, resources_of
 from corral.plan.model import Plan
 from corral.roles import nvidia

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from corral.hosts.facts import Facts
-from corral.hosts.traits import Traits
+from corral.inspect.facts import Facts
+from corral.inspect.traits import Traits
 from corral.providers.cloud.model import Offer
 from corral.providers.containers import machine
 from corral.providers.containers.container import devices

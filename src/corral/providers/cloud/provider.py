@@ -13,11 +13,11 @@ from typing import ClassVar, Final
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
-from corral.hosts.facts import Facts
 from corral.hosts.sshkeys import make_key
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.target import SshTarget
-from corral.hosts.traits import Traits
+from corral.inspect.facts import Facts
+from corral.inspect.traits import Traits
 from corral.providers.base import (
     Action,
     Machine,

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.hosts.facts import Facts
-from corral.hosts.readings import CgroupMode
+from corral.inspect.facts import Facts
+from corral.inspect.system import CgroupMode
 
 Network = ipaddress.IPv4Network
 

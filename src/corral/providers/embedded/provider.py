@@ -10,9 +10,9 @@ from typing import ClassVar, Final
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
-from corral.hosts.facts import Facts
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.target import SshTarget
+from corral.inspect.facts import Facts
 from corral.providers.base import (
     Action,
     Machine,

@@ -12,12 +12,12 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.extras import missing_extra
 from corral.hosts import pins
-from corral.hosts.facts import Facts
 from corral.hosts.keysetup import KNOWN_HOSTS, keys_dir
 from corral.hosts.openssh import OpenSSH, control_dir
 from corral.hosts.quote import sh
 from corral.hosts.target import SshTarget
-from corral.hosts.traits import Traits
+from corral.inspect.facts import Facts
+from corral.inspect.traits import Traits
 from corral.providers.base import Action, Machine, MachineAction, Memory, Observed
 from corral.providers.cloud.answers import records
 from corral.providers.cloud.errors import CloudError, Reason

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Final, cast
 
 import httpx
 
-from corral.hosts.mesh_facts import FABRIC
 from corral.hosts.quote import Script, sh
+from corral.inspect.mesh import FABRIC
 from corral.providers.cloud.answers import amount, identity, records
 from corral.providers.cloud.calls import nothing
 from corral.providers.cloud.http import Caller, Dialect

@@ -9,9 +9,9 @@ from typing import ClassVar
 
 from corral.errors import Code, CorralError
 from corral.events import Emit
-from corral.hosts.facts import Facts
 from corral.hosts.keysetup import KEY, KNOWN_HOSTS, jump_way, keys_dir, proven
 from corral.hosts.target import SshTarget
+from corral.inspect.facts import Facts
 from corral.providers.base import Machine, MachineAction, Observed, Traits
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, nodes_of

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from corral.api.existing import Opinion, adopt, lint_existing, read_existing
-from corral.hosts.facts import Facts
-from corral.hosts.traits import Traits
+from corral.inspect.facts import Facts
+from corral.inspect.traits import Traits
 from corral.roles.inventory import Site
 from corral.roles.order import configured
 from corral.slurm.adopt.judge import corrected

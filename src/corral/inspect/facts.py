@@ -9,9 +9,11 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from corral.errors import Code, CorralError
-from corral.hosts import guards, readings
 from corral.hosts.framing import Inquiry
-from corral.hosts.mesh_facts import MeshFacts, mesh
+from corral.inspect import cpu, gpu, network, slurm, system
+from corral.inspect import mesh as tailnet
+from corral.inspect.mesh import MeshFacts
+from corral.inspect.question import Answers, inquiry
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Facts:
     cores_per_socket: int
     threads_per_core: int
     memory_mib: int
-    cgroup: readings.CgroupMode
+    cgroup: system.CgroupMode
     systemd: bool
     address: str  # the IPv4 address of the control network
     gpus: tuple[Gpu, ...] = ()
@@ -61,7 +63,7 @@ class Facts:
     plugins: frozenset[str] = field(default_factory=frozenset[str])
     nvidia_pci: tuple[str, ...] = ()  # PCI device ids of GPUs and NVSwitches, sorted
     secure_boot: bool = False
-    firewall: guards.Firewall = ""  # the one that is on
+    firewall: system.Firewall = ""  # the one that is on
     cloud_init: bool = False
     mesh: MeshFacts = field(default_factory=MeshFacts)
     swap_limit: bool = False  # memory.memsw.* (v1) or memory.swap.max (v2): the kernel limits swap
@@ -94,24 +96,33 @@ class Facts:
 
 
 _FACTS: Final = TypeAdapter(Facts)
+QUESTIONS: Final = (
+    *system.QUESTIONS,
+    *cpu.QUESTIONS,
+    *network.QUESTIONS,
+    *gpu.QUESTIONS,
+    *tailnet.QUESTIONS,
+    *slurm.INSTALLED,
+)
+"""What every machine is asked; read-only."""
 
 
 def facts_inquiry() -> Inquiry:
     """The questions of which facts are made; read-only."""
-    return Inquiry(readings.QUESTIONS)
+    return inquiry(QUESTIONS)
 
 
-def facts_of(node: str, inquiry: Inquiry, output: str) -> Facts:
+def facts_of(node: str, asked: Inquiry, output: str) -> Facts:
     """Facts from what the script of ``facts_inquiry`` printed.
 
     Raises:
         CorralError: PARSE_FAILED, also where a question was not answered.
     """
-    return parse_facts(node, inquiry.answers(output, node, "reading facts"))
+    return parse_facts(node, asked.answers(output, node, "reading facts"))
 
 
-def parse_facts(node: str, answers: readings.Sections) -> Facts:
-    """Facts from the answers to ``readings.QUESTIONS``.
+def parse_facts(node: str, answers: Answers) -> Facts:
+    """Facts from the answers to ``QUESTIONS``.
 
     Raises:
         CorralError: PARSE_FAILED.
@@ -122,7 +133,7 @@ def parse_facts(node: str, answers: readings.Sections) -> Facts:
         raise _nonsense(node, answers, error) from error
 
 
-def parse_clock(node: str, answers: readings.Sections) -> int:
+def parse_clock(node: str, answers: Answers) -> int:
     """The machine's clock, in Unix seconds, of the moment it was asked.
 
     It is not a part of ``Facts``: it never is the same twice.
@@ -136,38 +147,38 @@ def parse_clock(node: str, answers: readings.Sections) -> int:
         raise _nonsense(node, answers, error) from error
 
 
-def _facts(node: str, parts: readings.Sections) -> Facts:
-    system = readings.os_release(parts)
-    layout = readings.layout(parts)
-    nics = readings.interfaces(parts)
+def _facts(node: str, parts: Answers) -> Facts:
+    release = system.os_release(parts)
+    layout = cpu.layout(parts)
+    nics = network.interfaces(parts)
     return Facts(
         node=node,
-        os_id=system.id,
-        os_version=system.version,
+        os_id=release.id,
+        os_version=release.version,
         kernel=parts["kernel"].strip(),
         cpus=layout.cpus,
         sockets=layout.sockets,
         cores_per_socket=layout.cores,
         threads_per_core=layout.threads,
         memory_mib=layout.memory,
-        cgroup=readings.cgroup(parts),
-        systemd=readings.systemd(parts),
-        address=readings.address(parts, nics),
-        gpus=tuple(Gpu(*gpu) for gpu in readings.gpus(parts)),
+        cgroup=system.cgroup(parts),
+        systemd=system.systemd(parts),
+        address=network.address(parts, nics),
+        gpus=tuple(Gpu(*one) for one in gpu.gpus(parts)),
         nics=tuple(Nic(nic.name, nic.addresses, nic.speed, nic.mtu) for nic in nics),
-        slurm=readings.slurm(parts),
-        slurm_candidate=readings.candidate(parts),
-        plugins=readings.plugins(parts),
-        swap_limit=readings.swap_limit(parts),
-        nvidia_pci=guards.nvidia_pci(parts),
-        secure_boot=guards.secure_boot(parts),
-        firewall=guards.firewall(parts),
-        cloud_init=guards.cloud_init(parts),
-        mesh=mesh(parts),
+        slurm=slurm.installed(parts),
+        slurm_candidate=slurm.candidate(parts),
+        plugins=slurm.plugins(parts),
+        swap_limit=system.swap_limit(parts),
+        nvidia_pci=gpu.nvidia_pci(parts),
+        secure_boot=system.secure_boot(parts),
+        firewall=system.firewall(parts),
+        cloud_init=system.cloud_init(parts),
+        mesh=tailnet.mesh(parts),
     )
 
 
-def _nonsense(node: str, answers: readings.Sections, error: Exception) -> CorralError:
+def _nonsense(node: str, answers: Answers, error: Exception) -> CorralError:
     return CorralError(
         Code.PARSE_FAILED,
         f"its facts could not be understood: {error}",

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from corral.hosts import guards
-from corral.hosts.facts import Facts
-from corral.hosts.framing import Inquiry
+from corral.inspect import gpu, system
+from corral.inspect.facts import Facts
+from corral.inspect.question import inquiry
 from tests.unit.roles.test_cluster import FACTS
 
 DROPS = "table inet f {\n chain i {\n  type filter hook input priority 0; policy drop;\n }\n}\n"
@@ -30,7 +30,7 @@ def answer(tmp_path: Path, ruleset: str) -> dict[str, str]:
     (tmp_path / "ruleset").write_text(ruleset)
     nft.write_text(f"#!/bin/sh\ncat {tmp_path}/ruleset\n")
     nft.chmod(0o755)
-    asked = Inquiry(guards.GUARD)
+    asked = inquiry((system.FIREWALL,))
     text = asked.script.replace("/etc/ufw/ufw.conf", str(tmp_path / "ufw.conf"))
     done = subprocess.run(
         ["/bin/sh", "-c", text],
@@ -45,29 +45,29 @@ def answer(tmp_path: Path, ruleset: str) -> dict[str, str]:
     ("ruleset", "kind"), [(DROPS, "nftables"), (ENDS, "nftables"), (OPEN, ""), ("", "")]
 )
 def test_a_firewall_is_on_where_a_chain_drops(tmp_path: Path, ruleset: str, kind: str) -> None:
-    assert guards.firewall(answer(tmp_path, ruleset)) == kind
+    assert system.firewall(answer(tmp_path, ruleset)) == kind
 
 
 def test_ufw_is_asked_first_and_counts_only_when_it_is_on(tmp_path: Path) -> None:
     (tmp_path / "ufw.conf").write_text("# x\nENABLED=yes\n")
-    assert guards.firewall(answer(tmp_path, DROPS)) == "ufw"
+    assert system.firewall(answer(tmp_path, DROPS)) == "ufw"
     (tmp_path / "ufw.conf").write_text("ENABLED=no\n")
-    assert guards.firewall(answer(tmp_path, "")) == ""
+    assert system.firewall(answer(tmp_path, "")) == ""
 
 
 def test_gpus_and_switches_are_told_from_sound_and_usb() -> None:
     text = "0x030000 0x2b85\n0x040300 0x22e8\n0x068000 0x22a3\n0x030200 0x2335\n0x0c0330 0x1ad6"
-    assert guards.nvidia_pci({"pci": text}) == ("22a3", "2335", "2b85")
-    assert guards.nvidia_pci({}) == ()
-    assert guards.gpu_pci({"pci": text}) == ("2b85", "2335")
+    assert gpu.nvidia_pci({"pci": text}) == ("22a3", "2335", "2b85")
+    assert gpu.nvidia_pci({}) == ()
+    assert gpu.gpu_pci({"pci": text}) == ("2b85", "2335")
 
 
 def test_secure_boot_and_cloud_init() -> None:
-    assert guards.secure_boot({"secureboot": "   1\n"})
-    assert not guards.secure_boot({"secureboot": "   0\n"})
-    assert not guards.secure_boot({})
-    assert guards.cloud_init({"cloudinit": "yes\n"})
-    assert not guards.cloud_init({})
+    assert system.secure_boot({"secureboot": "   1\n"})
+    assert not system.secure_boot({"secureboot": "   0\n"})
+    assert not system.secure_boot({})
+    assert system.cloud_init({"cloudinit": "yes\n"})
+    assert not system.cloud_init({})
 
 
 def test_facts_recorded_before_are_read_with_defaults() -> None:

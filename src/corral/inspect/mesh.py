@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final, Literal
 
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.quote import join, sh
+from corral.inspect.question import Answers, Question, text
 from corral.spec.providers import RENTALS
+from corral.state.mesh import JOINED
 
 NET_ADMIN: Final = 12
 """CAP_NET_ADMIN's bit in CapEff (capability.h)."""
-JOINED: Final = "/var/lib/corral/mesh/joined"
-"""On a node: there since Corral brought the machine into the tailnet; so it may take it out."""
-
 _MARKERS: Final = tuple(rental.marker for rental in RENTALS.values() if rental.marker)
 
 FABRIC: Final = "/run/corral-fabric"
@@ -24,9 +21,10 @@ FABRIC: Final = "/run/corral-fabric"
 # The lines of `tailscale status` that stay the same while nothing changes: the plan's digest is
 # made from them. Its JSON is indented by tabs or spaces, own fields come before those of Self.
 # unshare makes a process, so it is asked only of containers: a machine of its own always can.
-MESH: Final[Mapping[str, Script]] = MappingProxyType(
-    {
-        "container": sh(
+QUESTIONS: Final = (
+    Question(
+        "container",
+        sh(
             """\
 if [ -e /run/.containerenv ] || [ -e /.dockerenv ]{markers}; then
   echo yes
@@ -40,7 +38,11 @@ done""",
             fabric=FABRIC,
             markers=join([sh(' || [ -n "$(printenv {name})" ]', name=name) for name in _MARKERS]),
         ),
-        "mesh": sh(
+        text,
+    ),
+    Question(
+        "mesh",
+        sh(
             """\
 [ ! -c /dev/net/tun ] || echo tun
 sed -n 's/^CapEff:[^0-9a-f]*/caps /p' /proc/self/status
@@ -55,7 +57,8 @@ if command -v tailscale >/dev/null; then
 fi""",
             joined=JOINED,
         ),
-    }
+        text,
+    ),
 )
 
 Way = Literal["tun", "userspace"]
@@ -116,7 +119,7 @@ class MeshFacts:
         return self.state == "Running" and bool(self.address)
 
 
-def mesh(parts: Mapping[str, str]) -> MeshFacts:
+def mesh(parts: Answers) -> MeshFacts:
     """Take the sections apart; facts recorded before they were read give the defaults."""
     around = parts.get("container", "").split()
     lines = [line.partition(" ") for line in parts.get("mesh", "").splitlines()]
@@ -144,7 +147,7 @@ def mesh(parts: Mapping[str, str]) -> MeshFacts:
     )
 
 
-def _line(pattern: str, parts: Mapping[str, str]) -> str:
+def _line(pattern: str, parts: Answers) -> str:
     found = re.search(f"^{pattern}$", parts.get("container", ""), re.MULTILINE)
     return found[1] if found else ""
 

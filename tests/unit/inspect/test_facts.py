@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
-from corral.hosts.facts import (
+from corral.inspect.facts import (
+    QUESTIONS,
     Facts,
     Gpu,
     Nic,
@@ -18,7 +19,7 @@ from corral.hosts.facts import (
     parse_clock,
     parse_facts,
 )
-from corral.hosts.readings import QUESTIONS
+from corral.inspect.question import shells
 from tests.fakes import recorded
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "facts"
@@ -328,4 +329,4 @@ def test_any_dict_gives_facts_or_an_error_of_ours(changes: dict[str, object]) ->
 
 def test_the_script_only_reads() -> None:
     for word in (" rm ", " mv ", " mkdir", " >/", "> /", "install", "systemctl", "python", "sudo"):
-        assert all(word not in one.replace(">/dev/null", "") for one in QUESTIONS.values())
+        assert all(word not in one.replace(">/dev/null", "") for one in shells(QUESTIONS).values())

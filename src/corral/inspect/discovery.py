@@ -6,50 +6,65 @@ One script, one round trip: the questions for facts, and those of ``MORE``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
-from corral.hosts import guards, readings
-from corral.hosts.facts import Facts, parse_clock, parse_facts
 from corral.hosts.framing import Inquiry
-from corral.hosts.pci import type_of, type_of_name
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import sh
+from corral.inspect import gpu, question, system
+from corral.inspect.facts import QUESTIONS, Facts, parse_clock, parse_facts
+from corral.inspect.gpu_types import type_of, type_of_name
+from corral.inspect.machine import HOSTNAME
+from corral.inspect.question import Answers, Question, text
 
 NO_ROOM: Final = ("/boot", "/snap", "/etc/", "/run")
-MORE: Final[Mapping[str, Script]] = MappingProxyType(
-    {
-        "hostname": sh("uname -n"),
-        "login": sh('echo "${{SUDO_USER:-$(id -un)}}"'),
-        "model": sh("sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1"),
-        "wireless": sh(
+MORE: Final = (
+    HOSTNAME,
+    Question("login", sh('echo "${{SUDO_USER:-$(id -un)}}"'), text),
+    Question("model", sh("sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1"), text),
+    Question(
+        "wireless",
+        sh(
             """\
 for d in /sys/class/net/*; do
   if [ -e "$d/wireless" ] || [ -e "$d/phy80211" ]; then echo "${{d##*/}}"; fi
 done"""
         ),
-        "disks": sh("df -P -k 2>/dev/null | grep '^/dev/'"),
-        "ownname": sh(
+        text,
+    ),
+    Question("disks", sh("df -P -k 2>/dev/null | grep '^/dev/'"), text),
+    Question(
+        "ownname",
+        sh(
             """\
 awk -v n="$(uname -n)" '$1 ~ /^127\\./ {{ for (i = 2; i <= NF; i++) if ($i == n) print $1 }}' \\
   /etc/hosts"""
         ),
-        "sshd": sh(
+        text,
+    ),
+    Question(
+        "sshd",
+        sh(
             """\
 [ -d /run/sshd ] || mkdir -p -m 755 /run/sshd 2>/dev/null
 sshd -T 2>/dev/null | grep -E '^passwordauthentication '"""
         ),
-        "python": sh("if command -v python3 >/dev/null; then python3 -V; fi"),
-        "people": sh("awk -F: '$3 >= 1000 && $3 <= 60000 {{ print $1, $3 }}' /etc/passwd"),
-        "hostkey": sh("cat /etc/ssh/ssh_host_ed25519_key.pub 2>/dev/null | cut -d' ' -f2"),
-    }
+        text,
+    ),
+    Question("python", sh("if command -v python3 >/dev/null; then python3 -V; fi"), text),
+    Question(
+        "people", sh("awk -F: '$3 >= 1000 && $3 <= 60000 {{ print $1, $3 }}' /etc/passwd"), text
+    ),
+    Question(
+        "hostkey", sh("cat /etc/ssh/ssh_host_ed25519_key.pub 2>/dev/null | cut -d' ' -f2"), text
+    ),
 )
 
 
 def inquiry() -> Inquiry:
     """The questions that ``parse`` needs answered."""
-    return Inquiry({**readings.QUESTIONS, **MORE})
+    return question.inquiry((*QUESTIONS, *MORE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +130,15 @@ class Found:
         return next((n.speed_mbps / 1000 for n in self.facts.nics if n.name == self.nic), 0.0)
 
 
-def parse(at: str, parts: readings.Sections) -> Found:
+def parse(at: str, parts: Answers) -> Found:
     """Take the answers to ``inquiry`` apart.
 
     Raises:
         CorralError: PARSE_FAILED.
     """
     facts = parse_facts(at, parts)
-    cards = guards.gpu_pci(parts)
-    names = [gpu.name for gpu in facts.gpus if gpu.name]
+    cards = gpu.gpu_pci(parts)
+    names = [one.name for one in facts.gpus if one.name]
     kinds = [type_of(card) for card in cards]
     if not all(kinds):
         kinds = [type_of_name(n) for n in names] or [f"nvidia-{card}" for card in cards]
@@ -133,7 +148,7 @@ def parse(at: str, parts: readings.Sections) -> Found:
         facts=facts,
         hostname=line("hostname").partition(".")[0].lower(),
         login=line("login"),
-        system=readings.os_release(parts).name,
+        system=system.os_release(parts).name,
         processor=line("model"),
         gpu=max(kinds, key=kinds.count, default=""),
         gpus=len(names) or len(cards),
@@ -152,7 +167,7 @@ def parse(at: str, parts: readings.Sections) -> Found:
     )
 
 
-def _line(parts: readings.Sections) -> Callable[[str], str]:
+def _line(parts: Answers) -> Callable[[str], str]:
     def line(name: str) -> str:
         return parts.get(name, "").strip().partition("\n")[0]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from corral.hosts import readings
-from corral.hosts.framing import Inquiry
+from corral.inspect import slurm
+from corral.inspect.question import inquiry
 
-ASKED = Inquiry({name: readings.SLURM[name] for name in ("version", "candidate")})
+ASKED = inquiry(one for one in slurm.INSTALLED if one.name in ("version", "candidate"))
 OFFERED = "#!/bin/sh\necho '  Candidate: 24.11.5-4'\n"
 
 

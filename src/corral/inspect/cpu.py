@@ -1,0 +1,95 @@
+"""Questions about CPUs and memory; for facts. Pure.
+
+Functions here raise ValueError on nonsense; ``facts.parse_facts`` makes it a CorralError.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from corral.hosts.quote import sh
+from corral.inspect.question import Answers, Question, text
+
+# slurmd's own view is what slurmctld will compare with; lscpu counts online CPUs only.
+QUESTIONS: Final = (
+    Question("memory", sh("grep MemTotal: /proc/meminfo"), text),
+    Question("slurmd", sh("if command -v slurmd >/dev/null; then slurmd -C 2>/dev/null; fi"), text),
+    Question(
+        "lscpu",
+        sh("if command -v lscpu >/dev/null; then LC_ALL=C lscpu -p=CPU,CORE,SOCKET; fi"),
+        text,
+    ),
+    Question(
+        "topology",
+        sh(
+            """\
+if ! command -v lscpu >/dev/null; then
+  for d in /sys/devices/system/cpu/cpu[0-9]*/topology; do
+    {{ read -r p <"$d/physical_package_id" && read -r c <"$d/core_id"; }} 2>/dev/null &&
+      echo "$p $c"
+  done
+fi"""
+        ),
+        text,
+    ),
+    Question("processors", sh("grep -c '^processor' /proc/cpuinfo"), text),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the CPUs are arranged, and memory in MiB."""
+
+    cpus: int
+    sockets: int
+    cores: int
+    threads: int
+    memory: int
+
+
+def layout(parts: Answers) -> Layout:
+    """CPUs and memory: slurmd's view, else the kernel's."""
+    known = dict(re.findall(r"\b(\w+)=(\d+)", parts.get("slurmd", "")))
+    if known:
+        sockets = int(known.get("SocketsPerBoard") or known.get("Sockets") or 1)
+        return _checked(
+            Layout(
+                cpus=int(known["CPUs"]),
+                sockets=sockets * int(known.get("Boards", 1)),
+                cores=int(known["CoresPerSocket"]),
+                threads=int(known["ThreadsPerCore"]),
+                memory=int(known["RealMemory"]),
+            )
+        )
+    total = re.search(r"MemTotal:\s+(\d+) kB", parts["memory"])
+    if total is None:
+        raise ValueError("no MemTotal")
+    return _checked(_counted(_places(parts), int(total[1]) // 1024))
+
+
+def _places(parts: Answers) -> list[tuple[str, str]]:
+    """(socket, core) of each CPU that is online."""
+    rows = [line.split(",") for line in parts.get("lscpu", "").splitlines() if line[:1].isdigit()]
+    if rows:
+        return [(row[2] or "0", row[1] or "0") for row in rows]
+    pairs = [line.split() for line in parts.get("topology", "").splitlines()]
+    if pairs:
+        return [(pair[0], pair[1]) for pair in pairs]
+    return [("0", str(n)) for n in range(int(parts["processors"]))]
+
+
+def _counted(places: list[tuple[str, str]], memory: int) -> Layout:
+    cpus = len(places)
+    cores = len(set(places))
+    sockets = len({socket for socket, _ in places})
+    if sockets and cores % sockets == 0 and cpus % cores == 0:
+        return Layout(cpus, sockets, cores // sockets, cpus // cores, memory)
+    return Layout(cpus, 1, cpus, 1, memory)  # unlike cores: no product fits
+
+
+def _checked(found: Layout) -> Layout:
+    if min(found.cpus, found.sockets, found.cores, found.threads, found.memory) < 1:
+        raise ValueError(f"impossible CPU layout or memory: {found}")
+    return found

@@ -1,0 +1,102 @@
+"""Questions about GPUs: device files, the driver's answers, the PCI bus; for facts. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from corral.hosts.quote import sh
+from corral.inspect.question import Answers, Question, text
+
+DEVICES: Final = Question(
+    "devices", sh('for f in /dev/nvidia[0-9]*; do [ ! -c "$f" ] || echo "$f"; done'), str.split
+)
+QUESTIONS: Final = (
+    DEVICES,
+    Question(
+        "minors",
+        sh(
+            """\
+for f in /proc/driver/nvidia/gpus/*/information; do
+  [ ! -r "$f" ] || grep -E '^(Model|Bus Location|Device Minor):' "$f"
+done"""
+        ),
+        text,
+    ),
+    Question(
+        "smi",
+        sh(
+            """\
+if command -v nvidia-smi >/dev/null; then
+  t=; ! command -v timeout >/dev/null || t='timeout 20'
+  $t nvidia-smi --query-gpu=pci.bus_id,name,memory.total --format=csv,noheader,nounits 2>/dev/null
+fi"""
+        ),
+        text,
+    ),
+    Question(
+        "pci",
+        sh(
+            """\
+for d in /sys/bus/pci/devices/*; do
+  v= c= i=
+  {{ read -r v <"$d/vendor" && read -r c <"$d/class" && read -r i <"$d/device"; }} 2>/dev/null
+  [ "$v" != 0x10de ] || echo "$c $i"
+done"""
+        ),
+        text,
+    ),
+)
+
+
+def gpus(parts: Answers) -> tuple[tuple[str, str, int], ...]:
+    """(device file, name, MiB) of each GPU, in the order of their device files."""
+    minors = _minors(parts.get("minors", ""))
+    named: dict[str, tuple[str, int]] = {}
+    for index, line in enumerate(parts.get("smi", "").splitlines()):
+        fields = [field.strip() for field in line.split(",")]
+        if len(fields) == 3:  # noqa: PLR2004  # else a message: the driver does not work
+            device = minors.get(_bus(fields[0]), f"/dev/nvidia{index}")
+            named[device] = (fields[1], int(fields[2]) if fields[2].isdecimal() else 0)
+    devices = {d for d in parts["devices"].split() if re.fullmatch(r"/dev/nvidia\d+", d)}
+    return tuple(
+        (device, *named.get(device, ("", 0)))
+        for device in sorted(devices | set(named), key=lambda d: int(d.removeprefix("/dev/nvidia")))
+    )
+
+
+def _minors(text: str) -> dict[str, str]:
+    """PCI address to device file, from the driver's own list: nvidia-smi's order is PCI order."""
+    found: dict[str, str] = {}
+    bus = ""
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        if key == "Bus Location":
+            bus = _bus(value.strip())
+        elif key == "Device Minor":
+            found[bus] = f"/dev/nvidia{int(value)}"
+    return found
+
+
+def _bus(text: str) -> str:
+    """A PCI address in one form: nvidia-smi writes 8 domain digits, the kernel 4."""
+    domain, _, rest = text.lower().partition(":")
+    return f"{domain[-4:]}:{rest}"
+
+
+def nvidia_pci(parts: Answers) -> tuple[str, ...]:
+    """Device ids of NVIDIA's GPUs and NVSwitches, sorted, one per device: ``("22a3", "2330")``."""
+    found: list[str] = []
+    for line in parts.get("pci", "").splitlines():
+        kind, _, device = line.partition(" ")
+        # Class 03 is a display or 3D controller, 0680 a bridge of no other kind: an NVSwitch.
+        if kind.startswith(("0x03", "0x0680")):
+            found.append(device.removeprefix("0x"))
+    return tuple(sorted(found))
+
+
+def gpu_pci(parts: Answers) -> tuple[str, ...]:
+    """Device ids of NVIDIA's GPUs alone (VGA 0300 and 3D controllers 0302)."""
+    rows = (line.partition(" ") for line in parts.get("pci", "").splitlines())
+    found = (device for kind, _, device in rows if kind.startswith(("0x0300", "0x0302")))
+    return tuple(device.removeprefix("0x") for device in found)

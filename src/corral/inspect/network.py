@@ -1,0 +1,130 @@
+"""Questions about network interfaces, addresses and routes; for facts. Pure.
+
+Functions here raise ValueError on nonsense; ``facts.parse_facts`` makes it a CorralError.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from corral.hosts.quote import sh
+from corral.inspect.question import Answers, Question, text
+
+ADDRESSES: Final = Question(
+    "addresses", sh("if command -v ip >/dev/null; then ip -o -4 addr show; fi"), str.splitlines
+)
+# Without iproute2 (RunPod's and many containers) the kernel's own tables hold the same.
+QUESTIONS: Final = (
+    Question(
+        "default", sh("if command -v ip >/dev/null; then ip -o -4 route show default; fi"), text
+    ),
+    ADDRESSES,
+    Question("routes", sh("if ! command -v ip >/dev/null; then cat /proc/net/route; fi"), text),
+    Question("trie", sh("if ! command -v ip >/dev/null; then cat /proc/net/fib_trie; fi"), text),
+    Question(
+        "nics",
+        sh(
+            """\
+for d in /sys/class/net/*; do
+  s=0 m=1500 k=virtual
+  [ ! -e "$d/device" ] || k=device
+  {{ read -r s <"$d/speed"; read -r m <"$d/mtu"; }} 2>/dev/null
+  echo "${{d##*/}} $k ${{s:-0}} ${{m:-1500}}"
+done"""
+        ),
+        text,
+    ),
+    Question("connection", sh('echo "$SSH_CONNECTION"'), text),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """One network interface as the kernel lists it."""
+
+    name: str
+    addresses: tuple[str, ...]
+    speed: int
+    mtu: int
+
+
+def interfaces(parts: Answers) -> tuple[Interface, ...]:
+    """Interfaces that are devices or have an address; not lo, not the veths of other containers."""
+    addresses = _addresses(parts)
+    found: list[Interface] = []
+    for line in parts["nics"].splitlines():
+        name, kind, speed, mtu = line.split()
+        own = tuple(addresses.get(name, ()))
+        if name != "lo" and (own or kind == "device"):
+            found.append(Interface(name, own, max(0, int(speed)), int(mtu)))
+    return tuple(found)
+
+
+def _addresses(parts: Answers) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in parts["addresses"].splitlines():
+        fields = line.split()
+        if len(fields) > 3 and fields[2] == "inet":  # noqa: PLR2004
+            name = fields[1].partition("@")[0]
+            found.setdefault(name, []).append(_ipv4(fields[3].partition("/")[0]))
+    return found or _addresses_of_kernel(parts)
+
+
+def _addresses_of_kernel(parts: Answers) -> dict[str, list[str]]:
+    """Addresses by interface from fib_trie (local addresses) and route (whose network it is)."""
+    last = ""
+    local: list[str] = []
+    for line in parts.get("trie", "").splitlines():
+        fields = line.split()
+        if fields[:1] == ["|--"]:
+            last = fields[1]
+        elif fields == ["/32", "host", "LOCAL"] and last not in local:
+            local.append(last)
+    found: dict[str, list[str]] = {}
+    for name, network in _networks(parts):
+        if network.prefixlen:
+            inside = [a for a in local if ipaddress.IPv4Address(a) in network]
+            found.setdefault(name, []).extend(inside)
+    return found
+
+
+def _networks(parts: Answers) -> Iterable[tuple[str, ipaddress.IPv4Network]]:
+    for line in parts.get("routes", "").splitlines()[1:]:
+        fields = line.split()
+        base, mask = (int(fields[n], 16).to_bytes(4, "little") for n in (1, 7))
+        gateway = int(fields[2], 16)
+        if not gateway or not any(mask):
+            yield fields[0], ipaddress.IPv4Network((base, ipaddress.IPv4Address(mask).exploded))
+
+
+def address(parts: Answers, nics: tuple[Interface, ...]) -> str:
+    """The control network's address: as ssh was reached, else by default.
+
+    "" when the machine has no IPv4 address but loopback.
+    """
+    own = [a for nic in nics for a in nic.addresses]
+    reached = parts.get("connection", "").split()
+    if len(reached) == 4 and reached[2] in own:  # noqa: PLR2004  # behind NAT it is another's
+        return reached[2]
+    source = re.search(r"\bsrc (\S+)", parts["default"])
+    if source:
+        return _ipv4(source[1])
+    device = re.search(r"\bdev (\S+)", parts["default"])
+    name = device[1] if device else _default_of_kernel(parts)
+    first = [a for nic in nics if nic.name == name for a in nic.addresses]
+    return (first or own or [""])[0]
+
+
+def _default_of_kernel(parts: Answers) -> str:
+    for name, network in _networks(parts):
+        if not network.prefixlen:
+            return name
+    return ""
+
+
+def _ipv4(text: str) -> str:
+    return str(ipaddress.IPv4Address(text))

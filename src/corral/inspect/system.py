@@ -1,0 +1,134 @@
+"""Questions about the system itself: OS, kernel, init, cgroups, boot, firewall; for facts. Pure.
+
+Functions here raise ValueError on nonsense; ``facts.parse_facts`` makes it a CorralError.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal
+
+from corral.hosts.quote import sh
+from corral.inspect.question import Answers, Question, text
+
+TIME: Final = Question("time", sh("date +%s"), text)
+# ufw itself takes half a second to print its one setting. nft: a chain that drops, by its policy or
+# by its last rule, is a firewall that is on.
+FIREWALL: Final = Question(
+    "firewall",
+    sh(
+        """\
+if grep -q '^ENABLED=yes' /etc/ufw/ufw.conf 2>/dev/null; then echo ufw
+elif command -v firewall-cmd >/dev/null && firewall-cmd --state >/dev/null 2>&1; then echo firewalld
+elif command -v nft >/dev/null; then
+  nft list ruleset 2>/dev/null | awk '
+    /hook input/ {{ inside = 1; last = /policy drop/ ? "drop" : "" ; next }}
+    inside && $1 == "}}" {{ if (last ~ /(drop|reject)( |$)/) on = 1; inside = 0 }}
+    inside {{ if (last != "drop" || /drop|reject/) last = $0 }}
+    END {{ if (on) print "nftables" }}'
+elif command -v iptables >/dev/null; then
+  iptables -S INPUT 2>/dev/null | grep -qE '^-P INPUT DROP|^-A INPUT -j (DROP|REJECT)' &&
+    echo iptables
+fi"""
+    ),
+    text,
+)
+QUESTIONS: Final = (
+    Question("os", sh("grep -E '^(ID|VERSION_ID|PRETTY_NAME)=' /etc/os-release"), text),
+    Question("kernel", sh("uname -r"), text),
+    TIME,
+    Question("pid1", sh("cat /proc/1/comm; [ ! -d /run/systemd/system ] || echo booted"), text),
+    Question("mounts", sh("grep cgroup /proc/self/mounts"), text),
+    Question(
+        "swap",
+        sh(
+            """\
+for f in /sys/fs/cgroup/memory/memory.memsw.limit_in_bytes /sys/fs/cgroup/*/memory.swap.max; do
+  if [ -e "$f" ]; then echo accounted; break; fi
+done"""
+        ),
+        text,
+    ),
+    Question(
+        "secureboot",
+        sh(
+            """\
+for f in /sys/firmware/efi/efivars/SecureBoot-*; do
+  [ ! -r "$f" ] || od -An -tu1 -j4 -N1 "$f"
+done"""
+        ),
+        text,
+    ),
+    Question("cloudinit", sh("[ ! -e /etc/cloud/cloud.cfg ] || echo yes"), text),
+    FIREWALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """ID, VERSION_ID (rolling releases have none: "") and PRETTY_NAME of os-release."""
+
+    id: str
+    version: str
+    name: str
+
+
+def os_release(parts: Answers) -> System:
+    """What the operating system is."""
+    found: dict[str, str] = {}
+    for line in parts["os"].splitlines():
+        key, _, value = line.partition("=")
+        found[key.strip()] = " ".join(shlex.split(value))
+    if not found.get("ID"):
+        raise ValueError("os-release has no ID")
+    return System(found["ID"], found.get("VERSION_ID", ""), found.get("PRETTY_NAME", ""))
+
+
+CgroupMode = Literal["v1", "hybrid", "v2", "none"]
+
+
+def cgroup(parts: Answers) -> CgroupMode:
+    """v1, hybrid (version 2 next to version 1 controllers), v2, or none."""
+    kinds: set[str] = set()
+    for line in parts["mounts"].splitlines():
+        fields = line.split()
+        if len(fields) > 2 and fields[1].startswith("/sys/fs/cgroup"):  # noqa: PLR2004
+            kinds.add(fields[2])
+    if "cgroup2" in kinds:
+        return "hybrid" if "cgroup" in kinds else "v2"
+    return "v1" if "cgroup" in kinds else "none"
+
+
+def swap_limit(parts: Answers) -> bool:
+    """True when the kernel can limit a job's swap (facts recorded before this was read: False)."""
+    return parts.get("swap", "").strip() == "accounted"
+
+
+def systemd(parts: Answers) -> bool:
+    """True when PID 1 is systemd and it booted the machine (sd_booted(3))."""
+    words = parts["pid1"].split()
+    return words[:1] in (["systemd"], ["init"]) and "booted" in words
+
+
+Firewall = Literal["", "ufw", "firewalld", "nftables", "iptables"]
+_FIREWALLS: Final[Mapping[str, Firewall]] = MappingProxyType(
+    {"ufw": "ufw", "firewalld": "firewalld", "nftables": "nftables", "iptables": "iptables"}
+)
+
+
+def firewall(parts: Answers) -> Firewall:
+    """The firewall that is on; "" when none is (or when facts were recorded before it was read)."""
+    return _FIREWALLS.get(parts.get("firewall", "").strip(), "")
+
+
+def secure_boot(parts: Answers) -> bool:
+    """True when the firmware boots signed kernels only, which load signed modules only."""
+    return parts.get("secureboot", "").split()[:1] == ["1"]
+
+
+def cloud_init(parts: Answers) -> bool:
+    """True when cloud-init is there, which may write host name and /etc/hosts at each boot."""
+    return parts.get("cloudinit", "").strip() == "yes"
