@@ -20,8 +20,7 @@ from typing import Any
 
 from tests.recorded.rest import record as rest
 
-from corral.slurm.states.jobs import QUEUE_TRES, show_history
-from corral.web.exposition import SQUEUE
+from corral.slurm.text import QUEUE_COUNTED, QUEUE_TRES, show_history
 
 HERE = Path(__file__).parent
 NODES = 16
@@ -252,7 +251,7 @@ def jobs_script() -> str:
 
 def record(root: Path, tracked: bool) -> dict[str, Any]:
     """Start Slurm in the root, run the jobs, ask everybody."""
-    commands = (QUEUE_TRES, SQUEUE, show_history("|"))
+    commands = (QUEUE_TRES, QUEUE_COUNTED, show_history("|"))
     quoted = [" ".join(f"'{word}'" for word in words) for words in commands]
     programs = {
         "record.sh": INSIDE,
