@@ -74,7 +74,7 @@ async def adopt(ctx: ProveContext) -> Judgement:
 
 
 async def _busy(ctx: ProveContext, nodes: tuple[str, ...]) -> set[str]:
-    """Nodes where the job user has jobs of their own: they may log in there."""
+    """Nodes where the job user has jobs already: it may log in there."""
     script = sh("timeout 20 squeue -h -t R -u {user} -o %N", user=ctx.person)
     answer = check(await ctx.control(script), "reading the job user's jobs")
     from_slurm = [name for line in answer.stdout.split() for name in _names(line)]
@@ -98,7 +98,7 @@ def judge_closed(node: str, answer: Sections | CorralError, *, busy: bool) -> li
         return [f"{node} cannot be reached ({answer.message})"]
     texts = answer.texts()
     if set(texts) != {"user", "exempt"}:
-        return [f"{node} gave no complete answer: who may log in there is unknown"]
+        return [f"{node}: incomplete response: who may log in there is unknown"]
     text, exempt = texts["user"], texts["exempt"]
     problems: list[str] = []
     if not busy and "@ in " in text:

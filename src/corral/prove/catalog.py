@@ -181,8 +181,8 @@ CHECKS: Final[tuple[Check, ...]] = (
         group="concurrency",
         proves="N one-GPU jobs (N: all GPUs) run at the same time and one more waits for "
         "resources; without GPUs the same with cores.",
-        how="Submits N+1 jobs, takes one look with N running and one pending, releases them, and "
-        "compares start and end in their records.",
+        how="Submits N+1 jobs, checks once that N are running and one is pending, releases them, "
+        "and compares start and end in their records.",
         breaks="More or fewer GPUs configured than declared; too few cores or too little memory.",
         hint="more ran than there are GPUs: Gres= counts too many; fewer: a job takes more than "
         "one share of memory or cores (DefMemPerCPU, SelectTypeParameters), or nodes lack GPUs "
@@ -212,8 +212,8 @@ CHECKS: Final[tuple[Check, ...]] = (
         title="A greedy job dies, its neighbour lives",
         group="isolation",
         proves="A job that takes more memory than it asked for is killed on each node, and a job "
-        "beside it comes to its end.",
-        how="Starts a waiting job and a greedy one on each node at the same time.",
+        "next to it comes to its end.",
+        how="Starts an idling job and a greedy one on each node at the same time.",
         breaks="ConstrainRAMSpace=no; no memory controller; swap that takes the rest.",
         hint="set ConstrainRAMSpace=yes in cgroup.conf, and ConstrainSwapSpace=yes where there is "
         "swap (F15)",
@@ -253,7 +253,7 @@ CHECKS: Final[tuple[Check, ...]] = (
         proves="Ranks on different nodes connect to each other over the nodes' addresses, in both "
         "directions (up to 16 nodes all pairs, beyond that a ring and the first node).",
         how="Each rank listens on a free port and calls the others; a call counts when the called "
-        "rank tells of it.",
+        "rank reports it.",
         breaks="A firewall or a missing route between two nodes.",
         hint="open all TCP ports between the nodes (F18); wrong interface or subnet: F26, F37; "
         "rendezvous on 127.x: F06, F30",
@@ -283,7 +283,7 @@ CHECKS: Final[tuple[Check, ...]] = (
         id="accounting.records",
         title="Jobs are recorded",
         group="accounting",
-        proves="The proof's own job stands in the database as COMPLETED, with its nodes and GPUs.",
+        proves="The proof's own job is in the database as COMPLETED, with its nodes and GPUs.",
         how="Asks sacct until slurmctld has handed the record over, at most 15 s.",
         breaks="slurmdbd or MariaDB stopped; AccountingStorageTRES without gres/gpu.",
         hint="see `systemctl status slurmdbd mariadb` on the controller (F38); GPUs missing: "
@@ -354,7 +354,7 @@ CHECKS: Final[tuple[Check, ...]] = (
         breaks="A folder unmounted on one node, mounted from elsewhere, or with a stale handle; an "
         "export with no_root_squash; a first folder open to all without the sticky bit (F230).",
         hint="`corral plan` shows what is not mounted as declared, `corral apply` mounts it; a "
-        "server that is away: start it, hard mounts go on by themselves; root-squash: F41",
+        "server that is away: start it, hard mounts then go on; root-squash: F41",
         measure=mounts.mounts,
         applies=_mounts,
     ),
@@ -363,7 +363,7 @@ CHECKS: Final[tuple[Check, ...]] = (
         title="Logging in needs a job",
         group="access",
         proves="On nodes with access.ssh: jobs_only a user without a job is refused, with one is "
-        "let in, and the session lies in the job's cgroup with the job's GPUs only; Corral's own "
+        "let in, and the session is in the job's cgroup with the job's GPUs only; Corral's own "
         "login user is let in without one.",
         how="Logs in through each node's own sshd and PAM with a key that lives as long as the "
         "check, before and while a job of the job user runs there.",

@@ -36,7 +36,7 @@ class Check:
         applies: "" or the reason why the check has nothing to prove on this cluster.
         needs: ids of checks that must not have failed.
         lead: it asks the controller alone, so other nodes that cannot be read do not matter to it.
-        cores: cores of each node its jobs take while it runs; WHOLE: it runs alone.
+        cores: cores of each node its jobs take while it runs; ``WHOLE``: it runs alone.
     """
 
     id: str
@@ -104,7 +104,7 @@ class Cores:
         return wanted
 
     async def give(self, cores: int) -> None:
-        """Give cores back."""
+        """Release cores."""
         async with self._changed:
             self._free += cores
             self._changed.notify_all()

@@ -1,7 +1,7 @@
-"""Two proofs held against each other: what got better, worse, is new or gone. Pure.
+"""Two proofs compared: what got better, worse, is new or gone. Pure.
 
-Verdicts first, then figures. A figure is compared where its name says what it counts (``_gb_s``,
-``_us``, ...), node by node, and only a change beyond the noise is told: 10 %, or three times the
+Verdicts first, then figures. A figure is compared where its name shows what it counts (``_gb_s``,
+``_us``, ...), node by node, and only a change beyond the noise counts: 10 %, or three times the
 spread that the check measured (a figure ``NAME_spread``), whichever is more.
 """
 
@@ -53,7 +53,7 @@ class Difference:
         figure: the figure's name, "" when it is the verdict.
         before: as it was, "" where it is new.
         after: as it is, "" where it is gone.
-        words: the change in words, with the noise that it was held against.
+        words: the change in words, with the noise that it was compared with.
     """
 
     change: Change
@@ -153,7 +153,7 @@ def _check(
 def _numbers(result: CheckResult) -> dict[tuple[str, str], tuple[float, float]]:
     """Figures that can be compared, by node and name, with their spread.
 
-    Several pieces of evidence of one node with the same figure are told apart by their order.
+    Several pieces of evidence of one node with the same figure are distinguished by their order.
     """
     found: dict[tuple[str, str], tuple[float, float]] = {}
     for item in result.evidence:

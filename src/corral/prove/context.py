@@ -61,7 +61,7 @@ class ProveContext:
 
     @property
     def compute(self) -> tuple[str, ...]:
-        """Names of the nodes that run jobs: those whose group stands in a partition."""
+        """Names of the nodes that run jobs: those whose group is in a partition."""
         groups = {group for part in partitions_of(self.spec) for group in part.groups}
         return tuple(node.name for node in self.nodes if node.group.name in groups)
 

@@ -76,7 +76,7 @@ class Plot:
         title: what is shown, such as "all_reduce over 4 nodes".
         x: the axis to the right.
         y: the axis up.
-        series: one or several curves, at most eight are told apart by colour.
+        series: one or several curves, at most eight can be distinguished by colour.
         levels: horizontal lines.
         better: which way is good along ``y``.
 
@@ -131,7 +131,7 @@ class Matrix:
     fail: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no table."""
+        """Refuse what is not a table."""
         if len(self.cells) != len(self.rows) or any(
             len(row) != len(self.columns) for row in self.cells
         ):
@@ -151,14 +151,14 @@ def chart_from(data: Mapping[str, Any]) -> Chart:
     """Read what ``as_dict`` wrote.
 
     Raises:
-        CorralError: PARSE_FAILED, it is no chart.
+        CorralError: PARSE_FAILED, it is not a chart.
     """
     try:
         return _matrix(data) if data["kind"] == "matrix" else _plot(data)
     except (KeyError, TypeError, ValueError) as error:
         raise CorralError(
             Code.PARSE_FAILED,
-            f"this is no figure of a proof: {error!r}",
+            f"this is not a figure of a proof: {error!r}",
             hint="only what Corral wrote itself can be read",
         ) from error
 

@@ -25,7 +25,7 @@ TIMEOUT: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class HealthLine:
-    """What one check of one node says: ok, warn, fail, or none (nothing to look at there)."""
+    """What one check of one node reports: ok, warn, fail, or none (nothing to look at there)."""
 
     node: str
     check: str
@@ -51,7 +51,7 @@ def parse_health(node: str, text: str) -> tuple[HealthLine, ...]:
             "its health check printed nothing that can be read",
             node,
             tail=text,
-            hint=f"run {PROGRAM} --look there; corral up FILE writes it anew",
+            hint=f"run {PROGRAM} --look there; corral up FILE writes it again",
         )
     return tuple(found)
 
@@ -62,7 +62,7 @@ async def look_at_health(
     """Run the program on nodes, all at once; it changes nothing.
 
     Returns:
-        What each node's checks say, in the order of ``nodes``; the error where one did not answer.
+        Each node's results, in the order of ``nodes``; the error where one did not answer.
     """
     return tuple(await asyncio.gather(*(_one(fleet, node) for node in nodes)))
 
@@ -104,7 +104,7 @@ async def _measure(ctx: ProveContext) -> Judgement:
     problems = [*common(tuple(seen), len(ctx.compute)), *problems]
     if warnings and not problems:
         return warned("; ".join(warnings[:6]), *evidence)
-    good = f"{len({one.check for one in seen})} checks are well on {many(len(ctx.compute), 'node')}"
+    good = f"{len({one.check for one in seen})} checks pass on {many(len(ctx.compute), 'node')}"
     return verdict_of(problems, good, *evidence)
 
 
@@ -115,15 +115,15 @@ def _on(ctx: ProveContext) -> str:
 HEALTH_CHECKS: Final = (
     Check(
         id="health.nodes",
-        title="Each node's own health check is well",
+        title="Each node's own health check passes",
         group="health",
         proves="GPUs, ECC, links, mounts, clock, disks, memory and leftovers of each node are as "
         "its health check wants them; Slurm runs the same program every few minutes.",
         how="Runs corral-health --look on every compute node, which changes nothing.",
         breaks="Whatever the health check looks at: a GPU that is gone, a full disk, a folder that "
         "is not mounted.",
-        hint="the summary names node and check; docs/guide/health.md says what each one means and "
-        "what to do (F87)",
+        hint="the summary names node and check; docs/guide/health.md describes what each one means "
+        "and what to do (F87)",
         measure=_measure,
         applies=_on,
     ),

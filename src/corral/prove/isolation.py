@@ -167,7 +167,7 @@ def said_whole(result: Result) -> str:
 
 
 def judge_memory(nodes: Iterable[str], text: str, *, neighbour: bool) -> list[str]:
-    """On each node the greedy job was killed, and the job beside it came to its end."""
+    """On each node the greedy job was killed, and the job next to it came to its end."""
     told = lines(text)
     exits = dict(rest.split(" ", 1) for key, rest in told if key == "hog" and " " in rest)
     alive = {rest for key, rest in told if key == "alive"}
@@ -182,7 +182,7 @@ def judge_memory(nodes: Iterable[str], text: str, *, neighbour: bool) -> list[st
                 f"{name}: the greedy job was not killed for memory ({end or 'no word'})"
             )
         if neighbour and name not in alive:
-            problems.append(f"{name}: the job beside the greedy one did not live")
+            problems.append(f"{name}: the job next to the greedy one did not survive")
     return problems
 
 

@@ -1,4 +1,4 @@
-"""Jobs of a proof that a limit holds back: said as that, not as closed ports or missing nodes."""
+"""Jobs of a proof that a limit holds back: reported so, not as closed ports or missing nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HINT: Final = (
 
 
 def limit_of(text: str) -> str:
-    """The first word of Slurm's for a limit that stands in a text, "" for none."""
+    """The first word of Slurm's for a limit that a text contains, "" for none."""
     match = _LIMIT.search(text)
     return match[0] if match else ""
 
@@ -30,7 +30,7 @@ def limit_of(text: str) -> str:
 def watched(ctx: ProveContext, script: Script, suffix: LiteralString) -> Script:
     """The script, which starts jobs of that name, with a line ``@ waits REASON`` while one waits.
 
-    srun --immediate says only that it got no nodes, and accounting forgets the reason.
+    srun --immediate reports only that it got no nodes, and accounting forgets the reason.
     """
     return sh(
         "(while sleep 2 >/dev/null 2>&1; do"

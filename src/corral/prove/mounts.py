@@ -27,7 +27,7 @@ class Folder:
         mount: where.
         sources: what may stand as its source in /proc/mounts, () where that does not matter.
         local: the folder of this machine that it must be, "" on a client.
-        squash: whether root is nobody there; None where that is not said.
+        squash: whether root is nobody there; None where that is not declared.
         jobs: the folders of jobs are in it: no user may replace them.
         keeper: who may own it besides root, "" for nobody.
     """

@@ -50,7 +50,7 @@ ask("cmd=finalize;");
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What one rank told.
+    """What one rank reported.
 
     Attributes:
         node: where it ran.
@@ -107,7 +107,7 @@ def plan(kinds: tuple[str, ...], libraries: frozenset[str]) -> list[tuple[str, s
     """(``--mpi`` value, program) of each hello.
 
     PMI-2 is asked by its own words, so it needs no MPI. Open MPI speaks PMIx only (5 and later),
-    MPICH PMI-2; a library that only some nodes have is no MPI.
+    MPICH PMI-2; a library that only some nodes have does not count.
     """
     found = [("pmi2", "pmi2")] if "pmi2" in kinds else []
     if libraries == frozenset({"openmpi"}) and "pmix" in kinds:
@@ -118,7 +118,7 @@ def plan(kinds: tuple[str, ...], libraries: frozenset[str]) -> list[tuple[str, s
 
 
 def parse(text: str) -> dict[int, Hello]:
-    """Rank to what it told."""
+    """Rank to what it reported."""
     found: dict[int, Hello] = {}
     for key, rest in lines(text):
         match (key, rest.split()):
@@ -178,7 +178,7 @@ async def _libraries(ctx: ProveContext, batch: Batch) -> frozenset[str]:
 
 
 def _program() -> Script:
-    # Debian's Open MPI looks for InfiniBand at its start and says at length that there is none.
+    # Debian's Open MPI looks for InfiniBand at its start and prints at length that there is none.
     # It ends at once without a home, which a job's clean environment does not name.
     return sh(
         "export HOME=/tmp OMPI_MCA_btl=self,vader,sm,tcp; exec python3 -c {text}", text=_text()

@@ -1,4 +1,4 @@
-"""What a job's task tells about itself: the cores and GPUs it can really reach. Pure."""
+"""What a job's task reports about itself: the cores and GPUs it can really reach. Pure."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from corral.prove.survey import Survey, survey
 ALL_PAIRS: Final = 16  # up to so many ranks each one calls each other one; beyond that, a ring
 
 # The job has no GPU, so its probe also shows which GPUs stay closed to it. A rank listens, prints
-# its port, reads the table of all ranks, calls those it is told to, and takes in the calls meant
+# its port, reads the table of all ranks, calls those it is to call, and takes in the calls meant
 # for it. In perl: perl-base is on every Debian and Ubuntu, Python is not.
 _RANK: Final = """
 use IO::Socket::INET; use IO::Select; $| = 1;
@@ -91,7 +91,7 @@ def pairs(count: int) -> set[tuple[int, int]]:
 
 
 def parse_ranks(text: str) -> dict[int, tuple[str, int]]:
-    """Rank to its node and to the number of ranks it was told of."""
+    """Rank to its node and to the number of ranks that it knows."""
     found: dict[int, tuple[str, int]] = {}
     for key, rest in lines(text):
         match (key, rest.split()):
@@ -103,7 +103,7 @@ def parse_ranks(text: str) -> dict[int, tuple[str, int]]:
 
 
 def parse_calls(text: str) -> set[tuple[int, int]]:
-    """(caller, called) of each call that the called rank says it got."""
+    """(caller, called) of each call that the called rank reports."""
     found: set[tuple[int, int]] = set()
     for key, rest in lines(text):
         match (key, rest.split()):
@@ -157,7 +157,7 @@ async def _several(ctx: ProveContext) -> list[tuple[Batch, Result]]:
 
 def _script(ctx: ProveContext, batch: Batch) -> Script:
     # srun hands its stdin to all ranks, so the table of ports needs neither a second job nor a
-    # shared folder. When srun ends early the wait ends too, and its message stands in the output.
+    # shared folder. When srun ends early the wait ends too, and its message is in the output.
     task = sh("{probe}; exec perl -e {rank} {all}", probe=PROBE, rank=_RANK, all=ALL_PAIRS)
     table = "\n".join(f"{node.name} {node.address}" for node in batch.nodes)
     return sh(

@@ -28,7 +28,7 @@ async def prove(ctx: ProveContext, checks: Sequence[Check], emit: Emit, *, at: f
     Args:
         ctx: the cluster.
         checks: what to prove.
-        emit: told when each check begins and ends.
+        emit: receives an event when each check begins and ends.
         at: unix seconds to file the proof under.
 
     Raises:
@@ -57,7 +57,7 @@ class _Run:
         self._cores = Cores(min(known, default=FEWEST))
 
     async def one(self, check: Check) -> CheckResult:
-        """Wait for what the check needs, run it, and tell."""
+        """Wait for what the check needs, run it, and report."""
         hindered = await self._hindered(check)
         if hindered:
             result = check.result(hindered)
@@ -124,4 +124,4 @@ async def clean(ctx: ProveContext) -> None:
     try:
         await ctx.control(script, timeout=40.0)
     except CorralError:
-        return  # the controller is gone; the checks' own results say so
+        return  # the controller is gone; the checks' own results show it

@@ -15,14 +15,14 @@ CHECK: Final = "schedule.nodes"
 _ROUND: Final = re.compile(r"round (\d{1,12})")
 _HINTS: Final = (
     (r"^collectives over ", "no node is drained for it; corral bench run measures the same now, "
-     "corral bench network each two nodes by themselves"),
-    (r"\bgpu\d+_gpu\d+_gb_s\b", "the way between its GPUs, NVLink or PCIe: corral bench gpu"),
+     "corral bench network each two nodes alone"),
+    (r"\bgpu\d+_gpu\d+_gb_s\b", "the link between its GPUs, NVLink or PCIe: corral bench gpu"),
     (r"\bgpu\d+_\w+ is\b", "heat, power, clocks, or another program on the GPU: corral bench gpu"),
     (r"\bmount\d+_write_mb_s\b", "the file server, or the way to it: corral bench storage"),
     (r"\bdisk_write_mb_s\b", "its disk: nearly full, failing, or busy with something else"),
     (r"\bcpu_mb_s\b", "heat, clocks, or another program on its processors: corral doctor --health"),
 )  # fmt: skip
-"""What is likely, by the words of a round; all that fit are said."""
+"""What is likely, by the words of a round; all that fit are given."""
 _HINT: Final = (
     "a node that was drained for it is measured again by the next round, behind a reservation; "
     "begin with corral doctor --health"
@@ -75,7 +75,7 @@ def _proof(cluster: str, at: int, lines: list[str]) -> Proof:
     )
     verdict, summary = _jointly(groups, *_judged(words))
     hint = _hint(summary) if verdict in {Verdict.FAIL, Verdict.WARN} else ""
-    title = "Idle nodes measure as their fellows and their past"
+    title = "Idle nodes measure as their peers and their past"
     result = CheckResult(CHECK, title, "schedule", verdict, summary, hint, evidence)
     return Proof(cluster, float(at), (result,))
 

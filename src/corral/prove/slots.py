@@ -29,7 +29,7 @@ from corral.spec.nodes import fold
 
 WAITS: Final = frozenset({"Resources", "Priority"})
 NO_DATABASE: Final = frozenset({"InvalidAccount"})
-"""What Slurm before 24.11 says of any job that waits, without accounting: its main
+"""What Slurm before 24.11 reports for any pending job, without accounting: its main
 scheduler refuses what it cannot look up (``slurm/conf/cluster.py``)."""
 JOBS_PER_NODE: Final = 4  # of nodes without GPUs; more jobs would prove no more
 _COLUMNS: Final = ("%i", "%T", "%r", "%S", "%e", "%N")

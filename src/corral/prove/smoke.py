@@ -201,7 +201,7 @@ def judge_clocks(seen: Iterable[MachineState]) -> Judgement:
             continue
         offset = clock_offset(one)
         if offset is None:
-            problems.append(f"{one.node} told no time: {one.text('clock')!r}")
+            problems.append(f"{one.node} reported no time: {one.text('clock')!r}")
             continue
         low[one.node], high[one.node] = offset.least, offset.most
         figures: dict[str, Figure] = {
@@ -231,7 +231,7 @@ def judge_config(seen: Survey) -> Judgement:
         state = settings(one).get("HASH_VAL", "")
         apart = one.text("apart").strip()
         if apart:
-            # Files of its own, made from slurmctld's (roles.pods): from those of now?
+            # Separate files, made from slurmctld's (roles.pods): from the current ones?
             if not wanted.get("slurm.conf", "").startswith(apart):
                 problems.append(f"slurm.conf on {one.node} is not made from slurmctld's")
             continue
@@ -310,7 +310,7 @@ def settings(one: MachineState) -> Mapping[str, str]:
 
 
 def _silent(seen: Survey) -> Judgement:
-    """Slurmctld told of no node at all: nothing is known of them."""
+    """Slurmctld reported no node at all: nothing is known of them."""
     lines = seen.slurm_output.strip().splitlines()
     text = f"slurmctld did not answer: {lines[-1] if lines else 'scontrol printed nothing'}"
     shown = Evidence(seen.controller, "scontrol show nodes -o", clip(seen.slurm_output))

@@ -1,4 +1,4 @@
-"""One look at the whole cluster in one round trip; the smoke checks all judge what it saw."""
+"""The entire cluster read in one round trip; the smoke checks all judge what it saw."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SLOWER: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The whole cluster as seen once."""
+    """The entire cluster as seen once."""
 
     nodes: Mapping[str, MachineState]
     compute: tuple[str, ...]
@@ -116,7 +116,7 @@ def _unread(ctx: ProveContext, seen: Iterable[MachineState], fastest: float) -> 
             others = f", the fastest {fastest:.1f} s" if fastest < one.seconds else ""
             found[one.node] = f"answers slowly: it took {one.seconds:.0f} s{others}"
         elif one.get(machine.CLOCK) is None:
-            found[one.node] = "gave no complete answer"
+            found[one.node] = "gave an incomplete response"
         elif ctx.facts and ctx.facts.get(one.node) is None:
             found[one.node] = "did not report its hardware"
     return found

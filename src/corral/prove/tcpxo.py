@@ -66,7 +66,7 @@ async def prepared(ctx: ProveContext) -> Judgement:
 
 
 def judge_nodes(nodes: tuple[str, ...], text: str, errors: str) -> list[str]:
-    """What is wrong on each node: nothing told, NICs away or with small frames, environment."""
+    """What is wrong on each node: nothing reported, NICs away or with small frames, environment."""
     rails: dict[str, dict[str, tuple[str, str]]] = {}
     env: dict[str, dict[str, str]] = {}
     for key, rest in lines(text):
@@ -83,7 +83,7 @@ def judge_nodes(nodes: tuple[str, ...], text: str, errors: str) -> list[str]:
     for node in nodes:
         if node not in env:
             why = next((line for line in errors.splitlines() if node in line and "corral:" in line),
-                       f"{node} told nothing")  # fmt: skip
+                       f"{node} reported nothing")  # fmt: skip
             problems.append(why.removeprefix("corral: "))
             continue
         problems += [f"{node}: {sentence}" for sentence in tcpxo.mistakes(env[node])]
@@ -139,7 +139,7 @@ def judge_speed(found: Reading, log: str, evidence: Evidence) -> Judgement:
     figures: dict[str, Figure] = {
         "busbw GB/s": busbw,
         "reference GB/s": REFERENCE,
-        "network": network or "not said",
+        "network": network or "unknown",
         "rails": len(named),
     }
     told = Evidence(evidence.node, evidence.command, evidence.output, figures)
@@ -252,7 +252,7 @@ TCPXO_CHECKS: Final = (
         "of two nodes, and reads its table and NCCL's log.",
         breaks="NCCL that fell back to TCP sockets; a NIC missing from NCCL_FASTRAK_IFNAME; a slow "
         "pair of nodes.",
-        hint="the socket's speed is a tenth: the environment was not sourced (F45, F59); all well "
+        hint="the socket's speed is a tenth: the environment was not sourced (F45, F59); no fault "
         "and slow: another pair of nodes (corral bench run --pairs)",
         measure=speed,
         applies=_mega,

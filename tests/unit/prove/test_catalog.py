@@ -32,7 +32,7 @@ BARE = {
 def test_the_page_is_current(repo: Path) -> None:
     path = repo / PAGE
     assert path.read_text() == checks_page(), (
-        "write it anew: .venv/bin/python -c 'from corral.prove.catalog import checks_page;"
+        "write it again: .venv/bin/python -c 'from corral.prove.catalog import checks_page;"
         f' print(checks_page(), end="")\' > {PAGE}'
     )
 

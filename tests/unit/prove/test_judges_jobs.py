@@ -158,7 +158,7 @@ def test_cores(allowed: int, threads: int, good: bool) -> None:
         ("slurmstepd-gpu-node0: error: Detected 1 oom_kill event in StepId=25.0.\n", False, ""),
         ("@ hog node0 0\n@ alive node0\n", True, "took 256 MiB though it asked for 64"),
         ("@ hog node0 0\n", False, "took 256 MiB"),
-        ("@ hog node0 137\n", True, "beside the greedy one did not live"),
+        ("@ hog node0 137\n", True, "next to the greedy one did not survive"),
         ("@ hog node0 12\n", False, "not killed for memory (12)"),
         ("srun: error: Unable to allocate resources\n", False, "no word"),
         ("slurmstepd-node1: error: Detected 1 oom_kill event\n", False, "no word"),

@@ -170,7 +170,7 @@ def test_a_login_without_a_job_that_goes_wrong(answer: Sections, busy: bool, pro
 def test_a_login_that_was_not_tried_is_unknown() -> None:
     for answer in (Sections(), Sections({"user": Section(REFUSED), "exempt": Section("", None)})):
         (problem,) = judge_closed("node1", answer, busy=False)
-        assert problem == "node1 gave no complete answer: who may log in there is unknown"
+        assert problem == "node1: incomplete response: who may log in there is unknown"
 
 
 def test_what_a_session_prints_is_not_another_session() -> None:

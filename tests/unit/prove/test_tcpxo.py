@@ -46,7 +46,7 @@ def test_nodes_that_are_ready_and_those_that_are_not() -> None:
     assert judge_nodes(("a", "b"), told("a") + told("b"), "") == []
     why = "corral: no /var/lib/tcpxo/lib64/nccl-env-profile.sh on b: the TCPXO prolog did not run"
     assert judge_nodes(("a", "b"), told("a"), why) == [why.removeprefix("corral: ")]
-    assert judge_nodes(("a",), "", "") == ["a told nothing"]
+    assert judge_nodes(("a",), "", "") == ["a reported nothing"]
     small = judge_nodes(("a",), told("a", mtu=1460), "")
     assert len(small) == 8
     assert small[0] == "a: enp6s0 has an MTU of 1460 instead of 8244"

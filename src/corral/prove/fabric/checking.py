@@ -1,4 +1,4 @@
-"""Holds a table against itself: each row, all rows together, and the closing lines.
+"""Whether a table agrees with itself: each row, all rows together, and the closing lines.
 
 Bandwidth follows from size and time, the ratio of the two bandwidths from the number of ranks, and
 the average from the rows. A digit lost or swapped anywhere breaks one of these.
@@ -25,7 +25,7 @@ _WIDEST_GB_S = 999_999
 _LOST = 2e-4
 """Relative error of numbers of more than 4 digits, which lose their decimals."""
 _CHUNKS = 0.008
-"""(n-1)/n of more than 125 ranks is not told from 1."""
+"""(n-1)/n of more than 125 ranks cannot be distinguished from 1."""
 
 
 def settled(table: Table, *, largest: int = 0, cpu: bool = False) -> Table:
@@ -62,7 +62,7 @@ def settled(table: Table, *, largest: int = 0, cpu: bool = False) -> Table:
 
 def _cut(table: Table, largest: int) -> None:
     last = max(row.size for row in table.rows)
-    # all_gather and its kin round the size down to whole chunks of 16 bytes per rank.
+    # all_gather and its kin round the size down to chunks of 16 bytes per rank.
     if largest and not table.complete and last < largest * 0.9:
         raise _wrong(
             f"the table is cut: its last size is {last} bytes, the run was to go to {largest}",
@@ -76,7 +76,7 @@ def _size_ratio(rows: tuple[Row, ...], ratio: float) -> tuple[float, float]:
     Those had (n-1)/n in both bandwidths, which were equal then.
 
     Returns:
-        the ratio, and how far it can be off where all bandwidths are too small to tell.
+        the ratio, and how far it can be off where all bandwidths are too small to be exact.
     """
     pairs = [
         (t.algbw, row.size / t.time_us / 1000)
@@ -115,7 +115,7 @@ def _time_agrees(row: Row, timing: Timing, size_ratio: float, blur: float) -> No
     slack = _HALF + due * (_LOST + blur + lost + _HALF_US / max(timing.time_us, 1))
     if abs(timing.algbw - due) > slack:
         raise _wrong(
-            f"{row.size} bytes in {timing.time_us:g} us are {due:.2f} GB/s, and the row says "
+            f"{row.size} bytes in {timing.time_us:g} us are {due:.2f} GB/s, and the row has "
             f"{timing.algbw:g}",
             row.line,
         )
@@ -147,7 +147,7 @@ def _average_agrees(table: Table) -> None:
     mean = statistics.fmean(bandwidths)
     if not math.isfinite(table.average) or abs(mean - table.average) > _HALF + mean * 1e-4:
         raise _wrong(
-            f"the rows' mean bus bandwidth is {mean:.4f} GB/s and the log says {table.average:g}: "
+            f"the rows' mean bus bandwidth is {mean:.4f} GB/s and the log has {table.average:g}: "
             "rows are missing, or numbers were changed",
             table.rows[-1].line,
         )
@@ -174,11 +174,11 @@ def _notes(table: Table, *, cpu: bool) -> tuple[str, ...]:
     if cpu:
         found.append("times are CPU times (-C 1): they were not compared with the bandwidths")
     if table.collective is None:
-        found.append("the table does not tell which collective it is")
+        found.append("the table does not show which collective it is")
     elif not table.certain:
         found.append(f"taken for {table.collective} from its columns and numbers")
     if any(not math.isfinite(t.busbw) for t in table.timings):
-        found.append("some bandwidths are no numbers")
+        found.append("some bandwidths are not numbers")
     return tuple(found)
 
 

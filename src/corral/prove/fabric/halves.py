@@ -70,7 +70,7 @@ def bisected(parts: Sequence[Half]) -> Bisected:
             at = slower
         elif at.busbw < slower.busbw * _TOGETHER:
             sentences.append(
-                f"the halves of {at.name} are fast by themselves ({told}), together {at.busbw:.3g} "
+                f"the halves of {at.name} are fast alone ({told}), together {at.busbw:.3g} "
                 "GB/s: look at what joins them, a switch or the trunk between two"
             )
             return Bisected(tuple(way), halves, tuple(sentences))

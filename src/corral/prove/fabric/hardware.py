@@ -20,7 +20,7 @@ RINGS: Final = (
     Collective.BROADCAST,
     Collective.REDUCE,
 )
-"""Those that use all interfaces of a node; a figure of these says nothing of all_to_all."""
+"""Those that use all interfaces of a node; a figure of these does not bound all_to_all."""
 _NAMED: Final = {"all": ALL, "rings": RINGS}
 
 

@@ -1,4 +1,4 @@
-"""What a table does not say but its numbers do: which collective it was, and of how many ranks."""
+"""What a table states by its numbers alone: which collective it was, and of how many ranks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from corral.prove.fabric.model import Collective, Row, bus_factor
 
 _CHUNKED: Final = 0.99
-"""A ratio below this is (n-1)/n of some n, above it 1 (100 ranks and more are not told apart)."""
+"""A ratio below this is (n-1)/n of some n, above it 1 (not distinguished from 100 ranks on)."""
 
 # Programs of nccl-tests, with and without _perf and _mpi, and the ways others write the names.
 _NAMES: Final = {
@@ -73,7 +73,7 @@ def collective_of(rows: Sequence[Row], ratio: float, size_ratio: float) -> Colle
 
 
 def ranks_of(collective: Collective | None, ratio: float, size_ratio: float) -> int:
-    """How many ranks give this ratio; 0 when it does not tell."""
+    """How many ranks give this ratio; 0 when it fits none."""
     if collective is None:
         return 0
     if collective is Collective.ALL_REDUCE:

@@ -2,8 +2,8 @@
 
 nccl-tests 2.0 to 2.12 print only the columns that the collective has (no ``redop`` for all_gather,
 no ``root`` for all_reduce); since 2.13 there are always both, ``error`` (greatest difference)
-became ``#wrong`` (elements that differ), ``-C`` says ``cputime``, ``-I`` adds ``i_*`` and ``-S`` a
-timestamp.
+became ``#wrong`` (elements that differ), ``-C`` prints ``cputime``, ``-I`` adds ``i_*`` and ``-S``
+a timestamp.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Layout:
         groups: the columns of each group of measurements (out-of-place, then in-place).
         check: ``error`` or ``#wrong``.
         cpu: times are CPU times, which do not follow from size and bandwidth.
-        after: words of a row behind its measurements, which say nothing of speed.
+        after: words of a row after its measurements, unrelated to speed.
     """
 
     left: tuple[str, ...]
@@ -49,7 +49,7 @@ class Layout:
 
     @property
     def width(self) -> int:
-        """Words in a whole row."""
+        """Words in a complete row."""
         return len(self.left) + sum(map(len, self.groups)) + self.after
 
 
@@ -74,7 +74,7 @@ def layout(header: str) -> Layout:
         elif groups:
             groups[-1] = (*groups[-1], name)
         else:
-            raise ValueError(f"column {name!r} stands before any time")
+            raise ValueError(f"column {name!r} comes before any time")
     if not groups or len(groups) > 2 or len(set(groups)) != 1:  # noqa: PLR2004 - two buffers
         raise ValueError("there must be one or two equal groups of columns that begin with time")
     first = groups[0]

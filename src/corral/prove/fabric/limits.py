@@ -37,7 +37,7 @@ class Topology:
         intra: effective bandwidth between GPUs of a node in GB/s; 0 when it is not known or does
             not matter (one GPU per node).
         gpus: GPUs per node.
-        nvls: the switch between the GPUs adds up by itself (NVSwitch of Hopper and later).
+        nvls: the switch between the GPUs does the sum (NVSwitch of Hopper and later).
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")

@@ -1,7 +1,7 @@
 """What launchers, loggers and people put before each line of a program's output. Pure.
 
 A rank's name keeps the lines of ranks apart; a time, a quotation mark or a line's number differs
-from line to line and says nothing of who printed it.
+from line to line and does not identify who printed it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _NAME: Final = re.compile(
 
 
 def parted(line: str) -> tuple[str, str]:
-    """A line without what stands before it, colours and blanks of other alphabets.
+    """A line without its prefix, colours and blanks of other alphabets.
 
     Args:
         line: as it was logged.
 
     Returns:
-        who printed it (``3:``, ``[1,0]<stdout>:``), "" when nothing says so; and the rest.
+        who printed it (``3:``, ``[1,0]<stdout>:``), "" when nothing shows it; and the rest.
     """
     body = _ANSI.sub("", line).replace("\u00a0", " ").replace("\ufeff", "").lstrip()
     names: list[str] = []

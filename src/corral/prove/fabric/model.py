@@ -117,15 +117,15 @@ class Table:
 
     Attributes:
         rows: in the order they were measured.
-        collective: what was measured; None when the table does not tell.
-        certain: the log says so itself; else it was inferred from the columns and the numbers.
-        ranks: how many took part; 0 when neither the log nor the numbers tell.
+        collective: what was measured; None when the table does not show it.
+        certain: the log states it; else it was inferred from the columns and the numbers.
+        ranks: how many took part; 0 when neither the log nor the numbers show it.
         members: each of them, where the log lists them.
-        out_of_bounds: wrong results in all, as the log says; None when it does not say.
-        average: mean of all bus bandwidths as the log says; None when it does not.
+        out_of_bounds: wrong results in all, as in the log; None when it is not there.
+        average: mean of all bus bandwidths as in the log; None when it is not there.
         complete: the closing lines are there.
-        label: what stood before each line (``3`` of ``srun --label``), "" when nothing did.
-        version: of nccl-tests, "" when the log does not say.
+        label: the prefix of each line (``3`` of ``srun --label``), "" when nothing did.
+        version: of nccl-tests, "" when the log does not have it.
         notes: what a reader should know about the table.
     """
 

@@ -31,7 +31,7 @@ def printed(text: str) -> Printed:
         return Printed(float(text), 0.0)
     plain = text.replace(",", ".") if _COMMA.fullmatch(text) else text
     if not _NUMBER.fullmatch(plain):
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     mantissa, _, exponent = plain.lower().partition("e")
     decimals = len(mantissa.partition(".")[2])
     return Printed(float(plain), 0.5 * math.pow(10, int(exponent or 0) - decimals))

@@ -1,4 +1,4 @@
-"""Which node or link is slow, from what each two nodes reach by themselves. Pure."""
+"""Which node or link is slow, from what each two nodes reach alone. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Slow:
         ]
         found += [
             f"{pair.one} and {pair.other} reach {pair.busbw:.3g} GB/s, other pairs "
-            f"{self.usual:.3g} GB/s: look at the way between them"
+            f"{self.usual:.3g} GB/s: look at the path between them"
             for pair in self.links
         ]
         return tuple(found)

@@ -38,7 +38,7 @@ class Progress:
 
 
 def progress_of(line: str) -> Progress | None:
-    """The row that a line tells of; None for any other line."""
+    """The row that a line holds; None for any other line."""
     if not line.startswith(_ROW):
         return None
     try:

@@ -27,7 +27,7 @@ class Reading:
         tables: those that are complete and agree with themselves.
         transport: what NCCL used.
         processes: processes that each measured alone, which were meant to measure together; their
-            tables say nothing of the cluster and are not in ``tables``.
+            tables do not measure the cluster and are not in ``tables``.
         refused: what is wrong with the other tables.
     """
 
@@ -41,7 +41,7 @@ def read(text: str) -> Reading:
     """Read a log of nccl-tests or of Corral's own benchmark, or a file written with -J.
 
     Raises:
-        CorralError: PARSE_FAILED, saying where and why.
+        CorralError: PARSE_FAILED, with where and why.
     """
     reading = read_all(text)
     if reading.refused:

@@ -2,7 +2,7 @@
 
 A log may hold several tables, other programs' lines between the rows, and something before each
 line (``marks``); where people paste, the ``#`` of a header may be gone. What looks like a row and
-is not a whole one is an error, and so are rows that contradict themselves, their table or its
+is not a complete one is an error, and so are rows that contradict themselves, their table or its
 closing lines.
 """
 
@@ -63,7 +63,7 @@ def read_text(text: str) -> tuple[Table, ...]:
     """All tables of a log, in the order of their headers.
 
     Args:
-        text: the log, or any piece of it that holds whole tables.
+        text: the log, or any piece of it that holds complete tables.
 
     Raises:
         CorralError: PARSE_FAILED, naming the line: no table, a row cut or spoiled, numbers that
@@ -101,7 +101,7 @@ def read_parts(text: str) -> tuple[tuple[Table, ...], tuple[CorralError, ...]]:
             _take_word(current, number, body)
     done += [o for o in open_by_label.values() if o.layout is not None]
     if not done:
-        raise _broken(0, "there is no table of nccl-tests in it", "give the whole output of one")
+        raise _broken(0, "there is no table of nccl-tests in it", "give the complete output of one")
     done.sort(key=lambda o: o.rows[0].line if o.rows else 0)
     tables: list[Table] = []
     refused: list[CorralError] = []
@@ -164,7 +164,7 @@ def _take_row(current: _Open, number: int, body: str) -> None:
     body = _TAG_WITHIN.sub(" ", body)
     columns = current.layout
     if columns is None:
-        raise _broken(number, "a row stands before any header", "give the log from its header on")
+        raise _broken(number, "a row comes before any header", "give the log from its header on")
     words = body.split()
     only_in_place = len(columns.groups) > 1 and bool(_GAP.search(body))
     missing = columns.group_width if only_in_place else 0

@@ -1,7 +1,7 @@
 """What NCCL really used, out of its own log (NCCL_DEBUG=INFO): the commonest fault is silent.
 
-NCCL falls back to TCP sockets when it does not find its fast network, says so in one INFO line, and
-runs at a tenth of the speed (failure F59).
+NCCL falls back to TCP sockets when it does not find its fast network, reports that in one INFO
+line, and runs at a tenth of the speed (failure F59).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _VERSION: Final = re.compile(r"NCCL version (\S+)")
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """What a log says was used.
+    """What was used, by a log.
 
     Attributes:
-        network: between nodes, in NCCL's word (``IB``, ``Socket``, ``FasTrak``); "" when it does
-            not say.
+        network: between nodes, in NCCL's word (``IB``, ``Socket``, ``FasTrak``); "" when it is
+            not there.
         devices: interfaces or adapters it took.
         channels: connections by kind (``P2P/CUMEM``, ``NET/IB``, ``SHM``), counted.
         gpu_direct: network connections that go straight to GPU memory (GDRDMA).
@@ -52,7 +52,7 @@ class Transport:
 
     @property
     def known(self) -> bool:
-        """True when the log says anything about it."""
+        """True when the log has anything about it."""
         return bool(self.network or self.channels)
 
 

@@ -20,7 +20,7 @@ MIB: Final = 1 << 20
 SEVERAL: Final = (0.90, 0.70)
 SINGLE: Final = (0.96, 0.90)
 _OVER: Final = 1.02
-"""A figure may lie above its limit by what a benchmark's clock and a rounded rate give."""
+"""A figure may exceed its limit by what a benchmark's clock and a rounded rate give."""
 
 _ONE_RANK: Final = (
     "one rank sends nothing: there is no speed to judge; use more GPUs (-g), or start more "
@@ -64,14 +64,14 @@ class Reference:
         if self.limit and self.busbw > self.limit * _OVER:
             raise CorralError(
                 Code.USAGE,
-                f"a reference of {self.busbw:g} GB/s lies above the limit of {self.limit:.4g} GB/s",
+                f"a reference of {self.busbw:g} GB/s is above the limit of {self.limit:.4g} GB/s",
                 hint="no cluster of this topology can reach it: correct the reference, or the NICs",
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is said about one table.
+    """The judgement of one table.
 
     Attributes:
         outcome: pass, warn, fail, or unknown when there is nothing to compare with.

@@ -1,7 +1,7 @@
 """What training over several nodes costs: time by latency, bandwidth and overlap. Pure.
 
 A ring of n ranks sends S bytes in 2(n-1) turns of S/n bytes each (Patarasuk and Yuan, 2009): the
-time is ``2(n-1) x alpha + 2(n-1)/n x S x beta`` for each message. Of that, what runs beside the
+time is ``2(n-1) x alpha + 2(n-1)/n x S x beta`` for each message. Of that, what overlaps the
 backward pass is hidden; what meets at each step waits for its slowest rank as well.
 """
 

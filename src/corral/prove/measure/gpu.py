@@ -54,7 +54,7 @@ FAILURE_OF_XID: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What one node told: the program's own words, checked as they are read."""
+    """What one node reported: the program's own words, checked as they are read."""
 
     name: str
     reason: str
@@ -77,7 +77,7 @@ def read_gpus(lines: Sequence[str]) -> tuple[Node, ...]:
     """Read what the program printed on each node.
 
     Raises:
-        CorralError: PARSE_FAILED, it ended without a result, or told something else.
+        CorralError: PARSE_FAILED, it ended without a result, or reported something else.
     """
     listed = told(lines, "gpus")
     if not listed:
@@ -91,7 +91,7 @@ def read_gpus(lines: Sequence[str]) -> tuple[Node, ...]:
         return tuple(sorted((_node(one) for one in listed), key=lambda node: node.name))
     except (KeyError, TypeError, ValueError) as error:
         raise CorralError(
-            Code.PARSE_FAILED, f"a node told something odd about its GPUs: {error!r}"
+            Code.PARSE_FAILED, f"a node's report about its GPUs cannot be read: {error!r}"
         ) from error
 
 
@@ -120,7 +120,7 @@ def rates(gpu: Mapping[str, Any]) -> dict[str, float]:
 
 
 def judge_gpus(nodes: Sequence[Node], wanted: int = 0) -> tuple[Remark, ...]:
-    """What is wrong with the GPUs, or that they are well.
+    """What is wrong with the GPUs, or that they are healthy.
 
     Args:
         nodes: as read.

@@ -61,7 +61,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One node's data interface: MTU in bytes, negotiated speed in Mb/s (0: it does not say)."""
+    """One node's data interface: MTU in bytes, negotiated speed in Mb/s (0: not reported)."""
 
     node: str
     interface: str
@@ -85,7 +85,7 @@ class Flow:
         retransmits: segments sent again.
         rtt_us: median round trip of one byte.
         path_mtu: largest packet with the do-not-fragment bit that arrived; 0: none did.
-        alone: measured by itself, after it was slow beside others.
+        alone: measured alone, after it was slow in parallel with others.
     """
 
     source: str
@@ -121,7 +121,7 @@ class Links:
 
     @property
     def best(self) -> dict[tuple[str, str], float]:
-        """Gb/s from one node to another, the better of beside others and alone."""
+        """Gb/s from one node to another, the better of in parallel and alone."""
         found: dict[tuple[str, str], float] = {}
         for flow in self.flows:
             key = flow.source, flow.target
@@ -186,7 +186,7 @@ def matrix_of(seen: Links, due: Due) -> Matrix:
 
 
 def judge_links(seen: Links, due: Due) -> tuple[Remark, ...]:
-    """What is wrong with the network, or that it is well."""
+    """What is wrong with the network, or that it is healthy."""
     rules: tuple[Callable[[Links, Due], Iterator[Remark]], ...] = (
         _missing,
         _negotiated,
@@ -309,7 +309,7 @@ def _slow(seen: Links, due: Due) -> Iterator[Remark]:
             Outcome.FAIL if rate < due.rate * fail else Outcome.WARN,
             f"{source} to {target}",
             f"{source} to {target}: {rate:.3g} Gb/s, {rate / due.rate:.0%} of {due.rate:.3g} "
-            f"({due.source}): the way between them",
+            f"({due.source}): the path between them",
         )
 
 

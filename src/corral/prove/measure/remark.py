@@ -30,7 +30,7 @@ _ORDER: Final = (Outcome.FAIL, Outcome.WARN, Outcome.UNKNOWN, Outcome.PASS)
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One thing that is said about a measurement.
+    """One finding about a measurement.
 
     Attributes:
         outcome: how grave it is.
@@ -51,10 +51,10 @@ class Measured:
 
     Attributes:
         kind: network, storage, gpu or scaling.
-        remarks: what is said, the gravest first.
+        remarks: the findings, the gravest first.
         figures: all that was measured, JSON-ready; its shape is the kind's own.
         charts: what a report can draw of it.
-        job: Slurm's number of the job that measured, 0 when it was no job.
+        job: Slurm's number of the job that measured, 0 when it was not a job.
         nodes: where it ran, as a hostlist.
         partial: interrupted: not all was measured.
     """
@@ -113,12 +113,12 @@ class Measured:
 
 
 def graver_first(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
-    """Failures, warnings, what is not known, what is well; each in the order given."""
+    """Failures, warnings, what is not known, what is good; each in the order given."""
     return tuple(sorted(remarks, key=lambda remark: _ORDER.index(remark.outcome)))
 
 
 def told(lines: Sequence[str], kind: str) -> list[dict[str, Any]]:
-    """What a program told in lines ``@@corral-KIND {json}``; anything before the mark is skipped.
+    """A program's results in lines ``@@corral-KIND {json}``; anything before the mark is skipped.
 
     Raises:
         CorralError: PARSE_FAILED, such a line holds no JSON object.

@@ -23,8 +23,7 @@ HELD: Final = (
 )
 """docs/measurements/2026-11-22-shaped-links.md; ``tests/recorded/scaling`` holds the first 36."""
 ROUGH: Final = (
-    "a rough guide: predicted so from NVLink, TCP of 30 Gb/s between two H200 was off by -23 to "
-    "+30 %"
+    "a rough guide: predicted from NVLink, TCP of 30 Gb/s between two H200 was off by -23 to +30 %"
 )
 """The recorded h200x2 files; a test holds it."""
 TOLD: Final = 0.05
@@ -83,7 +82,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """What the model said of a measurement that it had not seen."""
+    """What the model predicts of a measurement that it had not seen."""
 
     way: str
     ranks: int
@@ -159,7 +158,7 @@ def read_scaling(lines: Sequence[str], *, partial: bool = False) -> Scaling:
 
     Args:
         lines: as printed.
-        partial: of a program that has not ended: the first look is enough.
+        partial: of a program that has not ended: the first measurement is enough.
 
     Raises:
         CorralError: PARSE_FAILED, it ended without a result, or a line is spoiled.
@@ -271,7 +270,7 @@ def _trained(one: Mapping[str, Any]) -> Trained:
 
 
 def _cost(timed: Sequence[Timed], trained: Sequence[Trained], size: int) -> Cost:
-    # Only the fewest ranks: all others are there to hold the model against.
+    # Only the fewest ranks: all others are there to check the model with.
     least = min((t.ranks for t in timed), default=0)
     cost = fitted([t for t in timed if t.ranks == least])
     plain = next((t for t in trained if t.way == "ddp" and t.ranks == least), None)
@@ -281,7 +280,7 @@ def _cost(timed: Sequence[Timed], trained: Sequence[Trained], size: int) -> Cost
 
 
 def guesses(seen: Scaling) -> tuple[Guess, ...]:
-    """The model held against all that it was not fitted to."""
+    """The model compared with all that it was not fitted to."""
     least = min((t.ranks for t in seen.timed), default=0)
     return tuple(
         Guess(
@@ -332,7 +331,7 @@ def answer(seen: Scaling, links: Sequence[float] = (), now: float = 0.0) -> tupl
 
     Args:
         seen: as read.
-        links: rates in Gb/s for which to say what they would bring.
+        links: rates in Gb/s for which to predict the gain.
         now: the declared rate, 0 when none is.
     """
     plain = seen.of("ddp", seen.counts[-1]) if seen.counts else None
@@ -365,7 +364,7 @@ class Pays:
 
 
 def pays_from(seen: Scaling) -> Pays | None:
-    """The longest measured DDP's answer, or the first look's; None where neither has one.
+    """The longest measured DDP's answer, or the first measurement's; None where neither has one.
 
     On several nodes a step of ``c`` seconds takes ``slower x c``, and what of the exchange the
     backward pass does not hide; the exchange depends on the model's size and not on the step.
@@ -487,7 +486,7 @@ def _plain(seen: Scaling) -> Iterator[Remark]:
 
 
 def _spent(one: Trained) -> str:
-    """Where a step's time goes that one node does not need: the network, and what none mends."""
+    """Where a step's time goes that one node does not need: the network, and the rest."""
     took, compute = one.seconds, one.compute
     net = took - (compute.own or compute.slowest)
     rest = {
@@ -511,7 +510,7 @@ def _advice(seen: Scaling, plain: Trained) -> Iterator[Remark]:
     elif base >= PAYS:
         text = "no other way is much faster here: a faster network, or more work for each meeting"
     else:
-        text = "no way makes them pay: give each node jobs of its own, or each step more work"
+        text = "no way makes them pay: give each node separate jobs, or each step more work"
     yield Remark(Outcome.UNKNOWN, _nodes(seen, plain.ranks), text)
 
 
@@ -561,8 +560,8 @@ def _links(seen: Scaling, links: Sequence[float], now: float) -> Iterator[Remark
 def _not_foretold(seen: Scaling, links: Sequence[float], now: float) -> Remark:
     """Why there is no figure: traffic took the processors that train, and no link held it up.
 
-    The model cannot tell the two apart: on links that were shaped afterwards it was off by -32 to
-    +26 % (docs/measurements/2026-11-22-shaped-links.md), which is no answer to "does it pay?".
+    The model cannot distinguish the two: on links that were shaped afterwards it was off by -32 to
+    +26 % (docs/measurements/2026-11-22-shaped-links.md), which does not answer "does it pay?".
     """
     rates = ", ".join(f"{gbps:g}" for gbps in links)
     rate = seen.cost.busbw * 8
@@ -572,7 +571,7 @@ def _not_foretold(seen: Scaling, links: Sequence[float], now: float) -> Remark:
         "",
         f"links of {rates} Gb/s are not predicted: these nodes talk at {rate:.3g} Gb/s, "
         f"{said if now else 'and no link is declared'}; where no link is the limit, traffic takes "
-        "the processors that train, and what was predicted so was a third wrong. Shape the links "
+        "the processors that train, and such predictions were off by a third. Shape the links "
         "(tc qdisc ... tbf rate), declare that rate as network.data.gbps and measure once more",
     )
 

@@ -98,14 +98,14 @@ def totals(shares: Sequence[Share], mount: str) -> dict[str, float]:
 
 
 def alone(shares: Sequence[Share], mount: str) -> list[Share]:
-    """What each node did by itself."""
+    """What each node did alone."""
     return [one for one in shares if one.mount == mount and one.together == 1]
 
 
 def judge_shares(
     shares: Sequence[Share], usual: Mapping[str, Mapping[str, float]] | None = None
 ) -> tuple[Remark, ...]:
-    """What is wrong with the folders, or that they are well.
+    """What is wrong with the folders, or that they are healthy.
 
     Args:
         shares: as read.
@@ -119,7 +119,7 @@ def judge_shares(
 
 
 def medians(shares: Sequence[Share], mount: str) -> dict[str, float]:
-    """The usual rate of one node by itself."""
+    """The usual rate of one node alone."""
     mine = alone(shares, mount)
     return {r: statistics.median(one.rates[r] for one in mine) for r in _RATES if mine}
 
@@ -141,7 +141,7 @@ def _wrong(shares: Sequence[Share], mount: str) -> Iterator[Remark]:
 
 def _odd(shares: Sequence[Share], mount: str) -> Iterator[Remark]:
     mine = alone(shares, mount)
-    if len(mine) < 3:  # noqa: PLR2004 - of two nobody can say which is odd
+    if len(mine) < 3:  # noqa: PLR2004 - of two nobody knows which is odd
         return
     for rate, (warn, fail) in (("write", SIBLINGS), ("read", SIBLINGS), ("create", NAMES)):
         usual = statistics.median(one.rates[rate] for one in mine)
@@ -179,11 +179,9 @@ def _words(shares: Sequence[Share], mount: str, found: Sequence[Remark]) -> Rema
         words += f"; all at once write {many['write']:.4g} MB/s and read {many['read']:.4g}"
     known = [s.cached for s in shares if s.mount == mount]
     if max(known) > _CACHED:
-        words += (
-            f"; {max(known):.0%} of a file stood in memory before it was read: reads look faster"
-        )
+        words += f"; {max(known):.0%} of a file was in memory before it was read: reads look faster"
     elif min(known) < 0:
-        words += "; whether memory helped reading cannot be told here"
+        words += "; whether memory helped reading is unknown here"
     bad = any(r.about == mount or mount in r.text for r in found)
     outcome = Outcome.UNKNOWN if bad else Outcome.PASS
     return Remark(outcome, mount, f"{words} (files of {size} MiB)")

@@ -100,7 +100,7 @@ def test_not_a_number_and_nothing() -> None:
     fields["results"][0]["in_place"]["bus_bw"] = "nan"
     (table,) = read_json(json.dumps(fields))
     assert table.rows[0].out_of_place is None
-    assert any("no numbers" in note for note in table.notes)
+    assert any("not numbers" in note for note in table.notes)
 
 
 def spoiled(*path: Any, value: Any) -> str:
@@ -120,7 +120,7 @@ def spoiled(*path: Any, value: Any) -> str:
         ("{}", "config: Field required"),
         (json.dumps(made())[:-40], "EOF"),
         (spoiled("results", 1, "out_of_place", "bus_bw", value=99.0), "bandwidths are"),
-        (spoiled("results", 1, "out_of_place", "time", value=5432.1), "and the row says"),
+        (spoiled("results", 1, "out_of_place", "time", value=5432.1), "and the row has"),
         (
             spoiled("results", 1, "out_of_place", "time", value="fast"),
             "time: Input should be a valid number",

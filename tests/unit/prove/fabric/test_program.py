@@ -201,7 +201,7 @@ def test_a_slow_link_blames_no_node(count: int) -> None:
     found = slow(_pairs(count, (0, 2)))
     assert found.nodes == ()
     assert found.links == (Pair("n0", "n2", 1.0),)
-    assert "the way between them" in found.sentences[0]
+    assert "the path between them" in found.sentences[0]
 
 
 def test_nothing_stands_out_among_equals_or_in_one_pair() -> None:

@@ -69,7 +69,7 @@ def test_the_clusters_own_history_is_a_reference() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cached", "words"), [(0.5, "50% of a file stood in memory"), (-1.0, "cannot be told")]
+    ("cached", "words"), [(0.5, "50% of a file was in memory"), (-1.0, "helped reading is unknown")]
 )
 def test_help_from_memory_is_said(cached: float, words: str) -> None:
     assert words in judge_shares(shares(cached=cached))[0].text
