@@ -262,7 +262,7 @@ def test_a_program_that_is_not_there_is_said(cluster: Live) -> None:
     with pytest.raises(CorralError) as caught:
         wanted = Wanted(("all_reduce",), nodes=2, nccl_tests="/opt/nowhere")
         asyncio.run(api.run_bench(cluster.spec, wanted))
-    assert "/opt/nowhere/all_reduce_perf is no program" in caught.value.tail
+    assert "/opt/nowhere/all_reduce_perf is not a program" in caught.value.tail
 
 
 def test_a_node_that_reads_slowly_is_named(cluster: Live) -> None:

@@ -168,7 +168,7 @@ def test_a_bad_node_is_drained_and_taken_back_by_it_alone(proving: Live) -> None
     assert "F104" in {f.failure.id for f in why.findings}
     assert "node node1 fail" in again
     assert still == drained
-    assert "node node1 pass well again, undrained" in well
+    assert "node node1 pass healthy again, undrained" in well
     assert (after, mine) == ("", "my own")
     assert "No reservations" in left
     assert "node1" not in left
@@ -200,7 +200,7 @@ def test_collectives_are_measured_by_its_timer_and_who_is_slow_is_named(proving:
     apart = Script(r"sed -i 's/^node \([^ ]*\) [^ ]*/node \1 \1/' /etc/corral/proof.conf")
     do(proving, apart)
     well = by_timer(proving)
-    assert "group node0,node1,node2 pass well" in well
+    assert "group node0,node1,node2 pass healthy" in well
     # Three such rounds are a past: what was just measured, thrice.
     do(proving, sh("grep ' all:3 ' {f} >/run/all && cat /run/all /run/all >>{f}", f=FIGURES))
     with shaped(proving, "node2", "50mbit"):

@@ -29,7 +29,7 @@ memory() {
     job=${folder##*/job_}
     used=$(first "$folder/memory.current" "$folder/memory.usage_in_bytes")
     { number "$job" && number "$used"; } || continue
-    # Cache that the kernel gives back at once is nobody's need.
+    # Cache that the kernel frees at once is not in use.
     cache=$(sed -n 's/^\(total_\)\{0,1\}inactive_file //p' "$folder/memory.stat" 2>/dev/null | tail -n 1)
     number "$cache" || cache=0
     [ "$cache" -le "$used" ] || cache=$used

@@ -3,13 +3,13 @@
 #
 # Looks at the machine, prints one line for each check (verdict, id, what was seen, with tabs
 # between), drains this node with a reason that begins with the id of what fails, and undrains it
-# once all is well, if that reason is its own. POSIX sh with the system's own tools, no Python.
+# once all checks pass, if that reason is its own. POSIX sh with the system's own tools, no Python.
 #
 #   corral-health          look, and drain or undrain (what slurmd runs)
 #   corral-health --look   look only: nothing is changed and nothing is remembered
 #
-# What is declared of this node stands in the file below, one "key value" a line; what was learned
-# of it lies in the folder: `best` (what links once reached) may be deleted after a change of hardware.
+# What is declared of this node is in the file below, one "key value" a line; what was learned
+# of it is in the folder: `best` (what links once reached) may be deleted after a change of hardware.
 #
 # Installed as: /usr/local/sbin/corral-health on compute nodes
 # Started by: slurmd, as slurm.conf's HealthCheckProgram
@@ -57,8 +57,8 @@ trap 'exit 1' HUP INT TERM
 cat "$kept/best" >"$work/best" 2>/dev/null
 begun=
 
-# say VERDICT ID WORDS: ok, warn, fail or none (nothing to look at here).
-say() { printf '%s\thealth.%s\t%s\n' "$1" "$2" "$(printf %s "$3" | tr -c '[:print:]' ' ' | cut -c1-300)" >>"$work/said"; }
+# result VERDICT ID WORDS: ok, warn, fail or none (nothing to look at here).
+result() { printf '%s\thealth.%s\t%s\n' "$1" "$2" "$(printf %s "$3" | tr -c '[:print:]' ' ' | cut -c1-300)" >>"$work/said"; }
 wants() { case $skip in *" health.$1 "*) return 1 ;; esac }
 # begin NAME COMMAND...: in the background, since nothing ends a process that waits for a dead device.
 begin() {
@@ -107,33 +107,33 @@ done
 
 # --- checks
 check_gpus() {
-  [ "$gpus" -gt 0 ] || { say none gpus 'no GPU is declared here'; return; }
+  [ "$gpus" -gt 0 ] || { result none gpus 'no GPU is declared here'; return; }
   gone=
   for file in $files; do [ -c "$file" ] || gone="$gone $file"; done
-  [ -z "$gone" ] || { say fail gpus "of $gpus GPUs these have no device file:$gone"; return; }
-  [ -n "$smi" ] || { say ok gpus "$gpus device files; no nvidia-smi here"; return; }
+  [ -z "$gone" ] || { result fail gpus "of $gpus GPUs these have no device file:$gone"; return; }
+  [ -n "$smi" ] || { result ok gpus "$gpus device files; no nvidia-smi here"; return; }
   code=$(status gpus)
-  [ "$code" != late ] && [ "$code" != 137 ] || { say fail gpus 'nvidia-smi gives no answer in 4 s'; return; }
+  [ "$code" != late ] && [ "$code" != 137 ] || { result fail gpus 'nvidia-smi gives no answer in 4 s'; return; }
   found=$(grep -c '^ *[0-9][0-9]*, *[0-9A-Fa-f]\{4,8\}:' "$work/gpus")
   # Counted before its status is looked at: with one GPU lost it lists the others and fails.
   if [ "$found" -lt "$gpus" ]; then
     why=$(grep -hv '^ *[0-9][0-9]*,' "$work/gpus" "$work/gpus.err" | head -n 1)
-    say fail gpus "$found of $gpus GPUs answer${why:+: $why}"
+    result fail gpus "$found of $gpus GPUs answer${why:+: $why}"
   elif [ "$code" != 0 ]; then
-    say fail gpus "nvidia-smi fails with status $code: $(head -n 1 "$work/gpus.err")"
+    result fail gpus "nvidia-smi fails with status $code: $(head -n 1 "$work/gpus.err")"
   else
-    say ok gpus "$found of $gpus GPUs"
+    result ok gpus "$found of $gpus GPUs"
   fi
 }
 
-# told NAME ID: whether there is something to judge; says so where there is none.
-told() {
-  [ "$gpus" -gt 0 ] && [ -n "$smi" ] || { say none "$2" 'no NVIDIA GPU here'; return 1; }
-  [ "$(status "$1")" = 0 ] || { say none "$2" 'nvidia-smi did not say'; return 1; }
+# readable NAME ID: whether there is something to judge; prints a result where there is none.
+readable() {
+  [ "$gpus" -gt 0 ] && [ -n "$smi" ] || { result none "$2" 'no NVIDIA GPU here'; return 1; }
+  [ "$(status "$1")" = 0 ] || { result none "$2" 'nvidia-smi does not report it'; return 1; }
 }
 
 check_ecc() {
-  told gpus ecc || return
+  readable gpus ecc || return
   # 20 million corrected errors: the line of azurehpc-health-checks for DRAM.
   awk -F', *' '
     $8 ~ /^[0-9]+$/ { counted++; if ($8 > 0) bad = bad " GPU " $1 " (" $2 "): " $8 " uncorrected errors;" }
@@ -144,7 +144,7 @@ check_ecc() {
 }
 
 check_remap() {
-  told remap remap || return
+  readable remap remap || return
   awk -F', *' '
     NF >= 5 { n++ }
     NF >= 5 && $5 ~ /^(Yes|1)$/ { bad = bad " GPU " $1 ": remapping a row failed, the card must be replaced;" }
@@ -156,9 +156,9 @@ check_remap() {
 }
 
 check_pcie() {
-  told gpus pcie || return
-  # Below its maximum is a fault where this GPU once had more, or where all its fellows have more:
-  # boards that give a slot half its lanes are no fault. Generations only count in P0: an idle card
+  readable gpus pcie || return
+  # Below its maximum is a fault where this GPU once had more, or where all its peers have more:
+  # boards that give a slot half its lanes are not a fault. Generations only count in P0: an idle card
   # of the GeForce kind goes down to 1.
   awk -F', *' -v best="$work/best" -v seen="$work/seen" '
     BEGIN { while ((getline line < best) > 0) { split(line, p, " "); known[p[1]] = p[2] } }
@@ -179,7 +179,7 @@ check_pcie() {
         else if (n >= 4 && full == n - 1) bad = bad " GPU " gpu[i] " has " width[i] " PCIe lanes, all others " most[i] ";"
         else less = less " GPU " gpu[i] " has " width[i] " of " most[i] " PCIe lanes, as always;"
       }
-      if (bad) print "fail" bad; else if (less) print "warn" less; else if (n) print "ok all lanes of all GPUs"; else print "none the GPUs do not say"
+      if (bad) print "fail" bad; else if (less) print "warn" less; else if (n) print "ok all lanes of all GPUs"; else print "none the GPUs do not report their lanes"
     }
   ' "$work/gpus" >"$work/pcie"
   verdict_of pcie
@@ -188,8 +188,8 @@ check_pcie() {
 # Xid to action: corral.roles.health_check_program writes the table here; drain, drain-fatal, or job.
 xids='@XIDS@'
 check_xid() {
-  [ "$gpus" -gt 0 ] || { say none xid 'no GPU is declared here'; return; }
-  [ "$(status kernel)" = 0 ] || { say none xid 'the kernel log cannot be read'; return; }
+  [ "$gpus" -gt 0 ] || { result none xid 'no GPU is declared here'; return; }
+  [ "$(status kernel)" = 0 ] || { result none xid 'the kernel log cannot be read'; return; }
   acknowledged=$(cat "$run/acknowledged" 2>/dev/null || echo 0)
   awk -v table="$xids" -v after="$acknowledged" -v last="$work/xid.last" '
     BEGIN { n = split(table, rows, " "); for (i = 1; i <= n; i++) { split(rows[i], r, "="); todo[r[1]] = r[2]; gsub("_", " ", r[3]); act[r[1]] = r[3] } }
@@ -215,7 +215,7 @@ check_xid() {
 }
 
 check_nvlink() {
-  told nvlink nvlink || return
+  readable nvlink nvlink || return
   awk -v best="$work/best" -v seen="$work/seen" '
     BEGIN { while ((getline line < best) > 0) { split(line, p, " "); known[p[1]] = p[2] } }
     /^GPU [0-9]+:/ { g = $2; sub(/:.*/, "", g); if (!(g in up)) { up[g] = 0; order[++n] = g } }
@@ -252,7 +252,7 @@ check_ib() {
     elif [ "$once" -gt 0 ]; then
       bad="$bad $which is $state, once it was up at $once Gb/s;"
     fi
-    # Errors of the cable or the other end; told, for a link with some may still be fast.
+    # Errors of the cable or the other end; a warning, for a link with some may still be fast.
     for counter in symbol_error port_rcv_errors local_link_integrity_errors excessive_buffer_overrun_errors; do
       errors=$(cat "$port/counters/$counter" 2>/dev/null)
       number "$errors" || continue
@@ -274,15 +274,15 @@ check_ib() {
     { awk -v old=$((now - 86400)) '$2 >= old' "$kept/flaps" 2>/dev/null; printf %s "$flaps"; } >"$work/flaps"
     mv "$work/flaps" "$kept/flaps"
   }
-  if [ -n "$bad" ]; then say fail ib "${bad# }"
-  elif [ -n "$odd" ]; then say warn ib "${odd# }"
-  elif [ "$up" -gt 0 ]; then say ok ib "$up ports up"
-  elif [ "$fabric" = infiniband ]; then say fail ib 'InfiniBand is declared and no port is up'
-  else say none ib 'no RDMA port here'; fi
+  if [ -n "$bad" ]; then result fail ib "${bad# }"
+  elif [ -n "$odd" ]; then result warn ib "${odd# }"
+  elif [ "$up" -gt 0 ]; then result ok ib "$up ports up"
+  elif [ "$fabric" = infiniband ]; then result fail ib 'InfiniBand is declared and no port is up'
+  else result none ib 'no RDMA port here'; fi
 }
 
 check_mounts() {
-  [ -n "$mounts" ] || { say none mounts 'no shared folder is declared'; return; }
+  [ -n "$mounts" ] || { result none mounts 'no shared folder is declared'; return; }
   i=0 bad=''
   for mount in $mounts; do
     i=$((i + 1))
@@ -292,18 +292,18 @@ check_mounts() {
     elif [ "$code" != 0 ]; then bad="$bad $mount: $(head -n 1 "$work/mount$i.err" | sed 's/.*: //');"
     fi
   done
-  if [ -n "$bad" ]; then say fail mounts "$bad"; else say ok mounts "all answer:$mounts"; fi
+  if [ -n "$bad" ]; then result fail mounts "$bad"; else result ok mounts "all answer:$mounts"; fi
 }
 
 check_clock() {
   theirs=$(sed -n '1s/.*as of \([0-9]*\).*/\1/p' "$work/config" 2>/dev/null)
   ours=$(tail -n 1 "$work/config.err" 2>/dev/null)
-  number "$theirs" && number "$ours" || { say none clock 'the controller did not say its time'; return; }
+  number "$theirs" && number "$ours" || { result none clock 'the controller did not report its time'; return; }
   off=$((ours - theirs))
   size=${off#-}
-  # Whole seconds; a message of Slurm's is refused after 300 s, and time servers keep milliseconds.
-  if [ "$size" -gt 5 ]; then say fail clock "the clock is $off s from the controller's"
-  else say ok clock "within $size s of the controller's clock"; fi
+  # Full seconds; a message of Slurm's is refused after 300 s, and time servers keep milliseconds.
+  if [ "$size" -gt 5 ]; then result fail clock "the clock is $off s from the controller's"
+  else result ok clock "within $size s of the controller's clock"; fi
 }
 
 check_disk() {
@@ -313,7 +313,7 @@ check_disk() {
       if ($5 * 20 < $3 && $5 < 2097152) bad = bad " " $7 " has " int($5 / 1024) " MiB of " int($3 / 1024) " left;" }
     $1 == "i" && $5 ~ /^[0-9]+$/ && $3 > 0 && !(("i" $7) in met) { met["i" $7] = 1
       if ($5 * 100 < $3 && $5 < 100000) bad = bad " " $7 " has " $5 " inodes of " $3 " left;" }
-    END { if (bad) print "fail" bad; else if (n) print "ok " n " file systems have room"; else print "none df did not say" }
+    END { if (bad) print "fail" bad; else if (n) print "ok " n " file systems have room"; else print "none df listed no file system" }
   ' >"$work/disk"
   verdict_of disk
 }
@@ -321,9 +321,9 @@ check_disk() {
 check_memory() {
   total=$(awk '$1 == "MemTotal:" { print int($2 / 1024) }' "$proc/meminfo")
   errors=$(cat "$sys"/devices/system/edac/mc/mc*/ue_count 2>/dev/null | awk '{ n += $1 } END { print n + 0 }')
-  if [ "$errors" -gt 0 ]; then say fail memory "$errors uncorrected errors of the machine's memory since it booted"
-  elif number "$total" && [ "$total" -lt "$memory" ]; then say fail memory "$total MiB are there, $memory are declared"
-  else say ok memory "$total MiB"; fi
+  if [ "$errors" -gt 0 ]; then result fail memory "$errors uncorrected errors of the machine's memory since it booted"
+  elif number "$total" && [ "$total" -lt "$memory" ]; then result fail memory "$total MiB are there, $memory are declared"
+  else result ok memory "$total MiB"; fi
 }
 
 check_spool() {
@@ -335,29 +335,29 @@ check_spool() {
     fi
     rm -f "$file" 2>/dev/null
   done
-  if [ -n "$bad" ]; then say fail spool "$bad"; else say ok spool "$spool and /tmp can be written"; fi
+  if [ -n "$bad" ]; then result fail spool "$bad"; else result ok spool "$spool and /tmp can be written"; fi
 }
 
 check_services() {
   bad=''
   count=0
   for unit in munge nvidia-fabricmanager nvidia-persistenced; do
-    # Debian's package enables munge without starting it, where Slurm has a key of its own as well.
+    # Debian's package enables munge without starting it, where Slurm has its own key as well.
     if [ "$unit" = munge ] && [ "$auth" != munge ]; then continue; fi
     [ "$(systemctl is-enabled "$unit" 2>/dev/null)" = enabled ] || continue
     count=$((count + 1))
     state=$(systemctl is-active "$unit" 2>/dev/null)
     case $state in active | activating | reloading) ;; *) bad="$bad $unit is $state;" ;; esac
   done
-  if [ -n "$bad" ]; then say fail services "$bad"
-  elif [ "$count" -gt 0 ]; then say ok services "$count services run"
-  else say none services 'none of those that GPUs and jobs need is enabled here'; fi
+  if [ -n "$bad" ]; then result fail services "$bad"
+  elif [ "$count" -gt 0 ]; then result ok services "$count services running"
+  else result none services 'none of those that GPUs and jobs need is enabled here'; fi
 }
 
 check_leftover() {
   # Processes in the cgroup of a job (proctrack/cgroup), and those that hold a GPU. Not those that are
   # just ending: when Slurm calls a job completed, a thread of it may still give its GPU's memory back
-  # (the process a zombie without memory of its own, for about a second on H200, seen).
+  # (the process a zombie without memory, for about a second on H200, seen).
   grep -Hso '/job_[0-9]*' "$proc"/[0-9]*/cgroup | sed 's#^.*/\([0-9]*\)/cgroup:/job_#\1 #' | sort -u >"$work/of_jobs"
   bare=
   if [ -s "$work/apps" ]; then
@@ -371,21 +371,21 @@ check_leftover() {
   ended=
   if [ -s "$work/of_jobs" ]; then
     if ! SLURM_TIME_FORMAT=%s timeout -s KILL 3 squeue -h -w "$node" -t all -o '%A %T %e' >"$work/queue" 2>/dev/null; then
-      say none leftover 'the controller did not say which jobs run here'
+      result none leftover 'the controller did not list the jobs of this node'
       return
     fi
     ended=$(awk -v late="$(($(date +%s) - grace))" 'FILENAME == ARGV[1] { if ($2 !~ /^(CANCELLED|COMPLETED|DEADLINE|FAILED|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|TIMEOUT|BOOT_FAIL)$/ || $3 + 0 > late) runs[$1] = 1; next }
       !($2 in runs) { printf " %s (job %s)", $1, $2 }' "$work/queue" "$work/of_jobs")
   fi
-  if [ -n "$ended" ]; then say fail leftover "processes of jobs that have ended:$ended"
-  elif [ -n "$bare" ]; then say fail leftover "processes outside of any job hold a GPU:$bare"
-  else say ok leftover 'none'; fi
+  if [ -n "$ended" ]; then result fail leftover "processes of jobs that have ended:$ended"
+  elif [ -n "$bare" ]; then result fail leftover "processes outside of any job hold a GPU:$bare"
+  else result ok leftover 'none'; fi
 }
 
 # verdict_of ID [FILE]: a file whose first word is the verdict.
 verdict_of() {
   read -r verdict words <"$work/${2:-$1}" || { verdict=none words='awk gave nothing'; }
-  say "$verdict" "$1" "${words%;}"
+  result "$verdict" "$1" "${words%;}"
 }
 
 for one in $checks; do
@@ -421,21 +421,21 @@ if [ -s "$work/seen" ]; then
   cmp -s "$work/merged" "$kept/best" || { cp "$work/merged" "$kept/.best" && mv "$kept/.best" "$kept/best"; }
 fi
 
-tell() { logger -t corral-health -p daemon.warning -- "$*" 2>/dev/null; echo "# $*"; }
-[ "$(status self)" = 0 ] || { [ -z "$grave" ] || tell "the controller does not answer:$grave"; exit 0; }
+notice() { logger -t corral-health -p daemon.warning -- "$*" 2>/dev/null; echo "# $*"; }
+[ "$(status self)" = 0 ] || { [ -z "$grave" ] || notice "the controller does not answer:$grave"; exit 0; }
 state=$(sed -n 's/.* State=\([^ ]*\) .*/\1/p' "$work/self")
 reason=$(sed -n 's/.* Reason=\(.*\)/\1/p' "$work/self" | sed 's/ \[[^[]*@[^[]*\].*$//')
 case $state in *DRAIN*) out=yes ;; *) out= ;; esac
 case $reason in health.[a-z]*:*) ours=$out ;; *) ours= ;; esac
 
-# Taken back by a person although an Xid still stands in the kernel's log: then it counts no longer.
+# Resumed by a person although an Xid is still in the kernel's log: then it counts no longer.
 if [ -z "$out" ] && [ -s "$run/drained_for_xid" ]; then mv "$run/drained_for_xid" "$run/acknowledged"; exit 0; fi
 
 if [ -z "$grave" ]; then
-  # Well again means that nothing fails at all, not that it failed only once so far.
+  # Healthy again means that nothing fails at all, not that it failed only once so far.
   if [ -n "$ours" ] && [ ! -s "$work/failing" ]; then
     timeout 10 scontrol update nodename="$node" state=undrain && rm -f "$run/drained_for_xid" &&
-      tell "well again, undrained; it was: $reason"
+      notice "healthy again, undrained; it was: $reason"
   fi
   exit 0
 fi
@@ -445,7 +445,7 @@ words=$(awk -F"$tab" -v k="$first" '$2 == k { print $3 }' "$work/all")
 why="$first: $words"
 [ "$more" -eq 0 ] || why="$why (and $more more)"
 why=$(printf %s "$why" | tr '"' "'" | cut -c1-240)
-[ "$drains" = yes ] || { tell "only told, drain is off: $why"; exit 0; }
+[ "$drains" = yes ] || { notice "only reported, drain is off: $why"; exit 0; }
 if [ -n "$out" ]; then
   # Somebody else's reason stays as it is; our own is kept true.
   [ -z "$ours" ] || [ "${reason%%:*}" = "$first" ] ||
@@ -455,7 +455,7 @@ fi
 case $state in *DOWN* | *POWER* | *FUTURE* | *MAINT*) exit 0 ;; esac
 
 # No more than a share of the cluster is ever out for this program's reasons: a cause that all nodes
-# have (the file server, a bad update) takes out that share and no more; the rest is told.
+# have (the file server, a bad update) takes out that share and no more; the rest is reported.
 others() {
   timeout 10 scontrol show nodes -o >"$work/nodes" 2>/dev/null || return 1
   total=$(grep -c '^NodeName=' "$work/nodes")
@@ -468,16 +468,16 @@ others() {
 }
 others || exit 0
 if [ "$sick" -ge "$most" ]; then
-  tell "not drained, $sick of $total nodes are out for such reasons already (at most $most): $why"
+  notice "not drained, $sick of $total nodes are out for such reasons already (at most $most): $why"
   exit 0
 fi
 timeout 10 scontrol update nodename="$node" state=drain reason="$why" || exit 0
 case $grave in *health.xid*) cat "$work/xid.last" >"$run/drained_for_xid" ;; esac
-tell "drained: $why"
+notice "drained: $why"
 # Others may have thought the same in this moment: all look again, and the later ones give way.
 sleep 1
 others || exit 0
 if [ "$sick" -gt "$most" ] && ! head -n "$most" "$work/out" | grep -q " $node\$"; then
   timeout 10 scontrol update nodename="$node" state=undrain && rm -f "$run/drained_for_xid" &&
-    tell "undrained, others were first: $sick of $total nodes would be out (at most $most): $why"
+    notice "undrained, others were first: $sick of $total nodes would be out (at most $most): $why"
 fi

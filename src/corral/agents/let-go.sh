@@ -1,9 +1,9 @@
 #!/bin/sh
-# Written by Corral: lets go of a Slurm daemon that a reconfiguration left half gone. Root.
+# Written by Corral: ends what a reconfiguration left half gone of a Slurm daemon. Root.
 #
 # On "scontrol reconfigure" slurmd, slurmctld and sackd (23.11 to 26.05 at least) fork a helper, which
 # forks the new daemon and leaves by exit(3). That runs OpenSSL's handlers in a copy of a process with
-# many threads, where a lock that another thread held is never given back: once in a hundred times
+# many threads, where a lock that another thread held is never released: once in a hundred times
 # (24.11.5, OpenSSL 3.5) the helper waits for ever, and the old daemon for it. Slurm goes on, but
 # systemd's main process is the old one: a stop takes 90 s, leaves the new daemon behind, and the
 # next start finds its port taken. Where the new daemon could not start, none serves at all.
@@ -11,7 +11,7 @@
 #
 #   corral-let-go                end such helpers; the old daemon then does what it waited to do
 #   corral-let-go stop UNIT      end the unit's daemon, and whatever it is just becoming
-#   corral-let-go stopped UNIT   end what is left of it; jobs have processes of their own
+#   corral-let-go stopped UNIT   end what is left of it; jobs have separate processes
 #
 # Installed as: /usr/local/sbin/corral-let-go on machines with Slurm's daemons
 # Started by: corral-let-go.timer; systemd when such a daemon stops
@@ -62,8 +62,8 @@ let_go() {
 
 # idle UNIT: slurmd that runs nothing, no prolog and no epilog. It then waits at its end for threads
 # that ask a slurmctld who does not answer (_registration_engine sleeps for up to 128 s,
-# _wait_for_all_threads in slurmd.c, 24.11): nothing is lost without them. Jobs have processes of
-# their own; slurmctld writes its state at its end, however long that takes.
+# _wait_for_all_threads in slurmd.c, 24.11): nothing is lost without them. Jobs have separate
+# processes; slurmctld writes its state at its end, however long that takes.
 idle() {
   [ "$1" = slurmd ] || return 1
   for pid in $pids; do

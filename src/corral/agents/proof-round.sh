@@ -3,8 +3,8 @@
 #
 # One round: each idle node is measured by a job of the user corral-proof in the partition of the same
 # name (lowest priority tier, preempted by any other job, slurm.conf(5)). A node whose figure is far
-# below its fellows' or its own past, twice, is drained; a node that this program drained is measured
-# again behind a reservation of its own and taken back when it is well.
+# below its peers' or its own past, twice, is drained; a node that this program drained is measured
+# again behind its own reservation and undrained when it is healthy.
 #
 #   corral-proof-round         a round now
 # Results: /var/lib/corral/proof/rounds/TIME, which corral prove --history reads.
@@ -40,7 +40,7 @@ while read -r key value; do
 done <"$conf"
 now=$(date +%s) port=$now
 : >"$work/round"
-tell() { logger -t corral-proof -- "$*" 2>/dev/null; echo "$*"; }
+notice() { logger -t corral-proof -- "$*" 2>/dev/null; echo "$*"; }
 
 # put_back NODE: a test behind a reservation ends, or was cut off: drained as before.
 put_back() {
@@ -56,7 +56,7 @@ trap leave EXIT
 trap 'exit 1' HUP INT TERM
 for one in "$folder"/testing/*; do [ ! -e "$one" ] || put_back "${one##*/}"; done
 
-timeout 20 scontrol ping | grep -q ' is UP' || { tell 'slurmctld does not answer'; exit 1; }
+timeout 20 scontrol ping | grep -q ' is UP' || { notice 'slurmctld does not answer'; exit 1; }
 
 # became NAME: the state that a job ended in.
 became() {
@@ -69,9 +69,9 @@ became() {
   done
   echo "$became_state"
 }
-# said FILE: a program's last words; what Slurm and PyTorch's own clearing up (W1122 ...) say after
-# them is only that it ended.
-said() {
+# last_line FILE: a program's own last line; what Slurm and PyTorch's clearing up (W1122 ...) print
+# after it is only that it ended.
+last_line() {
   { grep -vE 'Exited with exit code|^(slurmstepd|srun)[:-]|^(\[rank[0-9]+\]:)?\[W[0-9]{4} ' "$1" || cat "$1"; } | tail -n 1 | tr -c '[:print:]\n' ' ' | cut -c1-200
 }
 # measure NODE [OPTION...]: figures into $work/NODE; what came of it into $work/NODE.word.
@@ -88,7 +88,7 @@ measure() {
     sh -s -- "$mib" $mounts) <"$program" >"$work/$at" 2>"$work/$at.err"
   code=$?
   if [ "$code" -eq 0 ] && grep -q '^figure ' "$work/$at"; then word=measured
-  # srun says it in many ways, as the job may just have been starting; slurmctld says it in one.
+  # srun reports it in many ways, as the job may just have been starting; slurmctld in one.
   elif [ "$(became "$named")" = PREEMPTED ]; then word=preempted
   elif grep -qiE 'immediate|Unable to allocate|busy' "$work/$at.err"; then word=busy
   else word=broken
@@ -134,13 +134,13 @@ patiently() {
     sleep "$pause"
   done
 }
-# reach NODES: measured now unless they were already; where that could not be, says why and fails.
+# reach NODES: measured now unless they were already; where that could not be, prints why and fails.
 reach() {
   [ -e "$(slot "$1").word" ] || patiently "$1"
   case $(cat "$(slot "$1").word") in
     measured) return 0 ;;
     preempted | busy) echo 'who it is was not found: a job of somebody came first' ;;
-    *) echo "who it is was not found: $1 was not measured: $(said "$(slot "$1").err")" ;;
+    *) echo "who it is was not found: $1 was not measured: $(last_line "$(slot "$1").err")" ;;
   esac
   return 1
 }
@@ -159,20 +159,20 @@ narrow() {
   while count=$(echo "$set" | tr ',' '\n' | wc -l) && [ "$count" -ge 4 ]; do
     one=$(part "$set" 1 $((count / 2))) other=$(part "$set" $((count / 2 + 1)) "$count")
     reach "$one" && reach "$other" || return 0
-    whole=$(rate_of "$set") a=$(rate_of "$one") b=$(rate_of "$other")
+    rate=$(rate_of "$set") a=$(rate_of "$one") b=$(rate_of "$other")
     if slower "$a" "$b"; then set=$one good=${other%%,*}
     elif slower "$b" "$a"; then set=$other good=${one%%,*}
-    elif slower "$whole" "$a" 0.6; then # larger rings lose some of their speed anyway
+    elif slower "$rate" "$a" 0.6; then # larger rings lose some of their speed anyway
       [ "$figure" != wrong ] || { echo "$one and $other are wrong only together: look at what joins them"; return; }
       echo "$one ($a GB/s) and $other ($b GB/s) are slow only together: look at what joins them, a switch or the trunk between two"
       return
     elif [ "$count" -gt 5 ]; then
-      echo "$one and $other are so each by itself: more than one node, or what all of them share, a switch or settings"
+      echo "$one and $other are so each alone: more than one node, or what all of them share, a switch or settings"
       return
     else break # few enough for pairs
     fi
   done
-  [ "$count" -gt 2 ] || [ -n "$good" ] || { echo "$set: with two nodes nobody can say which"; return; }
+  [ "$count" -gt 2 ] || [ -n "$good" ] || { echo "$set: with two nodes it is unknown which"; return; }
   : >"$work/pairs"
   for node in $(echo "$set${good:+,$good}" | tr ',' ' '); do
     for peer in $(echo "$set${good:+,$good}" | tr ',' ' '); do
@@ -182,23 +182,23 @@ narrow() {
     done
   done
   awk -v good="$good" -v wrong="$([ "$figure" != wrong ] || echo 1)" '
-    function say(text) { printf "%s%s", n++ ? "; " : "", text }
+    function add(text) { printf "%s%s", n++ ? "; " : "", text }
     { one[NR] = $1; two[NR] = $2; rate[NR] = $3
       if ($3 > top) top = $3
       for (i = 1; i <= 2; i++) { if (!($i in best)) { best[$i] = 0; name[++names] = $i }; if ($3 > best[$i]) best[$i] = $3 } }
     END {
       for (i = 1; i <= names; i++) if (best[name[i]] < 0.7 * top && name[i] != good) {
         bad[name[i]]
-        say(name[i] (wrong ? " gives wrong results with every other node: look at its memory and its GPUs" : " is slow with every other node (" best[name[i]] " of " top " GB/s): look at its card, cable and port"))
+        add(name[i] (wrong ? " gives wrong results with every other node: look at its memory and its GPUs" : " is slow with every other node (" best[name[i]] " of " top " GB/s): look at its card, cable and port"))
       }
       for (i = 1; i <= NR; i++) if (rate[i] < 0.7 * top && !(one[i] in bad) && !(two[i] in bad))
-        say(one[i] " and " two[i] (wrong ? " give wrong results together" : " reach " rate[i] " GB/s, other pairs " top " GB/s") ": look at the way between them")
-      if (!n) say("no node and no two of them stand out: look at what all share, a switch or settings")
+        add(one[i] " and " two[i] (wrong ? " give wrong results together" : " reach " rate[i] " GB/s, other pairs " top " GB/s") ": look at the path between them")
+      if (!n) add("no node and no two of them stand out: look at what all share, a switch or settings")
     }' "$work/pairs"
 }
 
-# judge NODE: "" when well, else what is wrong. Fellows are nodes of the same group; 2 of them, or 3
-# earlier rounds of its own, are needed to say anything. GPUs differ by a few percent; disks and
+# judge NODE: "" when healthy, else what is wrong. Peers are nodes of the same group; 2 of them, or
+# 3 earlier rounds of the node, are needed to judge. GPUs differ by a few percent; disks and
 # processors that others use too, by more.
 judge() {
   awk -v node="$1" -v nodes="$work/nodes" -v past="$folder/figures" '
@@ -220,7 +220,7 @@ judge() {
         share = f ~ /^gpu/ ? 0.85 : node ~ /^all:/ ? 0.7 : 0.5
         n = 0; split("", list)
         for (k in last) { split(k, p, " "); if (p[1] == f) list[++n] = last[k] + 0 }
-        if (n >= 2 && value[f] + 0 < share * (m = median(list, n))) { print f " is " value[f] ", its fellows have " m; exit }
+        if (n >= 2 && value[f] + 0 < share * (m = median(list, n))) { print f " is " value[f] ", its peers have " m; exit }
         n = split(own[f], list, " "); for (i = 1; i <= n; i++) list[i] += 0
         if (n > 9) { for (i = 1; i <= 9; i++) list[i] = list[n - 9 + i]; n = 9 }
         if (n >= 3 && value[f] + 0 < share * (m = median(list, n))) { print f " is " value[f] ", it had " m " before"; exit }
@@ -250,19 +250,19 @@ for file in "$work"/*.word; do
   word=$(cat "$file") why=
   [ "$word" != measured ] || why=$(judge "$node")
   if [ -n "$why" ]; then
-    # Once is no fault: a backup, a package update, somebody's login.
+    # Once is not a fault: a backup, a package update, somebody's login.
     measure "$node"
     word=$(cat "$file") why=
     [ "$word" != measured ] || why=$(judge "$node")
   fi
   case $word in
     preempted | busy) report "$node" "$word" 'a job of somebody came first'; continue ;;
-    broken) report "$node" broken "$(said "$work/$node.err")"; continue ;;
+    broken) report "$node" broken "$(last_line "$work/$node.err")"; continue ;;
   esac
   if [ -z "$why" ]; then
-    report "$node" pass well
+    report "$node" pass healthy
     remember "$node"
-    echo "$node" >>"$work/well"
+    echo "$node" >>"$work/healthy"
     continue
   fi
   report "$node" fail "$why"
@@ -270,20 +270,20 @@ for file in "$work"/*.word; do
   total=$(grep -c '^NodeName=' "$work/slurm") most=$((total * at_most / 100))
   [ "$most" -gt 0 ] || most=1
   if [ "$drains" != yes ] || [ "$(ours | wc -l)" -ge "$most" ]; then
-    tell "$node is not well, not drained: $why"
+    notice "$node is not healthy, not drained: $why"
   elif ! grep "^NodeName=$node " "$work/slurm" | grep -q 'State=[^ ]*DRAIN'; then
     timeout 20 scontrol update nodename="$node" state=drain reason="proof.${why%% *}: $why" &&
-      tell "drained $node: $why"
+      notice "drained $node: $why"
   fi
 done
 
-# --- collectives over those that are well, as many GPUs in each as in the first
-if [ -e "$work/well" ] && [ -r "$joint" ]; then
+# --- collectives over those that are healthy, as many GPUs in each as in the first
+if [ -e "$work/healthy" ] && [ -r "$joint" ]; then
   all=$(awk 'FILENAME == ARGV[1] { gpus[$1] = $3; next } NR == FNR || !want { want = "x" gpus[$1] }
-    want == "x" gpus[$1] { printf "%s%s", n++ ? "," : "", $1 }' "$work/nodes" "$work/well")
+    want == "x" gpus[$1] { printf "%s%s", n++ ? "," : "", $1 }' "$work/nodes" "$work/healthy")
   few=$(echo "$all" | tr ',' '\n' | wc -l)
   if [ "$few" -ge 2 ]; then
-    for _ in 1 2; do # once is no fault
+    for _ in 1 2; do # once is not a fault
       patiently "$all"
       word=$(cat "$kept.word") why=
       [ "$word" = measured ] || break
@@ -294,16 +294,16 @@ if [ -e "$work/well" ] && [ -r "$joint" ]; then
     case $word in
       none) ;;
       preempted | busy) echo "group $all $word a job of somebody came first" >>"$work/round" ;;
-      broken) echo "group $all broken $(said "$kept.err")" >>"$work/round" ;;
+      broken) echo "group $all broken $(last_line "$kept.err")" >>"$work/round" ;;
       *)
         sed -n "s/^figure /figure $all /p" "$kept" >"$work/joint"
         if [ -z "$why" ]; then
-          echo "group $all pass well" >>"$work/round"
+          echo "group $all pass healthy" >>"$work/round"
           remember "all:$few"
         else
           why="$why; $(narrow "$all" "$why")"
           echo "group $all fail $why" >>"$work/round"
-          tell "collectives over $all: $why"
+          notice "collectives over $all: $why"
         fi
         cat "$work/joint" >>"$work/round"
         ;;
@@ -330,9 +330,9 @@ listed && for node in $(ours); do
     if [ "$word" = measured ] && [ -z "$why" ]; then
       rm -f "$folder/testing/$node"
       timeout 20 scontrol delete reservationname="corral-proof-$node"
-      report "$node" pass 'well again, undrained'
+      report "$node" pass 'healthy again, undrained'
       remember "$node"
-      tell "undrained $node: well again"
+      notice "undrained $node: healthy again"
       continue
     fi
     report "$node" fail "${why:-not measured}"

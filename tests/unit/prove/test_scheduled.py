@@ -11,11 +11,11 @@ from corral.prove.scheduled import parse_rounds
 
 ROUND = """\
 round 1795307133
-node node0 pass well
+node node0 pass healthy
 figure node0 cpu_mb_s 450.3
 figure node0 odd nan
 figure node0
-node node1 fail cpu_mb_s is 48, its fellows have 300
+node node1 fail cpu_mb_s is 48, its peers have 300
 node node2 preempted a job of somebody came first
 end 1795307151
 """
@@ -25,7 +25,7 @@ def test_a_round_becomes_a_proof() -> None:
     (proof,) = parse_rounds("lab", ROUND)
     (result,) = proof.results
     assert (proof.cluster, proof.at, proof.good) == ("lab", 1795307133.0, False)
-    assert result.summary == "node1: cpu_mb_s is 48, its fellows have 300; 1 gave way to jobs"
+    assert result.summary == "node1: cpu_mb_s is 48, its peers have 300; 1 gave way to jobs"
     assert result.hint
     assert [(e.node, dict(e.figures)) for e in result.evidence] == [
         ("node0", {"cpu_mb_s": 450.3}),
@@ -37,15 +37,15 @@ def test_a_round_becomes_a_proof() -> None:
 @pytest.mark.parametrize(
     ("lines", "verdict"),
     [
-        ("node a pass well\nnode b preempted x", Verdict.PASS),
+        ("node a pass healthy\nnode b preempted x", Verdict.PASS),
         ("node a preempted x\nnode b busy x", Verdict.SKIP),
         ("", Verdict.SKIP),
-        ("node a pass well\nnode b broken no sh", Verdict.WARN),
+        ("node a pass healthy\nnode b broken no sh", Verdict.WARN),
         ("node a fail x\nnode b broken y", Verdict.FAIL),
-        ("node a pass well\nnode b pass well\ngroup a,b pass well", Verdict.PASS),
-        ("node a pass well\nnode b pass well\ngroup a,b preempted x", Verdict.PASS),
-        ("node a pass well\nnode b pass well\ngroup a,b broken x", Verdict.WARN),
-        ("node a pass well\nnode b pass well\ngroup a,b fail slow", Verdict.FAIL),
+        ("node a pass healthy\nnode b pass healthy\ngroup a,b pass healthy", Verdict.PASS),
+        ("node a pass healthy\nnode b pass healthy\ngroup a,b preempted x", Verdict.PASS),
+        ("node a pass healthy\nnode b pass healthy\ngroup a,b broken x", Verdict.WARN),
+        ("node a pass healthy\nnode b pass healthy\ngroup a,b fail slow", Verdict.FAIL),
     ],
 )
 def test_verdicts(lines: str, verdict: Verdict) -> None:
@@ -54,7 +54,9 @@ def test_verdicts(lines: str, verdict: Verdict) -> None:
 
 
 def test_collectives_stand_beside_the_nodes() -> None:
-    lines = "node a pass well\nnode b pass well\ngroup a,b fail all_reduce_gb_s is 1; b is slow\n"
+    lines = (
+        "node a pass healthy\nnode b pass healthy\ngroup a,b fail all_reduce_gb_s is 1; b is slow\n"
+    )
     (proof,) = parse_rounds("lab", f"round 1\n{lines}figure a,b all_reduce_gb_s 1\nend 2\n")
     (result,) = proof.results
     assert result.summary.startswith("collectives over a,b: all_reduce_gb_s is 1; b is slow; 2 ")
@@ -67,11 +69,11 @@ def test_collectives_stand_beside_the_nodes() -> None:
     ("lines", "likely"),
     [
         ("node a fail cpu_mb_s is 4, it had 300 before", "clocks"),
-        ("node a fail disk_write_mb_s is 4, its fellows have 300", "its disk"),
-        ("node a fail mount1_write_mb_s is 4, its fellows have 300", "the file server"),
-        ("node a fail gpu3_bf16_tflops is 4, its fellows have 300", "heat, power"),
-        ("node a fail gpu0_gpu1_gb_s is 4, its fellows have 300", "NVLink"),
-        ("node a pass well\ngroup a,b fail all_reduce_gb_s is 1; b is slow", "corral bench run"),
+        ("node a fail disk_write_mb_s is 4, its peers have 300", "its disk"),
+        ("node a fail mount1_write_mb_s is 4, its peers have 300", "the file server"),
+        ("node a fail gpu3_bf16_tflops is 4, its peers have 300", "heat, power"),
+        ("node a fail gpu0_gpu1_gb_s is 4, its peers have 300", "NVLink"),
+        ("node a pass healthy\ngroup a,b fail all_reduce_gb_s is 1; b is slow", "corral bench run"),
         ("node a broken no sh", "begin with corral doctor"),
     ],
 )

@@ -189,7 +189,7 @@ SCENES = {
         },
         {
             "pcie": ("ok", "all lanes"),
-            "remap": ("none", "did not say"),
+            "remap": ("none", "does not report it"),
             "xid": ("fail", "Xid 149 on GPU 0000:07:00, NVLink fault"),
         },
     ),
@@ -202,7 +202,7 @@ SCENES = {
         },
         {
             "gpus": ("fail", "0 of 4 GPUs answer: NVIDIA-SMI has failed"),
-            "ecc": ("none", "did not say"),
+            "ecc": ("none", "does not report it"),
             "xid": ("warn", "777"),
         },
     ),

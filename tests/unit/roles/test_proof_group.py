@@ -16,7 +16,7 @@ from tests.unit.roles.test_cluster import laptop, site
 TEXT = proof.text("proof-round.sh")
 NARROW = (
     TEXT[TEXT.index("slot() {") : TEXT.index("# together NODES")]
-    + TEXT[TEXT.index("said() {") : TEXT.index("# measure NODE")]
+    + TEXT[TEXT.index("last_line() {") : TEXT.index("# measure NODE")]
     + TEXT[TEXT.index("patiently() {") : TEXT.index("# judge NODE")]
 )
 JUDGE = TEXT[TEXT.index("judge() {") : TEXT.index("remember() {")]
@@ -111,13 +111,13 @@ def test_two_slow_ones_in_two_halves(tmp_path: Path) -> None:
         f"{n} is slow with every other node (1 of 10 GB/s): {LOOK}" for n in ("a2", "b2")
     )
     said = narrowed(tmp_path, "a1,a2,a3,b1,b2,b3", SLOW="a2 b2")
-    assert said.startswith("a1,a2,a3 and b1,b2,b3 are so each by itself: more than one node, or")
+    assert said.startswith("a1,a2,a3 and b1,b2,b3 are so each alone: more than one node, or")
 
 
 @pytest.mark.parametrize("nodes", ["a1,a2,a3", "a1,a2,a3,a4,b1,b2,b3"])
 def test_a_slow_link_between_two_good_nodes(tmp_path: Path, nodes: str) -> None:
     said = narrowed(tmp_path, nodes, LINK="a1,a2")
-    assert said == "a1 and a2 reach 1 GB/s, other pairs 10 GB/s: look at the way between them"
+    assert said == "a1 and a2 reach 1 GB/s, other pairs 10 GB/s: look at the path between them"
 
 
 @pytest.mark.parametrize("nodes", ["a1,a2,a3", "a1,a2,a3,a4,b1"])
@@ -169,7 +169,7 @@ def test_what_joins_two_good_halves(tmp_path: Path) -> None:
 
 def test_of_two_nobody_can_say(tmp_path: Path) -> None:
     said = narrowed(tmp_path, "a1,a2", SLOW="a1")
-    assert said == "a1,a2: with two nodes nobody can say which"
+    assert said == "a1,a2: with two nodes it is unknown which"
 
 
 @pytest.mark.parametrize(
@@ -235,5 +235,5 @@ def test_a_broken_measurement_says_its_own_last_words(
     tmp_path: Path, error: str, words: str
 ) -> None:
     (tmp_path / "err").write_text(error)
-    said = TEXT[TEXT.index("said() {") : TEXT.index("# measure NODE")]
-    assert run(f'{said}said "$work/err"', tmp_path) == words
+    function = TEXT[TEXT.index("last_line() {") : TEXT.index("# measure NODE")]
+    assert run(f'{function}last_line "$work/err"', tmp_path) == words

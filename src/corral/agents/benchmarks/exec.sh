@@ -1,11 +1,11 @@
 #!/bin/sh
-# Becomes a program that lies on the nodes: a job's script is a file that Corral sends.
+# Becomes a program that is on the nodes: a job's script is a file that Corral sends.
 #
 # Installed as: the job's folder
 # Started by: srun, for benchmarks that are installed on the nodes, such as nccl-tests
 # Runs as: the user who starts the benchmark
 command -v "$1" >/dev/null || {
-  echo "$1 is no program on $(hostname)" >&2
+  echo "$1 is not a program on $(hostname)" >&2
   exit 127
 }
 exec "$@"

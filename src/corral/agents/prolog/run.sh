@@ -4,7 +4,7 @@
 # names, other people's among them. Selectors in a name, as DeepOps has them:
 #   -exclusive-    only for a job that holds all CPUs of its nodes
 #   -lastuserjob-  only when the user has no other job on this node
-# A part that fails drains the node, and the reason names the part and what it said last.
+# A part that fails drains the node, and the reason names the part and its last line.
 #
 # Installed as: /etc/slurm/prolog.sh and /etc/slurm/epilog.sh on compute nodes
 # Started by: slurmd, before and after each job
@@ -74,8 +74,8 @@ selected() { # NAME
   esac
   case $1 in
     *-exclusive-*)
-      [ -n "${whole:-}" ] || { exclusive && whole=yes || whole=no; }
-      [ "$whole" = yes ] || return 1
+      [ -n "${alone:-}" ] || { exclusive && alone=yes || alone=no; }
+      [ "$alone" = yes ] || return 1
       ;;
   esac
 }
@@ -89,21 +89,21 @@ drain() { # NAME STATUS FILE
       "Reason=$when part $1 failed ($2): $last" >&2
 }
 
-said=$(mktemp /run/corral/said.XXXXXX) || exit 1
-trap 'rm -f "$said"' EXIT
+output=$(mktemp /run/corral/output.XXXXXX) || exit 1
+trap 'rm -f "$output"' EXIT
 worst=0
 for part in "$parts"/*; do
   name=${part##*/}
   case $name in *[!A-Za-z0-9_-]*) continue ;; esac # editors' copies, files of packages
   if ! [ -f "$part" ] || ! [ -x "$part" ] || ! selected "$name"; then continue; fi
-  : >"$said"
-  "$part" </dev/null >"$said" 2>&1 9>&-
+  : >"$output"
+  "$part" </dev/null >"$output" 2>&1 9>&-
   status=$?
   # Without a journal (logger fails) the work still counts.
-  sed "s/^/job $job $name: /" "$said" | logger -t "slurm-$when" 2>/dev/null
+  sed "s/^/job $job $name: /" "$output" | logger -t "slurm-$when" 2>/dev/null
   [ $status -eq 0 ] && continue
   echo "job $job $name: exit status $status" | logger -t "slurm-$when" -p daemon.err 2>/dev/null
-  drain "$name" $status "$said"
+  drain "$name" $status "$output"
   worst=1
   [ "$when" = prolog ] && break # the job will not run here
 done
