@@ -22,13 +22,13 @@ def names_of_stub(package: str, file: str) -> tuple[Callable[[str], Any], Callab
 
     @cache
     def modules() -> dict[str, str]:
-        found: dict[str, str] = {}
+        homes: dict[str, str] = {}
         with open(f"{file}i", encoding="utf-8") as stub:  # noqa: PTH123  # pathlib: 5 ms
             for line in stub:
                 words = line.split()
                 if words[:1] == ["from"]:
-                    found[words[-1]] = words[1]
-        return found
+                    homes[words[-1]] = words[1]
+        return homes
 
     def __getattr__(name: str) -> Any:  # noqa: N807
         module = modules().get(name)
