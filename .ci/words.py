@@ -246,6 +246,7 @@ def yaml_texts(text: str) -> str:
 
 LANGUAGES: dict[str, tuple[Callable[[str], str], Callable[[str], Iterator[Name]]]] = {
     ".py": (python_texts, python_names),
+    ".pyi": (python_texts, python_names),
     ".js": (all_text, names_by(JS_NAME)),
     ".sh": (all_text, names_by(SHELL_NAME)),
     ".yaml": (yaml_texts, no_names),

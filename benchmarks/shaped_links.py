@@ -21,7 +21,14 @@ from rich.table import Table
 
 from benchmarks.machine import machine
 from corral import api
-from corral.api.scaling import EXACT, Scaling, Training, from_other_link, guesses, read_scaling
+from corral.api.evidence.scaling import (
+    EXACT,
+    Scaling,
+    Training,
+    from_other_link,
+    guesses,
+    read_scaling,
+)
 
 BURSTS = {"10": "1024kb", "2.5": "256kb", "1": "128kb"}
 """A bucket holds what passes in a timer's tick: smaller ones do not reach the rate."""

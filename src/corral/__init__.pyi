@@ -2,9 +2,9 @@
 
 from corral.api.cluster import Cluster as Cluster
 from corral.api.cluster import open as open
-from corral.api.clusters import known_clusters as known_clusters
-from corral.api.files import lint as lint
-from corral.api.handle import Job as Job
+from corral.api.config.clusters import known_clusters as known_clusters
+from corral.api.config.files import lint as lint
+from corral.api.workload.handle import Job as Job
 from corral.errors import CorralError as CorralError
 from corral.events import Event as Event
 from corral.jobs.model import JobSpec as JobSpec

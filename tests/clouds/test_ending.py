@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.api import converge, unused_machines
+from corral.api.lifecycle import converge
+from corral.api.rental import unused_machines
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.state_dir import cluster_dir

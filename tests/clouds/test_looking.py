@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from corral.api import converge
+from corral.api.lifecycle import converge
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import ignore

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.unit.slurm.adopt.corpus import Case
 from tests.unit.slurm.adopt.reading import Reading, read
 
-from corral.api.existing import lint_existing
+from corral.api.config.adoption import lint_existing
 
 HERE = "10.9.9.1"
 NOWHERE = "10.9.9.2"

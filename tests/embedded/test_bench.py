@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from tests.embedded.links import shaped
 
 from corral import api
-from corral.api.bench import Known
-from corral.api.collective_bench import Benched, Wanted
+from corral.api.evidence.bench import Known
+from corral.api.evidence.collective_bench import Benched, Wanted
 from corral.prove.fabric.program import MEASURES, Progress
 from corral.prove.fabric.verdict import Outcome
 

@@ -16,7 +16,7 @@ from tests.embedded.conftest import Live, named
 from tests.embedded.test_containers import software
 
 from corral import api
-from corral.api.collective_bench import Wanted
+from corral.api.evidence.collective_bench import Wanted
 from corral.errors import CorralError
 from corral.hosts.quote import sh
 from corral.prove.context import as_user

@@ -22,7 +22,7 @@ from tests.embedded.corpus_sites import stage
 from tests.embedded.test_conf_oracle import image, missing, podman, run
 from tests.unit.slurm.adopt.corpus import real
 
-from corral.api.existing import lint_existing
+from corral.api.config.adoption import lint_existing
 from corral.providers.containers import archive
 from corral.slurm.version import SlurmVersion
 from corral.spec.findings import Finding

@@ -19,10 +19,10 @@ import pytest
 from tests.embedded.links import peer_of, shaped
 
 from corral import api
-from corral.api.bench import Known
-from corral.api.collective_bench import Wanted
-from corral.api.node_bench import measured_before
-from corral.api.scaling import Training
+from corral.api.evidence.bench import Known
+from corral.api.evidence.collective_bench import Wanted
+from corral.api.evidence.node_bench import measured_before
+from corral.api.evidence.scaling import Training
 from corral.errors import Code, CorralError
 from corral.hosts.quote import sh
 from corral.prove.fabric.verdict import Outcome

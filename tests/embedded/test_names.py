@@ -11,7 +11,7 @@ import pytest
 from tests.embedded.conftest import Live, bringing_up, named
 
 from corral import api
-from corral.api.overview import Trouble
+from corral.api.operations.overview import Trouble
 from corral.hosts.quote import sh
 from corral.spec.models import NodeGroup, Partition, Storage
 

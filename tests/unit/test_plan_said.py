@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from corral import api
-from corral.api import converge
+from corral.api.lifecycle import converge
 from corral.apply.journal import Journal
 from corral.apply.session import Session
 from corral.events import Event, Kind

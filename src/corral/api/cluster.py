@@ -7,12 +7,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from corral.api import batch, clusters, converge, diagnosis, files, mending, overview, proof
-from corral.api import nodes as machines
-from corral.api.bench import Known
-from corral.api.collective_bench import Benched, Wanted, run_bench
-from corral.api.handle import Job
+from corral.api.config import clusters, files
+from corral.api.evidence import proof
+from corral.api.evidence.bench import Known
+from corral.api.evidence.collective_bench import Benched, Wanted, run_bench
+from corral.api.lifecycle import converge
+from corral.api.operations import diagnosis, overview, repair
+from corral.api.operations import nodes as machines
 from corral.api.sync import sync
+from corral.api.workload import batch
+from corral.api.workload.handle import Job
 from corral.doctor.model import Report
 from corral.doctor.pending import WhyPending
 from corral.doctor.why import WhyDrained
@@ -95,17 +99,17 @@ class Cluster:
         """What is broken, why, and what to do; ``nodes`` is a hostlist, "" for all."""
         return sync(diagnosis.doctor(self.spec, nodes))
 
-    def mend(self, approve: Callable[[Plan], bool] | None = None) -> mending.Mended:
+    def mend(self, approve: Callable[[Plan], bool] | None = None) -> repair.Mended:
         """Put right what the doctor finds and what is safe to put right."""
-        return sync(mending.mend(self.spec, self._emit, approve))
+        return sync(repair.mend(self.spec, self._emit, approve))
 
     def why_drained(self, node: str) -> WhyDrained:
         """Why a node takes no jobs."""
-        return sync(mending.explain_drained(self.spec, node))
+        return sync(repair.explain_drained(self.spec, node))
 
     def why_pending(self, job_id: int | str) -> WhyPending:
         """Why a job is pending."""
-        return sync(mending.explain_pending(self.spec, job_id))
+        return sync(repair.explain_pending(self.spec, job_id))
 
     def run(
         self,

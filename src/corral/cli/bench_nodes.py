@@ -11,8 +11,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from corral import api
-from corral.api.batch import JobHandle
-from corral.api.node_bench import Where, as_proof, causes_of
+from corral.api.evidence.node_bench import Where, as_proof, causes_of
+from corral.api.workload.batch import JobHandle
 from corral.cli.bench_run import bytes_of
 from corral.cli.benchview import STYLES
 from corral.cli.options import CLUSTER, HTML, JSON, TARGET, examples

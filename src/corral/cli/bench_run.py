@@ -11,8 +11,8 @@ import typer
 from rich.text import Text
 
 from corral import api
-from corral.api.batch import JobHandle
-from corral.api.collective_bench import Benched, Wanted
+from corral.api.evidence.collective_bench import Benched, Wanted
+from corral.api.workload.batch import JobHandle
 from corral.cli.benchview import STYLES, transport_view, view
 from corral.cli.options import CLUSTER, HTML, JSON, TARGET, examples
 from corral.cli.text import binary, clean, table

@@ -9,8 +9,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from corral import api
-from corral.api.node_bench import Where
-from corral.api.scaling import Training, scaling_so_far
+from corral.api.evidence.node_bench import Where
+from corral.api.evidence.scaling import Training, scaling_so_far
 from corral.cli.bench_nodes import LIMIT, PARTITION, show
 from corral.cli.options import CLUSTER, HTML, JSON, TARGET, examples
 from corral.cli.text import clean, right, table

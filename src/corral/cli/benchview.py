@@ -7,7 +7,7 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from corral.api.bench import RunFailure
+from corral.api.evidence.bench import RunFailure
 from corral.cli.text import binary, clean, one_line, plural, right, table
 from corral.prove.fabric.model import Table
 from corral.prove.fabric.transport import Transport

@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from corral import api
-from corral.api.costs import IDLE, Cost, Line, summed
+from corral.api.rental.costs import IDLE, Cost, Line, summed
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
 from corral.cli.text import clean, plural, right, table
 from corral.cli.ui import Ui

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from corral import api
-from corral.api.data import Fed
+from corral.api.workload.data import Fed
 from corral.cli import data_sync
 from corral.cli.bench_run import bytes_of
 from corral.cli.options import CLUSTER, JSON, examples, verb_app

@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.text import Text
 
-from corral.api.machine_return import Returning
+from corral.api.lifecycle.machine_return import Returning
 from corral.cli.text import labels, one_line, plural
 from corral.spec.nodes import fold
 

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from corral import api
-from corral.api.nodes import Outcome
+from corral.api.operations.nodes import Outcome
 from corral.cli.options import CLUSTER, JSON, RAW, examples, verb_app
 from corral.cli.text import coloured
 from corral.cli.ui import Ui

@@ -10,7 +10,7 @@ from typing import Final, Self
 from rich.live import Live as Picture
 from rich.text import Text
 
-from corral.api.batch import JobOutcome, Live, RankLine
+from corral.api.workload.batch import JobOutcome, Live, RankLine
 from corral.cli.text import coloured, duration, one_line
 from corral.cli.ui import Ui
 from corral.events import Emit, Event, Kind

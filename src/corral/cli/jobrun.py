@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corral import api
-from corral.api.batch import ArrayOutcome, JobHandle, JobOutcome, JobSpec
+from corral.api.workload.batch import ArrayOutcome, JobHandle, JobOutcome, JobSpec
 from corral.cli.joblive import Screen
 from corral.cli.jobview import end_line, parts_view
 from corral.cli.profile import show_profile

@@ -9,7 +9,7 @@ from typing import Any, Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from corral.api.batch import ArrayOutcome, JobInfo, JobOutcome, Part, Setting
+from corral.api.workload.batch import ArrayOutcome, JobInfo, JobOutcome, Part, Setting
 from corral.cli.text import clean, duration, one_line, right, table
 
 TAIL: Final = 12

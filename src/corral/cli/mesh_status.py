@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from corral import api
-from corral.api.mesh import MeshNode, MeshStatus
+from corral.api.mesh.tailnet import MeshNode, MeshStatus
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
 from corral.cli.text import clean, right, table
 from corral.cli.ui import Ui

@@ -8,7 +8,7 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from corral.api.profiling import RankTrace, Recordings
+from corral.api.workload.profile import RankTrace, Recordings
 from corral.cli.text import right, table
 
 ROWS: Final = 16

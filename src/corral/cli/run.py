@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from corral import api
-from corral.api.batch import JobSpec
+from corral.api.workload.batch import JobSpec
 from corral.cli.joboptions import (
     ARGS,
     ARRAY,

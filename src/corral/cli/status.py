@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from corral import api
-from corral.api.overview import Member, Status
+from corral.api.operations.overview import Member, Status
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
 from corral.cli.text import clean, plural, right, table
 from corral.cli.ui import Ui

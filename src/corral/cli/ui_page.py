@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from corral import api
-from corral.api.page_server import Page
+from corral.api.page.page_server import Page
 from corral.cli.interrupts import ran
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
 from corral.cli.ui import Ui

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from corral import api
-from corral.api.bench import judged
-from corral.api.collective_bench import Benched, Wanted
+from corral.api.evidence.bench import judged
+from corral.api.evidence.collective_bench import Benched, Wanted
 from corral.apply.journal import Journal
 from corral.cli import bench_run
 from corral.cli.bench_run import bytes_of

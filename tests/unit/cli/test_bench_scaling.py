@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from corral.api.scaling import Training
+from corral.api.evidence.scaling import Training
 from corral.errors import Code, CorralError
 from corral.jobs.model import JobHandle
 from corral.prove.measure.remark import Measured

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from corral.api.machine_return import Returning
+from corral.api.lifecycle.machine_return import Returning
 from corral.apply.giving_back import Return, require_all
 from corral.errors import Code, CorralError
 

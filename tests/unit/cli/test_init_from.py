@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corral.api.cluster_draft import Draft
+from corral.api.config.cluster_draft import Draft
 from corral.hosts.keysetup import Installed
 
 from .conftest import Fake, Run, stdout_json

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from corral.api.batch import JobOutcome, Live, RankLine
+from corral.api.workload.batch import JobOutcome, Live, RankLine
 from corral.cli.joblive import Screen
 from corral.cli.ui import Ui
 from corral.events import Event, Kind

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from corral.api.batch import JobHandle, JobInfo, JobOutcome, RankLine
+from corral.api.workload.batch import JobHandle, JobInfo, JobOutcome, RankLine
 from corral.errors import Code, CorralError
 from corral.events import Event, Kind
 from corral.jobs.reading import RankFailure

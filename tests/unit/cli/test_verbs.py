@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from corral.api.nodes import Outcome
-from corral.api.overview import Member, Status, Trouble
+from corral.api.operations.nodes import Outcome
+from corral.api.operations.overview import Member, Status, Trouble
 from corral.errors import Code, CorralError
 from corral.plan.model import Plan
 from corral.slurm.records import Node

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.nodes import login
+from corral.api.operations.nodes import login
 from corral.errors import Code, CorralError
 from corral.hosts.jump import Hop, along, way
 from corral.hosts.sshfail import by_hand

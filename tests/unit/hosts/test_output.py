@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.existing import Correction, write_corrections
-from corral.api.exporting import write
-from corral.api.profiling import keep_profile
-from corral.api.report_pages import write_page
+from corral.api.config.adoption import Correction, write_corrections
+from corral.api.config.export import write
+from corral.api.evidence.report_pages import write_page
+from corral.api.workload.profile import keep_profile
 from corral.errors import Code, CorralError
 from corral.hosts.output import is_device, write_folder, write_output
 from corral.jobs.recordings import Recordings

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.api import overview
+from corral.api.operations import overview
 from corral.doctor import look
 from corral.doctor.catalog import catalog
 from corral.hosts.fleet import Fleet
@@ -34,7 +34,7 @@ SPEC = load_or_raise(ROOT / "examples" / "laptop.yaml")
 MODULES = {
     Observer.PROOF: "prove/smoke.py",
     Observer.DOCTOR: "doctor",
-    Observer.STATUS: "api/overview.py",
+    Observer.STATUS: "api/operations/overview.py",
 }
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.api import image_import
-from corral.api.image_import import KEY, key_of
+from corral.api.lifecycle import image_import
+from corral.api.lifecycle.image_import import KEY, key_of
 from corral.errors import Code, CorralError
 from corral.jobs.importing import checked_key, import_of, script
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from corral.api.mesh_access import merged, needed
+from corral.api.mesh.access import merged, needed
 from corral.errors import Code, CorralError
 from corral.hosts import mesh_api
 from corral.hosts.mesh_api import Device, Policy, has_key, tailnet

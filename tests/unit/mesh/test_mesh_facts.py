@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.api.mesh import watched
-from corral.api.mesh_nfs import thin
+from corral.api.mesh.nfs import thin
+from corral.api.mesh.tailnet import watched
 from corral.hosts.mesh_api import Device
 from corral.hosts.mesh_links import Link, parse_figures, parse_path
 from corral.inspect.facts import Facts

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.mesh_sync import guarded
+from corral.api.mesh.data_sync import guarded
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="gives folders to other users")
 

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.past_proofs import chosen_proof, compare_proofs, keep_proof, proofs, since_last
+from corral.api.evidence.past_proofs import (
+    chosen_proof,
+    compare_proofs,
+    keep_proof,
+    proofs,
+    since_last,
+)
 from corral.errors import Code, CorralError
 from corral.prove.compare import Change, compare
 from corral.prove.model import CheckResult, Evidence, Proof, Verdict

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from corral.api import Known
-from corral.api.bench import judged
-from corral.api.collective_bench import Benched
-from corral.api.report_pages import bench_page
+from corral.api.evidence.bench import judged
+from corral.api.evidence.collective_bench import Benched
+from corral.api.evidence.report_pages import bench_page
 from corral.prove.fabric.pairs import Pair
 from corral.prove.fabric.program import read_program
 from corral.prove.figures import Plot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.api import overview
+from corral.api.operations import overview
 from corral.doctor.pending import room
 from corral.inspect.question import MachineState
 from corral.prove.model import Verdict

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from corral.api.commands import Said
+from corral.api.operations.commands import Said
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job
 from corral.slurm.rest.past import MOST, Past

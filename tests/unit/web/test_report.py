@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from corral import api
-from corral.api import web_past
+from corral.api.page import web_past
 from corral.prove.model import CheckResult, Evidence, Proof, Verdict
 from corral.providers.cloud.budget import Spend
 from corral.spec.fabric import Switch, Topology

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from corral import api
-from corral.api import web_past
+from corral.api.page import web_past
 from corral.events import Emit, Event, Kind
 from corral.providers.cloud.budget import Spend
 from corral.web import background, routes_jobs, routes_report

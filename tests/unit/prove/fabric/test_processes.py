@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.api.bench import read_benchmark
+from corral.api.evidence.bench import read_benchmark
 from corral.prove.fabric.processes import separate_processes
 
 H200 = Path(__file__).parents[3] / "recorded/nccl/h200x2"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.bench import Known, read_benchmark, run_failure
+from corral.api.evidence.bench import Known, read_benchmark, run_failure
 from corral.prove.fabric.model import Collective
 from corral.prove.fabric.verdict import Outcome
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.bench import Known
-from corral.api.collective_bench import ENOUGH, HISTORY, given_or_declared, usual_of
-from corral.api.node_bench import as_proof, causes_of, measured_before
+from corral.api.evidence.bench import Known
+from corral.api.evidence.collective_bench import ENOUGH, HISTORY, given_or_declared, usual_of
+from corral.api.evidence.node_bench import as_proof, causes_of, measured_before
 from corral.apply.journal import Journal
 from corral.hosts.state_dir import cluster_dir
 from corral.prove.fabric.limits import Topology

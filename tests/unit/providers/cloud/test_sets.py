@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from corral.api.cloud_sets import rule_line, rule_of
+from corral.api.rental.cloud_sets import rule_line, rule_of
 from corral.errors import CorralError
 from corral.providers.cloud.whole_sets import change
 

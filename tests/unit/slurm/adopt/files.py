@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from corral.api.existing import machine_from_file
+from corral.api.config.adoption import machine_from_file
 from corral.slurm.adopt.judge import Judged, judge, source_of
 from corral.slurm.adopt.machine import Machine
 from corral.slurm.adopt.source import Source

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from corral.api.existing import Opinion, adopt, lint_existing, read_existing
+from corral.api.config.adoption import Opinion, adopt, lint_existing, read_existing
 from corral.inspect.facts import Facts
 from corral.inspect.traits import Traits
 from corral.roles.inventory import Site

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.existing import adopt, lint_existing, machine_from_file
+from corral.api.config.adoption import adopt, lint_existing, machine_from_file
 from corral.slurm.adopt.judge import corrected, judge
 from corral.spec.load import load_text
 from tests.unit.slurm.adopt.files import SEED, existing, found, machines

@@ -1,0 +1,1 @@
+"""The cluster file: loaded, drafted, exported; the clusters that are known."""

@@ -1,0 +1,187 @@
+"""The use case of machines nobody wrote down yet: ask them, write a cluster file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ClusterShell.NodeSet import NodeSetParseError  # pyright: ignore[reportMissingTypeStubs]
+
+from corral.api.config.cluster_draft import Draft, Reached, draft
+from corral.api.operations.keys import open_ways
+from corral.apply.observe import raise_all
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind, ignore
+from corral.hosts import keysetup, pins
+from corral.hosts.openssh import Hops, OpenSSH, control_dir
+from corral.hosts.state_dir import cluster_dir
+from corral.hosts.target import SSH_PORT, SshTarget
+from corral.hosts.transport import check
+from corral.inspect.discovery import Found, inquiry, parse
+from corral.spec.nodes import expand
+
+ASK_S = 60.0
+AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How machines nobody wrote down are reached.
+
+    Attributes:
+        user: login user; "": as in your ssh config, else your name here.
+        port: port of sshd.
+        key: private key file; "": ssh's own choice.
+        jump: machines to go through.
+        install_key: put the cluster's key there first, by password where it must be.
+    """
+
+    user: str = ""
+    port: int = SSH_PORT
+    key: str = ""
+    jump: str = ""
+    install_key: bool = False
+
+
+async def discover(
+    addresses: Sequence[str],
+    emit: Emit = ignore,
+    *,
+    name: str = "lab",
+    way: Way | None = None,
+    file: str = "",
+) -> Draft:
+    """Ask machines what they are, all at once, and write a cluster file of it.
+
+    Their host keys are pinned for the cluster of this name.
+
+    Args:
+        addresses: addresses, hostlists of them, or Hosts of the user's ssh config; the first
+            machine becomes the controller.
+        emit: receives an event for each machine.
+        name: the cluster's name.
+        way: how they are reached.
+        file: what the file will be called; left out: ``<name>.yaml``.
+
+    Raises:
+        CorralError: USAGE; the failure of a machine, or NodesFailedError with all of them.
+        SPEC_INVALID: no good file can be made of them.
+    """
+    way = way or Way()
+    wanted = _expanded(addresses)
+    cluster_dir(name, create=False)  # refuses what can be no cluster's name
+    folder = keysetup.keys_dir(name)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    gate, hops = asyncio.Semaphore(AT_ONCE), Hops(control_dir())
+    if way.install_key:
+        first = await _target(wanted[0], way, folder)
+
+        def through() -> tuple[SshTarget, ...]:
+            return (replace(first, via=keysetup.jump_way(way.jump, folder)),)
+
+        await open_ways(name, through, emit)
+    emit(Event(Kind.PHASE_STARTED, "init", message="asking the machines", total=len(wanted)))
+    begin = time.monotonic()
+
+    async def one(at: str) -> tuple[Found, float] | CorralError:
+        async with gate:
+            emit(Event(Kind.NODE_STARTED, "init", at))
+            try:
+                found = await _ask(at, await _target(at, way, folder), name, way, hops)
+            except CorralError as error:
+                emit(Event(Kind.NODE_FAILED, "init", at, str(error)))
+                return error
+            emit(Event(Kind.NODE_DONE, "init", at, found[0].hostname))
+            return found
+
+    answers = await asyncio.gather(*(one(at) for at in wanted))
+    raise_all([a for a in answers if isinstance(a, CorralError)], "asking the machines")
+    found = [a for a in answers if not isinstance(a, CorralError)]
+    skews = {m.at: skew for m, skew in found}
+    made = draft(name, [m for m, _ in found], Reached(way.port, way.key, way.jump), skews, file)
+    _rename(folder, made, installed=way.install_key)
+    emit(Event(Kind.PHASE_DONE, "init", seconds=time.monotonic() - begin))
+    return made
+
+
+def _expanded(addresses: Sequence[str]) -> list[str]:
+    try:
+        wanted = [one for text in addresses for one in expand(text)]
+    except NodeSetParseError as error:
+        raise CorralError(
+            Code.USAGE, f"no addresses: {error}", hint="write them as 192.168.1.[10-12]"
+        ) from error
+    twice = sorted({a for a in wanted if wanted.count(a) > 1})
+    if twice:
+        raise CorralError(Code.USAGE, f"named twice: {', '.join(twice)}", hint="name each once")
+    return wanted
+
+
+async def _target(at: str, way: Way, folder: Path) -> SshTarget:
+    target = SshTarget(
+        at,
+        port=way.port,
+        user=way.user or "root",
+        key=Path(os.path.expanduser(way.key)) if way.key else None,  # noqa: PTH111, ASYNC240
+        only_key=False,
+        known_hosts=folder / keysetup.KNOWN_HOSTS,
+        user_config=True,
+        first_sight=True,
+        via=keysetup.jump_way(way.jump, folder),
+    )
+    if way.user:
+        return target
+    return replace(target, user=(await pins.settings(target, any_user=True)).get("user", "root"))
+
+
+async def _ask(at: str, target: SshTarget, name: str, way: Way, hops: Hops) -> tuple[Found, float]:
+    if way.install_key:
+        folder = keysetup.keys_dir(name)
+        key = keysetup.key_file(folder, target)
+        public = keysetup.public_key(key, f"corral-{name}")
+        done = await keysetup.install(at, target, key, public)
+        if done.error is not None:
+            raise done.error
+        target = replace(target, key=key)
+    node = OpenSSH(at, target, control_dir(), hops=hops)
+    try:
+        before = time.time()
+        asked = inquiry()
+        result = check(await node.run(asked.script, timeout=ASK_S), "asking it what it is")
+        after = time.time()
+    except CorralError as error:
+        if "may not log in" in error.message:
+            error.hint = (
+                f"let a key of yours in (ssh-copy-id {target.user}@{at}), or run this with --keys, "
+                "which asks for the password once and installs a key"
+            )
+        raise
+    finally:
+        await node.close()
+    found = parse(at, asked.answers(result.stdout, at, "asking it what it is"))
+    return found, _skew(found.clock, before, after)
+
+
+def _skew(clock: int, before: float, after: float) -> float:
+    """Seconds that a clock is ahead at least: it was read, to the second, between the two."""
+    if clock > after:
+        return clock - after
+    return min(0.0, clock + 1 - before)
+
+
+def _rename(folder: Path, made: Draft, *, installed: bool) -> None:
+    """Pin the keys under the nodes' names, under which they are looked for from now on."""
+    file = folder / keysetup.KNOWN_HOSTS
+    text = file.read_text() if file.is_file() else ""
+    for at, node in made.nodes.items():
+        lines = [line for line in text.splitlines() if line.partition(" ")[0] == at]
+        if at != node:
+            pins.unpin(file, at)
+            pins.unpin(file, node)
+            pins.pin(file, "".join(f"{node} {line.partition(' ')[2]}\n" for line in lines))
+    if installed:
+        keysetup.note_proven(folder, frozenset(made.nodes.values()))

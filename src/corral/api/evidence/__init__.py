@@ -1,0 +1,1 @@
+"""Proofs and measurements, kept, compared and shown."""

@@ -1,0 +1,287 @@
+"""Use cases: measure the network, shared folders and GPUs of a cluster through Slurm, and judge."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from corral import agents
+from corral.api.evidence.past_proofs import BENCH, keep_proof
+from corral.api.workload import batch
+from corral.api.workload.job_reports import JobReports
+from corral.apply.journal import Journal, read_journal
+from corral.doctor.catalog import catalog
+from corral.doctor.model import Failure
+from corral.errors import Code, CorralError
+from corral.events import Emit, ignore
+from corral.hosts.state_dir import cluster_dir
+from corral.jobs.limits import partition_of
+from corral.jobs.model import JobHandle
+from corral.prove.fabric.verdict import Outcome
+from corral.prove.measure.gpu import judge_gpus, peer_matrix, read_gpus
+from corral.prove.measure.network import Due, judge_links, matrix_of, read_links
+from corral.prove.measure.remark import Measured, Remark
+from corral.prove.model import Proof
+from corral.spec.models import ClusterSpec, DataNetwork, NodeGroup
+from corral.spec.nodes import expand
+
+HISTORY: Final = "bench.jsonl"
+PROGRAMS: Final = agents.FOLDER / "benchmarks"
+ENOUGH: Final = 3
+"""Earlier measurements that make a reference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where to measure.
+
+    Attributes:
+        nodes: how many; 0: all of the partition.
+        partition: "" for the default one.
+        time: limit for the job, in Slurm's or Corral's grammar.
+    """
+
+    nodes: int = 0
+    partition: str = ""
+    time: str = "30m"
+
+
+OnSubmit = Callable[[JobHandle], None]
+OnText = Callable[[str], None]
+
+
+async def bench_network(
+    spec: ClusterSpec,
+    where: Where | None = None,
+    emit: Emit = ignore,
+    *,
+    seconds: float = 1.0,
+    streams: int = 4,
+    on_line: OnText = lambda _: None,
+    on_submit: OnSubmit = lambda _: None,
+) -> Measured:
+    """Measure each pair of nodes both ways: throughput, latency, MTU, and which interface it takes.
+
+    Disjoint pairs are measured at the same time; what is slow then is measured again alone.
+
+    Args:
+        spec: the cluster; ``network.data`` declares the expected rates.
+        where: which nodes; None: all of the default partition.
+        emit: receives the job's states.
+        seconds: of each direction of each pair.
+        streams: TCP connections at a time.
+        on_line: called with each line that the program prints.
+        on_submit: called once Slurm has the job.
+
+    Raises:
+        CorralError: USAGE, there is one node; COMMAND_FAILED, the job failed; PARSE_FAILED, it
+            gave no result; and what ``run`` raises.
+    """
+    at = where or Where()
+    due = _network_due(spec, at)
+    args = (
+        f"--interface={due.interface}",
+        f"--seconds={seconds}",
+        f"--streams={streams}",
+        f"--expect={due.rate}",
+    )
+    asked = job_of(spec, at, "network", args)
+    if asked.nodes < 2:  # noqa: PLR2004
+        raise usage("a network lies between two nodes: this is one")
+    ran = await measure(spec, asked, emit, on_line=on_line, on_submit=on_submit)
+    seen = read_links(ran.lines)
+    charts = (matrix_of(seen, due),) if seen.flows else ()
+    found = ran.measured("network", judge_links(seen, due), seen.as_dict())
+    return keep(spec, replace(found, charts=charts), asdict(due))
+
+
+async def bench_gpu(
+    spec: ClusterSpec,
+    where: Where | None = None,
+    emit: Emit = ignore,
+    *,
+    seconds: float = 1.0,
+    on_line: OnText = lambda _: None,
+    on_submit: OnSubmit = lambda _: None,
+) -> Measured:
+    """Measure each GPU: matrices, memory, copies, clocks under load, errors.
+
+    Args:
+        spec: the cluster.
+        where: which nodes; None: all of the default partition that have GPUs.
+        emit: receives the job's states.
+        seconds: for each thing measured.
+        on_line: called with each line that the program prints.
+        on_submit: called once Slurm has the job.
+
+    Raises:
+        CorralError: USAGE, there is no GPU to measure; COMMAND_FAILED, the job failed;
+            PARSE_FAILED, it gave no result; and what ``run`` raises.
+    """
+    at = where or Where()
+    having = [g for g in groups_at(spec, at) if g.gpu is not None]
+    if not having:
+        raise usage("no node of this partition declares a GPU", "name one with --partition")
+    if all(group.capabilities.containers for group in having):
+        raise usage(
+            "the GPUs of embedded nodes are device files: there is nothing to measure",
+            "measure on the machines themselves",
+        )
+    count = min(group.gpu.count for group in having if group.gpu is not None)
+    nodes = at.nodes or sum(len(expand(group.nodes)) for group in having)
+    args = ("--line", f"--seconds={seconds}")
+    fields = {"gpus_per_node": count, "ranks_per_node": 1}
+    asked = job_of(spec, replace(at, nodes=nodes), "gpu", args, **fields)
+    ran = await measure(spec, asked, emit, on_line=on_line, on_submit=on_submit)
+    seen = read_gpus(ran.lines)
+    figures = {"nodes": [asdict(node) for node in seen]}
+    found = ran.measured("gpu", judge_gpus(seen, count), figures)
+    charts = tuple(m for m in map(peer_matrix, seen) if m is not None)
+    return keep(spec, replace(found, charts=charts), {"gpus": count})
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A measurement's job that came to a good end."""
+
+    outcome: batch.JobOutcome
+    lines: tuple[str, ...]
+
+    def measured(
+        self, kind: str, remarks: tuple[Remark, ...], figures: Mapping[str, Any]
+    ) -> Measured:
+        """What was measured, with the job's number and nodes."""
+        return Measured(kind, remarks, figures, job=self.outcome.id, nodes=self.outcome.nodes)
+
+
+async def measure(
+    spec: ClusterSpec,
+    job: batch.JobSpec,
+    emit: Emit,
+    *,
+    on_line: OnText,
+    on_submit: OnSubmit,
+) -> Ran:
+    """Run a program that measures, to its good end.
+
+    Raises:
+        CorralError: COMMAND_FAILED, it ended otherwise; and what ``run`` raises.
+    """
+    lines: list[str] = []
+
+    reports = JobReports()
+
+    def take(line: batch.RankLine) -> None:
+        text = reports.line(line).text
+        lines.append(text)
+        on_line(text)
+
+    job = reports.job(job)
+    outcome = await batch.run(spec, job, emit, on_line=take, on_submit=on_submit)
+    if not isinstance(outcome, batch.JobOutcome):
+        raise usage("a measurement is one job and no array")
+    if not outcome.good:
+        failed = outcome.failed
+        raise CorralError(
+            Code.COMMAND_FAILED,
+            f"the measurement's job {outcome.id} ended as {outcome.state.value}",
+            node=failed.node if failed else "",
+            tail=failed.tail if failed and failed.tail else "\n".join(lines[-20:]),
+            hint=f"corral logs {outcome.id} has all of it",
+        )
+    return Ran(outcome, tuple(lines))
+
+
+def keep(spec: ClusterSpec, found: Measured, due: Mapping[str, Any]) -> Measured:
+    """Write a measurement to the cluster's history, and return it."""
+    journal = Journal(cluster_dir(spec.name) / HISTORY, f"job-{found.job}")
+    journal.write(found.kind, {"due": dict(due), **found.as_dict()})
+    keep_proof(as_proof(spec, found), BENCH, partial=True)
+    return found
+
+
+def as_proof(spec: ClusterSpec, found: Measured) -> Proof:
+    """A measurement as a proof of one check: for the cluster's history and for pages."""
+    command = f"corral bench {found.kind} {spec.name}"
+    return Proof(spec.name, time.time(), (found.as_check(command),))
+
+
+def causes_of(found: Measured) -> tuple[Failure, ...]:
+    """What the failure catalogue contains about all that went wrong, each once."""
+    bad = (Outcome.FAIL, Outcome.WARN)
+    ids = dict.fromkeys(r.failure for r in found.remarks if r.failure and r.outcome in bad)
+    return tuple(catalog()[one] for one in ids)
+
+
+def measured_before(name: str, kind: str) -> tuple[Mapping[str, Any], ...]:
+    """Earlier measurements of one kind, oldest first, as ``Measured.as_dict`` with ``at``."""
+    return tuple(
+        record
+        for record in read_journal(cluster_dir(name, create=False) / HISTORY)
+        if record.get("kind") == kind and isinstance(record.get("figures"), dict)
+    )
+
+
+def _network_due(spec: ClusterSpec, at: Where) -> Due:
+    data = spec.network.data
+    due = Due() if data is None else _declared(data)
+    # The share of containers' one machine is nobody's rate: it is never a reference.
+    rented = any(not group.capabilities.containers for group in groups_at(spec, at))
+    return replace(due, usual=_usual(spec.name)) if rented and not due.gbps else due
+
+
+def _declared(data: DataNetwork) -> Due:
+    return Due(data.interface or "", data.gbps or 0.0, data.fabric, data.mtu or 0)
+
+
+def _usual(name: str) -> float:
+    """Gb/s of a healthy link here: the median of earlier measurements that did not fail."""
+    medians: list[float] = []
+    for record in measured_before(name, "network"):
+        flows = [f for f in record["figures"].get("flows", []) if not f.get("alone")]
+        if record.get("good") and flows:
+            medians.append(statistics.median(float(f["gbps"]) for f in flows))
+    return statistics.median(medians) if len(medians) >= ENOUGH else 0.0
+
+
+def groups_at(spec: ClusterSpec, at: Where) -> list[NodeGroup]:
+    """The groups whose nodes a measurement takes.
+
+    Raises:
+        CorralError: USAGE, no such partition.
+    """
+    probe = batch.job_spec({"script": "x", "partition": at.partition or None})
+    partition = partition_of(probe, spec)
+    return [g for g in spec.groups if partition is None or g.name in partition.groups]
+
+
+def job_of(
+    spec: ClusterSpec, at: Where, program: str, args: Sequence[str], **fields: Any
+) -> batch.JobSpec:
+    """The job that runs one of the programs, one process per node.
+
+    Raises:
+        CorralError: USAGE.
+    """
+    most = sum(len(expand(group.nodes)) for group in groups_at(spec, at))
+    return batch.job_spec(
+        {
+            "name": f"corral-{program}",
+            "script": str(PROGRAMS / f"{program}.py"),
+            # The folder is uploaded: programs share modules in it.
+            "folder": str(PROGRAMS),
+            "args": tuple(args),
+            "nodes": at.nodes or most,
+            "partition": at.partition or None,
+            "time": at.time,
+            **fields,
+        }
+    )
+
+
+def usage(what: str, hint: str = "") -> CorralError:
+    """It cannot be measured so."""
+    return CorralError(Code.USAGE, what, hint=hint)

@@ -1,0 +1,105 @@
+"""Use case: does the cluster really work? Answered with evidence."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from corral.api.evidence.past_proofs import keep_proof
+from corral.apply.journal import Journal
+from corral.apply.session import Session
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind, ignore
+from corral.hosts.fleet import Fleet
+from corral.hosts.quote import sh
+from corral.hosts.state_dir import cluster_dir
+from corral.hosts.transport import Result
+from corral.inspect.facts import Facts, facts_inquiry, facts_of
+from corral.prove.catalog import CHECKS, GROUPS
+from corral.prove.check import Check
+from corral.prove.context import ProveContext
+from corral.prove.model import Proof
+from corral.prove.runner import REACHED
+from corral.prove.runner import prove as run_checks
+from corral.roles.mesh import on_control
+from corral.roles.people import PROOF, own_proof_user
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import nodes_of, users_of
+
+
+async def prove(spec: ClusterSpec, emit: Emit = ignore, *, only: Sequence[str] = ()) -> Proof:
+    """Run the checks of a cluster that is up; the proof is kept in the cluster's history.
+
+    Args:
+        spec: the cluster.
+        emit: receives an event when each check begins and ends.
+        only: groups or ids of checks; empty for all.
+
+    Raises:
+        CorralError: NOT_FOUND, the cluster is not up; USAGE, ``only`` names no check.
+    """
+    checks = _chosen(only)
+    async with await Session.open(spec) as session:
+        session.require_running()
+        begin = time.monotonic()
+        emit(Event(Kind.PHASE_STARTED, "prove", total=len(checks)))
+        context = ProveContext(
+            spec=spec,
+            fleet=session.fleet,
+            controller=session.controller,
+            user=await _job_user(session),
+            person=users_of(spec)[0].name,
+            facts=await _facts(spec, session.fleet),
+        )
+        proof = await run_checks(context, checks, emit, at=time.time())
+        proof = replace(proof, only=tuple(only))
+        emit(Event(Kind.PHASE_DONE, "prove", seconds=time.monotonic() - begin))
+    journal = Journal(cluster_dir(spec.name) / "journal.jsonl", secrets.token_hex(4))
+    journal.write("proof", {"proof": proof.as_dict()})
+    keep_proof(proof, partial=bool(only))
+    return proof
+
+
+async def _job_user(session: Session) -> str:
+    """The proof's own user where users have limits and it was made, else the first user."""
+    first = users_of(session.spec)[0].name
+    if not own_proof_user(session.spec):
+        return first
+    script = sh(
+        "getent passwd {u} >/dev/null && timeout 20 sacctmgr -nP show assoc where user={u} "
+        "format=account | grep -qx {u}",
+        u=PROOF,
+    )
+    try:
+        made = await session.fleet.run(session.controller, script, timeout=60)
+    except CorralError:
+        return first
+    return PROOF if made.ok else first
+
+
+def _chosen(only: Sequence[str]) -> tuple[Check, ...]:
+    unknown = [word for word in only if all(word not in (c.id, c.group) for c in CHECKS)]
+    if unknown:
+        raise CorralError(
+            Code.USAGE,
+            f"no check or group of checks is called {', '.join(unknown)}",
+            hint=f"groups: {', '.join(GROUPS)}; checks: {', '.join(c.id for c in CHECKS)}",
+        )
+    # Nodes that cannot be read explain all that others find.
+    return tuple(c for c in CHECKS if not only or {c.id, c.group} & {*only, REACHED})
+
+
+async def _facts(spec: ClusterSpec, fleet: Fleet) -> dict[str, Facts | None]:
+    """Facts of each node, None of one that does not answer: its checks will report why."""
+    asked = facts_inquiry()
+    answers = await fleet.all(asked.script, timeout=60)
+    found: dict[str, Facts | None] = {}
+    for node in nodes_of(spec):
+        answer = answers.get(node.name)
+        if isinstance(answer, Result) and answer.ok:
+            found[node.name] = on_control(spec, facts_of(node.name, asked, answer.stdout))
+        else:
+            found[node.name] = None
+    return found

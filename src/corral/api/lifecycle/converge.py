@@ -1,0 +1,208 @@
+"""The use cases, one async function each: the only door for the command line and the page.
+
+``import corral`` gives the same ones synchronously. Every function takes the cluster file's model
+(``load`` reads it) and an ``Emit`` that receives the events while it works.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import time
+from collections.abc import Callable
+
+from corral.api.lifecycle.machine_return import given_back
+from corral.apply.journal import Journal, declared_before
+from corral.apply.lock import cluster_lock
+from corral.apply.run import require_fresh, run_stages
+from corral.apply.session import Look, Session
+from corral.errors import Code, CorralError
+from corral.events import Emit, Event, Kind, ignore
+from corral.hosts.state_dir import cluster_dir
+from corral.plan.model import Plan
+from corral.providers.cloud.on_call import on_call
+from corral.roles import containers, slurm_packages, storage
+from corral.roles.data_loss import controller_moved
+from corral.spec.digest import digest
+from corral.spec.models import ClusterSpec
+
+ROUNDS = 5
+"""Plans of one ``up``: the machines, what they hold, and more for those that change without a plan
+meanwhile (services that still start after a boot)."""
+
+Approve = Callable[[Plan], bool]
+
+
+async def plan(spec: ClusterSpec, emit: Emit = ignore) -> Plan:
+    """Compare what the file declares with what the machines hold; changes nothing.
+
+    Raises:
+        CorralError: a machine or the provider could not be read; what is to be rented
+            cannot be had.
+    """
+    await _on_call(spec, emit)
+    async with await Session.open(spec) as session:
+        return (await _looked(session, emit)).plan
+
+
+async def apply(spec: ClusterSpec, wanted: Plan, emit: Emit = ignore) -> None:
+    """Do exactly what ``wanted`` contains.
+
+    A plan with machines to create ends after creating them: a second plan then shows what they get.
+
+    Raises:
+        CorralError: STALE_PLAN when file or machines moved since the plan was made; BUSY; the
+            failure of a machine, after which planning and applying again goes on from there.
+    """
+    with cluster_lock(cluster_dir(spec.name)):
+        async with await Session.open(spec) as session:
+            await _apply(session, wanted, emit)
+
+
+async def up(spec: ClusterSpec, emit: Emit = ignore, approve: Approve | None = None) -> bool:
+    """Plan and apply until nothing is left to do.
+
+    Args:
+        spec: the cluster.
+        emit: receives all events.
+        approve: asked with each plan that is not empty; False stops before it is applied. While a
+            person thinks machines may move, so they are read again before an approved plan is
+            applied. None: yes to all, at once.
+
+    Returns:
+        True when the cluster is as declared, False when ``approve`` answered no.
+
+    Raises:
+        CorralError: as ``apply``; NOT_GOOD when it does not settle.
+    """
+    if approve is not None:
+        await _on_call(spec, emit)
+    with cluster_lock(cluster_dir(spec.name)):
+        for _ in range(ROUNDS):
+            async with await Session.open(spec) as session:
+                look = await _looked(session, emit)
+                if look.plan.empty:
+                    return True
+                if approve is not None and not approve(look.plan):
+                    return False
+                try:
+                    await _apply(session, look.plan, emit, look if approve is None else None)
+                except CorralError as error:
+                    if error.code is not Code.STALE_PLAN:
+                        raise
+                    emit(Event(Kind.NOTE, "plan", message=f"{error.message}: planning again"))
+        async with await Session.open(spec) as session:
+            look = await _looked(session, emit)
+    if look.plan.empty:
+        return True
+    raise CorralError(
+        Code.NOT_GOOD,
+        f"after {ROUNDS} rounds the plan is still not empty",
+        tail="\n".join(c.change.summary for s in look.plan.stages for c in s.changes),
+        hint="something on the machines changes these back; see: corral plan FILE --diff",
+    )
+
+
+async def down(
+    spec: ClusterSpec, emit: Emit = ignore, *, purge: bool = False, force: bool = False
+) -> tuple[str, ...]:
+    """Remove everything the providers made for this cluster, and its folder here.
+
+    Machines of provider ssh are restored as they were: ``api.machine_return``.
+
+    Args:
+        spec: the cluster.
+        emit: receives all events.
+        purge: on machines of provider ssh also remove home folders of the users that Corral made,
+            and keep no dump of the accounting database.
+        force: cancel jobs that run on machines of provider ssh; release those that answer when
+            others do not, and end what is rented all the same.
+
+    Returns:
+        what was removed; of machines released ``node: what``.
+
+    Raises:
+        CorralError: PROVIDER_FAILED, something is left; NOT_GOOD, jobs run; why a machine could
+            not be released. Run it again: it goes on where it stopped.
+    """
+    folder = cluster_dir(spec.name)
+    with cluster_lock(folder):
+        begin = time.monotonic()
+        emit(Event(Kind.PHASE_STARTED, "down"))
+        session = await Session.open(spec)
+        try:
+            back = await given_back(session, emit, purge=purge, force=force)
+        except CorralError as error:
+            await _costs(session, error, emit, force=force)
+            raise
+        gone = (*back, *await session.destroy(emit))
+        shutil.rmtree(folder, ignore_errors=True)
+        emit(Event(Kind.PHASE_DONE, "down", seconds=time.monotonic() - begin))
+    return gone
+
+
+async def _on_call(spec: ClusterSpec, emit: Emit) -> None:
+    for said in await on_call(spec):
+        emit(Event(Kind.NOTE, "plan", message=said))
+
+
+async def _costs(session: Session, error: CorralError, emit: Emit, *, force: bool) -> None:
+    """End what is rented though the user's machines were not released, or report that it costs."""
+    if not any(group.capabilities.rents for group in session.spec.groups):
+        return
+    if not force:
+        error.hint += "; rented machines go on to cost money: corral down --force ends them"
+        return
+    try:
+        gone = await session.end_rented(emit)
+    except CorralError as other:
+        gone = (f"rented machines: {other}", *other.tail.splitlines())
+    else:
+        gone = tuple(f"ended: {line}" for line in gone)
+    error.tail = "\n".join([*gone, error.tail]).strip()
+
+
+async def _looked(session: Session, emit: Emit) -> Look:
+    begin = time.monotonic()
+    emit(Event(Kind.PHASE_STARTED, "probe", total=len(session.fleet.nodes)))
+    look = await session.look(emit)
+    emit(Event(Kind.PHASE_DONE, "probe", seconds=time.monotonic() - begin))
+    jobs = "" if look.plan.empty else containers.said_of(session.spec)
+    before = declared_before(session.folder / "journal.jsonl")
+    moved = controller_moved(before[-1], session.spec) if before else ""
+    folders = storage.exposed(look.stages, look.observed)
+    for said in filter(None, (moved, slurm_packages.said_of(look.site), jobs, folders)):
+        emit(Event(Kind.NOTE, "plan", message=said))
+    return look
+
+
+async def _apply(session: Session, wanted: Plan, emit: Emit, look: Look | None = None) -> None:
+    """Do the plan; ``look`` is the one it was made from, when it was made just now."""
+    now = look or await session.look()
+    require_fresh(wanted, digest(session.spec), now.plan.observed)
+    journal = Journal(cluster_dir(session.spec.name) / "journal.jsonl", secrets.token_hex(4))
+    journal.write("spec", {"spec": session.spec.model_dump(mode="json")})
+    journal.write("plan", {"plan": wanted.as_dict()})
+    noted = journal.following(emit)
+    begin = time.monotonic()
+    if wanted.machines:
+        noted(Event(Kind.PHASE_STARTED, "machines", total=len(wanted.machines)))
+        if wanted.machines != now.plan.machines:
+            raise CorralError(
+                Code.STALE_PLAN,
+                "the machines have changed since this plan was made",
+                hint="re-create it with: corral plan FILE",
+            )
+        await session.make_machines(noted)
+        noted(Event(Kind.PHASE_DONE, "machines", seconds=time.monotonic() - begin))
+        return
+    if wanted.leaving != now.plan.leaving:
+        raise CorralError(
+            Code.STALE_PLAN,
+            "the machines that leave have changed since this plan was made",
+            hint="re-create it with: corral plan FILE",
+        )
+    noted(Event(Kind.PHASE_STARTED, "apply", total=len(wanted.stages)))
+    await run_stages(wanted, session.fleet, noted)
+    await session.release(wanted.leaving, noted)
+    noted(Event(Kind.PHASE_DONE, "apply", seconds=time.monotonic() - begin))

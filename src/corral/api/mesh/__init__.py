@@ -1,0 +1,1 @@
+"""The tailnet of a cluster."""

@@ -1,0 +1,187 @@
+"""Use case: what is broken, why, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from corral.api.operations.nodes import chosen
+from corral.apply.guess import guessed
+from corral.apply.session import Session
+from corral.doctor.diagnosis import explain
+from corral.doctor.examine import examine
+from corral.doctor.job_steps import AGAIN, doubtful
+from corral.doctor.look import Ask, Told, questions
+from corral.doctor.model import Report
+from corral.doctor.probes import Scene
+from corral.doctor.why import of_nodes
+from corral.errors import Code, CorralError
+from corral.hosts.fleet import Fleet
+from corral.inspect.machine import ports
+from corral.inspect.question import Question
+from corral.inspect.slurm import JOBS, STEPS
+from corral.roles.mesh import addresses as mesh_addresses
+from corral.roles.mesh import mesh_of
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import nodes_of, partitions_of, sole_user
+
+TIMEOUT: Final = 120.0
+_CTLD: Final = 6817
+_SLURMD: Final = 6818
+
+
+def doctor_log(text: str) -> Report:
+    """Failures that a pasted log of anything shows: Slurm, NCCL, a job, the kernel, apt.
+
+    A log with errors that no known failure explains is not healthy: ``unknown`` has its first fatal
+    lines.
+    """
+    return explain(text)
+
+
+async def doctor(spec: ClusterSpec, nodes: str = "") -> Report:
+    """Look at the entire cluster: every machine in one round trip; changes nothing.
+
+    Args:
+        spec: the cluster.
+        nodes: a hostlist: only what concerns these nodes; "" for all. All are looked at in any
+            case, as what is odd about one shows in comparison with the others.
+
+    Raises:
+        CorralError: NOT_FOUND, no machine of the cluster runs, or no such node; USAGE, no
+            hostlist; the provider could not be asked.
+    """
+    names = set(chosen(spec, nodes))
+    found = examine(await look(spec))
+    return of_nodes(found, names) if nodes else found
+
+
+async def look(spec: ClusterSpec) -> Scene:
+    """Ask every machine; what they reported, with what the cluster file declares.
+
+    Raises:
+        CorralError: NOT_FOUND, no machine of the cluster runs; the provider could not be asked.
+    """
+    async with await Session.open(spec) as session:
+        if not session.fleet.nodes:
+            raise CorralError(
+                Code.NOT_FOUND,
+                f"cluster {spec.name} is not up: none of its machines runs",
+                hint="bring it up with: corral up FILE",
+            )
+        addresses = mesh_addresses(spec, guessed(session.folder), session.addresses())
+        asks = _asks(session, spec)
+        told = await _all(session.fleet, {name: questions(ask) for name, ask in asks.items()})
+        if not _scene(session, spec, addresses, told).well:
+            told = await _with_ports(session.fleet, told, _targets(session, spec, addresses))
+        told = await _confirmed(session.fleet, _scene(session, spec, addresses, told))
+        absent = {action.node: action.summary for action in session.pending}
+        silent = {
+            n.name: Told(
+                n.name,
+                error=CorralError(Code.UNREACHABLE, absent.get(n.name, "it does not run"), n.name),
+            )
+            for n in nodes_of(spec)
+            if n.name not in told
+        }
+    return _scene(session, spec, addresses, {**told, **silent})
+
+
+def _targets(
+    session: Session, spec: ClusterSpec, addresses: Mapping[str, str]
+) -> dict[str, list[tuple[str, int]]]:
+    """What each node must reach: all the controller, the controller all compute nodes."""
+    lead = session.controller
+    found = {name: [(addresses[lead], _CTLD)] for name in session.fleet.nodes}
+    found.setdefault(lead, []).extend((addresses[n], _SLURMD) for n in _compute(spec))
+    return found
+
+
+async def _with_ports(
+    fleet: Fleet, told: Mapping[str, Told], targets: Mapping[str, list[tuple[str, int]]]
+) -> dict[str, Told]:
+    asked = {n: (ports(targets[n]),) for n, t in told.items() if t.error is None}
+    return _with(told, await _all(fleet, asked))
+
+
+async def _confirmed(fleet: Fleet, scene: Scene) -> dict[str, Told]:
+    """The answers, with a second one about jobs where Slurm and nodes disagree about them.
+
+    Jobs start and end between the answers of the first.
+    """
+    lead = scene.controller
+    again = {n: (STEPS, JOBS) if n == lead else (STEPS,) for n in doubtful(scene)}
+    return _with(scene.told, await _all(fleet, again), AGAIN)
+
+
+def _with(told: Mapping[str, Told], more: Mapping[str, Told], suffix: str = "") -> dict[str, Told]:
+    """The answers with later ones, under names that end with ``suffix``."""
+    found = dict(told)
+    for name, one in more.items():
+        renamed = {f"{key}{suffix}": text for key, text in one.sections.items()}
+        found[name] = replace(told[name], sections={**told[name].sections, **renamed})
+    return found
+
+
+def _asks(session: Session, spec: ClusterSpec) -> dict[str, Ask]:
+    names = tuple(n.name for n in nodes_of(spec))
+    compute = _compute(spec)
+    auth = ("munge",) if spec.slurm.auth == "munge" else ()
+    lead = session.controller
+    found: dict[str, Ask] = {}
+    for name in session.fleet.nodes:
+        units = [*auth]
+        if name in compute:
+            units.append("slurmd")
+        if name == lead:
+            units.append("slurmctld")
+            if spec.slurm.accounting:
+                units += ["mariadb", "slurmdbd"]
+            if spec.slurm.rest:
+                units.append("slurmrestd")
+        # A folder that a server shows at its own place is not a mount there.
+        mounts = tuple(s.mount for s in spec.storage if (name, s.mount) != (s.server, s.path))
+        mesh = mesh_of(spec) is not None
+        found[name] = Ask(
+            names,
+            tuple(units),
+            mounts,
+            controller=name == lead,
+            mesh=mesh,
+            containers=spec.software.containers == "pyxis" and name in compute,
+            shared=spec.storage[0].mount if spec.storage else "",
+            keeper=sole_user(spec),
+        )
+    return found
+
+
+def _compute(spec: ClusterSpec) -> tuple[str, ...]:
+    groups = {g for p in partitions_of(spec) for g in p.groups}
+    return tuple(n.name for n in nodes_of(spec) if n.group.name in groups)
+
+
+async def _all(fleet: Fleet, asked: Mapping[str, tuple[Question[object], ...]]) -> dict[str, Told]:
+    each = (Told.ask(fleet, name, what, timeout=TIMEOUT) for name, what in asked.items())
+    return {one.node: one for one in await asyncio.gather(*each)}
+
+
+def _scene(
+    session: Session,
+    spec: ClusterSpec,
+    addresses: Mapping[str, str],
+    told: Mapping[str, Told],
+) -> Scene:
+    data = spec.network.data
+    lead = told.get(session.controller)
+    config = lead.text("slurmconf") if lead else ""
+    return Scene(
+        controller=session.controller,
+        compute=_compute(spec),
+        told=told,
+        addresses=addresses,
+        gpus={n.name: n.group.gpu.count for n in nodes_of(spec) if n.group.gpu},
+        fabric=data.fabric if data else "",
+        auth="munge" if "auth/munge" in config else "slurm" if "auth/slurm" in config else "",
+    )

@@ -1,0 +1,73 @@
+"""Use case: what does each node's own health check see now?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from corral.api.operations.nodes import chosen
+from corral.apply.session import Session
+from corral.errors import Code, CorralError
+from corral.prove.health import HealthLine, common, look_at_health
+from corral.spec.intervals import seconds_of
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import nodes_of, partitions_of
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterHealth:
+    """What the nodes' health checks see.
+
+    Attributes:
+        nodes: the nodes that were asked.
+        lines: the result of each check of each node.
+        silent: nodes that did not answer, with the error.
+    """
+
+    nodes: tuple[str, ...]
+    lines: tuple[HealthLine, ...]
+    silent: tuple[CorralError, ...] = ()
+
+    @property
+    def healthy(self) -> bool:
+        """True when all answered and nothing fails; warnings do not count."""
+        return not self.silent and not any(line.word == "fail" for line in self.lines)
+
+    @property
+    def common(self) -> tuple[str, ...]:
+        """Sentences about what fails on most nodes."""
+        return common(self.lines, len(self.nodes))
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON-ready fields."""
+        return {
+            "healthy": self.healthy,
+            "nodes": list(self.nodes),
+            "checks": [asdict(line) for line in self.lines],
+            "silent": [error.as_dict() for error in self.silent],
+            "common": list(self.common),
+        }
+
+
+async def node_health(spec: ClusterSpec, nodes: str = "") -> ClusterHealth:
+    """Run the health check of compute nodes now; it changes nothing, and drains nobody.
+
+    Args:
+        spec: the cluster.
+        nodes: a hostlist; "" for all compute nodes.
+
+    Raises:
+        CorralError: USAGE, the file switched it off, or no such list; NOT_FOUND, no such node.
+    """
+    if not seconds_of(spec.health.every):
+        raise CorralError(
+            Code.USAGE,
+            "the cluster file has health.every: off, so its nodes have no health check",
+            hint="write health: {every: 5m} and run corral up FILE",
+        )
+    groups = {group for part in partitions_of(spec) for group in part.groups}
+    compute = {node.name for node in nodes_of(spec) if node.group.name in groups}
+    names = tuple(name for name in chosen(spec, nodes) if name in compute)
+    async with await Session.open(spec) as session:
+        answers = await look_at_health(session.fleet, names)
+    told = tuple(line for one in answers if not isinstance(one, CorralError) for line in one)
+    return ClusterHealth(names, told, tuple(e for e in answers if isinstance(e, CorralError)))

@@ -1,0 +1,248 @@
+"""Use case: how is the cluster now? Read in one round trip per node; changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from corral.api.mesh.tailnet import mesh_status
+from corral.apply.session import Session
+from corral.errors import CorralError
+from corral.inspect.machine import LOAD
+from corral.inspect.question import MachineState, Question
+from corral.inspect.rules import UnitState, unit_state
+from corral.inspect.services import units
+from corral.inspect.slurm import NODES, PING, QUEUE, while_up
+from corral.prove.context import ProveContext
+from corral.prove.survey import units_of
+from corral.roles.mesh import mesh_of
+from corral.slurm.records import Node
+from corral.slurm.states.nodes import NodeBase, NodeState
+from corral.slurm.text import parse_nodes
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import nodes_of, partitions_of, users_of
+
+TIMEOUT: Final = 40.0
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A node of the cluster now: its machine, and Slurm's record of it.
+
+    Attributes:
+        node: its name.
+        state: Slurm's state in lower case; where there is none ``absent`` (no machine),
+            ``unreachable``, ``service`` (no partition holds it: a controller, a login node or a
+            file server) or ``unknown`` (Slurm does not know it or does not answer).
+        reason: why it takes no jobs, as Slurm or the provider reports.
+        record: Slurm's; None where there is none.
+        load: one-minute load average of the machine, None where it is not known.
+        services: state of each systemd unit that belongs there, as ``systemctl is-active`` reports.
+    """
+
+    node: str
+    state: str
+    reason: str = ""
+    record: Node | None = None
+    load: float | None = None
+    services: Mapping[str, str] | None = None
+
+    @property
+    def usable(self) -> bool:
+        """True when jobs can run there now."""
+        return self.record is not None and self.record.usable
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready fields; zeros where Slurm has no record."""
+        known = self.record or Node(self.node, NodeState(NodeBase.UNKNOWN))
+        return {
+            "node": self.node,
+            "state": self.state,
+            "reason": self.reason,
+            "usable": self.usable,
+            "cpus": known.cpus,
+            "cpus_used": known.cpus_used,
+            "memory_mib": known.memory,
+            "memory_used_mib": known.memory_used,
+            "gpus": known.gpus,
+            "gpus_used": known.gpus_used,
+            "load": self.load,
+            "services": self.services,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that is not good, and what to do about it."""
+
+    subject: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A cluster now: its nodes, its queue (jobs by Slurm state) and what is not good."""
+
+    cluster: str
+    controller: str
+    slurm: str
+    nodes: tuple[Member, ...]
+    jobs: Mapping[str, int]
+    troubles: tuple[Trouble, ...]
+
+    @property
+    def good(self) -> bool:
+        """True when every node takes jobs and every service runs."""
+        return not self.troubles
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready fields."""
+        return {
+            "good": self.good,
+            "cluster": self.cluster,
+            "controller": self.controller,
+            "slurm": self.slurm,
+            "nodes": [node.as_dict() for node in self.nodes],
+            "jobs": self.jobs,
+            "troubles": [asdict(trouble) for trouble in self.troubles],
+        }
+
+
+async def status(spec: ClusterSpec) -> Status:
+    """Look at the machines, the services and Slurm.
+
+    Raises:
+        CorralError: NOT_FOUND, the cluster is not up; the provider could not be asked.
+    """
+    async with await Session.open(spec) as session:
+        session.require_running()
+        context = ProveContext(
+            spec, session.fleet, session.controller, users_of(spec)[0].name, facts={}
+        )
+        each = (
+            MachineState.ask(session.fleet, name, questions(context, name), timeout=TIMEOUT)
+            for name in session.fleet.nodes
+        )
+        told = {one.node: one for one in await asyncio.gather(*each)}
+        absent = {action.node: action.summary for action in session.pending}
+    found = judge(spec, session.controller, told, absent)
+    return replace(found, troubles=(*found.troubles, *await _mesh_troubles(spec)))
+
+
+async def _mesh_troubles(spec: ClusterSpec) -> list[Trouble]:
+    """Nodes that are out of the tailnet, or soon will be."""
+    if mesh_of(spec) is None:
+        return []
+    seen = await mesh_status(spec, links=False)
+    return [Trouble(f"{n.node} in the tailnet", n.problem, n.hint) for n in seen.nodes if n.problem]
+
+
+def judge(
+    spec: ClusterSpec,
+    controller: str,
+    told: Mapping[str, MachineState],
+    absent: Mapping[str, str],
+) -> Status:
+    """The status from what the nodes answered; pure."""
+    lead = told.get(controller, MachineState(controller))
+    known, silence = _known(lead)
+    runs = {group for part in partitions_of(spec) for group in part.groups}
+    nodes = tuple(
+        _node(n.name, told.get(n.name), absent.get(n.name, ""), known.get(n.name),
+              serves=n.group.name not in runs)
+        for n in nodes_of(spec)
+    )  # fmt: skip
+    jobs = Counter(state.lower() for state in lead.get(QUEUE) or ())
+    version = next((node.version for node in known.values() if node.version), "")
+    troubles = [t for node in nodes for t in _troubles(node, controller, answers=not silence)]
+    if silence:
+        hint = f"read: corral exec -n {controller} -- journalctl -u slurmctld -n 30"
+        troubles.insert(0, Trouble("slurmctld", f"does not answer: {silence}", hint))
+    return Status(
+        spec.name, controller, version, nodes, dict(sorted(jobs.items())), tuple(troubles)
+    )
+
+
+def _known(lead: MachineState) -> tuple[dict[str, Node], str]:
+    """The nodes as Slurm knows them, or why they are not known."""
+    text = lead.text(NODES.name) or lead.text(PING.name)
+    if lead.error is not None:
+        return {}, lead.error.message
+    try:
+        found = {node.name: node for node in parse_nodes(text)}
+    except CorralError as error:
+        return {}, (error.tail or str(error)).strip()
+    return found, "" if found else "it knows no node"
+
+
+def questions(context: ProveContext, name: str) -> tuple[Question[object], ...]:
+    """What a node is asked."""
+    main = (PING, while_up(NODES), while_up(QUEUE)) if name == context.controller else ()
+    return (LOAD, units(units_of(context, name) or ["ssh"]), *main)
+
+
+def _node(
+    name: str,
+    told: MachineState | None,
+    absent: str,
+    slurm: Node | None,
+    *,
+    serves: bool = False,
+) -> Member:
+    if absent or told is None:
+        return Member(name, "absent", absent or "its machine does not run")
+    if told.error is not None:
+        return Member(name, "unreachable", told.error.message)
+    services = {unit: (state.split() or [""])[0] for unit, state in told.pairs("units").items()}
+    load = _float(told.text(LOAD.name))
+    if slurm is None and serves:
+        return Member(name, "service", "runs no jobs", load=load, services=services)
+    if slurm is None:
+        return Member(name, "unknown", "Slurm does not know it", load=load, services=services)
+    return Member(name, str(slurm.state).lower(), slurm.why_out, slurm, load, services)
+
+
+def _troubles(node: Member, controller: str, *, answers: bool) -> list[Trouble]:
+    found = [
+        Trouble(
+            f"{unit} on {node.node}",
+            f"is {state}",
+            f"read: corral exec -n {node.node} -- journalctl -u {unit} -n 30; "
+            "`corral up` starts it again",
+        )
+        for unit, state in (node.services or {}).items()
+        if unit_state(state) is not UnitState.ACTIVE
+    ]
+    alone = answers and not node.usable and node.state != "service"
+    about_node = node.state in ("absent", "unreachable") or alone
+    if about_node:
+        reason = f": {node.reason}" if node.reason else ""
+        found.append(Trouble(node.node, f"{node.state}{reason}", _hint(node, controller)))
+    return found
+
+
+def _hint(node: Member, controller: str) -> str:
+    if node.state == "absent":
+        return "bring it up with: corral up FILE"
+    if node.state == "unreachable":
+        return "check the machine and the network to it"
+    if "drain" in node.state:
+        return f"when the reason is gone: corral resume {node.node}"
+    if "inval" in node.state:
+        return "the machine differs from slurm.conf; `corral plan` shows what differs"
+    if node.state == "unknown":
+        return "`corral up` writes it into slurm.conf"
+    return f"read: corral exec -n {node.node} -- journalctl -u slurmd -n 30, and the same on " + (
+        f"{controller} for slurmctld"
+    )
+
+
+def _float(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

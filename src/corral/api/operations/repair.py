@@ -1,0 +1,165 @@
+"""Use cases around one trouble: why a node is out, why a job is pending, and safe fixes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from corral.api.lifecycle.converge import Approve, up
+from corral.api.operations.diagnosis import look
+from corral.api.operations.nodes import chosen, resume
+from corral.apply.session import Session
+from corral.doctor.examine import causes, examine
+from corral.doctor.model import Report
+from corral.doctor.pending import WhyPending, queue_ahead, why_pending
+from corral.doctor.probes import Scene
+from corral.doctor.why import WhyDrained, mends, node_of, resumable, why_drained
+from corral.errors import Code, CorralError
+from corral.events import Emit, ignore
+from corral.hosts.framing import Inquiry
+from corral.hosts.quote import Script, sh
+from corral.hosts.transport import check
+from corral.inspect.slurm import NODES
+from corral.slurm.gpus import requested
+from corral.slurm.text import SHOW_QUEUE, TIME_FORMAT, fields_of, parse_nodes, parse_queue
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import fold
+
+TIMEOUT: Final = 60.0
+ApproveResume = Callable[[tuple[str, ...]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """What the fix achieved.
+
+    Attributes:
+        before: what was found.
+        applied: True when the cluster is as its file declares, False when that was refused; None
+            when no finding asked for it.
+        resumed: nodes that take jobs again because the cause of their reason is gone.
+        after: what is left.
+    """
+
+    before: Report
+    applied: bool | None
+    resumed: tuple[str, ...]
+    after: Report
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON-ready fields."""
+        return {
+            "before": [f.as_dict() for f in self.before.findings],
+            "applied": self.applied,
+            "resumed": list(self.resumed),
+            "healthy": self.after.healthy,
+            "findings": [f.as_dict() for f in self.after.findings],
+        }
+
+
+async def mend(
+    spec: ClusterSpec,
+    emit: Emit = ignore,
+    approve: Approve | None = None,
+    approve_resume: ApproveResume | None = None,
+) -> Mended:
+    """Put right what is safe to put right: the cluster file's own plan, then resumed nodes.
+
+    Nodes are resumed only when Slurm itself took them out, for a cause that is gone; what a person
+    drained stays drained.
+
+    Args:
+        spec: the cluster.
+        emit: receives all events.
+        approve: asked with each plan, as with ``up``; None: yes.
+        approve_resume: asked with the nodes to resume; None: yes.
+
+    Raises:
+        CorralError: as ``up`` and ``resume``.
+    """
+    scene = await look(spec)
+    before = after = examine(scene)
+    applied: bool | None = None
+    if mends(before):
+        applied = await up(spec, emit, approve)
+        scene = await look(spec)
+        after = examine(scene)
+    ready = _ready(scene)
+    if not ready or applied is False or not (approve_resume is None or approve_resume(ready)):
+        return Mended(before, applied, (), after)
+    await resume(spec, fold(ready))
+    return Mended(before, applied, ready, examine(await look(spec)))
+
+
+def _ready(scene: Scene) -> tuple[str, ...]:
+    seen = causes(scene)
+    return tuple(n for n, info in scene.known.items() if resumable(info, seen))
+
+
+async def explain_drained(spec: ClusterSpec, node: str) -> WhyDrained:
+    """Why a node takes no jobs: Slurm's state and reason in words, and what the doctor sees there.
+
+    Raises:
+        CorralError: NOT_FOUND, no such node, or Slurm does not answer; USAGE, several nodes.
+    """
+    names = chosen(spec, node)
+    if not node or len(names) != 1:
+        raise CorralError(Code.USAGE, f"one node is meant, not {node!r}", hint="name one node")
+    scene = await look(spec)
+    return why_drained(node_of(scene.known, names[0]), examine(scene))
+
+
+async def explain_pending(spec: ClusterSpec, job_id: int | str) -> WhyPending:
+    """Why a job is pending: Slurm's reason explained, what is not free, when it should start.
+
+    Args:
+        spec: the cluster.
+        job_id: its number, or ``1234_5`` for one of an array.
+
+    Raises:
+        CorralError: NOT_FOUND, no such job in the queue, or the cluster is not up.
+    """
+    async with await Session.open(spec) as session:
+        session.require_running()
+        # A job's name may hold anything, so its line comes alone.
+        answer = await session.fleet.run(session.controller, _job(job_id), timeout=TIMEOUT)
+        found = parse_queue(answer.stdout) if answer.ok else ()
+        if not found:
+            raise CorralError(
+                Code.NOT_FOUND,
+                f"job {job_id} is not in the queue",
+                session.controller,
+                tail="" if answer.ok else answer.tail,
+                hint=f"how it ended: corral logs {job_id}",
+            )
+        asked = _rest(job_id, found[0].partition)
+        rest = await session.fleet.run(session.controller, asked.script, timeout=TIMEOUT)
+    sections = asked.read(check(rest, "asking Slurm").stdout)
+    parts = sections.require(asked.names, session.controller, "asking Slurm")
+    shown = sections.succeeded(NODES.name, session.controller, "asking Slurm for its nodes")
+    nodes = {info.name: info for info in parse_nodes(shown)}
+    ahead = queue_ahead(found[0].id, parts["queue"])
+    wanted = requested(parts["asked"])
+    return why_pending(found[0], wanted, fields_of(parts["partition"]), nodes, ahead)
+
+
+def _job(job_id: int | str) -> Script:
+    name, value = TIME_FORMAT
+    return sh("export {name}={value}; {queue} --jobs={id}", name=name, value=value,
+              queue=list(SHOW_QUEUE), id=job_id)  # fmt: skip
+
+
+def _rest(job_id: int | str, partition: str) -> Inquiry:
+    first = partition.partition(",")[0]
+    return Inquiry(
+        {
+            "asked": sh("scontrol show job --details --oneliner {id} | head -n 1", id=job_id),
+            "partition": sh("scontrol show partition --oneliner {first}", first=first),
+            "queue": sh(
+                "squeue -h --array --all --states=PENDING --partition={first} -o '%A %Q'",
+                first=first,
+            ),
+            NODES.name: NODES.shell,
+        }
+    )

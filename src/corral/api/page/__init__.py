@@ -1,0 +1,1 @@
+"""The page: its server, and what it shows beyond Slurm."""

@@ -1,0 +1,227 @@
+"""Use case: open the page of a cluster.
+
+The server runs here, as a separate process, and reaches slurmrestd, which listens on the
+controller's loopback only, through an ssh tunnel that ends in a socket which is this user's alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from corral.api.operations.nodes import login
+from corral.api.page.sudo import sudo_of
+from corral.apply.session import Session
+from corral.errors import Code, CorralError
+from corral.extras import missing_extra
+from corral.hosts.child import Child
+from corral.hosts.openssh import control_dir
+from corral.hosts.quote import sh
+from corral.hosts.transport import check
+from corral.providers import providers_of
+from corral.roles.metrics import PROMETHEUS
+from corral.slurm.version import SlurmVersion
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import controller_of, users_of
+
+REST_PORT: Final = 6820
+UP_S: Final = 30.0
+OLDEST_REST: Final = SlurmVersion(22, 5)
+"""Before it slurmrestd speaks no version that Corral reads; the commands' JSON is what there is."""
+NEEDED: Final = ("fastapi", "httpx", "uvicorn")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page that is served.
+
+    Attributes:
+        url: where, on this machine.
+        user: whose token it was opened with.
+        code: opens it once, within two minutes.
+    """
+
+    url: str
+    user: str
+    code: str = field(repr=False)
+
+
+@asynccontextmanager
+async def serve_page(
+    spec: ClusterSpec, *, user: str = "", source: str = "", port: int = 0, hours: float = 8.0
+) -> AsyncGenerator[tuple[Page, Callable[[], Any]]]:
+    """Serve a cluster's page while the context is open.
+
+    Args:
+        spec: the cluster.
+        user: the Slurm user to be; "" for the cluster's first one.
+        source: path of the cluster file, for the editor; "" for none.
+        port: where to listen on this machine's loopback; 0 takes a free port.
+        hours: how long the user's token is good.
+
+    Yields:
+        the page, and a coroutine function that returns when the tunnel or the server has ended.
+
+    Raises:
+        CorralError: MISSING_TOOL, the extra ``web`` is not installed; NOT_FOUND, the cluster is not
+            up; UNREACHABLE.
+    """
+    _require()
+    name = user or users_of(spec)[0].name
+    _person(name)
+    socket = control_dir() / f"rest-{secrets.token_hex(4)}"
+    private, version, sudo = await _asked(spec)
+    rest = spec.slurm.rest and version >= OLDEST_REST
+    token = await token_of(spec, name, int(hours * 3600)) if rest else ""
+    figures = control_dir() / f"prom-{secrets.token_hex(4)}"
+    ways = [(str(socket), f"127.0.0.1:{REST_PORT}")] if rest else []
+    if spec.services.metrics:
+        ways.append((str(figures), f"127.0.0.1:{PROMETHEUS}"))
+    try:
+        async with (
+            await Child.start(await tunnel_to(spec, *ways), quiet=True) as tunnel,
+            await Child.start([sys.executable, "-m", "corral.web"]) as server,
+        ):
+            for near, _ in ways:
+                await _until(tunnel, Path(near))
+            settings: dict[str, Any] = {
+                "cluster": spec.name,
+                "rest": f"unix:{socket}" if rest else "commands:",
+                "port": port,
+                "spec": spec.model_dump(mode="json"),
+                "source": source,
+                "handover": [name, token],
+                "private": private,
+                "sudo": sudo,
+                "prometheus": f"unix:{figures}" if spec.services.metrics else "",
+            }
+            told = await _told(server, settings)
+            page = Page(f"http://127.0.0.1:{told['port']}/", name, told["code"])
+            yield page, lambda: _ended(tunnel, server)
+    finally:
+        socket.unlink(missing_ok=True)
+        figures.unlink(missing_ok=True)
+
+
+async def _told(server: Child, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the server its settings; what it reports once it listens."""
+    await server.tell(json.dumps(settings).encode() + b"\n")
+    told = json.loads(await server.line(UP_S) or "{}")
+    if not told:
+        port = settings["port"]
+        raise CorralError(
+            Code.COMMAND_FAILED,
+            "the page's server did not start",
+            hint=f"its output is above; is port {port} taken?" if port else "",
+        )
+    return told
+
+
+def _require() -> None:
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise missing_extra("web", "the page", ", ".join(missing))
+
+
+def _person(user: str) -> None:
+    if user in ("root", "slurm"):
+        raise CorralError(
+            Code.USAGE,
+            f"{user} cannot log in to the page",
+            hint="name a person with --user",
+        )
+
+
+async def token_of(spec: ClusterSpec, user: str, seconds: int) -> str:
+    """A Slurm token of a user, made on the controller.
+
+    Raises:
+        CorralError: USAGE, root has none; SLURM_REFUSED; NOT_FOUND, the cluster is not up.
+    """
+    _person(user)
+    # Only the answer holds the token: it goes from ssh's output to the server's input.
+    script = sh(
+        "id -u {user} >/dev/null && scontrol token username={user} lifespan={seconds}",
+        user=user,
+        seconds=seconds,
+    )
+    async with await Session.open(spec) as session:
+        session.require_running()
+        result = await session.fleet.run(session.controller, script, timeout=60)
+    if not result.ok or "SLURM_JWT=" not in result.stdout:
+        raise CorralError(
+            Code.SLURM_REFUSED,
+            f"Slurm made no token for {user}",
+            node=session.controller,
+            tail=result.stderr[-500:],
+            hint="is this a user of the cluster? is slurmctld up? see corral status",
+        )
+    return result.stdout.partition("SLURM_JWT=")[2].strip()
+
+
+async def _asked(spec: ClusterSpec) -> tuple[bool, SlurmVersion, dict[str, Any] | None]:
+    """Whether Slurm hides users' jobs or nodes from each other; its version; what sudo wants."""
+    script = sh(
+        "timeout 20 scontrol show config | sed -n 's/^PrivateData *= *//p'; scontrol --version"
+    )
+    async with await Session.open(spec) as session:
+        session.require_running()
+        result = await session.fleet.run(session.controller, script, timeout=60)
+        check(result, "asking for PrivateData")
+        sudo = await sudo_of(session)
+    hidden, _, version = result.stdout.strip().rpartition("\n")
+    words = set(hidden.strip().split(",")) - {"", "none", "cloud"}
+    return bool(words), SlurmVersion.parse(version), sudo
+
+
+async def tunnel_to(spec: ClusterSpec, *ways: tuple[str, str]) -> list[str]:
+    """The command that forwards to the controller: each from a socket or address here to one there.
+
+    Raises:
+        CorralError: UNREACHABLE.
+    """
+    name = controller_of(spec)
+    provider = next(p for p in providers_of(spec) if any(n.name == name for n in p.nodes))
+    await provider.observe()
+    # Not -N: cat ends with its input, so that a tunnel never outlives who made it, killed or not.
+    argv = login(provider.ssh_target(name), name, ("exec cat >/dev/null",))
+    at = argv.index("--")
+    options = (
+        *("-T", "-o", "ExitOnForwardFailure=yes", "-o", "BatchMode=yes"),
+        *("-o", "StreamLocalBindUnlink=yes", "-o", "StreamLocalBindMask=0177"),
+        *("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4"),
+        *(word for near, far in ways for word in ("-L", f"{near}:{far}")),
+    )
+    return [*argv[:at], *options, *argv[at:]]
+
+
+async def _until(tunnel: Child, socket: Path) -> None:
+    end = asyncio.get_running_loop().time() + UP_S
+    while not socket.exists():  # noqa: ASYNC240  # one stat of a local file
+        if not tunnel.running or asyncio.get_running_loop().time() > end:
+            raise CorralError(
+                Code.UNREACHABLE,
+                "no tunnel to the controller",
+                tail=await tunnel.said() if not tunnel.running else "",
+                hint="does corral ssh reach it? sshd there must allow forwarding",
+            )
+        await asyncio.sleep(0.05)
+
+
+async def _ended(tunnel: Child, server: Child) -> str:
+    waits = {
+        asyncio.create_task(tunnel.wait()): "the tunnel to the controller broke",
+        asyncio.create_task(server.wait()): "the page's server ended",
+    }
+    done, rest = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for task in rest:
+        task.cancel()
+    return waits[done.pop()]

@@ -1,0 +1,1 @@
+"""Rented machines: offers, account-wide sets, cost, elastic nodes, machines that nobody needs."""

@@ -1,0 +1,284 @@
+"""Use cases of jobs: run, submit, explain, list, logs, cancel, a shell."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from corral.api.operations.nodes import ssh_argv
+from corral.apply.session import Session
+from corral.errors import Code, CorralError
+from corral.events import Emit, ignore
+from corral.hosts.quote import sh
+from corral.jobs import arrays, control, explaining
+from corral.jobs import submit as submission
+from corral.jobs.arrays import ArrayOutcome, Part
+from corral.jobs.directives import asked_of
+from corral.jobs.fabric import Setting
+from corral.jobs.jobfile import is_job_file, read_job_file
+from corral.jobs.model import JobHandle, JobSpec, parse_job
+from corral.jobs.points import parse_sweep
+from corral.jobs.reading import Live, RankLine
+from corral.jobs.reading import Outcome as JobOutcome
+from corral.slurm.records import Job as JobInfo  # corral.Job is the handle of a submitted one
+from corral.spec.models import ClusterSpec
+
+__all__ = [
+    "ArrayOutcome",
+    "JobHandle",
+    "JobInfo",
+    "JobOutcome",
+    "JobSpec",
+    "Live",
+    "Part",
+    "RankLine",
+    "Setting",
+    "is_job_file",
+    "parse_sweep",
+]
+
+SCRIPT_HEAD: Final = 1 << 20
+"""Bytes of a script in which its options are looked for."""
+OnLine = Callable[[RankLine], None]
+OnLive = Callable[[Live], None]
+JobRef = int | str
+"""A job's number, or ``12_3`` for a part of an array."""
+
+
+def job_spec(fields: Mapping[str, Any]) -> JobSpec:
+    """A JobSpec from loose fields, as a command line gives them.
+
+    Raises:
+        CorralError: USAGE, with every fault in one message.
+    """
+    return parse_job(fields)
+
+
+def job_fields(path: Path) -> dict[str, Any]:
+    """The fields of a job file, for ``job_spec``; paths in it are relative to its folder.
+
+    Raises:
+        CorralError: NOT_FOUND; SPEC_INVALID, with each fault at its line and column.
+    """
+    return read_job_file(path)
+
+
+def script_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Fields of a job with what its script's ``#SBATCH`` lines ask for; and remarks on them.
+
+    The fields given win, as sbatch's own options do.
+
+    Args:
+        fields: of ``JobSpec``; a script that is not a file of this machine is not read.
+
+    Raises:
+        CorralError: SPEC_INVALID, with each line that cannot be carried over.
+    """
+    name = str(fields.get("script", ""))
+    try:
+        with Path(name).open("rb") as stream:
+            text = stream.read(SCRIPT_HEAD).decode("utf-8", "replace")
+    except OSError:
+        if name.endswith(".py"):
+            return dict(fields), ()
+        return dict(fields), (f"{name} is not on this machine: its #SBATCH lines are not read",)
+    asked = asked_of(text, name, fields)
+    found = {**asked.fields, **fields}
+    if "env" in asked.fields or "env" in fields:
+        found["env"] = {**asked.fields.get("env", {}), **fields.get("env", {})}
+    return found, asked.notes
+
+
+def job_script(spec: ClusterSpec, job: JobSpec) -> str:
+    """The batch script that would be submitted, as far as the cluster file alone determines it.
+
+    Raises:
+        CorralError: USAGE, the job cannot run as asked.
+    """
+    return str(submission.dry_run(job, spec))
+
+
+async def explain_job(spec: ClusterSpec, job: JobSpec) -> tuple[Setting, ...]:
+    """The environment each rank would get on the nodes as they are, and where each value is from.
+
+    Raises:
+        CorralError: USAGE, the job cannot run as asked; NOT_FOUND, the cluster is not up.
+    """
+    async with await Session.open(spec) as session:
+        session.require_running()
+        return await explaining.explain(
+            session.fleet, session.controller, spec, job, session.addresses()
+        )
+
+
+async def submit(spec: ClusterSpec, job: JobSpec, emit: Emit = ignore) -> JobHandle:
+    """Hand a job to Slurm and leave it alone.
+
+    Raises:
+        CorralError: USAGE or NOT_FOUND, it cannot run as asked; SLURM_REFUSED.
+    """
+    async with await Session.open(spec) as session:
+        session.require_running()
+        return await submission.submit(session.fleet, session.controller, spec, job, emit)
+
+
+async def run(
+    spec: ClusterSpec,
+    job: JobSpec,
+    emit: Emit = ignore,
+    *,
+    on_line: OnLine = lambda _: None,
+    on_submit: Callable[[JobHandle], None] = lambda _: None,
+    on_live: OnLive = lambda _: None,
+) -> JobOutcome | ArrayOutcome:
+    """Submit a job and follow it to its end. Cancelling this coroutine leaves the job alone.
+
+    Args:
+        spec: the cluster.
+        job: the job.
+        emit: receives each change of the job's state.
+        on_line: called with each line that a rank prints, as it comes; not for an array.
+        on_submit: called once Slurm has the job.
+        on_live: called with progress bars and with what the job uses.
+
+    Raises:
+        CorralError: as ``submit``; UNREACHABLE, the controller stays away.
+    """
+    async with await Session.open(spec) as session:
+        session.require_running()
+        fleet = session.fleet
+        handle = await submission.submit(fleet, session.controller, spec, job, emit)
+        on_submit(handle)
+        if handle.array:
+            return await arrays.follow_array(fleet, handle, emit)
+        return await control.follow(fleet, handle, on_line=on_line, emit=emit, on_live=on_live)
+
+
+async def jobs(spec: ClusterSpec, *, ended: bool = False) -> tuple[JobInfo, ...]:
+    """Pending and running jobs, newest first; with ``ended`` also those of the last days.
+
+    Raises:
+        CorralError: NOT_FOUND, the cluster is not up; COMMAND_FAILED, Slurm does not answer.
+    """
+    async with await Session.open(spec) as session:
+        session.require_running()
+        fleet, controller = session.fleet, session.controller
+        gpus = any(group.gpu for group in spec.groups)
+        listing = control.list_jobs(fleet, controller, all=ended, gpus=gpus)
+        if not gpus:
+            return await listing
+        tracked = spec.slurm.accounting
+        found, held = await asyncio.gather(
+            listing, control.gpus_by_job(fleet, controller, tracked=tracked)
+        )
+    return tuple(
+        replace(job, gpus=held[job.id].count, gpus_exact=held[job.id].exact)
+        if job.id in held
+        else job
+        for job in found
+    )
+
+
+async def logs(
+    spec: ClusterSpec,
+    job_id: JobRef,
+    emit: Emit = ignore,
+    *,
+    on_line: OnLine,
+    follow: bool = False,
+    on_live: OnLive = lambda _: None,
+) -> JobOutcome | ArrayOutcome:
+    """What a job printed, and how it stands; with ``follow`` until it has ended.
+
+    An array itself prints nothing: its outcome holds the parts, each with its last line.
+
+    Raises:
+        CorralError: NOT_FOUND, no such job, or none that Corral submitted.
+    """
+    async with await Session.open(spec) as session:
+        session.require_running()
+        fleet = session.fleet
+        handle = await handle_of(session, job_id)
+        if handle.array:
+            if follow:
+                return await arrays.follow_array(fleet, handle, emit)
+            return await arrays.array_state(fleet, handle)
+        if follow and handle.folder:
+            return await control.follow(fleet, handle, on_line=on_line, emit=emit, on_live=on_live)
+        lines, outcome = await control.logs(fleet, handle)
+    for line in lines:
+        on_line(line)
+    return outcome
+
+
+async def job_state(spec: ClusterSpec, job_id: JobRef) -> JobOutcome | ArrayOutcome:
+    """How a job stands now.
+
+    Raises:
+        CorralError: NOT_FOUND, no such job.
+    """
+    async with await Session.open(spec) as session:
+        session.require_running()
+        handle = await handle_of(session, job_id)
+        if handle.array:
+            return await arrays.array_state(session.fleet, handle)
+        return await control.state(session.fleet, handle)
+
+
+async def cancel(
+    spec: ClusterSpec, job_ids: Sequence[JobRef]
+) -> dict[JobRef, JobOutcome | CorralError]:
+    """End jobs; gives how each stood then, or why it could not be done.
+
+    Raises:
+        CorralError: the cluster is not up.
+    """
+    found: dict[JobRef, JobOutcome | CorralError] = {}
+    async with await Session.open(spec) as session:
+        session.require_running()
+        for job_id in dict.fromkeys(job_ids):
+            try:
+                handle = await handle_of(session, job_id)
+                found[job_id] = await control.cancel(session.fleet, handle)
+            except CorralError as error:
+                found[job_id] = error
+    return found
+
+
+async def shell_argv(spec: ClusterSpec, fields: Mapping[str, Any]) -> list[str]:
+    """The command line that gives a shell with what a job of these fields would get.
+
+    Args:
+        spec: the cluster.
+        fields: of ``JobSpec``; the script is left out.
+
+    Raises:
+        CorralError: USAGE, it cannot be had; NOT_FOUND, the cluster is not up.
+    """
+    job = parse_job({**fields, "script": "shell"})
+    async with await Session.open(spec) as session:
+        session.require_running()
+        script = await explaining.shell(session.fleet, session.controller, spec, job)
+        controller = session.controller
+    argv = await ssh_argv(spec, controller)
+    root = argv[argv.index("-l") + 1] == "root"
+    command = script if root else sh("exec sudo -- sh -c {script}", script=str(script))
+    return [argv[0], "-t", *argv[1:], str(command)]
+
+
+async def handle_of(session: Session, ref: JobRef) -> JobHandle:
+    """The handle of a job of an open cluster, or of a part of an array.
+
+    Raises:
+        CorralError: USAGE, no such number can be; NOT_FOUND.
+    """
+    number, _, task = str(ref).partition("_")
+    if not number.isdecimal() or (task and not task.isdecimal()):
+        raise CorralError(
+            Code.USAGE, f"{ref!r} is not a job number", hint="12, or 12_3 for a part of an array"
+        )
+    handle = await control.find(session.fleet, session.controller, session.spec, int(number))
+    return handle.part(int(task)) if task else handle

@@ -1,0 +1,142 @@
+"""A submitted job in Python: wait for it, read it, end it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from corral.api.sync import sync
+from corral.api.workload import batch
+from corral.errors import Code, CorralError
+from corral.events import Emit, ignore
+from corral.spec.models import ClusterSpec
+
+
+class Job:
+    """A job that was handed to Slurm; it goes on whether or not anybody waits.
+
+    Args:
+        spec: the cluster.
+        handle: the job.
+        emit: receives the events while a method runs.
+    """
+
+    def __init__(self, spec: ClusterSpec, handle: batch.JobHandle, emit: Emit = ignore) -> None:
+        self.spec = spec
+        self.handle = handle
+        self._emit = emit
+
+    def __repr__(self) -> str:
+        return f"<corral.Job {self.handle.ref} {self.handle.name}>"
+
+    @property
+    def id(self) -> int:
+        """Slurm's number for it."""
+        return self.handle.id
+
+    @property
+    def folder(self) -> str:
+        """Its folder on the cluster's shared storage."""
+        return self.handle.folder
+
+    @property
+    def state(self) -> str:
+        """Slurm's word for where it stands, asked now: PENDING, RUNNING, COMPLETED, ...
+
+        An array is PENDING until a part runs, RUNNING until all have ended, then COMPLETED, or
+        FAILED when a part did not succeed.
+        """
+        found = sync(batch.job_state(self.spec, self.handle.ref))
+        if isinstance(found, batch.JobOutcome):
+            return found.state.value
+        states = {part.state for part in found.parts if part.state is not None}
+        if found.ended:
+            return "COMPLETED" if found.good else "FAILED"
+        return "PENDING" if all(state.waiting for state in states) else "RUNNING"
+
+    def wait(
+        self, timeout: float | None = None, *, on_line: batch.OnLine = lambda _: None
+    ) -> batch.JobOutcome | batch.ArrayOutcome:
+        """Wait for its end, however it ends.
+
+        Args:
+            timeout: seconds; None for as long as it takes.
+            on_line: called with each line that a rank prints.
+
+        Raises:
+            CorralError: TIMED_OUT, it has not ended in time, and goes on.
+        """
+        return sync(self._wait(timeout, on_line))
+
+    def result(
+        self, timeout: float | None = None, *, on_line: batch.OnLine = lambda _: None
+    ) -> batch.JobOutcome | batch.ArrayOutcome:
+        """Wait for its end, which must be a good one.
+
+        Raises:
+            CorralError: NOT_GOOD, it failed: with the last lines of the rank that failed first;
+                TIMED_OUT as ``wait``.
+        """
+        outcome = self.wait(timeout, on_line=on_line)
+        if not outcome.good:
+            raise _bad(outcome)
+        return outcome
+
+    def logs(self) -> tuple[batch.RankLine, ...]:
+        """What it printed so far; nothing for an array, whose parts print: ``part``."""
+        lines: list[batch.RankLine] = []
+        sync(batch.logs(self.spec, self.handle.ref, self._emit, on_line=lines.append))
+        return tuple(lines)
+
+    def part(self, number: int) -> Job:
+        """One part of an array.
+
+        Raises:
+            CorralError: NOT_FOUND, it has no such part.
+        """
+        return Job(self.spec, self.handle.part(number), self._emit)
+
+    def cancel(self) -> None:
+        """End it; one that has ended stays as it is.
+
+        Raises:
+            CorralError: SLURM_REFUSED, NOT_FOUND.
+        """
+        found = sync(batch.cancel(self.spec, (self.handle.ref,)))[self.handle.ref]
+        if isinstance(found, CorralError):
+            raise found
+
+    async def _wait(
+        self, timeout: float | None, on_line: batch.OnLine
+    ) -> batch.JobOutcome | batch.ArrayOutcome:
+        try:
+            async with asyncio.timeout(timeout):
+                return await batch.logs(
+                    self.spec, self.handle.ref, self._emit, on_line=on_line, follow=True
+                )
+        except TimeoutError as error:
+            raise CorralError(
+                Code.TIMED_OUT,
+                f"job {self.handle.ref} has not ended within {timeout:g} s",
+                hint="it goes on; wait again, or cancel it",
+            ) from error
+
+
+def _bad(outcome: batch.JobOutcome | batch.ArrayOutcome) -> CorralError:
+    if isinstance(outcome, batch.ArrayOutcome):
+        failed = [part for part in outcome.parts if not part.good]
+        return CorralError(
+            Code.NOT_GOOD,
+            f"{len(failed)} of {len(outcome.parts)} parts of job {outcome.id} did not succeed",
+            tail="\n".join(f"{outcome.id}_{p.number}: {p.state} {p.last}" for p in failed[:20]),
+            hint=f"corral logs {outcome.id}_{failed[0].number} shows the first of them",
+        )
+    first = outcome.failed
+    return CorralError(
+        Code.NOT_GOOD,
+        f"job {outcome.ref} ended as {outcome.state.value}"
+        + (f": rank {first.rank} failed first: {first.how}" if first else ""),
+        node=first.node if first else "",
+        status=outcome.exit_code.status if outcome.exit_code else None,
+        tail=first.tail if first else "",
+        hint=f"corral logs {outcome.ref} has all of it",
+    )

@@ -1,0 +1,60 @@
+"""What a profiled job recorded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+from corral.api.workload.batch import JobRef, handle_of
+from corral.apply.session import Session
+from corral.errors import Code, CorralError
+from corral.events import Emit, ignore
+from corral.hosts.output import write_folder
+from corral.jobs.recordings import Recordings, Row, recordings
+from corral.jobs.trace import Kernel, RankTrace
+from corral.spec.models import ClusterSpec
+
+__all__ = ["Kernel", "RankTrace", "Recordings", "Row", "job_profile", "keep_profile"]
+
+
+TIMELINE: Final = "timeline.json.gz"
+"""The name of the merged trace: Perfetto unpacks what ends in .gz."""
+
+
+async def job_profile(spec: ClusterSpec, job: JobRef, emit: Emit = ignore) -> Recordings:
+    """Fetch and read the recordings of a job that ran with ``profile``.
+
+    Args:
+        spec: the cluster.
+        job: its number, or ``12_3`` for a part of an array.
+        emit: receives nothing yet.
+
+    Raises:
+        CorralError: NOT_FOUND, no such job, or it recorded nothing; PARSE_FAILED.
+    """
+    async with await Session.open(spec) as session:
+        session.require_running()
+        return await recordings(session.fleet, await handle_of(session, job))
+
+
+def keep_profile(found: Recordings, folder: Path) -> tuple[Path, ...]:
+    """Write recordings, summary and timeline into a folder of this machine; gives the files.
+
+    Raises:
+        CorralError: COMMAND_FAILED, it cannot be written; USAGE, it or a file in it is a link.
+    """
+    files = {name: data for name, data in found.files.items()}
+    files["summary.json"] = (json.dumps(found.as_dict(), indent=1) + "\n").encode()
+    merged = found.timeline()
+    if merged:
+        files[TIMELINE] = merged
+    try:
+        written = write_folder(folder, files)
+    except OSError as error:
+        raise CorralError(
+            Code.COMMAND_FAILED,
+            f"{folder} cannot be written: {error.strerror}",
+            hint="name another folder with --output",
+        ) from error
+    return tuple(sorted(written))

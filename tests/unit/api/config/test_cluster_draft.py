@@ -1,0 +1,157 @@
+"""Cluster files out of what machines reported (recorded answers), and what cannot become one."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.api.config.cluster_draft import Draft, Reached, draft
+from corral.errors import Code, CorralError
+from corral.inspect.discovery import Found, inquiry, parse
+from corral.inspect.gpu_types import TYPES, type_of, type_of_name
+from corral.spec.load import load_text
+from corral.spec.nodes import nodes_of
+from tests.fakes import recorded
+
+RECORDED = Path(__file__).parents[3] / "recorded" / "machines"
+
+
+def machines(folder: str) -> list[Found]:
+    files = sorted((RECORDED / folder).glob("*.txt"))
+    return [parse(f.stem, recorded(f.read_text())) for f in files]
+
+
+def drafted(folder: str, reached: Reached | None = None, **skews: float) -> Draft:
+    return draft("lab", machines(folder), reached or Reached(), skews)
+
+
+def test_the_lab_of_three_workstations(golden: Callable[[str, str], None]) -> None:
+    made = drafted("lab")
+    golden("init/lab.yaml", made.text)
+    spec = load_text(made.text, "lab.yaml").spec
+    assert spec is not None
+    assert {n.name: n.address for n in nodes_of(spec)} == {
+        f"node{i}": f"192.168.1.1{i}" for i in range(3)
+    }
+    (group,) = spec.groups
+    assert group.gpu is not None
+    assert (group.gpu.type, group.gpu.count, group.ssh.user) == ("rtx5090", 1, "alice")
+    assert spec.network.data is not None
+    assert (spec.network.data.interface, spec.network.data.gbps) == ("enp130s0", 2.5)
+    (shared,) = spec.storage
+    assert shared.server == "node2", "the one with the most room"
+    assert [u.name for u in spec.users] == ["alice"]
+
+
+def test_machines_that_are_not_alike(golden: Callable[[str, str], None]) -> None:
+    made = draft(
+        "lab",
+        machines("odd"),
+        Reached(2222, "~/.ssh/lab", "admin@gate"),
+        {"192.168.1.11": 95.0, "192.168.1.12": -2.0},
+        file="odd.yaml",
+    )
+    golden("init/odd.yaml", made.text)
+    text = "\n".join(made.warnings)
+    for said in (
+        "different systems",
+        "Wi-Fi address; enp130s0 is wired",
+        "node1: its clock is 95 s ahead",
+        "node1: a firewall is on (ufw)",
+        "node[1-3]: its own name is on 127.0.1.1",
+        "node0, node1 have one SSH host key",
+        "user alice has unlike numbers: 1000, 1001",
+        "PCI device 9999 is not in Corral's table",
+    ):
+        assert said in text
+    assert text.count("its clock") == 1
+    assert "node[1-3]: sshd takes passwords" in text
+
+
+def test_every_warning_stands_in_the_file() -> None:
+    made = drafted("odd")
+    assert made.warnings
+    assert all(f"#   * {warning}" in made.text for warning in made.warnings)
+
+
+def test_addresses_stay_with_their_nodes_whatever_the_order() -> None:
+    turned = list(reversed(machines("lab")))
+    spec = load_text(draft("lab", turned, Reached(), {}).text, "x").spec
+    assert spec is not None
+    assert {n.name: n.address for n in nodes_of(spec)} == {
+        f"node{i}": f"192.168.1.1{i}" for i in range(3)
+    }
+    assert spec.controller == "node2", "the first one named"
+
+
+def test_a_host_of_the_ssh_config_gives_way_to_the_address() -> None:
+    one = replace(machines("lab")[0], at="ws1")
+    spec = load_text(draft("lab", [one], Reached(), {}).text, "x").spec
+    assert spec is not None and nodes_of(spec)[0].address == "192.168.1.10"
+
+
+def test_two_machines_of_one_address_are_refused() -> None:
+    one = machines("lab")[0]
+    with pytest.raises(CorralError) as caught:
+        draft("lab", [one, replace(one, at="ws1", hostname="other")], Reached(), {})
+    assert caught.value.code is Code.SPEC_INVALID
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_a_machines_own_words_break_out_of_no_comment(system: str, processor: str) -> None:
+    one = replace(machines("lab")[0], system=system, processor=processor, hostname="node0")
+    made = draft("lab", [one], Reached(), {})
+    assert load_text(made.text, "x").findings == ()
+
+
+@given(st.text(max_size=40))
+def test_host_names_that_are_none(hostname: str) -> None:
+    one = replace(machines("lab")[0], hostname=hostname)
+    assert load_text(draft("lab", [one], Reached(), {}).text, "x").findings == ()
+
+
+def test_gpu_types() -> None:
+    assert type_of("2B85") == "rtx5090"
+    assert type_of("ffff") == ""
+    assert type_of("ffff", "NVIDIA GeForce RTX 6090") == "rtx6090"
+    for name, kind in (
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA A100-SXM4-80GB", "a100"),
+        ("Tesla V100-SXM2-32GB", "v100"),
+        ("NVIDIA RTX 6000 Ada Generation", "rtx6000ada"),
+        ("NVIDIA GeForce RTX 4080 SUPER", "rtx4080super"),
+        ("", ""),
+    ):
+        assert type_of_name(name) == kind
+    assert all(len(device) == 4 and device == device.lower() for device in TYPES)
+
+
+def test_an_answer_that_lacks_a_fact() -> None:
+    answers = recorded((RECORDED / "lab" / "192.168.1.10.txt").read_text())
+    del answers["kernel"]
+    with pytest.raises(CorralError) as caught:
+        parse("192.168.1.10", answers)
+    assert caught.value.code is Code.PARSE_FAILED
+
+
+def test_a_machine_with_a_firewall_says_so_once(tmp_path: Path) -> None:
+    """Discovery and facts printed sections of one name, and each read the other's."""
+    (tmp_path / "ufw.conf").write_text("ENABLED=yes\n")
+    asked = inquiry()
+    script = asked.script.replace("/etc/ufw/ufw.conf", str(tmp_path / "ufw.conf"))
+    printed = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True).stdout
+    found = parse("192.168.1.10", asked.answers(printed, "192.168.1.10", "asking"))
+    assert found.facts.firewall == "ufw"
+    assert "a firewall is on (ufw)" in "\n".join(draft("lab", [found], Reached(), {}).warnings)
+
+
+def test_gpus_of_discovery_and_of_the_facts_are_the_same() -> None:
+    for folder in ("lab", "odd"):
+        for one in machines(folder):
+            assert one.gpus == len(one.facts.nvidia_pci)

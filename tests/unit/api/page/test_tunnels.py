@@ -1,0 +1,98 @@
+"""Tunnels of ssh: they end with who made them, killed or not."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from corral.api.page import page_server, tracking_tunnel
+from corral.errors import Code, CorralError
+from corral.hosts.target import SshTarget
+from corral.spec.load import load_or_raise
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import nodes_of
+
+LAPTOP = Path(__file__).parents[4] / "examples" / "laptop.yaml"
+SSH = """#!/bin/sh
+# As ssh does: with -N nothing runs there, and the input is read by nobody.
+for word do [ "$word" != -N ] || exec sleep 600; last=$word; done
+exec sh -c "$last"
+"""
+
+
+class Standing:
+    """A cluster that runs: its session and its provider."""
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        self.nodes = nodes_of(spec)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None: ...
+
+    def require_running(self) -> None: ...
+
+    def addresses(self) -> dict[str, str]:
+        return {node.name: "10.0.0.10" for node in self.nodes}
+
+    async def observe(self) -> None: ...
+
+    def ssh_target(self, name: str) -> SshTarget:
+        return SshTarget("192.0.2.1", "root")
+
+
+async def page(spec: ClusterSpec) -> None:
+    async with page_server.serve_page(spec):
+        pass
+
+
+async def tracking(spec: ClusterSpec) -> None:
+    async with tracking_tunnel.tracking_page(spec, port=5001):
+        pass
+
+
+@pytest.mark.parametrize("opened", [page, tracking])
+def test_a_tunnel_ends_with_its_input(
+    opened: Callable[[ClusterSpec], Awaitable[None]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The input ends when its owner does, however that died."""
+    found: list[Sequence[str]] = []
+
+    async def start(argv: Sequence[str], **options: Any) -> None:
+        found.append(argv)
+        raise CorralError(Code.UNREACHABLE, "seen enough")
+
+    async def standing(spec: ClusterSpec) -> Standing:
+        return Standing(spec)
+
+    async def asked(spec: ClusterSpec) -> tuple[bool, Any, None]:
+        return False, page_server.OLDEST_REST, None
+
+    async def token(spec: ClusterSpec, user: str, seconds: int) -> str:
+        return "token"
+
+    for module in (page_server, tracking_tunnel):
+        monkeypatch.setattr(module.Child, "start", start)
+        monkeypatch.setattr(module.Session, "open", standing)
+    monkeypatch.setattr(page_server, "providers_of", lambda spec: [Standing(spec)])
+    monkeypatch.setattr(page_server, "_asked", asked)
+    monkeypatch.setattr(page_server, "token_of", token)
+    spec = load_or_raise(LAPTOP)
+    spec = spec.model_copy(update={"services": spec.services.model_copy(update={"mlflow": True})})
+    with pytest.raises(CorralError, match="seen enough"):
+        asyncio.run(opened(spec))
+    (argv,) = found
+    assert "-L" in argv
+    ssh = tmp_path / "ssh"
+    ssh.write_text(SSH)
+    ssh.chmod(0o755)
+    ended = subprocess.run([str(ssh), *argv[1:]], stdin=subprocess.DEVNULL, timeout=20, check=False)
+    assert ended.returncode == 0
