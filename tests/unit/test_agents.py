@@ -29,8 +29,8 @@ def test_the_first_lines_say_where_by_whom_and_as_whom(name: str) -> None:
     head = takewhile(lambda line: line.startswith("#"), program(name).splitlines())
     lines = [line.removeprefix("# ") for line in head]
     for label in LABELS:
-        (said,) = [line for line in lines if line.startswith(label)]
-        assert said.removeprefix(label).strip()
+        (row,) = [line for line in lines if line.startswith(label)]
+        assert row.removeprefix(label).strip()
 
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name.endswith(".py")])
