@@ -16,6 +16,8 @@ from corral.doctor.stated import stated
 MOST_LINES: Final = 3
 """Lines of evidence that are kept of each failure."""
 _ORDER: Final = {Severity.ERROR: 0, Severity.SYMPTOM: 1, Severity.WARNING: 2}
+_WARNED: Final = 50
+"""Lines of a warning that are left out when a log is read for what it states itself."""
 _AFTER: Final = 8
 """Lines after an exception's own in which its message goes on."""
 
@@ -41,10 +43,20 @@ def _with_stated(log: LogText, known: Sequence[Diagnosis]) -> tuple[Diagnosis, .
     It comes before consequences and warnings. A line after a general message or a consequence
     follows from that; the consequence's own line may give the reason.
     """
-    one = stated(log)
+    one = stated(log, _warned(log, known))
     if one is None or any(_before(other, one) for other in known):
         return tuple(known)
     return (one, *known)
+
+
+def _warned(log: LogText, known: Sequence[Diagnosis]) -> frozenset[int]:
+    """The lines of warnings: what such a line says is known, and nothing ended by it."""
+    warnings = (one for one in known if one.severity is Severity.WARNING and not one.general)
+    return frozenset(
+        line.number
+        for one in warnings
+        for line in _evidence(one.failure, log, Source.ANY, most=_WARNED)
+    )
 
 
 def _before(known: Diagnosis, one: Diagnosis) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from functools import cache
 from typing import Final
 
@@ -28,16 +29,21 @@ _LEVEL: Final = re.compile(r"(?:error|fatal|critical|failed)\b[: ]{1,8}", re.IGN
 _TIME: Final = re.compile(r"[\s\[\d<]|[A-Z][a-z]{2} |[\w.-]{1,64}\[\d{1,9}\]: ")
 
 
-def stated(log: LogText) -> Diagnosis | None:
+def stated(log: LogText, accounted: Container[int] = ()) -> Diagnosis | None:
     """The first error line that names its cause, as a finding with its message; None without one.
 
     A line that gives a reason comes before one that only says what could not be done (``general``).
+
+    Args:
+        log: where to look.
+        accounted: numbers of lines that a known failure explains.
     """
     lines = [(one, log.line(one.number)[:_READ]) for one in fatal_lines(log, _LINES)]
     told = [
         (one, text)
         for one, text in lines
-        if not (_CODE.match(text) or _QUIET.search(text))
+        if one.number not in accounted
+        and not (_CODE.match(text) or _QUIET.search(text))
         and not (consequence(text) or _handled(log, one.number))
     ]
     for general in (False, True):
