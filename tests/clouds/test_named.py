@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from corral.api.rental import clouds, unused_machines
-from corral.cli import reap as reap_verb
+from corral.cli.rental import reap as reap_verb
 from corral.errors import Code, CorralError
 from corral.events import ignore
 from corral.providers.cloud.ledger import Ledger

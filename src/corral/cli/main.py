@@ -51,38 +51,50 @@ _JOBS: Final = "Jobs"
 _NODES: Final = "Nodes"
 VERBS: Final = MappingProxyType(
     {
-        "init": Verb("init", _CLUSTER, "Write a commented cluster file to start from."),
-        "lint": Verb("lint", _CLUSTER, "List everything that is wrong with cluster files."),
-        "plan": Verb("plan", _CLUSTER, "Show what `up` would change; changes nothing."),
-        "up": Verb("up", _CLUSTER, "Make the cluster what the file declares, and prove it."),
-        "apply": Verb("apply", _CLUSTER, "Do exactly what a plan contains, and no more."),
-        "prove": Verb("prove", _CLUSTER, "Check with evidence that the cluster works."),
-        "bench": Verb("bench", _CLUSTER, "Measure how fast it is, or read measurements."),
-        "down": Verb("down", _CLUSTER, "Remove all that Corral made for a cluster."),
-        "offers": Verb("offers", _CLUSTER, "Show what clouds have on sale, and its price."),
-        "cloud": Verb(
-            "cloud", _CLUSTER, "Show and extend what belongs to an entire cloud account."
+        "init": Verb("config.init", _CLUSTER, "Write a commented cluster file to start from."),
+        "lint": Verb("config.lint", _CLUSTER, "List everything that is wrong with cluster files."),
+        "plan": Verb("lifecycle.plan", _CLUSTER, "Show what `up` would change; changes nothing."),
+        "up": Verb(
+            "lifecycle.up", _CLUSTER, "Make the cluster what the file declares, and prove it."
         ),
-        "cost": Verb("cost", _CLUSTER, "Show what rented machines cost, by job and user."),
-        "elastic": Verb("elastic", _CLUSTER, "Rent nodes for pending jobs, end them when idle."),
-        "reap": Verb("reap", _CLUSTER, "End rented machines, and prove that nothing is left."),
-        "run": Verb("run", _JOBS, "Run a script as a job and follow it to its end."),
-        "jobs": Verb("jobs", _JOBS, "List jobs."),
-        "logs": Verb("logs", _JOBS, "Show what a job printed."),
-        "profile": Verb("profile", _JOBS, "Show where the time of a profiled job went."),
-        "data": Verb("data", _JOBS, "Make data sets, and see whether storage feeds the GPUs."),
-        "cancel": Verb("cancel", _JOBS, "Cancel jobs."),
-        "status": Verb("status", _NODES, "Show nodes, services and the queue, and what is wrong."),
-        "doctor": Verb("doctor", _NODES, "List what is broken, why, and what to do."),
-        "ui": Verb("ui_page", _NODES, "Show and run the cluster in a browser."),
-        "exec": Verb("exec_", _NODES, "Run a command as root on nodes, all at once."),
-        "ssh": Verb("ssh", _NODES, "Log in to a node."),
-        "drain": Verb("drain", _NODES, "Let nodes take no new jobs."),
-        "resume": Verb("resume", _NODES, "Let drained nodes take jobs again."),
-        "keys": Verb("keys", _NODES, "Set up, forget and replace the keys of a cluster."),
-        "export": Verb("export", _CLUSTER, "Write a cluster for other people's tools."),
-        "mesh": Verb("mesh", _NODES, "Show a cluster's tailnet, its links and its policy."),
-        "image": Verb("image", _NODES, "List, build and remove node images."),
+        "apply": Verb("lifecycle.apply", _CLUSTER, "Do exactly what a plan contains, and no more."),
+        "prove": Verb("evidence.prove", _CLUSTER, "Check with evidence that the cluster works."),
+        "bench": Verb("evidence.bench", _CLUSTER, "Measure how fast it is, or read measurements."),
+        "down": Verb("lifecycle.down", _CLUSTER, "Remove all that Corral made for a cluster."),
+        "offers": Verb("rental.offers", _CLUSTER, "Show what clouds have on sale, and its price."),
+        "cloud": Verb(
+            "rental.cloud", _CLUSTER, "Show and extend what belongs to an entire cloud account."
+        ),
+        "cost": Verb("rental.cost", _CLUSTER, "Show what rented machines cost, by job and user."),
+        "elastic": Verb(
+            "rental.elastic", _CLUSTER, "Rent nodes for pending jobs, end them when idle."
+        ),
+        "reap": Verb(
+            "rental.reap", _CLUSTER, "End rented machines, and prove that nothing is left."
+        ),
+        "run": Verb("workload.run", _JOBS, "Run a script as a job and follow it to its end."),
+        "jobs": Verb("workload.jobs", _JOBS, "List jobs."),
+        "logs": Verb("workload.logs", _JOBS, "Show what a job printed."),
+        "profile": Verb("workload.profile", _JOBS, "Show where the time of a profiled job went."),
+        "data": Verb(
+            "workload.data", _JOBS, "Make data sets, and see whether storage feeds the GPUs."
+        ),
+        "cancel": Verb("workload.cancel", _JOBS, "Cancel jobs."),
+        "status": Verb(
+            "operations.status", _NODES, "Show nodes, services and the queue, and what is wrong."
+        ),
+        "doctor": Verb("operations.doctor", _NODES, "List what is broken, why, and what to do."),
+        "ui": Verb("page.ui_page", _NODES, "Show and run the cluster in a browser."),
+        "exec": Verb("operations.exec_", _NODES, "Run a command as root on nodes, all at once."),
+        "ssh": Verb("operations.ssh", _NODES, "Log in to a node."),
+        "drain": Verb("operations.drain", _NODES, "Let nodes take no new jobs."),
+        "resume": Verb("operations.resume", _NODES, "Let drained nodes take jobs again."),
+        "keys": Verb(
+            "operations.keys", _NODES, "Set up, forget and replace the keys of a cluster."
+        ),
+        "export": Verb("config.export", _CLUSTER, "Write a cluster for other people's tools."),
+        "mesh": Verb("mesh.mesh", _NODES, "Show a cluster's tailnet, its links and its policy."),
+        "image": Verb("lifecycle.image", _NODES, "List, build and remove node images."),
     }
 )
 
@@ -127,7 +139,7 @@ class Verbs(TyperGroup):
                 **extra,
             )
         except Exception as error:  # the last place where one can be shown
-            status = import_module("corral.cli.exit_status").ended(error, words)
+            status = import_module("corral.cli.terminal.exit_status").ended(error, words)
         status = int(status or (Exit.USAGE if nothing_asked else Exit.GOOD))
         if not standalone_mode:
             return status

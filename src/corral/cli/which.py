@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from corral import api
-from corral.cli.ui import Ui
+from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError
 from corral.spec.models import ClusterSpec
 

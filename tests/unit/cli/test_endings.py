@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from corral.cli.main import VERBS, load_verb
-from corral.cli.ui import InterruptedByUserError, Ui
+from corral.cli.terminal.ui import InterruptedByUserError, Ui
 from corral.errors import Code, CorralError, NodesFailedError
 from corral.spec.models import ClusterSpec
 

@@ -10,7 +10,7 @@ import pytest
 
 from corral import api
 from corral.cli import which
-from corral.cli.ui import Ui
+from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError
 from corral.hosts.state_dir import cluster_dir
 

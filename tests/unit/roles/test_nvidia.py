@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from corral.cli.planview import plan_lines
+from corral.cli.lifecycle.planview import plan_lines
 from corral.errors import Code, CorralError
 from corral.inspect.facts import Facts
 from corral.inspect.traits import Traits

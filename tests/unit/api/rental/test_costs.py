@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from corral.api.rental.costs import IDLE, JobUse, judge, read_jobs, what_then
-from corral.cli.cost import cost_view
+from corral.cli.rental.cost import cost_view
 from corral.providers.cloud.budget import Spend
 from corral.providers.cloud.ledger import Rental
 from corral.spec.cloud import Budget, Cloud

@@ -1,0 +1,232 @@
+"""``corral init``: a commented cluster file to start from, or the JSON Schema."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from corral import api
+from corral.cli.config import init_adopted
+from corral.cli.options import JSON, examples, verb_app
+from corral.cli.terminal.output import STDOUT
+from corral.cli.terminal.ui import Ui
+from corral.errors import Code, CorralError, Exit
+from corral.hosts.output import write_output
+
+app = verb_app()
+WORDS = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="KIND",
+        help="laptop (containers here) or lab (three machines by ssh); with --from more addresses.",
+        show_default="laptop",
+    ),
+]
+KIND_OPTION = Annotated[
+    str, typer.Option("--kind", metavar="KIND", help="The same as KIND.", show_default=False)
+]
+NAME = Annotated[
+    str,
+    typer.Option("--name", metavar="NAME", help="Name of the cluster.", show_default="the kind"),
+]
+VALUES = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="What to write instead of the template's own: nodes, gpu_type, gpu_count; "
+        "for a lab also addresses, user, port, controller, gbps.",
+    ),
+]
+OUTPUT = Annotated[
+    str,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Left out or -: stdout.", show_default=False
+    ),
+]
+FROM = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--from",
+        metavar="ADDR...",
+        help="Ask these machines what they are and write the result; the first one becomes the "
+        "controller.",
+        show_default=False,
+    ),
+]
+USER = Annotated[
+    str,
+    typer.Option(
+        "--user", metavar="USER", help="With --from: who logs in.", show_default="your ssh config's"
+    ),
+]
+PORT = Annotated[int, typer.Option("--port", metavar="PORT", help="With --from: port of sshd.")]
+KEY = Annotated[
+    str,
+    typer.Option(
+        "--key", metavar="FILE", help="With --from: private key.", show_default="ssh's own choice"
+    ),
+]
+JUMP = Annotated[
+    str,
+    typer.Option(
+        "--jump", metavar="HOST", help="With --from: go through this machine.", show_default=False
+    ),
+]
+INSTALL = Annotated[
+    bool,
+    typer.Option(
+        "--keys", help="With --from: install a key first; asks for the login password once."
+    ),
+]
+DEEPOPS = Annotated[
+    str,
+    typer.Option(
+        "--from-deepops",
+        metavar="FOLDER",
+        help="Write what DeepOps' folder config/ contains: inventory and group_vars.",
+        show_default=False,
+    ),
+]
+FORCE = Annotated[bool, typer.Option("--force", help="Overwrite FILE when it is there.")]
+SCHEMA = Annotated[
+    bool, typer.Option("--schema", help="Print the JSON Schema of cluster files, for editors.")
+]
+
+
+@app.command(
+    epilog=examples(
+        "corral init -o laptop.yaml",
+        "corral init lab --name rtx --set nodes='node[0-3]' --set user=admin -o rtx.yaml",
+        "corral init --existing /etc/slurm --existing /etc/hosts -o lab.yaml",
+        "corral init --from-deepops deepops/config -o dgx.yaml",
+        "corral init --from 192.168.1.10 192.168.1.11 192.168.1.12 --user alice",
+        "corral init --from '192.168.1.[10-12]' --keys -o rtx.yaml",
+        "corral init --schema > corral.schema.json",
+    )
+)
+def init(
+    words: WORDS = None,
+    *,
+    machines: FROM = None,
+    user: USER = "",
+    port: PORT = 22,
+    key: KEY = "",
+    jump: JUMP = "",
+    install_key: INSTALL = False,
+    kind_option: KIND_OPTION = "",
+    name: NAME = "",
+    values: VALUES = None,
+    output: OUTPUT = "",
+    force: FORCE = False,
+    schema: SCHEMA = False,
+    existing: init_adopted.EXISTING = None,
+    deepops: DEEPOPS = "",
+    as_json: JSON = False,
+) -> int:
+    """Write a commented cluster file to start from.
+
+    The file is complete and good as it is. A file that is there already is never overwritten
+    without --force. With --from it holds what the machines reported, with what is not right on them
+    as comments, and goes to NAME.yaml (lab.yaml) unless -o sets another file; -o - is stdout.
+    """
+    ui = Ui(as_json=as_json)
+    if machines:
+        way = api.Way(user, port, key, jump, install_key)
+        return _from(ui, [*machines, *(words or [])], name or "lab", way, output, force=force)
+    kind = kind_option or _one(words)
+    if schema:
+        text = f"{json.dumps(api.schema(), indent=2)}\n"
+    elif deepops:
+        text, left = api.read_deepops(Path(deepops))
+        for line in left:
+            ui.note(f"not carried over: {line}", "yellow")
+    elif existing:
+        text, wrong = init_adopted.text_of(existing)
+        for line in wrong:
+            ui.note(line, "yellow")
+    else:
+        text = api.starting_file(kind, **_values(values or [], name))
+    if output in ("", STDOUT):
+        if as_json:
+            ui.json({"schema": api.schema()} if schema else {"kind": kind, "text": text})
+        else:
+            typer.echo(text, nl=False)
+        return Exit.GOOD
+    _write(Path(output), text, force=force)
+    ui.json({"file": output})
+    ui.show(f"wrote {output}", *([] if schema else [f"next: corral plan {output}"]))
+    return Exit.GOOD
+
+
+def _one(words: list[str] | None) -> str:
+    if words and len(words) > 1:
+        raise CorralError(
+            Code.USAGE, f"one KIND, not {' '.join(words)}", hint="for addresses write --from first"
+        )
+    return words[0] if words else "laptop"
+
+
+def _from(ui: Ui, machines: list[str], name: str, way: api.Way, output: str, *, force: bool) -> int:
+    path = Path(output or f"{name}.yaml")
+    if output != STDOUT and path.exists() and not force:
+        raise _there(path)
+    file = "" if output == STDOUT else shlex.quote(str(path))
+    made = ui.run(
+        lambda emit: api.discover(machines, emit, name=name, way=way, file=file),
+        state="nothing was written",
+    )
+    for warning in made.warnings:
+        ui.note(f"look at this: {warning}", "yellow")
+    if output == STDOUT:
+        ui.json({"text": made.text, "warnings": made.warnings})
+        ui.show(made.text.rstrip("\n"))
+        return Exit.GOOD
+    _write(path, made.text, force=force)
+    ui.json({"file": str(path), "warnings": made.warnings})
+    ui.show(f"wrote {path}", f"next: corral up {path} --rehearse, or corral plan {path}")
+    return Exit.GOOD
+
+
+def _there(path: Path) -> CorralError:
+    return CorralError(
+        Code.USAGE,
+        f"{path} is there already",
+        hint="name another file, or overwrite it with --force",
+    )
+
+
+def _values(pairs: list[str], name: str) -> dict[str, str | int | float]:
+    found: dict[str, str | int | float] = {"name": name} if name else {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise CorralError(
+                Code.USAGE, f"--set {pair}: no value", hint="write it as --set nodes='node[0-3]'"
+            )
+        found[key] = _number(value)
+    return found
+
+
+def _number(text: str) -> str | int | float:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _write(path: Path, text: str, *, force: bool) -> None:
+    try:
+        write_output(path, text.encode(), new=not force)
+    except FileExistsError as error:
+        raise _there(path) from error
+    except OSError as error:
+        raise CorralError(
+            Code.USAGE, f"{path} cannot be written: {error.strerror}", hint="name another file"
+        ) from error

@@ -1,0 +1,1 @@
+"""Verbs that prove and measure: prove, bench."""

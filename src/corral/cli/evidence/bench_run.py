@@ -1,0 +1,221 @@
+"""``corral bench run`` and ``history``: collectives of a cluster, through Slurm."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.text import Text
+
+from corral import api
+from corral.api.evidence.collective_bench import Benched, Wanted
+from corral.api.workload.batch import JobHandle
+from corral.cli.evidence.benchview import STYLES, transport_view, view
+from corral.cli.options import CLUSTER, HTML, JSON, TARGET, examples
+from corral.cli.terminal.text import binary, clean, table
+from corral.cli.terminal.ui import InterruptedByUserError, Ui
+from corral.cli.which import cluster
+from corral.errors import Code, CorralError, Exit
+from corral.prove.fabric.program import MEASURES, TYPES, Progress
+from corral.prove.fabric.verdict import Outcome
+
+RUN_EPILOG: Final = examples(
+    "corral bench run",
+    "corral bench run lab --collectives all_reduce --largest 64M",
+    "corral bench run dgx --hardware dgx-h100 --largest 8G --html bench.html",
+    "corral bench run dgx --nccl-tests /opt/nccl-tests/build --collectives all_reduce",
+    "corral bench run dgx --container-image /nfs/nccl.sqsh --nccl-tests /opt/nccl-tests/build",
+    "corral bench history lab",
+)
+HISTORY_EPILOG: Final = examples("corral bench history", "corral bench history lab --json")
+_UNITS: Final = {"K": 10, "M": 20, "G": 30}
+
+COLLECTIVES = Annotated[
+    str,
+    typer.Option(help=f"Names with commas between, out of: {', '.join(MEASURES)}. Left out: all."),
+]
+NODES = Annotated[int, typer.Option("--nodes", "-N", min=0, help="How many; 0: all.")]
+SMALLEST = Annotated[str, typer.Option(metavar="SIZE", help="First size, such as 1M.")]
+LARGEST = Annotated[
+    str,
+    typer.Option(
+        metavar="SIZE", help="Last size; no buffer takes more than a quarter of the free memory."
+    ),
+]
+TYPE = Annotated[str, typer.Option("--type", metavar="TYPE", help=f"{', '.join(TYPES)}.")]
+HARDWARE = Annotated[
+    str,
+    typer.Option(
+        help="Compare with known hardware (corral bench hardware). Left out: with what "
+        "network.data declares.",
+        show_default=False,
+    ),
+]
+REFERENCE = Annotated[
+    float, typer.Option(min=0, help="Compare with this busbw in GB/s; 0: do not.")
+]
+PARTITION = Annotated[
+    str, typer.Option("--partition", "-p", help="Left out: the default one.", show_default=False)
+]
+LIMIT = Annotated[str, typer.Option("--time", help="Time limit of the job.")]
+NCCL_TESTS = Annotated[
+    str,
+    typer.Option(
+        metavar="FOLDER",
+        help="Run nccl-tests' programs out of this folder of the nodes, or of the container, "
+        "instead of Corral's own benchmark; over several nodes by Slurm's PMIx or PMI2.",
+        show_default=False,
+    ),
+]
+CONTAINER = Annotated[
+    str,
+    typer.Option(
+        "--container-image",
+        metavar="IMAGE",
+        help="Run the ranks in this image, by Pyxis: a .sqsh file on shared storage, or "
+        "[REGISTRY/]NAME[:TAG].",
+        show_default=False,
+    ),
+]
+
+
+def bench_run(  # noqa: PLR0917 - typer makes options of arguments
+    target: TARGET = "",
+    wanted: CLUSTER = "",
+    collectives: COLLECTIVES = "",
+    nodes: NODES = 0,
+    smallest: SMALLEST = "1M",
+    largest: LARGEST = "1G",
+    type_: TYPE = "float32",
+    hardware: HARDWARE = "",
+    reference: REFERENCE = 0.0,
+    partition: PARTITION = "",
+    time_: LIMIT = "30m",
+    nccl_tests: NCCL_TESTS = "",
+    container: CONTAINER = "",
+    html: HTML = None,
+    as_json: JSON = False,
+) -> int:
+    """Measure a cluster's collectives through Slurm, and judge them.
+
+    One rank per GPU, or per node (gloo) where there are none. Results are compared with what they
+    must be. With three nodes and more each pair is measured as well, from four on halves of the
+    nodes and halves of those: a slow node, link or half is named. The result is kept: corral bench
+    history. Exit status 1 when a verdict is fail.
+    """
+    ui = Ui(as_json=as_json)
+    if type_ not in TYPES:
+        raise CorralError(Code.USAGE, f"no type is called {type_!r}", hint=f"{', '.join(TYPES)}")
+    what = Wanted(
+        collectives=tuple(collectives.split(",")) if collectives else MEASURES,
+        nodes=nodes,
+        smallest=bytes_of(smallest),
+        largest=bytes_of(largest),
+        type=type_,
+        partition=partition,
+        time=time_,
+        nccl_tests=nccl_tests,
+        container=container,
+    )
+    spec = cluster(ui, target, wanted)
+    known = api.Known(hardware=hardware, busbw=reference)
+    jobs: list[JobHandle] = []
+
+    def on_row(row: Progress) -> None:
+        _show_row(ui, row)
+
+    try:
+        found = ui.run(
+            lambda emit: api.run_bench(
+                spec, what, known, emit, on_row=on_row, on_submit=jobs.append
+            ),
+            lines_only=True,
+        )
+    except InterruptedByUserError as error:
+        if not jobs:
+            raise
+        raise InterruptedByUserError(
+            f"job {jobs[0].id} goes on; `corral cancel {jobs[0].id}` ends it", again="corral jobs"
+        ) from error
+    _told(ui, spec.name, found, html)
+    return Exit.GOOD if found.benchmark.good else Exit.NOT_GOOD
+
+
+def _told(ui: Ui, name: str, found: Benched, html: Path | None) -> None:
+    ui.json(found.as_dict())
+    _show(ui, found)
+    if html is not None:
+        api.write_page(html, api.bench_page(name, found))
+        ui.note(f"report: {html}")
+
+
+def bench_history(target: TARGET = "", wanted: CLUSTER = "", as_json: JSON = False) -> int:
+    """List a cluster's earlier measurements of all kinds, oldest first."""
+    ui = Ui(as_json=as_json)
+    records = api.all_measured(cluster(ui, target, wanted).name)
+    ui.json({"history": list(records)})
+    rows = [row for record in records for row in _rows(record)]
+    if rows:
+        ui.show(table(("date", "what", "nodes", "verdict", "seen"), rows))
+    else:
+        ui.note("nothing was measured yet: corral bench run, network, storage, gpu or scaling")
+    return Exit.GOOD
+
+
+def _rows(record: Mapping[str, Any]) -> list[tuple[str | Text, ...]]:
+    """A line for each collective, or one for what was measured otherwise: the gravest remark."""
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(record["at"])))
+    nodes = clean(str(record.get("nodes") or "-"))
+    if record["kind"] != "bench":
+        first = next(iter(record["remarks"]), {"text": "nothing"})
+        outcome = Outcome(record["outcome"])
+        said = clean(str(first["text"]))
+        return [(when, str(record["kind"]), nodes, Text(outcome, STYLES[outcome]), said)]
+    found: list[tuple[str | Text, ...]] = []
+    for one in record["tables"]:
+        seen = f"{float(one['busbw_gb_s']):.4g} GB/s at {binary(int(one['size_bytes']))}"
+        if one["reference_gb_s"]:
+            seen += f" (reference {float(one['reference_gb_s']):.4g})"
+        outcome = Outcome(one["outcome"])
+        found.append((when, str(one["collective"]), nodes, Text(outcome, STYLES[outcome]), seen))
+    return found
+
+
+def bytes_of(text: str) -> int:
+    """Bytes of ``64M``, ``1G``, ``4096``.
+
+    Raises:
+        CorralError: USAGE.
+    """
+    number, unit = (text[:-1], text[-1:].upper()) if text[-1:].isalpha() else (text, "")
+    if not number.isdecimal() or (unit and unit not in _UNITS) or not int(number):
+        raise CorralError(
+            Code.USAGE, f"{text!r} is not a size", hint="an integer with K, M or G: 64M"
+        )
+    return int(number) << _UNITS.get(unit, 0)
+
+
+def _show_row(ui: Ui, row: Progress) -> None:
+    wrong = f", {row.wrong} WRONG" if row.wrong else ""
+    ui.note(
+        f"{clean(row.collective)} {binary(row.size)}: {row.time_us:.1f} us, "
+        f"{row.busbw:.4g} GB/s{wrong}",
+        "bold red" if row.wrong else "dim",
+    )
+
+
+def _show(ui: Ui, found: Benched) -> None:
+    for one, verdict in found.benchmark.tables:
+        ui.show(*view(one, verdict), Text())
+    if found.benchmark.transport.known:
+        ui.show(transport_view(found.benchmark.transport))
+    # Where nothing is known to compare with, the nodes are still compared with each other.
+    if any(v.outcome is not Outcome.PASS for _, v in found.benchmark.tables):
+        for sentence in (*found.bisected.sentences, *found.slow.sentences):
+            ui.show(Text(f"slow: {clean(sentence)}", "bold red"))
+    for cause in found.causes:
+        known = cause.failure
+        ui.show(Text(f"likely: {known.id} {clean(known.title)}: {clean(known.fix)}", "yellow"))

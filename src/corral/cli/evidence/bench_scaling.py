@@ -1,0 +1,163 @@
+"""``corral bench scaling``: do several nodes pay for training?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+from rich.console import RenderableType
+from rich.text import Text
+
+from corral import api
+from corral.api.evidence.node_bench import Where
+from corral.api.evidence.scaling import Training, scaling_so_far
+from corral.cli.evidence.bench_nodes import LIMIT, PARTITION, show
+from corral.cli.options import CLUSTER, HTML, JSON, TARGET, examples
+from corral.cli.terminal.text import clean, right, table
+from corral.cli.terminal.ui import Ui
+from corral.cli.which import cluster
+from corral.errors import Code, CorralError
+from corral.prove.measure.cost import WAYS
+from corral.prove.measure.remark import Measured
+from corral.prove.measure.scaling import progress
+
+SCALING_EPILOG: Final = examples(
+    "corral bench scaling",
+    "corral bench scaling lab --parameters 124M --batch 8 --length 512",
+    "corral bench scaling lab --nodes 1,2,4 --links 2.5,10,25",
+)
+_UNITS: Final = {"K": 10**3, "M": 10**6, "B": 10**9}
+PARAMETERS = Annotated[
+    str,
+    typer.Option(
+        metavar="NUMBER",
+        help="Of the model, such as 124M or 1.5B; left out: 1M without GPUs, 124M with them.",
+    ),
+]
+BATCH = Annotated[int, typer.Option(min=0, help="Texts of each rank in a micro-batch; 0: 4 or 8.")]
+LENGTH = Annotated[int, typer.Option(min=0, help="Bytes of each text; 0: 64 or 512.")]
+BATCHES = Annotated[int, typer.Option(min=16, help="Micro-batches of each way of training.")]
+COUNTS = Annotated[
+    str, typer.Option("--nodes", "-N", metavar="LIST", help="Left out: 1, 2 and all.")
+]
+WAYS_OPTION = Annotated[
+    str, typer.Option("--ways", help=f"Out of: {', '.join(WAYS)}. Left out: all.")
+]
+LINKS = Annotated[
+    str, typer.Option(metavar="LIST", help="Also predict the gain from links of these Gb/s.")
+]
+WITHIN = Annotated[
+    int,
+    typer.Option(
+        metavar="SECONDS",
+        min=0,
+        help="Time for the complete measurement: it decides what is measured, and without "
+        "--parameters the model's size. 0: no limit.",
+    ),
+]
+CPUS = Annotated[int, typer.Option("--cpus", min=0, help="CPUs of each rank; 0: Slurm's share.")]
+
+
+def bench_scaling(  # noqa: PLR0917 - typer makes options of arguments
+    target: TARGET = "",
+    wanted: CLUSTER = "",
+    parameters: PARAMETERS = "",
+    batch: BATCH = 0,
+    length: LENGTH = 0,
+    batches: BATCHES = 32,
+    nodes: COUNTS = "",
+    ways: WAYS_OPTION = "",
+    links: LINKS = "",
+    within: WITHIN = 150,
+    cpus: CPUS = 0,
+    partition: PARTITION = "",
+    time: LIMIT = "60m",
+    html: HTML = None,
+    as_json: JSON = False,
+) -> int:
+    """Train on one node, on two and on all, and report whether several pay.
+
+    A GPT of the size you name is trained plainly (DDP), with accumulation, with bfloat16 and
+    PowerSGD on the wire, with local SGD and DiLoCo; each is measured. A cost model is fitted to
+    two nodes and compared with the rest; --links asks it for other networks. The first seconds
+    measure a step and the link, and give an estimate. Ctrl-C prints what was measured until then.
+    """
+    ui = Ui(as_json=as_json)
+    training = Training(
+        parameters=_count(parameters),
+        batch=batch,
+        length=length,
+        batches=batches,
+        counts=tuple(int(one) for one in _numbers(nodes, "--nodes")),
+        ways=tuple(ways.split(",")) if ways else tuple(WAYS),
+        cpus=cpus,
+        links=_numbers(links, "--links"),
+        seconds=within,
+    )
+    spec = cluster(ui, target, wanted)
+    where = Where(max(training.counts, default=0), partition, time)
+    lines: list[str] = []
+
+    def on_line(line: str) -> None:
+        lines.append(line)
+        if said := progress(line):
+            ui.note(said, "dim")
+
+    return show(
+        ui,
+        lambda emit, submitted: api.bench_scaling(
+            spec, training, where, emit, on_line=on_line, on_submit=submitted
+        ),
+        _view,
+        (spec, html),
+        lambda job: scaling_so_far(spec, training, lines, job),
+    )
+
+
+def _view(found: Measured) -> list[RenderableType]:
+    times = {(one["way"], one["ranks"]): one["times"] for one in found.figures["speedups"]}
+    beside = found.figures["beside"]
+    rows = [
+        (
+            str(max(1, one["ranks"] // beside)),
+            clean(one["way"]),
+            f"{one['seconds'] * 1e3:.4g}",
+            f"{one['compute']['alone'] * 1e3:.4g}",
+            f"{times[one['way'], one['ranks']]:.2f}",
+            f"{one['loss']:.3f}",
+        )
+        for one in sorted(found.figures["trained"], key=lambda one: one["ranks"])
+    ]
+    if not rows:
+        return []
+    head = (*right("nodes"), "way", *right("ms", "ms alone", "times as fast", "loss"))
+    return [table(head, rows), Text()]
+
+
+def _count(text: str) -> int:
+    number, unit = (text[:-1], text[-1:].upper()) if text[-1:].isalpha() else (text, "")
+    if not text:
+        return 0
+    try:
+        found = round(float(number) * _UNITS.get(unit, 1))
+    except (ValueError, OverflowError):
+        found = 0
+    if (unit and unit not in _UNITS) or not 1000 <= found <= 10**12:  # noqa: PLR2004
+        raise CorralError(
+            Code.USAGE, f"{text!r} is not a number of parameters", hint="such as 124M or 1.5B"
+        )
+    return found
+
+
+def _numbers(text: str, option: str) -> tuple[float, ...]:
+    try:
+        found = tuple(float(one) for one in text.split(",") if one)
+    except ValueError as error:
+        raise CorralError(
+            Code.USAGE,
+            f"{option} {text!r} is not a list of numbers",
+            hint=f"such as {option} 1,2,4",
+        ) from error
+    if any(not 0 < one < 1e6 for one in found):  # noqa: PLR2004
+        raise CorralError(Code.USAGE, f"{option} holds a number that cannot be", hint="above 0")
+    return found

@@ -1,0 +1,172 @@
+"""``corral prove``: does the cluster work? With evidence."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from corral import api
+from corral.cli.evidence.compareview import compare_view
+from corral.cli.evidence.proofview import proof_view
+from corral.cli.options import CLUSTER, HTML, JSON, REHEARSE, TARGET, examples, verb_app
+from corral.cli.terminal.text import clean, right, table
+from corral.cli.terminal.ui import Ui
+from corral.cli.which import cluster
+from corral.errors import Code, CorralError, Exit
+from corral.prove.model import Verdict
+from corral.spec.intervals import seconds_of
+from corral.spec.models import ClusterSpec
+
+app = verb_app()
+
+
+@app.command(
+    epilog=examples(
+        "corral prove",
+        "corral prove lab.yaml --verbose",
+        "corral prove lab.yaml --html proof.html",
+        "corral prove -c lab --only isolation --only smoke.clocks",
+        "corral prove --history",
+        "corral prove --compare previous last",
+        "corral prove --compare 2026-11-01 2026-11-21 --html change.html",
+    )
+)
+def prove(
+    target: TARGET = "",
+    *,
+    wanted: CLUSTER = "",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only",
+            metavar="CHECK|GROUP",
+            help="Run these checks alone; may be given several times.",
+        ),
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show the evidence of every check.")
+    ] = False,
+    html: HTML = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="List earlier proofs instead of making one.")
+    ] = False,
+    compared: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--compare",
+            metavar="A B",
+            help="Compare two earlier proofs instead of making one: ids of --history or their "
+            "beginnings, dates, last, previous.",
+            show_default=False,
+        ),
+    ] = None,
+    rehearse: REHEARSE = False,
+    as_json: JSON = False,
+) -> int:
+    """Check with evidence that the cluster works.
+
+    Runs real jobs for about half a minute and leaves nothing behind. Each check that fails reports
+    what was seen, the likely cause and what to do. Exit status 1 when a check failed, or, with
+    --compare, when something got worse; 0 when none failed. "proven" means a complete proof: with
+    --only, or while jobs run on nodes, the last line states what passed and what is not covered
+    (--json: proven, uncovered). Each proof is kept: see --history.
+    """
+    ui = Ui(as_json=as_json)
+    _together(only, history=history, compared=compared, html=html)
+    spec = cluster(ui, target, wanted, rehearse=rehearse)
+    if history:
+        return _history(ui, spec)
+    if compared:
+        return _compare(ui, spec, compared, html)
+    proof = ui.run(
+        lambda emit: api.prove(spec, emit, only=tuple(only or ())),
+        state="the cluster is as it was; nothing is proven",
+    )
+    ui.json(proof.as_dict())
+    ui.show(*proof_view(proof, verbose=verbose))
+    if html is not None:
+        since = api.since_last(spec.name, proof, partial=bool(only))
+        before = () if only else api.last_measured(spec.name)
+        written(ui, html, api.proof_page(proof, since, before))
+    return Exit.GOOD if proof.good else Exit.NOT_GOOD
+
+
+def written(ui: Ui, path: Path, page: str) -> None:
+    """Write a page and print its path."""
+    api.write_page(path, page)
+    ui.note(f"report: {path}")
+
+
+def _together(
+    only: list[str] | None,
+    *,
+    history: bool,
+    compared: tuple[str, str] | None,
+    html: Path | None,
+) -> None:
+    if sum((bool(only), history, bool(compared))) > 1 or (history and html):
+        raise CorralError(
+            Code.USAGE,
+            "--only, --history and --compare do not go together, nor --history and --html",
+            hint="--html goes with a proof, with --only and with --compare",
+        )
+
+
+def _history(ui: Ui, spec: ClusterSpec) -> int:
+    _fetch(ui, spec)
+    kept = api.proofs(spec.name)
+    ui.json({"history": [one.as_dict() for one in kept]})
+    rows = [
+        (
+            one.id,
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(one.proof.at)),
+            one.by + (" (some checks)" if one.partial and one.by == "prove" else ""),
+            _verdict(one),
+            str(len(one.proof.results)),
+            clean(", ".join(r.check for r in one.proof.results if r.verdict is Verdict.FAIL)),
+        )
+        for one in kept
+    ]
+    if rows:
+        ui.show(table(("id", "date", "by", "verdict", *right("checks"), "failed"), rows))
+    else:
+        ui.note("no proof was kept yet: corral prove")
+    return Exit.GOOD
+
+
+def _verdict(one: api.Kept) -> Text:
+    if one.proof.proven and not one.partial:
+        return Text("proven", "green")
+    if one.proof.good:
+        return Text("passed in part", "yellow")
+    if one.proof.count(Verdict.FAIL):
+        return Text("NOT proven", "bold red")
+    if one.proof.count(Verdict.WARN):
+        return Text("warned", "yellow")
+    return Text("nothing measured", "dim")
+
+
+def _fetch(ui: Ui, spec: ClusterSpec) -> None:
+    """What the cluster ran on its schedule; what is here is shown also while it does not answer."""
+    if not seconds_of(spec.proof.every):
+        return
+    try:
+        ui.quietly(lambda: api.fetch_rounds(spec))
+    except CorralError as error:
+        ui.note(f"the cluster's own rounds could not be read: {error.message}", "yellow")
+
+
+def _compare(ui: Ui, spec: ClusterSpec, words: tuple[str, str], html: Path | None) -> int:
+    _fetch(ui, spec)
+    kept = api.proofs(spec.name)
+    changes = api.compare_proofs(spec.name, *words)
+    ui.json(changes.as_dict())
+    ui.show(*compare_view(changes))
+    if html is not None:
+        newer = max((api.chosen_proof(kept, word) for word in words), key=lambda k: k.proof.at)
+        written(ui, html, api.proof_page(newer.proof, changes))
+    return Exit.NOT_GOOD if changes.worse else Exit.GOOD

@@ -1,0 +1,111 @@
+"""``corral down``: remove all that Corral made for a cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from corral import api
+from corral.cli.lifecycle.dueview import due_lines, given_lines
+from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, YES, examples, verb_app
+from corral.cli.terminal.ui import Ui
+from corral.cli.which import cluster
+from corral.errors import Code, CorralError, Exit
+from corral.spec.gcp_made import made_by_toolkit, storage_of
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import fold, nodes_of
+
+DRY_RUN = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be restored; change nothing.")
+]
+FORCE = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Cancel jobs that run on your machines; pass over machines that do not answer.",
+    ),
+]
+PURGE = Annotated[
+    bool,
+    typer.Option(
+        "--purge",
+        help="On your machines also remove home folders of users that Corral made, folders "
+        "that are in use, and keep no dump of the accounting database.",
+    ),
+]
+
+app = verb_app()
+
+
+@app.command(
+    epilog=examples(
+        "corral down laptop.yaml",
+        "corral down lab.yaml --dry-run",
+        "corral down -c lab-rehearsal --yes",
+    )
+)
+def down(  # noqa: PLR0917 - typer makes options of arguments
+    target: TARGET = "",
+    wanted: CLUSTER = "",
+    yes: YES = False,
+    dry_run: DRY_RUN = False,
+    force: FORCE = False,
+    purge: PURGE = False,
+    rehearse: REHEARSE = False,
+    as_json: JSON = False,
+) -> int:
+    """Remove all that Corral made for a cluster.
+
+    Machines that a provider made are removed with all that is on them: jobs, users' files,
+    accounting. Machines of provider ssh are yours and are restored as they were before Corral:
+    packages, files, users, services and the host name, from a ledger that each machine keeps. It
+    is shown first, and refused while jobs are running.
+    """
+    ui = Ui(as_json=as_json)
+    if not (target or wanted):
+        # The only known cluster is a good guess for reading it, and none for removing it.
+        raise CorralError(
+            Code.USAGE,
+            "no cluster given",
+            hint=f"name it: corral down FILE, or one of: {', '.join(api.known_clusters()) or '-'}",
+        )
+    spec = cluster(ui, target, wanted, rehearse=rehearse)
+    what, due = _what(ui, spec)
+    if dry_run:
+        ui.json({"cluster": spec.name, "due": due.as_dict()})
+        ui.show(what.rpartition(" Do it?")[0])
+        return Exit.GOOD
+    if not ui.confirm(what, yes=yes):
+        ui.json({"cluster": spec.name, "removed": []})
+        ui.note("nothing was removed")
+        return Exit.NOT_GOOD
+    gone = ui.run(
+        lambda emit: api.down(spec, emit, purge=purge, force=force),
+        state="part of it may be removed already; the same command goes on from there",
+    )
+    ui.json({"cluster": spec.name, "removed": list(gone)})
+    ui.show(*given_lines(gone))
+    kept = made_by_toolkit(spec) and any(": kept " in one for one in gone)
+    left = "nothing else is left" if kept else "nothing is left"
+    ui.show(f"{spec.name}: {left}" if gone else f"{spec.name}: there was nothing to remove")
+    return Exit.GOOD
+
+
+def _what(ui: Ui, spec: ClusterSpec) -> tuple[str, api.Returning]:
+    """The question, after what is due to the user's machines has been shown."""
+    made = [node.name for node in nodes_of(spec) if not node.group.capabilities.owned]
+    if spec.gcp is not None and made_by_toolkit(spec):
+        mounts = ", ".join(storage.mount for storage in storage_of(spec.gcp))
+        what = (
+            f"Has gcluster destroy {fold(made)} of cluster {spec.name}, its networks, and its "
+            f"file systems with all that is on them ({mounts}). Do it?"
+        )
+        return what, api.Returning(())
+    if made:
+        what = f"Removes {fold(made)} of cluster {spec.name} and all that is on them. Do it?"
+        return what, api.Returning(())
+    due = ui.run(lambda emit: api.due_back(spec, emit), state="nothing was changed")
+    ui.show(*due_lines(due), "")
+    nodes = fold([m.node for m in due.machines])
+    return f"Gives {nodes} of cluster {spec.name} back as they were before Corral. Do it?", due

@@ -1,0 +1,52 @@
+"""How it looks what the user's machines get back: equal lines folded over nodes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from rich.text import Text
+
+from corral.api.lifecycle.machine_return import Returning
+from corral.cli.terminal.text import labels, one_line, plural
+from corral.spec.nodes import fold
+
+STYLES: Final = {"kept": "yellow", "left": "bold red", "new": "yellow", "none": "dim"}
+VERBS: Final = {"kept": "stays: ", "left": "is left: ", "new": "was not there before: "}
+
+
+def due_lines(due: Returning) -> Iterator[Text]:
+    """What would be restored, and what prevents it."""
+    yield from folded((m.node, word, text) for m in due.machines for word, text in m.lines)
+    for machine in due.machines:
+        if machine.error:
+            yield Text(f"  {machine.node}  cannot be asked: {machine.error.message}", "bold red")
+    if due.jobs:
+        yield Text(f"  {plural(len(due.jobs), 'job')} (id, user, nodes) hold nodes:", "bold red")
+        yield from (Text(f"    {one_line(job)}") for job in due.jobs)
+
+
+def given_lines(gone: Iterable[str]) -> Iterator[Text]:
+    """``node: word what`` as the use case reports it; other things were removed."""
+    found: list[tuple[str, str, str]] = []
+    for thing in gone:
+        node, colon, rest = thing.partition(": ")
+        if colon:
+            word, _, text = rest.partition(" ")
+            found.append((node, word, text))
+        else:
+            yield Text(f"removed {thing}")
+    yield from folded(found)
+
+
+def folded(lines: Iterable[tuple[str, str, str]]) -> Iterator[Text]:
+    """(node, word, text) with the nodes of equal lines together, in the order they come."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for node, word, text in lines:
+        groups.setdefault((word, text), []).append(node)
+    label = labels(map(fold, groups.values()))
+    for (word, text), nodes in groups.items():
+        yield Text(
+            f"{label(fold(nodes))}{VERBS.get(word, '')}{one_line(text)}",
+            STYLES.get(word, ""),
+        )

@@ -1,0 +1,123 @@
+"""How a plan looks: machines first, then stages; equal changes folded over nodes. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from typing import Final
+
+from rich.text import Text
+
+from corral.cli.terminal.text import clean, duration, labels, one_line, plural
+from corral.plan.model import MachineChange, NodeChange, Plan, Stage
+from corral.spec.nodes import fold
+from corral.state.base import Impact, Roll
+
+STYLES: Final = {
+    Impact.NONE: "dim",
+    Impact.RELOAD: "cyan",
+    Impact.RESTART: "yellow",
+    Impact.DRAIN: "magenta",
+    Impact.REBOOT: "bold red",
+    Impact.RECREATE: "bold red",
+}
+MACHINE_STYLES: Final = {"create": "green", "recreate": "bold red", "remove": "bold red"}
+DEFERRED_SHOWN: Final = 6
+
+
+def plan_lines(plan: Plan, *, diff: bool = False) -> list[Text]:
+    """The plan for people; one line when there is nothing to do."""
+    if plan.empty:
+        text = f"{plan.cluster}: nothing to do, the machines hold what the file declares"
+        owed = [Text(), Text("leaving", "bold"), *_machines(plan.leaving)] if plan.leaving else []
+        return [Text(text), *owed]
+    lines = [_head(plan)]
+    if plan.machines:
+        lines += [Text(), Text("machines", "bold"), *_machines(plan.machines)]
+    for stage in plan.stages:
+        lines += [Text(), *_stage(stage, diff=diff)]
+    if plan.leaving:
+        lines += [Text(), Text("leaving", "bold"), *_machines(plan.leaving)]
+    if plan.deferred:
+        lines += [Text(), Text("known once the machines exist", "bold"), *_deferred(plan)]
+    return lines
+
+
+def _head(plan: Plan) -> Text:
+    changes = sum(len(stage.changes) for stage in plan.stages)
+    parts: list[str] = []
+    if plan.machines:
+        parts.append(plural(len(plan.machines), "machine"))
+    if plan.stages:
+        parts.append(f"{plural(changes, 'change')} in {plural(len(plan.stages), 'stage')}")
+    if plan.leaving:
+        parts.append(f"{plural(len(plan.leaving), 'machine')} leaving")
+    text = Text.assemble((f"{plan.cluster}: ", "bold"), " and ".join(parts))
+    if plan.stages:
+        text.append("; worst impact: ").append(plan.impact.word, STYLES[plan.impact])
+    return text
+
+
+def _machines(changes: tuple[MachineChange, ...]) -> Iterator[Text]:
+    """Machines that get the same are one line: their summaries differ in the name alone."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for change in changes:
+        key = (change.action, change.summary.replace(change.node, "\0"))
+        groups.setdefault(key, []).append(change.node)
+    label = labels(map(fold, groups.values()))
+    for (action, summary), nodes in groups.items():
+        folded = fold(nodes)
+        yield Text.assemble(
+            label(folded),
+            (f"{action:<9}", MACHINE_STYLES.get(action, "cyan")),
+            one_line(summary.replace("\0", folded)),
+        )
+
+
+def _stage(stage: Stage, *, diff: bool) -> Iterator[Text]:
+    yield Text.assemble((stage.name, "bold"), f"  {one_line(stage.title)}")
+    if stage.roll is not None:
+        yield Text(f"  {_turns(stage.roll)}", "magenta")
+    label = labels(fold(entry.nodes) for entry in stage.changes)
+    for entry in stage.changes:
+        impact = entry.change.impact
+        line = Text(label(fold(entry.nodes)) + one_line(entry.change.summary))
+        if impact is not Impact.NONE:
+            line.append(f"  [{impact.word}]", STYLES[impact])
+        yield line
+        if entry.change.refuses:
+            yield Text(f"    refused: {one_line(entry.change.refuses)}", "bold red")
+        if diff:
+            yield from _diff(entry)
+    for gate in stage.gates:
+        yield Text(f"{label(gate.node)}then wait: {one_line(gate.name)}", "dim")
+
+
+def _turns(roll: Roll) -> str:
+    many = plural(roll.at_once, "node")
+    return (
+        f"{many} at a time: drained, jobs get {duration(roll.patience)} to end, changed, checked, "
+        f"resumed; {roll.controller} last"
+    )
+
+
+def _diff(entry: NodeChange) -> Iterator[Text]:
+    change = entry.change
+    name = change.resource
+    found = difflib.unified_diff(
+        change.before.splitlines(), change.after.splitlines(), f"{name} (now)", name, lineterm=""
+    )
+    for line in found:
+        style = {"+": "green", "-": "red", "@": "cyan"}.get(line[0], "dim")
+        yield Text(f"      {clean(line)}", style)
+
+
+def _deferred(plan: Plan) -> Iterator[Text]:
+    for nodes, resources in plan.deferred:
+        if not resources:
+            yield Text(f"  {fold(nodes)}  what they hold is planned once they run")
+            continue
+        shown = ", ".join(one_line(resource) for resource in resources[:DEFERRED_SHOWN])
+        more = len(resources) - DEFERRED_SHOWN
+        rest = f" and {more} more" if more > 0 else ""
+        yield Text(f"  {fold(nodes)}  {plural(len(resources), 'thing')}: {shown}{rest}")

@@ -1,0 +1,67 @@
+"""``corral up``: plan, apply, prove."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from corral import api
+from corral.cli.evidence.proofview import proof_view
+from corral.cli.lifecycle.approval import STATE, Approval
+from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, YES, examples, verb_app
+from corral.cli.terminal.ui import Ui
+from corral.cli.which import declared, remember
+from corral.errors import Exit
+
+app = verb_app()
+
+
+@app.command(
+    epilog=examples(
+        "corral up laptop.yaml", "corral up lab.yaml --rehearse", "corral up lab.yaml --yes --json"
+    )
+)
+def up(
+    target: TARGET = "",
+    *,
+    yes: YES = False,
+    rehearse: REHEARSE = False,
+    prove: Annotated[
+        bool, typer.Option("--prove/--no-prove", help="Prove afterwards that it works.")
+    ] = True,
+    named: CLUSTER = "",
+    as_json: JSON = False,
+) -> int:
+    """Make the cluster what the file declares, and prove it.
+
+    Shows the plan and asks before it changes anything; without a terminal it needs --yes. Does
+    nothing to what is right already, so it is also the way to go on after a failure. Exit status 1
+    when you answer no, or when a check fails.
+    """
+    ui = Ui(as_json=as_json)
+    spec = declared(ui, target, named, rehearse=rehearse)
+    approval = Approval(ui, yes=yes)
+    try:
+        agreed = ui.run(lambda emit: api.up(spec, emit, approval), state=STATE)
+    finally:
+        if approval.given:
+            remember(spec, target, named, rehearse=rehearse)
+    if not agreed:
+        ui.json({"applied": False, "plans": approval.plans, "proof": None})
+        ui.note("nothing was changed" if len(approval.plans) == 1 else "the rest was not done")
+        return Exit.NOT_GOOD
+    if not approval.plans:
+        ui.note(f"{spec.name}: nothing to do, the machines hold what the file declares")
+    if not prove:
+        ui.json({"applied": True, "plans": approval.plans, "proof": None})
+        return Exit.GOOD
+    proof = ui.run(lambda emit: api.prove(spec, emit), state="the cluster is up; it is not proven")
+    ui.json({"applied": True, "plans": approval.plans, "proof": proof.as_dict()})
+    ui.show(*proof_view(proof))
+    which = f" -c {spec.name}" if len(api.known_clusters()) > 1 else ""
+    if proof.good:
+        ui.show(f"next: corral run{which} SCRIPT, or corral status{which}")
+    else:
+        ui.show(f"next: see the hints above; corral status{which} shows the nodes")
+    return Exit.GOOD if proof.good else Exit.NOT_GOOD

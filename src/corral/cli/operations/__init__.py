@@ -1,0 +1,1 @@
+"""Verbs of a running cluster: status, doctor, exec, ssh, drain, resume, keys."""

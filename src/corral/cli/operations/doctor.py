@@ -1,0 +1,254 @@
+"""``corral doctor``: what is broken, why, and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+import typer
+from rich.text import Text
+
+from corral import api
+from corral.cli.lifecycle.approval import STATE, Approval
+from corral.cli.operations.healthview import health_view
+from corral.cli.options import CLUSTER, JSON, TARGET, YES, examples, verb_app
+from corral.cli.terminal.pasted import pasted
+from corral.cli.terminal.text import clean, plural
+from corral.cli.terminal.ui import Ui
+from corral.cli.which import cluster
+from corral.doctor.model import Diagnosis, FatalLine, Mend, Report, Severity
+from corral.doctor.pending import WhyPending
+from corral.doctor.why import WhyDrained
+from corral.errors import Code, CorralError, Exit
+from corral.spec.models import ClusterSpec
+
+app = verb_app()
+_JOB: Final = re.compile(r"[1-9]\d{0,9}(?:_\d{1,10})?", re.ASCII)
+LOG = Annotated[
+    str,
+    typer.Option(
+        "--log",
+        metavar="FILE",
+        help="Look at this log instead of a cluster: of Slurm, a job, NCCL, the kernel, apt. "
+        "- is standard input.",
+        show_default=False,
+    ),
+]
+NODES = Annotated[
+    str,
+    typer.Option(
+        "--node", "-n", metavar="NODES", help="Only what concerns these.", show_default=False
+    ),
+]
+DRAINED = Annotated[
+    str,
+    typer.Option(
+        "--why-drained",
+        metavar="NODE",
+        help="Explain why this node takes no jobs.",
+        show_default=False,
+    ),
+]
+PENDING = Annotated[
+    str,
+    typer.Option(
+        "--why-pending",
+        metavar="JOB",
+        help="Explain why this job is pending: 1234, or 1234_5 of an array.",
+        show_default=False,
+    ),
+]
+HEALTH = Annotated[
+    bool,
+    typer.Option(
+        "--health",
+        help="Run the nodes' own health check now and show what it sees; it drains nobody.",
+    ),
+]
+FIX = Annotated[
+    bool,
+    typer.Option(
+        "--fix",
+        help="Fix what is safe to fix: the cluster file's plan, then nodes that Slurm took "
+        "out for a cause that is gone. Shows it and asks.",
+    ),
+]
+
+
+@app.command(
+    epilog=examples(
+        "corral doctor lab.yaml",
+        "corral doctor --node node3",
+        "corral doctor --why-drained node3",
+        "corral doctor --why-pending 1234",
+        "corral doctor --health",
+        "corral doctor --fix",
+        "corral doctor --log slurmctld.log",
+        "srun train.sh 2>&1 | corral doctor --log -",
+    )
+)
+def doctor(
+    target: TARGET = "",
+    wanted: CLUSTER = "",
+    *,
+    log: LOG = "",
+    nodes: NODES = "",
+    drained: DRAINED = "",
+    pending: PENDING = "",
+    health: HEALTH = False,
+    fix: FIX = False,
+    yes: YES = False,
+    as_json: JSON = False,
+) -> int:
+    """List what is broken, why, and what to do; changes nothing without --fix.
+
+    Looks at every machine once, holds what it saw against a catalogue of known failures, and names
+    first causes before what follows from them. Exit status 1 when something is wrong, when a log
+    has errors that no known failure explains, when that node takes no jobs, or when that job starts
+    only if somebody does something.
+    """
+    ui = Ui(as_json=as_json)
+    modes = [bool(log), bool(nodes) and not health, bool(drained), bool(pending), fix, health]
+    if sum(modes) > 1:
+        raise CorralError(
+            Code.USAGE,
+            "--log, --node, --why-drained, --why-pending, --health and --fix do not go together",
+            hint="ask one thing at a time; only --health and --node do",
+        )
+    if pending and not _JOB.fullmatch(pending):
+        raise CorralError(
+            Code.USAGE,
+            f"{pending!r} is not a job number",
+            hint="such as 1234, or 1234_5 of an array; corral jobs lists them",
+        )
+    if log:
+        return _report(ui, api.doctor_log(pasted(log)), what="log")
+    spec = cluster(ui, target, wanted)
+    if drained:
+        return _drained(ui, ui.quietly(lambda: api.explain_drained(spec, drained)))
+    if pending:
+        return _pending(ui, ui.quietly(lambda: api.explain_pending(spec, pending)))
+    if health:
+        return _health(ui, ui.quietly(lambda: api.node_health(spec, nodes)))
+    if fix:
+        return _fix(ui, spec, yes=yes)
+    return _report(ui, ui.quietly(lambda: api.doctor(spec, nodes)), what="node" if nodes else "")
+
+
+def _report(ui: Ui, found: Report, what: str) -> int:
+    ui.json(found.as_dict())
+    for number, finding in enumerate(found.findings, 1):
+        ui.show(*_view(number, finding), Text())
+    if found.unknown:
+        ui.show(Text("no known failure matched; the first fatal lines:", "bold red"))
+        ui.show(*_lines(found.unknown))
+        return Exit.NOT_GOOD
+    if found.notable:
+        ui.show(Text("no known failure matched and no line reports an error; lines to read:"))
+        ui.show(*_lines(found.notable))
+        return Exit.GOOD
+    ui.show(_summary(found, what=what or "cluster"))
+    return Exit.GOOD if found.healthy else Exit.NOT_GOOD
+
+
+def _lines(lines: Sequence[FatalLine]) -> list[Text]:
+    return [Text(f"   line {line.number}: {clean(line.text)}") for line in lines]
+
+
+def _health(ui: Ui, found: api.ClusterHealth) -> int:
+    ui.json(found.as_dict())
+    ui.show(*health_view(found))
+    return Exit.GOOD if found.healthy else Exit.NOT_GOOD
+
+
+def _drained(ui: Ui, why: WhyDrained) -> int:
+    ui.json(why.as_dict())
+    head = "takes jobs" if why.usable else "takes no jobs"
+    ui.show(Text.assemble((f"{why.node} {head}", "bold"), f": {'; '.join(why.words)}"))
+    if why.reason:
+        who = f", said {why.by} at {why.at}" if why.by else ""
+        ui.show(Text(f"   reason: {clean(why.reason)}{who}"))
+    ui.show(Text(f"   means:  {clean(why.meaning)}"))
+    if why.advice:
+        ui.show(Text(f"   do:     {clean(why.advice)}"))
+    for number, finding in enumerate(why.findings, 1):
+        ui.show(Text(), *_view(number, finding))
+    return Exit.GOOD if why.usable else Exit.NOT_GOOD
+
+
+def _pending(ui: Ui, why: WhyPending) -> int:
+    ui.json(why.as_dict())
+    text = Text.assemble((f"job {why.job}", "bold"), f" is {why.state.lower()}: {clean(why.words)}")
+    ui.show(text.append(f" [{why.reason}]" if why.reason else "", "dim"))
+    for line in why.missing:
+        ui.show(Text(f"   {clean(line)}"))
+    if why.ahead:
+        ui.show(Text(f"   {plural(why.ahead, 'job')} with a higher priority before it"))
+    if why.starts is not None and why.words and not why.stuck:
+        when = datetime.fromtimestamp(why.starts, UTC).astimezone()
+        ui.show(Text(f"   start: {when:%Y-%m-%d %H:%M:%S %Z}, by Slurm's estimate"))
+    if why.advice:
+        ui.show(Text(f"   do: {clean(why.advice)}"))
+    return Exit.NOT_GOOD if why.stuck else Exit.GOOD
+
+
+def _fix(ui: Ui, spec: ClusterSpec, *, yes: bool) -> int:
+    approval = Approval(ui, yes=yes)
+
+    def may_resume(nodes: tuple[str, ...]) -> bool:
+        ui.note(f"resume {', '.join(nodes)}: Slurm took them out for a cause that is gone")
+        return ui.confirm("Do it?", yes=yes, state=STATE)
+
+    done = ui.run(lambda emit: api.mend(spec, emit, approval, may_resume), state=STATE)
+    ui.json({**done.as_dict(), "plans": approval.plans})
+    if done.before.healthy:
+        ui.show(Text("nothing known is wrong with this cluster", "green"))
+        return Exit.GOOD
+    if done.applied is False:
+        ui.note("nothing was changed" if len(approval.plans) == 1 else "the rest was not done")
+    elif done.applied and not approval.plans:
+        ui.note("the cluster file's plan has nothing to fix here")
+    if done.resumed:
+        ui.show(f"resumed: {', '.join(done.resumed)}")
+    for number, finding in enumerate(done.after.findings, 1):
+        ui.show(*_view(number, finding), Text())
+    left = plural(len(done.after.findings), "finding")
+    ui.show("all findings are fixed" if done.after.healthy else f"{left} left")
+    return Exit.GOOD if done.after.healthy else Exit.NOT_GOOD
+
+
+def _view(number: int, finding: Diagnosis) -> list[Text]:
+    failure = finding.failure
+    title = failure.title
+    if failure.stated:
+        title = f"by the log's own words, {title}"
+    elif failure.severity is Severity.SYMPTOM:
+        title = f"a consequence, its cause is elsewhere: {title}"
+    elif finding.general:
+        title = f"several causes print this, read the lines before it: {title}"
+    head = Text.assemble((f"{number}. ", "dim"), (title, "bold red"))
+    if finding.line and finding.detail:
+        head.append(f": {clean(finding.detail)}", "bold")
+    if finding.nodes:
+        head.append(f" on {', '.join(finding.nodes)}", "bold")
+    lines = [head.append(f"  [{failure.id} {failure.name}]", "dim")]
+    if finding.line:
+        lines.append(Text(f"   from line {finding.line}:", "dim"))
+    lines += [Text(f"   | {clean(line)}", "dim") for line in finding.evidence]
+    lines.append(Text.assemble(("   why: ", "bold"), failure.cause))
+    lines.append(Text.assemble(("   do:  ", "bold"), failure.fix))
+    return lines
+
+
+def _summary(found: Report, what: str) -> Text:
+    if found.healthy and what == "log":
+        return Text("no known failure matched and no line reports an error")
+    if found.healthy:
+        return Text(f"nothing known is wrong with this {what}", "green")
+    count = plural(len(found.findings), "finding")
+    text = Text(f"{count}; begin with the first")
+    if what == "cluster" and any(f.failure.mend is Mend.APPLY for f in found.findings):
+        text.append("; corral doctor --fix fixes what is safe to fix", "dim")
+    return text

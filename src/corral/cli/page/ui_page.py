@@ -1,0 +1,115 @@
+"""``corral ui``: the cluster in a browser."""
+
+from __future__ import annotations
+
+import html
+import os
+import tempfile
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from corral import api
+from corral.api.page.page_server import Page
+from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
+from corral.cli.page.ui_tracking import show_tracking
+from corral.cli.terminal.interrupts import ran
+from corral.cli.terminal.ui import Ui
+from corral.cli.which import cluster
+from corral.errors import Code, CorralError, Exit
+
+app = verb_app()
+
+
+@app.command(
+    epilog=examples(
+        "corral ui",
+        "corral ui lab.yaml --user kim",
+        "corral ui -c lab -b",
+        "corral ui --controller",
+    )
+)
+def ui(  # noqa: PLR0917  # typer calls it by name
+    target: TARGET = "",
+    wanted: CLUSTER = "",
+    user: Annotated[
+        str,
+        typer.Option("--user", "-u", help="Slurm user to be. Left out: the cluster's first one."),
+    ] = "",
+    port: Annotated[
+        int, typer.Option("--port", "-p", min=0, max=65535, help="Port here; 0 takes a free one.")
+    ] = 0,
+    hours: Annotated[
+        float, typer.Option("--hours", min=0.1, max=168, help="How long the login is good.")
+    ] = 8.0,
+    browser: Annotated[
+        bool, typer.Option("--browser", "-b", help="Open it in this machine's browser.")
+    ] = False,
+    controller: Annotated[
+        bool,
+        typer.Option(
+            "--controller", help="Open the page that runs there as a service (services: ui)."
+        ),
+    ] = False,
+    mlflow: Annotated[
+        bool,
+        typer.Option("--mlflow", help="Open MLflow's pages in its place (services: mlflow)."),
+    ] = False,
+    as_json: JSON = False,
+) -> int:
+    """Show and run the cluster in a browser.
+
+    Serves the page on this machine's loopback until Ctrl-C, and reaches the controller by ssh. A
+    one-time code, shown here, logs you in as a Slurm user; what you may do there, Slurm decides.
+    With --controller the page is the controller's own, and this only makes the tunnel to it.
+    Plans are applied from the page only with another code, which this terminal shows too. Where a
+    machine's sudo wants a password, it is asked for here, once, before the page opens.
+    """
+    screen = Ui(as_json=as_json)
+    spec = cluster(screen, target, wanted)
+    if mlflow:
+        return show_tracking(screen, spec, port=port, browser=browser)
+    named = target or wanted
+    source = str(Path(named).resolve()) if named and api.looks_like_file(named) else ""
+
+    async def serving() -> str:
+        if controller:
+            page = api.reach_page(spec, user=user, port=port, hours=hours)
+        else:
+            page = api.serve_page(spec, user=user, source=source, port=port, hours=hours)
+        async with page as (served, ended):
+            _tell(screen, served, browser=browser)
+            return await ended()
+
+    try:
+        with screen.attended():
+            said = ran(serving())
+    except KeyboardInterrupt:
+        screen.note("the page is closed; the cluster goes on")
+        return Exit.GOOD
+    raise CorralError(Code.UNREACHABLE, said, hint="run corral ui again")
+
+
+def _tell(screen: Ui, page: Page, *, browser: bool) -> None:
+    screen.json({"url": page.url, "user": page.user, "code": page.code})
+    screen.show(
+        f"{page.url}  as {page.user}",
+        f"code: {page.code}   (once, within two minutes)",
+        "Ctrl-C closes the page; the cluster goes on.",
+    )
+    if browser:
+        webbrowser.open(_doorway(page).as_uri())
+
+
+def _doorway(page: Page) -> Path:
+    """A file of this user's alone that leads to the page with the code.
+
+    In an argument list of the browser others on this machine could read the code.
+    """
+    handle, name = tempfile.mkstemp(prefix="corral-", suffix=".html")
+    target = html.escape(f"{page.url}#code={page.code}", quote=True)
+    with os.fdopen(handle, "w") as file:
+        file.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={target}">')
+    return Path(name)

@@ -1,0 +1,1 @@
+"""Verbs of rented machines: offers, cloud, cost, elastic, reap."""

@@ -1,0 +1,38 @@
+"""``corral elastic``: rent nodes for pending jobs, end them when they are idle."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from corral import api
+from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
+from corral.cli.terminal.ui import Ui
+from corral.cli.which import cluster
+from corral.errors import Exit
+
+app = verb_app()
+ONCE = Annotated[bool, typer.Option("--once", help="Stop when there is nothing to do.")]
+
+
+@app.command(epilog=examples("corral elastic -c lab", "corral elastic lab.yaml --once"))
+def elastic(
+    target: TARGET = "", wanted: CLUSTER = "", once: ONCE = False, as_json: JSON = False
+) -> int:
+    """Rent nodes for pending jobs, end them when idle.
+
+    Slurm marks nodes that a pending job needs; this rents them at the first offer that can be had,
+    checks them, sets them up, and ends those that Slurm powers down. It keeps nothing: ended and
+    started again, here or elsewhere with the same keys, it goes on. Nothing comes while it does not
+    run, and idle nodes go on to cost money: run it as a service (see the guide, Elastic).
+    """
+    ui = Ui(as_json=as_json)
+    spec = cluster(ui, target, wanted)
+    ui.run(
+        lambda emit: api.drive(spec, emit, once=once),
+        state="nodes that run go on to run, and to cost money",
+        lines_only=True,
+    )
+    ui.json({"cluster": spec.name, "done": True})
+    return Exit.GOOD

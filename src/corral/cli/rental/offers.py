@@ -1,0 +1,111 @@
+"""``corral offers``: what clouds have on sale, with price and capacity."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from corral import api
+from corral.cli.options import JSON, examples, verb_app
+from corral.cli.terminal.text import clean, right, table
+from corral.cli.terminal.ui import Ui
+from corral.errors import Code, CorralError, Exit
+from corral.spec.providers import CLOUDS, clouds_with
+
+app = verb_app()
+HEAD = ("provider", "type", "region", "GPUs", *right("vCPUs", "memory", "$/hour"), "capacity")
+GPU = Annotated[
+    str,
+    typer.Option("--gpu", "-g", metavar="WORD", help="Only GPUs with this word in their name."),
+]
+PROVIDER = Annotated[
+    list[str] | None,
+    typer.Option("--provider", "-p", metavar="NAME", help=f"One of {', '.join(CLOUDS)}."),
+]
+ALL = Annotated[bool, typer.Option("--all", "-a", help="Also what cannot be had now.")]
+TOGETHER = Annotated[
+    bool,
+    typer.Option(
+        "--together",
+        help="Machines that come as one cluster of the cloud's own "
+        f"({', '.join(clouds_with('clusters'))}, cloud.cluster).",
+    ),
+]
+SIMULATED = Annotated[
+    str,
+    typer.Option(
+        "--cluster",
+        "-c",
+        metavar="NAME",
+        help="Ask the simulated clouds of this rehearsed cluster.",
+        show_default=False,
+    ),
+]
+
+
+@app.command(
+    epilog=examples(
+        "corral offers --gpu h100",
+        f"corral offers -p {clouds_with('clusters')[0]} --together",
+        f"corral offers -p {CLOUDS[0]} --all --json | jq .offers",
+    )
+)
+def offers(
+    gpu: GPU = "",
+    provider: PROVIDER = None,
+    everything: ALL = False,
+    *,
+    together: TOGETHER = False,
+    wanted: SIMULATED = "",
+    as_json: JSON = False,
+) -> int:
+    """Show what clouds have on sale, and its price.
+
+    Asks every cloud of which there is a key: LAMBDA_API_KEY, RUNPOD_API_KEY, PAPERSPACE_API_KEY,
+    or a file or keyring entry (see the guide, Clouds). Capacity is what the cloud reports; a launch
+    may be refused all the same. Exit status 1 when nothing fits, or a cloud that was named cannot
+    be asked.
+    """
+    ui = Ui(as_json=as_json)
+    for name in provider or ():
+        if name not in CLOUDS:
+            raise CorralError(
+                Code.USAGE, f"no provider {name} rents machines", hint=f"one of {', '.join(CLOUDS)}"
+            )
+    sale = ui.quietly(
+        lambda: api.offers(
+            provider or (), gpu, everything=everything, cluster=wanted, together=together
+        )
+    )
+    ui.json(sale.as_dict())
+    rows = [
+        (
+            one.provider,
+            clean(one.type),
+            clean(one.region) or "any",
+            f"{one.gpus}x {clean(one.gpu)}" if one.gpus else "-",
+            str(one.vcpus or "-"),
+            f"{one.memory_mib / 1024:.0f} GiB" if one.memory_mib else "-",
+            "?" if one.price is None else f"{one.price:.2f}",
+            one.capacity.value,
+        )
+        for one in sale.offers
+    ]
+    if rows:
+        ui.show(table(HEAD, rows))
+    else:
+        ui.show("nothing fits; --all also shows what cannot be had now")
+    for volume in sale.volumes:
+        ui.show(Text(f"file system at {volume.provider}: {clean(volume.name)} in {volume.region}"))
+    for name, told in sale.told.items():
+        for text in (told.no_dead_man, *told.notes):
+            if text:
+                ui.note(f"{name}: {text}", "dim")
+    for name, error in sale.silent.items():
+        what = "no file systems" if name in sale.told else "not asked"
+        style = "dim" if error.code is Code.NOT_FOUND else "yellow"
+        ui.note(f"{name}: {what}: {error.message}; {error.hint}", style)
+    failed = any(name in sale.silent for name in provider or ())
+    return Exit.GOOD if rows and not failed else Exit.NOT_GOOD

@@ -1,0 +1,80 @@
+"""``corral reap``: end rented machines that nobody needs, and prove that nothing is left."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from corral import api
+from corral.cli.options import JSON, YES, examples, verb_app
+from corral.cli.terminal.text import clean
+from corral.cli.terminal.ui import Ui
+from corral.errors import Exit
+
+app = verb_app()
+NAMES = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[CLUSTER]...",
+        help="Clusters by name. Left out: those that the accounts show and this machine does not "
+        "know.",
+        show_default=False,
+    ),
+]
+DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Show what would be ended; end nothing.")]
+
+
+@app.command(epilog=examples("corral reap --dry-run", "corral reap lab --yes"))
+def reap(
+    names: NAMES = None, yes: YES = False, dry_run: DRY_RUN = False, as_json: JSON = False
+) -> int:
+    """End rented machines, and prove that nothing is left.
+
+    Looks at every cloud of which there is a key for instances that carry a cluster's label or are
+    in the ledger of this machine, ends them, and lists again until nothing is left. Machines that
+    were not made by Corral are never touched. Exit status 1 when something was found and not ended,
+    or a cloud did not take its key or answer.
+    """
+    ui = Ui(as_json=as_json)
+    seen = ui.quietly(lambda: api.survey(names or ()))
+    for name, error in seen.silent.items():
+        style = "yellow" if name in seen.unsure else "dim"
+        where = f" ({error.command})" if error.command else ""
+        ui.note(f"{name} could not be asked: {error.message}{where}", style)
+    chosen = [
+        c for c in seen.clusters if (names or not c.known) and (c.found.instances or c.found.extras)
+    ]
+    passed = [c for c in seen.clusters if not names and c.known and c.found.instances]
+    for one in passed:
+        rate = f"{one.rate()} $/h"
+        text = f"{one.cluster} is known here and left alone: {rate}; end it: corral down, or reap"
+        ui.note(f"{text} {one.cluster}", "dim")
+    for one in chosen:
+        ui.show(Text(f"{clean(one.cluster)}: {one.rate()} $/h", "bold"))
+        for line in one.found.lines():
+            ui.show(Text(f"  {clean(line)}"))
+    result = [one.as_dict() for one in chosen]
+    if dry_run or not chosen:
+        ui.json({"found": result, "ended": []})
+        if not chosen:
+            where = f" at the other clouds (not asked: {', '.join(seen.unsure)})"
+            ui.show(f"nothing to end{where if seen.unsure else ''}")
+        return Exit.NOT_GOOD if chosen or seen.unsure else Exit.GOOD
+    what = ", ".join(one.cluster for one in chosen)
+    if not ui.confirm(f"Ends all of {what}, and all that is on it. Do it?", yes=yes):
+        ui.json({"found": result, "ended": []})
+        ui.note("nothing was ended")
+        return Exit.NOT_GOOD
+    gone: list[str] = []
+    for one in chosen:
+        name = one.cluster
+        gone += ui.run(
+            lambda emit, name=name: api.reap(name, emit),
+            state="part of it may be ended; the same command goes on from there",
+        )
+    ui.json({"found": result, "ended": gone})
+    unknown = f"; not asked: {', '.join(seen.unsure)}" if seen.unsure else ""
+    ui.show(f"{what}: ended, and the lists of the clouds show nothing any more{unknown}")
+    return Exit.NOT_GOOD if seen.unsure else Exit.GOOD

@@ -1,0 +1,1 @@
+"""What every verb shows and asks by: streams, text, tables, progress, Ctrl-C."""

@@ -1,0 +1,57 @@
+"""What ends a run that was ended from outside: reported once, as one exit status."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import traceback
+from collections.abc import Sequence
+from typing import Final
+
+import typer
+
+from corral.cli.terminal.ui import InterruptedByUserError, Ui, show_error
+from corral.errors import Code, CorralError
+
+INTERRUPTED: Final = 130
+"""What shells give for a program that Ctrl-C ended."""
+
+
+def ended(error: Exception, words: Sequence[str]) -> int:
+    """Report what ended the run of this command line, and give the exit status for it."""
+    own = words[: words.index("--")] if "--" in words else words
+    ui = Ui(as_json="--json" in own)
+    if isinstance(error, InterruptedByUserError):
+        _interrupted(ui, error, shlex.join(["corral", *words]))
+        return INTERRUPTED
+    shown = error if isinstance(error, CorralError) else _as_corral_error(error)
+    show_error(ui, shown)
+    return int(shown.exit)
+
+
+def _interrupted(ui: Ui, error: InterruptedByUserError, same: str) -> None:
+    again = error.again or same
+    ended = {"code": "interrupted", "message": str(error), "hint": again}
+    ui.json({**error.result, "error": ended})
+    ui.note("")
+    ui.note(f"interrupted: {error}")
+    ui.note(f"{'next' if error.again else 'the same command goes on from there'}: {again}")
+
+
+def _as_corral_error(error: Exception) -> CorralError:
+    if isinstance(error, typer.Abort):
+        return CorralError(Code.USAGE, "given up by the user")
+    if isinstance(error, typer.TyperException):
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context else "corral"
+        message = error.format_message() or "what to do is missing"
+        return CorralError(Code.USAGE, message, hint=f"see: {path} --help")
+    if os.environ.get("CORRAL_DEBUG", "") not in ("", "0"):
+        traceback.print_exception(error)
+    where = traceback.extract_tb(error.__traceback__)[-1:]
+    place = f" ({where[0].filename.rpartition('/')[2]}:{where[0].lineno})" if where else ""
+    return CorralError(
+        Code.COMMAND_FAILED,
+        f"unexpected {type(error).__name__}: {str(error) or 'no message'}{place}",
+        hint="a bug in Corral: CORRAL_DEBUG=1 shows where it comes from",
+    )

@@ -1,0 +1,1 @@
+"""Verbs of jobs and their data: run, jobs, logs, cancel, profile, data."""

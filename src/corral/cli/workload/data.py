@@ -1,0 +1,155 @@
+"""``corral data``: data sets on shared storage."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+from rich.console import RenderableType
+from rich.text import Text
+
+from corral import api
+from corral.api.workload.data import Fed
+from corral.cli.evidence.bench_run import bytes_of
+from corral.cli.options import CLUSTER, JSON, examples, verb_app
+from corral.cli.terminal.text import right, table
+from corral.cli.terminal.ui import Ui
+from corral.cli.which import cluster
+from corral.cli.workload import data_sync
+from corral.errors import Exit
+
+app = verb_app()
+app.add_typer(data_sync.app)
+MEGA: Final = 1e6
+USER = Annotated[
+    str,
+    typer.Option(
+        "--user", metavar="NAME", help="Left out: the cluster's first.", show_default=False
+    ),
+]
+
+
+@app.callback(
+    epilog=examples("corral data shard images --labels", "corral data bench images --per-gpu 800")
+)
+def data() -> None:
+    """Make data sets, and see whether storage feeds the GPUs."""
+
+
+@app.command(
+    epilog=examples(
+        "corral data shard images",
+        "corral data shard images --labels --size 256M",
+        "corral data shard /shared/raw/images --name images",
+    )
+)
+def shard(
+    folder: Annotated[
+        str,
+        typer.Argument(
+            metavar="FOLDER",
+            help="A folder of this machine, or one on the cluster's shared storage.",
+            show_default=False,
+        ),
+    ],
+    name: Annotated[
+        str, typer.Option("--name", help="Left out: the folder's.", show_default=False)
+    ] = "",
+    size: Annotated[str, typer.Option(metavar="SIZE", help="Of each shard, about.")] = "128M",
+    *,
+    labels: Annotated[
+        bool,
+        typer.Option("--labels", help="Folders are classes: each sample gets its number as cls."),
+    ] = False,
+    user: USER = "",
+    wanted: CLUSTER = "",
+    as_json: JSON = False,
+) -> int:
+    """Make WebDataset shards of a folder: tar files that are read in a row, with an index.
+
+    Files that share a name up to the first dot are one sample: 0001.png and 0001.cls. Each shard
+    is written completely or not at all and has its SHA-256 in index.json; when it is stopped, the
+    same command goes on. What did not change is not sent again.
+    """
+    ui = Ui(as_json=as_json)
+    spec = cluster(ui, wanted)
+    found = ui.run(
+        lambda emit: api.shard_data(
+            spec, folder, emit, name=name, size=bytes_of(size), labels=labels, user=user
+        ),
+        state="the shards that are complete stay; the same command goes on",
+    )
+    ui.json(found.as_dict())
+    ui.show(
+        f"{found.folder}: {found.samples} samples in {found.shards} shards, "
+        f"{found.bytes / MEGA:.1f} MB, {found.new} of them new",
+        f"next: corral data bench {found.folder}",
+    )
+    return Exit.GOOD
+
+
+@app.command(
+    epilog=examples(
+        "corral data bench images",
+        "corral data bench /shared/data/images --per-gpu 800 --seconds 20",
+    )
+)
+def bench(
+    folder: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|FOLDER",
+            help="A data set by its name, or its folder on the cluster.",
+            show_default=False,
+        ),
+    ],
+    *,
+    per_gpu: Annotated[
+        float,
+        typer.Option(min=0, metavar="N", help="Samples a second that each GPU eats; 0: not known."),
+    ] = 0.0,
+    seconds: Annotated[float, typer.Option(min=0.5, max=600, help="Of each measurement.")] = 10.0,
+    user: USER = "",
+    wanted: CLUSTER = "",
+    as_json: JSON = False,
+) -> int:
+    """Measure whether the storage feeds the GPUs: each node reads shards alone, then all at once.
+
+    What a node has in memory of a shard is dropped before it is read. It does not go through Slurm:
+    jobs that run meanwhile slow it down. With --per-gpu the exit status is 1 when a node starves.
+    """
+    ui = Ui(as_json=as_json)
+    spec = cluster(ui, wanted)
+    found = ui.run(
+        lambda emit: api.bench_data(
+            spec, folder, emit, seconds=seconds, per_gpu=per_gpu, user=user
+        ),
+        state="nothing was changed",
+    )
+    ui.json(found.as_dict())
+    ui.show(*_view(found))
+    return Exit.NOT_GOOD if found.starving else Exit.GOOD
+
+
+def _view(found: Fed) -> list[RenderableType]:
+    about = found.as_dict()
+    rows = [
+        (
+            row["node"],
+            f"{row['alone_mb_s']:.1f}",
+            f"{row['alone_samples_s']:.0f}",
+            f"{row['together_mb_s']:.1f}",
+            f"{row['together_samples_s']:.0f}",
+            f"{row['needs_samples_s']:.0f}" if row["needs_samples_s"] else "-",
+        )
+        for row in about["nodes"]
+    ]
+    head = right("node", "alone:MB/s", "alone:samples/s", "all:MB/s", "all:samples/s", "needs")
+    total, samples = about["total_mb_s"], about["total_samples_s"]
+    end = Text(f"all nodes together: {total:.1f} MB/s, {samples:.0f} samples/s")
+    if found.starving:
+        end.append(f"; too slow for {', '.join(found.starving)}", "red")
+        end.append(": keep shards on the nodes' own disks (CORRAL_DATA_CACHE)")
+    elif found.needs:
+        end.append("; the storage feeds all GPUs", "green")
+    return [table(head, rows), end]

@@ -1,0 +1,40 @@
+"""``corral jobs``: the list of jobs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from corral import api
+from corral.cli.options import CLUSTER, JSON, examples, verb_app
+from corral.cli.terminal.ui import Ui
+from corral.cli.which import cluster
+from corral.cli.workload.jobview import job_dict, jobs_view
+from corral.errors import Exit
+
+app = verb_app()
+
+
+@app.command(epilog=examples("corral jobs", "corral jobs --all --json | jq .jobs[].state"))
+def jobs(
+    ended: Annotated[
+        bool, typer.Option("--all", "-a", help="Also those of the last week that have ended.")
+    ] = False,
+    wanted: CLUSTER = "",
+    as_json: JSON = False,
+) -> int:
+    """List jobs, newest first: those that wait or run, with --all also those that have ended."""
+    ui = Ui(as_json=as_json)
+    spec = cluster(ui, wanted)
+    found = ui.quietly(lambda: api.jobs(spec, ended=ended))
+    ui.json({"jobs": [job_dict(job) for job in found]})
+    if found:
+        ui.show(jobs_view(found))
+    else:
+        ui.show(
+            "no jobs"
+            if ended
+            else "no jobs are pending or running; --all shows those that have ended"
+        )
+    return Exit.GOOD

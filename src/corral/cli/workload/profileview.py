@@ -1,0 +1,73 @@
+"""How a profile looks: where the time of each rank went, and what took longest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from corral.api.workload.profile import RankTrace, Recordings
+from corral.cli.terminal.text import right, table
+
+ROWS: Final = 16
+NAME: Final = 76
+MEGA: Final = 1e6
+
+
+def profile_view(found: Recordings) -> Iterator[RenderableType]:
+    """All that people see of it."""
+    if found.traces:
+        yield from _traces(found.traces)
+    told = found.kernels or found.calls
+    what = "GPU kernels" if found.kernels else "system calls over 0.1 ms"
+    for rank, rows in list(told.items())[:1]:
+        yield Text(f"{what} of rank {rank} (nsys stats)", "bold")
+        cells = [
+            (_shorter(r.name), f"{r.milliseconds:.1f}", str(r.calls), f"{r.percent:.1f}")
+            for r in rows[:ROWS]
+        ]
+        first = "kernel" if found.kernels else "call"
+        yield table((first, *right("ms", "calls", "%")), cells)
+    for name, size in found.too_large.items():
+        text = f"{name} has {size / MEGA:.0f} MB and stays on the cluster: {found.folder}/{name}"
+        yield Text(text, "yellow")
+
+
+def _traces(traces: tuple[RankTrace, ...]) -> Iterator[RenderableType]:
+    rows = [_row(trace) for trace in traces[:ROWS]]
+    head = right("rank", "steps", "ms/step", "compute", "communication", "overlap", "idle")
+    yield table(head, rows)
+    if len(traces) > ROWS:
+        yield Text(f"and {len(traces) - ROWS} more ranks (--json has all)", "dim")
+    slowest = max(traces, key=lambda trace: trace.wall)
+    what = "GPU kernels" if slowest.gpu else "operators on the CPU"
+    yield Text(f"what took longest on rank {slowest.rank}: {what}", "bold")
+    cells = [
+        (
+            _shorter(k.name),
+            f"{k.microseconds / 1000:.1f}",
+            str(k.calls),
+            f"{100 * k.microseconds / (slowest.wall or 1):.1f}",
+        )
+        for k in slowest.top
+    ]
+    yield table(("name", *right("ms", "calls", "%")), cells)
+
+
+def _row(trace: RankTrace) -> tuple[str, ...]:
+    about = trace.as_dict()
+    parts = ("compute", "communication", "overlap", "idle")
+    shares = [100 * about[f"{part}_ms"] / (about["wall_ms"] or 1) for part in parts]
+    each = about["wall_ms"] / max(1, trace.steps)
+    return (
+        str(trace.rank),
+        str(trace.steps),
+        f"{each:.1f}",
+        *(f"{share:.1f} %" for share in shares),
+    )
+
+
+def _shorter(name: str) -> str:
+    return name if len(name) <= NAME else f"{name[: NAME - 3]}..."

@@ -1,0 +1,221 @@
+"""run, jobs, logs, cancel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from corral.api.workload.batch import JobHandle, JobInfo, JobOutcome, RankLine
+from corral.errors import Code, CorralError
+from corral.events import Event, Kind
+from corral.jobs.reading import RankFailure
+from corral.slurm.states.jobs import ExitCode, JobState
+from corral.spec.models import ClusterSpec
+from tests.unit.cli.conftest import Fake, Run, stdout_json
+
+Golden = Callable[[str, str], None]
+HANDLE = JobHandle(12, "train", "corral", "/shared/corral/jobs/corral/x", 2, "node0")
+GOOD = JobOutcome(12, JobState.COMPLETED, ExitCode(0), "", "node[0-1]", 62)
+BAD = JobOutcome(
+    12,
+    JobState.FAILED,
+    ExitCode(5),
+    "NonZeroExitCode",
+    "node[0-1]",
+    3,
+    RankFailure(1, "node1", "Exited with exit code 5", "boom"),
+)
+LINES = (
+    RankLine(0, "epoch 1\x1b[31m"),
+    RankLine(1, "boom"),
+    RankLine(None, "srun: error", echo=True),
+)
+
+
+def running(outcome: JobOutcome) -> Callable[..., JobOutcome]:
+    """An ``api.run`` of two ranks."""
+
+    def run(
+        spec: ClusterSpec, job: Any, emit: Any, *, on_line: Any, on_submit: Any, on_live: Any
+    ) -> JobOutcome:
+        on_submit(HANDLE)
+        emit(Event(Kind.JOB, "12", "node[0-1]", "running on node[0-1]"))
+        for line in LINES:
+            on_line(line)
+        return outcome
+
+    return run
+
+
+def test_run_follows_the_job(corral: Run, fake: Fake, known: Any, golden: Golden) -> None:
+    fake.answer("run", running(GOOD))
+    result = corral("run", "train.py", "-N", "2", "-G", "1", "--", "--epochs", "2", "--json")
+    assert result.exit_code == 0
+    assert result.stdout == "0: epoch 1\n1: boom\nbatch: srun: error\n"
+    assert result.stderr.splitlines()[-1] == "job 12: completed, on node[0-1], 1 m 02 s"
+    job = fake.calls["run"][0][0][1]
+    assert (job.script, job.args) == ("train.py", ("--epochs", "2", "--json"))
+    assert (job.nodes, job.gpus_per_node) == (2, 1)
+
+
+def test_run_that_fails_says_which_rank_was_first(corral: Run, fake: Fake, known: Any) -> None:
+    fake.answer("run", running(BAD))
+    result = corral("run", "train.py", "-N", "2")
+    assert result.exit_code == 1
+    assert "rank 1 on node1 failed first: Exited with exit code 5" in result.stderr
+
+
+def test_run_as_json_is_one_value_per_line(corral: Run, fake: Fake, known: Any) -> None:
+    fake.answer("run", running(BAD))
+    result = corral("run", "train.py", "--json")
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [e["event"] for e in events] == ["submitted", "line", "line", "line", "ended"]
+    assert events[1] == {"event": "line", "rank": 0, "text": "epoch 1\x1b[31m", "echo": False}
+    assert events[-1]["failed"]["rank"] == 1
+
+
+def test_run_takes_every_option(corral: Run, fake: Fake, known: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("FROM_HERE", "a b")
+    fake.answer("submit", HANDLE)
+    result = corral(
+        *("run", "x.sh", "--detach", "--gpu-type", "slot", "--ranks-per-node", "2"),
+        *("--cpus-per-rank", "1", "--mem", "1G", "--time", "30m", "--partition", "main"),
+        *("--name", "mine", "--env", "A=b=c", "--env", "FROM_HERE", "--launcher", "torchrun"),
+        *("--workdir", "/shared", "--user", "corral", "--requeue", "--grace", "5m"),
+        *("--checkpoints", "/shared/c", "--data", "/shared/d", "--array", "0-9", "--at-once", "2"),
+        *("--folder", "none", "--in-place", "--environment", "none", "-G", "0"),
+    )
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == "job 12: submitted\nnext: corral logs 12 --follow\n"
+    job = fake.calls["submit"][0][0][1]
+    assert job.env == {"A": "b=c", "FROM_HERE": "a b"}
+    assert {name: getattr(job, name) for name in job.model_fields_set - {"env", "script"}} == {
+        "name": "mine",
+        "gpu_type": "slot",
+        "ranks_per_node": 2,
+        "cpus_per_rank": 1,
+        "mem": "1G",
+        "time": "30m",
+        "partition": "main",
+        "launcher": "torchrun",
+        "workdir": "/shared",
+        "user": "corral",
+        "requeue": True,
+        "grace": "5m",
+        "checkpoints": "/shared/c",
+        "data": ("/shared/d",),
+        "array": "0-9",
+        "at_once": 2,
+        "folder": "none",
+        "in_place": True,
+        "environment": "none",
+        "gpus_per_node": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--nodes", "0"],
+        ["--time", "soon"],
+        ["--env", "NOT_SET_ANYWHERE"],
+        ["--env", "=x"],
+        ["--env", "RANK=1"],
+        ["--name", "$(id)"],
+        ["--launcher", "mpirun"],
+        ["--partition", "none", "--dry-run"],
+        ["--nodes", "99", "--dry-run"],
+    ],
+)
+def test_run_refuses_what_cannot_be(words: list[str], corral: Run, fake: Fake, known: Any) -> None:
+    fake.answer("run", GOOD)
+    result = corral("run", "x.py", *words)
+    assert result.exit_code == 2
+    assert "hint:" in result.stderr
+    assert not fake.calls["run"]
+
+
+def test_dry_run_submits_nothing(corral: Run, known: Any) -> None:
+    result = corral("run", "x.py", "--dry-run", "-N", "2", "--", "a b")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("#!/bin/sh\n")
+    assert "#SBATCH --nodes=2" in result.stdout
+    assert "'a b'" in result.stdout
+    assert stdout_json(corral("run", "x.py", "--dry-run", "--json"))["script"]
+
+
+def test_ctrl_c_leaves_the_job_running_and_never_runs_it_twice(
+    corral: Run, fake: Fake, known: Any
+) -> None:
+    def interrupted(*args: Any, on_submit: Any, **more: Any) -> None:
+        on_submit(HANDLE)
+        raise KeyboardInterrupt
+
+    fake.answer("run", interrupted)
+    result = corral("run", "x.py")
+    assert result.exit_code == 130
+    assert "job 12 goes on" in result.stderr
+    assert "next: corral logs 12 --follow" in result.stderr
+    fake.answer("run", KeyboardInterrupt())
+    assert "corral jobs" in corral("run", "x.py").stderr
+
+
+JOBS = (
+    JobInfo(14, "14", "wait\x1b[2J", "corral", "PENDING", "Resources", partition="main",
+            node_count=3, cpus=3, gpus=None, gpus_exact=False, gres="gpu:1", elapsed=0, submit_at=1,
+            limit=3600),
+    JobInfo(13, "12_1", "train", "corral", "FAILED", partition="main", nodes="node[0-1]",
+            node_count=2, cpus=2, gpus=None, gpus_exact=False, gres="gpu:1", elapsed=62,
+            submit_at=1, start_at=2, end_at=64, exit_status=5),
+)  # fmt: skip
+
+
+def test_jobs(corral: Run, fake: Fake, known: Any, golden: Golden) -> None:
+    fake.answer("jobs", JOBS)
+    result = corral("jobs", "--all")
+    assert fake.calls["jobs"][0][1] == {"ended": True}
+    golden("cli/jobs.txt", result.stdout)
+    data = stdout_json(corral("jobs", "--json"))
+    assert [(j["state"], j["exit_code"]) for j in data["jobs"]] == [
+        ("PENDING", None),
+        ("FAILED", "5:0"),
+    ]
+    fake.answer("jobs", ())
+    assert "--all" in corral("jobs").stdout
+
+
+@pytest.mark.parametrize(("more", "status"), [([], 0), (["--follow"], 1)])
+def test_logs(more: list[str], status: int, corral: Run, fake: Fake, known: Any) -> None:
+    def logs(
+        spec: Any, job: str, emit: Any, *, on_line: Any, follow: bool, on_live: Any
+    ) -> JobOutcome:
+        assert (job, follow) == ("12", bool(more))
+        on_line(LINES[0])
+        return BAD
+
+    fake.answer("logs", logs)
+    result = corral("logs", "12", *more)
+    assert (result.exit_code, result.stdout) == (status, "0: epoch 1\n")
+    lines = corral("logs", "12", "--json", *more).stdout.splitlines()
+    assert [json.loads(line)["event"] for line in lines] == ["line", "ended"]
+
+
+def test_cancel_tries_all_and_ends_with_the_worst(corral: Run, fake: Fake, known: Any) -> None:
+    gone = CorralError(Code.NOT_FOUND, "no job 13", hint="corral jobs --all")
+    ended = JobOutcome(12, JobState.CANCELLED, ExitCode(0, 15), "", "node0", 3)
+    fake.answer("cancel", {12: ended, 13: gone})
+    result = corral("cancel", "12", "13")
+    assert result.exit_code == 2
+    assert result.stdout == "job 12: cancelled, ended by SIGTERM, on node0, 3.0 s\n"
+    assert "no job 13" in result.stderr
+    data = stdout_json(corral("cancel", "12", "13", "--json"))
+    assert [("error" in job) for job in data["jobs"]] == [False, True]
+    fake.answer("cancel", {12: ended})
+    assert corral("cancel", "12").exit_code == 0
+    assert corral("cancel", "12_3").exit_code == 0
+    for bad in ("twelve", "12_", "12_x", "-1", "1 2"):
+        assert corral("cancel", "--", bad).exit_code == 2
+        assert corral("logs", "--", bad).exit_code == 2
