@@ -16,10 +16,16 @@ from corral.doctor.catalog import catalog
 from corral.doctor.look import Told
 from corral.doctor.model import Diagnosis
 from corral.inspect.machine import NAME_S
-from corral.inspect.rules import NameFault, name_problems
+from corral.inspect.rules import (
+    NameFault,
+    VersionFault,
+    differing_files,
+    folder_fault,
+    name_problems,
+    version_fault,
+)
 from corral.inspect.slurm import NODES, STATE_FOLDER
 from corral.slurm.records import Node
-from corral.slurm.version import SlurmVersion
 from corral.state.job_folders import STICKY, TAKEN
 
 SKEW_S: Final = 5.0
@@ -138,7 +144,7 @@ def mounts(scene: Scene) -> Iterator[Diagnosis]:
     }
     for told in scene.heard:
         for path, kind in told.pairs("mounts").items():
-            if "failed" in kind.split():
+            if folder_fault(kind):
                 yield found("F68", told.node, f"stat -f {path}: {kind}", path)
             elif path in mounted and not kind.startswith("mounted"):
                 yield found("F68", told.node, f"{path} is not mounted there", path)
@@ -246,7 +252,7 @@ def versions(scene: Scene) -> Iterator[Diagnosis]:
     lead = scene.lead.pairs("version").get("slurmctld", "")
     for told in scene.heard:
         mine = told.pairs("version").get("slurmd", "")
-        if lead and mine and SlurmVersion.parse(mine) > SlurmVersion.parse(lead):
+        if version_fault(mine, lead) is VersionFault.NEWER:
             yield found("F19", told.node, f"slurmd {mine} is newer than slurmctld {lead}")
 
 
@@ -257,7 +263,8 @@ def configuration(scene: Scene) -> Iterator[Diagnosis]:
         for path, digest in scene.lead.pairs("conf").items()
         if path.startswith("/etc/slurm/")
     }
-    for name, digest in due.items():
+    apart = {told.node: differing_files(told.pairs("conf"), due) for told in scene.heard}
+    for name in due:
         copies = {
             (told.node, path): copy
             for told in scene.heard
@@ -265,7 +272,7 @@ def configuration(scene: Scene) -> Iterator[Diagnosis]:
             if path.endswith(f"/{name}")
             and (told.node, path) != (scene.controller, f"{ETC}/{name}")
         }
-        other = {node: path for (node, path), copy in copies.items() if copy != digest}
+        other = {node: path for node, path in copies if path in apart[node]}
         if len(other) > 1 and set(copies.values()) == {next(iter(copies.values()))}:
             text = f"{ETC}/{name} was changed, and nobody has it yet: scontrol reconfigure"
             yield found("F04", scene.controller, text, name)

@@ -12,8 +12,11 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from corral.errors import CorralError
 from corral.inspect.machine import CLOCK, NO_ANSWER
 from corral.inspect.question import MachineState
+from corral.inspect.storage import FAILED
+from corral.slurm.version import SlurmVersion
 
 
 class Observer(StrEnum):
@@ -22,6 +25,8 @@ class Observer(StrEnum):
     PROOF = "proof"
     DOCTOR = "doctor"
     STATUS = "status"
+    HEALTH = "health"
+    PAGE = "page"
 
 
 class UnitState(StrEnum):
@@ -120,49 +125,141 @@ def clock_offset(state: MachineState) -> Offset | None:
     return None if clock is None else Offset(clock - state.received, clock - state.sent)
 
 
+class VersionFault(StrEnum):
+    """What is wrong with a version of Slurm, next to the one that is due."""
+
+    UNREADABLE = "is not a version"
+    NEWER = "is newer"
+    OTHER = "is another"
+
+
+def version_fault(version: str, due: str) -> VersionFault | None:
+    """What is wrong with a version; None where it is the one due, or nothing is known of either."""
+    if version == due or not (version and due):
+        return None
+    try:
+        newer = SlurmVersion.parse(version) > SlurmVersion.parse(due)
+    except CorralError:
+        return VersionFault.UNREADABLE
+    return VersionFault.NEWER if newer else VersionFault.OTHER
+
+
+def differing_files(found: Mapping[str, str], due: Mapping[str, str]) -> tuple[str, ...]:
+    """Paths of files of Slurm's whose digest is not the one due for a file of that name."""
+    return tuple(
+        path for path, digest in found.items() if due.get(path.rpartition("/")[2], digest) != digest
+    )
+
+
+class FolderFault(StrEnum):
+    """What is wrong with a shared folder on a node."""
+
+    SILENT = "does not answer"
+    STALE = "is a stale handle"
+    UNREADABLE = "cannot be read"
+
+
+def folder_fault(answer: str) -> FolderFault | None:
+    """What is wrong with a folder that answered so to ``storage.answer``."""
+    if answer.split()[-1:] not in ([], [FAILED]):
+        return None
+    if "no answer within" in answer:
+        return FolderFault.SILENT
+    return FolderFault.STALE if "tale file handle" in answer else FolderFault.UNREADABLE
+
+
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule.
+class Use:
+    """What an observer uses a rule for.
 
     Attributes:
-        name: its name.
-        asks: the questions whose answers it judges.
-        used_by: observers, and what the rule decides there: checks of the proof, failures of the
-            doctor's catalogue, subjects of the status.
+        decides: checks of the proof, failures of the doctor's catalogue and what it explains,
+            subjects of the status, columns and counts of the page, checks of the node's health.
+        asks: the questions whose answers the rule judges there; none where the observer asks by
+            other means (the page: slurmrestd) or in a script of its own.
+    """
+
+    decides: tuple[str, ...]
+    asks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: its name, that of the function or property, and who uses it for what.
+
+    Health is a shell program that runs on nodes without Corral (decision 0037): it cannot call a
+    rule. Its row names its checks that judge the same fact; tests compare the two.
     """
 
     name: str
-    asks: tuple[str, ...]
-    used_by: Mapping[Observer, tuple[str, ...]]
+    used_by: Mapping[Observer, Use]
+
+
+def _rule(name: str, used_by: Mapping[Observer, Use]) -> Rule:
+    return Rule(name, MappingProxyType(used_by))
 
 
 RULES: Final = (
-    Rule(
+    _rule(
+        "usable",  # NodeState.usable: whether a node takes jobs
+        {
+            Observer.PROOF: Use(("smoke.nodes", "smoke.launch"), ("nodes",)),
+            Observer.DOCTOR: Use(("--why-drained", "--why-pending"), ("nodes",)),
+            Observer.STATUS: Use(("nodes",), ("nodes",)),
+            Observer.PAGE: Use(("usable", "kind")),
+        },
+    ),
+    _rule(
         "unit_state",
-        ("units",),
-        MappingProxyType(
-            {
-                Observer.PROOF: ("smoke.services",),  # all that are not active
-                Observer.DOCTOR: ("F03", "F38", "F73"),  # those that are down
-                Observer.STATUS: ("units",),  # all that are not active
-            }
-        ),
+        {
+            Observer.PROOF: Use(("smoke.services",), ("units",)),  # all that are not active
+            Observer.DOCTOR: Use(("F03", "F38", "F73"), ("units",)),  # those that are down
+            Observer.STATUS: Use(("units",), ("units",)),  # all that are not active
+            Observer.HEALTH: Use(("health.services",)),  # those down, and those that stop
+        },
     ),
-    Rule(
+    _rule(
         "name_problems",
-        ("names",),
-        MappingProxyType(
-            {
-                Observer.PROOF: ("smoke.names",),
-                Observer.DOCTOR: ("F05", "F06", "F66"),  # not LATER: the due address works
-            }
-        ),
+        {
+            Observer.PROOF: Use(("smoke.names",), ("names",)),
+            # Not LATER: the due address works.
+            Observer.DOCTOR: Use(("F05", "F06", "F66"), ("names",)),
+        },
     ),
-    Rule(
+    _rule(
         "clock_offset",
-        ("clock",),
-        MappingProxyType({Observer.PROOF: ("smoke.clocks",), Observer.DOCTOR: ("F02",)}),
+        {
+            Observer.PROOF: Use(("smoke.clocks",), ("clock",)),  # between any two nodes
+            Observer.DOCTOR: Use(("F02",), ("clock",)),  # from most others
+            Observer.HEALTH: Use(("health.clock",)),  # from the controller's
+        },
+    ),
+    _rule(
+        "version_fault",
+        {
+            Observer.PROOF: Use(("smoke.versions",), ("version",)),  # any, installed or running
+            # A newer slurmd than slurmctld is refused; an older one works.
+            Observer.DOCTOR: Use(("F19",), ("version",)),
+        },
+    ),
+    _rule(
+        "differing_files",
+        {
+            Observer.PROOF: Use(("smoke.config",), ("files",)),  # those that the daemons work with
+            Observer.DOCTOR: Use(("F04",), ("conf",)),  # also where no daemon answers
+        },
+    ),
+    _rule(
+        "folder_fault",
+        {
+            Observer.PROOF: Use(("storage.mounts",)),  # with its server, squash and owners
+            Observer.DOCTOR: Use(("F68",), ("mounts",)),
+            Observer.HEALTH: Use(("health.mounts",)),
+        },
     ),
 )
-"""All rules that several observers use. Whether a node takes jobs is one too: ``NodeState.usable``
-(``slurm.states.nodes``), which the page asks as well."""
+"""All rules that several observers use.
+
+Room on disks is not one: the doctor asks whether daemons can write now (50 MiB, F67), the health
+check whether a job would fill the disk (5 % and 2 GiB, health.disk). Those are two facts.
+"""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from corral.hosts.quote import NOTHING, sh
+from corral.hosts.quote import NOTHING, Script, sh
 from corral.inspect.question import Question, pairs, text
 from corral.state.job_folders import CHECKS, KINDS, TOP, held
 
+FAILED: Final = "failed"
+"""Ends the answer of a folder that could not be read."""
 CHECKED: Final = (
     *("/", "/tmp", "/run", "/var", "/var/log", "/var/log/slurm"),  # noqa: S108 - looked at, not used
     *("/var/lib/mysql", "/var/spool/slurmctld", "/var/spool/slurmd"),
@@ -35,20 +37,34 @@ READ_ONLY: Final = Question(
 )
 
 
+def answer(seconds: int) -> Script:
+    """Sets ``$a`` to the kind of the file system of the folder ``$m``, or to words and ``failed``.
+
+    ``rules.folder_fault`` reads it. statfs(2) asks an NFS server each time; stat(2) may be answered
+    from the client's cache.
+    """
+    return sh(
+        # SIGKILL: nothing else ends a process that waits for an NFS server (mount option hard).
+        'a=$(timeout -s KILL {limit} stat -f -c %T "$m" 2>&1); case $? in 0) ;;'
+        ' 137) a={silent} ;; *) a="$a failed" ;; esac',
+        limit=seconds,
+        silent=f"no answer within {seconds} s, {FAILED}",
+    )
+
+
 def mounts(folders: Sequence[str]) -> Question[dict[str, str]]:
     """What each shared folder is, and whether it answers."""
     shell = sh(
         # All at once: a server that is silent may have several. What is mounted is asked of
         # the kernel, which knows without the server, once stat had automount mount it.
         "{{ for m in {folders}; do {{"
-        # SIGKILL: nothing else ends a process that waits for an NFS server (mount option hard).
-        ' s=$(timeout -s KILL 10 stat -f -c %T "$m" 2>&1); r=$?; k=folder;'
+        " {answer}; k=folder;"
         " if awk -v m=\"$m\" '$5 == m {{ f = 1 }} END {{ exit !f }}'"
         " /proc/self/mountinfo; then k=mounted; fi;"
-        ' case "$r" in 0) ;; 137) s="no answer in 10 s, failed" ;; *) s="$s failed" ;; esac;'
-        ' printf \'%s %s\\n\' "$m" "$k $s"; }} &'
+        ' printf \'%s %s\\n\' "$m" "$k $a"; }} &'
         " done; wait; }} | sort",
         folders=list(folders),
+        answer=answer(10),
     )
     return Question("mounts", shell if folders else NOTHING, pairs)
 

@@ -9,6 +9,8 @@ from typing import Final
 from corral.errors import CorralError
 from corral.hosts.quote import Script, join, sh
 from corral.hosts.transport import Result
+from corral.inspect.rules import FolderFault, folder_fault
+from corral.inspect.storage import FAILED, answer
 from corral.prove.context import ProveContext, said, verdict_of
 from corral.prove.model import Evidence, Judgement
 from corral.prove.probe import lines
@@ -16,7 +18,7 @@ from corral.spec.models import Storage
 from corral.spec.nodes import Node, sole_user
 from corral.state.job_folders import CHECKS, held
 
-KILLED: Final = 137
+ANSWER_S: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +95,13 @@ def _look(name: str, index: int, one: Folder) -> Script:
         i=index,
     )
     return sh(
-        # statfs(2) asks the server each time; stat(2) may be answered from the client's cache.
-        'p={path}; r=$(timeout -s KILL 20 stat -f -c %T "$p" 2>&1); s=$?; '
-        'echo "@ answer {i} $s $r"; '
+        'p={path}; m=$p; {answer}; echo "@ answer {i} $a"; '
         'echo "@ mounted {i} $(awk -v p="$p" \'$2 == p && $3 != "autofs" {{ m = $1 }} '
-        "END {{ print m }}' /proc/mounts)\"; {local} if [ $s = 0 ]; then {root}; {jobs}; fi",
+        "END {{ print m }}' /proc/mounts)\"; {local} "
+        "case $a in *{failed}) ;; *) {root}; {jobs} ;; esac",
         path=one.mount,
+        answer=answer(ANSWER_S),
+        failed=Script(FAILED),
         i=index,
         local=sh(
             'if [ "$(stat -c %d:%i "$p/.")" = "$(stat -c %d:%i {local}/.)" ]; '
@@ -137,12 +140,16 @@ def judge_node(node: str, folders: tuple[Folder, ...], answer: Result | CorralEr
 def _judge(  # noqa: PLR0911  # one line for each thing that can be wrong
     one: Folder, told: Mapping[str, list[str]]
 ) -> list[str]:
-    status, *text = told.get("answer", [""])
-    if status == str(KILLED):
-        return ["does not answer: its server is away"]
-    if status != "0":
-        words = " ".join(text)
-        return ["is a stale handle" if "tale" in words else f"cannot be read: {words or 'no word'}"]
+    words = " ".join(told.get("answer", [FAILED]))
+    match folder_fault(words):
+        case FolderFault.SILENT:
+            return ["does not answer: its server is away"]
+        case FolderFault.STALE:
+            return ["is a stale handle"]
+        case FolderFault.UNREADABLE:
+            return [f"cannot be read: {words.removesuffix(FAILED).strip() or 'no word'}"]
+        case None:
+            pass
     found = " ".join(told.get("mounted", []))
     if one.local and "local" not in told:
         return [f"is not {one.local} of this machine"]

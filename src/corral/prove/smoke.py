@@ -14,8 +14,10 @@ from corral.inspect.rules import (
     NameProblem,
     UnitState,
     clock_offset,
+    differing_files,
     name_problems,
     unit_state,
+    version_fault,
 )
 from corral.inspect.slurm import CONFIG, INNER_S, VERSIONS
 from corral.prove.context import ProveContext, clip, failed, many, passed, verdict_of, warned
@@ -185,7 +187,8 @@ def judge_versions(seen: Survey) -> Judgement:
     counted = Counter(version for _, version in found if version != UNKNOWN)
     usual = counted.most_common(1)[0][0] if counted else UNKNOWN
     problems += [f"{what} could not be read" for what, v in found if v == UNKNOWN]
-    problems += [f"{what} is {v}, not {usual}" for what, v in found if v not in (usual, UNKNOWN)]
+    known = [(what, version) for what, version in found if version != UNKNOWN]
+    problems += [f"{what} is {v}, not {usual}" for what, v in known if version_fault(v, usual)]
     return verdict_of(problems, f"Slurm {usual} everywhere", *shown)
 
 
@@ -240,10 +243,10 @@ def judge_config(seen: Survey) -> Judgement:
             continue
         if state != "Match":
             problems.append(f"settings on {one.node}: {state or 'slurmctld did not tell'}")
-        for path, value in _hashes(one, "").items():
-            name = path.rpartition("/")[2]
-            if wanted.get(name, value) != value:
-                problems.append(f"{path} on {one.node} differs from slurmctld's")
+        problems += [
+            f"{path} on {one.node} differs from slurmctld's"
+            for path in differing_files(_hashes(one, ""), wanted)
+        ]
         text = f"{one.text('config')}\n{one.text('files')}"
         figures: dict[str, Figure] = {"HASH_VAL": state}
         command = "scontrol show config; sha256sum <where slurmd reads>/*.conf"

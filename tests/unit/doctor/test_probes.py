@@ -277,6 +277,13 @@ def test_an_older_slurmd_within_the_window_is_no_finding() -> None:
     assert examine(scene({N1: {"version": "slurmd 24.05.3"}})).healthy
 
 
+def test_a_slurmd_that_prints_no_version_stops_no_other_rule() -> None:
+    """The doctor ended with "no Slurm version in ..." and named no cause."""
+    torn = "slurmd slurmd: error while loading shared libraries: libslurmfull.so: cannot open"
+    broken = scene({N1: {"version": torn, "readonly": "/var/spool/slurmd"}})
+    assert ids(examine(broken)) == ["F71"]
+
+
 def test_a_closed_port_of_a_daemon_that_is_down_is_the_daemon() -> None:
     changes = {CTL: {"ports": "10.9.0.11:6818 closed"}, N1: {"units": "slurmd failed"}}
     assert ids(examine(scene(changes))) == ["F73"]

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import re
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,60 +16,158 @@ from hypothesis import strategies as st
 from corral.api.operations import overview
 from corral.doctor import look
 from corral.doctor.catalog import catalog
+from corral.doctor.probes import SKEW_S
 from corral.hosts.fleet import Fleet
-from corral.inspect import rules
-from corral.inspect.question import MachineState
+from corral.inspect import rules, storage
+from corral.inspect.question import MachineState, Question
 from corral.inspect.rules import (
     RULES,
+    FolderFault,
     NameFault,
     Observer,
     UnitState,
+    VersionFault,
     clock_offset,
+    differing_files,
+    folder_fault,
     name_problems,
     unit_state,
+    version_fault,
 )
 from corral.prove import survey
 from corral.prove.catalog import CHECKS
 from corral.prove.context import ProveContext
+from corral.slurm.states.nodes import NodeState
 from corral.spec.load import load_or_raise
+from corral.web.snapshot import NODE_COLUMNS
 
 ROOT = Path(__file__).parents[3]
 SPEC = load_or_raise(ROOT / "examples" / "laptop.yaml")
+SOURCE = ROOT / "src/corral"
 MODULES = {
-    Observer.PROOF: "prove/smoke.py",
+    Observer.PROOF: "prove",
     Observer.DOCTOR: "doctor",
     Observer.STATUS: "api/operations/overview.py",
+    Observer.PAGE: "web",
+}
+HEALTH = (SOURCE / "agents/health.sh").read_text()
+DECIDES = {
+    Observer.PROOF: {c.id for c in CHECKS},
+    Observer.DOCTOR: {*catalog(), "--why-drained", "--why-pending"},
+    Observer.STATUS: {"nodes", "units"},
+    Observer.HEALTH: {f"health.{name}" for name in re.findall(r"(?m)^check_(\w+)\(\)", HEALTH)},
+    Observer.PAGE: set(NODE_COLUMNS),
 }
 
 
 def asked(observer: Observer) -> set[str]:
     """Names of the questions that an observer asks of some node."""
     context = ProveContext(SPEC, Fleet({}), "node0", "corral", {})
-    found = {
+    ask = look.Ask(("node0",), ("slurmd",), mounts=("/shared",), controller=True)
+    found: dict[Observer, Sequence[Question[object]]] = {
         Observer.PROOF: survey.questions(("node0",), ("slurmd",), controller=True),
-        Observer.DOCTOR: look.questions(look.Ask(("node0",), ("slurmd",), controller=True)),
+        Observer.DOCTOR: look.questions(ask),
         Observer.STATUS: overview.questions(context, "node0"),
-    }[observer]
-    return {one.name for one in found}
+    }
+    return {one.name for one in found.get(observer, ())}
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_each_observer_of_the_table_uses_the_rule(rule: rules.Rule) -> None:
-    known = {Observer.PROOF: {c.id for c in CHECKS}, Observer.DOCTOR: set(catalog())}
-    known[Observer.STATUS] = {"units"}
-    for observer in Observer:
-        where = ROOT / "src/corral" / MODULES[observer]
-        files = sorted(where.glob("*.py")) if where.is_dir() else [where]
-        calls = {
-            node.func.id
-            for file in files
-            for node in ast.walk(ast.parse(file.read_text()))
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        }
-        assert (rule.name in calls) == (observer in rule.used_by), (rule.name, observer)
-        if observer in rule.used_by:
-            assert set(rule.asks) <= asked(observer)
-            assert set(rule.used_by[observer]) <= known[observer]
+def uses(observer: Observer) -> set[str]:
+    """Functions that an observer's modules call, and properties that they read."""
+    if observer not in MODULES:
+        return set()
+    where = SOURCE / MODULES[observer]
+    nodes = [
+        node
+        for file in (sorted(where.rglob("*.py")) if where.is_dir() else [where])
+        for node in ast.walk(ast.parse(file.read_text()))
+    ]
+    calls = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    return calls | {n.attr for n in nodes if isinstance(n, ast.Attribute)}
+
+
+@pytest.mark.parametrize("observer", Observer)
+def test_the_table_says_who_uses_a_rule(observer: Observer) -> None:
+    """All that use it and no other; the health check is a program of its own."""
+    own = {rule.name: rule.used_by[observer] for rule in RULES if observer in rule.used_by}
+    assert own
+    if observer is not Observer.HEALTH:
+        assert set(own) == uses(observer) & {rule.name for rule in RULES}
+    for name, use in own.items():
+        assert set(use.decides) <= DECIDES[observer], name
+        assert set(use.asks) <= asked(observer), name
+
+
+def test_every_rule_is_in_the_table() -> None:
+    functions = {
+        name
+        for name, value in vars(rules).items()
+        if inspect.isfunction(value) and value.__module__ == rules.__name__ and name[0] != "_"
+    }
+    assert functions | {"usable"} == {rule.name for rule in RULES}
+    assert isinstance(NodeState.usable, property)
+
+
+def test_health_calls_no_unit_good_that_is_down() -> None:
+    """The two cannot share code: the words that the program lets pass are read out of it."""
+    (words,) = re.findall(r"case \$state in ([a-z |]+)\) ;; \*\) bad=", HEALTH)
+    good = [word.strip() for word in words.split("|")]
+    assert UnitState.DOWN not in map(unit_state, good)
+    down = set(map(unit_state, ("failed", "inactive", "unknown")))
+    assert down == {UnitState.DOWN}
+
+
+def test_health_and_doctor_allow_clocks_the_same() -> None:
+    (seconds,) = re.findall(r'\[ "\$size" -gt (\d+) \]; then say fail clock', HEALTH)
+    assert int(seconds) == SKEW_S
+
+
+def test_health_and_proof_ask_a_folder_the_same() -> None:
+    """By statfs(2), and exit status 137 is a server that is away."""
+    assert "stat -f -c" in str(storage.answer(4))
+    assert 'begin "mount$i" stat -f -c' in HEALTH
+    assert re.search(r'= late \] \|\| \[ "\$code" = 137 \]; then bad="[^"]*no answer', HEALTH)
+
+
+@pytest.mark.parametrize(
+    ("version", "due", "fault"),
+    [
+        ("24.11.5", "24.11.5", None),
+        ("24.11.6", "24.11.5", VersionFault.NEWER),
+        ("23.11.4", "24.11.5", VersionFault.OTHER),
+        ("directory", "24.11.5", VersionFault.UNREADABLE),
+        ("24.11.5", "", None),
+        ("", "24.11.5", None),
+    ],
+)
+def test_faults_of_versions(version: str, due: str, fault: VersionFault | None) -> None:
+    assert version_fault(version, due) is fault
+
+
+def test_files_that_differ() -> None:
+    due = {"slurm.conf": "a", "gres.conf": "b"}
+    found = {"/x/slurm.conf": "a", "/y/slurm.conf": "c", "/x/gres.conf": "b", "/x/other": "d"}
+    assert differing_files(found, due) == ("/y/slurm.conf",)
+
+
+@pytest.mark.parametrize(
+    ("stat", "fault"),
+    [
+        ("echo nfs", None),
+        ("echo \"stat: cannot read '/s': Stale file handle\"; exit 1", FolderFault.STALE),
+        ("echo \"stat: cannot read '/s': No such file\"; exit 1", FolderFault.UNREADABLE),
+        ("kill -9 $$", FolderFault.SILENT),
+        ("sleep 60", FolderFault.SILENT),
+        ("exit 1", FolderFault.UNREADABLE),
+    ],
+)
+def test_faults_of_folders(tmp_path: Path, stat: str, fault: FolderFault | None) -> None:
+    (tmp_path / "stat").write_text(f"#!/bin/sh\n{stat}\n")
+    (tmp_path / "stat").chmod(0o755)
+    script = f'm=/s; {storage.answer(1)}; echo "$a"'
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    told = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True)
+    assert folder_fault(told.stdout) is fault
 
 
 @pytest.mark.parametrize(

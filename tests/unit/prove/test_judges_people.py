@@ -28,25 +28,25 @@ def said(*lines: str) -> Result:
 HEALTHY: dict[str, tuple[Folder, Result]] = {
     "a client": (
         CLIENT,
-        said("@ answer 0 0 nfs", "@ mounted 0 10.0.0.10:/srv/a", "@ root 0 65534"),
+        said("@ answer 0 nfs", "@ mounted 0 10.0.0.10:/srv/a", "@ root 0 65534"),
     ),
     "a client by name": (
         CLIENT,
-        said("@ answer 0 0 nfs", "@ mounted 0 node0:/srv/a", "@ root 0 refused"),
+        said("@ answer 0 nfs", "@ mounted 0 node0:/srv/a", "@ root 0 refused"),
     ),
     "root is root": (
         Folder("/shared", ("s:/a",), squash=False),
-        said("@ answer 0 0 nfs", "@ mounted 0 s:/a", "@ root 0 0"),
+        said("@ answer 0 nfs", "@ mounted 0 s:/a", "@ root 0 0"),
     ),
     "root may not write": (
         CLIENT,
-        said("@ answer 0 0 nfs", "@ mounted 0 node0:/srv/a", "@ root 0 refused"),
+        said("@ answer 0 nfs", "@ mounted 0 node0:/srv/a", "@ root 0 refused"),
     ),
     "the server": (
         SERVER,
-        said("@ answer 0 0 ext2/ext3", "@ mounted 0 /dev/vda1", "@ local 0"),
+        said("@ answer 0 ext2/ext3", "@ mounted 0 /dev/vda1", "@ local 0"),
     ),
-    "somebody else's": (EXISTING, said("@ answer 0 0 ext2/ext3", "@ mounted 0 ")),
+    "somebody else's": (EXISTING, said("@ answer 0 ext2/ext3", "@ mounted 0 ")),
 }
 
 
@@ -59,53 +59,53 @@ def test_a_folder_that_is_right_has_no_problem(what: str) -> None:
 BROKEN: dict[str, tuple[Folder, tuple[str, ...], str]] = {
     "nothing mounted": (
         CLIENT,
-        ("@ answer 0 0 ext2/ext3", "@ mounted 0 ", "@ root 0 0"),
+        ("@ answer 0 ext2/ext3", "@ mounted 0 ", "@ root 0 0"),
         "is not mounted, not 10.0.0.10:/srv/a",
     ),
     "another server": (
         CLIENT,
-        ("@ answer 0 0 nfs", "@ mounted 0 10.9.9.9:/srv/a", "@ root 0 65534"),
+        ("@ answer 0 nfs", "@ mounted 0 10.9.9.9:/srv/a", "@ root 0 65534"),
         "is 10.9.9.9:/srv/a, not 10.0.0.10:/srv/a",
     ),
     "stale": (
         CLIENT,
         (
-            f"@ answer 0 1 {UNREAD} '/shared': Stale file handle",
+            f"@ answer 0 {UNREAD} '/shared': Stale file handle failed",
             "@ mounted 0 10.0.0.10:/srv/a",
         ),
         "is a stale handle",
     ),
     "hung": (
         CLIENT,
-        ("@ answer 0 137 Killed", "@ mounted 0 10.0.0.10:/srv/a"),
+        ("@ answer 0 no answer within 20 s, failed", "@ mounted 0 10.0.0.10:/srv/a"),
         "does not answer: its server is away",
     ),
     "root may not write where it should be root": (
         Folder("/shared", ("s:/a",), squash=False),
-        ("@ answer 0 0 nfs", "@ mounted 0 s:/a", "@ root 0 refused"),
+        ("@ answer 0 nfs", "@ mounted 0 s:/a", "@ root 0 refused"),
         "makes root nobody (refused), and root_squash is declared false",
     ),
     "absent": (
         EXISTING,
         (
-            f"@ answer 0 1 {UNREAD} '/data': No such file or directory",
+            f"@ answer 0 {UNREAD} '/data': No such file or directory failed",
             "@ mounted 0 ",
         ),
         f"cannot be read: {UNREAD} '/data': No such file or directory",
     ),
     "root is root": (
         CLIENT,
-        ("@ answer 0 0 nfs", "@ mounted 0 node0:/srv/a", "@ root 0 0"),
+        ("@ answer 0 nfs", "@ mounted 0 node0:/srv/a", "@ root 0 0"),
         "lets root be root, and root_squash is declared",
     ),
     "root is nobody": (
         Folder("/shared", ("s:/a",), squash=False),
-        ("@ answer 0 0 nfs", "@ mounted 0 s:/a", "@ root 0 65534"),
+        ("@ answer 0 nfs", "@ mounted 0 s:/a", "@ root 0 65534"),
         "makes root nobody (65534), and root_squash is declared false",
     ),
     "the server's own": (
         SERVER,
-        ("@ answer 0 0 ext2/ext3", "@ mounted 0 "),
+        ("@ answer 0 ext2/ext3", "@ mounted 0 "),
         "is not /srv/a of this machine",
     ),
     "no answer at all": (CLIENT, (), "cannot be read: no word"),
@@ -120,9 +120,9 @@ def test_a_folder_that_is_wrong_is_named_with_its_fault(what: str) -> None:
 
 def test_each_folder_of_a_node_is_judged_by_its_own_lines() -> None:
     answer = said(
-        "@ answer 0 0 ext2/ext3",
+        "@ answer 0 ext2/ext3",
         "@ mounted 0 ",
-        "@ answer 1 0 nfs",
+        "@ answer 1 nfs",
         "@ mounted 1 10.9.9.9:/srv/a",
         "@ root 1 65534",
     )
