@@ -53,10 +53,12 @@ gpus() {
   command -v nvidia-smi >/dev/null 2>&1 || return 0
   seen=$(timeout 10 nvidia-smi --query-gpu=$fields --format=csv,noheader,nounits 2>/dev/null) || return 0
   apps=$(timeout 10 nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv,noheader,nounits 2>/dev/null)
-  # A process of a GPU belongs to the job in whose cgroup it is.
+  # A process of a GPU belongs to the job in whose cgroup it is; below user@ a user may make one of
+  # any name.
   owners=$(printf '%s\n' "$apps" | tr -d ' ' | while IFS=, read -r uuid pid; do
     number "$pid" || continue
-    job=$(sed -n 's/.*\/job_\([0-9][0-9]*\).*/\1/p' "$proc/$pid/cgroup" 2>/dev/null | head -n 1)
+    job=$(sed -n -e '\#/user@#d' -e 's#.*slurmstepd\.scope/job_\([0-9][0-9]*\).*#\1#p' \
+      -e 's#.*/slurm[^/]*/uid_[0-9]*/job_\([0-9][0-9]*\).*#\1#p' "$proc/$pid/cgroup" 2>/dev/null | head -n 1)
     number "$job" && echo "$uuid $job"
   done | sort -u)
   printf '%s\n@\n%s\n' "$owners" "$seen" | awk '

@@ -24,12 +24,14 @@ import fcntl
 import json
 import math
 import re
+import signal
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
@@ -51,6 +53,9 @@ TRIES, TRY_S = 24, 5.0
 TOLERABLE = {404: "missing", 409: "busy"}
 """Refusals that a call may tolerate (providers/cloud/calls.py)."""
 PAUSES_S = (2.0, 5.0, 15.0, 0.0)
+CALL_S = 90.0
+"""Of one call in all: urllib's limit is that of one read, and single bytes may drip for ever."""
+ANSWER_MAX = 16 << 20
 
 Call = Callable[[str, str, str, Any], Any]
 """(cloud, method, path, body) gives the JSON of the answer; raises OSError or ValueError."""
@@ -321,8 +326,42 @@ def seconds(text: str) -> float:
         return float("inf")
 
 
+class Stay(urllib.request.HTTPRedirectHandler):
+    """No redirect is followed: it would carry the key to another place."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Refuse."""
+
+
+@contextmanager
+def within(limit: float) -> Generator[None]:
+    """End what takes longer, by TimeoutError; in the main thread."""
+
+    def late(*_: Any) -> None:
+        raise TimeoutError(f"the answer is not complete after {limit:g} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def content(text: bytes) -> Any:
+    """The JSON of an answer, None for an empty one; raises ValueError for anything else."""
+    if len(text) > ANSWER_MAX:
+        raise ValueError("the answer is too long")
+    try:
+        return json.loads(text, parse_float=finite, parse_constant=finite) if text.strip() else None
+    except RecursionError as error:
+        raise ValueError("the answer is nested too deeply") from error
+
+
 def caller(urls: Mapping[str, str], keys: Mapping[str, str], clients: Mapping[str, str]) -> Call:
     """Speaks to clouds over HTTPS, at each one's pace; 429 is waited out."""
+    opener = urllib.request.build_opener(Stay)
 
     def call(cloud: str, method: str, path: str, body: Any) -> Any:
         data = json.dumps(body).encode() if body is not None else None
@@ -333,13 +372,8 @@ def caller(urls: Mapping[str, str], keys: Mapping[str, str], clients: Mapping[st
         for pause in PAUSES_S:
             time.sleep(gap)
             try:
-                with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
-                    text = answer.read()
-                    return (
-                        json.loads(text, parse_float=finite, parse_constant=finite)
-                        if text.strip()
-                        else None
-                    )
+                with within(CALL_S), opener.open(request, timeout=60) as answer:
+                    return content(answer.read(ANSWER_MAX + 1))
             except urllib.error.HTTPError as error:
                 if error.code not in (429, 502, 503) or not pause:
                     raise Refused(error.code) from error
@@ -360,7 +394,9 @@ def finite(text: str) -> float:
 def slurm(argv: Sequence[str]) -> str:
     """Run one of Slurm's programs; raises OSError when it does not answer."""
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(
+            argv, capture_output=True, encoding="utf-8", errors="replace", timeout=30, check=False
+        )
     except subprocess.TimeoutExpired as error:
         raise OSError(f"{argv[0]} does not answer") from error
     if done.returncode:

@@ -329,11 +329,11 @@ check_memory() {
 check_spool() {
   bad=
   for folder in "$spool" /tmp; do
-    file="$folder/.corral-health.$$"
-    if [ ! -d "$folder" ]; then bad="$bad $folder is not there;"
-    elif ! (echo x >"$file") 2>/dev/null; then bad="$bad $folder cannot be written;"
-    fi
-    rm -f "$file" 2>/dev/null
+    if [ ! -d "$folder" ]; then bad="$bad $folder is not there;"; continue; fi
+    # A name that is new: users could put a link or a FIFO of theirs under one that they know.
+    file=$(mktemp "$folder/.corral-health.XXXXXXXXXX" 2>/dev/null) && (echo x >"$file") 2>/dev/null ||
+      bad="$bad $folder cannot be written;"
+    [ -z "$file" ] || rm -f "$file"
   done
   if [ -n "$bad" ]; then result fail spool "$bad"; else result ok spool "$spool and /tmp can be written"; fi
 }
@@ -358,7 +358,11 @@ check_leftover() {
   # Processes in the cgroup of a job (proctrack/cgroup), and those that hold a GPU. Not those that are
   # just ending: when Slurm calls a job completed, a thread of it may still give its GPU's memory back
   # (the process a zombie without memory, for about a second on H200, seen).
-  grep -Hso '/job_[0-9]*' "$proc"/[0-9]*/cgroup | sed 's#^.*/\([0-9]*\)/cgroup:/job_#\1 #' | sort -u >"$work/of_jobs"
+  # Slurm's own cgroups (version 2, then 1): below user@ a user may make one of any name.
+  grep -Hs '/job_[0-9]' "$proc"/[0-9]*/cgroup | sed -n -e '\#/user@#d' \
+    -e 's#^.*/\([0-9]*\)/cgroup:[0-9]*:[^:]*:.*slurmstepd\.scope/job_\([0-9][0-9]*\).*#\1 \2#p' \
+    -e 's#^.*/\([0-9]*\)/cgroup:[0-9]*:[^:]*:.*/slurm[^/]*/uid_[0-9]*/job_\([0-9][0-9]*\).*#\1 \2#p' |
+    sort -u >"$work/of_jobs"
   bare=
   if [ -s "$work/apps" ]; then
     # shellcheck disable=SC2013 # words: a process id each

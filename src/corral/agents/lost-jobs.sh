@@ -25,7 +25,8 @@ boot=$(($(date +%s) - $(ps -o etimes= -p 1)))
 # Jobs whose nodes still boot are CONFIGURING; Slurm starts their time when the nodes are there.
 lost() {
   jobs=$(timeout 30 squeue -h -w "$node" -t RUNNING,SUSPENDED -o '%A %T %S') || return 1
-  steps=$(ps -C slurmstepd -o args=)
+  # Root's alone: any user may call a process slurmstepd.
+  steps=$(ps -C slurmstepd -o ruid=,args= | sed -n 's/^ *0 //p')
   echo "$jobs" | while read -r job state start; do
     case $state in RUNNING | SUSPENDED) ;; *) continue ;; esac
     [ "$start" -lt "$boot" ] 2>/dev/null || continue

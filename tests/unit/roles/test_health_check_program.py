@@ -399,3 +399,29 @@ def test_processes_of_a_job_have_a_minute_to_go(node: Node, queue: str, verdict:
 def test_one_that_gives_its_gpu_back_is_no_leftover(node: Node, ending: bool, verdict: str) -> None:
     left(node, 72, ending=ending)
     assert node.run("--look")["leftover"][0] == verdict
+
+
+@pytest.mark.parametrize("name", ["job_12", "slurmstepd.scope/job_12/step_0"])
+def test_a_cgroup_of_a_users_own_is_no_job(node: Node, name: str) -> None:
+    """systemd delegates a cgroup to each user: one of such a name drained the node."""
+    node.tool("squeue", "#!/bin/sh\n")  # no such job
+    left(node, 71, ending=True)
+    group = f"0::/user.slice/user-2000.slice/user@2000.service/app.slice/{name}\n"
+    (node.root / "proc/71/cgroup").write_text(group)
+    assert node.run("--look")["leftover"] == ("ok", "none")
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo"])
+def test_what_users_put_into_tmp_is_not_written_to(node: Node, kind: str) -> None:
+    """A name that they know beforehand: a link lost another file's content, a FIFO hung the check.
+
+    With the kernel's fs.protected_symlinks and fs.protected_fifos the node was drained.
+    """
+    victim = node.root / "victim"
+    victim.write_text("kept\n")
+    make = f"ln -s {victim}" if kind == "link" else "mkfifo"
+    text = node.program.read_text()
+    node.program.write_text(f'{make} "{node.root}/spool/.corral-health.$$"\n{text}')
+    assert node.run("--look")["spool"][0] == "ok"
+    assert victim.read_text() == "kept\n"
+    assert len(list((node.root / "spool").iterdir())) == 1

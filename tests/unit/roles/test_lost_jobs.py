@@ -32,7 +32,7 @@ def ran(
     fakes = {
         "squeue": squeue,
         "date": f"echo {NOW}",
-        "ps": f'case $* in *etimes*) echo " {UP}";; *) cat {{f}}/steps;; esac',
+        "ps": f'case $* in *etimes*) echo " {UP}";; *) sed "s/^slurm/    0 &/" {{f}}/steps;; esac',
         "sleep": "mv {f}/later {f}/steps 2>/dev/null; true",
         "systemctl": slurmd,
         "scancel": 'echo "cancel $*" >>{f}/did',
@@ -77,6 +77,11 @@ def test_what_is_not_lost_stays(tmp_path: Path, queue: str, steps: str) -> None:
 def test_a_lost_job_ends_with_its_node(tmp_path: Path, state: str) -> None:
     steps = "slurmstepd: [17.0]\nslurmstepd: [177.0]"
     done, did = ran(tmp_path, f"7 {state} {BEFORE}\n", steps=steps)
+    assert (done, did) == (0, [DOWN, BACK])
+
+
+def test_a_users_process_of_that_name_is_no_step(tmp_path: Path) -> None:
+    done, did = ran(tmp_path, f"7 RUNNING {BEFORE}\n", steps=" 2000 slurmstepd: [7.batch]")
     assert (done, did) == (0, [DOWN, BACK])
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -180,3 +184,71 @@ def test_a_cloud_whose_calls_are_missing_is_said() -> None:
 def test_a_number_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a finite number"):
         program.finite(text)
+
+
+@contextmanager
+def served(answer: str, heard: list[str]) -> Generator[str]:
+    """A cloud on loopback that answers so; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(self.headers["Authorization"])
+            if answer.startswith("http"):
+                self.send_response(302)
+                self.send_header("Location", answer)
+                self.end_headers()
+                return
+            self.send_response(200)
+            self.end_headers()
+            while answer == "drip" and not over.wait(0.05):
+                self.wfile.write(b" ")
+                self.wfile.flush()
+            self.wfile.write(b"[" * 200_000)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    over = threading.Event()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        over.set()
+        server.shutdown()
+        server.server_close()
+
+
+def asked(url: str) -> object:
+    call = program.caller({"lambda": url}, {"lambda": "secret"}, {"lambda": CALLS})
+    return call("lambda", "GET", "/", None)
+
+
+@pytest.mark.enable_socket
+def test_the_key_follows_no_redirect() -> None:
+    heard: list[str] = []
+    elsewhere: list[str] = []
+    with (
+        served("{}", elsewhere) as other,
+        served(other, heard) as url,
+        pytest.raises(program.Refused, match="302"),
+    ):
+        asked(url)
+    assert heard == ["Bearer secret"]
+    assert elsewhere == []
+
+
+@pytest.mark.enable_socket
+@pytest.mark.parametrize("answer", ["drip", "deep"])
+def test_a_cloud_that_answers_badly_keeps_no_other_waiting(
+    monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    """Single bytes that never end held the guard until systemd ended it, before any other cloud."""
+    monkeypatch.setattr(program, "CALL_S", 0.5)
+    with served(answer, []) as url, pytest.raises((OSError, ValueError)):
+        asked(url)
+
+
+def test_what_slurm_prints_may_be_no_utf8() -> None:
+    assert program.slurm(["printf", r"\377"]) == "\ufffd"

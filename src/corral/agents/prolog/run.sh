@@ -41,8 +41,11 @@ else
 fi
 
 runs() { # JOB: it has a slurmstepd here, or began a moment ago and will have one
-  grep -qs "^slurmstepd: \[$1\." /proc/[0-9]*/cmdline ||
-    [ -n "$(find "$jobs/$uid.$1" -mmin -10 2>/dev/null)" ]
+  # Root's alone: any user may call a process slurmstepd.
+  for found in $(grep -lsE "^slurmstepd: \[([^]]*[^0-9])?$1\." /proc/[0-9]*/cmdline); do
+    [ "$(stat -c %u "${found%/cmdline}" 2>/dev/null)" != 0 ] || return 0
+  done
+  [ -n "$(find "$jobs/$uid.$1" -mmin -10 2>/dev/null)" ]
 }
 
 lastuserjob() {
