@@ -329,7 +329,9 @@ def seconds(text: str) -> float:
 class Stay(urllib.request.HTTPRedirectHandler):
     """No redirect is followed: it would carry the key to another place."""
 
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(  # noqa: PLR0917  # urllib's own signature
+        self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any
+    ) -> None:
         """Refuse."""
 
 
