@@ -6,42 +6,21 @@ import asyncio
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from tests.embedded.conftest import Live, named, needs
+from tests.embedded.traces import containers_of, traces
 
 from corral import api
 from corral.errors import Code, CorralError
 from corral.events import Event, Kind
 from corral.hosts.quote import sh
-from corral.hosts.state_dir import state_dir
+from corral.hosts.state_dir import cluster_dir
 from corral.plan.model import Plan
 from corral.prove.model import Verdict
+from corral.providers.embedded import EmbeddedProvider
 from corral.spec.models import ClusterSpec, Slurm
 from corral.state.base import Impact
-
-
-def everything() -> dict[str, set[str]]:
-    """What a cluster could leave on this machine."""
-
-    def lines(*argv: str) -> set[str]:
-        done = subprocess.run(argv, capture_output=True, text=True, check=True)
-        return {line.strip() for line in done.stdout.splitlines() if line.strip()}
-
-    mounts = {line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()}
-    return {
-        "containers": lines("podman", "ps", "-a", "--format", "{{.Names}}"),
-        "networks": lines("podman", "network", "ls", "--format", "{{.Name}}"),
-        "volumes": lines("podman", "volume", "ls", "--format", "{{.Name}}"),
-        "links": lines("ip", "-o", "-br", "link", "show", "type", "bridge"),
-        "mounts": mounts,
-        "processes": {
-            p for p in lines("ps", "-eo", "args") if p.startswith(("conmon", "ssh ", "/sbin/init"))
-        },
-        "files": {str(p) for p in (state_dir() / "clusters").glob(f"*-{os.getpid()}/**/*")},
-        "sockets": {str(p) for p in Path("/tmp").glob("corral-ssh-*/*")},
-    }
 
 
 def summaries(plan: Plan) -> list[str]:
@@ -212,15 +191,16 @@ def test_reboot_of_the_host_keeps_jobs_users_and_accounting(
 
 
 def test_down_leaves_nothing(small: Callable[..., ClusterSpec]) -> None:
-    before = everything()
     spec = small("down")
     assert asyncio.run(api.up(spec))
-    during = everything()
-    assert len(during["containers"] - before["containers"]) == 2
-    assert during["files"] - before["files"]
+    ids = containers_of(spec.name)
+    assert len(ids) == 2
+    # The folder is in the arguments of each ssh, for its key and its control socket.
+    ids.append(str(cluster_dir(spec.name)))
+    gateway = EmbeddedProvider(spec).address("node0").rpartition(".")[0] + ".1"
+    while_up = traces(spec.name, ids, gateway)
+    assert all(while_up.values()), f"each place is really looked at: {while_up}"
     gone = asyncio.run(api.down(spec))
     assert len([g for g in gone if "container" in g]) == 2
-    after = everything()
-    for kind, found in after.items():
-        assert found - before[kind] == set(), kind
+    assert not any(traces(spec.name, ids, gateway).values())
     assert asyncio.run(api.down(spec)) == ()

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.embedded.traces import containers_of, out, traces
 
 from corral.errors import CorralError
 from corral.events import ignore
@@ -85,36 +86,6 @@ def on(one: EmbeddedProvider, node: str, script: str, **values: str) -> Result:
     return asyncio.run(run())
 
 
-def out(*argv: str) -> str:
-    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
-
-
-def traces(cluster: str, ids: list[str], gateway: str) -> dict[str, list[str]]:
-    """Everything on this machine that speaks of the cluster, by where it was found."""
-    commands: list[str] = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and int(folder.name) != os.getpid():
-            try:
-                words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                words += (folder / "cgroup").read_text()
-            except OSError:
-                continue
-            if any(i in words for i in ids):
-                commands.append(words[:200])
-    mounts = Path("/proc/mounts").read_text().splitlines()
-    listing = {
-        "containers": out("podman", "ps", "--all", "--format", "{{.Names}}"),
-        "networks": out("podman", "network", "ls", "--format", "{{.Name}}"),
-        "volumes": out("podman", "volume", "ls", "--format", "{{.Name}}"),
-    }
-    found = {k: [n for n in v.split() if cluster in n] for k, v in listing.items()}
-    found["processes"] = commands
-    found["mounts"] = [m for m in mounts if any(i in m for i in ids)]
-    found["links"] = [v for v in out("ip", "-o", "addr").splitlines() if f" {gateway}/" in v]
-    found["files"] = [str(p) for p in cluster_dir(cluster, create=False).glob("*")]
-    return found
-
-
 def test_life_of_machines(name: str) -> None:
     one = EmbeddedProvider(spec(name))
     assert up(one) == [Action.CREATE, Action.CREATE]
@@ -153,9 +124,7 @@ def test_life_of_machines(name: str) -> None:
     ]
     assert len(set(keys)) == 2, "each node made its own host key"
 
-    ids = out(
-        "podman", "ps", "-aq", "--no-trunc", "--filter", f"label=corral.cluster={name}"
-    ).split()
+    ids = containers_of(name)
     gateway = one.address("node0").rpartition(".")[0] + ".1"
     while_up = traces(name, ids, gateway)
     assert all(while_up.values()), f"each place is really looked at: {while_up}"

@@ -1,0 +1,45 @@
+"""What a cluster of containers has on this machine, whatever other tests make there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from corral.hosts.state_dir import cluster_dir
+
+
+def out(*argv: str) -> str:
+    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def containers_of(cluster: str) -> list[str]:
+    """Complete ids of its containers, running or not."""
+    filtered = ["--no-trunc", "--filter", f"label=corral.cluster={cluster}"]
+    return out("podman", "ps", "-aq", *filtered).split()
+
+
+def traces(cluster: str, ids: list[str], gateway: str) -> dict[str, list[str]]:
+    """Everything on this machine that speaks of the cluster, by where it was found."""
+    commands: list[str] = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            try:
+                words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                words += (folder / "cgroup").read_text()
+            except OSError:
+                continue
+            if any(i in words for i in ids):
+                commands.append(words[:200])
+    mounts = Path("/proc/mounts").read_text().splitlines()
+    listing = {
+        "containers": out("podman", "ps", "--all", "--format", "{{.Names}}"),
+        "networks": out("podman", "network", "ls", "--format", "{{.Name}}"),
+        "volumes": out("podman", "volume", "ls", "--format", "{{.Name}}"),
+    }
+    found = {k: [n for n in v.split() if cluster in n] for k, v in listing.items()}
+    found["processes"] = commands
+    found["mounts"] = [m for m in mounts if any(i in m for i in ids)]
+    found["links"] = [v for v in out("ip", "-o", "addr").splitlines() if f" {gateway}/" in v]
+    found["files"] = [str(p) for p in cluster_dir(cluster, create=False).glob("*")]
+    return found
