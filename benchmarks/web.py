@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -80,7 +81,7 @@ class Slurm:
         stamp = {"set": True, "infinite": False, "number": self.at[what]}
         end = json.dumps({"last_update": stamp, **meta})[1:]
 
-        async def body() -> Any:
+        async def body() -> AsyncIterator[bytes]:
             yield f'{{"{what}": ['.encode()
             rows = self.nodes if what == "nodes" else self.jobs
             for at in range(0, len(rows), 50):

@@ -47,7 +47,7 @@ def fuzz(url: str, token: str, seen: Counter[int]) -> None:
 
 def _each(cases: Any, url: str, headers: dict[str, str], seen: Counter[int]) -> None:
     @settings(max_examples=8, deadline=None, database=None,
-              suppress_health_check=list(HealthCheck))  # fmt: skip
+              suppress_health_check=list[Any](HealthCheck))  # fmt: skip
     @given(cases)
     def one(case: schemathesis.Case) -> None:
         answer = case.call(base_url=url, headers=headers, timeout=120)

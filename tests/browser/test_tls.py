@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import httpx
 import pytest
@@ -187,7 +187,7 @@ def test_a_given_certificate(secured: Secured, people: Callable[[str], str]) -> 
 
 @pytest.mark.parametrize("by", ["systemctl start corral-web-tls", "systemctl reload corral-web"])
 def test_a_renewed_certificate_ends_no_session(
-    secured: Secured, authority: Path, people: Callable[[str], str], by: str
+    secured: Secured, authority: Path, people: Callable[[str], str], by: LiteralString
 ) -> None:
     """What the timer does, and what a renewal's hook does: the live page stays as it was."""
     lead = secured.cluster.controller

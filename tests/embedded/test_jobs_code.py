@@ -11,7 +11,7 @@ import sys
 import time
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -49,7 +49,7 @@ def project(folder: Path) -> Path:
     return folder
 
 
-def said(lines: list[RankLine]) -> dict[str, object]:
+def said(lines: list[RankLine]) -> dict[str, Any]:
     return json.loads(next(line.text for line in lines if line.text.startswith("{")))
 
 
@@ -61,7 +61,7 @@ def test_a_project_goes_along_once(
     notes: list[Event] = []
     opened = Cluster(cluster.spec, notes.append)
 
-    def run() -> tuple[dict[str, object], str]:
+    def run() -> tuple[dict[str, Any], str]:
         lines: list[RankLine] = []
         notes.clear()
         outcome = opened.run("train.py", on_line=lines.append, args=("--x", "1"))

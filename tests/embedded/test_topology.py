@@ -149,10 +149,11 @@ def test_slurmctld_takes_five_hundred_nodes(image: str, plugin: str, tmp_path: P
     assert spec.network.topology is not None
     leaves = [s for s in spec.network.topology.switches if s.nodes]
     assert [s.nodes for s in leaves][:2] == ["dgx[000-031]", "dgx[032-063]"]
-    text = fabric.topology(site(spec))
+    conf = fabric.topology(site(spec))
+    assert conf is not None
     folder = tmp_path / "conf"
     folder.mkdir()
-    (folder / "topology.conf").write_text(text)
+    (folder / "topology.conf").write_text(conf.text)
     (folder / "slurm.conf").write_text(
         "ClusterName=x\nSlurmctldHost=node0(10.9.9.1)\nAuthType=auth/munge\nSlurmUser=slurm\n"
         f"StateSaveLocation=/var/spool/slurmctld\nTopologyPlugin=topology/{plugin}\n"

@@ -50,7 +50,10 @@ def quotas(limits: dict[str, float], used: dict[str, float]) -> list[dict[str, A
 
 
 def project(world: dict[str, Any], filter: str) -> dict[str, Any]:
-    used = {"NETWORKS": len(world["networks"]), "SUBNETWORKS": len(world["networks"])}
+    used: dict[str, float] = {
+        "NETWORKS": len(world["networks"]),
+        "SUBNETWORKS": len(world["networks"]),
+    }
     return {
         "kind": "compute#project",
         "id": "1234567890123456789",
