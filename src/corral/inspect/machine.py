@@ -31,6 +31,17 @@ USERS: Final = Question(
     sh('for u in slurm munge; do printf \'%s %s\\n\' "$u" "$(id -u "$u" 2>/dev/null)"; done'),
     pairs,
 )
+OPEN_KEYS: Final = Question(
+    "open_keys",
+    sh(
+        """h=$(getent passwd "${{SUDO_USER:-$(id -un)}}" | cut -d: -f6)
+for k in "$h"/.ssh/id_*; do case $k in *.pub) ;; *)
+  if [ -f "$k" ] && ssh-keygen -y -P '' -f "$k" >/dev/null 2>&1; then echo "$k"; fi;;
+esac; done"""
+    ),
+    str.splitlines,
+)
+"""SSH keys without a passphrase, of who logged in."""
 FIREWALL: Final = Question(
     "firewall", sh("if [ -x {program} ]; then {program} check; fi", program=PROGRAM), str.strip
 )

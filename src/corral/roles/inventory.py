@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Literal
 
 from corral.errors import Code, CorralError
-from corral.hosts.mesh_programs import Program
 from corral.inspect.facts import Facts
 from corral.inspect.traits import Traits
+from corral.mesh.programs import Program
 from corral.slurm.conf.conf_file import SlurmFiles
 from corral.slurm.conf.model import ClusterConf
 from corral.slurm.packages import DebSet

@@ -91,12 +91,12 @@ def test_two_questions_of_one_name_hide_no_answer() -> None:
         inquiry((machine.FIREWALL, system.FIREWALL))
 
 
-def test_no_module_but_these_has_questions_to_machines() -> None:
-    """A question is written in ``inspect``, or next to the one use case that asks it."""
+def test_questions_to_machines_are_in_one_room() -> None:
+    """Observers name the questions they need; a question is written in one place."""
     source = Path(corral.__file__).parent
     found = {
         file.relative_to(source).parts[0]
         for file in source.rglob("*.py")
         if re.search(r"\bQuestion\(\s*[\"f]", file.read_text())
     }
-    assert found == {"inspect", "api"}
+    assert found == {"inspect"}

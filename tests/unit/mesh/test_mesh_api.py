@@ -12,9 +12,9 @@ import pytest
 
 from corral.api.mesh.access import merged, needed
 from corral.errors import Code, CorralError
-from corral.hosts import mesh_api
-from corral.hosts.mesh_api import Device, Policy, has_key, tailnet
-from corral.hosts.mesh_http import Answer, Http, secret
+from corral.mesh import control
+from corral.mesh.control import Device, Policy, has_key, tailnet
+from corral.mesh.control_http import Answer, Http, secret
 
 TAG = "tag:corral-lab"
 NODE = Device("n1", "node1", "100.64.0.1", (TAG,), True, "", "", expired=False)
@@ -43,7 +43,7 @@ class Wire:
 def wired(monkeypatch: pytest.MonkeyPatch) -> Any:
     def wire(answers: Mapping[tuple[str, str], object]) -> Wire:
         made = Wire(answers)
-        monkeypatch.setattr(mesh_api, "Http", lambda _base: made)
+        monkeypatch.setattr(control, "Http", lambda _base: made)
         return made
 
     return wire
@@ -185,7 +185,7 @@ def test_reading_is_tried_again_and_writing_is_not(monkeypatch: pytest.MonkeyPat
         return None
 
     monkeypatch.setattr(Http, "_once", fails)
-    monkeypatch.setattr("corral.hosts.mesh_http.asyncio.sleep", at_once)
+    monkeypatch.setattr("corral.mesh.control_http.asyncio.sleep", at_once)
     for method in ("GET", "POST"):
         with pytest.raises(CorralError):
             asyncio.run(Http(HEADSCALE).ask(method, "/x"))

@@ -11,26 +11,15 @@ from corral.errors import Code, CorralError
 from corral.events import Emit
 from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import OpenSSH
-from corral.hosts.quote import sh
 from corral.hosts.state_dir import state_dir
 from corral.hosts.target import SshTarget
 from corral.hosts.transport import check
 from corral.inspect.facts import QUESTIONS, parse_facts
-from corral.inspect.machine import HOSTNAME, USERS
-from corral.inspect.question import Question, inquiry
+from corral.inspect.machine import HOSTNAME, OPEN_KEYS, USERS
+from corral.inspect.question import inquiry
 from corral.slurm.adopt.machine import Machine
 
 # What the rules compare and the facts do not hold.
-OPEN_KEYS: Final = Question(
-    "open_keys",
-    sh(
-        """h=$(getent passwd "${{SUDO_USER:-$(id -un)}}" | cut -d: -f6)
-for k in "$h"/.ssh/id_*; do case $k in *.pub) ;; *)
-  if [ -f "$k" ] && ssh-keygen -y -P '' -f "$k" >/dev/null 2>&1; then echo "$k"; fi;;
-esac; done"""
-    ),
-    str.splitlines,
-)
 _MORE: Final = (HOSTNAME, USERS, OPEN_KEYS)
 _FROM: Final = re.compile(r"(?:(?P<node>[^=@]+)=)?(?:(?P<user>[^@]+)@)?(?P<address>[^@]+)")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from corral.hosts.mesh_links import Link
+from corral.mesh.link import Link
 from corral.spec.models import Storage
 
 THIN_MBPS: Final = 500.0

@@ -18,14 +18,14 @@ from corral.apply.run import run_stages
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
-from corral.hosts import mesh_links
 from corral.hosts.fleet import Fleet
-from corral.hosts.mesh_api import Device, Policy, tailnet
-from corral.hosts.mesh_links import Link
 from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
 from corral.hosts.transport import check
 from corral.inspect.facts import Facts
+from corral.mesh import link
+from corral.mesh.control import Device, Policy, tailnet
+from corral.mesh.link import Link
 from corral.plan.model import NodeChange, Plan, Stage
 from corral.roles.inventory import Site
 from corral.roles.mesh import login_of, member, member_of, mesh_of, tag_of, way_words
@@ -207,11 +207,11 @@ async def _measure(
 
 
 async def _link(fleet: Fleet, one: Facts, other: Facts) -> Link:
-    path, via, mtu = mesh_links.parse_path("")
+    path, via, mtu = link.parse_path("")
     try:
         address = other.mesh.address
-        told = await fleet.run(one.node, mesh_links.path_script(address), timeout=40)
-        path, via, mtu = mesh_links.parse_path(told.stdout)
+        told = await fleet.run(one.node, link.path_script(address), timeout=40)
+        path, via, mtu = link.parse_path(told.stdout)
         mtu = mtu if other.mesh.kernel else 0
         port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -221,12 +221,12 @@ async def _link(fleet: Fleet, one: Facts, other: Facts) -> Link:
                 port.set_result(int(number))
 
         server = asyncio.create_task(
-            fleet.run(other.node, mesh_links.server_script(), timeout=60, on_line=heard)
+            fleet.run(other.node, link.server_script(), timeout=60, on_line=heard)
         )
         number = await asyncio.wait_for(port, 20)
-        client = mesh_links.client_script(address, number)
+        client = link.client_script(address, number)
         sent = check(await fleet.run(one.node, client, timeout=60), "measuring")
-        rtt, mbps = mesh_links.parse_figures(sent.stdout)
+        rtt, mbps = link.parse_figures(sent.stdout)
         await server
     except (CorralError, ValueError, TimeoutError) as error:
         problem = getattr(error, "tail", "") or str(error) or "no answer in time"

@@ -16,7 +16,7 @@ from corral.cli.terminal.text import clean, right, table
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Exit
-from corral.hosts.mesh_links import Link
+from corral.mesh.link import Link
 
 app = verb_app()
 NODES = ("node", "address", "state", "key expires", "takes part")

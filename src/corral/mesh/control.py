@@ -17,7 +17,7 @@ from http import HTTPStatus
 from typing import Any, Final, Protocol, cast
 
 from corral.errors import Code, CorralError
-from corral.hosts.mesh_http import Answer, Http, secret
+from corral.mesh.control_http import Answer, Http, secret
 
 TAILSCALE: Final = "api.tailscale.com"
 

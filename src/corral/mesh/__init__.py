@@ -1,0 +1,1 @@
+"""The tailnet between machines: its control server, the client's programs, links measured."""
