@@ -19,10 +19,10 @@ from typing import Any
 from benchmarks.plan_scale import measure
 from benchmarks.web import RECORDED
 from corral.slurm.rest.read import jobs_of
-from corral.web.aside import aside
-from corral.web.search import ordered, parse
-from corral.web.slurmrest import dumps
-from corral.web.snapshot import job_rows
+from corral.web.slurm.search import ordered, parse
+from corral.web.slurm.slurmrest import dumps
+from corral.web.slurm.snapshot import job_rows
+from corral.web.tasks.aside import aside
 
 WAKE_S = 0.005
 

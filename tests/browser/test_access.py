@@ -10,7 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from corral.hosts.quote import sh
 from corral.slurm.states.nodes import NodeState
-from corral.web.snapshot import node_kind
+from corral.web.slurm.snapshot import node_kind
 from tests.browser.conftest import Browser, Served, run_root
 from tests.browser.test_page import COUNTING, go, submit_script
 from tests.embedded.conftest import Live

@@ -31,7 +31,7 @@ HELPER_SOCKET: Final = "/run/corral-web/user.sock"
 # systemd opens the settings as root, and root copies the TLS key into a folder that is this
 # service's alone and goes with it: both may be root's. Not LoadCredential: its mount comes to
 # nothing where the machine's / is not a shared mount, as in podman's containers (systemd 257).
-# AF_NETLINK: the kernel knows whose a connection of this machine is (web/peers.py).
+# AF_NETLINK: the kernel knows whose a connection of this machine is (web/listener/peers.py).
 _TEXT: Final = """\
 # Written by Corral: the cluster's page.
 [Unit]

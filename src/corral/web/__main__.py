@@ -19,15 +19,15 @@ import uvicorn
 
 from corral.hosts.person import accompanied
 from corral.hosts.stacks import on_signal
-from corral.web.admission import Admission, Admitted
 from corral.web.app import create_app
-from corral.web.attendant import attendant
-from corral.web.connections import Bounded, Waiting, more_files
-from corral.web.door import Loop
-from corral.web.quiet import without_cut_streams
-from corral.web.renewing import at_hangup
+from corral.web.listener.admission import Admission, Admitted
+from corral.web.listener.connections import Bounded, Waiting, more_files
+from corral.web.listener.door import Loop
+from corral.web.listener.quiet import without_cut_streams
+from corral.web.listener.renewal import at_hangup
 from corral.web.settings import Settings
-from corral.web.slurmrest import Login
+from corral.web.slurm.slurmrest import Login
+from corral.web.users.attendant import attendant
 
 
 def main() -> None:

@@ -17,36 +17,24 @@ from starlette.types import Scope
 
 from corral.errors import CODES, Code, CorralError
 from corral.spec.models import ClusterSpec
-from corral.web import (
-    figures,
-    routes_corral,
-    routes_form,
-    routes_jobs,
-    routes_login,
-    routes_nodes,
-    routes_past,
-    routes_report,
-    routes_view,
-)
-from corral.web.audit import Audit
-from corral.web.background import Background
-from corral.web.bycommands import ByCommands
+from corral.web import figures
 from corral.web.figures import Figures, Prometheus
-from corral.web.guard import Guard
-from corral.web.own import ByHelper, BySsh, Own
-from corral.web.pastjobs import PastJobs
-from corral.web.poller import Poller, Pollers
-from corral.web.sessions import Sessions
+from corral.web.listener.guard import Guard
+from corral.web.routes import form, jobs, login, nodes, owner, past, report, view
 from corral.web.settings import BY_COMMANDS, Settings
-from corral.web.slurmrest import Slurm, SlurmRest
+from corral.web.slurm.commands import ByCommands
+from corral.web.slurm.past_jobs import PastJobs
+from corral.web.slurm.poller import Poller, Pollers
+from corral.web.slurm.slurmrest import Slurm, SlurmRest
 from corral.web.state import State, Viewer
+from corral.web.tasks.background import Background
 from corral.web.tracking import TrackingTunnel
+from corral.web.users.audit import Audit
+from corral.web.users.own import ByHelper, BySsh, Own
+from corral.web.users.sessions import Sessions
 
 STATIC: Final = Path(__file__).parent / "static"
-ROOMS: Final = (
-    routes_login, routes_view, routes_form, routes_jobs, routes_past, routes_nodes, routes_corral,
-    routes_report,
-)  # fmt: skip
+ROUTES: Final = (login, view, form, jobs, past, nodes, owner, report)
 
 
 def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = None) -> FastAPI:
@@ -96,8 +84,8 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
     app.state.corral = state
     app.state.pending = None
     _errors(app)
-    for room in ROOMS:
-        app.include_router(room.router)
+    for part in ROUTES:
+        app.include_router(part.router)
 
     @app.get("/api/openapi.json", include_in_schema=False)
     async def described(session: Viewer) -> JSONResponse:  # pyright: ignore

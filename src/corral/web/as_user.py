@@ -22,9 +22,9 @@ from corral import api
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job
 from corral.spec.models import ClusterSpec
-from corral.web.sessions import login_of
 from corral.web.settings import Settings
-from corral.web.slurmrest import Login, SlurmRest, dumps
+from corral.web.slurm.slurmrest import Login, SlurmRest, dumps
+from corral.web.users.sessions import login_of
 
 SETTINGS: Final = Path("/etc/corral/web.json")
 LONGEST: Final = 4 << 20

@@ -9,19 +9,19 @@ from fastapi import Depends, Request
 
 from corral.errors import Code, CorralError
 from corral.spec.models import ClusterSpec
-from corral.web.audit import Audit
-from corral.web.background import Background
 from corral.web.figures import Figures
-from corral.web.guard import port_of
-from corral.web.limited import Limited
-from corral.web.own import Own
-from corral.web.pastjobs import PastJobs
-from corral.web.poller import Poller, Pollers
-from corral.web.sessions import RateLimit, Session, Sessions
+from corral.web.listener.guard import port_of
+from corral.web.routes.streams import Streams
 from corral.web.settings import Settings
-from corral.web.slurmrest import Slurm
-from corral.web.streams import Streams
+from corral.web.slurm.past_jobs import PastJobs
+from corral.web.slurm.poller import Poller, Pollers
+from corral.web.slurm.slurmrest import Slurm
+from corral.web.tasks.background import Background
 from corral.web.tracking import TrackingTunnel
+from corral.web.users.audit import Audit
+from corral.web.users.limited import Limited
+from corral.web.users.own import Own
+from corral.web.users.sessions import RateLimit, Session, Sessions
 
 COOKIE: Final = "corral_session"
 """With the port: browsers have one jar of cookies for all ports of a host, and two pages on one

@@ -39,7 +39,7 @@ from corral.prove.catalog import CHECKS
 from corral.prove.context import ProveContext
 from corral.slurm.states.nodes import NodeState
 from corral.spec.load import load_or_raise
-from corral.web.snapshot import NODE_COLUMNS
+from corral.web.slurm.snapshot import NODE_COLUMNS
 
 ROOT = Path(__file__).parents[3]
 SPEC = load_or_raise(ROOT / "examples" / "laptop.yaml")

@@ -22,7 +22,7 @@ from corral.slurm.text import (
 )
 from corral.slurm.tres import counts
 from corral.web.exposition import families, text_of
-from corral.web.snapshot import Snapshot
+from corral.web.slurm.snapshot import Snapshot
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "rest"
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from corral.web import app as app_module
-from corral.web.sessions import expiry, login_of
+from corral.web.users.sessions import expiry, login_of
 from tests.unit.web.fake import FakeRest, Page, token
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

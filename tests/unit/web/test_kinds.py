@@ -9,7 +9,7 @@ import pytest
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import JobState
 from corral.slurm.states.nodes import NODE_FLAGS, NodeBase, NodeState
-from corral.web.snapshot import JOB_COLUMNS, Snapshot, job_kind, job_row, node_kind
+from corral.web.slurm.snapshot import JOB_COLUMNS, Snapshot, job_kind, job_row, node_kind
 from tests.unit.web.test_static import STATIC
 
 JOBS = [

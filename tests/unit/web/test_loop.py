@@ -14,9 +14,9 @@ from corral.errors import Code, CorralError
 from corral.events import Event, Kind
 from corral.hosts.person import Person, accompanied, person
 from corral.spec.load import load_or_raise
-from corral.web import routes_jobs, routes_past
-from corral.web.aside import aside
-from corral.web.sessions import login_of
+from corral.web.routes import jobs, past
+from corral.web.tasks.aside import aside
+from corral.web.users.sessions import login_of
 from tests.unit.web.fake import FakeRest, Page
 from tests.unit.web.test_costs import EXAMPLES
 
@@ -65,7 +65,7 @@ def test_a_filter_runs_in_a_thread(path: str, monkeypatch: pytest.MonkeyPatch) -
         threads.append(threading.get_ident())
         return list(jobs)
 
-    for module in (routes_jobs, routes_past):
+    for module in (jobs, past):
         monkeypatch.setattr(module, "ordered", ordered)
 
     async def work() -> None:

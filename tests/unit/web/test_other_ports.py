@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from corral.web.sessions import TICKET_S, Sessions
-from corral.web.slurmrest import Login
+from corral.web.slurm.slurmrest import Login
+from corral.web.users.sessions import TICKET_S, Sessions
 from tests.unit.web.fake import FakeRest, Page, token
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.web.guard import Guard
+from corral.web.listener.guard import Guard
 from tests.unit.web.fake import FakeRest, Page
 
 

@@ -16,8 +16,8 @@ from corral.plan.model import MachineChange, NodeChange, Plan, Stage
 from corral.slurm.records import Job
 from corral.state.base import Change, Impact
 from corral.web import schemas
-from corral.web.routes_corral import plan_dict
-from corral.web.snapshot import JOB_COLUMNS, NODE_COLUMNS, job_fields
+from corral.web.routes.owner import plan_dict
+from corral.web.slurm.snapshot import JOB_COLUMNS, NODE_COLUMNS, job_fields
 from tests.unit.web.fake import FakeRest, Page
 
 REPO = Path(__file__).parents[3]

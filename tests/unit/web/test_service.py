@@ -12,10 +12,10 @@ import pytest
 
 from corral.errors import CorralError
 from corral.web import as_user
-from corral.web.sessions import Sessions
-from corral.web.slurmrest import Login
+from corral.web.slurm.slurmrest import Login
+from corral.web.users.sessions import Sessions
 from tests.unit.web.fake import FakeRest, Page
-from tests.unit.web.test_owner import spec
+from tests.unit.web.users.test_owner import spec
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:

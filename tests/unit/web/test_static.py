@@ -13,9 +13,9 @@ import pytest
 from corral.slurm.records import Node
 from corral.slurm.states.nodes import NodeState
 from corral.web import app as app_module
-from corral.web import routes_view
-from corral.web.slurmrest import dumps
-from corral.web.snapshot import Snapshot
+from corral.web.routes import view
+from corral.web.slurm.slurmrest import dumps
+from corral.web.slurm.snapshot import Snapshot
 
 STATIC = Path(app_module.__file__).parent / "static"
 
@@ -95,7 +95,7 @@ def test_the_first_view_of_10000_nodes_weighs_under_500_kb() -> None:
         )
         for n in range(2000)
     ]  # fmt: skip
-    told = gzip.compress(dumps(routes_view._nodes(Snapshot().with_nodes(nodes))), 3)
+    told = gzip.compress(dumps(view._nodes(Snapshot().with_nodes(nodes))), 3)
     page = (STATIC / "index.html").read_text()
     first = {"index.html", *re.findall(r'(?:href|src)="([\w./]+)"', page)}
     assert len(first) > 8

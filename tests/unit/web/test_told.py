@@ -14,15 +14,16 @@ from corral import api
 from corral.api.page import web_past
 from corral.events import Emit, Event, Kind
 from corral.providers.cloud.budget import Spend
-from corral.web import background, routes_jobs, routes_report
 from corral.web.figures import Prometheus
-from corral.web.limited import answer
-from corral.web.own import BySsh
+from corral.web.routes import jobs, report
+from corral.web.tasks import background
+from corral.web.users.limited import answer
+from corral.web.users.own import BySsh
 from tests.unit.report.samples import BANDWIDTH as PLOT
 from tests.unit.report.samples import PAIRS as MATRIX
 from tests.unit.web.fake import FakeRest, Page
-from tests.unit.web.test_owner import EXAMPLES, spec
-from tests.unit.web.test_report import owner
+from tests.unit.web.routes.test_report import owner
+from tests.unit.web.users.test_owner import EXAMPLES, spec
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
@@ -52,7 +53,7 @@ def test_temperature_and_power_of_each_node() -> None:
 
 def test_what_rented_machines_cost_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     now = Spend(3.5, 12.0, 1, 1)
-    monkeypatch.setattr(routes_report.api, "spend_now", lambda _: now, raising=False)
+    monkeypatch.setattr(report.api, "spend_now", lambda _: now, raising=False)
     rented = api.lint_text((EXAMPLES / "cloud-mesh.yaml").read_text(), "x")[0]
     assert rented is not None
 
@@ -110,7 +111,7 @@ def test_progress_is_told_by_stage_and_node_as_it_happens() -> None:
 
 def test_streams_end_with_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who logs out, or whose session was stolen and ended, is told nothing more."""
-    monkeypatch.setattr(routes_jobs, "QUIET_S", 0.01)
+    monkeypatch.setattr(jobs, "QUIET_S", 0.01)
     since = background.Background.since
     monkeypatch.setattr(background.Background, "since", lambda self, at: since(self, at, 0.01))
 

@@ -1,0 +1,376 @@
+"""Jobs: list, one job, its log and script; submit, cancel, hold, release, requeue, limit.
+
+Everything that changes a job is asked of slurmrestd with the user's own token, so that Slurm
+decides. Where there is no accounting Slurm 24.11 to 26.05 stops answering when a user cancels
+somebody else's job, so that what Slurm would refuse is refused here already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from corral import api
+from corral.errors import Code, CorralError
+from corral.slurm.directives import directives
+from corral.slurm.records import Job
+from corral.slurm.rest import write
+from corral.web.routes.streams import LiveView
+from corral.web.routes.view import packed_of
+from corral.web.slurm.search import ORDERS, SHOWN, ordered, parse
+from corral.web.slurm.slurmrest import dumps
+from corral.web.slurm.snapshot import job_fields, job_kind, job_rows
+from corral.web.state import (
+    Changer,
+    Here,
+    State,
+    Viewer,
+    here_of,
+    poller_of,
+    state_of,
+    still_in,
+)
+from corral.web.users.own import Own
+from corral.web.users.sessions import Session
+
+router = APIRouter(prefix="/api/jobs", tags=["jobs"])
+JobId = Annotated[int, Path(ge=1, le=0x7FFFFFFF)]
+LINES_AT_ONCE: Final = 500
+QUIET_S: Final = 15.0
+_NO_CONTROL: Final = r"^[^\x00-\x1f\x7f]*$"
+
+
+class Script(BaseModel):
+    """A batch script as it is; fields given in addition override its #SBATCH lines."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    script: str = Field(min_length=2, max_length=1 << 20, pattern=r"^#![^\x00]*$")
+    name: str = Field(default="", max_length=64, pattern=_NO_CONTROL)
+    workdir: str = Field(min_length=1, max_length=1024, pattern=r"^/[^\x00-\x1f\x7f]*$")
+    partition: str = Field(default="", max_length=64, pattern=r"^[A-Za-z0-9_.-]*$")
+    nodes: int | None = Field(default=None, ge=1, le=100_000)
+    gpus_per_node: int | None = Field(default=None, ge=0, le=64)
+    minutes: int | None = Field(default=None, ge=1, le=525_600)
+
+
+class Action(BaseModel):
+    """What to do to a job."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    do: Literal["cancel", "hold", "release", "requeue", "limit"]
+    minutes: int | None = Field(default=None, ge=1, le=525_600, description="With limit.")
+
+
+@router.get("")
+async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
+    request: Request,
+    session: Viewer,
+    show: Literal["all", "running", "waiting", "ended"] = "all",
+    q: Annotated[str, Query(max_length=300)] = "",
+    by: Annotated[str, Query(max_length=20)] = "id",
+    down: bool = True,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+) -> Response:
+    """One page of the jobs that slurmctld knows."""
+    test = parse(q)
+    if by not in ORDERS:
+        ordered((), by, down=down)
+    now = await poller_of(request, session).fresh()
+
+    def body() -> dict[str, Any]:
+        chosen = [job for job in now.jobs.values() if SHOWN[show](job) and test(job)]
+        page = ordered(chosen, by, down=down)[offset : offset + limit]
+        return {"jobs_rev": now.jobs_rev, "total": len(chosen), **job_rows(page)}
+
+    user = session.user if state_of(request).settings.private else ""
+    key = f"jobs:{user}:{show}:{q}:{by}:{down}:{limit}:{offset}"
+    return await packed_of(request).reply(request, key, now.jobs_rev, body)
+
+
+@router.post("")
+async def submit(request: Request, wanted: Script, session: Changer, state: Here) -> Any:
+    """Submit a script with the user's own token."""
+    options: dict[str, Any] = {}
+    if wanted.nodes:
+        options |= {"minimum_nodes": wanted.nodes, "maximum_nodes": wanted.nodes}
+    if wanted.gpus_per_node:
+        options["tres_per_node"] = f"gres/gpu:{wanted.gpus_per_node}"
+    if wanted.minutes:
+        number = await state.rest.version(session.login)
+        options |= write.limit_body(wanted.minutes, number)
+    names = {one.name for one in directives(wanted.script)}
+    submission = write.Submission(
+        script=wanted.script,
+        name=wanted.name or ("" if "job-name" in names else "job"),
+        workdir=wanted.workdir,
+        partition=wanted.partition,
+        stdout="" if "output" in names else f"{wanted.workdir.rstrip('/')}/slurm-%j.out",
+        options=options,
+    )
+    sent = state.rest.submit(session.login, submission)
+    number = await audited(state, session, "submit", wanted.name or "job", sent)
+    poller_of(request, session).nudge()
+    return {"id": number}
+
+
+@router.get("/{job_id}")
+async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
+    """All that slurmctld reports to this user of one job; when it has forgotten it, accounting."""
+    found = await state.rest.job(session.login, job_id)
+    forgotten = found is None
+    found = found or await _past(state, session, job_id)
+    mine = found.user == session.user
+    return {
+        **job_fields(found),
+        "kind": job_kind(found),
+        "ended": found.ended,
+        "mine": mine,
+        "may": mine or session.operates,
+        "forgotten": forgotten,
+    }
+
+
+@router.get("/{job_id}/figures")
+async def job_figures(job_id: JobId, session: Viewer, state: Here) -> Any:
+    """What a job of one's own uses over time; operators see everybody's."""
+    found = await _told(state, session, job_id)
+    if found.user != session.user and not session.operates:
+        raise CorralError(
+            Code.FORBIDDEN, f"job {job_id} is {found.user}'s", hint="ask its owner, or an operator"
+        )
+    if state.figures is None:
+        return {"from": "", "curves": []}
+    return await state.figures.job(found)
+
+
+@router.get("/{job_id}/extras")
+async def extras(job_id: JobId, session: Viewer, state: Here) -> Any:
+    """Environment, tracked run and recordings of one's own job."""
+    found = await _own(state, session, job_id)
+    told = (await own_way(state).extras(session.login, found)).as_dict()
+    if told["run"] and state.tracking is not None:
+        told["tracking"] = await state.tracking.address() or told["tracking"]
+    return told
+
+
+@router.get("/{job_id}/profile")
+async def profile(job_id: JobId, session: Viewer, state: Here) -> Any:
+    """Where the time of one's own profiled job went: what `corral profile --json` prints."""
+    return (await _recorded(state, session, job_id)).as_dict()
+
+
+@router.get("/{job_id}/profile.json.gz")
+async def timeline(job_id: JobId, session: Viewer, state: Here) -> Response:
+    """The traces of all ranks of one's own profiled job, as a file for ui.perfetto.dev."""
+    recorded = await _recorded(state, session, job_id)
+    merged = await asyncio.to_thread(recorded.timeline)
+    if not merged:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"no traces of job {job_id}",
+            hint=f"corral profile {job_id} lists its recordings",
+        )
+    name = f'attachment; filename="job-{job_id}.json.gz"'
+    headers = {"content-disposition": name}
+    return Response(merged, media_type="application/gzip", headers=headers)
+
+
+async def _recorded(state: State, session: Session, job_id: int) -> api.Recordings:
+    found = await _own(state, session, job_id)
+    spec = here_of(state)
+    if spec is None:
+        raise elsewhere()
+    return await api.job_profile(spec, str(found.id))
+
+
+@router.get("/{job_id}/script")
+async def script(job_id: JobId, session: Viewer, state: Here) -> Any:
+    """The batch script of one's own job."""
+    found = await _own(state, session, job_id)
+    return {"script": await own_way(state).script(session.login, found.id)}
+
+
+@router.get(
+    "/{job_id}/log",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {}}}},
+)
+async def log(request: Request, job_id: JobId, session: Viewer, state: Here) -> StreamingResponse:
+    """What one's own job prints, as it prints it (server-sent events)."""
+    found = await _own(state, session, job_id)
+    if not found.stdout:
+        raise CorralError(Code.NOT_FOUND, f"job {job_id} writes no file", hint="an srun does not")
+    way = own_way(state)
+
+    async def stream() -> AsyncGenerator[bytes]:
+        queue: asyncio.Queue[str | None] = asyncio.Queue(20_000)
+        trouble: list[CorralError] = []
+
+        def on_line(line: str) -> None:
+            if not queue.full():
+                queue.put_nowait(line)
+
+        async def read() -> None:
+            try:
+                await way.log(session.login, found, on_line)
+            except CorralError as error:
+                trouble.append(error)
+            await queue.put(None)
+
+        reading = asyncio.create_task(read())
+        try:
+            async for lines in _batches(queue):
+                if not still_in(request):
+                    break
+                yield b"data: " + dumps({"lines": lines}) + b"\n\n"
+            told = {"error": trouble[0].as_dict()} if trouble else {}
+            yield b"event: end\ndata: " + dumps(told) + b"\n\n"
+        finally:
+            reading.cancel()
+
+    return LiveView(state.streams, session.user, stream())
+
+
+async def _batches(queue: asyncio.Queue[str | None]) -> AsyncIterator[list[str]]:
+    """Lines as they come, many at once where they come fast; empty lists keep a quiet one alive."""
+    while True:
+        lines: list[str] = []
+        try:
+            async with asyncio.timeout(QUIET_S):
+                line = await queue.get()
+        except TimeoutError:
+            yield lines
+            continue
+        while line is not None:
+            lines.append(line)
+            if queue.empty() or len(lines) >= LINES_AT_ONCE:
+                break
+            line = queue.get_nowait()
+        if lines:
+            yield lines
+        if line is None:
+            return
+
+
+@router.post("/{job_id}")
+async def act(
+    request: Request, job_id: JobId, wanted: Action, session: Changer, state: Here
+) -> Any:
+    """Cancel, hold, release or requeue a job, or change its limit; with the user's own token."""
+    if wanted.do == "limit" and wanted.minutes is None:
+        raise CorralError(Code.USAGE, "a limit needs minutes", hint="send minutes")
+    found = await _job(state, session, job_id)
+    if found.user != session.user and not session.operates:
+        state.audit.note(session.user, wanted.do, f"job {job_id}", Code.FORBIDDEN.value)
+        raise CorralError(
+            Code.FORBIDDEN,
+            f"job {job_id} is {found.user}'s: Slurm does not let you {wanted.do} it",
+            hint="ask its owner, or an operator",
+        )
+    await audited(state, session, wanted.do, f"job {job_id}", _done(state, session, found, wanted))
+    poller_of(request, session).nudge()
+    return {"ok": True}
+
+
+async def _done(state: State, session: Session, found: Job, wanted: Action) -> None:
+    number = await state.rest.version(session.login)
+    path, login = f"job/{found.id}", session.login
+    doing = f"{wanted.do} job {found.id}"
+    if wanted.do == "cancel":
+        await state.rest.change(login, "DELETE", path, None, doing)
+    elif wanted.do == "limit":
+        body = write.limit_body(wanted.minutes or 1, number)
+        await state.rest.change(login, "POST", path, body, doing)
+    elif wanted.do == "requeue":
+        await _requeue(state, session, found)
+    else:
+        body = write.hold_body(held=wanted.do == "hold")
+        await state.rest.change(login, "POST", path, body, doing)
+
+
+async def _requeue(state: State, session: Session, found: Job) -> None:
+    """Slurmrestd has no requeue before 26.05: by Corral, as the job's owner, where it runs here."""
+    way = own_way(state)
+    if found.user != session.user:
+        raise CorralError(
+            Code.FORBIDDEN, "only its owner requeues a job here", hint="scontrol requeue ID"
+        )
+    await way.requeue(session.login, found.id)
+
+
+async def _job(state: State, session: Session, job_id: int) -> Job:
+    found = await state.rest.job(session.login, job_id)
+    if found is None:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"Slurm does not know job {job_id} any more",
+            hint="it keeps ended jobs for MinJobAge; their page shows what accounting has",
+        )
+    return found
+
+
+async def _past(state: State, session: Session, job_id: int) -> Job:
+    found = await state.past.job(session.login, job_id)
+    if found is None:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"Slurm does not know job {job_id}",
+            hint="slurmctld keeps ended jobs for MinJobAge, accounting longer, where there is one",
+        )
+    return found
+
+
+async def _told(state: State, session: Session, job_id: int) -> Job:
+    """The job as slurmctld reports it, or accounting."""
+    found = await state.rest.job(session.login, job_id)
+    return found or await _past(state, session, job_id)
+
+
+async def _own(state: State, session: Session, job_id: int) -> Job:
+    found = await _told(state, session, job_id)
+    if found.user != session.user:
+        raise CorralError(
+            Code.FORBIDDEN,
+            f"job {job_id} is {found.user}'s",
+            hint="script and output are its owner's alone",
+        )
+    return found
+
+
+def own_way(state: State) -> Own:
+    """How a user's own commands are done.
+
+    Raises:
+        CorralError: FORBIDDEN, there is no way here.
+    """
+    if state.own is None:
+        raise elsewhere()
+    return state.own
+
+
+def elsewhere() -> CorralError:
+    """What is asked for needs Corral."""
+    return CorralError(
+        Code.FORBIDDEN,
+        "this needs Corral itself, which does not run here",
+        hint="on the machine with the cluster file: corral ui FILE",
+    )
+
+
+async def audited(state: State, session: Session, what: str, subject: str, work: Any) -> Any:
+    """Do it, and note who did it and how it ended."""
+    try:
+        found = await work
+    except CorralError as error:
+        state.audit.note(session.user, what, subject, error.code.value)
+        raise
+    state.audit.note(session.user, what, subject)
+    return found

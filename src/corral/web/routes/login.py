@@ -1,0 +1,170 @@
+"""Log in by Slurm token or one-time code, log out, who am I."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, Field
+
+from corral.errors import Code, CorralError
+from corral.web.listener.connections import Bounded
+from corral.web.listener.guard import name_of
+from corral.web.listener.peers import network_of, on_this_machine
+from corral.web.slurm.slurmrest import Login
+from corral.web.state import (
+    Changer,
+    Here,
+    State,
+    Viewer,
+    cookie_of,
+    here_of,
+    key_of,
+    shown,
+)
+from corral.web.users.sessions import login_of
+
+router = APIRouter(prefix="/api", tags=["login"])
+
+
+class TokenLogin(BaseModel):
+    """A token of ``scontrol token``."""
+
+    token: str = Field(max_length=16384, repr=False)
+
+
+class CodeLogin(BaseModel):
+    """The one-time code that ``corral ui`` shows."""
+
+    code: str = Field(max_length=64, repr=False)
+
+
+@router.post("/login")
+async def log_in(request: Request, wanted: TokenLogin, response: Response, state: Here) -> Any:
+    """Open a session for the user of a token; Slurm itself judges the token."""
+    login = await _checked(request, wanted.token, "login", state)
+    return await _opened(state, request, response, login, owner=False)
+
+
+@router.post("/login/code")
+async def log_in_by_code(
+    request: Request, wanted: CodeLogin, response: Response, state: Here
+) -> Any:
+    """Open the session of who runs ``corral ui``; a code works once, for two minutes.
+
+    A right code always opens it, whoever has tried wrong ones from where: it has 72 bits, so that
+    no limit is needed against guessing (2,000 open codes and 10^6 guesses a second for their two
+    minutes find one with a chance of 5 in 10^11).
+    """
+    login = state.sessions.redeem(wanted.code)
+    if login is None:
+        peer = _peer(request)
+        state.logins.take(peer)
+        state.audit.note("", "login-code", peer, Code.LOGIN_REFUSED.value)
+        raise CorralError(
+            Code.LOGIN_REFUSED,
+            "this code is used up, too old or wrong",
+            hint="run corral ui again for a new one",
+        )
+    await state.rest.check(login)
+    return await _opened(state, request, response, login, owner=here_of(state) is not None)
+
+
+@router.post("/login/handover")
+async def hand_over(request: Request, wanted: TokenLogin, state: Here) -> Any:
+    """A one-time code for a token's user: ``corral ui --controller`` shows that, not the token."""
+    login = await _checked(request, wanted.token, "handover", state)
+    state.audit.note(login.user, "handover", _address(request))
+    return {"code": state.sessions.code(login), "user": login.user}
+
+
+@router.get("/me")
+async def me(session: Viewer, state: Here) -> Any:
+    """The session, and what this server can do."""
+    return _me(session.as_dict(), state)
+
+
+@router.post("/ticket")
+async def ticket(session: Changer, state: Here) -> Any:
+    """Opens one GET within 30 s, as ``?ticket=...``, where no header can be sent."""
+    return {"ticket": state.sessions.ticket(session)}
+
+
+@router.post("/logout")
+async def log_out(request: Request, session: Changer, response: Response, state: Here) -> Any:
+    """End the session."""
+    state.sessions.close(key_of(request))
+    response.delete_cookie(cookie_of(request), path="/", httponly=True, samesite="strict")
+    state.audit.note(session.user, "logout")
+    return {"ok": True}
+
+
+async def _checked(request: Request, token: str, what: str, state: State) -> Login:
+    """The login of a token that Slurm takes; wrong ones count against who sends them alone.
+
+    Raises:
+        CorralError: LOGIN_REFUSED; TOO_MANY wrong ones came from there.
+    """
+    peer = _peer(request)
+    state.logins.take(peer)  # before slurmrestd is asked: many at once do not get around it
+    try:
+        login = login_of(token)
+        await state.rest.check(login)
+    except CorralError as error:
+        state.audit.note("", what, peer, error.code.value)
+        if error.code is not Code.LOGIN_REFUSED:
+            state.logins.forgive(peer)
+        raise
+    state.logins.forgive(peer)
+    return login
+
+
+async def _opened(
+    state: State, request: Request, response: Response, login: Login, *, owner: bool
+) -> Any:
+    role = await state.rest.role(login)
+    if shown(request) is not None:
+        state.sessions.close(key_of(request))
+    key, session = state.sessions.open(login, role, owner=owner)
+    response.set_cookie(
+        cookie_of(request),
+        key,
+        httponly=True,
+        samesite="strict",
+        secure=_secure(request, state),
+        path="/",
+    )
+    state.audit.note(login.user, "login", _address(request))
+    return {**_me(session.as_dict(), state), "csrf": session.csrf}
+
+
+def _me(session: dict[str, Any], state: State) -> dict[str, Any]:
+    return {
+        **session,
+        "cluster": state.settings.cluster,
+        "corral": here_of(state) is not None,
+        "mine": state.spec is not None,
+        "figures": state.figures is not None,
+        "storage": [s.mount for s in state.spec.storage] if state.spec else [],
+    }
+
+
+def _secure(request: Request, state: State) -> bool:
+    """Whether the browser came by TLS, here or at a reverse proxy; a tunnel's loopback does not."""
+    if request.url.scheme == "https":
+        return True
+    name = name_of(request.headers.get("host", ""))
+    return name in state.settings.names and not state.settings.plain
+
+
+def _peer(request: Request) -> str:
+    """What limits for who is not logged in go by; behind a reverse proxy the address it names."""
+    host = _address(request)
+    connection: Bounded | None = getattr(request.state, "connection", None)
+    if connection is None or not on_this_machine(host):
+        return network_of(host)
+    return connection.peer.name
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else "?"

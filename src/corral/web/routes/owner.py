@@ -1,0 +1,252 @@
+"""What needs Corral itself: proof, doctor, plan, apply, history. For who runs Corral here.
+
+Looking is the owner's session alone. Changing machines besides needs a code that only the terminal
+shows in which ``corral ui`` runs: a stolen session can neither apply nor fix.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+import sys
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from corral import api
+from corral.errors import Code, CorralError
+from corral.events import Emit
+from corral.plan.model import Plan
+from corral.spec.models import ClusterSpec
+from corral.web.routes.streams import LiveView
+from corral.web.slurm.slurmrest import dumps
+from corral.web.state import Changer, Here, Owner, State, still_in
+from corral.web.tasks.aside import aside
+from corral.web.users.limited import MAX_TEXT
+from corral.web.users.sessions import Session
+
+router = APIRouter(prefix="/api/corral", tags=["corral"])
+CONFIRM_S: Final = 300.0
+TRIES: Final = 5
+
+
+class Text(BaseModel):
+    """A cluster file as edited."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = Field(max_length=MAX_TEXT)
+
+
+class Confirm(BaseModel):
+    """The code that the terminal shows."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    code: str = Field(max_length=32)
+
+
+@dataclass(slots=True)
+class Pending:
+    """A plan that waits for the terminal's code."""
+
+    spec: ClusterSpec
+    plan: Plan
+    code: str
+    until: float
+    tries: int = 0
+
+
+@router.get("/file")
+async def file(owner: Owner, state: Here) -> Any:
+    """The cluster file as it lies here."""
+    path = state.settings.source
+    text = await asyncio.to_thread(_read, path) if path else ""
+    text = text or api.spec_text(owner[1])
+    return {"path": path, "text": text, "cluster": owner[1].name}
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as stream:  # noqa: PTH123  # a plain read
+            return stream.read(1 << 20)
+    except (OSError, ValueError):
+        return ""
+
+
+@router.post("/lint")
+async def lint(wanted: Text, owner: Owner, session: Changer, state: Here) -> Any:
+    """What is wrong with a text, each finding with its line."""
+    _, findings = await state.limited.lint(wanted.text, state.settings.source or "cluster file")
+    return {"findings": findings}
+
+
+@router.post("/plan")
+async def plan(request: Request, wanted: Text, owner: Owner, session: Changer, state: Here) -> Any:
+    """What applying the text would change; then the terminal shows the code to apply it."""
+    spec, _ = await state.limited.lint(wanted.text, state.settings.source or "cluster file")
+    if spec is None:
+        raise CorralError(
+            Code.SPEC_INVALID, "the cluster file has errors", hint="each is shown at its line"
+        )
+    if spec.name != owner[1].name:
+        raise CorralError(
+            Code.USAGE,
+            f"this page serves cluster {owner[1].name}, the text declares {spec.name}",
+            hint="another cluster needs its own corral ui",
+        )
+
+    async def work(emit: Emit) -> Any:
+        return await aside(lambda told: planned(request, spec, told), emit)
+
+    identity = state.background.start("plan", work)
+    state.audit.note(session.user, "plan", spec.name)
+    return {"id": identity}
+
+
+@router.post("/apply")
+async def apply(
+    request: Request, wanted: Confirm, owner: Owner, session: Changer, state: Here
+) -> Any:
+    """Do exactly the plan that was shown, with the code from the terminal."""
+    pending = _confirmed(request, wanted.code, session, state)
+
+    async def work(emit: Emit) -> Any:
+        await aside(lambda told: api.apply(pending.spec, pending.plan, told), emit)
+        return {"ok": True}
+
+    identity = state.background.start("apply", work)
+    request.app.state.pending = None
+    state.audit.note(session.user, "apply", pending.spec.name)
+    return {"id": identity}
+
+
+@router.post("/doctor")
+async def doctor(owner: Owner, session: Changer, state: Here) -> Any:
+    """Look at all machines; findings with cause and fix."""
+
+    async def work(emit: Emit) -> Any:
+        return await aside(lambda _: _examined(owner[1]))
+
+    identity = state.background.start("doctor", work)
+    state.audit.note(session.user, "doctor", owner[1].name)
+    return {"id": identity}
+
+
+@router.get("/proof")
+async def proof(owner: Owner) -> Any:
+    """The last proof with its evidence."""
+    return {"proof": await asyncio.to_thread(api.last_proof, owner[1].name)}
+
+
+@router.post("/prove")
+async def prove(owner: Owner, session: Changer, state: Here) -> Any:
+    """Prove the cluster again."""
+
+    async def work(emit: Emit) -> Any:
+        return await aside(lambda told: _proven(owner[1], told), emit)
+
+    state.audit.note(session.user, "prove", owner[1].name)
+    return {"id": state.background.start("prove", work)}
+
+
+@router.get("/history")
+async def history(owner: Owner) -> Any:
+    """The journal, newest first."""
+    return {"records": await asyncio.to_thread(api.history, owner[1].name)}
+
+
+@router.get("/work")
+async def work_now(owner: Owner, state: Here) -> Response:
+    """What is under way, or was last."""
+    return Response(state.background.as_json(), media_type="application/json")
+
+
+@router.get(
+    "/work/events",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {}}}},
+)
+async def work_events(request: Request, owner: Owner, state: Here) -> StreamingResponse:
+    """Events of what is under way, from its beginning (server-sent events)."""
+
+    async def stream() -> AsyncGenerator[bytes]:
+        index = 0
+        while True:
+            more = await state.background.since(index)
+            index += len(more)
+            if not still_in(request):
+                return
+            yield b"data: " + dumps({"events": more}) + b"\n\n"
+            if not state.background.running and not await state.background.since(index):
+                break
+        yield b"event: end\ndata: " + state.background.as_json() + b"\n\n"
+
+    return LiveView(state.streams, owner[0].user, stream())
+
+
+async def _examined(spec: ClusterSpec) -> dict[str, Any]:
+    found = await api.doctor(spec)
+    return {
+        "healthy": found.healthy,
+        "mends": api.mends(found),
+        "findings": [f.as_dict() for f in found.findings],
+    }
+
+
+async def _proven(spec: ClusterSpec, emit: Emit) -> dict[str, Any]:
+    return (await api.prove(spec, emit)).as_dict()
+
+
+async def planned(request: Request, spec: ClusterSpec, emit: Emit) -> dict[str, Any]:
+    """A plan, kept for its code, as a person reads it."""
+    found = await api.plan(spec, emit)
+    keep_plan(request, spec, found)
+    return plan_dict(found)
+
+
+def plan_dict(found: Plan) -> dict[str, Any]:
+    """What a person reads of a plan; without the shell, which only apply needs."""
+    whole = found.as_dict()
+    for stage in whole["stages"]:
+        stage.pop("gates", None)
+        for entry in stage["changes"]:
+            entry["change"].pop("script", None)
+            entry["change"].pop("secrets", None)
+    return {"empty": found.empty, "impact": found.impact.word, **whole}
+
+
+def keep_plan(request: Request, spec: ClusterSpec, found: Plan) -> None:
+    """Let a plan wait for its code, which only the terminal shows."""
+    if found.empty:
+        request.app.state.pending = None
+        return
+    code = f"{secrets.randbelow(10**6):06d}"
+    request.app.state.pending = Pending(spec, found, code, time.time() + CONFIRM_S)
+    # Only who sees this terminal can apply.
+    sys.stderr.write(f"to apply the plan shown on the page, type there: {code}\n")
+    sys.stderr.flush()
+
+
+def _confirmed(request: Request, code: str, session: Session, state: State) -> Pending:
+    pending = cast("Pending | None", getattr(request.app.state, "pending", None))
+    if pending is None or time.time() > pending.until or pending.tries >= TRIES:
+        request.app.state.pending = None
+        raise CorralError(
+            Code.STALE_PLAN, "there is no plan to apply, or it is too old", hint="plan again"
+        )
+    pending.tries += 1
+    if not hmac.compare_digest(code.strip().encode(), pending.code.encode()):
+        state.audit.note(session.user, "apply", pending.spec.name, Code.FORBIDDEN.value)
+        raise CorralError(
+            Code.FORBIDDEN,
+            "this is not the code that the terminal shows",
+            hint="look at the terminal in which corral ui runs",
+        )
+    return pending

@@ -1,0 +1,84 @@
+"""What Corral knows beyond Slurm: the report with its plots, cost, places, the doctor's plan."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Path, Request
+from fastapi.responses import HTMLResponse
+
+from corral import api
+from corral.errors import Code, CorralError
+from corral.events import Emit
+from corral.report.page import policy
+from corral.spec.nodes import expand
+from corral.web.routes.owner import planned
+from corral.web.state import Changer, Here, Owner, Viewer
+from corral.web.tasks.aside import aside
+
+router = APIRouter(prefix="/api", tags=["report"])
+
+# The report is a separate document with its own style and scripts, which run in a sandbox without
+# the page's origin: docs/guide/proof-report.md.
+ReportName = Annotated[str, Path(max_length=64, pattern=r"^[A-Za-z0-9-]+$")]
+REPORT_HEADERS: Final = {
+    "content-security-policy": f"{policy()}; frame-ancestors 'self'; "
+    "sandbox allow-popups allow-scripts",
+    "x-frame-options": "SAMEORIGIN",
+    # A sandboxed page may not ask for an opener policy: browsers refuse to show it alone.
+    "cross-origin-opener-policy": "unsafe-none",
+}
+
+
+@router.get("/corral/reports")
+async def reports(owner: Owner) -> Any:
+    """Proofs and measurements that can be shown as pages, newest first."""
+    return {"reports": await asyncio.to_thread(api.reports, owner[1].name)}
+
+
+@router.get("/corral/reports/{name}", response_class=HTMLResponse)
+async def report(name: ReportName, owner: Owner) -> HTMLResponse:
+    """One as its page: verdicts, plots against limit and reference, evidence."""
+    text = await asyncio.to_thread(api.report_page, owner[1].name, name)
+    if not text:
+        raise CorralError(
+            Code.NOT_FOUND, f"no report {name} was kept here", hint="prove or measure again"
+        )
+    return HTMLResponse(text, headers=REPORT_HEADERS)
+
+
+@router.get("/corral/cost")
+async def cost(owner: Owner) -> Any:
+    """What the rented machines cost in dollars: an hour, and since the first launch."""
+    if not any(group.cloud for group in owner[1].groups):
+        return {"rented": False}
+    now = await asyncio.to_thread(api.spend_now, owner[1].name)
+    return {"rented": True, **asdict(now), "rate": now.rate(), "spent": now.spent()}
+
+
+@router.get("/places")
+async def places(session: Viewer, state: Here) -> Any:
+    """The switch that each node hangs on, as the cluster file declares them."""
+    topology = state.spec.network.topology if state.spec else None
+    switches = topology.switches if topology else ()
+    return {
+        "racks": {node: one.name for one in switches if one.nodes for node in expand(one.nodes)}
+    }
+
+
+@router.post("/corral/doctor/plan")
+async def mend(request: Request, owner: Owner, session: Changer, state: Here) -> Any:
+    """The plan that fixes what the doctor can fix: the cluster file as it is declared.
+
+    It is shown, and applied only with the terminal's code, as any plan.
+    """
+    spec = owner[1]
+
+    async def work(emit: Emit) -> Any:
+        return await aside(lambda told: planned(request, spec, told), emit)
+
+    identity = state.background.start("plan", work)
+    state.audit.note(owner[0].user, "plan", spec.name)
+    return {"id": identity}

@@ -1,0 +1,195 @@
+"""Slurm by its client commands, where slurmrestd is too old or was not declared.
+
+It has the methods of ``SlurmRest``, and the same records come out of it. There are no tokens then:
+only who runs ``corral ui`` can log in, and commands run as that user by ssh.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from corral import api
+from corral.errors import Code, CorralError
+from corral.slurm.records import Job, Node, Partition
+from corral.slurm.rest import commands, past, read, write
+from corral.slurm.rest.loose import Record, records
+from corral.slurm.rest.model import ADMINISTRATOR, OPERATOR, USER
+from corral.slurm.text import parse_history
+from corral.spec.models import ClusterSpec
+from corral.web.slurm.slurmrest import Login
+
+T = TypeVar("T")
+_LEVELS: Final = {"administrator": ADMINISTRATOR, "operator": OPERATOR}
+_DENIED: Final = ("permission denied", "access/permission", "invalid user", "not permitted")
+
+_DISABLED: Final = "accounting storage is disabled"
+
+
+class ByCommands:
+    """One cluster, asked on its controller.
+
+    Args:
+        spec: the cluster.
+    """
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        self._spec = spec
+        self._old = False
+        self.release = ""
+        self.calls = 0
+        self.waited = 0.0
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    async def version(self, login: Login) -> int:
+        """The shape in which requests are made."""
+        return commands.SPEAKS
+
+    def forget(self) -> None:
+        """Ask again how old Slurm is: it was upgraded, perhaps."""
+        self._old = False
+
+    async def check(self, login: Login) -> None:
+        """See whether Slurm answers this user; a token opens nothing here.
+
+        Raises:
+            CorralError: LOGIN_REFUSED, it came with a token; UNREACHABLE.
+        """
+        if login.token:
+            raise CorralError(
+                Code.LOGIN_REFUSED,
+                "this cluster has no slurmrestd that could judge a token",
+                hint="log in with the code that corral ui shows",
+            )
+        await self._run(login, ("sinfo", "--version"))
+
+    async def role(self, login: Login) -> str:
+        """The user's role out of slurmdbd; user where there is none to ask."""
+        words = ("sacctmgr", "--noheader", "--parsable2", "show", "user", login.user)
+        try:
+            said = await self._run(login, (*words, "format=adminlevel"))
+        except CorralError:
+            return USER
+        return _LEVELS.get(said.strip().lower(), USER)
+
+    async def nodes(self, login: Login, since: int = 0) -> tuple[tuple[Node, ...], int]:
+        """All nodes; no command lists only those changed since."""
+        return await self._list(login, "nodes", read.node), 0
+
+    async def jobs(self, login: Login, since: int = 0) -> tuple[tuple[Job, ...], int]:
+        """All jobs that slurmctld knows."""
+        return await self._list(login, "jobs", read.job), 0
+
+    async def partitions(self, login: Login) -> tuple[Partition, ...]:
+        """All partitions."""
+        found = await self._list(login, "partitions", read.partition)
+        if not self._old:
+            return found
+        return commands.partitions_of((await self.nodes(login))[0])
+
+    async def job(self, login: Login, job_id: int) -> Job | None:
+        """One job; None when slurmctld has forgotten it."""
+        found, _ = await self.jobs(login)
+        return next((job for job in found if job.id == job_id), None)
+
+    async def past(self, login: Login, days: int, user: str) -> past.Past:
+        """Jobs that ended in the last days, by sacct; of one user, or "" for all.
+
+        Raises:
+            CorralError: NOT_FOUND, there is no accounting; SLURM_REFUSED; UNREACHABLE.
+        """
+        mark = secrets.token_hex(8)
+        return past.newest(await self._history(login, past.command(days, user, mark), mark))
+
+    async def past_job(self, login: Login, job_id: int) -> Job | None:
+        """One job by sacct; None when accounting does not know it.
+
+        Raises:
+            CorralError: as ``past``.
+        """
+        mark = secrets.token_hex(8)
+        found = await self._history(login, past.command_for(job_id, mark), mark)
+        return next((job for job in past.newest(found).jobs if job.id == job_id), None)
+
+    async def _history(self, login: Login, command: tuple[str, ...], mark: str) -> tuple[Job, ...]:
+        try:
+            said = await self._run(login, command, doing="sacct")
+        except CorralError as error:
+            if _DISABLED in error.message.lower():
+                raise CorralError(
+                    Code.NOT_FOUND,
+                    "this cluster keeps no accounting",
+                    hint="slurm: {accounting: true}",
+                ) from error
+            raise
+        return parse_history(said, mark)
+
+    async def states(self, login: Login) -> dict[str, str]:
+        """State of each job by its label."""
+        found, _ = await self.jobs(login)
+        return {job.label: job.state for job in found}
+
+    async def submit(self, login: Login, wanted: write.Submission) -> int:
+        """Hand in a batch job; gives its number.
+
+        Raises:
+            CorralError: SLURM_REFUSED, UNREACHABLE.
+        """
+        said = await self._run(login, commands.sbatch_of(wanted), wanted.script)
+        return int(said.strip().partition(";")[0])
+
+    async def change(self, login: Login, method: str, path: str, body: Any, doing: str) -> None:
+        """Do something to one job or node, as the user.
+
+        Raises:
+            CorralError: SLURM_REFUSED or FORBIDDEN, with Slurm's own words; UNREACHABLE.
+        """
+        await self._run(login, commands.command_of(method, path, body), doing=doing)
+
+    async def _list(
+        self, login: Login, key: str, reader: Callable[[Record, int], T]
+    ) -> tuple[T, ...]:
+        body = commands.body_of(await self._printed(login, key))
+        self.release = read.told(body).release or self.release
+        number, found = commands.version_of(body), list[T]()
+        for one in records(body.get(key)):
+            try:
+                found.append(reader(one, number))
+            except CorralError:
+                continue  # one record that cannot be read does not hide the others
+        return tuple(found)
+
+    async def _printed(self, login: Login, key: str) -> str:
+        if not self._old:
+            try:
+                return await self._run(login, commands.COMMANDS[key])
+            except CorralError as error:
+                if not commands.too_old(error.message):
+                    raise
+                self._old = True
+        if key not in commands.OLDER:
+            return "{}"
+        return await self._run(login, commands.OLDER[key])
+
+    async def _run(
+        self, login: Login, command: tuple[str, ...], stdin: str = "", doing: str = ""
+    ) -> str:
+        self.calls += 1
+        begin = time.monotonic()
+        try:
+            said = await api.slurm_command(self._spec, login.user, command, stdin)
+        finally:
+            self.waited += time.monotonic() - begin
+        if said.status == 0:
+            return said.out
+        words = " ".join((said.err or said.out).split())[-500:]
+        denied = any(word in words.lower() for word in _DENIED)
+        raise CorralError(
+            Code.FORBIDDEN if denied else Code.SLURM_REFUSED,
+            f"{doing or command[0]}: {words or f'exit status {said.status}'}",
+            hint="it needs the owner of the job, or an operator" if denied else "",
+        )

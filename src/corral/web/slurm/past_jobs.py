@@ -1,0 +1,126 @@
+"""Jobs that slurmctld has forgotten, out of accounting: asked on demand only, kept a minute.
+
+Each viewer's own token asks, so that Slurm decides what it shows (PrivateData); an answer is kept
+for who asked and for nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from corral.errors import Code, CorralError
+from corral.slurm.records import Job
+from corral.slurm.rest.past import Past, settled
+from corral.web.slurm.slurmrest import Login, Slurm
+
+T = TypeVar("T")
+KEEP_S: Final = 60.0
+KEEP_TROUBLE_S: Final = 10.0
+MOST_KEPT: Final = 16
+"""Answers of some 2 MB each."""
+AT_ONCE: Final = 2
+"""Questions to accounting, of all viewers together: each may read much of its database."""
+PATIENCE_S: Final = 45.0
+
+
+@dataclass(slots=True)
+class _Kept:
+    """One viewer's answer to one question."""
+
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    until: float = 0.0
+    found: Past | CorralError | None = None
+
+
+class PastJobs:
+    """Asks accounting, and remembers its answers for a while.
+
+    Args:
+        rest: how Slurm is asked.
+        spare: how else, where that has no accounting (an old slurmrestd); None: not at all.
+        clock: seconds that only grow.
+        gpus: the cluster has GPUs.
+    """
+
+    def __init__(
+        self,
+        rest: Slurm,
+        spare: Slurm | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        gpus: bool = True,
+    ) -> None:
+        self._rest = rest
+        self._spare = spare
+        self._clock = clock
+        self._gpus = gpus
+        self._kept: dict[tuple[str, int, str], _Kept] = {}
+        self._few = asyncio.Semaphore(AT_ONCE)
+
+    async def ended(self, login: Login, days: int, user: str) -> Past:
+        """Jobs that ended in the last days; of one user, or "" for all that the viewer may see.
+
+        Raises:
+            CorralError: NOT_FOUND, there is no accounting; else it does not answer.
+        """
+        key = (login.user, days, user)
+        kept = self._kept.pop(key, None) or _Kept()
+        self._kept[key] = kept  # the last one asked for is the last one forgotten
+        while len(self._kept) > MOST_KEPT:
+            self._kept.pop(next(iter(self._kept)))
+        async with kept.asking:
+            if self._clock() >= kept.until:
+                kept.found, lasts = await self._look(login, days, user)
+                kept.until = self._clock() + lasts
+        if isinstance(kept.found, Past):
+            return kept.found
+        raise kept.found or _slow()
+
+    async def job(self, login: Login, job_id: int) -> Job | None:
+        """One job; None where accounting does not know it, or there is none.
+
+        Raises:
+            CorralError: accounting does not answer.
+        """
+        try:
+            found = await self._ask(lambda way: way.past_job(login, job_id))
+            return found and settled(Past((found,)), gpus=self._gpus).jobs[0]
+        except CorralError as error:
+            if error.code is Code.NOT_FOUND:
+                return None
+            raise
+
+    async def _look(self, login: Login, days: int, user: str) -> tuple[Past | CorralError, float]:
+        try:
+            found = await self._ask(lambda way: way.past(login, days, user))
+            return settled(found, gpus=self._gpus), KEEP_S
+        except CorralError as error:
+            return error, KEEP_TROUBLE_S
+
+    async def _ask(self, question: Callable[[Slurm], Awaitable[T]]) -> T:
+        async with self._few:
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    return await self._either(question)
+            except TimeoutError as error:
+                raise _slow() from error
+
+    async def _either(self, question: Callable[[Slurm], Awaitable[T]]) -> T:
+        try:
+            return await question(self._rest)
+        except CorralError as error:
+            if error.code is not Code.NOT_FOUND or self._spare is None:
+                raise
+        return await question(self._spare)
+
+
+def _slow() -> CorralError:
+    return CorralError(
+        Code.TIMED_OUT,
+        f"accounting does not answer within {PATIENCE_S:g} s",
+        hint="ask for a shorter period, or for your own jobs",
+    )

@@ -1,0 +1,257 @@
+"""One poller for all viewers: it asks Slurm, finds what changed, and sends it to all of them.
+
+It works with the token of somebody who is logged in, so that no credential is on a disk; while
+nobody looks it asks nothing. Calls to slurmctld depend on its own speed, never on the number of
+viewers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Final
+
+from corral.errors import Code, CorralError
+from corral.slurm.records import Job
+from corral.web.slurm.slurmrest import Login, Slurm, dumps
+from corral.web.slurm.snapshot import Snapshot, delta
+
+SLOWEST_S: Final = 30.0
+BACK_OFF: Final = 4.0
+"""The poller rests so many times as long as Slurm took to answer, so that it never keeps slurmctld
+busy for more than a fifth of its time."""
+PARTITIONS_S: Final = 60.0
+WHOLE_S: Final = 300.0
+"""In a big cluster all jobs are re-read so often; in between states, and jobs that changed."""
+BIG: Final = 5000
+STATES_FROM: Final = 41
+MAX_SINGLE: Final = 25
+"""Jobs asked for one by one; with more the entire list is asked for."""
+FRESH_S: Final = 10.0
+PATIENCE_S: Final = 0.3
+QUEUE: Final = 64
+KEEP_S: Final = 15.0
+
+Tokens = Callable[[], list[Login]]
+
+
+class Poller:
+    """Keeps one snapshot fresh while somebody looks.
+
+    Args:
+        rest: slurmrestd.
+        tokens: gives the logins to ask with, best first; none while nobody is logged in.
+        fastest: shortest pause between two polls, in seconds.
+        max_viewers: live views at once.
+    """
+
+    def __init__(
+        self, rest: Slurm, tokens: Tokens, *, fastest: float = 1.0, max_viewers: int = 1000
+    ) -> None:
+        self.now = Snapshot()
+        self._rest = rest
+        self._tokens = tokens
+        self._fastest = fastest
+        self._max = max_viewers
+        self._viewers: set[asyncio.Queue[bytes]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._since = {"nodes": 0, "jobs": 0}
+        self._due = {"partitions": 0.0, "jobs": 0.0}
+        self._states: dict[str, str] | None = None  # those that the jobs are known to have
+        self._looking = asyncio.Lock()
+        self._one: asyncio.Task[None] | None = None
+        self._known = {"nodes": asyncio.Event(), "jobs": asyncio.Event()}
+        self.took = 0.0
+
+    @property
+    def viewers(self) -> int:
+        """How many look."""
+        return len(self._viewers)
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next poll."""
+        slow = SLOWEST_S if self.now.trouble else 0.0
+        return min(max(self._fastest, self.took * BACK_OFF, min(slow, 5.0)), SLOWEST_S)
+
+    def nudge(self) -> None:
+        """Look soon: somebody just changed something."""
+        self._wake.set()
+
+    async def fresh(self, *, jobs: bool = True) -> Snapshot:
+        """The snapshot, looked at now when it is older than 10 s and nobody looks.
+
+        Nobody waits longer than 0.3 s where a last known state is there: news come as events.
+        Without one this waits for the first poll, of nodes alone where ``jobs`` are not wanted.
+        """
+        known = self._known["jobs" if jobs else "nodes"]
+        if known.is_set() and (self._viewers or time.time() - self.now.seen_at <= FRESH_S):
+            return self.now
+        if self._one is None or self._one.done():
+            self._one = asyncio.create_task(self.look(), name="look")
+        waits = {self._one}
+        if known.is_set():
+            await asyncio.wait(waits, timeout=PATIENCE_S)
+            return self.now
+        told = asyncio.create_task(known.wait())
+        try:
+            await asyncio.wait({*waits, told}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            told.cancel()
+        if not known.is_set():
+            await self._one  # it has ended; what is not an answer of Slurm's is an error of ours
+        return self.now
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncGenerator[asyncio.Queue[bytes]]:
+        """A queue of events, as they go to a viewer; polling goes on while one is open.
+
+        Raises:
+            CorralError: TOO_MANY viewers.
+        """
+        if len(self._viewers) >= self._max:
+            raise CorralError(Code.TOO_MANY, "too many live views", hint="close some of them")
+        queue: asyncio.Queue[bytes] = asyncio.Queue(QUEUE)
+        self._viewers.add(queue)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="poller")
+        try:
+            yield queue
+        finally:
+            self._viewers.discard(queue)
+
+    async def close(self) -> None:
+        """End it."""
+        tasks = [task for task in (self._task, self._one) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while self._viewers:
+            await self.look()
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(self.pause):
+                    await self._wake.wait()
+                await asyncio.sleep(0.05)  # what was nudged about reaches slurmctld's answer
+            except TimeoutError:
+                pass
+
+    async def look(self) -> None:
+        """Ask Slurm once and send all viewers what changed, as soon as it is known."""
+        async with self._looking:
+            waited = self._rest.waited
+            if logins := self._tokens():
+                await self._first(logins)
+            self.took = self._rest.waited - waited
+
+    async def _first(self, logins: list[Login]) -> None:
+        """Look with the first login whose token Slurm still takes."""
+        trouble = ""
+        for login in logins[:3]:
+            try:
+                return await self._asked(login)
+            except CorralError as error:
+                trouble = error.message
+                if error.code is not Code.LOGIN_REFUSED:
+                    self._rest.forget()
+                    break
+        self._is(replace(self.now, trouble=trouble))
+        return None
+
+    async def _asked(self, login: Login) -> None:
+        clock = time.monotonic()
+        nodes, since = await self._rest.nodes(login, self._since["nodes"])
+        if nodes is not None:
+            now = self.now.with_nodes(nodes)
+            self._is(replace(now, seen_at=time.time(), release=self._rest.release))
+        self._since["nodes"] = since
+        self._known["nodes"].set()
+        if clock >= self._due["partitions"]:
+            self._is(self.now.with_partitions(await self._rest.partitions(login)))
+            self._due["partitions"] = clock + PARTITIONS_S
+        # Last: what comes after them must not fail, or changed jobs would be lost with it.
+        jobs = await self._jobs(self.now, login, clock)
+        now = self.now if jobs is None else self.now.with_jobs(jobs)
+        if not now.whole:
+            now = replace(now, rev=now.rev + 1, whole=True)
+        now = replace(now, seen_at=time.time(), trouble="", release=self._rest.release)
+        self._is(now)
+        self._known["jobs"].set()
+
+    def _is(self, now: Snapshot) -> None:
+        """Set the state; viewers are notified where it is new."""
+        before, self.now = self.now, now
+        if now.rev != before.rev or now.trouble != before.trouble:
+            self._tell(dumps(delta(before, now)))
+
+    async def _jobs(self, before: Snapshot, login: Login, clock: float) -> tuple[Job, ...] | None:
+        big = len(before.jobs) >= BIG and await self._rest.version(login) >= STATES_FROM
+        if not big or clock >= self._due["jobs"]:
+            self._due["jobs"], self._states = clock + WHOLE_S, None
+            found, self._since["jobs"] = await self._rest.jobs(login, self._since["jobs"])
+            return found
+        states = await self._rest.states(login)
+        if states is self._states:
+            return None
+        known = {job.label: job for job in before.jobs.values()}
+        changed = {
+            label for label, state in states.items()
+            if label not in known or known[label].state != state
+        }  # fmt: skip
+        gone = {label for label in known if label not in states}
+        if len(changed) > MAX_SINGLE:
+            self._states = None
+            found, self._since["jobs"] = await self._rest.jobs(login, 0)
+            return found
+        if not changed and not gone:
+            self._states = states
+            return None
+        jobs = {label: job for label, job in known.items() if label not in gone}
+        for label in changed:
+            number = label.partition("_")[0]
+            one = await self._rest.job(login, known[label].id if label in known else int(number))
+            if one is not None:
+                jobs[one.label] = one
+        self._states = states
+        return tuple(jobs.values())
+
+    def _tell(self, event: bytes) -> None:
+        for queue in self._viewers:
+            if queue.full():  # a viewer who does not read: it starts over from the complete state
+                while not queue.empty():
+                    queue.get_nowait()
+                queue.put_nowait(dumps({"again": True, **self.now.head()}))
+            else:
+                queue.put_nowait(event)
+
+
+class Pollers:
+    """One poller for all, or one per user where Slurm hides users' jobs from each other.
+
+    Args:
+        make: makes a poller for the user, "" for all.
+        private: Slurm's PrivateData hides something.
+    """
+
+    def __init__(self, make: Callable[[str], Poller], *, private: bool) -> None:
+        self._make = make
+        self._private = private
+        self._pollers: dict[str, Poller] = {}
+
+    def of(self, user: str) -> Poller:
+        """The poller whose view this user may have."""
+        key = user if self._private else ""
+        if key not in self._pollers:
+            self._pollers[key] = self._make(key)
+        return self._pollers[key]
+
+    async def close(self) -> None:
+        """End all."""
+        for poller in self._pollers.values():
+            await poller.close()

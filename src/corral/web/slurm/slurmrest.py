@@ -1,0 +1,362 @@
+"""The client of slurmrestd: picks the API version by asking, speaks as the token's user."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeVar
+
+import httpx
+
+from corral.errors import Code, CorralError
+from corral.slurm.records import Job, Node, Partition
+from corral.slurm.rest import past, read, write
+from corral.slurm.rest.adapters import NEWEST, OLDEST
+from corral.slurm.rest.loose import Record, record, records, text
+from corral.slurm.rest.model import USER
+from corral.slurm.rest.stream import Memory, RecordStream
+from corral.web.slurm.answers import (
+    MISSING,
+    OK,
+    SACCT,
+    TIMEOUT,
+    UNCHANGED,
+    Answer,
+    no_past,
+    refused,
+    unreachable,
+)
+
+T = TypeVar("T")
+CHUNK: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who asks: a user's name and token. The token shows in no repr."""
+
+    user: str
+    token: str = field(repr=False)
+
+
+class Slurm(Protocol):
+    """How Slurm is asked, whatever way: see ``SlurmRest``."""
+
+    release: str
+    waited: float
+
+    async def close(self) -> None: ...  # noqa: D102
+    async def version(self, login: Login) -> int: ...  # noqa: D102
+    def forget(self) -> None: ...  # noqa: D102
+    async def check(self, login: Login) -> None: ...  # noqa: D102
+    async def role(self, login: Login) -> str: ...  # noqa: D102
+    async def nodes(  # noqa: D102
+        self, login: Login, since: int = 0
+    ) -> tuple[tuple[Node, ...] | None, int]: ...
+    async def jobs(  # noqa: D102
+        self, login: Login, since: int = 0
+    ) -> tuple[tuple[Job, ...] | None, int]: ...
+    async def partitions(self, login: Login) -> tuple[Partition, ...]: ...  # noqa: D102
+    async def job(self, login: Login, job_id: int) -> Job | None: ...  # noqa: D102
+    async def past(self, login: Login, days: int, user: str) -> past.Past: ...  # noqa: D102
+    async def past_job(self, login: Login, job_id: int) -> Job | None: ...  # noqa: D102
+    async def states(self, login: Login) -> dict[str, str]: ...  # noqa: D102
+    async def submit(self, login: Login, wanted: write.Submission) -> int: ...  # noqa: D102
+    async def change(  # noqa: D102
+        self, login: Login, method: str, path: str, body: Any, doing: str
+    ) -> None: ...
+
+
+class SlurmRest:
+    """One slurmrestd.
+
+    Args:
+        address: ``http://127.0.0.1:6820``, or ``unix:/path`` of a socket that leads there.
+        transport: httpx's, for tests; None: the network.
+    """
+
+    def __init__(self, address: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        kind, _, path = address.partition(":")
+        if kind == "unix" and transport is None:
+            transport = httpx.AsyncHTTPTransport(uds=path)
+        self._http = httpx.AsyncClient(
+            base_url="http://localhost" if kind == "unix" else address,
+            timeout=TIMEOUT,
+            transport=transport,
+            trust_env=False,  # a proxy of the environment would get every token
+            limits=httpx.Limits(max_connections=16),
+        )
+        self._version: int | None = None
+        self._cluster = ""
+        self._nodes = Memory[Node]()
+        self._states: dict[str, str] = {}
+        self._states_mark = b""
+        self.release = ""
+        self.calls = 0
+        self.waited = 0.0  # seconds until answers began, all together: slurmctld's time
+
+    async def close(self) -> None:
+        """End the connections."""
+        await self._http.aclose()
+
+    async def version(self, login: Login) -> int:
+        """The newest API version that both sides speak: 42 for v0.0.42.
+
+        slurmrestd answers 404 to a version that it does not have, 200 to any ping of one it has.
+
+        Raises:
+            CorralError: UNREACHABLE; NOT_FOUND, it is too old or too new.
+        """
+        if self._version is None:
+            for number in range(NEWEST, OLDEST - 1, -1):
+                answer = await self._ask("GET", f"/slurm/v0.0.{number}/ping", login)
+                if answer.status == OK:
+                    self._version, self.release = number, answer.told.release
+                    self._cluster = read.cluster_of(answer.body)
+                    return number
+                if answer.status != MISSING:
+                    raise refused(answer, "asking slurmrestd for its version")
+            raise CorralError(
+                Code.NOT_FOUND,
+                f"slurmrestd speaks no API version from v0.0.{OLDEST} to v0.0.{NEWEST}",
+                hint="Corral reads Slurm 22.05 to 26.05",
+            )
+        return self._version
+
+    def forget(self) -> None:
+        """Ask for the version again: Slurm was upgraded, perhaps."""
+        self._version = None
+        self._nodes = Memory[Node]()
+
+    async def check(self, login: Login) -> None:
+        """Let Slurm judge a token: ping answers whatever the token is, partitions do not.
+
+        Raises:
+            CorralError: LOGIN_REFUSED; UNREACHABLE.
+        """
+        answer = await self._call("GET", "partitions", login)
+        if answer.status not in (OK, UNCHANGED):
+            raise refused(answer, "logging in")
+
+    async def role(self, login: Login) -> str:
+        """The user's role out of slurmdbd; user where there is none to ask."""
+        number = await self.version(login)
+        answer = await self._ask("GET", f"/slurmdb/v0.0.{number}/user/{login.user}", login)
+        return read.role_of(answer.body, login.user) if answer.status == OK else USER
+
+    async def nodes(self, login: Login, since: int = 0) -> tuple[tuple[Node, ...] | None, int]:
+        """All nodes and when they last changed; None when nothing did since then."""
+        try:
+            return await self._list(login, "nodes", since, read.node, self._nodes)
+        except CorralError as error:
+            # 24.11 passes the time on to its question for partitions, and takes "nothing changed"
+            # there for a failure: "Unable to query partitions: Unspecified error".
+            if not since or "partitions" not in error.message:
+                raise
+        return await self._list(login, "nodes", 0, read.node, self._nodes)
+
+    async def jobs(self, login: Login, since: int = 0) -> tuple[tuple[Job, ...] | None, int]:
+        """All jobs slurmctld knows and when they last changed; None: nothing did."""
+        return await self._list(login, "jobs", since, read.job)
+
+    async def partitions(self, login: Login) -> tuple[Partition, ...]:
+        """All partitions."""
+        found, _ = await self._list(login, "partitions", 0, read.partition)
+        return found or ()
+
+    async def job(self, login: Login, job_id: int) -> Job | None:
+        """One job; None when slurmctld has forgotten it."""
+        answer = await self._call("GET", f"job/{job_id}", login)
+        if answer.status == OK:
+            found = read.jobs_of(answer.body, await self.version(login))
+            exact = [job for job in found if job.id == job_id]
+            return (exact or [*found, None])[0]
+        # 22.05 answers 500 where later ones answer 404.
+        if answer.status == MISSING or any("job id" in e.lower() for e in answer.told.errors):
+            return None
+        raise refused(answer, f"asking for job {job_id}")
+
+    async def past(self, login: Login, days: int, user: str) -> past.Past:
+        """Jobs that ended in the last days, out of accounting; of one user, or "" for all.
+
+        Raises:
+            CorralError: NOT_FOUND, it has no accounting; SLURM_REFUSED; UNREACHABLE.
+        """
+        number, cluster = await self._accounting(login)
+        found = list[Job]()
+        for window in past.windows(days):
+            stream = RecordStream("jobs", lambda one: read.past_job(one, number))
+            params = past.params(window, user, cluster)
+            async with self._streamed(f"/slurmdb/v0.0.{number}/jobs", login, params) as reply:
+                async for data in reply.aiter_bytes(CHUNK):
+                    found.extend(stream.feed(data))
+                    if len(found) > 2 * past.MOST:
+                        found = [*past.newest(found, past.MOST + 1).jobs]
+                    await asyncio.sleep(0)  # viewers are served in between
+            if reply.status_code != OK:
+                raise no_past(_answer(reply.status_code, stream), "asking accounting for jobs")
+            if len(found) > past.MOST:
+                break
+        return past.newest(found)
+
+    async def past_job(self, login: Login, job_id: int) -> Job | None:
+        """One job out of accounting; None when that does not know it either.
+
+        Raises:
+            CorralError: as ``past``.
+        """
+        number, cluster = await self._accounting(login)
+        answer = await self._ask("GET", f"/slurmdb/v0.0.{number}/job/{job_id}", login)
+        if answer.status != OK:
+            raise no_past(answer, f"asking accounting for job {job_id}")
+        # Several clusters may share one accounting.
+        listed = [o for o in records(record(answer.body).get("jobs"))
+                  if not cluster or text(o.get("cluster")) == cluster]  # fmt: skip
+        known = past.newest(read.past_jobs(listed, number)).jobs
+        return next((job for job in known if job.id == job_id), None)
+
+    async def _accounting(self, login: Login) -> tuple[int, str]:
+        number = await self.version(login)
+        if number < past.TELLS_FROM:
+            raise CorralError(
+                Code.NOT_FOUND, "this slurmrestd is too old to list past jobs", hint=SACCT
+            )
+        return number, self._cluster
+
+    async def states(self, login: Login) -> dict[str, str]:
+        """State of each job by its label; slurmctld answers it from a small table (24.05).
+
+        The same object as before where the answer is the same, byte by byte.
+        """
+        number = await self.version(login)
+        async with self._streamed(f"/slurm/v0.0.{number}/jobs/state/", login, {}) as reply:
+            parts = [part async for part in reply.aiter_bytes(CHUNK)]
+        mark = hashlib.sha256(b"".join(parts)).digest()
+        if reply.status_code == OK and mark == self._states_mark:
+            return self._states
+        stream, found = RecordStream("jobs", read.state), dict[str, str]()
+        for part in parts:
+            found.update(stream.feed(part))
+            await asyncio.sleep(0)  # 50,000 states are 0.3 s: viewers are served in between
+        if reply.status_code != OK:
+            raise refused(_answer(reply.status_code, stream), "asking for the jobs' states")
+        self._states, self._states_mark = found, mark
+        return found
+
+    async def submit(self, login: Login, wanted: write.Submission) -> int:
+        """Hand in a batch job; gives its number.
+
+        Raises:
+            CorralError: SLURM_REFUSED, UNREACHABLE.
+        """
+        body = write.submit_body(wanted, await self.version(login))
+        answer = await self._call("POST", "job/submit", login, body)
+        return read.submitted(answer.body)
+
+    async def change(self, login: Login, method: str, path: str, body: Any, doing: str) -> None:
+        """Do something to one job or node, as the user.
+
+        Raises:
+            CorralError: SLURM_REFUSED, with Slurm's own words; UNREACHABLE.
+        """
+        answer = await self._call(method, path, login, body)
+        if answer.status != OK or answer.told.errors:
+            raise refused(answer, doing)
+
+    async def _list(
+        self,
+        login: Login,
+        key: str,
+        since: int,
+        reader: Callable[[Record, int], T],
+        memory: Memory[T] | None = None,
+    ) -> tuple[tuple[T, ...] | None, int]:
+        number = await self.version(login)
+        params = {"update_time": str(since)} if since else {}
+        stream = RecordStream(key, lambda one: reader(one, number), memory)
+        found = list[T]()
+        async with self._streamed(f"/slurm/v0.0.{number}/{key}", login, params) as reply:
+            if reply.status_code == UNCHANGED:
+                return None, since
+            async for data in reply.aiter_bytes(CHUNK):
+                found.extend(stream.feed(data))
+        if reply.status_code != OK:
+            raise refused(_answer(reply.status_code, stream), f"asking for {key}")
+        told = read.told(stream.rest())
+        if told.errors and not found:
+            raise refused(Answer(reply.status_code, None, told), f"asking for {key}")
+        # 24.11 answers 200, no jobs and last_update 0 when no job changed since.
+        if since and not found and told.last_update == 0:
+            return None, since
+        return tuple(found), told.last_update or 0
+
+    def _streamed(self, path: str, login: Login, params: past.Params) -> Any:
+        self.calls += 1
+        stream = self._http.stream("GET", path, params=params, headers=_headers(login))
+        return _Reached(stream, lambda seconds: self._add(path, seconds))
+
+    def _add(self, path: str, seconds: float) -> None:
+        if path.startswith("/slurm/"):  # slurmdbd's time is unrelated to slurmctld's
+            self.waited += seconds
+
+    async def _call(self, method: str, path: str, login: Login, body: Any = None) -> Answer:
+        number = await self.version(login)
+        return await self._ask(method, f"/slurm/v0.0.{number}/{path}", login, body)
+
+    async def _ask(self, method: str, path: str, login: Login, body: Any = None) -> Answer:
+        self.calls += 1
+        begin = time.monotonic()
+        try:
+            reply = await self._http.request(method, path, headers=_headers(login), json=body)
+        except httpx.HTTPError as error:
+            raise unreachable(error) from error
+        finally:
+            self._add(path, time.monotonic() - begin)
+        try:
+            found: Any = reply.json()
+        except ValueError:
+            found = None
+        return Answer(reply.status_code, found, read.told(found))
+
+
+class _Reached:
+    """httpx's stream whose failures are ours."""
+
+    def __init__(self, stream: Any, began: Callable[[float], None]) -> None:
+        self._stream = stream
+        self._began = began
+
+    async def __aenter__(self) -> Any:
+        begin = time.monotonic()
+        try:
+            return await self._stream.__aenter__()
+        except httpx.HTTPError as error:
+            raise unreachable(error) from error
+        finally:
+            self._began(time.monotonic() - begin)
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        await self._stream.__aexit__(kind, error, trace)
+        if isinstance(error, httpx.HTTPError):
+            raise unreachable(error) from error
+
+
+def _headers(login: Login) -> dict[str, str]:
+    return {"X-SLURM-USER-NAME": login.user, "X-SLURM-USER-TOKEN": login.token}
+
+
+def _answer(status: int, stream: RecordStream[Any]) -> Answer:
+    try:
+        body = stream.rest()
+    except CorralError:
+        body = {}
+    return Answer(status, body, read.told(body))
+
+
+def dumps(value: object) -> bytes:
+    """Compact JSON."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

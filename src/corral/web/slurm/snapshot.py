@@ -1,0 +1,199 @@
+"""The last known state of the cluster, and what changed since the one before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+from corral.slurm.records import Job, Node, Partition
+from corral.slurm.states.nodes import NodeBase, NodeState
+from corral.web.slurm.search import SHOWN
+
+K = TypeVar("K")
+V = TypeVar("V")
+MAX_TOLD: Final = 200
+"""Changed jobs that one event carries; with more, a viewer asks for the page it looks at."""
+MAX_NODES_TOLD: Final = 1000
+"""Changed nodes that one event carries; with more, a viewer asks for all, packed once for all."""
+NODE_COLUMNS: Final = (
+    "name", "state", "usable", "reason", "reason_user", "reason_at", "cpus", "cpus_used", "load",
+    "memory", "memory_used", "memory_free", "gpus", "gpus_used", "gres", "partitions", "features",
+    "address", "version", "boot_at", "watts", "kind",
+)  # fmt: skip
+JOB_COLUMNS: Final = (
+    "id", "label", "name", "user", "state", "reason", "why", "account", "partition", "qos",
+    "priority", "nodes", "node_count", "cpus", "gpus", "memory", "submit_at", "start_at", "end_at",
+    "limit", "exit_status", "exit_signal", "held", "gpus_exact", "kind",
+)  # fmt: skip
+
+NOT_SHOWN: Final = frozenset({"elapsed", "gres", "tres"})
+"""Fields of a job's record that commands list and the page does not have."""
+
+_BASES: Final = {NodeBase.ALLOCATED: "busy", NodeBase.MIXED: "mix"}
+_SERVICED: Final = frozenset({"MAINT", "MAINTENANCE", "REBOOT_ISSUED", "REBOOT_REQUESTED"})
+_JOBS: Final = {
+    "RUNNING": "busy", "COMPLETED": "good", "COMPLETING": "busy", "SUSPENDED": "mix",
+    "CANCELLED": "off",
+}  # fmt: skip
+
+
+def node_row(node: Node) -> list[Any]:
+    """A node as one row of ``NODE_COLUMNS``: names once and not 10,000 times."""
+    own = {
+        "state": str(node.state),
+        "reason_user": node.reason_by,
+        "features": node.active_features,
+        "kind": node_kind(node.state),
+    }
+    return [own[name] if name in own else getattr(node, name) for name in NODE_COLUMNS]
+
+
+def job_rows(jobs: Iterable[Job]) -> dict[str, Any]:
+    """Jobs as an answer's columns and rows."""
+    return {"columns": JOB_COLUMNS, "rows": [job_row(job) for job in jobs]}
+
+
+def job_row(job: Job) -> list[Any]:
+    """A job as one row of ``JOB_COLUMNS``."""
+    return [job_kind(job) if name == "kind" else getattr(job, name) for name in JOB_COLUMNS]
+
+
+def job_fields(job: Job) -> dict[str, Any]:
+    """All of a job's record that its page has."""
+    return {name: value for name, value in asdict(job).items() if name not in NOT_SHOWN}
+
+
+def node_kind(state: NodeState) -> str:
+    """The class of a node's state, by which the page counts and colours."""
+    if state.broken:
+        return "bad"
+    if state.drained or state.flags & _SERVICED:
+        return "warn"
+    if state.base is NodeBase.IDLE:
+        return "good" if state.usable else "off"
+    return _BASES.get(state.base, "off")
+
+
+def job_kind(job: Job) -> str:
+    """The class of a job's state, by which the page colours."""
+    return _JOBS.get(job.state) or ("warn" if job.waiting else "bad")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What Slurm last reported.
+
+    Attributes:
+        rev: grows with each change; nodes_rev and jobs_rev with each of theirs.
+        seen_at: unix seconds of the last answer; 0: none came yet.
+        whole: jobs and partitions were seen too; a big cluster's nodes come first.
+        trouble: why newer answers do not come, "" while they do.
+        release: Slurm's version.
+    """
+
+    rev: int = 0
+    nodes_rev: int = 0
+    jobs_rev: int = 0
+    seen_at: float = 0.0
+    trouble: str = ""
+    release: str = ""
+    nodes: Mapping[str, Node] = field(default_factory=lambda: MappingProxyType({}))
+    jobs: Mapping[int, Job] = field(default_factory=lambda: MappingProxyType({}))
+    partitions: tuple[Partition, ...] = ()
+    whole: bool = False
+    _counts: dict[str, Any] = field(
+        default_factory=dict[str, Any], init=False, repr=False, compare=False
+    )
+
+    def head(self) -> dict[str, Any]:
+        """What every event holds: revisions, age, counts."""
+        return {
+            "rev": self.rev,
+            "nodes_rev": self.nodes_rev,
+            "jobs_rev": self.jobs_rev,
+            "seen_at": self.seen_at,
+            "trouble": self.trouble,
+            "release": self.release,
+            "whole": self.whole,
+            "counts": self.counts(),
+        }
+
+    def counts(self) -> dict[str, Any]:
+        """The figures at the top of the page: counted once, however many look."""
+        if not self._counts:
+            self._counts.update(_counted(self))
+        return self._counts
+
+    def with_nodes(self, found: Iterable[Node]) -> Snapshot:
+        """The same with other nodes; itself where they are the same."""
+        nodes = _kept(self.nodes, ((node.name, node) for node in found))
+        if nodes is self.nodes:
+            return self
+        return replace(self, rev=self.rev + 1, nodes_rev=self.nodes_rev + 1, nodes=nodes)
+
+    def with_jobs(self, found: Iterable[Job]) -> Snapshot:
+        """The same with other jobs; itself where they are the same."""
+        jobs = _kept(self.jobs, ((job.id, job) for job in found))
+        if jobs is self.jobs:
+            return self
+        return replace(self, rev=self.rev + 1, jobs_rev=self.jobs_rev + 1, jobs=jobs)
+
+    def with_partitions(self, found: tuple[Partition, ...]) -> Snapshot:
+        """The same with other partitions."""
+        if found == self.partitions:
+            return self
+        return replace(self, rev=self.rev + 1, partitions=found)
+
+
+def _kept(before: Mapping[K, V], found: Iterable[tuple[K, V]]) -> Mapping[K, V]:
+    """``found``, with the old object for each that is as before; ``before`` where all are.
+
+    So what is the same is the same object, and a poll compares each once, not once per use.
+    """
+    now, same = dict[K, V](), True
+    for key, value in found:
+        old = before.get(key)
+        if old is not None and old == value:
+            now[key] = old
+        else:
+            now[key], same = value, False
+    return before if same and len(now) == len(before) else now
+
+
+def _counted(now: Snapshot) -> dict[str, Any]:
+    nodes = now.nodes.values()
+    return {
+        "nodes": len(now.nodes),
+        "usable": sum(node.usable for node in nodes),
+        "gpus": sum(node.gpus for node in nodes),
+        "gpus_used": sum(node.gpus_used or 0 for node in nodes),
+        "gpus_used_exact": all(node.gpus_used is not None for node in nodes),
+        "cpus": sum(node.cpus for node in nodes),
+        "cpus_used": sum(node.cpus_used for node in nodes),
+        "jobs": dict(Counter(job.state for job in now.jobs.values())),
+        "shown": {
+            tab: sum(map(SHOWN[tab], now.jobs.values())) for tab in ("all", "running", "waiting")
+        },
+        "partitions": [asdict(partition) for partition in now.partitions],
+    }
+
+
+def delta(before: Snapshot, now: Snapshot) -> dict[str, Any]:
+    """What makes ``now`` of a viewer's ``before``; rows only when they are few."""
+    told = now.head()
+    if before.nodes_rev != now.nodes_rev:
+        new = [n for name, n in now.nodes.items() if before.nodes.get(name) is not n]
+        gone = [name for name in before.nodes if name not in now.nodes]
+        if len(new) + len(gone) <= MAX_NODES_TOLD:
+            told["nodes"] = [node_row(n) for n in new]
+            told["nodes_gone"] = gone
+    if before.jobs_rev != now.jobs_rev:
+        changed = [job for number, job in now.jobs.items() if before.jobs.get(number) is not job]
+        ended = [number for number in before.jobs if number not in now.jobs]
+        if len(changed) + len(ended) <= MAX_TOLD:
+            told["jobs"] = [job_row(job) for job in changed]
+            told["jobs_gone"] = ended
+    return told

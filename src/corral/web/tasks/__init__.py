@@ -1,0 +1,1 @@
+"""Work that takes long, next to the event loop."""

@@ -1,0 +1,1 @@
+"""Who uses the page, and what runs with their rights."""

@@ -1,0 +1,133 @@
+"""Jobs by form: all of JobSpec, and nothing of the server's own disk."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from corral import api
+from corral.jobs import submit as submission
+from corral.spec.models import ClusterSpec
+from corral.web import app as app_module
+from corral.web.users.own import BySsh
+from tests.unit.web.fake import FakeRest, Page
+from tests.unit.web.test_page_js import NODE
+from tests.unit.web.users.test_owner import spec
+
+SUBMIT = Path(app_module.__file__).parent / "static" / "js" / "submit.js"
+USER = "corral"
+# The form's own functions.
+IN_NODE = """
+import { readFileSync } from "node:fs";
+const { field, fieldsOf, valueOf } = await import(process.argv[1]);
+const { schema, typed } = JSON.parse(readFileSync(0, "utf8"));
+const answer = {};
+for (const [name, kind] of fieldsOf(schema)) {
+  const text = typed[name];
+  const made = field(name, kind, {});
+  answer[name] = made && valueOf({ value: text, checked: text === "yes" }, kind);
+}
+console.log(JSON.stringify(answer));
+"""
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+class Sent(BySsh):
+    """Keeps the job, as it would go to the cluster."""
+
+    def __init__(self) -> None:
+        super().__init__(ClusterSpec.model_validate(spec()))
+        self.jobs: list[api.JobSpec] = []
+
+    async def submit(self, login: object, job: api.JobSpec) -> int:
+        self.jobs.append(job)
+        return 7
+
+
+def test_no_file_of_the_servers_own_machine_goes_along(tmp_path: Path) -> None:
+    """Who runs the page has keys to all machines on that disk."""
+    (tmp_path / "secret.py").write_text("key of the cluster\n")
+    here = str(tmp_path)
+    refused: tuple[dict[str, Any], ...] = (
+        {"script": f"{here}/secret.py"}, {"script": f"/shared/..{here}/secret.py"},
+        {"script": "/sharedx/a.py"}, {"script": "/"}, {"script": 7}, {},
+        {"script": "/shared/a.py", "folder": here},
+        {"script": "/shared/a.py", "in_place": False},
+        {"script": "/shared/a.py", "environment": f"{here}/secret.py"},
+    )  # fmt: skip
+
+    async def work() -> None:
+        async with Page(FakeRest(), spec=spec()) as page:
+            state = page.app.state.corral
+            state.own = Sent()
+            await page.login(USER)
+            for wanted in refused:
+                for way in ("preview", "spec"):
+                    reply = await page.post(f"jobs/{way}", wanted)
+                    assert reply.status_code == 400, (wanted, reply.text)
+                    assert "key of the cluster" not in reply.text
+            assert not state.own.jobs
+
+    run(work())
+
+
+def test_a_script_that_is_here_too_is_taken_from_the_cluster(tmp_path: Path) -> None:
+    """The machine with the page has the same path: what lies there stays there."""
+    program = tmp_path / "train.py"
+    program.write_text("another one's\n")
+    here = spec()
+    here["storage"][0]["mount"] = str(tmp_path)
+
+    async def work() -> None:
+        async with Page(FakeRest(), spec=here) as page:
+            state = page.app.state.corral
+            state.own = Sent()
+            await page.login(USER)
+            reply = await page.post("jobs/spec", {"script": str(program), "user": "root"})
+            assert reply.json() == {"id": 7}
+            (job,) = state.own.jobs
+            assert (job.user, job.in_place) == (USER, True)
+            assert await submission._parcel(job, state.spec) is None, "nothing is packed"
+
+    run(work())
+
+
+def test_the_form_is_all_of_jobspec_but_what_the_page_decides() -> None:
+    async def work() -> dict[str, Any]:
+        async with Page(FakeRest(), spec=spec()) as page:
+            await page.login(USER)
+            return (await page.get("jobs/form")).json()
+
+    told = run(work())
+    assert told["can_spec"]
+    left_out = set(api.JobSpec.model_fields) - set(told["schema"]["properties"])
+    assert left_out == {"user", "folder", "in_place", "environment"}
+
+
+def test_every_field_of_the_form_can_be_typed() -> None:
+    schema = api.JobSpec.model_json_schema()
+    typed = {name: "" for name in schema["properties"]}
+    typed |= {
+        "script": " /shared/a.py ", "args": "--lr  1e-3", "nodes": "3", "env": "A=b=c D= E",
+        "sweep": "lr=1e-3,3e-4 seed=1", "requeue": "yes", "profile": "torch", "launcher": "auto",
+    }  # fmt: skip
+    done = subprocess.run(
+        [NODE, "--input-type=module", "--eval", IN_NODE, SUBMIT.as_uri()],
+        input=json.dumps({"schema": schema, "typed": typed}),
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert not [name for name, value in found.items() if value is None], "no field for these"
+    assert found == {
+        "script": "/shared/a.py", "args": ["--lr", "1e-3"], "nodes": 3,
+        "env": {"A": "b=c", "D": "", "E": ""}, "sweep": {"lr": ["1e-3", "3e-4"], "seed": ["1"]},
+        "requeue": True, "profile": "torch",
+    }  # fmt: skip
+    api.job_spec({k: v for k, v in found.items() if k != "args"} | {"args": ["{lr}"]})
