@@ -1,3 +1,6 @@
+# Installed as: lib/corral/checkpoint.py in the job's folder
+# Started by: the job's script, which imports it
+# Runs as: the job's user
 """Checkpoints that survive a crash: complete or absent, checked when read, the last N kept.
 
     from corral.checkpoint import Checkpoints

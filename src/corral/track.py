@@ -1,3 +1,6 @@
+# Installed as: lib/corral/track.py in the job's folder
+# Started by: the job's script, which imports it; the batch script (begin, sample, end)
+# Runs as: the job's user
 """Reports a job to an MLflow server with nothing but the standard library.
 
     from corral import track

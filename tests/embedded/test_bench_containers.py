@@ -20,7 +20,7 @@ from corral.api.evidence.collective_bench import Wanted
 from corral.errors import CorralError
 from corral.hosts.quote import sh
 from corral.prove.context import as_user
-from corral.prove.fabric.reading import OWN
+from corral.prove.fabric.benchmark_log import OWN
 from corral.spec.models import ClusterSpec
 
 pytestmark = pytest.mark.slow

@@ -14,8 +14,8 @@ from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
 from corral.jobs import control
+from corral.jobs.follow_lines import RankLine
 from corral.jobs.model import parse_job
-from corral.jobs.reading import RankLine
 from corral.jobs.submit import submit
 
 if TYPE_CHECKING:

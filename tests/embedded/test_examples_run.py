@@ -18,8 +18,8 @@ from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
 from corral.jobs import control
+from corral.jobs.follow_lines import Outcome, RankLine
 from corral.jobs.model import JobHandle, parse_job
-from corral.jobs.reading import Outcome, RankLine
 from corral.jobs.recordings import Recordings, recordings
 from corral.jobs.submit import submit
 from corral.jobs.trace import length

@@ -28,7 +28,7 @@ from tests.embedded.test_containers import software
 from tests.hanging import ended
 
 from corral import api
-from corral.jobs.reading import Outcome
+from corral.jobs.follow_lines import Outcome
 from corral.prove.model import CheckResult, Verdict
 from corral.providers.toolkit import PROLOGS
 from corral.roles import tcpxo

@@ -19,9 +19,9 @@ from corral.errors import CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
 from corral.jobs import control
+from corral.jobs.follow_script import as_user
 from corral.jobs.model import parse_job
 from corral.jobs.submit import submit
-from corral.jobs.watching import as_user
 from corral.roles.mlflow import PORT, PROGRAM, UNIT
 from corral.spec.digest import digest
 from corral.spec.services import Services
@@ -29,8 +29,8 @@ from corral.spec.services import Services
 if TYPE_CHECKING:
     from tests.embedded.conftest import Live
 
+    from corral.jobs.follow_lines import Outcome
     from corral.jobs.model import JobHandle
-    from corral.jobs.reading import Outcome
 
 pytestmark = pytest.mark.slow
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import sys
 from itertools import takewhile
+from pathlib import Path
 
 import pytest
 
 from corral.agents import FOLDER, LABELS, modules, program
 from corral.errors import CorralError
+from corral.jobs.submit import LIBRARY
 from corral.providers.cloud.accounts import calls_of
 from corral.spec.providers import CLOUDS
 
@@ -19,14 +21,28 @@ PROGRAMS = sorted(
     if path.is_file() and path != FOLDER / "__init__.py" and "__pycache__" not in path.parts
 )
 
+LIBRARY_FILES = [FOLDER.parent / name for name in LIBRARY]
+
 
 def test_there_are_some() -> None:
     assert len(PROGRAMS) > 20
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_the_first_lines_say_where_by_whom_and_as_whom(name: str) -> None:
-    head = takewhile(lambda line: line.startswith("#"), program(name).splitlines())
+def test_they_are_of_all_kinds() -> None:
+    assert {name.rpartition("/")[0] for name in PROGRAMS} == {
+        *("", "benchmarks", "jobs"),
+        *("prolog", "prolog/prolog.d", "prolog/epilog.d"),
+    }
+    assert {name.rpartition("/")[2].partition(".")[1:] for name in PROGRAMS} == {
+        (".", "py"),
+        (".", "sh"),
+        ("", ""),
+    }
+
+
+@pytest.mark.parametrize("path", [*(FOLDER / name for name in PROGRAMS), *LIBRARY_FILES], ids=str)
+def test_the_first_lines_say_where_by_whom_and_as_whom(path: Path) -> None:
+    head = takewhile(lambda line: line.startswith("#"), path.read_text().splitlines())
     lines = [line.removeprefix("# ") for line in head]
     for label in LABELS:
         (row,) = [line for line in lines if line.startswith(label)]

@@ -93,6 +93,30 @@ def test_functions_stay_small() -> None:
     assert not long
 
 
+NOUNS = {
+    "accounting", "framing", "logging", "pending", "profiling", "sampling", "scaling", "scheduling",
+    "tracking",
+}  # fmt: skip
+
+
+def test_modules_are_named_by_nouns() -> None:
+    """A name in -ing is one of the field: Slurm's word, or an established term."""
+    names = [path.stem for path in (REPO / "src").rglob("*.py")]
+    assert len(names) > 500
+    ing = {name.rpartition("_")[2] for name in names if name.endswith("ing")}
+    assert ing <= NOUNS
+    assert {"framing", "tracking"} <= ing, "none is found"
+
+
+def test_folders_hold_one_subject() -> None:
+    """Verbs, use cases and routes are in folders that one can look over."""
+    for room in ("cli", "api", "web"):
+        folders = [f for f in (REPO / "src/corral" / room).rglob("*") if f.is_dir()]
+        counts = {folder: len([*folder.glob("*.py")]) for folder in folders}
+        assert max(counts.values()) > 5
+        assert not {folder.name: count for folder, count in counts.items() if count > 16}
+
+
 def test_source_has_no_assert_statement() -> None:
     found = [
         f"{name_of(file)}:{node.lineno}"

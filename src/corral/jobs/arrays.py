@@ -16,9 +16,9 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import sh
 from corral.hosts.transport import check
+from corral.jobs.follow_script import as_user
 from corral.jobs.model import JobHandle
 from corral.jobs.points import indices, points
-from corral.jobs.watching import as_user
 from corral.slurm.states.jobs import ExitCode, JobState
 from corral.slurm.states.reasons import explain
 from corral.slurm.text import (

@@ -16,10 +16,10 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import NOTHING, sh
 from corral.hosts.transport import check
+from corral.jobs.follow_lines import Live, Outcome, RankLine, Reader
+from corral.jobs.follow_script import as_user, watch_script
 from corral.jobs.model import JobHandle
-from corral.jobs.reading import Live, Outcome, RankLine, Reader
 from corral.jobs.roof import JOBS, guard_script, not_ours
-from corral.jobs.watching import as_user, watch_script
 from corral.slurm.gpus import Gpus
 from corral.slurm.records import Job, gpus_settled
 from corral.slurm.rest.commands import COMMANDS, body_of, version_of

@@ -19,9 +19,9 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, join, sh
 from corral.hosts.threads import abandonable
 from corral.hosts.transport import Result, check
+from corral.jobs.follow_script import as_user
 from corral.jobs.project import absolute, ways
 from corral.jobs.roof import not_ours, roof_script
-from corral.jobs.watching import as_user
 from corral.state.job_folders import DATA, user_folder
 
 WRITE_S: Final = 6 * 3600.0

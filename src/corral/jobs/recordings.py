@@ -13,11 +13,11 @@ from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
 from corral.hosts.transport import check
+from corral.jobs.follow_script import as_user
 from corral.jobs.model import JobHandle
 from corral.jobs.profiling import FOLDER
 from corral.jobs.timeline import timeline
 from corral.jobs.trace import RankTrace, read_trace
-from corral.jobs.watching import as_user
 
 MOST_BYTES: Final = 44_000_000
 """A file of that size at most is fetched: it travels as base64, held completely in memory."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import NOTHING, Script, join, sh
-from corral.jobs import containers, fabric, keeping, profiling, sampling
+from corral.jobs import containers, fabric, profiling, restarts, sampling
 from corral.jobs.fabric import DEFAULT, Rdma
 from corral.jobs.model import JobSpec, seconds_of
 from corral.jobs.points import point_arguments
@@ -75,9 +75,9 @@ def batch_script(job: JobSpec, place: Place) -> Script:
                 setup=_rank_setup(job, place),
                 srun=_srun(job, place),
                 command=_command(job, place),
-                wait=sh(f" &\n{keeping.WAIT}") if job.requeue else sh("\nstatus=$?\n"),
+                wait=sh(f" &\n{restarts.WAIT}") if job.requeue else sh("\nstatus=$?\n"),
                 ended=join([profiling.after(job.profile), place.tracking.end], ""),
-                after=sh(keeping.STARTING_AGAIN, again=keeping.AGAIN, probe=PROBE_S)
+                after=sh(restarts.STARTING_AGAIN, again=restarts.AGAIN, probe=PROBE_S)
                 if job.requeue
                 else NOTHING,
             ),
@@ -114,8 +114,8 @@ def _point(job: JobSpec) -> Script:
 
 
 def _waiting(job: JobSpec) -> Script:
-    patience = max(1, seconds_of(job.grace) - keeping.MARGIN_S)
-    return sh(keeping.WAITING, patience=patience)
+    patience = max(1, seconds_of(job.grace) - restarts.MARGIN_S)
+    return sh(restarts.WAITING, patience=patience)
 
 
 def _directives(job: JobSpec, place: Place) -> list[Script]:

@@ -20,8 +20,10 @@ from corral.hosts.quote import NOTHING, Script, join, sh
 from corral.hosts.threads import abandonable
 from corral.hosts.transport import Result, check
 from corral.jobs import environment, profiling
+from corral.jobs.archive import Archive, archive, missing, unpack_script
 from corral.jobs.containers import mounts_of
 from corral.jobs.fabric import TCPXO, declared, rdma_of
+from corral.jobs.follow_script import as_user
 from corral.jobs.git import commit_tags
 from corral.jobs.limits import (
     against_array,
@@ -36,21 +38,21 @@ from corral.jobs.limits import (
     refuse,
     user_of,
 )
-from corral.jobs.looking import Look, look
 from corral.jobs.model import JobHandle, JobSpec
-from corral.jobs.packing import Parcel, named_file, outline, pack
 from corral.jobs.points import point_lines
+from corral.jobs.precheck import Look, look
 from corral.jobs.roof import JOBS, not_ours, roof_script, user_folder
 from corral.jobs.script import Place, batch_script
-from corral.jobs.sending import Archive, archive, missing, unpack_script
 from corral.jobs.tracking import Tracking, tracking_of
-from corral.jobs.watching import as_user
+from corral.jobs.upload import Parcel, named_file, outline, pack
 from corral.roles import tcpxo
 from corral.roles.mlflow import uri
 from corral.slurm.records import Node
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import partitions_of
 
+LIBRARY: Final = ("checkpoint.py", "shards.py", "track.py")
+"""What scripts may import: modules of this package that each job gets a copy of."""
 _APERTURE: Final = tcpxo.OVERRIDES["NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY"]
 # Enroot's own /dev has few devices where ENROOT_RESTRICT_DEV is set, as Corral sets it.
 _A3: Final = (*tcpxo.MOUNTS, f"{_APERTURE}:{_APERTURE}")
@@ -251,7 +253,7 @@ def own_files(job: JobSpec, text: Script) -> dict[str, bytes]:
         "job.json": json.dumps(about, indent=1).encode(),
         "lib/corral/__init__.py": b'"""What `corral run` sends with a job."""\n',
     }
-    for name in ("checkpoint.py", "shards.py", "track.py"):
+    for name in LIBRARY:
         files[f"lib/corral/{name}"] = resources.files("corral").joinpath(name).read_bytes()
     if job.torchrun:
         for name in ("torchrun.py", "lines.py"):

@@ -18,7 +18,7 @@ from corral.prove.context import (
     verdict_of,
     warned,
 )
-from corral.prove.fabric.reading import Reading, read
+from corral.prove.fabric.benchmark_log import Reading, read
 from corral.prove.launch import Batch, batches, run_as_user, shown, srun
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import lines

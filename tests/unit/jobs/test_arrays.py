@@ -17,7 +17,7 @@ from corral.jobs import arrays
 from corral.jobs.arrays import array_state, follow_array
 from corral.jobs.environment import unpinned
 from corral.jobs.model import JobHandle
-from corral.jobs.using import in_words
+from corral.jobs.usage import in_words
 from corral.slurm.states.jobs import JobState
 from tests.fakes import framed, word_of
 

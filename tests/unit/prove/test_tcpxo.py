@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.prove.fabric.reading import read
+from corral.prove.fabric.benchmark_log import read
 from corral.prove.model import Evidence, Verdict
 from corral.prove.tcpxo import judge_nodes, judge_speed
 from corral.roles import tcpxo

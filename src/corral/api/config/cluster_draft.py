@@ -14,7 +14,7 @@ from corral.spec.findings import one_line
 from corral.spec.load import load_text
 from corral.spec.nodes import expand, fold
 from corral.spec.rules.machines import RESERVED_NODES
-from corral.spec.rules.sharing import SYSTEM_NAMES
+from corral.spec.rules.shared_resources import SYSTEM_NAMES
 
 CLOCK_S: Final = 5
 """Seconds between two clocks that are worth a word; munge refuses at 300."""

@@ -22,6 +22,7 @@ from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
 from corral.jobs.limits import partition_of
 from corral.jobs.model import JobHandle, JobSpec
+from corral.prove.fabric.benchmark_log import Reading, read
 from corral.prove.fabric.charts import bench_charts, pair_matrix
 from corral.prove.fabric.declared import efficiency
 from corral.prove.fabric.halves import Bisected, Half, bisected
@@ -36,7 +37,6 @@ from corral.prove.fabric.program import (
     read_halves,
     read_program,
 )
-from corral.prove.fabric.reading import Reading, read
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Chart
 from corral.prove.measure.remark import TITLES

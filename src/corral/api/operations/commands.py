@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from corral.apply.session import Session
 from corral.hosts.quote import sh
-from corral.jobs.watching import as_user
+from corral.jobs.follow_script import as_user
 from corral.spec.models import ClusterSpec
 
 LIMIT_S = 60.0

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from corral.api.here import reached
 from corral.hosts.quote import sh
+from corral.jobs.follow_script import as_user
 from corral.jobs.profiling import FOLDER
-from corral.jobs.watching import as_user
 from corral.roles.mlflow import uri
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import expand

@@ -10,9 +10,9 @@ from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
 from corral.jobs import submit as submission
+from corral.jobs.follow_script import as_user
 from corral.jobs.model import JobHandle, JobSpec
 from corral.jobs.roof import JOBS, not_ours, roof_script
-from corral.jobs.watching import as_user
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import expand
 

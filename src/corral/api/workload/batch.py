@@ -13,16 +13,16 @@ from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.quote import sh
-from corral.jobs import arrays, control, explaining
+from corral.jobs import arrays, control, explanation
 from corral.jobs import submit as submission
 from corral.jobs.arrays import ArrayOutcome, Part
 from corral.jobs.directives import asked_of
 from corral.jobs.fabric import Setting
+from corral.jobs.follow_lines import Live, RankLine
+from corral.jobs.follow_lines import Outcome as JobOutcome
 from corral.jobs.jobfile import is_job_file, read_job_file
 from corral.jobs.model import JobHandle, JobSpec, parse_job
 from corral.jobs.points import parse_sweep
-from corral.jobs.reading import Live, RankLine
-from corral.jobs.reading import Outcome as JobOutcome
 from corral.slurm.records import Job as JobInfo  # corral.Job is the handle of a submitted one
 from corral.spec.models import ClusterSpec
 
@@ -109,7 +109,7 @@ async def explain_job(spec: ClusterSpec, job: JobSpec) -> tuple[Setting, ...]:
     """
     async with await Session.open(spec) as session:
         session.require_running()
-        return await explaining.explain(
+        return await explanation.explain(
             session.fleet, session.controller, spec, job, session.addresses()
         )
 
@@ -261,7 +261,7 @@ async def shell_argv(spec: ClusterSpec, fields: Mapping[str, Any]) -> list[str]:
     job = parse_job({**fields, "script": "shell"})
     async with await Session.open(spec) as session:
         session.require_running()
-        script = await explaining.shell(session.fleet, session.controller, spec, job)
+        script = await explanation.shell(session.fleet, session.controller, spec, job)
         controller = session.controller
     argv = await ssh_argv(spec, controller)
     root = argv[argv.index("-l") + 1] == "root"

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Final
 
 from corral.hosts.framing import Reports
+from corral.jobs.follow_lines import RankLine
 from corral.jobs.model import JobSpec
-from corral.jobs.reading import RankLine
 from corral.prove.measure.remark import MARK
 
 VARIABLE: Final = "CORRAL_REPORT"

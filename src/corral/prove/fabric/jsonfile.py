@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from corral.errors import Code, CorralError
-from corral.prove.fabric.checking import settled
+from corral.prove.fabric.consistency import settled
 from corral.prove.fabric.infer import named
 from corral.prove.fabric.model import Rank, Row, Table, Timing
 

@@ -13,7 +13,7 @@ import re
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.prove.fabric.checking import settled
+from corral.prove.fabric.consistency import settled
 from corral.prove.fabric.infer import named
 from corral.prove.fabric.layout import HEADER, OLD_HEADER, Layout, layout
 from corral.prove.fabric.marks import parted

@@ -22,7 +22,7 @@ from corral.spec.rules import (
     proof,
     queues,
     services,
-    sharing,
+    shared_resources,
     software,
 )
 from corral.spec.rules.view import Problem, Rule, View, view_of
@@ -42,7 +42,7 @@ RULES: Final = (
     *machines.RULES,
     *mesh.RULES,
     *queues.RULES,
-    *sharing.RULES,
+    *shared_resources.RULES,
     *people.RULES,
     *software.RULES,
     *services.RULES,

@@ -14,7 +14,7 @@ from corral.spec.explain import near
 from corral.spec.findings import Level
 from corral.spec.hostlist import expand
 from corral.spec.people import Limits
-from corral.spec.rules.sharing import SYSTEM_FOLDERS, SYSTEM_TREES
+from corral.spec.rules.shared_resources import SYSTEM_FOLDERS, SYSTEM_TREES
 from corral.spec.rules.view import Problem, Rule, View, repeated
 from corral.spec.tree import Path
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.api.workload.job_reports import VARIABLE, JobReports
+from corral.jobs.follow_lines import RankLine
 from corral.jobs.model import JobSpec
-from corral.jobs.reading import RankLine
-from corral.prove.fabric.reading import _OWN
+from corral.prove.fabric.benchmark_log import _OWN
 from corral.prove.measure.remark import MARK, told
 
 JOB = JobSpec(script="x.py", env={"NCCL_DEBUG": "INFO"})

@@ -12,7 +12,7 @@ from corral.api.workload.batch import JobOutcome, Live, RankLine
 from corral.cli.terminal.ui import Ui
 from corral.cli.workload.joblive import Screen
 from corral.events import Event, Kind
-from corral.jobs.reading import RankFailure
+from corral.jobs.follow_lines import RankFailure
 from corral.slurm.states.jobs import ExitCode, JobState
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.prove.fabric import program
+from corral.prove.fabric.benchmark_log import OWN, read
 from corral.prove.fabric.halves import Half, bisected
 from corral.prove.fabric.model import Collective
 from corral.prove.fabric.pairs import Pair, slow
@@ -24,7 +25,6 @@ from corral.prove.fabric.program import (
     read_halves,
     read_program,
 )
-from corral.prove.fabric.reading import OWN, read
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "nccl" / "h200x4-own-benchmark.txt"
 

@@ -12,12 +12,12 @@ from corral.hosts.framing import Inquiry
 from corral.hosts.quote import NOTHING, Script, sh
 from corral.hosts.transport import check
 from corral.inspect.slurm import NODES
+from corral.jobs.archive import ask_script, names_asked
+from corral.jobs.follow_script import as_user
 from corral.jobs.limits import Refusal, nearest, refuse, without_pyxis
 from corral.jobs.model import JobSpec
-from corral.jobs.packing import Parcel
 from corral.jobs.roof import JOBS, user_folder
-from corral.jobs.sending import ask_script, names_asked
-from corral.jobs.watching import as_user
+from corral.jobs.upload import Parcel
 from corral.slurm.records import Node
 from corral.slurm.text import parse_nodes
 

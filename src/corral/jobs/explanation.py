@@ -17,6 +17,7 @@ from corral.jobs.fabric import (
     rdma_of,
     settings,
 )
+from corral.jobs.follow_script import as_user
 from corral.jobs.interactive import shell_script
 from corral.jobs.limits import (
     against_nodes,
@@ -29,10 +30,9 @@ from corral.jobs.limits import (
     refuse,
     user_of,
 )
-from corral.jobs.looking import look
 from corral.jobs.model import JobSpec
+from corral.jobs.precheck import look
 from corral.jobs.script import Place
-from corral.jobs.watching import as_user
 from corral.slurm.records import Node
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import partitions_of

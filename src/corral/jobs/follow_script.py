@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.jobs.using import FIELDS
+from corral.jobs.usage import FIELDS
 from corral.slurm.states.jobs import JobState
 from corral.slurm.text import QUEUE, TIME_FORMAT, show_history, show_queue
 

@@ -9,9 +9,9 @@ from typing import Final, Literal
 
 from corral.errors import Code, CorralError
 from corral.jobs import sampling
+from corral.jobs.follow_script import BATCH
 from corral.jobs.model import JobHandle
-from corral.jobs.using import in_words
-from corral.jobs.watching import BATCH
+from corral.jobs.usage import in_words
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import ExitCode, JobState
 from corral.slurm.text import fields_of, parse_history, parse_queue
