@@ -1,4 +1,4 @@
-"""The whole examination: rules over what was told, then the logs of what is ill. Pure."""
+"""The entire examination: rules over the responses, then the logs of what is ill. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def examine(scene: Scene) -> Report:
 
 
 def causes(scene: Scene) -> list[Diagnosis]:
-    """What the machines themselves show, without what Slurm says of its nodes."""
+    """What the machines themselves show, without what Slurm reports about its nodes."""
     findings = [one for probe in RULES for one in probe(scene)]
     return [*findings, *_machines(scene)]
 
@@ -55,7 +55,7 @@ def _reasons(scene: Scene, known: Mapping[str, Node]) -> Iterator[Diagnosis]:
         if info.reason.lower() not in _SILENT:
             yield from read_reason(info.reason, node)
         if "NOT_RESPONDING" in info.state.flags:
-            yield found("F83", node, f"Slurm says {node} is {info.state}")
+            yield found("F83", node, f"Slurm reports {node} as {info.state}")
 
 
 def _logs(scene: Scene) -> Iterator[Diagnosis]:
@@ -66,9 +66,9 @@ def _logs(scene: Scene) -> Iterator[Diagnosis]:
 
 
 def _refuted(one: Diagnosis, told: Told) -> bool:
-    """Whether the node itself shows that what its log says is over.
+    """Whether the node itself shows that what its log reports is over.
 
-    slurmd 24.11 says once at each start that no name resolves while no controller answers: it asks
+    slurmd 24.11 logs once at each start that no name resolves while no controller answers: it asks
     DNS for a SRV record then. And a job that ended while slurmctld was down leaves a line of a
     connection that failed.
     """
@@ -81,7 +81,7 @@ def _refuted(one: Diagnosis, told: Told) -> bool:
 
 
 def _of_the_cluster(findings: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
-    """Without what a job met: slurmd logs that too, and it is no illness of the node."""
+    """Without what a job met: slurmd logs that too, and it is not the node's fault."""
     return (one for one in findings if one.failure.layer is not Layer.JOB)
 
 
@@ -89,5 +89,5 @@ def _machines(scene: Scene) -> Iterator[Diagnosis]:
     for told in scene.heard:
         yield from read(told.text("kernel"), Source.KERNEL, told.node)
         yield from read(told.text("driver"), Source.DRIVER, told.node)
-    # Slurm's commands read the same files as its daemons, and say what they cannot read.
+    # Slurm's commands read the same files as its daemons, and print what they cannot read.
     yield from read(scene.lead.text("ping"), Source.SLURMCTLD, scene.controller)

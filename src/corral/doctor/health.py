@@ -32,7 +32,7 @@ def health_words(reason: str) -> tuple[str, str]:
 
 
 def read_reason(reason: str, node: str) -> tuple[Diagnosis, ...]:
-    """The failures that a node's reason tells of: of the health check's own, the one it means."""
+    """The failures that a node's reason names: of the health check's own, the one it means."""
     kind = health_kind(reason)
     if kind is None:
         return read(reason, Source.REASON, node)

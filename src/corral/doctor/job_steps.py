@@ -24,7 +24,7 @@ from corral.spec.nodes import expand
 SETTLED_S: Final = 120
 """Seconds after which a job's or a step's processes are there, and after which they are gone."""
 AGAIN: Final = "again"
-"""What the second look's sections end with."""
+"""What the sections of the second query end with."""
 _HOLDING: Final = frozenset({"RUNNING", "SUSPENDED"})
 _STEP: Final = re.compile(r"^\s*(\d+) slurmstepd: \[(?:[^\]]*[^0-9\]])?(\d+)\.", re.MULTILINE)
 
@@ -84,7 +84,7 @@ def _left(scene: Scene, told: Told, look: str) -> dict[str, str]:
 
 
 def _jobs(lead: Told, look: str) -> dict[str, tuple[Job, list[str]]] | None:
-    """Jobs that hold nodes, and those nodes; None where squeue gave no complete answer."""
+    """Jobs that hold nodes, and those nodes; None where squeue's answer is incomplete."""
     lines = lead.lines(f"jobs{look}")
     if lead.error is not None or lines[-1:] != [LAST]:
         return None

@@ -99,7 +99,7 @@ class LogText:
 
         Args:
             expression: what to look for.
-            head: a message must begin with it, whatever the expression says.
+            head: a message must begin with it, whatever the expression.
         """
         if not all(needle in self.vocabulary for needle in expression.needles):
             return

@@ -11,8 +11,8 @@ from corral.inspect import gpu, machine, network, services, slurm, storage
 from corral.inspect.question import MachineState, Question
 from corral.inspect.rules import UnitState, clock_offset, unit_state
 
-# systemd says that it starts a unit before the unit says anything; slurmd that it has started
-# after it could read its files. A reconfigure starts it anew without systemd.
+# systemd logs that it starts a unit before the unit logs anything; slurmd that it has started
+# after it could read its files. A reconfigure restarts it without systemd.
 _STARTED: Final = re.compile(
     r"^Starting .+\.\.\.$|slurm(?:ctld|d|dbd) version \S+ started", re.MULTILINE
 )

@@ -14,15 +14,15 @@ from corral.doctor.expression import Expression, alternatives
 
 
 class Layer(IntEnum):
-    """What stands on what: of two findings the one of the lower layer is the cause."""
+    """What depends on what: of two findings the one of the lower layer is the cause."""
 
     MACHINE = 0  # it does not answer, its disk is full, its clock is off
     NETWORK = 1  # names, addresses, ports, MTU
     IDENTITY = 2  # keys, key daemons, numeric ids
     SOFTWARE = 3  # packages, versions, drivers, plugins
-    CONFIG = 4  # what files say
+    CONFIG = 4  # what files declare
     SERVICE = 5  # daemons and the database
-    NODE = 6  # what Slurm says of a node
+    NODE = 6  # what Slurm reports about a node
     JOB = 7  # what a job met
 
 
@@ -38,7 +38,7 @@ class Source(StrEnum):
     KERNEL = "kernel"
     DRIVER = "driver"  # nvidia-smi
     PACKAGES = "packages"  # apt and dpkg
-    ANY = "any"  # a pasted log: nobody says what it is
+    ANY = "any"  # a pasted log: of unknown origin
 
 
 LIVE: Final = frozenset(Source) - {Source.ANY, Source.JOB, Source.PACKAGES}
@@ -46,7 +46,7 @@ LIVE: Final = frozenset(Source) - {Source.ANY, Source.JOB, Source.PACKAGES}
 
 
 class Mend(StrEnum):
-    """What Corral can do about it by itself, safely."""
+    """What Corral can do about it automatically, safely."""
 
     NONE = "none"
     APPLY = "apply"  # the plan of the cluster file puts it right
@@ -77,7 +77,7 @@ class Pattern(BaseModel):
         live: False where a user can make the daemon print it: then it counts in a pasted log only,
             never on a live cluster.
         general: True for a message that many causes bring about: a failure that is shown by such
-            messages alone stands behind every other, and hides none.
+            messages alone comes after every other, and hides none.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -115,7 +115,7 @@ class Failure(BaseModel):
         cause: why it happens.
         fix: what to do.
         source: who reports it.
-        layer: what it stands on.
+        layer: what it depends on.
         severity: how much it explains.
         patterns: its messages.
         needs: expressions of which one must be in the same text as well; empty: none.
@@ -172,9 +172,9 @@ class Diagnosis:
 
     Attributes:
         failure: what it is.
-        nodes: where; empty when it is not known or the whole cluster's.
+        nodes: where; empty when it is not known or the entire cluster's.
         evidence: lines that show it, the plainest first.
-        detail: the case at hand in words: which file, which value; "" when the title says all.
+        detail: the case at hand in words: which file, which value; "" when the title suffices.
         line: number of the first of these lines in a pasted log, 0 when it is of no log.
         general: only messages show it that many causes bring about.
     """
@@ -188,7 +188,7 @@ class Diagnosis:
 
     @property
     def severity(self) -> Severity:
-        """How much it explains: what is shown by general messages alone is no cause."""
+        """How much it explains: what is shown by general messages alone is not a cause."""
         cause = self.failure.severity is Severity.ERROR
         return Severity.SYMPTOM if self.general and cause else self.failure.severity
 

@@ -20,7 +20,7 @@ def user_namespaces(scene: Scene) -> Iterator[Diagnosis]:
 def alone(scene: Scene) -> Iterator[Diagnosis]:
     """F54: a daemon whose network has no address but loopback's, whatever the machine has.
 
-    Slurm 24.11 then says of names that do resolve that they do not.
+    Slurm 24.11 then reports names that do resolve as unresolvable.
     """
     for told in scene.heard:
         for unit in told.lines("alone"):

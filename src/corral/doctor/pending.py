@@ -1,4 +1,4 @@
-"""Why one job waits, in words. Pure."""
+"""Why one job is pending, in words. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class WhyPending:
-    """Why a job waits.
+    """Why a job is pending.
 
     Attributes:
         job: its number.
@@ -76,7 +76,7 @@ def why_pending(
     nodes: Mapping[str, Node],
     ahead: int = 0,
 ) -> WhyPending:
-    """What a job waits for.
+    """What a pending job needs.
 
     Args:
         job: as squeue shows it.
@@ -234,14 +234,14 @@ def _advice(job: Job, own: Sequence[Node], asked: str) -> tuple[str, bool]:
     word = job.reason.partition(",")[0]
     if word in _HELD:
         return f"scontrol release {job.label}", True
-    # Without accounting it is said of any job that waits, before Slurm 24.11: it starts anyway.
+    # Without accounting any pending job has it, before Slurm 24.11: it starts anyway.
     never = word in _NEVER and (word != "InvalidAccount" or bool(job.account))
     if never or not _fits(job, asked, own):
         return f"it never starts like this: corral cancel {job.id}; ask for what there is", True
     out = [info.name for info in own if not info.state.usable]
     if out and not _elsewhere(job):
         return f"corral doctor --why-drained {out[0]}", False
-    return "nothing: it starts by itself when what it waits for is there", False
+    return "nothing: it starts when what it waits for is there", False
 
 
 def queue_ahead(job: int, queue: str) -> int:

@@ -1,4 +1,4 @@
-"""Rules over what the machines told: silent faults too, which no log shows. Pure.
+"""Rules over what the machines reported: silent faults too, which no log shows. Pure.
 
 Each rule yields findings of its own failure and nothing on a healthy cluster.
 """
@@ -45,7 +45,7 @@ class Scene:
     Attributes:
         controller: the node of slurmctld.
         compute: nodes that run slurmd.
-        told: what each node told.
+        told: what each node reported.
         addresses: the address each node should be found at.
         gpus: GPUs that the cluster file declares, by node.
         devices: device files that the provider makes, by node; nodes without are not listed.
@@ -63,7 +63,7 @@ class Scene:
 
     @property
     def lead(self) -> Told:
-        """What the controller told; empty when it told nothing."""
+        """What the controller reported; empty when it reported nothing."""
         return self.told.get(self.controller, Told(self.controller))
 
     @property
@@ -73,7 +73,7 @@ class Scene:
 
     @property
     def well(self) -> bool:
-        """True when Slurm says that all nodes take jobs."""
+        """True when Slurm reports that all nodes take jobs."""
         known = self.known
         return all(n in known and known[n].state.usable for n in self.compute)
 
@@ -119,7 +119,7 @@ def disks(scene: Scene) -> Iterator[Diagnosis]:
             inodes = path.endswith(":inodes")
             least = FULL_INODES if inodes else min(FULL_KIB, int(total) * FULL_SHARE)
             where = path.removesuffix(":inodes")
-            # A folder of the file system above it, which is told already.
+            # A folder of the file system above it, which is reported already.
             known = any(where.startswith(f.rstrip("/") + "/") and t == total for f, t in full)
             if int(free) < least and not known:
                 full.append((where, total))
@@ -190,7 +190,7 @@ def ports(scene: Scene) -> Iterator[Diagnosis]:
         for target, state in told.pairs("ports").items():
             address, _, port = target.rpartition(":")
             other = runs.get(address)
-            # One that is still starting does not listen yet, and its log says what it waits for.
+            # One that is still starting does not listen yet, and its log shows what it waits for.
             unit = other.units.get(daemon[port], "active") if other else ""
             alive = other is not None and other.error is None and unit[:6] == "active"
             if state == "closed" and alive and other is not None:
@@ -282,7 +282,7 @@ def configuration(scene: Scene) -> Iterator[Diagnosis]:
 
 
 def isolation(scene: Scene) -> Iterator[Diagnosis]:
-    """F16, F11, F31: what the controller's files must say."""
+    """F16, F11, F31: what the controller's files must contain."""
     text = scene.lead.text("slurmconf")
     if not text:
         return
@@ -317,9 +317,9 @@ def devices(scene: Scene) -> Iterator[Diagnosis]:
 
 
 def autodetect(scene: Scene) -> Iterator[Diagnosis]:
-    """F12: slurmd finds no GPU by itself although the device files are there.
+    """F12: slurmd detects no GPU although the device files are there.
 
-    Slurm without NVML, which all distributions have, says nothing about AutoDetect=nvml (seen with
+    Slurm without NVML, which all distributions have, logs nothing about AutoDetect=nvml (seen with
     22.05.8 and 24.11.5): only the count is 0.
     """
     said = re.search(

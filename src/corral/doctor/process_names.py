@@ -20,7 +20,7 @@ _NAMED: Final = re.compile(
 
 
 def of_kernel(expression: Expression, line: str) -> bool:
-    """True when the kernel itself wrote what matches: it is no process's name, nor made with one.
+    """True when the kernel itself wrote what matches: it is not the name of a process, nor has one.
 
     A match must be longer than a name, so that it has words of the kernel.
     """

@@ -26,7 +26,7 @@ class Traceback:
     Attributes:
         line: number of the exception's line.
         kind: the exception's class, without its module.
-        message: what it says.
+        message: its text.
         place: file and line of the program itself, "" when unknown.
         shown: the exception's line.
     """

@@ -20,8 +20,8 @@ _INTRODUCTION: Final = """\
 <!-- Generated: python -m corral.doctor.reference > docs/reference/failures.md -->
 
 Every failure that `corral doctor` knows, in the order of causes: of two findings the one further
-up is the cause. *Seen* states how it is found: by a rule that asks the machines,
-by its messages in logs and reasons, or both. *Fixed* states what `corral doctor --fix` does.
+up is the cause. *Seen*: how it is found, by a rule that asks the machines,
+by its messages in logs and reasons, or both. *Fixed*: what `corral doctor --fix` does.
 """
 _LAYERS: Final[Mapping[Layer, str]] = MappingProxyType(
     {
@@ -31,7 +31,7 @@ _LAYERS: Final[Mapping[Layer, str]] = MappingProxyType(
         Layer.SOFTWARE: "Software and drivers",
         Layer.CONFIG: "Configuration",
         Layer.SERVICE: "Daemons and database",
-        Layer.NODE: "What Slurm says of a node",
+        Layer.NODE: "What Slurm reports about a node",
         Layer.JOB: "Jobs",
     }
 )

@@ -32,7 +32,7 @@ _TIME: Final = re.compile(r"[\s\[\d<]|[A-Z][a-z]{2} |[\w.-]{1,64}\[\d{1,9}\]: ")
 def stated(log: LogText, accounted: Container[int] = ()) -> Diagnosis | None:
     """The first error line that names its cause, as a finding with its message; None without one.
 
-    A line that gives a reason comes before one that only says what could not be done (``general``).
+    A line that gives a reason comes before one with only what could not be done (``general``).
 
     Args:
         log: where to look.
@@ -56,7 +56,7 @@ def stated(log: LogText, accounted: Container[int] = ()) -> Diagnosis | None:
 
 
 def message(line: str) -> str:
-    """A line without its time, host and level, and without the programs that stand before these."""
+    """A line without its time, host and level, and without the programs that precede these."""
     at = starts(line)
     chosen = 0
     for start, end in zip(at, [*at[1:], len(line)], strict=True):

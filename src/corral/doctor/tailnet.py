@@ -27,10 +27,10 @@ def _own(told: Told) -> Iterator[Diagnosis]:
     state = str(status.get("BackendState", ""))
     own = _object(status.get("Self"))
     if state == "NeedsLogin":
-        text = f"tailscaled of {told.node} says {state}: its key has expired, or it was taken out"
+        text = f"tailscaled of {told.node} reports {state}: its key has expired, or it was removed"
         yield found("F34", told.node, text, "corral up FILE brings it in again")
     elif state != "Running":
-        yield found("F100", told.node, f"tailscaled of {told.node} says {state or 'nothing'}")
+        yield found("F100", told.node, f"tailscaled of {told.node} reports {state or 'no state'}")
     elif own.get("Online") is False:
         text = f"{told.node} has no connection to the control server"
         yield found("F100", told.node, text, "its links last; whoever joins now is not seen by it")
@@ -41,7 +41,7 @@ def _own(told: Told) -> Iterator[Diagnosis]:
 
 
 def _peers(scene: Scene) -> Iterator[Diagnosis]:
-    """What the controller says of the others; those that answered are not cut off from us."""
+    """What the controller reports about the others; those that answered are not cut off from us."""
     if scene.lead.error is not None or "tailnet" not in scene.lead.sections:
         return
     known = {address: node for node, address in scene.addresses.items()}
@@ -51,7 +51,9 @@ def _peers(scene: Scene) -> Iterator[Diagnosis]:
         if not node:
             continue
         if one.get("Expired") is True:
-            yield found("F34", node, f"the control server says that the key of {node} has expired")
+            yield found(
+                "F34", node, f"the control server reports that the key of {node} has expired"
+            )
         elif one.get("Online") is False:
             yield found("F100", node, f"the control server has no connection to {node}")
         elif one.get("Active") is True and one.get("Relay") and not one.get("CurAddr"):

@@ -1,4 +1,4 @@
-"""Why one node takes no jobs, in words, and what may be mended. Pure."""
+"""Why one node takes no jobs, in words, and what may be fixed. Pure."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def why_drained(info: Node, found: Report) -> WhyDrained:
 
 
 def of_nodes(found: Report, names: set[str]) -> Report:
-    """What concerns these nodes: findings of theirs, and those of the whole cluster."""
+    """What concerns these nodes: findings of theirs, and those of the entire cluster."""
     return Report(tuple(f for f in found.findings if not f.nodes or names & set(f.nodes)))
 
 
@@ -139,7 +139,7 @@ def _meaning(info: Node, own: Sequence[Diagnosis]) -> tuple[str, str]:
         )
     if reason.startswith(LEAVES):
         return (
-            "it stands in the cluster file no longer: it leaves once its jobs have ended",
+            "it is no longer in the cluster file: it leaves once its jobs have ended",
             "corral up FILE goes on with it",
         )
     meaning, advice = health_words(reason)
@@ -151,14 +151,14 @@ def _meaning(info: Node, own: Sequence[Diagnosis]) -> tuple[str, str]:
         return f"{failure.title}: {failure.cause}", failure.fix
     who = info.reason_by or "somebody"
     return (
-        f"that is no message of Slurm's or Corral's: {who} wrote it",
+        f"that is not a message of Slurm's or Corral's: {who} wrote it",
         f"ask {who}; when it is over: corral resume {info.name}",
     )
 
 
 def _without_reason(info: Node, own: Sequence[Diagnosis]) -> tuple[str, str]:
     if own:
-        return "Slurm gives no reason; the findings say what is wrong", "begin with the first"
+        return "Slurm gives no reason; the findings show what is wrong", "begin with the first"
     if info.state.usable:
         return "nothing keeps it from taking jobs", ""
     if info.state.drained:
@@ -183,7 +183,7 @@ def node_of(nodes: Mapping[str, Node], name: str) -> Node:
     known = (
         f"it knows {fold(list(nodes))}" if nodes else "slurmctld does not answer: run corral doctor"
     )
-    raise CorralError(Code.NOT_FOUND, f"Slurm tells nothing of {name}", name, hint=known)
+    raise CorralError(Code.NOT_FOUND, f"Slurm does not know {name}", name, hint=known)
 
 
 def mends(found: Report) -> bool:

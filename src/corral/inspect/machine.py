@@ -112,11 +112,11 @@ def tailnet(*, peers: bool) -> Question[str]:
 def ports(targets: Sequence[tuple[str, int]]) -> Question[dict[str, str]]:
     """Which of these addresses and ports the machine reaches: ``ADDRESS:PORT open`` or closed.
 
-    Asked only when something is wrong: Slurm's daemons log an error for each connection that says
+    Asked only when something is wrong: Slurm's daemons log an error for each connection that sends
     nothing.
     """
-    # bash alone opens TCP connections by itself; every Debian and Ubuntu has it. Many at once: each
-    # port that a firewall drops, or of a machine that is off, takes the 5 s.
+    # bash opens TCP connections without other programs; every Debian and Ubuntu has it. Many at
+    # once: each port that a firewall drops, or of a machine that is off, takes the 5 s.
     return Question(
         "ports",
         sh(

@@ -1,6 +1,6 @@
-"""Rules over what machines report: each is written once here, and ``RULES`` says who uses it.
+"""Rules over what machines report: each is written once here, and ``RULES`` lists who uses it.
 
-A rule finds facts (this name resolves to another address); the observer that uses it says what they
+A rule finds facts (this name resolves to another address); its observer decides what they
 mean there: a failed check of the proof, a failure of the doctor's catalogue, a line of the status.
 """
 

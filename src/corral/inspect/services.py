@@ -25,7 +25,7 @@ def units(names: Sequence[str]) -> Question[dict[str, str]]:
         sh(
             '{unit_is}\nfor u in {units}; do s=$(unit_is "$u");'
             ' case "$s:$(systemctl is-enabled "$u" 2>/dev/null)" in active:*) ;;'
-            # No start brings back such a one, and systemctl is-active does not say so.
+            # No start brings back such a one, and systemctl is-active does not show it.
             ' *:masked*) s="$s (masked: systemctl unmask $u)";; esac;'
             ' printf \'%s %s\\n\' "$u" "$s"; done',
             unit_is=UNIT_IS,
@@ -85,7 +85,7 @@ def logs(unit: str) -> tuple[Question[str], ...]:
         ' [ "$a" -lt $(({minutes} * 60)) ] || a=$(({minutes} * 60));'
         ' journalctl "$@" --since="-${{a}}s" -o short 2>/dev/null |'
         ' awk -v p="[$p]:" \'!index($5, p) {{ q = $5; sub(/^[^]]*\\]: /, ""); print q, $0 }}\';;'
-        # It was ended from outside: nothing that it printed tells why.
+        # It was ended from outside: nothing that it printed shows why.
         ' activating:*) journalctl "$@" -o cat 2>/dev/null;;'
         " *:success|*:signal|*:core-dump|*:oom-kill|*:watchdog) ;;"
         ' *) journalctl "$@" -o cat 2>/dev/null;; esac; fi',

@@ -28,7 +28,7 @@ ROOM: Final = Question(
 )
 READ_ONLY: Final = Question(
     "readonly",
-    # access(2) tells root of a read-only file system, and of nothing else.
+    # access(2) refuses root on a read-only file system, and nowhere else.
     sh(
         'for p in {folders}; do if [ -d "$p" ] && [ ! -w "$p" ]; then echo "$p"; fi; done',
         folders=list(CHECKED[1:]),

@@ -371,7 +371,7 @@ def _rows(text: str, mark: str, count: int) -> list[list[str]]:
 def _fields(
     row: Sequence[str], columns: Sequence[str], readers: Mapping[str, Column]
 ) -> dict[str, Any]:
-    """What the columns of one line say, by the record's fields.
+    """The values of one line's columns, by the record's fields.
 
     Raises:
         CorralError: it is not a job's line, or a value cannot be read.

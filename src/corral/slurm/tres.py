@@ -10,7 +10,7 @@ _MIB: Final = {"K": 1 / 1024, "": 1, "M": 1, "G": 1 << 10, "T": 1 << 20, "P": 1 
 
 
 def counts(text: str) -> dict[str, int]:
-    """Each resource's count, memory in MiB, also without a unit. What is no number is left out."""
+    """Each resource's count, memory in MiB, also without a unit. Others are left out."""
     found: dict[str, int] = {}
     for part in text.split(","):
         name, _, value = part.partition("=")

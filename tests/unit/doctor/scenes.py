@@ -72,7 +72,7 @@ def scene(changes: Mapping[str, Mapping[str, str]] | None = None) -> Scene:
 
 
 def with_told(base: Scene, told: Told) -> Scene:
-    """The same with one node's whole answer replaced."""
+    """The same with one node's entire answer replaced."""
     return replace(base, told={**base.told, told.node: told})
 
 

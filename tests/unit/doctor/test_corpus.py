@@ -1,8 +1,8 @@
 """Public logs, rewritten from facts, whose cause was written down before the doctor saw them.
 
 ``tests/corpora/logs/*.yaml``: ``cause`` is that text. ``finding`` was added afterwards: the failure
-that must be named first, ``healthy``, or ``unknown`` where no rule can tell: then no cause may be
-named at all. So this guards what is named today; it is no independent score.
+that must be named first, ``healthy``, or ``unknown`` where no rule can decide: then no cause may be
+named at all. So this guards what is named today; it is not an independent score.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def case(file: Path) -> dict[str, Any]:
 
 
 def named(report: Report) -> str:
-    """What a report says in one word."""
+    """A report in one word."""
     if report.healthy:
         return "healthy"
     first = report.findings[0].failure if report.findings else None

@@ -14,7 +14,7 @@ from tests.embedded.test_doctor_jobs import CASES, PROGRAMS
 ROOT = Path(__file__).parents[3]
 GUIDE = (ROOT / "docs" / "guide" / "doctor.md").read_text()
 OWN = {"F29", "F20"}
-"""Injected by tests of their own in test_doctor.py; F52 is, where the machine has cgroup v1."""
+"""Injected by separate tests in test_doctor.py; F52 is, where the machine has cgroup v1."""
 
 
 def listed() -> set[str]:
@@ -28,7 +28,7 @@ def not_here() -> dict[str, str]:
 
 
 def later() -> set[str]:
-    """What the row "F106 and later" speaks of: entries with examples of their own."""
+    """What the row "F106 and later" speaks of: entries with their own examples."""
     first = int(re.findall(r"^\| F(\d+) and later \|", GUIDE, re.MULTILINE)[0])
     return {f.id for f in catalog().values() if int(f.id[1:]) >= first and (f.examples or f.needs)}
 

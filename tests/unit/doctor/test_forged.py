@@ -96,7 +96,7 @@ def logs(unit: str, templates: tuple[str, ...], texts: Sequence[str]) -> dict[st
 
 @EACH
 def test_no_text_of_a_user_changes_what_the_doctor_finds(batches: list[Sequence[str]]) -> None:
-    """On a healthy cluster, and where slurmctld was killed or failed by itself after it served."""
+    """On a healthy cluster, and where slurmctld was killed or failed on its own after it served."""
     for texts in batches:
         ctld, slurmd = logs("slurmctld", CTLD, texts), logs("slurmd", SLURMD, texts)
         assert ids({"node0": ctld, "node1": slurmd}) == [], texts

@@ -1,4 +1,4 @@
-"""Messages that many causes print: such a finding stands behind every other, and hides none."""
+"""Messages that many causes print: such a finding comes after every other, and hides none."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_general_finding_hides_no_cause() -> None:
     assert [one.failure.id for one in explain(text).findings] == ["F106"]
 
 
-# Words that say that something failed, and not why.
+# Words that show that something failed, and not why.
 FAILING = frozenset(
     {
         *("fail", "fails", "failed", "failure", "failing", "error", "errors", "fatal", "unable"),
@@ -111,7 +111,7 @@ def says_only_that_it_failed(text: str) -> bool:
 
 @pytest.mark.parametrize(("title", "pattern"), SURE)
 def test_a_message_that_gives_no_reason_is_general(title: str, pattern: Pattern) -> None:
-    """Such a pattern may stand alone only for a title that claims no more than it says."""
+    """Such a pattern may be the only one for a title that claims no more than it does."""
     assert pattern.text.strip("^ ") not in ERRNO
     if says_only_that_it_failed(pattern.text):
         assert CLAIMS_NO_MORE.search(title), title

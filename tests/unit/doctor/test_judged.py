@@ -16,7 +16,7 @@ LEARNED = [file for file in LOGS if "learned" in case(file)]
 
 
 def test_the_record_is_complete() -> None:
-    """The verdicts were given once and do not change; what was learned from them is no score."""
+    """The verdicts were given once and do not change; what was learned from them is not a score."""
     rounds = {n: [case(f) for f in LOGS if case(f).get("round", 1) == n] for n in range(1, 6)}
     assert {n: Counter(one["judged"] for one in cases) for n, cases in rounds.items()} == {
         1: {"right": 75, "half": 21, "unknown": 14, "wrong": 20},

@@ -49,7 +49,7 @@ def test_named_after_a_minute_where_the_log_is_gone() -> None:
         ("16|R|0|node1|9:19|", EXTERN, SAID),  # salloc: it has no batch script
         ("16|R|1|node2|9:19|", EXTERN, SAID),  # its script is on another node
         ("116|R|1|node1|0:19|", EXTERN, SAID),  # another job
-        ("16|R|1|node1|9:19|", "", SAID),  # no step at all: Slurm sees that by itself
+        ("16|R|1|node1|9:19|", "", SAID),  # no step at all: Slurm sees that on its own
         ("16|R|1|node1", EXTERN, SAID),  # an answer that was cut
         ("16|R|1|node1|never|", EXTERN, ""),
         ("", EXTERN, SAID),
@@ -71,7 +71,7 @@ def test_a_pasted_log_names_it() -> None:
 
 
 def test_the_log_alone_accuses_nobody() -> None:
-    """Slurm often mends it by itself: what a sick node's log says of it is no illness."""
+    """Slurm often recovers on its own: what a sick node's log has of it is not a fault."""
     assert (
         examine(scene({N1: {"units": "slurmd failed", "logslurmd": SAID}})).findings[0].failure.id
         == "F73"

@@ -33,7 +33,7 @@ def answers(asked: tuple[Question[object], ...], folder: Path) -> dict[str, str]
     ],
 )
 def test_a_dead_slurmctld_is_asked_once(tmp_path: Path, answer: str, asked: list[str]) -> None:
-    """Each command asked for 15 s more: a look at a cluster without slurmctld took 48 s."""
+    """Each command asked for 15 s more: reading a cluster without slurmctld took 48 s."""
     fake = '#!/bin/sh\nd=${0%/*}; echo "$1 $2" >>$d/asked; [ $1 = show ] || cat $d/answer\n'
     for name in ("scontrol", "squeue", "sacctmgr"):
         (tmp_path / name).write_text(fake)
@@ -83,7 +83,7 @@ def test_names_are_looked_up_at_once(tmp_path: Path) -> None:
 
 
 def test_ports_are_tried_at_once(tmp_path: Path) -> None:
-    """Each that a firewall drops takes 5 s: of thirty machines that are off nothing was said."""
+    """Each that a firewall drops takes 5 s: of thirty machines that are off nothing came."""
     fake = (
         '#!/bin/sh\nd=${0%/*}; echo "$4 $5 $6" >>$d/asked; a=$5\n'
         "until [ $(wc -l <$d/asked) -ge 3 ]; do :; done; [ $a != 192.0.2.9 ]\n"
@@ -108,7 +108,7 @@ def test_more_ports_than_at_once_are_all_tried(tmp_path: Path) -> None:
 
 
 def test_the_first_shared_folder_is_checked_where_the_controller_itself_serves_it() -> None:
-    """It is no mount there, and another folder was looked at in its place."""
+    """It is not a mount there, and another folder was read in its place."""
     served = Ask(("node0",), (), ("/other",), controller=True, shared="/srv/corral", keeper="kim")
     (told,) = (str(one.shell) for one in questions(served) if one.name == "shared")
     assert "held /srv/corral" in told

@@ -1,4 +1,4 @@
-"""Each rule over broken and healthy answers, and the whole examination."""
+"""Each rule over broken and healthy answers, and the entire examination."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_every_rule_has_a_case() -> None:
         "F102",
         "F200",
         "F201",
-    }  # those have tests of their own
+    }  # those have separate tests
     tried = {case[0] for case in CASES} | apart
     assert RULED
     assert tried >= RULED
@@ -312,7 +312,7 @@ SERVES = "slurmd: slurmd started on Mon, 23 Nov 2026 03:43:48 +0000"
 
 
 def test_the_log_of_a_daemon_that_failed_counts_until_it_took_requests() -> None:
-    """From then on users can make it print whole lines: names with line ends in them."""
+    """From then on users can make it print entire lines: names with line ends in them."""
     assert ids(examine(scene({N1: {**FAILED, "trustedslurmd": MUNGE}})))[0] == "F01"
     forged = f"{SERVES}\n{MUNGE}"
     assert ids(examine(scene({N1: {**FAILED, "trustedslurmd": forged}}))) == ["F73"]
@@ -344,7 +344,7 @@ def test_what_jobs_met_is_no_illness_and_hides_none() -> None:
 
 
 def test_a_slurmd_that_could_not_read_its_new_files_is_ill() -> None:
-    """The process that was to take over says why; the one that runs goes on with its old files."""
+    """The process that was to take over logs why; the one that runs goes on with its old files."""
     failed = (
         "slurmd[77]: slurmd: error: spank: /usr/lib/x.so: Incompatible plugin version\n"
         "slurmd[77]: slurmd: error: slurmd initialization failed"

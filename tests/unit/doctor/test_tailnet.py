@@ -1,4 +1,4 @@
-"""The doctor on a mesh: what tailscale status of 1.102.5 says, shortened."""
+"""The doctor on a mesh: what tailscale status of 1.102.5 prints, shortened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a node is out and why a job waits, in words; what may be resumed."""
+"""Why a node is out and why a job is pending, in words; what may be resumed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,11 @@ def node(state: str = "IDLE", reason: str = "", by: str = "slurm", name: str = "
     [
         (node("IDLE+DRAIN", "new memory", "ann"), "ann wrote it", "corral resume node1"),
         (node("IDLE+DRAIN", "corral: upgrade of Slurm", "root"), "Corral drained it", "corral up"),
-        (node("IDLE+DRAIN", "leaves the cluster", "root"), "stands in the cluster file", "corral"),
+        (
+            node("IDLE+DRAIN", "leaves the cluster", "root"),
+            "in the cluster file",
+            "corral",
+        ),
         (node("DOWN", "Node unexpectedly rebooted"), "rebooted", "last -x"),
         (
             node("IDLE+DRAIN", "health.disk: / has 1 MiB left"),
@@ -166,7 +170,7 @@ def test_gpus_in_use_are_said() -> None:
     assert why.words.startswith("it is next")
     assert why.missing == ("GPUs: it asks for 2 on a node; free now: node0 1, node1 1, node2 1",)
     assert not why.stuck
-    assert "by itself" in why.advice
+    assert "it starts when" in why.advice
 
 
 def test_what_is_free_is_not_missing() -> None:

@@ -1,4 +1,4 @@
-"""A long-lived local process, and one of its own that outlives it."""
+"""A long-lived local process, and its child that outlives it."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_a_person_takes_the_same_way_and_the_own_config_counts() -> None:
 
 @dataclass
 class Line:
-    """A connection of which somebody says whether it opens."""
+    """A connection that opens or not, as set in advance."""
 
     opens: list[bool]
     inherited: bool = False

@@ -25,7 +25,7 @@ NODE: Transport = Local("here")
 
 
 def run(work: Coroutine[object, object, T]) -> T:
-    """Run in a loop of its own; a leaked transport or process is an error."""
+    """Run in a separate loop; a leaked transport or process is an error."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return asyncio.run(work)
@@ -47,7 +47,7 @@ def gone(pid: int) -> bool:
 
 
 async def until_gone(pid: int) -> None:
-    while not gone(pid):  # noqa: ASYNC110  # no event tells of another's child
+    while not gone(pid):  # noqa: ASYNC110  # no event reports another's child
         await asyncio.sleep(0.01)
 
 

@@ -1,4 +1,4 @@
-"""Pinned host keys in the cluster's own file; what the user's files say (``ssh-keygen -F``)."""
+"""Pinned host keys in the cluster's own file; what the user's files hold (``ssh-keygen -F``)."""
 
 from __future__ import annotations
 

@@ -50,4 +50,4 @@ def test_nobody_waits_for_it_once_it_is_given_up() -> None:
     assert ended[0].is_alive()
     assert ended[0].daemon, "the interpreter's end waits for all others"
     end.set()
-    ended[0].join()  # it finds the loop closed, and says nothing of it
+    ended[0].join()  # it finds the loop closed, and logs nothing

@@ -125,7 +125,7 @@ def test_slurmds_own_view_counts(slurmd: str, wanted: tuple[int, ...]) -> None:
     [
         ("# CPU,Core,Socket\n0,0,0\n1,1,0\n2,0,0\n3,1,0\n", (4, 1, 2, 2)),
         ("0,0,0\n1,1,0\n2,2,1\n3,3,1\n", (4, 2, 2, 1)),
-        ("0,0,\n1,1,\n", (2, 1, 2, 1)),  # ARM in a virtual machine: no sockets told
+        ("0,0,\n1,1,\n", (2, 1, 2, 1)),  # ARM in a virtual machine: no sockets reported
         ("0,0,0\n1,0,0\n2,1,0\n", (3, 1, 3, 1)),  # cores with and without a second thread
         ("", (2, 1, 2, 1)),  # no lscpu, no topology: /proc/cpuinfo's count
     ],

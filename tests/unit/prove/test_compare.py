@@ -1,4 +1,4 @@
-"""Two proofs held against each other, and the history they come from."""
+"""Two proofs compared, and the history they come from."""
 
 from __future__ import annotations
 

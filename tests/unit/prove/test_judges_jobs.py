@@ -153,7 +153,7 @@ def test_cores(allowed: int, threads: int, good: bool) -> None:
     [
         ("@ ready node0\n@ hog node0 137\n@ alive node0\n", True, ""),
         ("@ hog node0 137\n", False, ""),
-        # cgroup v2 kills the whole group, and the shell with it: only slurmstepd tells.
+        # cgroup v2 kills the entire group, and the shell with it: only slurmstepd reports it.
         ("slurmstepd-node0: error: Detected 1 oom_kill event in StepId=25.0.\n", False, ""),
         ("slurmstepd-gpu-node0: error: Detected 1 oom_kill event in StepId=25.0.\n", False, ""),
         ("@ hog node0 0\n@ alive node0\n", True, "took 256 MiB though it asked for 64"),

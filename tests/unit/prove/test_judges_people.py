@@ -137,7 +137,7 @@ def test_a_node_that_is_away_is_a_problem_of_its_own() -> None:
     assert judge_adopted("node1", CUT, "7", gpu=True) == away
 
 
-# As sshd and pam_slurm_adopt 24.11.5 said it on an embedded node.
+# As sshd and pam_slurm_adopt 24.11.5 printed it on an embedded node.
 REFUSED = "Access denied by pam_slurm_adopt: you have no active jobs on this node"
 
 

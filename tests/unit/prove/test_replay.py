@@ -1,4 +1,4 @@
-"""Whole proofs replayed from what real nodes answered: healthy ones, and one for every break.
+"""Complete proofs replayed from what real nodes answered: healthy ones, and one for every break.
 
 The listing of ``recorded/`` is the matrix: one folder per Slurm version, one file per break.
 """

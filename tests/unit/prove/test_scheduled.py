@@ -78,7 +78,7 @@ def test_collectives_stand_beside_the_nodes() -> None:
     ],
 )
 def test_what_is_likely_is_said(lines: str, likely: str) -> None:
-    """It said of all that the node is drained, of collectives too, which drain nobody."""
+    """It stated for all that the node is drained, for collectives too, which drain nobody."""
     (proof,) = parse_rounds("lab", f"round 1\n{lines}\nend 2\n")
     (result,) = proof.results
     assert likely in result.hint

@@ -14,7 +14,7 @@ from corral.prove import slots
 from corral.prove.launch import Batch
 from tests.unit.prove.looks import look, slurm_node
 
-# Seven seconds pass with each look at the clock; USR1 ends what runs, and then the last one runs.
+# Seven seconds pass with each reading of the clock; USR1 ends what runs; then the last one runs.
 FAKES = {
     "date": "n=$(($(cat t 2>/dev/null || echo 0) + 7)); echo $n >t; echo $n",
     "sbatch": "echo 1 >>jobs",
@@ -44,7 +44,7 @@ def row(job: int, state: str, reason: str = "None") -> str:
             True,
             "no-db",
         ),
-        # Its prolog still runs: Slurm says RUNNING, and the records decide as they always did.
+        # Its prolog still runs: Slurm reports RUNNING, and the records decide as they always did.
         ([row(1, "RUNNING"), row(2, "RUNNING", "Prolog")], True, "0 jobs waited on a, not one"),
     ],
 )

@@ -320,7 +320,7 @@ async def _with_mpi(spec: ClusterSpec, job: JobSpec) -> JobSpec:
             "leave out --nccl-tests: Corral's own benchmark needs no MPI",
         )
     # srun reads it as --mpi (srun(1), INPUT ENVIRONMENT VARIABLES). A JobSpec of a user may hold no
-    # SLURM_* of its own, so it is added behind the check.
+    # SLURM_* variable, so it is added after the check.
     return job.model_copy(update={"env": {**job.env, "SLURM_MPI_TYPE": mpi}})
 
 

@@ -21,7 +21,7 @@ class JobReports:
         self._word: Final = f"{Reports().word} "
 
     def job(self, job: JobSpec) -> JobSpec:
-        """The job, told the word."""
+        """The job, with the word in its environment."""
         return job.model_copy(update={"env": {**job.env, VARIABLE: self._word}})
 
     def line(self, line: RankLine) -> RankLine:

@@ -40,7 +40,7 @@ class ConfLine:
     """One line: a global key alone, or the keys of a node, a partition, a switch.
 
     Attributes:
-        pairs: keys and values in order; the first key says what the line is about.
+        pairs: keys and values in order; the first key shows what the line is about.
         section: the heading it is under, "" for none.
     """
 
@@ -162,7 +162,7 @@ def assembled(
 ) -> ConfFile:
     """A file for one release; what the release does not know is left out.
 
-    The table of keys says in which order and under which headings the keys are written, and of
+    The table of keys holds in which order and under which headings the keys are written, and of
     which keys several values are joined by commas.
 
     Args:

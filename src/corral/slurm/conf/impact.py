@@ -26,8 +26,8 @@ def impact_of(before: ConfFile | None, after: ConfFile) -> tuple[ImpactWord, tup
         after: what will be there.
 
     Returns:
-        The sternest word, and the keys that change, in the table's order. Layout and comments are
-        no change. A file that was not there had no daemon that read it: ``none``.
+        The sternest word, and the keys that change, in the table's order. Layout and comments do
+        not count. A file that was not there had no daemon that read it: ``none``.
     """
     file = after.name
     old, new = _settings(before or ConfFile(file)), _settings(after)
@@ -79,7 +79,7 @@ def _settings(file: ConfFile) -> _Settings:
 
 
 def _spread(found: _Settings, values: dict[str, str]) -> None:
-    """A NodeName line, node by node: one that is folded into another line is no change."""
+    """A NodeName line, node by node: one that is folded into another line is not a change."""
     names = expand_in_order(values.pop("nodename"))
     addresses = expand_in_order(values.pop("nodeaddr", ""))
     for at, name in enumerate(names):
@@ -91,7 +91,7 @@ def _spread(found: _Settings, values: dict[str, str]) -> None:
 
 
 def _add(found: _Settings, entry: tuple[str, str, str], value: str) -> None:
-    """Several lines may say something about one node, such as two kinds of GPU in gres.conf."""
+    """Several lines may be about one node, such as two kinds of GPU in gres.conf."""
     found[entry] = f"{found[entry]}\n{value}" if entry in found else value
 
 

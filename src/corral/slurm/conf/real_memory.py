@@ -11,7 +11,7 @@ LEAST_GRAIN: Final = 16
 
 
 def real_memory(reported: int) -> int:
-    """RealMemory in MiB for a node that reports so many: less the margin, in whole grains.
+    """RealMemory in MiB for a node that reports so many: less the margin, in full grains.
 
     A grain is the power of two that is 1/128 to 1/256 of the memory (16 MiB at least): the same
     machine reports some MiB more or less after a reboot (seen), and slurm.conf must stay as it is.

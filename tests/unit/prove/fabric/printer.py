@@ -15,7 +15,7 @@ class Generation:
     name: str
     own_columns: bool  # only the columns that the collective has (2.0 to 2.12)
     check: str
-    old_chunks: bool = False  # (n-1)/n stands in algbw already (2.0 to 2.9)
+    old_chunks: bool = False  # (n-1)/n is in algbw already (2.0 to 2.9)
     per_iteration: bool = False
     stamps: bool = False
     cpu: bool = False
@@ -96,7 +96,7 @@ def table(
     width: int = 4,
     ranks: int = 2,
 ) -> str:
-    """The whole output."""
+    """The entire output."""
     reduces = collective in (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.REDUCE)
     rooted = collective in (Collective.BROADCAST, Collective.REDUCE)
     own = COLUMNS[collective] if generation.own_columns else ("redop", "root")

@@ -191,7 +191,7 @@ def test_what_stands_before_each_line(prefix: str) -> None:
     ],
 )
 def test_what_differs_from_line_to_line(prefix: str) -> None:
-    """Each line has a time of its own: it must not keep a header from its rows."""
+    """Each line has its own time: it must not keep a header from its rows."""
     lines = enumerate(DGX1.splitlines(keepends=True), 10)
     (found,) = read_text("".join(prefix.format(number) + line for number, line in lines))
     assert [r.size for r in found.rows] == [1048576 << i for i in range(10)]

@@ -74,7 +74,7 @@ def test_gpus_are_foretold_too(way: str) -> None:
 
 
 def test_four_gpus_through_slurm() -> None:
-    """Four H200 as four nodes: foretold over NVLink, and what no network is to blame for."""
+    """Four H200 as four nodes: predicted over NVLink, and what no network is to blame for."""
     fast, slow = recorded("h200x4-nvlink"), recorded("h200x4-sockets")
     assert all(abs(g.error) <= EXACT for g in guesses(fast))
     assert sum(abs(g.error) <= EXACT for g in guesses(slow)) == 8  # of 11
@@ -231,7 +231,7 @@ def test_links_that_are_not_the_limit_foretell_nothing(now: float, why: str) -> 
 
 
 def test_gpus_foretell_other_links_roughly() -> None:
-    """NVLink to TCP between two H200, against what TCP then gave: no better than is said."""
+    """NVLink to TCP between two H200, against what TCP then gave: no better than is stated."""
     fast, slow = recorded("h200x2-nvlink"), recorded("h200x2-sockets")
     gbps = slow.cost.busbw * 8 / 0.95
     errors = [
@@ -347,7 +347,7 @@ PLAN = (
 
 
 def test_what_is_known_at_any_time() -> None:
-    """After the first look, after each measurement; nothing before."""
+    """After the first poll, after each measurement; nothing before."""
     model, *rest = lines(5.0, 6.5, 1.6)
     for early in ([], [model]):
         with pytest.raises(CorralError):

@@ -33,7 +33,7 @@ def line(index: int, together: int, **changes: Any) -> str:
 
 
 def shares(**changes: Any) -> tuple[Share, ...]:
-    """What changes is what n1 does by itself."""
+    """What changes is what n1 does alone."""
     alone = [line(i, 1, **(changes if i == 1 else {})) for i in range(3)]
     return read_shares([*alone, *(line(i, 3, write=100.0, read=300.0) for i in range(3))])
 

@@ -1,4 +1,4 @@
-"""What the cluster file and the cluster's own past say is due, and what is asked of the nodes."""
+"""What the cluster file and the cluster's own past ask for, and what is asked of the nodes."""
 
 from __future__ import annotations
 
