@@ -242,7 +242,7 @@ def judge_config(seen: Survey) -> Judgement:
             problems.append(f"scontrol on {one.node} got no answer within {INNER_S} s")
             continue
         if state != "Match":
-            problems.append(f"settings on {one.node}: {state or 'slurmctld did not tell'}")
+            problems.append(f"settings on {one.node}: {state or 'slurmctld did not report them'}")
         problems += [
             f"{path} on {one.node} differs from slurmctld's"
             for path in differing_files(_hashes(one, ""), wanted)

@@ -226,7 +226,7 @@ def configured(node1: dict[str, str]) -> Survey:
         ({}, ""),
         ({"digest": "bb"}, "/run/slurm/conf/slurm.conf on node1 differs"),
         ({"hash_val": "Different Ours=0x1 Slurmctld=0x2"}, "settings on node1: Different"),
-        ({"hash_val": ""}, "slurmctld did not tell"),
+        ({"hash_val": ""}, "slurmctld did not report them"),
     ],
 )
 def test_config(node1: dict[str, str], problem: str) -> None:

@@ -70,7 +70,7 @@ def test_a_tunnel_ends_with_its_input(
         found.append(argv)
         raise CorralError(Code.UNREACHABLE, "seen enough")
 
-    async def standing(spec: ClusterSpec) -> Standing:
+    async def opened(spec: ClusterSpec) -> Standing:
         return Standing(spec)
 
     async def asked(spec: ClusterSpec) -> tuple[bool, Any, None]:
@@ -81,7 +81,7 @@ def test_a_tunnel_ends_with_its_input(
 
     for module in (page_server, tracking_tunnel):
         monkeypatch.setattr(module.Child, "start", start)
-        monkeypatch.setattr(module.Session, "open", standing)
+        monkeypatch.setattr(module.Session, "open", opened)
     monkeypatch.setattr(page_server, "providers_of", lambda spec: [Standing(spec)])
     monkeypatch.setattr(page_server, "_asked", asked)
     monkeypatch.setattr(page_server, "token_of", token)
