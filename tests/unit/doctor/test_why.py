@@ -45,7 +45,7 @@ def node(state: str = "IDLE", reason: str = "", by: str = "slurm", name: str = "
             "a local disk is full",
             "automatically",
         ),
-        (node("IDLE+DRAIN", "NHC: check_fs_free"), "health check", "mend"),
+        (node("IDLE+DRAIN", "NHC: check_fs_free"), "health check", "fix what"),
         (
             node("IDLE+DRAIN", "proof.cpu_mb_s: cpu_mb_s is 71, its peers have 430", "root"),
             "measured too slow twice",

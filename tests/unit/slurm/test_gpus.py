@@ -230,9 +230,9 @@ COUNTED, UNCOUNTED = "billing=4,cpu=4,gres/gpu=2,node=1", "billing=4,cpu=4,mem=4
 def test_accounting_without_gpus_is_unknown_not_none() -> None:
     """AccountingStorageTRES without gres/gpu: no record of any job names GPUs."""
     lines = past_line(UNCOUNTED, 1) + past_line(UNCOUNTED, 2)
-    found = gpus_settled(parse_history(lines), cluster=True)
-    assert [str(job.gpu_count) for job in found] == ["?", "?"]
-    assert [(one.gpus, one.gpus_exact) for one in found] == [(0, False)] * 2
+    jobs = gpus_settled(parse_history(lines), cluster=True)
+    assert [str(job.gpu_count) for job in jobs] == ["?", "?"]
+    assert [(one.gpus, one.gpus_exact) for one in jobs] == [(0, False)] * 2
     one = job_of_accounting([{"type": "cpu", "name": "", "count": 4}])
     assert (one.gpus, one.gpus_exact) == (0, False)
     kept = past.settled(past.newest([one]), gpus=True)

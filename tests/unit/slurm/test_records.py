@@ -135,8 +135,8 @@ def test_a_state_of_a_later_release_hides_no_job() -> None:
 def test_memory_without_a_unit_is_mebibytes_for_all() -> None:
     """The page read it as bytes, why-pending as MiB (slurm.conf(5), AccountingStorageTRES: MB)."""
     job = {"job_id": 7, "job_state": ["RUNNING"], "tres_alloc_str": "cpu=2,mem=16000,node=1"}
-    (found,) = read.jobs_of({"jobs": [job]}, 42)
-    assert found.memory == counts("cpu=2,mem=16000")["mem"] == 16000
+    (known,) = read.jobs_of({"jobs": [job]}, 42)
+    assert known.memory == counts("cpu=2,mem=16000")["mem"] == 16000
 
 
 @pytest.mark.parametrize(
