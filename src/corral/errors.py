@@ -12,6 +12,12 @@ from enum import IntEnum, StrEnum
 from types import MappingProxyType
 from typing import Final
 
+BAD_JSON: Final = (
+    *(ValueError, KeyError, TypeError, AttributeError),
+    *(RecursionError, ArithmeticError),
+)
+"""What reading JSON of another shape raises: the last two for deep nesting, and for 1e999."""
+
 
 class Exit(IntEnum):
     """Exit statuses of every verb."""

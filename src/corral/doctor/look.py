@@ -92,9 +92,9 @@ class Told(MachineState):
         state = self.units.get(unit, "").split()[:1]
         if state in (["active"], ["reloading"]):
             return _failed_children(text)
-        lines = text.splitlines()
-        if state == ["activating"] or not lines:
+        if state == ["activating"] or not text:
             return text
+        lines = text.split("\n")
         serving = next((n for n, line in enumerate(lines) if _SERVES.search(line)), len(lines))
         last = lines[-1:] if serving < len(lines) and _FATAL.search(lines[-1]) else []
         return "\n".join([*lines[:serving], *last])
@@ -108,7 +108,7 @@ def _since_start(text: str) -> str:
 def _failed_children(text: str) -> str:
     """Lines ``PID message`` of processes that ended with ``fatal:`` before they took requests."""
     by_process: dict[str, list[str]] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         process, _, message = line.partition(" ")
         by_process.setdefault(process, []).append(message)
     return "\n".join(

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from corral.doctor.look import Told
 from corral.doctor.model import Diagnosis
 from corral.doctor.probes import Scene, found
+from corral.errors import BAD_JSON
 
 SOON: Final = timedelta(days=14)
 
@@ -64,7 +65,7 @@ def _peers(scene: Scene) -> Iterator[Diagnosis]:
 def _status(told: Told) -> dict[str, Any]:
     try:
         return _object(json.loads(told.text("tailnet")))
-    except ValueError:
+    except BAD_JSON:
         return {}
 
 

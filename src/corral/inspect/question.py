@@ -28,7 +28,7 @@ def text(answer: str) -> str:
 
 def pairs(answer: str) -> dict[str, str]:
     """Lines ``key value``."""
-    split = (line.partition(" ") for line in answer.splitlines() if line.strip())
+    split = (line.partition(" ") for line in answer.split("\n") if line.strip())
     return {key: value.strip() for key, _, value in split}
 
 
@@ -129,7 +129,7 @@ class MachineState:
 
     def lines(self, name: str) -> list[str]:
         """Lines of an answer that are not blank."""
-        return [line for line in self.text(name).splitlines() if line.strip()]
+        return [line for line in self.text(name).split("\n") if line.strip()]
 
     def pairs(self, name: str) -> dict[str, str]:
         """An answer of lines ``key value``."""

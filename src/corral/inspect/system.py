@@ -93,8 +93,9 @@ CgroupMode = Literal["v1", "hybrid", "v2", "none"]
 def cgroup(parts: Answers) -> CgroupMode:
     """v1, hybrid (version 2 next to version 1 controllers), v2, or none."""
     kinds: set[str] = set()
-    for line in parts["mounts"].splitlines():
-        fields = line.split()
+    # Users mount by FUSE: the kernel escapes line feeds and blanks of their names, and no others.
+    for line in parts["mounts"].split("\n"):
+        fields = line.split(" ")
         if len(fields) > 2 and fields[1].startswith("/sys/fs/cgroup"):  # noqa: PLR2004
             kinds.add(fields[2])
     if "cgroup2" in kinds:

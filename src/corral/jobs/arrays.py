@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from corral.errors import Code, CorralError
+from corral.errors import BAD_JSON, Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
@@ -18,7 +18,7 @@ from corral.hosts.quote import sh
 from corral.hosts.transport import check
 from corral.jobs.follow_script import as_user
 from corral.jobs.model import JobHandle
-from corral.jobs.points import indices, points
+from corral.jobs.points import MOST_POINTS, count_points, indices, points
 from corral.slurm.states.jobs import ExitCode, JobState
 from corral.slurm.states.reasons import explain
 from corral.slurm.text import (
@@ -34,6 +34,8 @@ MANY: Final = 200
 """Parts from which on slurmctld is asked less often."""
 
 _PARTS: Final = re.compile(r"\d+_(?:\[([0-9,:-]+)(?:%\d+)?\]|(\d+))")
+_NUMBER: Final = re.compile(r"[0-9]{1,10}")
+_STATUS: Final = re.compile(r"[0-9]{1,3}")
 _COLUMNS: Final = ("%i", "%T", "%r", "%S")
 
 # One squeue for all parts; pending parts share one line of it. SLURM_BITSTR_LEN=0: their
@@ -269,7 +271,8 @@ def _parts(
         if job.label.rpartition("_")[2].isdecimal()
     }
     lines = dict(_numbered(texts["last"]))
-    statuses = {number: int(text) for number, text in _numbered(texts["ended"]) if text.isdecimal()}
+    ended = _numbered(texts["ended"])
+    statuses = {number: int(text) for number, text in ended if _STATUS.fullmatch(text)}
     every = _points(texts["about"])
     found: list[Part] = []
     for number in job.array:
@@ -296,11 +299,12 @@ def _parts(
 def _points(about: str) -> tuple[Mapping[str, str], ...]:
     try:
         sweep = json.loads(about)["job"]["sweep"]
-        return points({str(k): [str(v) for v in values] for k, values in sweep.items()})
-    except (ValueError, KeyError, TypeError, AttributeError):
+        named = {str(k): [str(v) for v in values] for k, values in sweep.items()}
+        return points(named) if count_points(named) <= MOST_POINTS else ()
+    except BAD_JSON:
         return ()
 
 
 def _numbered(text: str) -> list[tuple[int, str]]:
-    rows = [line.partition(" ") for line in text.splitlines()]
-    return [(int(number), rest) for number, _, rest in rows if number.isdecimal()]
+    rows = [line.partition(" ") for line in text.split("\n")]
+    return [(int(number), rest) for number, _, rest in rows if _NUMBER.fullmatch(number)]

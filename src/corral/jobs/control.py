@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
-from corral.errors import Code, CorralError
+from corral.errors import BAD_JSON, Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry
@@ -282,7 +282,7 @@ def _handle(text: str, job_id: int, controller: str) -> JobHandle | None:
         about = json.loads(body)
         logs = int(about["logs"])
         array = tuple(int(number) for number in about.get("array", ()))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except BAD_JSON:
         return None
     name = folder.rpartition("/")[2].split("-", 2)[-1].rpartition("-")[0]
     return JobHandle(job_id, name, user, folder, logs, controller, array)

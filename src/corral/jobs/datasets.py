@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, cast
 
 from corral import shards
-from corral.errors import Code, CorralError
+from corral.errors import BAD_JSON, Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, join, sh
@@ -272,6 +272,6 @@ def _told(name: str, number: int, total: int, *, new: bool) -> Event:
 def _json(text: str) -> dict[str, Any]:
     try:
         found: Any = json.loads(text)
-    except ValueError:
+    except BAD_JSON:
         return {}
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
@@ -21,9 +22,7 @@ SweepValue = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=409
 
 
 def _counted(sweep: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    count = 1
-    for values in sweep.values():
-        count *= len(values)
+    count = count_points(sweep)
     if count > MOST_POINTS:
         raise ValueError(f"{count} points: {MOST_POINTS} are the most")
     return sweep
@@ -74,6 +73,11 @@ def _values(text: str) -> Sequence[str]:
     first, last = int(found[1]), int(found[2])
     way = 1 if last >= first else -1
     return [str(number) for number in range(first, last + way, way)]
+
+
+def count_points(sweep: Mapping[str, Sequence[str]]) -> int:
+    """How many combinations there are, without making them."""
+    return math.prod(map(len, sweep.values()))
 
 
 def points(sweep: Mapping[str, Sequence[str]]) -> tuple[Mapping[str, str], ...]:

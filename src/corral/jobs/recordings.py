@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import csv
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,6 +22,9 @@ from corral.jobs.trace import RankTrace, read_trace
 
 MOST_BYTES: Final = 44_000_000
 """A file of that size at most is fetched: it travels as base64, held completely in memory."""
+
+_LONGEST: Final = 100_000
+"""Characters of a line of a table: names of kernels are C++, a csv field is 131,072 at most."""
 
 KERNELS: Final = "Instances"
 CALLS: Final = "Num Calls"
@@ -167,7 +171,7 @@ def parse_stats(text: str, count: str = KERNELS) -> tuple[Row, ...]:
     """
     rows: list[Row] = []
     head: list[str] = []
-    for cells in csv.reader(text.splitlines()):
+    for cells in _cells(text):
         if cells and cells[0] == "Time (%)":
             head = cells
         elif not cells:
@@ -178,14 +182,23 @@ def parse_stats(text: str, count: str = KERNELS) -> tuple[Row, ...]:
     return tuple(sorted(rows, key=lambda row: -row.milliseconds))
 
 
+def _cells(text: str) -> Iterator[list[str]]:
+    """The lines of a table; without what the job's user wrote that is none."""
+    lines = csv.reader(line for line in text.split("\n") if len(line) <= _LONGEST)
+    while True:
+        try:
+            yield next(lines)
+        except StopIteration:
+            return
+        except csv.Error:
+            continue
+
+
 def _row(cells: Mapping[str, str], count: str) -> Row | None:
     try:
-        return Row(
-            float(cells["Time (%)"]),
-            float(cells["Total Time (ns)"]) / 1e6,
-            int(cells[count]),
-            cells["Name"],
-        )
+        percent, spent = float(cells["Time (%)"]), float(cells["Total Time (ns)"]) / 1e6
+        known = math.isfinite(percent) and math.isfinite(spent)
+        return Row(percent, spent, int(cells[count]), cells["Name"]) if known else None
     except (KeyError, ValueError):
         return None
 

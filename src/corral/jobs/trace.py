@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from corral.errors import Code, CorralError
+from corral.errors import BAD_JSON, Code, CorralError
 
 MARK: Final = "corral step"
 MOST_BYTES: Final = 1 << 30
@@ -26,7 +26,7 @@ _GPU: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 _TALK: Final = ("gloo:", "nccl:", "mpi:", "ucc:", "xccl:")
 _NO_WORK: Final = ("autograd::", "torch::autograd::", "c10d::", "record_param_comms", *_TALK)
 # What JSON of another shape, and broken gzip, fall over.
-BAD: Final = (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError, zlib.error)
+BAD: Final = (*BAD_JSON, OSError, EOFError, zlib.error)
 
 Spans = tuple[tuple[float, float], ...]
 """Begin and end in microseconds: sorted, apart from each other."""

@@ -18,7 +18,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, cast
 
-from corral.errors import Code, CorralError
+from corral.errors import BAD_JSON, Code, CorralError
 from corral.hosts.threads import abandonable
 
 TIMEOUT_S: Final = 20.0
@@ -161,7 +161,7 @@ class Http:
 def _fields(text: str) -> Mapping[str, Any]:
     try:
         found = json.loads(text)
-    except ValueError:
+    except BAD_JSON:
         return {}
     return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}
 

@@ -8,7 +8,8 @@ A job's name may hold anything, line ends and ``|`` too, and neither squeue nor 
 with a plain separator a user could forge the line of another job (seen with 22.05.8, 24.11.5,
 26.05.5). So who lists the jobs of several users makes up a mark for each call, that separates
 fields, and the name comes last. ``SHOW_QUEUE`` and ``SHOW_HISTORY`` have the plain mark ``|``: for
-one job, whose first line is its own. Times are epoch seconds: run the commands with
+one job, whose first line is its own. Only a line feed ends a line: ``str.splitlines`` also takes
+U+2028 and others, which any text may hold. Times are epoch seconds: run the commands with
 ``SLURM_TIME_FORMAT=%s``.
 """
 
@@ -34,7 +35,7 @@ SHOW_NODES: Final = ("scontrol", "show", "node", "--oneliner")
 
 _FIELD: Final = re.compile(r"(?:^| )([A-Z][A-Za-z_]*)=")
 # src/api/node_info.c: OS= is the node's own word; free text follows all that Slurm vouches for.
-_OS: Final = re.compile(r" OS=(.*?) +(?=RealMemory=\d+ AllocMem=)")
+_BEHIND_OS: Final = re.compile(r" RealMemory=\d+ AllocMem=")
 _TRAILING: Final = (
     "Comment|Extra|InstanceId|InstanceType|ReservationName|TLSCertTokenSet|TLSCertLastRenewal"
     "|Topology|Parameters"
@@ -57,7 +58,7 @@ def parse_nodes(text: str) -> tuple[Node, ...]:
     Raises:
         CorralError: a line is not a node, or a number or state cannot be read.
     """
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.split("\n") if line.strip()]
     if lines == ["No nodes in the system"]:
         return ()
     return tuple(_node(line) for line in lines)
@@ -66,7 +67,7 @@ def parse_nodes(text: str) -> tuple[Node, ...]:
 def readable_nodes(text: str) -> dict[str, Node]:
     """The nodes by name; what is not a complete line of a node is left out."""
     found: dict[str, Node] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         with contextlib.suppress(CorralError):
             found |= {node.name: node for node in parse_nodes(line)}
     return found
@@ -88,10 +89,11 @@ def node_fields(line: str) -> dict[str, str]:
     change another field.
     """
     found: dict[str, str] = {}
-    system = _OS.search(line)
-    if system:
-        found["OS"] = system[1]
-        line = f"{line[: system.start()]} {line[system.end() :]}"
+    before, system, rest = line.partition(" OS=")
+    behind = _BEHIND_OS.search(rest) if system else None
+    if behind:
+        found["OS"] = rest[: behind.start()].rstrip(" ")
+        line = before + rest[behind.start() :]
     head, *tail = _TAIL.split(line.rstrip(), maxsplit=1)
     found |= _pairs(head, _FIELD)
     if tail and tail[0].startswith("Reason="):
@@ -323,7 +325,7 @@ def parse_queue(text: str, mark: str = PLAIN, columns: Sequence[str] = QUEUE) ->
 
 def readable_queue(text: str, columns: Sequence[str]) -> Iterator[Job]:
     """The jobs of squeue's answer with the plain mark; what is not a complete line is left out."""
-    for line in text.splitlines():
+    for line in text.split("\n"):
         with contextlib.suppress(CorralError):
             yield from parse_queue(line, columns=columns)
 
@@ -449,7 +451,7 @@ def _columns(line: str, widths: Mapping[str, int]) -> dict[str, str]:
 def parse_tres(text: str) -> dict[int, Gpus]:
     """GPUs by job out of ``QUEUE_TRES``, of a Slurm that counts them among a job's resources."""
     found: dict[int, Gpus] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         fields = _columns(line, _TRES_WIDTHS)
         if fields["JobID"].isdigit():
             tres = fields["tres-alloc"]
@@ -473,7 +475,7 @@ def parse_counted(text: str) -> list[Job]:
     """Jobs out of ``QUEUE_COUNTED``; a line that is too short is left out."""
     found: list[Job] = []
     gpus = dict[str, int]()  # the TRES of most jobs are those of another
-    for line in text.splitlines():
+    for line in text.split("\n"):
         fields = _columns(line, _COUNTED_WIDTHS)
         state, user, tres = fields["State"], fields["UserName"], fields["tres-alloc"]
         if state and user:

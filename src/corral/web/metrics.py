@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import uvicorn
 from pydantic import BaseModel, ConfigDict, Field
@@ -36,6 +37,7 @@ from corral.web.exposition import (
     text_of,
     untracked,
 )
+from corral.web.listener.connections import Bounded, Waiting
 
 KEEP_S: Final = 10.0
 BACK_OFF: Final = 4.0
@@ -43,6 +45,8 @@ BACK_OFF: Final = 4.0
 COMMAND_S: Final = 60.0
 RUNNING: Final = ("squeue", "--all", "--states=running", "--json")
 ROUNDS: Final = Path("/var/lib/corral/proof/rounds")
+OWING: Final = 32
+"""Connections at once that have not sent a request yet; with more the oldest ends."""
 KIND: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -163,16 +167,21 @@ def _rounds() -> dict[tuple[tuple[str, str], ...], float]:
 def main() -> None:
     """Serve on loopback."""
     told = Told.model_validate_json(sys.stdin.readline())
-    app: Any = Exporter(told.cluster)
-    uvicorn.run(
+    uvicorn.Server(config(Exporter(told.cluster), told.port)).run()
+
+
+def config(app: Any, port: int) -> uvicorn.Config:
+    """How it is served: any user of this machine can connect, and keeps nobody else out."""
+    return uvicorn.Config(
         app,
         host="127.0.0.1",
-        port=told.port,
+        port=port,
+        http=cast("Any", partial(Bounded, Waiting(OWING))),
         log_level="warning",
         access_log=False,
         server_header=False,
         lifespan="off",
-        limit_concurrency=32,
+        limit_concurrency=4 * OWING,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from corral import agents
-from corral.errors import Code, CorralError
+from corral.errors import BAD_JSON, Code, CorralError
 from corral.prove.fabric.benchmark_log import OWN, Reading, read
 from corral.prove.fabric.halves import Half
 from corral.prove.fabric.pairs import Pair
@@ -53,7 +53,7 @@ def progress_of(line: str) -> Progress | None:
             float(best["bus_bw"]),
             wrong,
         )
-    except (ValueError, KeyError, TypeError):
+    except BAD_JSON:
         return None  # progress only: the table at the end is read strictly
 
 
@@ -98,7 +98,7 @@ def _part(line: str, mark: str) -> tuple[tuple[str, ...], float]:
     try:
         fields: Any = json.loads(line.removeprefix(mark))
         return tuple(str(name) for name in fields["nodes"]), float(fields["bus_bw"])
-    except (ValueError, KeyError, TypeError) as error:
+    except BAD_JSON as error:
         raise _unreadable(line) from error
 
 

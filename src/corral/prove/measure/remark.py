@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, cast
 
-from corral.errors import Code, CorralError
+from corral.errors import BAD_JSON, Code, CorralError
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Chart
 from corral.prove.model import CheckResult, Evidence, Verdict
@@ -131,7 +131,7 @@ def told(lines: Sequence[str], kind: str) -> list[dict[str, Any]]:
             continue
         try:
             value: object = json.loads(rest)
-        except ValueError as error:
+        except BAD_JSON as error:
             raise unreadable(line) from error
         if not isinstance(value, dict):
             raise unreadable(line)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from corral.errors import Code, CorralError
+from corral.errors import BAD_JSON, Code, CorralError
 from corral.slurm.records import Node, Partition
 from corral.slurm.rest.adapters import NEWEST, OLDEST
 from corral.slurm.rest.loose import Record, record, text
@@ -47,7 +47,7 @@ def body_of(output: str) -> dict[str, Any]:
     """
     try:
         body: Any = json.loads(output)
-    except ValueError as error:
+    except BAD_JSON as error:
         raise CorralError(
             Code.PARSE_FAILED,
             "Slurm's command printed no JSON",
