@@ -57,6 +57,7 @@ def control_path(folder: Path, name: str) -> Path:
         raise CorralError(
             Code.USAGE,
             f"{path.parent} is not a folder of yours alone",
-            hint=f"chmod 700 {path.parent}, or remove it",
+            hint=f"chmod 700 {path.parent}; where another user made it: set XDG_RUNTIME_DIR to a "
+            "folder of yours",
         )
     return path

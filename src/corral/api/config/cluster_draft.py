@@ -84,9 +84,12 @@ def draft(
         file: what the file will be called; left out: ``<name>.yaml``.
 
     Raises:
-        CorralError: SPEC_INVALID, the machines cannot be one cluster (two have one address).
+        CorralError: SPEC_INVALID, the machines cannot be one cluster (two have one address);
+            PARSE_FAILED, a machine reported no user name for its account.
     """
     file = _plain(file or f"{name}.yaml")
+    for found in machines:
+        _check_login(found)
     names = _names(machines)
     groups = _groups(list(zip(names, machines, strict=True)))
     warnings = _warnings(names, machines, skews)
@@ -116,11 +119,21 @@ def draft(
     return Draft(name, text, nodes, warnings)
 
 
+def _check_login(found: Found) -> None:
+    """Refuse words of a machine's that YAML would read as more than one name."""
+    if re.fullmatch(texts.USER_NAME.pattern, found.login) is None:
+        raise CorralError(
+            Code.PARSE_FAILED,
+            f"{found.at} calls its account {_plain(found.login)!r}, which is no user name",
+            hint="look at that machine: whoami prints other words there than a name",
+        )
+
+
 def _names(machines: Sequence[Found]) -> list[str]:
     """Host names where they are good and all different, else node0, node1, ..."""
     own = [m.hostname for m in machines]
     good = all(re.fullmatch(texts.HOST_NAME.pattern, n) and n[0].isalpha() for n in own)
-    if good and len(set(own)) == len(own) and not _NO_NAMES & set(own):
+    if good and len(set(own)) == len(own) and not _NO_NAMES & {n.lower() for n in own}:
         return own
     return [f"node{i}" for i in range(len(machines))]
 
