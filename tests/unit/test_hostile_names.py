@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from corral import agents
+from corral.agents.benchmarks.gpu import XID
 from corral.apply.roll import STEPS
+from corral.inspect.machine import KERNEL_LOG
 
 PROLOG = agents.FOLDER / "prolog"
 EPILOG = PROLOG / "epilog.d" / "45-job-gpu-processes"
@@ -86,3 +88,51 @@ def test_a_process_that_a_user_calls_slurmstepd_is_no_step(
     runs = f"{text}\njobs={tmp_path} uid=2000\nruns 7 && echo yes"
     assert shell(runs, path=tmp_path).strip() == ("yes" if there else "")
     assert shell(f"{STEPS} || echo yes", path=tmp_path).strip() == ("yes" if there else "")
+
+
+def test_a_message_of_the_kernel_begins_behind_its_time(tmp_path: Path) -> None:
+    """A job that crashes in a file of its own has the kernel print the file's name."""
+    xid = "NVRM: Xid (PCI:0000:01:00): 79, pid=1, GPU has fallen off the bus."
+    tool(tmp_path, "systemd-detect-virt", "exit 1")
+    crash = "x[42]: segfault at 0 ip 0 sp 0 error 4 in"
+    lines = [
+        f"[    5.100000] box kernel: {crash} a",
+        f"                             {xid}[7f+1]",
+        f"[   15.123456] box kernel: {crash} [1.0] box kernel: {xid}[7f+1]",
+        f"[   25.123456] box kernel: {xid}",
+        f"[   35.123456] box python3[1]: {xid}",
+    ]
+    (tmp_path / "lines").write_text("\n".join(lines) + "\n")
+    tool(tmp_path, "journalctl", f"cat {tmp_path}/lines")
+    told = shell(str(KERNEL_LOG.shell), path=tmp_path).splitlines()
+    assert told == [lines[2].partition("kernel: ")[2], xid]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("[    1.5] NVRM: Xid (PCI:0000:01:00): 79, pid=1", "79"),
+        ("[    1.5] [  T42] NVRM: Xid (PCI:0000:01:00): 79, pid=1", "79"),
+        ("[    1.5] box kernel: NVRM: Xid (PCI:0000:01:00): 79, pid=1", "79"),
+        ("[    1.5] x[42]: segfault at 0 error 4 in NVRM: Xid (PCI:0000:01:00): 79, x[7f+1]", ""),
+        ("             NVRM: Xid (PCI:0000:01:00): 79, x[7f+1]", ""),
+        ("NVRM: Xid (PCI:0000:01:00): 79, x[7f+1]", ""),
+    ],
+)
+def test_the_benchmark_counts_the_drivers_own_messages(line: str, found: str) -> None:
+    match = XID.match(line)
+    assert (match[2] if match else "") == found
+
+
+@pytest.mark.parametrize(
+    ("group", "there"),
+    [("0::/system.slice/slurmd.service", True), (f"{OWN}slurmd.service", False)],
+)
+def test_a_unit_of_a_users_own_is_no_daemon(tmp_path: Path, group: str, *, there: bool) -> None:
+    """A helper that hangs was left alone for as long as such a process ran."""
+    process = tmp_path / "proc" / "71"
+    process.mkdir(parents=True)
+    (process / "cgroup").write_text(f"{group}\n")
+    tool(tmp_path, "pgrep", "echo 71")
+    text = function(agents.FOLDER / "let-go.sh", "left").replace("/proc/", f"{tmp_path}/proc/")
+    assert shell(f"{text}\nleft slurmd", path=tmp_path).split() == (["71"] if there else [])

@@ -193,7 +193,8 @@ check_xid() {
   acknowledged=$(cat "$run/acknowledged" 2>/dev/null || echo 0)
   awk -v table="$xids" -v after="$acknowledged" -v last="$work/xid.last" '
     BEGIN { n = split(table, rows, " "); for (i = 1; i <= n; i++) { split(rows[i], r, "="); todo[r[1]] = r[2]; gsub("_", " ", r[3]); act[r[1]] = r[3] } }
-    match($0, /NVRM: Xid \([^)]*\): [0-9]+/) {
+    # As the message itself: the kernel names files that users made, "segfault at 0 ... in FILE[...]".
+    /^\[ *[0-9]+\.[0-9]+\] ?(\[ *[TC][0-9]+\] ?)?NVRM: Xid / && match($0, /NVRM: Xid \([^)]*\): [0-9]+/) {
       text = substr($0, RSTART, RLENGTH); id = text; sub(/.*: /, "", id)
       gpu = text; sub(/^[^(]*\(/, "", gpu); sub(/\).*/, "", gpu); sub(/^PCI:/, "", gpu)
       at = $0; sub(/^[^[]*\[ */, "", at); sub(/\].*/, "", at)

@@ -34,9 +34,11 @@ helpers() {
 
 main_of() { systemctl show -p MainPID --value "$1" 2>/dev/null; }
 
-# left UNIT: the daemon's processes in its unit; containers' on the same machine are not ours.
+# left UNIT: the daemon's processes in its unit; containers' on the same machine are not ours, nor are
+# those below user@, where a user may make a unit of that name.
 left() {
   pgrep --ns $$ --nslist pid -f "^[^ ]*/$1( |\$)" | while read -r pid; do
+    case $(cat "/proc/$pid/cgroup" 2>/dev/null) in */user@*) continue ;; esac
     grep -q "/$1\.service" "/proc/$pid/cgroup" 2>/dev/null && echo "$pid"
   done
 }

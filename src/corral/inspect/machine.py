@@ -54,14 +54,18 @@ DRIVER: Final = Question(
     sh("if command -v nvidia-smi >/dev/null; then timeout 20 nvidia-smi -L 2>&1; fi"),
     text,
 )
+# The kernel names files and processes of users, line ends in their names too. Behind its own time a
+# message begins; journalctl puts blanks before its further lines.
+_MESSAGES: Final = sh("sed -n 's/^\\[ *[0-9]*\\.[0-9]*\\] [^ ]* kernel: //p'")
 KERNEL_LOG: Final = Question(
     "kernel",
     # A container's kernel log is its host's: what happened there is not this node's.
     sh(
         "if ! systemd-detect-virt -cq 2>/dev/null; then"
-        " journalctl -k --since -1h --no-pager -o cat 2>/dev/null | grep -E"
+        " journalctl -k --since -1h --no-pager -o short-monotonic 2>/dev/null | {message} | grep -E"
         " 'Xid|NVRM|nouveau|Out of memory|oom-kill|read-only|nfs: server|No space|EDAC MC.* UE '"
-        " | tail -n 40; fi"
+        " | tail -n 40; fi",
+        message=_MESSAGES,
     ),
     text,
 )

@@ -425,3 +425,14 @@ def test_what_users_put_into_tmp_is_not_written_to(node: Node, kind: str) -> Non
     assert node.run("--look")["spool"][0] == "ok"
     assert victim.read_text() == "kept\n"
     assert len(list((node.root / "spool").iterdir())) == 1
+
+
+@pytest.mark.parametrize("at", ["[    9.5] ", "[    9.5] [  T42] ", "[    9.5][  T42] ", ""])
+def test_a_file_that_is_called_as_an_error_of_a_gpu_drains_nothing(node: Node, at: str) -> None:
+    """The kernel prints names of users' files in which programs crashed, line ends too."""
+    xid = "NVRM: Xid (PCI:0000:07:00): 79, pid=1, GPU has fallen off the bus."
+    crash = f"{at}x[42]: segfault at 0 ip 0 sp 0 error 4 in {xid}[7f+1]\n           {xid}\n"
+    node.gpus(kernel=crash)
+    assert node.run("--look")["xid"][0] == "ok"
+    node.gpus(kernel=f"{crash}{at}{xid}\n")
+    assert node.run("--look")["xid"][0] == ("fail" if at else "ok")

@@ -57,7 +57,11 @@ STATE = {
     "persistence": ("persistence_mode",),
 }
 REMAPPED = ("correctable", "uncorrectable", "pending", "failure")
-XID = re.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]+)\): (\d+),?\s*(.*)")
+# Behind its time, where a message begins: the kernel also prints names of files that users made.
+XID = re.compile(
+    r"\[ *\d+\.\d+\] ?(?:\[ *[TC]\d+\] ?|\S+ kernel: )?"
+    r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]+)\): (\d+),?\s*(.*)"
+)
 
 
 def asked(words: list, timeout: float = 30) -> str:
@@ -158,12 +162,12 @@ class Watch(threading.Thread):
 
 def xids() -> dict:
     """The kernel's messages of GPU errors, and whether its log could be read."""
-    for words in (["dmesg", "--notime"], ["journalctl", "-k", "-q", "-o", "cat", "--no-pager"]):
+    for words in (["dmesg"], ["journalctl", "-k", "-q", "-o", "short-monotonic", "--no-pager"]):
         text = asked(words)
         if text:
             found = [
                 {"bus": short(m[1]), "xid": int(m[2]), "text": m[3][:200]}
-                for m in map(XID.search, text.splitlines())
+                for m in map(XID.match, text.split("\n"))
                 if m
             ]
             return {"readable": True, "found": found[-50:]}
