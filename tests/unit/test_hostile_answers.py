@@ -117,7 +117,7 @@ def test_a_last_word_is_the_daemons_own(end: str) -> None:
 def test_no_mount_of_a_user_changes_the_cgroup_version(blank: str) -> None:
     """FUSE mounts have any name; the kernel escapes ASCII's blanks and line feeds alone."""
     name = f"x{blank}\u2028x{blank}/sys/fs/cgroup{blank}cgroup"
-    text = f"cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n{name} /home/kim/x fuse.x rw 0 0\n"
+    text = f"cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n{name} /scratch/x fuse.x rw 0 0\n"
     assert cgroup({"mounts": text}) == "v2"
 
 
