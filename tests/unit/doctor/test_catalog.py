@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.resources import files
 
 import pytest
 
@@ -74,6 +75,18 @@ def test_a_warning_hides_no_error() -> None:
         if failure.severity is Severity.WARNING:
             errors = [h for h in failure.hides if catalog()[h].severity is Severity.ERROR]
             assert errors == [], failure.id
+
+
+def test_no_text_is_cut_off_by_a_comment() -> None:
+    """A hash after a blank begins a comment in plain YAML: ``fix: look at that #SBATCH line``."""
+    plain = re.compile(r"^ *(?:- |\w+: )+(?![\"'>|{\[]).* #", re.MULTILINE)
+    cut = [
+        (file.name, line)
+        for file in files("corral.doctor.catalog").iterdir()
+        if file.name.endswith(".yaml")
+        for line in plain.findall(file.read_text())
+    ]
+    assert cut == []
 
 
 def test_what_the_guide_says_of_adding_an_entry_is_true() -> None:

@@ -214,7 +214,7 @@ def test_a_user_who_asks_slurmctld_to_stop_makes_no_identity_fault() -> None:
     said = {"logslurmctld": line, "fileslurmctld": STAMP + line, "trustedslurmctld": line}
     dead = {"units": "slurmd active\nslurmctld failed", "ping": "is DOWN", "nodes": "", **said}
     assert ids({"node0": dead}) == ["F73"]
-    assert [f.failure.id for f in read(line)] == ["F17"], "a log that somebody gives still shows it"
+    assert [f.failure.id for f in read(line)] == ["F1021"], "a log that somebody gives shows it"
 
 
 def test_the_examples_are_messages_of_the_catalogue() -> None:

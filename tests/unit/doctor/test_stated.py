@@ -95,6 +95,17 @@ def test_a_consequence_that_gives_its_reason_is_read() -> None:
     assert [one.failure.id for one in explain(text).findings] == ["F926", "F140"]
 
 
+def test_a_line_that_an_entry_calls_a_warning_is_not_read_by_kind() -> None:
+    """slurmctld prints values that it ignores as errors; what follows them is still read."""
+    ignored = "slurmctld: error: Ignoring invalid Allow/DenyQOS value: long"
+    assert [one.failure.id for one in explain(ignored).findings] == ["F1027"]
+    text = f"{ignored}\nfrob: fatal: unknown parameter 'Alignmnt' in frob.ini line 3"
+    assert [(one.failure.id, one.line) for one in explain(text).findings] == [
+        ("F925", 2),
+        ("F1027", 1),
+    ]
+
+
 def test_on_a_cluster_nothing_is_read_by_kind() -> None:
     """Any user can make a daemon print such words."""
     kinds = {failure.id for failure in catalog().values() if failure.stated}
