@@ -1,5 +1,5 @@
 # Installed as: lib/corral/shards.py in the job's folder
-# Started by: the job's script, which imports it; corral data, as a program of a job
+# Started by: the job's script, which imports it; corral data, which sends it by standard input
 # Runs as: the job's user
 """A data set as WebDataset shards: tar files with an index, written once and read in a row.
 
