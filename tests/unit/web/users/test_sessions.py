@@ -136,8 +136,8 @@ def test_who_did_what_is_noted_and_no_secret(tmp_path: Path) -> None:
     text = (tmp_path / "audit.log").read_text()
     assert (tmp_path / "audit.log").stat().st_mode & 0o777 == 0o600
     records = [json.loads(line) for line in text.splitlines()]
-    told = [(r["user"], r["audit"], r["outcome"]) for r in records]
-    assert told == [
+    outcomes = [(r["user"], r["audit"], r["outcome"]) for r in records]
+    assert outcomes == [
         ("", "login", "login-refused"), ("kim", "login", "ok"), ("kim", "cancel", "ok"),
         ("kim", "drain", "forbidden"), ("kim", "logout", "ok"),
     ]  # fmt: skip
