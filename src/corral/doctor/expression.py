@@ -2,7 +2,8 @@
 
 Python's ``re`` backtracks: an unbounded repetition on a line of 1 MB without a space takes
 minutes. Here a repetition has an upper bound, a ``.*`` outside of brackets separates parts that are
-searched for one after the other, and a repeated bracket is refused.
+searched for one after the other, and a repeated bracket is refused, as are two repetitions of the
+same characters behind each other: each place between the two would be tried.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ LONG: Final = 4
 """Letters of a word that is worth looking for."""
 _CLASSES: Final = frozenset("AbBdDsSwWZ")
 """Letters that a backslash turns into something other than themselves."""
+_CHARACTERS: Final = tuple(map(chr, range(32, 127)))
 _UNBOUNDED: Final = {"*": f"{{0,{MOST}}}", "+": f"{{1,{MOST}}}"}
 
 
@@ -149,8 +151,41 @@ def _cut(text: str) -> list[list[tuple[str, str]]]:
     return [part for part in parts if part]
 
 
+def _refuse_pairs(part: list[tuple[str, str]], text: str) -> None:
+    r"""Refuse ``\w+\S*``: of a name of 160 characters that is 160 times as slow.
+
+    Raises:
+        ValueError: the expression has such a pair.
+    """
+    repeated = set[str]()  # what the characters up to this place may be a repetition of
+    brackets: list[tuple[set[str], set[str]]] = []  # before each, and at its alternatives' ends
+    for (kind, token), (after, times) in zip(part, [*part[1:], ("", "")], strict=True):
+        if kind == "open":
+            brackets.append((repeated, set[str]()))
+        elif kind == "or":
+            before, ends = brackets[-1] if brackets else (set[str](), set[str]())
+            ends |= repeated
+            repeated = before
+        elif kind == "close":
+            repeated = repeated | brackets.pop()[1] if brackets else repeated
+        elif kind != "times":
+            one = "." if kind == "gap" else token
+            unbounded = kind == "gap" or (after == "times" and times in _UNBOUNDED)
+            pair = next((r for r in sorted(repeated) if unbounded and _overlap(r, one)), "")
+            if pair:
+                raise ValueError(f"{text!r} repeats {one!r} behind {pair!r}: that is not linear")
+            optional = after == "times" and times[:2] in ("?", "*", "{0")
+            repeated = (repeated if optional else set[str]()) | ({one} if unbounded else set[str]())
+
+
+def _overlap(one: str, other: str) -> bool:
+    """True when some character is of both kinds."""
+    return any(re.match(one, c) and re.match(other, c) for c in _CHARACTERS)
+
+
 def _parts(text: str) -> Iterator[str]:
     for part in _cut(text):
+        _refuse_pairs(part, text)
         out: list[str] = []
         before = ""
         following = [kind for kind, _ in part[1:]] + [""]

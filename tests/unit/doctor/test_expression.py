@@ -63,6 +63,20 @@ def test_a_repeated_bracket_is_refused() -> None:
         _ = Expression(r"(?:\w+ )+end of it").parts
 
 
+@pytest.mark.parametrize(
+    "text", [r"x\w+\S* y", r"x(?:a\w+|b)\S* y", r"x\S+,?\w+ y", r"x(?:\S+.*) y", r"x[^:]+\w* y"]
+)
+def test_two_repetitions_of_the_same_characters_are_refused(text: str) -> None:
+    """10,000 characters of mlx5dv_devx_ took 0.26 s, those of other expressions a hundredth."""
+    with pytest.raises(ValueError, match="that is not linear"):
+        _ = Expression(text).parts
+
+
+@pytest.mark.parametrize("text", [r"x\w+ \S+ y", r"x\w+: \w+", r"x(?:a\w+|b\S+) \S+", r"\d+\D+ y"])
+def test_repetitions_apart_are_not(text: str) -> None:
+    assert Expression(text).parts
+
+
 def test_parts_are_found_in_order_only() -> None:
     one = Expression(r"first \d+.*second")
     assert one.search("x first 12 and then second y")
