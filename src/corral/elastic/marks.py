@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import Script, sh
-from corral.slurm.text import readable_nodes
+from corral.slurm.text import queue_format, readable_nodes, readable_queue
 from corral.spec.hostlist import expand
 
 READ: Final[Script] = sh("timeout 20 scontrol --oneliner show nodes")
-READ_JOBS: Final[Script] = sh("timeout 20 squeue -h -t CF,R -o '%A %N'")
+_COLUMNS: Final = ("%A", "%N")
+READ_JOBS: Final[Script] = sh(
+    "timeout 20 squeue -h -t CF,R -o {format}", format=queue_format(_COLUMNS)
+)
 BY_HAND: Final = "BY_HAND"
 _GONE: Final = frozenset(("POWERED_DOWN", "POWERING_DOWN"))
 
@@ -53,8 +56,8 @@ def states(text: str) -> dict[str, frozenset[str]]:
 
 def jobs_of(text: str) -> dict[str, tuple[str, ...]]:
     """The nodes of each job, from what ``READ_JOBS`` printed."""
-    rows = (line.split() for line in text.splitlines())
-    return {row[0]: tuple(expand(row[1])) for row in rows if len(row) == 2}  # noqa: PLR2004
+    jobs = readable_queue(text, _COLUMNS)
+    return {str(job.id): tuple(expand(job.nodes)) for job in jobs if job.nodes}
 
 
 def together(nodes: Collection[str], jobs: Iterable[Collection[str]]) -> list[tuple[str, ...]]:

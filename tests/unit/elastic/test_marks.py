@@ -72,7 +72,7 @@ def test_a_node_whose_machine_is_gone_is_to_be_had_again(
 
 
 def test_what_one_job_waits_for_comes_together() -> None:
-    jobs = jobs_of("7 gpu[0-1]\n8 gpu3\nnonsense\n9 gpu[3-4]\n")
+    jobs = jobs_of("7|gpu[0-1]\n8|gpu3\nnonsense\n9|gpu[3-4]\n10|\n")
     assert jobs == {"7": ("gpu0", "gpu1"), "8": ("gpu3",), "9": ("gpu3", "gpu4")}
     names = [f"gpu{i}" for i in range(6)]
     assert together(names, jobs.values()) == [
