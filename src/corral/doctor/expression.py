@@ -169,18 +169,20 @@ def _refuse_pairs(part: list[tuple[str, str]], text: str) -> None:
         elif kind == "close":
             repeated = repeated | brackets.pop()[1] if brackets else repeated
         elif kind != "times":
-            one = "." if kind == "gap" else token
+            chars = "." if kind == "gap" else token
             unbounded = kind == "gap" or (after == "times" and times in _UNBOUNDED)
-            pair = next((r for r in sorted(repeated) if unbounded and _overlap(r, one)), "")
+            pair = next((r for r in sorted(repeated) if unbounded and _overlap(r, chars)), "")
             if pair:
-                raise ValueError(f"{text!r} repeats {one!r} behind {pair!r}: that is not linear")
+                raise ValueError(f"{text!r} repeats {chars!r} behind {pair!r}: that is not linear")
             optional = after == "times" and times[:2] in ("?", "*", "{0")
-            repeated = (repeated if optional else set[str]()) | ({one} if unbounded else set[str]())
+            repeated = (repeated if optional else set[str]()) | (
+                {chars} if unbounded else set[str]()
+            )
 
 
-def _overlap(one: str, other: str) -> bool:
+def _overlap(left: str, right: str) -> bool:
     """True when some character is of both kinds."""
-    return any(re.match(one, c) and re.match(other, c) for c in _CHARACTERS)
+    return any(re.match(left, c) and re.match(right, c) for c in _CHARACTERS)
 
 
 def _parts(text: str) -> Iterator[str]:
