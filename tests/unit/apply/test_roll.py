@@ -47,7 +47,7 @@ c=$(cat $S/jobs/$n 2>/dev/null); [ "${c:-0}" -gt 0 ] || exit 0
 echo $((c - 1)) > $S/jobs/$n; echo "job 7 (alice, train, 3:20 so far)\"""",
     "systemctl": ":",
     "sleep": ":",
-    "ps": "[ ! -e $S/steps ] || echo slurmstepd",
+    "ps": "[ ! -e $S/steps ] || echo '    0 slurmstepd'",
 }
 
 

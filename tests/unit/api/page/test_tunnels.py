@@ -57,9 +57,9 @@ async def tracking(spec: ClusterSpec) -> None:
         pass
 
 
-@pytest.mark.parametrize("opened", [page, tracking])
+@pytest.mark.parametrize("tunnel", [page, tracking])
 def test_a_tunnel_ends_with_its_input(
-    opened: Callable[[ClusterSpec], Awaitable[None]],
+    tunnel: Callable[[ClusterSpec], Awaitable[None]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -88,7 +88,7 @@ def test_a_tunnel_ends_with_its_input(
     spec = load_or_raise(LAPTOP)
     spec = spec.model_copy(update={"services": spec.services.model_copy(update={"mlflow": True})})
     with pytest.raises(CorralError, match="seen enough"):
-        asyncio.run(opened(spec))
+        asyncio.run(tunnel(spec))
     (argv,) = found
     assert "-L" in argv
     ssh = tmp_path / "ssh"

@@ -129,5 +129,5 @@ def test_other_seeds(case: str, name: str, text: str, rule: str, place: tuple[in
 
 def test_facts_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "f.json").write_text(json.dumps({"cpus": 1}))
-    with pytest.raises(Exception, match="no facts"):
+    with pytest.raises(Exception, match="not the facts of a machine"):
         machine_from_file("n", tmp_path / "f.json")
