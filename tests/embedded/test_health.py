@@ -153,13 +153,14 @@ FAULTS = (
         Script(
             "for d in /sys/fs/cgroup/freezer /sys/fs/cgroup; do [ ! -d $d ] || break; done;"
             " m=$(sed -n 's/^[0-9]*:freezer://p; s/^0:://p' /proc/1/cgroup | head -n 1);"
-            ' g="$d$m"; [ -d "$g" ] || g=$d; g="$g/job_99999"; mkdir -p "$g" || exit 1;'
+            ' g="$d$m"; [ -d "$g" ] || g=$d; g="$g/slurm_left/uid_0/job_99999";'
+            ' mkdir -p "$g" || exit 1;'
             ' sleep 600 >/dev/null 2>&1 & echo $! >"$g/cgroup.procs"; echo "$g $!" >/run/leftover'
         ),
         Script(
             "read -r g p </run/leftover; kill $p; i=0; "
             "until rmdir $g 2>/dev/null || [ $i -ge 300 ]; do i=$((i + 1)); sleep 0.1; done; "
-            "rm /run/leftover"
+            "rmdir ${g%/*} ${g%/uid_0/*}; rm /run/leftover"
         ),
         TWICE,
     ),
