@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from tests.embedded.conftest import Live, named, needs
-from tests.embedded.traces import containers_of, traces
+from tests.embedded.traces import containers_of, gateway_of, traces
 
 from corral import api
 from corral.errors import Code, CorralError
@@ -18,7 +18,6 @@ from corral.hosts.quote import sh
 from corral.hosts.state_dir import cluster_dir
 from corral.plan.model import Plan
 from corral.prove.model import Verdict
-from corral.providers.embedded import EmbeddedProvider
 from corral.spec.models import ClusterSpec, Slurm
 from corral.state.base import Impact
 
@@ -195,9 +194,9 @@ def test_down_leaves_nothing(small: Callable[..., ClusterSpec]) -> None:
     assert asyncio.run(api.up(spec))
     ids = containers_of(spec.name)
     assert len(ids) == 2
+    gateway = gateway_of(ids[0])
     # The folder is in the arguments of each ssh, for its key and its control socket.
     ids.append(str(cluster_dir(spec.name)))
-    gateway = EmbeddedProvider(spec).address("node0").rpartition(".")[0] + ".1"
     while_up = traces(spec.name, ids, gateway)
     assert all(while_up.values()), f"each place is really looked at: {while_up}"
     gone = asyncio.run(api.down(spec))

@@ -19,6 +19,12 @@ def containers_of(cluster: str) -> list[str]:
     return out("podman", "ps", "-aq", *filtered).split()
 
 
+def gateway_of(container: str) -> str:
+    """The address that this machine has in the container's network."""
+    gateways = "{{range .NetworkSettings.Networks}}{{.Gateway}} {{end}}"
+    return out("podman", "inspect", "--format", gateways, container).split()[0]
+
+
 def traces(cluster: str, ids: list[str], gateway: str) -> dict[str, list[str]]:
     """Everything on this machine that speaks of the cluster, by where it was found."""
     commands: list[str] = []
