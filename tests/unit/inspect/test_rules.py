@@ -88,7 +88,7 @@ def uses(observer: Observer) -> set[str]:
 
 @pytest.mark.parametrize("observer", Observer)
 def test_the_table_says_who_uses_a_rule(observer: Observer) -> None:
-    """All that use it and no other; the health check is a program of its own."""
+    """All that use it and no other; the health check is a separate program."""
     own = {rule.name: rule.used_by[observer] for rule in RULES if observer in rule.used_by}
     assert own
     if observer is not Observer.HEALTH:

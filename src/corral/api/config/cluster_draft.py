@@ -124,7 +124,7 @@ def _check_login(found: Found) -> None:
     if re.fullmatch(texts.USER_NAME.pattern, found.login) is None:
         raise CorralError(
             Code.PARSE_FAILED,
-            f"{found.at} calls its account {_plain(found.login)!r}, which is no user name",
+            f"{found.at} calls its account {_plain(found.login)!r}, which is not a user name",
             hint="look at that machine: whoami prints other words there than a name",
         )
 
