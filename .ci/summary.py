@@ -1,7 +1,8 @@
 """Adds up what ``./test`` ran: lint results and each suite's junit file, skips with their reasons.
 
 The last line is ``N passed, N failed, N skipped``: CI reads it. A suite without a complete junit
-file (killed, or broken before it began), or one that was interrupted, counts as failed.
+file (killed, or broken before it began), or one that was interrupted, counts as failed. Tests that
+failed and ran again are listed; more than ``MOST_RERUNS`` of them count as failed.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ def suite_counts(junit: Path, reasons: Counter[tuple[str, str]], status: str = "
     """
     counts: Counter[str] = Counter(failed=int(status not in ENDED))
     try:
-        cases = list(ET.parse(junit).getroot().iter("testcase"))  # noqa: S314
+        found = ET.parse(junit).getroot().iter("testcase")  # noqa: S314
     except ET.ParseError:
         return Counter(failed=1)
-    for case in cases:
+    # A test that ran again has two cases there; the first has no outcome, the last counts.
+    cases = {(case.get("classname"), case.get("name")): case for case in found}
+    for case in cases.values():
         outcome = {child.tag for child in case}
         if outcome & {"failure", "error"}:
             counts["failed"] += 1
@@ -41,6 +44,18 @@ def suite_counts(junit: Path, reasons: Counter[tuple[str, str]], status: str = "
         else:
             counts["passed"] += 1
     return counts if cases else Counter(failed=1)
+
+
+MOST_RERUNS = 3
+"""With more of them there is a cause to find (CONTRIBUTING.md, Tests)."""
+
+
+def reruns(out: Path) -> list[str]:
+    """``TEST: reason`` for each test that failed and ran again, whatever its second result was."""
+    lines = [
+        line for file in sorted(out.glob("*.reruns")) for line in file.read_text().splitlines()
+    ]
+    return [": ".join(line.split("\t", 1)) for line in lines]
 
 
 def suite_minutes(junit: Path) -> str:
@@ -76,6 +91,12 @@ def main(out: Path) -> int:
     for (suite, why), number in sorted(reasons.items()):
         text = re.sub(r"\s+", " ", why) or "no reason given"
         console.print(f"skipped in {suite} ({number}): {text}", markup=False, highlight=False)
+    again = reruns(out)
+    for line in again:
+        console.print(f"failed and ran again: {line}", markup=False, highlight=False)
+    if len(again) > MOST_RERUNS:
+        console.print(f"{len(again)} tests failed and ran again, at most {MOST_RERUNS} may")
+        total["failed"] += 1
     # print, not the console: the line must be unwrapped and without colour.
     print(f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
     return 1 if total["failed"] else 0

@@ -70,6 +70,18 @@ def machine_kept(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not changed, f"the tests of this file changed {changed} of this machine (put back)"
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Record what failed and runs again (CONTRIBUTING.md, Tests): ``./test`` lists it at its end."""
+    file = os.environ.get("CORRAL_TEST_RERUNS")
+    if file and report.outcome == "rerun":
+        lines = str(report.longrepr).splitlines()
+        reason = next(
+            (line for line in lines if line.startswith("E  ")), lines[-1] if lines else ""
+        )
+        with Path(file).open("a") as out:
+            out.write(f"{report.nodeid}\t{reason.removeprefix('E').strip()[:300]}\n")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """What is made here lives to the end: looking for garbage in it took a tenth of the time.
