@@ -71,7 +71,7 @@ def machine_kept(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Record what failed and runs again (CONTRIBUTING.md, Tests): ``./test`` lists it at its end."""
+    """Record what failed and runs again, for the end of ``./test`` (CONTRIBUTING.md, Tests)."""
     file = os.environ.get("CORRAL_TEST_RERUNS")
     if file and report.outcome == "rerun":
         lines = str(report.longrepr).splitlines()

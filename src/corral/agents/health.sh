@@ -375,11 +375,16 @@ check_leftover() {
   fi
   ended=
   if [ -s "$work/of_jobs" ]; then
-    if ! SLURM_TIME_FORMAT=%s timeout -s KILL 3 squeue -h -w "$node" -t all -o '%A %T %e' >"$work/queue" 2>/dev/null; then
-      result none leftover 'the controller did not list the jobs of this node'
+    # All jobs, not -w: of a job that is COMPLETING on other nodes, slurmctld reports those nodes only
+    # (_pack_job in Slurm 25.11's job_mgr.c), while its slurmstepd here still ends.
+    if ! SLURM_TIME_FORMAT=%s timeout -s KILL 3 squeue -h -t all -o '%A %T %e' >"$work/queue" 2>/dev/null; then
+      result none leftover 'the controller did not list the jobs'
       return
     fi
-    ended=$(awk -v late="$(($(date +%s) - grace))" 'FILENAME == ARGV[1] { if ($2 !~ /^(CANCELLED|COMPLETED|DEADLINE|FAILED|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|TIMEOUT|BOOT_FAIL)$/ || $3 + 0 > late) runs[$1] = 1; next }
+    # A job that is PENDING again was requeued; its end is unknown.
+    ended=$(awk -v late="$(($(date +%s) - grace))" '
+      FILENAME == ARGV[1] && $2 ~ /^(CANCELLED|COMPLETED|DEADLINE|FAILED|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|TIMEOUT|BOOT_FAIL)$/ { if ($3 + 0 > late) runs[$1] = 1; next }
+      FILENAME == ARGV[1] { if ($2 != "PENDING") runs[$1] = 1; next }
       !($2 in runs) { printf " %s (job %s)", $1, $2 }' "$work/queue" "$work/of_jobs")
   fi
   if [ -n "$ended" ]; then result fail leftover "processes of jobs that have ended:$ended"
