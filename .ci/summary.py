@@ -28,11 +28,11 @@ def suite_counts(junit: Path, reasons: Counter[tuple[str, str]], status: str = "
     """
     counts: Counter[str] = Counter(failed=int(status not in ENDED))
     try:
-        found = ET.parse(junit).getroot().iter("testcase")  # noqa: S314
+        elements = ET.parse(junit).getroot().iter("testcase")  # noqa: S314
     except ET.ParseError:
         return Counter(failed=1)
     # A test that ran again has two cases there; the first has no outcome, the last counts.
-    cases = {(case.get("classname"), case.get("name")): case for case in found}
+    cases = {(case.get("classname"), case.get("name")): case for case in elements}
     for case in cases.values():
         outcome = {child.tag for child in case}
         if outcome & {"failure", "error"}:
