@@ -163,6 +163,6 @@ def test_gpus_of_discovery_and_of_the_facts_are_the_same() -> None:
 def test_no_machine_writes_keys_into_the_file(login: str) -> None:
     """YAML takes a carriage return for a line end: the file declared the machine's jump host."""
     found = [replace(one, login=login) for one in machines("lab")]
-    with pytest.raises(CorralError, match="no user name") as raised:
+    with pytest.raises(CorralError, match="not a user name") as raised:
         draft("lab", found, Reached(), {})
     assert raised.value.code is Code.PARSE_FAILED
