@@ -40,13 +40,13 @@ class Slurm:
     """As much of Slurm as the guard talks to; an unknown command is a failure.
 
     A limit is in minutes, and a new end moves it by an integer number of them, rounded towards zero
-    (24.11.5): the time left that squeue prints is up to 90 s more than was asked for.
+    (24.11.5): the end that squeue prints is up to 90 s after the one that was asked for.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
         self.states: dict[str, str] = {}
-        self.jobs: dict[str, str] = {}
+        self.jobs: dict[str, float | None] = {}
         self.since: dict[str, float] = {}
         self.limits: dict[str, int] = {}
         self.done: list[str] = []
@@ -56,7 +56,7 @@ class Slurm:
         if words == "scontrol --oneliner show nodes":
             rows = self.states.items()
             return "".join(f"NodeName={n} Arch=x86_64 State={s} Weight=1\n" for n, s in rows)
-        if words.startswith("squeue -h -w "):
+        if re.fullmatch(r"squeue -h -w \S+ -t R,CG,S -o %A %t %S %e", words):
             return "".join(map(self._row, self.jobs))
         if words.startswith("sinfo -h -N -o"):
             return "".join(f"{n}|{guard.REASON}\n" for n in self.states) + "desk|none\n"
@@ -67,11 +67,11 @@ class Slurm:
         raise AssertionError(words)
 
     def _row(self, job: str) -> str:
-        """A job that had run for 345 s when squeue was first asked."""
-        ran = self.now() - self.since.setdefault(job, self.now() - 345)
-        if job in self.limits:
-            return f"{job} R {clock(ran)} {clock(self.limits[job] * 60 - ran)}\n"
-        return f"{job} R {clock(ran)} {self.jobs[job]}\n"
+        """A job that had run for 345 s when squeue was first asked; NONE without a limit."""
+        start = self.since.setdefault(job, self.now() - 345)
+        left = self.jobs[job]
+        end = start + self.limits[job] * 60 if job in self.limits else left and self.now() + left
+        return f"{job} R {start:.0f} {'NONE' if end is None else f'{end:.0f}'}\n"
 
     def _limited(self, words: str) -> None:
         found = re.search(r"jobid=(\d+) (timelimit|endtime)=(\S+)", words)
@@ -83,11 +83,6 @@ class Slurm:
         else:
             end = datetime.fromisoformat(value).timestamp() - self.since[job]
             self.limits[job] += int((end - self.limits[job] * 60 + 30) / 60)
-
-
-def clock(total: float) -> str:
-    """As squeue writes a time."""
-    return f"{int(total) // 60}:{int(total) % 60:02d}"
 
 
 class Controller:
@@ -159,7 +154,7 @@ def test_what_is_spent_is_the_clouds_bill(up: World) -> None:
 
 def test_a_spent_budget_drains_warns_and_ends(up: World) -> None:
     controller = Controller(up, total=1.0)
-    controller.slurm.jobs = {"7": "3-01:00:00", "8": "2:00", "9": "UNLIMITED"}
+    controller.slurm.jobs = {"7": 73 * HOUR, "8": 120, "9": None}
     while not controller.state.get("reached"):
         controller.round(300)
     done = controller.slurm.done
@@ -192,7 +187,7 @@ def test_a_raised_budget_takes_the_drain_back(up: World) -> None:
     controller = Controller(up)
     controller.round()
     controller.conf["total"] = 0.001
-    controller.slurm.jobs = {"7": "1:00:00"}
+    controller.slurm.jobs = {"7": HOUR}
     controller.slurm.states = {"gpu0": "IDLE+DRAIN"}
     controller.round(60)
     controller.conf["total"] = 500

@@ -19,10 +19,10 @@ import pytest
 from tests.unit.slurm.clusters import render
 
 from corral.slurm.conf.cluster import MARIADB_CONF
-from corral.slurm.conf.hostlist import expand_in_order, fold_in_order
 from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf
 from corral.slurm.text import parse_nodes
 from corral.slurm.version import Feature, SlurmVersion, has
+from corral.spec.hostlist import expand, fold_in_order
 
 pytestmark = pytest.mark.embedded
 
@@ -189,7 +189,7 @@ def assert_taken(said: dict[str, str], conf: ClusterConf) -> None:
     }
     for node in conf.nodes:
         assert (got[node.name].gres, got[node.name].memory) == (node.gres, node.real_memory)
-    assert said["show hostnames"].split() == HOSTS == expand_in_order(fold_in_order(HOSTS))
+    assert said["show hostnames"].split() == HOSTS == expand(fold_in_order(HOSTS))
     now = settings(said["show config"])
     assert now["ClusterName"] == "oracle"
     assert now["SlurmctldHost[0]"] == "node0(10.9.9.1)"

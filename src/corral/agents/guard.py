@@ -23,6 +23,7 @@ from __future__ import annotations
 import fcntl
 import json
 import math
+import os
 import re
 import signal
 import subprocess
@@ -60,7 +61,7 @@ ANSWER_MAX = 16 << 20
 Call = Callable[[str, str, str, Any], Any]
 """(cloud, method, path, body) gives the JSON of the answer; raises OSError or ValueError."""
 Slurm = Callable[[Sequence[str]], str]
-"""Runs one of Slurm's programs and gives its output; raises OSError."""
+"""Runs one of Slurm's programs and gives its output, times in Unix seconds; raises OSError."""
 
 
 @dataclass(frozen=True)
@@ -275,24 +276,25 @@ class Round:
             self.slurm(
                 ("scontrol", "update", f"nodename={names}", "state=drain", f"reason={REASON}")
             )
-            jobs = self.slurm(("squeue", "-h", "-w", names, "-t", "R,CG,S", "-o", "%A %t %M %L"))
+            jobs = self.slurm(("squeue", "-h", "-w", names, "-t", "R,CG,S", "-o", "%A %t %S %e"))
         except OSError as error:
             self.say(f"slurmctld was not asked: {error}")
             return True
         rows = [line.split() for line in jobs.splitlines() if line.strip()]
-        when = datetime.fromtimestamp(self.now() + left).strftime("%Y-%m-%dT%H:%M:%S")
+        last = self.now() + left
+        when = datetime.fromtimestamp(last).strftime("%Y-%m-%dT%H:%M:%S")
         ended: list[str] = self.state.setdefault("ended", [])
-        for job, state, ran, remains in rows:
+        for job, state, start, end in rows:
             late = 120 if job in ended else 60  # Slurm rounds ends to minutes, 90 s at most
-            if state != "CG" and seconds(remains) > left + late:
-                # An end without a limit sends no signal (24.11.5): the limit comes first.
-                limit = int((seconds(ran) + left) // 60 + 2)
+            if state != "CG" and not (end.isdecimal() and int(end) <= last + late):
                 try:
+                    # An end without a limit sends no signal (24.11.5): the limit comes first.
+                    limit = int((last - int(start)) // 60 + 2)
                     self.slurm(("scontrol", "update", f"jobid={job}", f"timelimit={limit}"))
                     self.slurm(("scontrol", "update", f"jobid={job}", f"endtime={when}"))
                     ended.append(job)
                     self.say(f"job {job} ends at {when}: Slurm sends the signal that it asked for")
-                except OSError as error:
+                except (OSError, ValueError) as error:
                     self.say(f"job {job} keeps its time: {error}")
         return bool(rows)
 
@@ -312,18 +314,6 @@ class Round:
         """Keep a line for the journal and the state."""
         self.failed |= failed
         self.said.append(text)
-
-
-def seconds(text: str) -> float:
-    """``[days-][hours:]minutes:seconds`` in seconds; a word, such as UNLIMITED, is for ever."""
-    days, _, clock = text.rpartition("-")
-    try:
-        total = 0
-        for part in clock.split(":"):
-            total = total * 60 + int(part)
-        return total + int(days or 0) * 86400
-    except ValueError:
-        return float("inf")
 
 
 class Stay(urllib.request.HTTPRedirectHandler):
@@ -394,10 +384,17 @@ def finite(text: str) -> float:
 
 
 def slurm(argv: Sequence[str]) -> str:
-    """Run one of Slurm's programs; raises OSError when it does not answer."""
+    """Run one of Slurm's programs, times in Unix seconds; raises OSError without an answer."""
+    environ = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
     try:
         done = subprocess.run(
-            argv, capture_output=True, encoding="utf-8", errors="replace", timeout=30, check=False
+            argv,
+            env=environ,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=30,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise OSError(f"{argv[0]} does not answer") from error

@@ -13,7 +13,7 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Reports
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result, check
-from corral.spec.nodes import fold
+from corral.spec.hostlist import fold
 from corral.state import undo
 
 UNDO_S: Final = 900.0

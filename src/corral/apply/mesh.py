@@ -12,8 +12,9 @@ from corral.mesh import udp
 from corral.mesh.control import Device, tailnet
 from corral.mesh.programs import Program, read_programs
 from corral.roles.mesh import host_of, login_of, member, mesh_of, tag_of
+from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import fold, nodes_of
+from corral.spec.nodes import nodes_of
 
 
 def minter(spec: ClusterSpec) -> Mint | None:

@@ -13,7 +13,7 @@ from corral.hosts.quote import join
 from corral.hosts.transport import Result, check
 from corral.inspect.facts import Facts, facts_inquiry, facts_of
 from corral.plan.make import resources_of
-from corral.spec.nodes import fold
+from corral.spec.hostlist import fold
 from corral.state.base import Resource, Seen, StageWanted
 from corral.state.probe_script import parse_probes, probes
 

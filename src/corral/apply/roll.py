@@ -20,7 +20,7 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result, check
 from corral.plan.model import Stage
-from corral.spec.nodes import fold
+from corral.spec.hostlist import fold
 from corral.state.base import ROLL_TAG, Change, Gate, Impact, Roll
 
 LOOK_S: Final = 20

@@ -18,7 +18,7 @@ from corral.hosts.quote import sh
 from corral.hosts.transport import check
 from corral.plan.model import Plan, Stage
 from corral.providers.cloud.guard_keys import key_bytes
-from corral.spec.nodes import fold
+from corral.spec.hostlist import fold
 from corral.state.base import HERE, NOTHING, Change, Gate, Roll, SecretRef
 from corral.state.guard_key import KEYS
 from corral.state.mesh import MINT

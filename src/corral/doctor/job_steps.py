@@ -18,8 +18,7 @@ from corral.inspect.slurm import JOB_COLUMNS, LAST
 from corral.slurm.conf.parse import parse
 from corral.slurm.records import Job
 from corral.slurm.text import parse_queue
-from corral.spec.hostlist import NODES_AT_MOST
-from corral.spec.nodes import expand
+from corral.spec.hostlist import NODES_AT_MOST, expand
 
 SETTLED_S: Final = 120
 """Seconds after which a job's or a step's processes are there, and after which they are gone."""

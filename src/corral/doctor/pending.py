@@ -11,7 +11,7 @@ from corral.slurm.duration import seconds
 from corral.slurm.records import Job, Node
 from corral.slurm.states.reasons import explain
 from corral.slurm.tres import counts
-from corral.spec.nodes import fold
+from corral.spec.hostlist import fold
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from corral.doctor.model import Diagnosis, Mend, Report, Source
 from corral.errors import Code, CorralError
 from corral.slurm.records import Node
 from corral.slurm.states.nodes import NodeBase
-from corral.spec.nodes import fold
+from corral.spec.hostlist import fold
 from corral.state.base import ROLL_TAG
 from corral.state.members import REASON as LEAVES
 

@@ -22,9 +22,10 @@ from corral.hosts.quote import Script, sh
 from corral.hosts.transport import check
 from corral.providers.cloud.presence import rented_nodes
 from corral.providers.cloud.provider import CloudProvider
+from corral.spec.hostlist import expand, fold
 from corral.spec.intervals import seconds_of
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import declared_of, expand, fold, with_present
+from corral.spec.nodes import declared_of, with_present
 
 HOLD_S: Final = 120.0
 """A node that could not be had stays down this long, before it is asked for again."""

@@ -13,9 +13,8 @@ from typing import Final
 from corral.hosts.quote import Script, join, sh
 from corral.roles.tcpxo import environment
 from corral.spec.gcp import MACHINE
-from corral.spec.hostlist import expand
+from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec, Partition
-from corral.spec.nodes import fold
 
 TCPXO: Final = "tcpxo"
 YOURS: Final = "yours, by --env or the job file"

@@ -15,7 +15,7 @@ from corral.jobs.usage import in_words
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import ExitCode, JobState
 from corral.slurm.text import fields_of, parse_history, parse_queue
-from corral.spec.nodes import expand
+from corral.spec.hostlist import expand
 
 TAIL_LINES: Final = 40
 

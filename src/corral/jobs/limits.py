@@ -17,8 +17,9 @@ from corral.jobs.model import JobSpec, seconds_of
 from corral.slurm import duration
 from corral.slurm.gpus import of_type
 from corral.slurm.records import Node
+from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
-from corral.spec.nodes import expand, partitions_of, users_of
+from corral.spec.nodes import partitions_of, users_of
 
 _SHOWN: Final = 5
 _LONGEST_GRACE: Final = 65535  # sbatch --signal holds the time in 16 bits

@@ -16,7 +16,8 @@ from corral.prove.limits import by_limit, limit_of
 from corral.prove.model import Evidence, Judgement
 from corral.prove.probe import lines
 from corral.prove.survey import survey
-from corral.spec.nodes import expand, fold, guarded_of
+from corral.spec.hostlist import expand, fold
+from corral.spec.nodes import guarded_of
 
 EPERM: Final = "1"
 REFUSED_BY: Final = "pam_slurm_adopt"

@@ -24,7 +24,7 @@ from corral.prove.probe import PROBE, lines
 from corral.prove.survey import Survey, fenced, island, survey
 from corral.slurm.records import Node
 from corral.slurm.text import readable_history
-from corral.spec.nodes import expand, fold
+from corral.spec.hostlist import expand, fold
 
 WAIT: Final = 20  # seconds a job of the proof may wait for its nodes; they were free a moment ago
 MEMORY: Final = 64  # MiB for each job of the proof

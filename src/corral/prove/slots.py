@@ -25,7 +25,7 @@ from corral.prove.model import Evidence, Figure, Judgement, Verdict
 from corral.prove.survey import Survey, survey
 from corral.slurm.records import Job
 from corral.slurm.text import queue_format, readable_queue
-from corral.spec.nodes import fold
+from corral.spec.hostlist import fold
 
 WAITS: Final = frozenset({"Resources", "Priority"})
 NO_DATABASE: Final = frozenset({"InvalidAccount"})

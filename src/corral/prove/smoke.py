@@ -24,7 +24,8 @@ from corral.prove.context import ProveContext, clip, failed, many, passed, verdi
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.survey import Survey, not_read, survey, units_of
 from corral.slurm import records
-from corral.spec.nodes import Node, fold
+from corral.spec.hostlist import fold
+from corral.spec.nodes import Node
 
 UNKNOWN: Final = "?"
 CLOCK_WARN: Final = 2.0

@@ -20,8 +20,7 @@ from corral.providers.deepops import INVENTORY, as_yaml
 from corral.providers.deepops_inventory import Inventory, read_inventory
 from corral.providers.deepops_variables import is_on, left_behind, variables
 from corral.slurm import duration
-from corral.spec.hostlist import expand
-from corral.spec.nodes import fold
+from corral.spec.hostlist import expand, fold
 from corral.spec.people import User
 from corral.spec.providers import OWNED
 from corral.state.fstab import NFS_OPTIONS

@@ -15,7 +15,7 @@ from corral.roles.role import Role, Share
 from corral.slurm.conf.impact import read_at_start
 from corral.slurm.packages import Part
 from corral.slurm.version import Feature, has
-from corral.spec.nodes import fold
+from corral.spec.hostlist import fold
 from corral.state.base import Gate, Impact, Resource, Wanted
 from corral.state.files import File
 from corral.state.service import Service

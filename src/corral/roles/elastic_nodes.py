@@ -9,10 +9,9 @@ from corral.roles.conf_fields import keys_of_fields, pairs_of_fields
 from corral.roles.inventory import Site
 from corral.roles.role import Role
 from corral.slurm.conf.conf_file import Setting
-from corral.slurm.conf.hostlist import fold_in_order
 from corral.slurm.conf.model import Contribution, NodeConf
 from corral.spec.cloud import Elastic
-from corral.spec.hostlist import expand
+from corral.spec.hostlist import expand, fold_in_order
 from corral.spec.intervals import seconds_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, declared_of, elastic_of, partitions_of

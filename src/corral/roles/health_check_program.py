@@ -11,8 +11,8 @@ from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.role import Role, Share
 from corral.slurm.conf.cluster import SPOOL_DIR
 from corral.slurm.conf.conf_file import Setting
-from corral.slurm.conf.hostlist import expand_in_order
 from corral.slurm.conf.model import Contribution, NodeConf
+from corral.spec.hostlist import expand
 from corral.spec.intervals import seconds_of
 from corral.state.base import Resource, Wanted
 from corral.state.files import File
@@ -69,7 +69,7 @@ def settings(site: Site, node: NodeConf) -> str:
 
 
 def _files(node: NodeConf) -> tuple[str, ...]:
-    return tuple(expand_in_order(node.gpu_files)) if node.gpu_files else ()
+    return tuple(expand(node.gpu_files)) if node.gpu_files else ()
 
 
 ROLE: Final = Role("health_check_program", {"base": on_nodes}, slurm_conf)

@@ -17,8 +17,8 @@ from corral.inspect.traits import Traits
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.slurm.conf.conf_file import Setting, assembled
-from corral.slurm.conf.hostlist import fold_in_order
 from corral.slurm.conf.model import Contribution
+from corral.spec.hostlist import fold_in_order
 from corral.spec.mesh import TAILSCALE, Mesh
 from corral.spec.models import ClusterSpec
 from corral.state.base import Impact, Resource, Wanted

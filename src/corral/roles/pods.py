@@ -21,9 +21,9 @@ from corral.roles.mesh import SOCKS, fabric_of, mates, userspace
 from corral.roles.role import Role
 from corral.slurm.conf.cluster import SRUN_PORTS
 from corral.slurm.conf.conf_file import ConfFile, ConfLine, Setting
-from corral.slurm.conf.hostlist import expand_in_order, fold_in_order
 from corral.slurm.conf.model import Contribution
 from corral.slurm.version import SlurmVersion
+from corral.spec.hostlist import expand, fold_in_order
 from corral.state.base import Impact, Resource, StageWanted
 from corral.state.files import File
 from corral.state.host_names import HostsBlock
@@ -190,7 +190,7 @@ def slurm_conf_on(site: ConfiguredSite, node: str) -> ConfFile:
 
 def _seen_inside(line: ConfLine, inside: Mapping[str, str]) -> ConfLine:
     """A NodeName line with the addresses that are others inside a pod."""
-    addresses = expand_in_order(line.get("NodeAddr") or "")
+    addresses = expand(line.get("NodeAddr") or "")
     if line.key != "NodeName" or not inside.keys() & set(addresses):
         return line
     return line.changed({"NodeAddr": fold_in_order(inside.get(a, a) for a in addresses)})

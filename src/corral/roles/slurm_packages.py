@@ -18,8 +18,9 @@ from corral.roles.role import Role, Share
 from corral.slurm.conf.cluster import DATABASE, STATE_DIR
 from corral.slurm.packages import NAMES, Family, Part, mixed, refuse_mixed, refuse_upgrade
 from corral.slurm.version import SlurmVersion
+from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import fold, guarded_of
+from corral.spec.nodes import guarded_of
 from corral.state.backup import SlurmBackup
 from corral.state.base import ROLL_TAG, Gate, Resource, Wanted
 from corral.state.debs import DebRepository

@@ -15,7 +15,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.slurm.conf.conf_file import ConfFile, ConfLine
-from corral.slurm.conf.hostlist import fold_in_order
+from corral.spec.hostlist import fold_in_order
 
 _HEAD: Final = re.compile(r'^(Switch|Ca|Rt)\s+\d+\s+"([^"]+)"\s*#\s*"([^"]*)"')
 _LINK: Final = re.compile(

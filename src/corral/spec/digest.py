@@ -16,7 +16,7 @@ def digest(spec: ClusterSpec) -> str:
     Hostlists count as the names they stand for: ``node[0-1]`` and ``node0,node1`` mean the same.
 
     Raises:
-        ClusterShell.NodeSet.NodeSetParseError: a hostlist is broken; ``load`` gives no such spec.
+        CorralError: a hostlist is broken; ``load`` gives no such spec.
     """
     meaning: dict[str, Any] = spec.model_dump(mode="json")
     for group in meaning["groups"]:

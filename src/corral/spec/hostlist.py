@@ -1,25 +1,28 @@
-"""Slurm's hostlist grammar, read in the order written and never beyond a limit.
+"""Slurm's hostlist grammar: read in the order written and never beyond a limit, and written. Pure.
 
 ClusterShell's NodeSet is a set: it sorts, so that ``b,a`` with addresses ``10.0.0.2,10.0.0.1``
-would pair b with the wrong address; it drops names written twice, so that they cannot be reported;
-and it expands before one can ask how many (``node[0-99999999]`` takes all memory; 1.10.1). So
-reading is done here, in the same grammar and with the same errors; the tests compare it with
-NodeSet.
+would pair b with the wrong address, as NodeName and NodeAddr are paired by position; it drops names
+written twice, so that they cannot be reported; and it expands before one can ask how many
+(``node[0-99999999]`` takes all memory; 1.10.1). Slurm's own ``hostlist_create`` keeps the order
+(src/common/hostlist.c). So reading, and writing in order, is done here; the tests compare it with
+NodeSet and with ``scontrol show hostnames``.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ClusterShell.NodeSet import (  # pyright: ignore[reportMissingTypeStubs]
-    NodeSetParseError,
-)
+from ClusterShell.NodeSet import NodeSet  # pyright: ignore[reportMissingTypeStubs]
+
+from corral.errors import Code, CorralError
 
 NODES_AT_MOST: Final = 65536
 _RANGE: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_NUMBERED: Final = re.compile(r"(.*[^0-9])([0-9]{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,48 +42,125 @@ class _Range:
 _Part = str | tuple[_Range, ...]
 
 
-def expand(hostlist: str, *, loose: bool = False) -> list[str]:
+@dataclass(slots=True)
+class _Run:
+    """Consecutive numbers, written with ``width`` digits at least."""
+
+    first: int
+    last: int
+    width: int
+
+    def takes(self, digits: str) -> bool:
+        following = f"{self.last + 1:0{self.width}}"
+        # [00-100] would mean 000..100 to some readers: a padded run ends where its width does.
+        return digits == following and (self.width == 1 or len(digits) == self.width)
+
+    def __str__(self) -> str:
+        low = f"{self.first:0{self.width}}"
+        return low if self.first == self.last else f"{low}-{self.last:0{self.width}}"
+
+
+class _FaultError(Exception):
+    """What of a hostlist is wrong."""
+
+
+def expand(hostlist: str, *, strict: bool = False) -> list[str]:
     """Names of a hostlist in the order written; ``node[0-2]`` gives three, ``b,a`` gives b first.
 
     Args:
         hostlist: the text.
-        loose: read what Slurm reads in files that others wrote, too: nothing between two commas, a
-            range such as ``[00-100]``, brackets next to each other (src/common/hostlist.c).
+        strict: refuse what Slurm reads, and prints, but a person rarely means: nothing between two
+            commas, a range such as ``[00-100]``, brackets next to each other. For what a cluster
+            file declares.
 
     Raises:
-        ClusterShell.NodeSet.NodeSetParseError: the grammar is broken (``part`` holds the faulty
-            part), or there are more than 65,536 names.
+        CorralError: PARSE_FAILED, the grammar is broken, or there are more than 65,536 names.
     """
-    terms = [_parts(term, loose=loose) for term in _terms(hostlist, loose=loose)]
-    if sum(_size(term) for term in terms) > NODES_AT_MOST:
-        raise _fault(hostlist, f"more than {NODES_AT_MOST} names")
+    terms = _read(hostlist, strict=strict)
+    if sum(map(_size, terms)) > NODES_AT_MOST:
+        raise _broken(hostlist, f"more than {NODES_AT_MOST} names")
     return [name for term in terms for name in _names(term)]
 
 
 def count(hostlist: str) -> int:
-    """How many names a hostlist has, without making them.
+    """How many names a declared hostlist has, without making them.
 
     Raises:
-        ClusterShell.NodeSet.NodeSetParseError: the grammar is broken.
+        CorralError: PARSE_FAILED, the grammar is broken.
     """
-    return sum(_size(_parts(term)) for term in _terms(hostlist))
+    return sum(map(_size, _read(hostlist, strict=True)))
 
 
-def _fault(part: str, why: str) -> NodeSetParseError:
-    return NodeSetParseError(part, why)
+def fold(names: Sequence[str]) -> str:
+    """Names, each once and sorted, in the shortest form: ``node[0-2]``."""
+    return str(NodeSet.fromlist(list(names)))  # pyright: ignore
 
 
-def _terms(hostlist: str, *, loose: bool = False) -> list[str]:
+def fold_in_order(names: Iterable[str]) -> str:
+    """Names as a hostlist that expands to the same names in the same order.
+
+    ``["n0", "n1", "n2", "n7"]`` gives ``n[0-2,7]``. Only numbers at the end of a name are folded.
+    """
+    parts: list[str] = []
+    prefix, runs = "", list[_Run]()
+    for name in names:
+        found = _NUMBERED.fullmatch(name)
+        if not found:
+            parts += _closed(prefix, runs)
+            prefix, runs = "", []
+            parts.append(name)
+            continue
+        head, digits = found.groups()
+        if runs and head == prefix and runs[-1].takes(digits):
+            runs[-1].last += 1
+            continue
+        if head != prefix:
+            parts += _closed(prefix, runs)
+            prefix, runs = head, []
+        width = len(digits) if digits.startswith("0") else 1
+        runs.append(_Run(int(digits), int(digits), width))
+    parts += _closed(prefix, runs)
+    return ",".join(parts)
+
+
+def _closed(prefix: str, runs: list[_Run]) -> list[str]:
+    if not runs:
+        return []
+    if len(runs) == 1 and runs[0].first == runs[0].last:
+        return [f"{prefix}{runs[0]}"]
+    return [f"{prefix}[{','.join(str(run) for run in runs)}]"]
+
+
+def _read(hostlist: str, *, strict: bool) -> list[tuple[_Part, ...]]:
+    try:
+        return [_parts(term, strict=strict) for term in _terms(hostlist, strict=strict)]
+    except _FaultError as fault:
+        raise _broken(hostlist, str(fault)) from fault
+
+
+def _broken(hostlist: str, why: str) -> CorralError:
+    return CorralError(
+        Code.PARSE_FAILED,
+        f'the hostlist "{hostlist[:60]}" is broken: {why}',
+        hint="write for instance node[0-2] or alpha,beta",
+    )
+
+
+def _fault(part: str, why: str) -> _FaultError:
+    return _FaultError(f'{why}: "{part[:60]}"')
+
+
+def _terms(hostlist: str, *, strict: bool) -> list[str]:
     """Split at the commas outside brackets."""
     terms = re.findall(r"(?:\[[^\]]*\]?|[^,\[])+|(?<=,)(?=,|$)|^(?=,|$)", hostlist)
-    if loose:
+    if not strict:
         return [term for term in terms if term]
     if "" in terms or not terms:
         raise _fault(hostlist, "a name is missing before or after a comma")
     return terms
 
 
-def _parts(term: str, *, loose: bool = False) -> tuple[_Part, ...]:
+def _parts(term: str, *, strict: bool) -> tuple[_Part, ...]:
     """One term as plain texts and bracketed ranges, in turn."""
     found: list[_Part] = []
     for piece in re.findall(r"\[[^\]]*\]?|[^\[]+", term):
@@ -92,20 +172,20 @@ def _parts(term: str, *, loose: bool = False) -> tuple[_Part, ...]:
         if not piece.endswith("]"):
             raise _fault(piece, "a [ without its ]")
         before = found[-1] if found else ""
-        if not loose and (not isinstance(before, str) or (len(found) > 1 and before.isdigit())):
+        if strict and (not isinstance(before, str) or (len(found) > 1 and before.isdigit())):
             raise _fault(piece, "two brackets with no letter or sign between them")
-        found.append(tuple(_range(t, piece, loose=loose) for t in piece[1:-1].split(",")))
+        found.append(tuple(_range(t, piece, strict=strict) for t in piece[1:-1].split(",")))
     return tuple(found)
 
 
-def _range(text: str, piece: str, *, loose: bool) -> _Range:
+def _range(text: str, piece: str, *, strict: bool) -> _Range:
     match = _RANGE.fullmatch(text)
     if match is None:
         raise _fault(piece, f'"{text}" is neither a number nor a range such as 0-2')
     low, high = match[1], match[2] or match[1]
     width = len(low) if low.startswith("0") else 0
     unlike = (width > 1 or (high.startswith("0") and high != "0")) and len(low) != len(high)
-    if unlike and not loose:
+    if unlike and strict:
         raise _fault(piece, f'the numbers of "{text}" have unlike lengths; write leading zeros')
     if int(high) < int(low):
         raise _fault(piece, f'the range "{text}" runs backwards')

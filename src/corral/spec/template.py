@@ -7,10 +7,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from ClusterShell.NodeSet import (  # pyright: ignore[reportMissingTypeStubs]
-    NodeSetParseError,
-)
-
 from corral.errors import Code, CorralError
 from corral.spec import tree
 from corral.spec.findings import has_errors, shown
@@ -159,8 +155,8 @@ def init_text(kind: str, **values: Value) -> str:
 
 def _first(nodes: str) -> str:
     try:
-        return expand(nodes)[0]
-    except NodeSetParseError:
+        return expand(nodes, strict=True)[0]
+    except CorralError:
         return nodes
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, join, sh
-from corral.spec.nodes import fold
+from corral.spec.hostlist import fold
 from corral.state.base import ROLL_TAG, Change, Context, Impact, Seen
 from corral.state.service import STAMPS
 

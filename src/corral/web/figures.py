@@ -16,8 +16,8 @@ import httpx
 from corral import api
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job
+from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import expand
 
 POINTS: Final = 240
 STEP_S: Final = 15.0

@@ -15,9 +15,10 @@ from corral.plan.make import resources_of
 from corral.roles.inventory import Site
 from corral.roles.order import wanted
 from corral.slurm.conf.real_memory import real_memory
+from corral.spec.hostlist import fold
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec, Gpu, NodeGroup, Partition, Slurm, Storage
-from corral.spec.nodes import fold, nodes_of
+from corral.spec.nodes import nodes_of
 from corral.spec.people import Access, Account, Limits, Qos, User
 from corral.state.base import Resource, StageWanted
 from corral.state.files import File

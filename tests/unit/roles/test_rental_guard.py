@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -252,3 +252,21 @@ def test_a_cloud_that_answers_badly_keeps_no_other_waiting(
 
 def test_what_slurm_prints_may_be_no_utf8() -> None:
     assert program.slurm(["printf", r"\377"]) == "\ufffd"
+
+
+def test_slurm_prints_times_in_unix_seconds() -> None:
+    assert program.slurm(["printenv", "SLURM_TIME_FORMAT"]) == "%s\n"
+
+
+def test_a_job_whose_start_is_unknown_stops_no_other() -> None:
+    done: list[str] = []
+
+    def slurm(argv: Sequence[str]) -> str:
+        done.append(" ".join(argv))
+        return "7 R N/A NONE\n8 R 1000 NONE\n9 CG 1000 NONE\n" if argv[0] == "squeue" else ""
+
+    turn = program.Round({}, {}, lambda *_: None, slurm, now=lambda: 1345.0)
+    assert turn.drain(["gpu0"], 600)
+    ends = [words for words in done if "jobid=" in words]
+    assert ends[0] == "scontrol update jobid=8 timelimit=17" and len(ends) == 2
+    assert "job 7 keeps its time" in turn.said[0]

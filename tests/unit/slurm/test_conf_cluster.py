@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from ClusterShell.NodeSet import NodeSet
 from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
 from corral.slurm.conf.conf_file import Setting
-from corral.slurm.conf.hostlist import expand_in_order, fold_in_order
 from corral.slurm.conf.model import ClusterConf, PartitionConf
 from corral.slurm.conf.parse import parse
 from corral.slurm.conf.real_memory import real_memory
 from corral.slurm.version import SlurmVersion
+from corral.spec.hostlist import expand
 from tests.unit.slurm.clusters import CLUSTERS, LAPTOP, PLAIN, SLOTS, cluster, nodes, render
 
 NAMES = st.from_regex(r"[a-z][a-z-]{0,3}[0-9]{0,4}[a-z]?[0-9]{0,3}", fullmatch=True).filter(
@@ -27,25 +26,11 @@ ADDRESSES = st.from_regex(r"10\.[0-2]\.[0-3]\.([1-9][0-9]?)", fullmatch=True)
 def pairs_of(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in parse(text).lines("NodeName"):
-        names = expand_in_order(line.get("NodeName") or "")
-        addresses = expand_in_order(line.get("NodeAddr") or "")
+        names = expand(line.get("NodeName") or "")
+        addresses = expand(line.get("NodeAddr") or "")
         assert len(names) == len(addresses)
         found |= dict(zip(names, addresses, strict=True))
     return found
-
-
-@given(st.lists(NAMES, max_size=60))
-def test_fold_keeps_names_and_order(names: list[str]) -> None:
-    folded = fold_in_order(names)
-    assert expand_in_order(folded) == names
-    if names:
-        assert set(map(str, NodeSet(folded))) == set(names)
-
-
-@given(st.lists(st.integers(0, 1200), max_size=80), st.integers(1, 4))
-def test_fold_keeps_padding(numbers: list[int], width: int) -> None:
-    names = [f"n{number:0{width}}" for number in numbers]
-    assert expand_in_order(fold_in_order(names)) == names
 
 
 @given(
@@ -63,28 +48,6 @@ def test_names_keep_their_addresses(names: list[str], data: st.DataObject) -> No
     )
     text = render(cluster(members, controller="ctl"))["slurm.conf"]
     assert pairs_of(text) == dict(zip(names, addresses, strict=True))
-
-
-def test_fold_is_short() -> None:
-    names = [f"node{i}" for i in range(10_000)]
-    assert fold_in_order(names) == "node[0-9999]"
-    assert fold_in_order(["n1", "n2", "n4", "x", "n5"]) == "n[1-2,4],x,n5"
-    assert fold_in_order(["n098", "n099", "n100"]) == "n[098-100]"
-    assert fold_in_order(["n98", "n99", "n100"]) == "n[98-100]"
-    assert fold_in_order(["n8", "n09", "n10"]) == "n[8,09-10]"
-    assert fold_in_order(["7", "8"]) == "7,8"
-    assert fold_in_order([f"n{i:02}" for i in range(8, 102)]) == "n[08-99,100-101]"
-
-
-@pytest.mark.parametrize("broken", ["n[0-2", "n]0[", "n[2-1]", "n[]", "n[0-99999999]", "n[[0]]"])
-def test_broken_hostlist(broken: str) -> None:
-    with pytest.raises(CorralError) as caught:
-        expand_in_order(broken)
-    assert caught.value.code is Code.PARSE_FAILED
-
-
-def test_expand_many_brackets() -> None:
-    assert expand_in_order("r[0-1]n[1,3],x") == ["r0n1", "r0n3", "r1n1", "r1n3", "x"]
 
 
 def test_ten_thousand_nodes_fold_to_one_line() -> None:
@@ -201,18 +164,3 @@ def test_no_text_becomes_a_line_of_its_own(text: str) -> None:
             # one line more: a node that now differs from the others gets its own
             assert body.count("\n") <= expected[name] + 1
             assert all(not line.rest for line in parse(body).lines())
-
-
-@pytest.mark.parametrize(
-    ("hostlist", "names"),
-    [
-        ("n[8-10]", ["n8", "n9", "n10"]),
-        ("n[098-100]", ["n098", "n099", "n100"]),
-        ("n[98-0100]", ["n98", "n99", "n100"]),
-        ("n[09-11],,x,", ["n09", "n10", "n11", "x"]),
-        ("r[0-1][2-3]", ["r02", "r03", "r12", "r13"]),
-        ("", []),
-    ],
-)
-def test_what_slurm_reads_and_a_cluster_file_refuses(hostlist: str, names: list[str]) -> None:
-    assert expand_in_order(hostlist) == names

@@ -7,8 +7,9 @@ from ClusterShell.NodeSet import NodeSet, NodeSetParseError
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from corral.spec.hostlist import NODES_AT_MOST
-from corral.spec.nodes import expand, fold, nodes_of
+from corral.errors import Code, CorralError
+from corral.spec.hostlist import NODES_AT_MOST, expand, fold, fold_in_order
+from corral.spec.nodes import nodes_of
 
 from .cases import LAB, changed, load_dict
 
@@ -46,17 +47,18 @@ def test_order_is_kept(hostlist: str, names: list[str]) -> None:
     ],
 )  # fmt: skip
 def test_broken_grammar_names_the_part(hostlist: str, part: str) -> None:
-    with pytest.raises(NodeSetParseError) as error:
-        expand(hostlist)
-    assert error.value.part == part
+    with pytest.raises(CorralError) as error:
+        expand(hostlist, strict=True)
+    assert error.value.code is Code.PARSE_FAILED
+    assert error.value.message.endswith(f': "{part}"')
 
 
 def test_limits_are_kept_before_anything_is_made() -> None:
     assert len(expand(f"n[1-{NODES_AT_MOST}]")) == NODES_AT_MOST
     for bomb in (f"n[0-{NODES_AT_MOST}]", "n[0-999999999]", "a[0-999]b[0-999]c[0-999]"):
-        with pytest.raises(NodeSetParseError, match="more than 65536"):
+        with pytest.raises(CorralError, match="more than 65536"):
             expand(bomb)
-    with pytest.raises(NodeSetParseError):
+    with pytest.raises(CorralError):
         expand("n[0-9999999999]")
 
 
@@ -73,10 +75,10 @@ def test_the_same_names_as_clustershell(hostlist: str) -> None:
     try:
         wanted = sorted(NodeSet(hostlist))
     except (NodeSetParseError, ValueError):  # NodeSet 1.10.1 trips over "[b-b-b-[0-2]" itself
-        with pytest.raises(NodeSetParseError):
-            expand(hostlist)
+        with pytest.raises(CorralError):
+            expand(hostlist, strict=True)
         return
-    assert sorted(set(expand(hostlist))) == wanted
+    assert sorted(set(expand(hostlist, strict=True))) == wanted
 
 
 @given(st.lists(st.from_regex(r"[a-z]{1,3}[0-9]{0,2}", fullmatch=True), min_size=1, unique=True))
@@ -93,3 +95,71 @@ def test_names_pair_with_their_addresses() -> None:
     assert spec is not None
     pairs = [(node.name, node.address) for node in nodes_of(spec)][:3]
     assert pairs == [("node0", "10.0.0.3"), ("b", "10.0.0.1"), ("a", "10.0.0.2")]
+
+
+NAMES = st.from_regex(r"[a-z][a-z-]{0,3}[0-9]{0,4}[a-z]?[0-9]{0,3}", fullmatch=True).filter(
+    lambda name: name[-1] != "-"
+)
+
+
+@given(st.lists(NAMES, max_size=60))
+def test_fold_keeps_names_and_order(names: list[str]) -> None:
+    folded = fold_in_order(names)
+    assert expand(folded) == names
+    if names:
+        assert set(map(str, NodeSet(folded))) == set(names)
+
+
+@given(st.lists(st.integers(0, 1200), max_size=80), st.integers(1, 4))
+def test_fold_keeps_padding(numbers: list[int], width: int) -> None:
+    names = [f"n{number:0{width}}" for number in numbers]
+    assert expand(fold_in_order(names)) == names
+
+
+def test_fold_is_short() -> None:
+    names = [f"node{i}" for i in range(10_000)]
+    assert fold_in_order(names) == "node[0-9999]"
+    assert fold_in_order(["n1", "n2", "n4", "x", "n5"]) == "n[1-2,4],x,n5"
+    assert fold_in_order(["n098", "n099", "n100"]) == "n[098-100]"
+    assert fold_in_order(["n98", "n99", "n100"]) == "n[98-100]"
+    assert fold_in_order(["n8", "n09", "n10"]) == "n[8,09-10]"
+    assert fold_in_order(["7", "8"]) == "7,8"
+    assert fold_in_order([f"n{i:02}" for i in range(8, 102)]) == "n[08-99,100-101]"
+
+
+@pytest.mark.parametrize("broken", ["n[0-2", "n]0[", "n[2-1]", "n[]", "n[0-99999999]", "n[[0]]"])
+def test_broken_hostlist(broken: str) -> None:
+    with pytest.raises(CorralError) as caught:
+        expand(broken)
+    assert caught.value.code is Code.PARSE_FAILED
+
+
+def test_expand_many_brackets() -> None:
+    assert expand("r[0-1]n[1,3],x") == ["r0n1", "r0n3", "r1n1", "r1n3", "x"]
+
+
+@pytest.mark.parametrize(
+    ("hostlist", "names"),
+    [
+        ("n[8-10]", ["n8", "n9", "n10"]),
+        ("n[098-100]", ["n098", "n099", "n100"]),
+    ],
+)
+def test_what_slurm_and_a_cluster_file_read(hostlist: str, names: list[str]) -> None:
+    assert expand(hostlist) == expand(hostlist, strict=True) == names
+
+
+@pytest.mark.parametrize(
+    ("hostlist", "names"),
+    [
+        ("n[98-0100]", ["n98", "n99", "n100"]),
+        ("n[09-11],,x,", ["n09", "n10", "n11", "x"]),
+        ("r[0-1][2-3]", ["r02", "r03", "r12", "r13"]),
+        ("n[08-101]", [*(f"n{i:02}" for i in range(8, 100)), "n100", "n101"]),
+        ("", []),
+    ],
+)
+def test_what_slurm_reads_and_a_cluster_file_refuses(hostlist: str, names: list[str]) -> None:
+    assert expand(hostlist) == names
+    with pytest.raises(CorralError):
+        expand(hostlist, strict=True)

@@ -11,8 +11,8 @@ from corral.errors import Code, CorralError
 from corral.inspect.discovery import Found
 from corral.spec import texts
 from corral.spec.findings import one_line
+from corral.spec.hostlist import expand, fold
 from corral.spec.load import load_text
-from corral.spec.nodes import expand, fold
 from corral.spec.rules.machines import RESERVED_NODES
 from corral.spec.rules.shared_resources import SYSTEM_NAMES
 

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ClusterShell.NodeSet import NodeSetParseError  # pyright: ignore[reportMissingTypeStubs]
-
 from corral.api.config.cluster_draft import Draft, Reached, draft
 from corral.api.operations.keys import open_ways
 from corral.apply.observe import raise_all
@@ -22,7 +20,7 @@ from corral.hosts.state_dir import cluster_dir
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import check
 from corral.inspect.discovery import Found, inquiry, parse
-from corral.spec.nodes import expand
+from corral.spec.hostlist import expand
 
 ASK_S = 60.0
 AT_ONCE = 32
@@ -110,10 +108,10 @@ async def discover(
 
 def _expanded(addresses: Sequence[str]) -> list[str]:
     try:
-        wanted = [one for text in addresses for one in expand(text)]
-    except NodeSetParseError as error:
+        wanted = [one for text in addresses for one in expand(text, strict=True)]
+    except CorralError as error:
         raise CorralError(
-            Code.USAGE, f"no addresses: {error}", hint="write them as 192.168.1.[10-12]"
+            Code.USAGE, f"no addresses: {error.message}", hint="write them as 192.168.1.[10-12]"
         ) from error
     twice = sorted({a for a in wanted if wanted.count(a) > 1})
     if twice:

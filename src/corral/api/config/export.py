@@ -11,8 +11,9 @@ from corral.hosts.output import write_folder
 from corral.providers import deepops, deepops_import
 from corral.providers.blueprint import Deployment, deployment_of, not_exported
 from corral.slurm import topology
+from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import fold, nodes_of, partitions_of
+from corral.spec.nodes import nodes_of, partitions_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,8 @@ from corral.prove.fabric.program import (
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Chart
 from corral.prove.measure.remark import TITLES
+from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec, NodeGroup
-from corral.spec.nodes import expand
 
 OnRow = Callable[[Progress], None]
 HISTORY: Final = "bench.jsonl"

@@ -25,8 +25,8 @@ from corral.prove.measure.gpu import judge_gpus, peer_matrix, read_gpus
 from corral.prove.measure.network import Due, judge_links, matrix_of, read_links
 from corral.prove.measure.remark import Measured, Remark
 from corral.prove.model import Proof
+from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec, DataNetwork, NodeGroup
-from corral.spec.nodes import expand
 
 HISTORY: Final = "bench.jsonl"
 PROGRAMS: Final = agents.FOLDER / "benchmarks"

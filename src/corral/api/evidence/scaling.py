@@ -31,8 +31,8 @@ from corral.prove.measure.scaling import (
     guesses,
     read_scaling,
 )
+from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import expand
 
 __all__ = [
     "EXACT",

@@ -21,8 +21,8 @@ from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result, check
 from corral.inspect.facts import Facts
 from corral.roles.mesh import addresses
+from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import expand, fold
 from corral.state.job_folders import CHECKS, TAKEN, remedy
 
 LIMIT_S: Final = 24 * 3600.0

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ClusterShell.NodeSet import NodeSetParseError  # pyright: ignore[reportMissingTypeStubs]
-
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.hosts.openssh import control_dir
@@ -17,8 +15,9 @@ from corral.hosts.transport import Result, check
 from corral.providers import providers_of
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.text import parse_nodes, readable_nodes
+from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import expand, fold, nodes_of
+from corral.spec.nodes import nodes_of
 
 UPDATE_TIMEOUT: Final = 30.0
 
@@ -159,10 +158,10 @@ def chosen(spec: ClusterSpec, nodes: str) -> list[str]:
         return declared
     try:
         names = list(dict.fromkeys(expand(nodes)))
-    except NodeSetParseError as error:
+    except CorralError as error:
         raise CorralError(
             Code.USAGE,
-            f"{nodes!r} is not a list of nodes: {error}",
+            error.message,
             hint=f"write it as Slurm does, such as {fold(declared)}",
         ) from error
     unknown = [name for name in names if name not in declared]

@@ -23,8 +23,8 @@ from corral.hosts.transport import check
 from corral.inspect.slurm import NODES
 from corral.slurm.gpus import requested
 from corral.slurm.text import SHOW_QUEUE, TIME_FORMAT, fields_of, parse_nodes, parse_queue
+from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import fold
 
 TIMEOUT: Final = 60.0
 ApproveResume = Callable[[tuple[str, ...]], bool]

@@ -10,7 +10,7 @@ from corral.errors import CorralError
 from corral.hosts.person import SUDO, person
 from corral.hosts.quote import sh
 from corral.hosts.transport import Result
-from corral.spec.nodes import fold
+from corral.spec.hostlist import fold
 
 LOOK_S: Final = 10.0
 """So long a machine that does not answer may hold up the page. Asking a person is not counted."""

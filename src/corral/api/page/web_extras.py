@@ -11,8 +11,8 @@ from corral.hosts.quote import sh
 from corral.jobs.follow_script import as_user
 from corral.jobs.profiling import FOLDER
 from corral.roles.mlflow import uri
+from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import expand
 
 HIDDEN: Final = "(hidden)"
 _SECRET: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY|_KEY$|JWT")

@@ -13,8 +13,8 @@ from corral.jobs import submit as submission
 from corral.jobs.follow_script import as_user
 from corral.jobs.model import JobHandle, JobSpec
 from corral.jobs.roof import JOBS, not_ours, roof_script
+from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import expand
 
 FOLLOW_S: Final = 12 * 3600.0
 _MOST: Final = 256

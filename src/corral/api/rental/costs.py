@@ -17,9 +17,9 @@ from corral.providers.cloud.budget import Spend, spend
 from corral.providers.cloud.ledger import Ledger, Rental
 from corral.slurm.records import Job, gpus_settled
 from corral.slurm.text import TIME_FORMAT, readable_history, show_history
-from corral.spec.hostlist import expand
+from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import controller_of, elastic_of, fold, has_guard
+from corral.spec.nodes import controller_of, elastic_of, has_guard
 
 IDLE: Final = "(no job)"
 

@@ -13,8 +13,9 @@ from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Code, CorralError, Exit
 from corral.spec.gcp_made import made_by_toolkit, storage_of
+from corral.spec.hostlist import fold
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import fold, nodes_of
+from corral.spec.nodes import nodes_of
 
 DRY_RUN = Annotated[
     bool, typer.Option("--dry-run", help="Show what would be restored; change nothing.")

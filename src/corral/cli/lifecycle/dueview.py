@@ -9,7 +9,7 @@ from rich.text import Text
 
 from corral.api.lifecycle.machine_return import Returning
 from corral.cli.terminal.text import labels, one_line, plural
-from corral.spec.nodes import fold
+from corral.spec.hostlist import fold
 
 STYLES: Final = {"kept": "yellow", "left": "bold red", "new": "yellow", "none": "dim"}
 VERBS: Final = {"kept": "stays: ", "left": "is left: ", "new": "was not there before: "}

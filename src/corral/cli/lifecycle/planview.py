@@ -10,7 +10,7 @@ from rich.text import Text
 
 from corral.cli.terminal.text import clean, duration, labels, one_line, plural
 from corral.plan.model import MachineChange, NodeChange, Plan, Stage
-from corral.spec.nodes import fold
+from corral.spec.hostlist import fold
 from corral.state.base import Impact, Roll
 
 STYLES: Final = {

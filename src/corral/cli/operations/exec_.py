@@ -15,7 +15,7 @@ from corral.cli.terminal.text import coloured
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster
 from corral.errors import Exit
-from corral.spec.nodes import fold
+from corral.spec.hostlist import fold
 
 app = verb_app()
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from corral import api
 from corral.cli.terminal.text import clean, plural, table
 from corral.prove.health import HealthLine
-from corral.spec.nodes import fold
+from corral.spec.hostlist import fold
 
 STYLES: Final = {"ok": "green", "warn": "yellow", "fail": "bold red", "none": "dim"}
 

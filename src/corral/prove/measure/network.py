@@ -16,7 +16,7 @@ from corral.prove.fabric.pairs import Pair, slow
 from corral.prove.fabric.verdict import SEVERAL, Outcome
 from corral.prove.figures import Matrix
 from corral.prove.measure.remark import Remark, graver_first, told, unreadable
-from corral.spec.nodes import fold
+from corral.spec.hostlist import fold
 
 _CARRIED: Final = 0.9
 """Of the payload must show in the interface's own counter; headers only add to it."""

@@ -14,9 +14,9 @@ from corral.slurm.adopt.plain import words_of
 from corral.slurm.adopt.rules.gres import declared
 from corral.slurm.adopt.source import Kind
 from corral.slurm.adopt.view import Existing, Row, expanded
-from corral.slurm.conf.hostlist import fold_in_order
 from corral.slurm.duration import clock, seconds
 from corral.spec import texts
+from corral.spec.hostlist import fold_in_order
 
 _HIGHEST_DAYS: Final = 999
 _GROUP_AT_MOST: Final = 40

@@ -11,9 +11,9 @@ from corral.errors import CorralError
 from corral.slurm.adopt.machine import Machine
 from corral.slurm.adopt.plain import Export, Host, exports_of, hosts_of
 from corral.slurm.adopt.source import CONFS, Edit, Kind, Source, Spot, physical
-from corral.slurm.conf.hostlist import expand_in_order
 from corral.slurm.conf.parse import Line, Pair, parse
 from corral.slurm.version import SlurmVersion
+from corral.spec.hostlist import expand
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,7 +384,7 @@ def _rows(conf: Conf, first: str) -> list[Row]:
 
 def _expanded(hostlist: str) -> tuple[tuple[str, ...], str]:
     try:
-        return tuple(expand_in_order(hostlist)), ""
+        return tuple(expand(hostlist)), ""
     except CorralError as error:
         return (), error.message
 

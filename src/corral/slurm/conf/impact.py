@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from corral.slurm.conf.conf_file import ConfFile, ConfLine
-from corral.slurm.conf.hostlist import expand_in_order
 from corral.slurm.conf.key import IMPACTS, ImpactWord
 from corral.slurm.conf.keys import all_keys, keys_by_id
+from corral.spec.hostlist import expand
 
 UNKNOWN: Final[ImpactWord] = "restart"
 """What changing a key does that Corral never wrote: a restart covers every key but a few."""
@@ -80,8 +80,8 @@ def _settings(file: ConfFile) -> _Settings:
 
 def _spread(found: _Settings, values: dict[str, str]) -> None:
     """A NodeName line, node by node: one that is folded into another line is not a change."""
-    names = expand_in_order(values.pop("nodename"))
-    addresses = expand_in_order(values.pop("nodeaddr", ""))
+    names = expand(values.pop("nodename"))
+    addresses = expand(values.pop("nodeaddr", ""))
     for at, name in enumerate(names):
         _add(found, ("nodename", name, "nodename"), name)
         if at < len(addresses):

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ClusterShell.NodeSet import (  # pyright: ignore[reportMissingTypeStubs]
-    NodeSetParseError,
-)
-
+from corral.errors import CorralError
 from corral.spec.findings import Level
 from corral.spec.hostlist import NODES_AT_MOST, expand
 from corral.spec.rules.view import Problem, Rule, View, repeated, some
@@ -51,13 +48,13 @@ def nodes(view: View) -> Iterator[Problem]:
     held: list[str] = []
     for i, switch in enumerate(topology.switches):
         try:
-            found = expand(switch.nodes) if switch.nodes else []
+            found = expand(switch.nodes, strict=True) if switch.nodes else []
             if len(held) + len(found) > NODES_AT_MOST:
                 yield Problem(AT, f"more than {NODES_AT_MOST} nodes on all switches",
                               "leave each node on one")  # fmt: skip
                 return
-        except NodeSetParseError as error:
-            yield Problem((*AT, i, "nodes"), f"the hostlist is broken: {error}", "node[0-2]")
+        except CorralError as error:
+            yield Problem((*AT, i, "nodes"), error.message, error.hint)
             return
         unknown = [n for n in found if n not in view.names]
         if unknown:

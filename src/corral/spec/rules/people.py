@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Final
 
-from ClusterShell.NodeSet import (  # pyright: ignore[reportMissingTypeStubs]
-    NodeSetParseError,
-)
-
+from corral.errors import CorralError
 from corral.spec.explain import near
 from corral.spec.findings import Level
 from corral.spec.hostlist import expand
@@ -151,10 +148,9 @@ def login_nodes(view: View) -> Iterator[Problem]:
     if login is None:
         return
     try:
-        wanted = expand(login)
-    except NodeSetParseError as error:
-        message = f'the hostlist "{login[:60]}" is broken: {error}'
-        yield Problem(("access", "login"), message, "write for instance node[0-2] or alpha,beta")
+        wanted = expand(login, strict=True)
+    except CorralError as error:
+        yield Problem(("access", "login"), error.message, error.hint)
         return
     unknown = [name for name in wanted if name not in view.names] if view.complete else []
     if unknown:

@@ -7,10 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from ClusterShell.NodeSet import (  # pyright: ignore[reportMissingTypeStubs]
-    NodeSetParseError,
-)
-
+from corral.errors import CorralError
 from corral.spec.explain import near
 from corral.spec.findings import Level
 from corral.spec.hostlist import expand
@@ -52,7 +49,7 @@ def _with_other_work(view: View) -> set[str]:
     if view.spec.controller:
         found.add(view.spec.controller)
     if view.spec.access.login:
-        with contextlib.suppress(NodeSetParseError):  # another rule reports it
+        with contextlib.suppress(CorralError):  # another rule reports it
             found.update(expand(view.spec.access.login))
     return found
 

@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from ClusterShell.NodeSet import (  # pyright: ignore[reportMissingTypeStubs]
-    NodeSetParseError,
-)
-
+from corral.errors import CorralError
 from corral.spec.findings import Level
-from corral.spec.hostlist import NODES_AT_MOST, count, expand
+from corral.spec.hostlist import NODES_AT_MOST, count, expand, fold
 from corral.spec.models import ClusterSpec, NodeGroup
-from corral.spec.nodes import fold
 from corral.spec.providers import Capabilities
 from corral.spec.tree import Path
 
@@ -171,7 +167,7 @@ def _counted(hostlist: str) -> int:
         return 0
     try:
         found = count(hostlist)
-    except NodeSetParseError:
+    except CorralError:
         return 0
     return found if found <= NODES_AT_MOST else 0  # reported by nodes-syntax
 
@@ -180,7 +176,6 @@ def _expanded(hostlist: str, path: Path) -> tuple[tuple[str, ...], tuple[Problem
     if not hostlist:
         return (), ()
     try:
-        return tuple(expand(hostlist)), ()
-    except NodeSetParseError as error:
-        message = f'the hostlist "{hostlist[:60]}" is broken: {error}'
-        return (), (Problem(path, message, "write for instance node[0-2] or alpha,beta"),)
+        return tuple(expand(hostlist, strict=True)), ()
+    except CorralError as error:
+        return (), (Problem(path, error.message, error.hint),)

@@ -11,7 +11,7 @@ import pytest
 from corral.slurm.adopt import view
 from corral.slurm.adopt.carry import cluster_file
 from corral.slurm.adopt.judge import corrected, judge
-from corral.slurm.conf.hostlist import expand_in_order
+from corral.spec.hostlist import expand
 from tests.unit.slurm.adopt.files import GOOD, SLURM, existing
 
 HEAD = SLURM.partition("NodeName=")[0]
@@ -72,11 +72,11 @@ def test_each_hostlist_is_expanded_a_few_times(monkeypatch: pytest.MonkeyPatch) 
 
     def counted(hostlist: str) -> list[str]:
         nonlocal names
-        found = expand_in_order(hostlist)
+        found = expand(hostlist)
         names += len(found)
         return found
 
-    monkeypatch.setattr(view, "expand_in_order", counted)
+    monkeypatch.setattr(view, "expand", counted)
     work(one_line(4000), "")
     assert names < 40 * 4000
 
@@ -85,6 +85,6 @@ def test_as_many_nodes_as_slurm_takes() -> None:
     given = existing({"slurm.conf": one_line(65536)})
     text = cluster_file(given, given)
     assert '"n[0-65535]"' in text
-    assert "NodeName=x[0-65536]: hostlist" in cluster_file(
+    assert 'NodeName=x[0-65536]: the hostlist "x[0-65536]" is broken' in cluster_file(
         *[existing({"slurm.conf": f"{one_line(4)}NodeName=x[0-65536]\n"})] * 2
     )

@@ -11,9 +11,9 @@ from corral.errors import CorralError
 from corral.slurm.adopt.rule import E, Problem, Rule, W
 from corral.slurm.adopt.source import Kind
 from corral.slurm.adopt.view import Existing, Row, Setting, named
-from corral.slurm.conf.hostlist import expand_in_order
 from corral.slurm.version import SlurmVersion
 from corral.spec.findings import Level, shown
+from corral.spec.hostlist import expand
 
 _DETECT: Final = {  # word: first release
     "nvml": "19.05", "rsmi": "20.11", "oneapi": "23.02", "nrt": "23.11",
@@ -40,7 +40,7 @@ def declared(row: Row) -> list[tuple[str, str, int]]:
 
 def _files(row: Row) -> list[str]:
     try:
-        return expand_in_order(row.text("File") or row.text("Files") or row.text("MultipleFiles"))
+        return expand(row.text("File") or row.text("Files") or row.text("MultipleFiles"))
     except CorralError:
         return []
 

@@ -11,8 +11,8 @@ from corral.slurm.adopt.plain import Export, Host, words_of
 from corral.slurm.adopt.rule import E, I, Problem, Rule, W
 from corral.slurm.adopt.source import Edit, Kind, Source, Spot
 from corral.slurm.adopt.view import Existing
-from corral.slurm.conf.hostlist import fold_in_order
 from corral.spec.findings import Level, shown
+from corral.spec.hostlist import fold_in_order
 
 # The names that Debian, Ubuntu and RHEL write for the loopback addresses themselves.
 _LOCAL: Final = re.compile(
