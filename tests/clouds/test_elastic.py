@@ -13,9 +13,9 @@ import pytest
 
 from corral import api
 from corral.hosts.quote import sh
-from corral.hosts.state_dir import cluster_dir
 from corral.providers.cloud.ledger import Ledger
 from corral.spec.models import ClusterSpec
+from corral.state_dir import cluster_dir
 from corral.testing.clouds.orders import FILE
 from tests.embedded.conftest import Live, needs
 

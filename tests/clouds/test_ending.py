@@ -12,9 +12,9 @@ from corral.api.lifecycle import converge
 from corral.api.rental import unused_machines
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
-from corral.hosts.state_dir import cluster_dir
 from corral.providers.cloud.termination import end_all, find
 from corral.spec.models import ClusterSpec
+from corral.state_dir import cluster_dir
 from tests.clouds.common import World
 from tests.clouds.virtual import run
 

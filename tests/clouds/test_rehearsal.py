@@ -10,10 +10,10 @@ import pytest
 
 from corral import api
 from corral.hosts.quote import sh
-from corral.hosts.state_dir import cluster_dir
 from corral.providers.cloud.ledger import Ledger
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
+from corral.state_dir import cluster_dir
 from tests.embedded.conftest import Live, needs
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cloud-mesh.yaml"

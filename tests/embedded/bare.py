@@ -18,8 +18,8 @@ from pathlib import Path
 from corral import api
 from corral.hosts.keysetup import Installed, keys_dir
 from corral.hosts.openssh import OpenSSH
-from corral.hosts.person import Person, accompanied
 from corral.hosts.target import SshTarget
+from corral.passwords import Person, accompanied
 from corral.providers.containers import machine
 from corral.providers.ssh import SshProvider
 from corral.spec.models import ClusterSpec

@@ -15,7 +15,7 @@ import pytest
 from tests.embedded.conftest import named
 
 from corral import api
-from corral.apply.giving_back import Return, give_back
+from corral.apply.restoration import Return, give_back
 from corral.errors import CorralError
 from corral.events import ignore
 from corral.hosts.quote import Script, sh

@@ -15,11 +15,11 @@ from corral import api
 from corral.errors import Code, CorralError
 from corral.events import Event, Kind
 from corral.hosts.quote import sh
-from corral.hosts.state_dir import cluster_dir
 from corral.plan.model import Plan
 from corral.prove.model import Verdict
 from corral.spec.models import ClusterSpec, Slurm
 from corral.state.base import Impact
+from corral.state_dir import cluster_dir
 
 
 def summaries(plan: Plan) -> list[str]:

@@ -23,12 +23,12 @@ from corral.errors import CorralError
 from corral.events import ignore
 from corral.hosts.openssh import OpenSSH
 from corral.hosts.quote import sh
-from corral.hosts.state_dir import cluster_dir
 from corral.hosts.transport import Result
 from corral.providers.base import Action
 from corral.providers.containers import Images, Podman, archive, machine
 from corral.providers.embedded import EmbeddedProvider
 from corral.spec.models import ClusterSpec
+from corral.state_dir import cluster_dir
 
 pytestmark = [
     pytest.mark.embedded,

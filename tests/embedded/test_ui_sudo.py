@@ -25,7 +25,7 @@ from tests.embedded.conftest import Live
 
 from corral.apply.session import Session
 from corral.hosts.quote import sh
-from corral.hosts.state_dir import state_dir
+from corral.state_dir import state_dir
 
 pytestmark = pytest.mark.slow
 

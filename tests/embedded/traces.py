@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from corral.hosts.state_dir import cluster_dir
+from corral.state_dir import cluster_dir
 
 
 def out(*argv: str) -> str:

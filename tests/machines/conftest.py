@@ -21,10 +21,10 @@ from corral.apply.session import Session
 from corral.errors import CorralError
 from corral.events import Event
 from corral.hosts.quote import sh
-from corral.hosts.state_dir import cluster_dir
 from corral.inspect.facts import Facts
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
+from corral.state_dir import cluster_dir
 from tests.embedded.conftest import Live
 from tests.machines.before_after import OWNERS, snapshot
 from tests.machines.lab import Lab, image

@@ -20,10 +20,10 @@ from corral import api
 from corral.apply.journal import read_journal
 from corral.errors import CorralError
 from corral.events import Event
-from corral.hosts.state_dir import cluster_dir
 from corral.plan.model import Plan
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
+from corral.state_dir import cluster_dir
 from tests.mesh.lab import Lab, LabNode, needs, tools
 
 KEPT = os.environ.get("CORRAL_TEST_MESH", "")

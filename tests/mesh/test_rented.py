@@ -13,10 +13,10 @@ import pytest
 
 from corral import api
 from corral.errors import CorralError
-from corral.hosts.state_dir import cluster_dir
 from corral.providers.cloud.ledger import Ledger
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
+from corral.state_dir import cluster_dir
 from corral.testing.clouds.contract import OpenApi
 from corral.testing.clouds.runpod import RunPodSim
 from corral.testing.clouds.server import CloudServer

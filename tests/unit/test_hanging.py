@@ -12,7 +12,7 @@ from tests.hanging import DEBUG, looked_at
 
 STUCK = """\
 import asyncio
-from corral.hosts.stacks import on_signal
+from corral.stack_dump import on_signal
 
 on_signal()
 

@@ -18,7 +18,7 @@ from corral.api.sync import sync
 from corral.api.workload import batch
 from corral.api.workload.handle import Job
 from corral.doctor.model import Report
-from corral.doctor.pending import WhyPending
+from corral.doctor.pending_reason import WhyPending
 from corral.doctor.why import WhyDrained
 from corral.errors import CorralError
 from corral.events import Emit, ignore

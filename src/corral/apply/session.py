@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import Self
 
 from corral.apply.boot_wait import BOOT_S, BOOTED, rebooting, until_booted
-from corral.apply.giving_back import give_back, require_all
 from corral.apply.guess import guessed, remember
 from corral.apply.journal import declared_before
 from corral.apply.mesh import gone_from_file, minter, programs_of, take_out, udp_of
 from corral.apply.observe import Sight, read_facts, see
 from corral.apply.package_index import read_missing
+from corral.apply.restoration import give_back, require_all
 from corral.apply.slurm_source import slurm_debs
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import Hops, OpenSSH, control_dir
 from corral.hosts.quote import sh
-from corral.hosts.state_dir import cluster_dir
 from corral.hosts.target import SshTarget
 from corral.hosts.transport import check
 from corral.inspect.facts import Facts, facts_inquiry, facts_of
@@ -42,6 +41,7 @@ from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, nodes_of
 from corral.state.base import Seen, StageWanted
 from corral.state.members import READ_ROSTER, ROSTER, Member, forget, parse_members
+from corral.state_dir import cluster_dir
 
 REMOVE = Action.REMOVE
 

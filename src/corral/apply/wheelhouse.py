@@ -20,11 +20,11 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts import process
-from corral.hosts.state_dir import state_dir
 from corral.plan.model import Plan
 from corral.roles.own_wheel import own_wheel
 from corral.state.base import HERE
 from corral.state.pyenv import WHEELS, Wheel
+from corral.state_dir import state_dir
 
 CACHE: Final = "packages"
 FETCH_S: Final = 1500.0

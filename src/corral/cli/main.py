@@ -196,5 +196,5 @@ for _name, _verb in VERBS.items():
 def main() -> None:
     """Run the command line of this process."""
     if "CORRAL_DEBUG" in os.environ:
-        import_module("corral.hosts.stacks").on_signal()
+        import_module("corral.stack_dump").on_signal()
     app()

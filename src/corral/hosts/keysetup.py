@@ -19,13 +19,13 @@ from corral.errors import Code, CorralError
 from corral.hosts import pins, process
 from corral.hosts.jump import way
 from corral.hosts.openssh import control_dir
-from corral.hosts.person import FILES, JUMP, LOGIN, person
 from corral.hosts.quote import Script, sh
 from corral.hosts.sshfail import SSH_FAILED, failure
 from corral.hosts.sshkeys import fingerprint, known_fingerprints, make_key
-from corral.hosts.state_dir import state_dir
 from corral.hosts.target import SshTarget, option_path
 from corral.hosts.transport import Frame, Result, check
+from corral.passwords import FILES, JUMP, LOGIN, person
+from corral.state_dir import state_dir
 
 KEY: Final = "id_ed25519"
 KNOWN_HOSTS: Final = "known_hosts"

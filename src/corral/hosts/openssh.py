@@ -20,13 +20,13 @@ from corral.errors import Code, CorralError
 from corral.hosts import pins, process
 from corral.hosts.control import SUFFIX, answers, control_dir, control_path
 from corral.hosts.jump import Hop
-from corral.hosts.person import SUDO, person
 from corral.hosts.quote import Script
 from corral.hosts.sshfail import SSH_FAILED, by_hand, failure
 from corral.hosts.sshkeys import known_fingerprints
 from corral.hosts.sudo import said_by_sudo, wants_password
 from corral.hosts.target import SshTarget
 from corral.hosts.transport import Frame, Lines, OnLine, Result
+from corral.passwords import SUDO, person
 
 __all__ = ["Hops", "OpenSSH", "SshTarget", "answers", "control_dir", "control_path"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from corral.errors import Code, CorralError
-from corral.jobs import sampling
+from corral.jobs import gpu_utilization
 from corral.jobs.follow_script import BATCH
 from corral.jobs.model import JobHandle
 from corral.jobs.usage import in_words
@@ -225,7 +225,7 @@ class Reader:
             self._gpus[log] = text
         elif words := in_words(rest):
             self._used = words
-        words = ", ".join(w for w in (self._used, sampling.in_words(self._gpus)) if w)
+        words = ", ".join(w for w in (self._used, gpu_utilization.in_words(self._gpus)) if w)
         if words != self._said:
             self._said = words
             self.on_live(Live("use", words))

@@ -14,7 +14,7 @@ from corral.errors import Code, CorralError
 from corral.jobs.containers import image_of, mount_of
 from corral.jobs.directives import carried
 from corral.jobs.points import ArrayIndices, Sweep, indices, points
-from corral.jobs.profiling import Profiler
+from corral.jobs.profiler import Profiler
 from corral.slurm import duration
 from corral.spec import intervals
 from corral.spec.kinds import AbsolutePath, GpuType, Model, PartitionName, UserName

@@ -16,7 +16,7 @@ from corral.hosts.quote import sh
 from corral.hosts.transport import check
 from corral.jobs.follow_script import as_user
 from corral.jobs.model import JobHandle
-from corral.jobs.profiling import FOLDER
+from corral.jobs.profiler import FOLDER
 from corral.jobs.timeline import timeline
 from corral.jobs.trace import RankTrace, read_trace
 

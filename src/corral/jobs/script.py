@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.hosts.quote import NOTHING, Script, join, sh
-from corral.jobs import containers, fabric, profiling, restarts, sampling
+from corral.jobs import containers, fabric, gpu_utilization, profiler, restarts
 from corral.jobs.fabric import DEFAULT, Rdma
 from corral.jobs.model import JobSpec, seconds_of
 from corral.jobs.points import point_arguments
@@ -76,7 +76,7 @@ def batch_script(job: JobSpec, place: Place) -> Script:
                 srun=_srun(job, place),
                 command=_command(job, place),
                 wait=sh(f" &\n{restarts.WAIT}") if job.requeue else sh("\nstatus=$?\n"),
-                ended=join([profiling.after(job.profile), place.tracking.end], ""),
+                ended=join([profiler.after(job.profile), place.tracking.end], ""),
                 after=sh(restarts.STARTING_AGAIN, again=restarts.AGAIN, probe=PROBE_S)
                 if job.requeue
                 else NOTHING,
@@ -179,7 +179,7 @@ def _rank_setup(job: JobSpec, place: Place) -> Script:
     launcher = sh(_TORCHRUN, ranks=job.ranks_on_node) if job.torchrun else sh(_SRUN)
     told = containers.rank_setup(job.env, place.folder) if job.container else _settings(job, place)
     first = join(
-        [profiling.rank_setup(job.profile), place.tracking.sample, sampling.sample(job)], ""
+        [profiler.rank_setup(job.profile), place.tracking.sample, gpu_utilization.sample(job)], ""
     )
     return sh(_RANK, settings=told, first=first, launcher=launcher)
 
@@ -206,7 +206,7 @@ def _command(job: JobSpec, place: Place) -> Script:
     if job.torchrun and python:
         # The ranks of a node share one log.
         runner.append(sh('"$job/lib/corral/lines.py"'))
-    before = profiling.words(job.profile, python=python)
+    before = profiler.words(job.profile, python=python)
     first = [before, *runner] if job.profile == "nsys" else [*runner, *([before] if before else [])]
     # Without it torchrun takes its first word for a script of Python's, be it nsys.
     launched = ["--no-python"] if job.torchrun else []

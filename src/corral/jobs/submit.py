@@ -17,9 +17,8 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import NOTHING, Script, join, sh
-from corral.hosts.threads import abandonable
 from corral.hosts.transport import Result, check
-from corral.jobs import environment, profiling
+from corral.jobs import environment, profiler
 from corral.jobs.archive import Archive, archive, missing, unpack_script
 from corral.jobs.containers import mounts_of
 from corral.jobs.fabric import TCPXO, declared, rdma_of
@@ -50,6 +49,7 @@ from corral.roles.mlflow import uri
 from corral.slurm.records import Node
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import partitions_of
+from corral.threads import abandonable
 
 LIBRARY: Final = ("checkpoint.py", "shards.py", "track.py")
 """What scripts may import: modules of this package that each job gets a copy of."""
@@ -275,7 +275,7 @@ async def _send(
 ) -> int:
     parcel = going.parcel or Parcel(None, (), "")
     token = secrets.token_hex(4)
-    own = own_files(going.job, text) | tracking.files | profiling.files(going.job.profile)
+    own = own_files(going.job, text) | tracking.files | profiler.files(going.job.profile)
     packed = await abandonable(
         archive, parcel, missing(parcel, seen.lacking), going.name, token, own
     )

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.hosts.threads import abandonable
 from corral.jobs.git import repository_of, tracked_names
 from corral.jobs.ignore import IgnoreRules
 from corral.jobs.project import (
@@ -25,6 +24,7 @@ from corral.jobs.project import (
     ways_to,
 )
 from corral.jobs.tree import TRIES, Content, Entry, Tree, landed, relative
+from corral.threads import abandonable
 
 LOCKS: Final = ("uv.lock", "requirements.txt")
 MOST_BYTES: Final = 256 << 20

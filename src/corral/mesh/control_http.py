@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from corral.errors import BAD_JSON, Code, CorralError
-from corral.hosts.threads import abandonable
+from corral.threads import abandonable
 
 TIMEOUT_S: Final = 20.0
 ATTEMPT_S: Final = 60.0

@@ -15,7 +15,6 @@ from corral.events import ignore
 from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import OpenSSH
 from corral.hosts.quote import sh
-from corral.hosts.state_dir import cluster_dir
 from corral.hosts.target import SshTarget
 from corral.hosts.transport import Result
 from corral.plan.make import make_plan
@@ -27,6 +26,7 @@ from corral.state.base import Resource, StageWanted, Wanted
 from corral.state.files import Directory, File
 from corral.state.packages import Packages
 from corral.state.service import Service
+from corral.state_dir import cluster_dir
 
 Inventory = dict[str, dict[str, str]]
 """By node: address, key, known_hosts, and a ProxyCommand or ""."""

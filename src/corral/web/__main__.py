@@ -17,8 +17,8 @@ from typing import Any
 
 import uvicorn
 
-from corral.hosts.person import accompanied
-from corral.hosts.stacks import on_signal
+from corral.passwords import accompanied
+from corral.stack_dump import on_signal
 from corral.web.app import create_app
 from corral.web.listener.admission import Admission, Admitted
 from corral.web.listener.connections import Bounded, Waiting, more_files

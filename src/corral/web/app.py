@@ -28,7 +28,7 @@ from corral.web.slurm.poller import Poller, Pollers
 from corral.web.slurm.slurmrest import Slurm, SlurmRest
 from corral.web.state import State, Viewer
 from corral.web.tasks.background import Background
-from corral.web.tracking import TrackingTunnel
+from corral.web.tracking_tunnel import TrackingTunnel
 from corral.web.users.audit import Audit
 from corral.web.users.own import ByHelper, BySsh, Own
 from corral.web.users.sessions import Sessions

@@ -17,7 +17,7 @@ from corral.web.slurm.past_jobs import PastJobs
 from corral.web.slurm.poller import Poller, Pollers
 from corral.web.slurm.slurmrest import Slurm
 from corral.web.tasks.background import Background
-from corral.web.tracking import TrackingTunnel
+from corral.web.tracking_tunnel import TrackingTunnel
 from corral.web.users.audit import Audit
 from corral.web.users.limited import Limited
 from corral.web.users.own import Own

@@ -19,12 +19,12 @@ from corral.api.operations import nodes, overview
 from corral.apply.journal import Journal
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
-from corral.hosts.state_dir import cluster_dir
 from corral.hosts.target import SshTarget
 from corral.inspect.question import MachineState, inquiry
 from corral.prove.context import ProveContext
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
+from corral.state_dir import cluster_dir
 
 LAPTOP = Path(__file__).parents[3] / "examples" / "laptop.yaml"
 

@@ -14,12 +14,12 @@ from corral import api
 from corral.apply.journal import Journal
 from corral.cli.main import app
 from corral.hosts.quote import sh
-from corral.hosts.state_dir import cluster_dir
 from corral.plan.model import MachineChange, NodeChange, Plan, Stage
 from corral.prove.model import CheckResult, Evidence, Proof, Verdict
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
 from corral.state.base import Change, Gate, Impact
+from corral.state_dir import cluster_dir
 
 Run = Callable[..., Result]
 LAPTOP = Path(__file__).parents[3] / "examples" / "laptop.yaml"

@@ -12,7 +12,7 @@ from corral import api
 from corral.cli import which
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError
-from corral.hosts.state_dir import cluster_dir
+from corral.state_dir import cluster_dir
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "laptop.yaml"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from corral.errors import CorralError
-from corral.jobs import profiling
+from corral.jobs import profiler
 from corral.jobs.model import JobSpec, parse_job
 from corral.jobs.script import Place, batch_script
 from corral.jobs.tracking import UNTRACKED, Tracking, tracking_of
@@ -47,9 +47,9 @@ def test_golden(name: str, golden: Callable[[str, str], None]) -> None:
     job, place = JOBS[name]
     own = [
         *(getattr(place.tracking, part) for part in ("begin", "sample", "end")),
-        profiling.words(job.profile, python=True),
-        profiling.rank_setup(job.profile),
-        profiling.after(job.profile),
+        profiler.words(job.profile, python=True),
+        profiler.rank_setup(job.profile),
+        profiler.after(job.profile),
     ]
     golden(f"jobs/{name}.sh", "\n".join(filter(None, own)) + "\n")
     text = batch_script(job, place)
@@ -148,7 +148,7 @@ def test_torch_records_python_scripts_only() -> None:
         parse_job({"script": "run.sh", "profile": "torch"})
     with pytest.raises(CorralError):
         parse_job({"script": "train.py", "profile": "gdb"})
-    assert b"register_optimizer_step_post_hook" in profiling.files("torch")["lib/traced.py"]
+    assert b"register_optimizer_step_post_hook" in profiler.files("torch")["lib/traced.py"]
 
 
 def test_torchrun_starts_the_recorder_of_each_rank() -> None:

@@ -11,13 +11,13 @@ import pytest
 
 from corral.errors import Code, CorralError, NodesFailedError
 from corral.events import Event, Kind, ignore
-from corral.hosts.state_dir import cluster_dir
 from corral.providers import providers_of
 from corral.providers.base import Action, MachineAction
 from corral.providers.containers import Podman, layout, machine
 from corral.providers.containers.image import Images
 from corral.providers.embedded import EmbeddedProvider, provider
 from corral.spec.models import ClusterSpec
+from corral.state_dir import cluster_dir
 from tests.unit.providers.fake_podman import HOST_KEY, FakePodman, option
 
 KEY = "ssh-ed25519 AAAAkey corral"

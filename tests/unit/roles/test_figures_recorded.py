@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from corral import agents
-from corral.jobs.sampling import in_words
+from corral.jobs.gpu_utilization import in_words
 
 BUSY = Path(__file__).parents[2] / "recorded" / "gpu" / "h200x4-busy"
 PROGRAM = agents.FOLDER / "figures.sh"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.doctor.pending import room
+from corral.doctor.pending_reason import room
 from corral.slurm.records import Job, Node
 from corral.slurm.rest import read
 from corral.slurm.states.nodes import NodeState

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from corral.api.operations import overview
-from corral.doctor.pending import room
+from corral.doctor.pending_reason import room
 from corral.inspect.question import MachineState
 from corral.prove.model import Verdict
 from corral.prove.smoke import judge_nodes

@@ -12,7 +12,7 @@ import pytest
 from corral import api
 from corral.errors import Code, CorralError
 from corral.events import Event, Kind
-from corral.hosts.person import Person, accompanied, person
+from corral.passwords import Person, accompanied, person
 from corral.spec.load import load_or_raise
 from corral.web.routes import jobs, past
 from corral.web.tasks.aside import aside

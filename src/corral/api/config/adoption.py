@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, cast
 
+from corral.api.output import write_folder, write_output
 from corral.errors import Code, CorralError
-from corral.hosts.output import write_folder, write_output
 from corral.inspect.facts import Facts
 from corral.slurm.adopt.carry import cluster_file
 from corral.slurm.adopt.judge import bytes_of, corrected, judge, source_of

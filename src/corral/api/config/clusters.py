@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from corral.apply.journal import read_journal
 from corral.errors import Code, CorralError
-from corral.hosts.state_dir import cluster_dir, cluster_names
 from corral.spec.models import ClusterSpec
+from corral.state_dir import cluster_dir, cluster_names
 
 
 def known_clusters() -> tuple[str, ...]:

@@ -16,11 +16,11 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts import keysetup, pins
 from corral.hosts.openssh import Hops, OpenSSH, control_dir
-from corral.hosts.state_dir import cluster_dir
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import check
 from corral.inspect.discovery import Found, inquiry, parse
 from corral.spec.hostlist import expand
+from corral.state_dir import cluster_dir
 
 ASK_S = 60.0
 AT_ONCE = 32

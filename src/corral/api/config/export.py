@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from corral.api.output import write_folder
 from corral.errors import Code, CorralError
-from corral.hosts.output import write_folder
 from corral.providers import deepops, deepops_import
 from corral.providers.blueprint import Deployment, deployment_of, not_exported
 from corral.slurm import topology

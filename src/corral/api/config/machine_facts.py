@@ -11,13 +11,13 @@ from corral.errors import Code, CorralError
 from corral.events import Emit
 from corral.hosts.fleet import Fleet
 from corral.hosts.openssh import OpenSSH
-from corral.hosts.state_dir import state_dir
 from corral.hosts.target import SshTarget
 from corral.hosts.transport import check
 from corral.inspect.facts import QUESTIONS, parse_facts
 from corral.inspect.machine import HOSTNAME, OPEN_KEYS, USERS
 from corral.inspect.question import inquiry
 from corral.slurm.adopt.machine import Machine
+from corral.state_dir import state_dir
 
 # What the rules compare and the facts do not hold.
 _MORE: Final = (HOSTNAME, USERS, OPEN_KEYS)

@@ -19,7 +19,6 @@ from corral.doctor.model import Diagnosis, Source
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.quote import sh
-from corral.hosts.state_dir import cluster_dir
 from corral.jobs.limits import partition_of
 from corral.jobs.model import JobHandle, JobSpec
 from corral.prove.fabric.benchmark_log import Reading, read
@@ -42,6 +41,7 @@ from corral.prove.figures import Chart
 from corral.prove.measure.remark import TITLES
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec, NodeGroup
+from corral.state_dir import cluster_dir
 
 OnRow = Callable[[Progress], None]
 HISTORY: Final = "bench.jsonl"

@@ -17,7 +17,6 @@ from corral.doctor.catalog import catalog
 from corral.doctor.model import Failure
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
-from corral.hosts.state_dir import cluster_dir
 from corral.jobs.limits import partition_of
 from corral.jobs.model import JobHandle
 from corral.prove.fabric.verdict import Outcome
@@ -27,6 +26,7 @@ from corral.prove.measure.remark import Measured, Remark
 from corral.prove.model import Proof
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec, DataNetwork, NodeGroup
+from corral.state_dir import cluster_dir
 
 HISTORY: Final = "bench.jsonl"
 PROGRAMS: Final = agents.FOLDER / "benchmarks"

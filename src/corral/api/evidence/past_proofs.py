@@ -12,12 +12,12 @@ from typing import Any, Final
 from corral.apply.journal import Journal, read_journal
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
-from corral.hosts.state_dir import cluster_dir
 from corral.hosts.transport import check
 from corral.prove.compare import Comparison, compare
 from corral.prove.model import Proof, Verdict
 from corral.prove.scheduled import parse_rounds, rounds_script
 from corral.spec.models import ClusterSpec
+from corral.state_dir import cluster_dir
 
 FILE: Final = "proofs.jsonl"
 SCHEDULE: Final = "schedule"

@@ -14,7 +14,6 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
-from corral.hosts.state_dir import cluster_dir
 from corral.hosts.transport import Result
 from corral.inspect.facts import Facts, facts_inquiry, facts_of
 from corral.prove.catalog import CHECKS, GROUPS
@@ -27,6 +26,7 @@ from corral.roles.mesh import on_control
 from corral.roles.people import PROOF, own_proof_user
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, users_of
+from corral.state_dir import cluster_dir
 
 
 async def prove(spec: ClusterSpec, emit: Emit = ignore, *, only: Sequence[str] = ()) -> Proof:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from corral.api.evidence.past_measured import WORDS
+from corral.api.output import is_device, write_output
 from corral.errors import Code, CorralError
-from corral.hosts.output import is_device, write_output
 from corral.prove.compare import Comparison
 from corral.prove.fabric.charts import bench_charts, pair_matrix
 from corral.prove.fabric.verdict import Outcome

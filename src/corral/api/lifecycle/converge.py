@@ -18,13 +18,13 @@ from corral.apply.run import require_fresh, run_stages
 from corral.apply.session import Look, Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
-from corral.hosts.state_dir import cluster_dir
 from corral.plan.model import Plan
 from corral.providers.cloud.on_call import on_call
 from corral.roles import containers, slurm_packages, storage
 from corral.roles.data_loss import controller_moved
 from corral.spec.digest import digest
 from corral.spec.models import ClusterSpec
+from corral.state_dir import cluster_dir
 
 ROUNDS = 5
 """Plans of one ``up``: the machines, what they hold, and more for those that change without a plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from corral.apply.giving_back import (
+from corral.apply.restoration import (
     Return,
     cancel_jobs,
     give_back,

@@ -20,7 +20,6 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import sh
-from corral.hosts.state_dir import cluster_dir
 from corral.hosts.transport import check
 from corral.inspect.facts import Facts
 from corral.mesh import link
@@ -33,6 +32,7 @@ from corral.spec.digest import digest
 from corral.spec.mesh import Mesh
 from corral.spec.models import ClusterSpec
 from corral.state.base import Gate
+from corral.state_dir import cluster_dir
 
 SOON: Final = timedelta(days=14)
 """A node key that expires within this time is a finding."""

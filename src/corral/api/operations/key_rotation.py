@@ -16,7 +16,6 @@ from corral.apply.session import Look, Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.quote import Script, sh
-from corral.hosts.state_dir import cluster_dir
 from corral.hosts.transport import check
 from corral.plan.make import make_plan
 from corral.plan.model import NodeChange, Plan, Stage
@@ -29,6 +28,7 @@ from corral.state import rotation
 from corral.state.base import Change, Impact, StageWanted, Wanted
 from corral.state.secret import Secret
 from corral.state.service import Service
+from corral.state_dir import cluster_dir
 
 JWT_BYTES = 32
 WAITS = "steps that jobs began in these seconds may wait two minutes"

@@ -15,9 +15,9 @@ from corral.hosts import keysetup, pins
 from corral.hosts.jump import along
 from corral.hosts.keysetup import Installed
 from corral.hosts.openssh import Hops, OpenSSH, control_dir
-from corral.hosts.person import JUMP
 from corral.hosts.sshkeys import known_fingerprints
 from corral.hosts.target import SshTarget
+from corral.passwords import JUMP
 from corral.providers import providers_of
 from corral.spec.models import ClusterSpec
 

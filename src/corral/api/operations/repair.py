@@ -12,7 +12,7 @@ from corral.api.operations.nodes import chosen, resume
 from corral.apply.session import Session
 from corral.doctor.examine import causes, examine
 from corral.doctor.model import Report
-from corral.doctor.pending import WhyPending, queue_ahead, why_pending
+from corral.doctor.pending_reason import WhyPending, queue_ahead, why_pending
 from corral.doctor.probes import Scene
 from corral.doctor.why import WhyDrained, mends, node_of, resumable, why_drained
 from corral.errors import Code, CorralError

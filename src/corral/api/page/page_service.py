@@ -14,9 +14,9 @@ from typing import Any, Final
 from corral.api.page.page_server import Page, token_of, tunnel_to
 from corral.errors import Code, CorralError
 from corral.hosts.child import Child
-from corral.hosts.threads import abandonable
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
+from corral.threads import abandonable
 
 UP_S: Final = 30.0
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from corral.apply.session import Session
 from corral.errors import CorralError
-from corral.hosts.person import SUDO, person
 from corral.hosts.quote import sh
 from corral.hosts.transport import Result
+from corral.passwords import SUDO, person
 from corral.spec.hostlist import fold
 
 LOOK_S: Final = 10.0

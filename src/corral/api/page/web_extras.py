@@ -9,7 +9,7 @@ from typing import Any, Final
 from corral.api.here import reached
 from corral.hosts.quote import sh
 from corral.jobs.follow_script import as_user
-from corral.jobs.profiling import FOLDER
+from corral.jobs.profiler import FOLDER
 from corral.roles.mlflow import uri
 from corral.spec.hostlist import expand
 from corral.spec.models import ClusterSpec

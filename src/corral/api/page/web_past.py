@@ -15,7 +15,6 @@ from corral.api.evidence.report_pages import proof_page
 from corral.api.rental.costs import judge
 from corral.apply.journal import read_journal
 from corral.events import Kind
-from corral.hosts.state_dir import cluster_dir
 from corral.prove.figures import chart_from
 from corral.prove.model import CheckResult, Evidence, Proof, Verdict
 from corral.providers.cloud.budget import Spend
@@ -23,6 +22,7 @@ from corral.providers.cloud.ledger import Ledger
 from corral.spec.findings import Finding
 from corral.spec.load import load_text
 from corral.spec.models import ClusterSpec
+from corral.state_dir import cluster_dir
 
 _VERDICTS: Final = {"pass": Verdict.PASS, "warn": Verdict.WARN, "fail": Verdict.FAIL}
 _TOLD: Final = frozenset(

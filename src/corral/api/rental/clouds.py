@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
-from corral.hosts.state_dir import cluster_dir
 from corral.providers.cloud.accounts import open_account
 from corral.providers.cloud.errors import all_failed
 from corral.providers.cloud.model import Capacity, CloudApi, ClusterApi, Offer, Told, Volume
@@ -22,6 +21,7 @@ from corral.providers.cloud.simulated import FILE, rehearsal_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import declared_of, has_guard
 from corral.spec.providers import CLOUDS
+from corral.state_dir import cluster_dir
 
 START_S: Final = 60.0
 POLL_S: Final = 0.1

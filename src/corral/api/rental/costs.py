@@ -11,7 +11,6 @@ from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.hosts.framing import Inquiry
 from corral.hosts.quote import sh
-from corral.hosts.state_dir import state_dir
 from corral.hosts.transport import check
 from corral.providers.cloud.budget import Spend, spend
 from corral.providers.cloud.ledger import Ledger, Rental
@@ -20,6 +19,7 @@ from corral.slurm.text import TIME_FORMAT, readable_history, show_history
 from corral.spec.hostlist import expand, fold
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, elastic_of, has_guard
+from corral.state_dir import state_dir
 
 IDLE: Final = "(no job)"
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
-from corral.hosts.state_dir import cluster_names
 from corral.providers.cloud.accounts import close_all, open_account
 from corral.providers.cloud.budget import amount
 from corral.providers.cloud.errors import all_failed
@@ -17,6 +16,7 @@ from corral.providers.cloud.model import CloudApi
 from corral.providers.cloud.simulated import rehearsal_of
 from corral.providers.cloud.termination import Found, end_all, find_some
 from corral.spec.providers import CLOUDS
+from corral.state_dir import cluster_names
 
 
 @dataclass(frozen=True, slots=True)

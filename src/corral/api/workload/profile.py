@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Final
 
+from corral.api.output import write_folder
 from corral.api.workload.batch import JobRef, handle_of
 from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
-from corral.hosts.output import write_folder
 from corral.jobs.recordings import Recordings, Row, recordings
 from corral.jobs.trace import Kernel, RankTrace
 from corral.spec.models import ClusterSpec

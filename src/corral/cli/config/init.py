@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from corral import api
+from corral.api.output import write_output
 from corral.cli.config import init_adopted
 from corral.cli.options import JSON, examples, verb_app
 from corral.cli.terminal.output import STDOUT
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError, Exit
-from corral.hosts.output import write_output
 
 app = verb_app()
 WORDS = Annotated[

@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from corral import api
+from corral.api.output import write_output
 from corral.cli.lifecycle.planview import plan_lines
 from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, examples, verb_app
 from corral.cli.terminal.output import STDOUT
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import again, declared
 from corral.errors import Code, CorralError, Exit
-from corral.hosts.output import write_output
 
 app = verb_app()
 

@@ -19,7 +19,7 @@ from corral.cli.terminal.text import clean, plural
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster
 from corral.doctor.model import Diagnosis, FatalLine, Mend, Report, Severity
-from corral.doctor.pending import WhyPending
+from corral.doctor.pending_reason import WhyPending
 from corral.doctor.why import WhyDrained
 from corral.errors import Code, CorralError, Exit
 from corral.spec.models import ClusterSpec

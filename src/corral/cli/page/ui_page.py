@@ -14,7 +14,7 @@ import typer
 from corral import api
 from corral.api.page.page_server import Page
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
-from corral.cli.page.ui_tracking import show_tracking
+from corral.cli.page.ui_mlflow import show_tracking
 from corral.cli.terminal.interrupts import ran
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster

@@ -18,7 +18,7 @@ from corral.cli.terminal.progress import Follower, follower
 from corral.cli.terminal.text import SafeConsole, clean
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
-from corral.hosts.person import Person, accompanied
+from corral.passwords import Person, accompanied
 
 T = TypeVar("T")
 WIDE = 10_000

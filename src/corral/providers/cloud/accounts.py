@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import Any
 
 from corral.extras import missing_extra
-from corral.hosts.state_dir import state_dir
 from corral.providers.cloud.model import CloudApi
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import key_of, url_of
 from corral.providers.cloud.simulated import Rehearsal
 from corral.spec.models import ClusterSpec
 from corral.spec.providers import PROVIDERS, RENTALS
+from corral.state_dir import state_dir
 
 
 def open_account(provider: str, rehearsal: Rehearsal | None = None) -> CloudApi:

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from corral.hosts.state_dir import state_dir
 from corral.providers.cloud.model import Instance, Label, Offer
+from corral.state_dir import state_dir
 
 INTENT: Final = "intent"
 LAUNCHED: Final = "launched"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from corral.hosts.state_dir import cluster_dir
+from corral.state_dir import cluster_dir
 
 KNOWN_HOSTS: Final = "known_hosts"
 

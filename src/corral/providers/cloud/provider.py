@@ -14,7 +14,6 @@ from typing import ClassVar, Final
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.sshkeys import make_key
-from corral.hosts.state_dir import cluster_dir
 from corral.hosts.target import SshTarget
 from corral.inspect.facts import Facts
 from corral.inspect.traits import Traits
@@ -52,6 +51,7 @@ from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, declared_of, nodes_of
 from corral.spec.providers import RENTALS
 from corral.spec.together import together_of
+from corral.state_dir import cluster_dir
 
 KEY: Final = "id_ed25519"
 DEFAULT_DEAD_MAN: Final = "24h"

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.state_dir import cluster_dir
+from corral.state_dir import cluster_dir
 
 FILE: Final = "simulated.json"
 

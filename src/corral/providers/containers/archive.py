@@ -14,7 +14,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts import process
-from corral.hosts.deb822 import stanzas
+from corral.state.deb822 import stanzas
 
 APT: Final = Path("/etc/apt")
 OS_RELEASE: Final = Path("/etc/os-release")

@@ -10,7 +10,6 @@ from typing import ClassVar, Final
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
-from corral.hosts.state_dir import cluster_dir
 from corral.hosts.target import SshTarget
 from corral.inspect.facts import Facts
 from corral.providers.base import (
@@ -28,6 +27,7 @@ from corral.providers.containers.podman import Podman
 from corral.providers.embedded.access import Access
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, nodes_of
+from corral.state_dir import cluster_dir
 
 SSH_PORT: Final = 22
 # OpenSSH 9's first choice, sntrup761, costs the client 80 ms a connection; what a post-quantum

@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 
 from corral.errors import Code, CorralError
 from corral.hosts.process import run
-from corral.hosts.state_dir import state_dir
 from corral.providers.cloud.answers import part, record, records
 from corral.providers.cloud.calls import pages
 from corral.providers.cloud.errors import CloudError, Reason, Row
 from corral.providers.cloud.http import Caller, Dialect
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import Place
+from corral.state_dir import state_dir
 
 TOKEN: Final = "GOOGLE_OAUTH_ACCESS_TOKEN"  # noqa: S105  # a variable's name
 """Environment variable with an access token, as Terraform's provider for Google reads it."""

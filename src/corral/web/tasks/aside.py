@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, ignore
-from corral.hosts.person import accompanied, person
+from corral.passwords import accompanied, person
 
 T = TypeVar("T")
 END_S: Final = 10.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from corral.hosts.person import Person
+from corral.passwords import Person
 from corral.web.settings import Sudo
 
 HINT: Final = (

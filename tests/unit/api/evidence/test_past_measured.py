@@ -10,13 +10,13 @@ from corral import api
 from corral.api.evidence.bench import judged
 from corral.api.evidence.collective_bench import HISTORY, Benched, Wanted, keep
 from corral.apply.journal import Journal
-from corral.hosts.state_dir import cluster_dir
 from corral.prove.fabric.pairs import Pair
 from corral.prove.fabric.program import read_program
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Axis, Plot, Series
 from corral.prove.measure.remark import Measured, Remark
 from corral.prove.model import CheckResult, Proof, Verdict
+from corral.state_dir import cluster_dir
 
 LOG = Path(__file__).parents[3] / "recorded" / "nccl" / "h200x4-own-benchmark.txt"
 PAIRS = (Pair("node0", "node1", 300.0), Pair("node0", "node2", 30.0), Pair("node1", "node2", 30.0))

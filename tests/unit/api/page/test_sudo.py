@@ -8,8 +8,8 @@ from typing import Any
 
 from corral.api.page.sudo import sudo_of
 from corral.errors import Code, CorralError
-from corral.hosts.person import SUDO, Person, accompanied, person
 from corral.hosts.target import SshTarget
+from corral.passwords import SUDO, Person, accompanied, person
 
 ROOT, KIM = SshTarget("10.0.0.4"), SshTarget("10.0.0.5", user="kim")
 

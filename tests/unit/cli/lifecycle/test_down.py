@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from corral.api.lifecycle.machine_return import Returning
-from corral.apply.giving_back import Return, require_all
+from corral.apply.restoration import Return, require_all
 from corral.errors import Code, CorralError
 from tests.unit.cli.conftest import Fake, Run, stdout_json
 

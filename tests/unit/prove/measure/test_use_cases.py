@@ -10,7 +10,6 @@ from corral.api.evidence.bench import Known
 from corral.api.evidence.collective_bench import ENOUGH, HISTORY, given_or_declared, usual_of
 from corral.api.evidence.node_bench import as_proof, causes_of, measured_before
 from corral.apply.journal import Journal
-from corral.hosts.state_dir import cluster_dir
 from corral.prove.fabric.limits import Topology
 from corral.prove.fabric.model import Collective
 from corral.prove.fabric.verdict import Outcome
@@ -18,6 +17,7 @@ from corral.prove.measure.remark import Measured, Remark
 from corral.prove.model import Verdict
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
+from corral.state_dir import cluster_dir
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from corral.hosts.person import LOGIN, SUDO, accompanied, person
 from corral.hosts.target import SshTarget
+from corral.passwords import LOGIN, SUDO, accompanied, person
 from corral.web.settings import Settings, Sudo
 from corral.web.users.attendant import attendant
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from corral.jobs.gpu_utilization import ABSENT, QUERY, in_words, sample
 from corral.jobs.model import JobSpec
-from corral.jobs.sampling import ABSENT, QUERY, in_words, sample
 
 ONE_GPU = JobSpec(script="train.py", gpus_per_node=1)
 

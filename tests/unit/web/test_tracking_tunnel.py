@@ -15,7 +15,7 @@ from corral.errors import Code, CorralError
 from corral.spec.load import load
 from corral.web.app import create_app
 from corral.web.settings import Settings
-from corral.web.tracking import TrackingTunnel
+from corral.web.tracking_tunnel import TrackingTunnel
 
 LAPTOP = Path(__file__).parents[3] / "examples" / "laptop.yaml"
 

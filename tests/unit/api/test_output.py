@@ -12,9 +12,9 @@ import pytest
 from corral.api.config.adoption import Correction, write_corrections
 from corral.api.config.export import write
 from corral.api.evidence.report_pages import write_page
+from corral.api.output import is_device, write_folder, write_output
 from corral.api.workload.profile import keep_profile
 from corral.errors import Code, CorralError
-from corral.hosts.output import is_device, write_folder, write_output
 from corral.jobs.recordings import Recordings
 from tests.swapping import swapping
 

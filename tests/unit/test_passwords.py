@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from corral.errors import Code, CorralError
-from corral.hosts.person import FILES, LOGIN, SUDO, Person, accompanied, person
+from corral.passwords import FILES, LOGIN, SUDO, Person, accompanied, person
 
 
 def test_many_nodes_ask_once() -> None:
