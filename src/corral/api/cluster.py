@@ -17,9 +17,9 @@ from corral.api.operations import nodes as machines
 from corral.api.sync import sync
 from corral.api.workload import batch
 from corral.api.workload.handle import Job
+from corral.doctor.drain_reason import WhyDrained
 from corral.doctor.model import Report
 from corral.doctor.pending_reason import WhyPending
-from corral.doctor.why import WhyDrained
 from corral.errors import CorralError
 from corral.events import Emit, ignore
 from corral.plan.model import Plan

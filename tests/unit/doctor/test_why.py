@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from corral.doctor.catalog import catalog
+from corral.doctor.drain_reason import mends, node_of, of_nodes, resumable, why_drained
 from corral.doctor.examine import causes, examine
 from corral.doctor.model import Diagnosis, Report
 from corral.doctor.pending_reason import queue_ahead, why_pending
-from corral.doctor.why import mends, node_of, of_nodes, resumable, why_drained
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job, Node
 from corral.slurm.states.jobs import JobState

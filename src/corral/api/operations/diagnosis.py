@@ -11,12 +11,12 @@ from corral.api.operations.nodes import chosen
 from corral.apply.guess import guessed
 from corral.apply.session import Session
 from corral.doctor.diagnosis import explain
+from corral.doctor.drain_reason import of_nodes
 from corral.doctor.examine import examine
 from corral.doctor.job_steps import AGAIN, doubtful
 from corral.doctor.look import Ask, Told, questions
 from corral.doctor.model import Report
 from corral.doctor.probes import Scene
-from corral.doctor.why import of_nodes
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.inspect.machine import ports

@@ -10,11 +10,11 @@ from corral.api.lifecycle.converge import Approve, up
 from corral.api.operations.diagnosis import look
 from corral.api.operations.nodes import chosen, resume
 from corral.apply.session import Session
+from corral.doctor.drain_reason import WhyDrained, mends, node_of, resumable, why_drained
 from corral.doctor.examine import causes, examine
 from corral.doctor.model import Report
 from corral.doctor.pending_reason import WhyPending, queue_ahead, why_pending
 from corral.doctor.probes import Scene
-from corral.doctor.why import WhyDrained, mends, node_of, resumable, why_drained
 from corral.errors import Code, CorralError
 from corral.events import Emit, ignore
 from corral.hosts.framing import Inquiry

@@ -18,9 +18,9 @@ from corral.cli.terminal.pasted import pasted
 from corral.cli.terminal.text import clean, plural
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster
+from corral.doctor.drain_reason import WhyDrained
 from corral.doctor.model import Diagnosis, FatalLine, Mend, Report, Severity
 from corral.doctor.pending_reason import WhyPending
-from corral.doctor.why import WhyDrained
 from corral.errors import Code, CorralError, Exit
 from corral.spec.models import ClusterSpec
 
