@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine
+from functools import update_wrapper
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from corral.api.config import clusters, files
 from corral.api.evidence import proof
@@ -17,21 +19,49 @@ from corral.api.operations import nodes as machines
 from corral.api.sync import sync
 from corral.api.workload import batch
 from corral.api.workload.handle import Job
-from corral.doctor.drain_reason import WhyDrained
-from corral.doctor.model import Report
-from corral.doctor.pending_reason import WhyPending
 from corral.errors import CorralError
 from corral.events import Emit, ignore
 from corral.plan.model import Plan
-from corral.prove.model import Proof
 from corral.spec.models import ClusterSpec
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _method(
+    use_case: Callable[Concatenate[ClusterSpec, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Cluster, P], T]:
+    def method(self: Cluster, *args: P.args, **kwargs: P.kwargs) -> T:
+        return sync(use_case(self.spec, *args, **kwargs))
+
+    return _described(method, use_case, 1)
+
+
+def _with_events(
+    use_case: Callable[Concatenate[ClusterSpec, Emit, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Cluster, P], T]:
+    def method(self: Cluster, *args: P.args, **kwargs: P.kwargs) -> T:
+        return sync(use_case(self.spec, self.emit, *args, **kwargs))
+
+    return _described(method, use_case, 2)
+
+
+def _described(method: Callable[P, T], use_case: Callable[..., Any], own: int) -> Callable[P, T]:
+    """The method with the use case's docstring, and its signature without the first ``own``."""
+    given = signature(use_case)
+    first = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
+    update_wrapper(method, use_case)
+    rest = [*given.parameters.values()][own:]
+    vars(method)["__signature__"] = given.replace(parameters=[first, *rest])
+    return method
 
 
 class Cluster:
     """One cluster: plan, apply, prove, run jobs, look after its nodes, remove it.
 
-    Every method is the use case of the same name in ``corral.api``, run to its end; it raises
-    ``corral.CorralError``. Works where an event loop runs already (notebooks) as well.
+    Every method is the use case of the same name in ``corral.api``, run to its end, without its
+    ``spec`` and ``emit``, which are the cluster's; it raises ``corral.CorralError``. Works where an
+    event loop runs already (notebooks) as well.
 
     Args:
         spec: what is declared.
@@ -40,7 +70,7 @@ class Cluster:
 
     def __init__(self, spec: ClusterSpec, emit: Emit = ignore) -> None:
         self.spec = spec
-        self._emit = emit
+        self.emit = emit
 
     def __repr__(self) -> str:
         return f"<corral.Cluster {self.name}>"
@@ -52,64 +82,25 @@ class Cluster:
 
     def rehearsal(self) -> Cluster:
         """The same cluster on containers of this machine; the real one is not touched."""
-        return Cluster(files.rehearsal(self.spec)[0], self._emit)
+        return Cluster(files.rehearsal(self.spec)[0], self.emit)
 
-    def plan(self) -> Plan:
-        """What ``up`` would change; changes nothing."""
-        return sync(converge.plan(self.spec, self._emit))
+    plan = _with_events(converge.plan)
+    up = _with_events(converge.up)
+    down = _with_events(converge.down)
+    prove = _with_events(proof.prove)
+    doctor = _method(diagnosis.doctor)
+    mend = _with_events(repair.mend)
+    status = _method(overview.status)
+    exec = _method(machines.execute)
+    drain = _method(machines.drain)
+    resume = _method(machines.resume)
+    why_drained = _method(repair.explain_drained)
+    why_pending = _method(repair.explain_pending)
+    jobs = _method(batch.jobs)
 
     def apply(self, plan: Plan) -> None:
         """Do exactly what a plan contains; refuses a plan that is no longer true."""
-        sync(converge.apply(self.spec, plan, self._emit))
-
-    def up(self, approve: Callable[[Plan], bool] | None = None) -> bool:
-        """Plan and apply until nothing is left to do; prove it with ``prove``.
-
-        Args:
-            approve: asked with each plan that is not empty; False stops before it is applied.
-
-        Returns:
-            True when the cluster is as declared, False when ``approve`` answered no.
-        """
-        return sync(converge.up(self.spec, self._emit, approve))
-
-    def prove(self, only: Sequence[str] = ()) -> Proof:
-        """Check with evidence that the cluster works; ``only`` names checks or groups of them."""
-        return sync(proof.prove(self.spec, self._emit, only=only))
-
-    def status(self) -> overview.Status:
-        """Nodes, services and queue as they are now, and what is wrong."""
-        return sync(overview.status(self.spec))
-
-    def exec(
-        self, command: Sequence[str], nodes: str = "", *, timeout: float = 600.0
-    ) -> tuple[machines.Outcome, ...]:
-        """Run a command as root on nodes (a hostlist, "" for all), all at once."""
-        return sync(machines.execute(self.spec, command, nodes, timeout=timeout))
-
-    def drain(self, nodes: str, reason: str) -> dict[str, str]:
-        """Let nodes take no new jobs; gives Slurm's state of each."""
-        return sync(machines.drain(self.spec, nodes, reason))
-
-    def resume(self, nodes: str) -> dict[str, str]:
-        """Let drained nodes take jobs again; gives Slurm's state of each."""
-        return sync(machines.resume(self.spec, nodes))
-
-    def doctor(self, nodes: str = "") -> Report:
-        """What is broken, why, and what to do; ``nodes`` is a hostlist, "" for all."""
-        return sync(diagnosis.doctor(self.spec, nodes))
-
-    def mend(self, approve: Callable[[Plan], bool] | None = None) -> repair.Mended:
-        """Put right what the doctor finds and what is safe to put right."""
-        return sync(repair.mend(self.spec, self._emit, approve))
-
-    def why_drained(self, node: str) -> WhyDrained:
-        """Why a node takes no jobs."""
-        return sync(repair.explain_drained(self.spec, node))
-
-    def why_pending(self, job_id: int | str) -> WhyPending:
-        """Why a job is pending."""
-        return sync(repair.explain_pending(self.spec, job_id))
+        sync(converge.apply(self.spec, plan, self.emit))
 
     def run(
         self,
@@ -125,28 +116,24 @@ class Cluster:
             on_line: called with each line that a rank prints, as it comes.
             **fields: more fields of ``JobSpec``: nodes, gpus_per_node, time, env, args, ...
         """
-        return sync(batch.run(self.spec, _job(job, fields), self._emit, on_line=on_line))
+        return sync(batch.run(self.spec, _job(job, fields), self.emit, on_line=on_line))
 
     def submit(self, job: str | batch.JobSpec, **fields: Any) -> Job:
         """Hand a job to Slurm and leave it alone; what is given as with ``run``."""
-        handle = sync(batch.submit(self.spec, _job(job, fields), self._emit))
-        return Job(self.spec, handle, self._emit)
-
-    def jobs(self, *, ended: bool = False) -> tuple[batch.JobInfo, ...]:
-        """Pending and running jobs, newest first; with ``ended`` also those of the last days."""
-        return sync(batch.jobs(self.spec, ended=ended))
+        handle = sync(batch.submit(self.spec, _job(job, fields), self.emit))
+        return Job(self.spec, handle, self.emit)
 
     def logs(self, job_id: batch.JobRef) -> tuple[batch.RankLine, ...]:
         """What a job printed so far."""
         lines: list[batch.RankLine] = []
-        sync(batch.logs(self.spec, job_id, self._emit, on_line=lines.append))
+        sync(batch.logs(self.spec, job_id, self.emit, on_line=lines.append))
         return tuple(lines)
 
     def follow(
         self, job_id: batch.JobRef, on_line: batch.OnLine = lambda _: None
     ) -> batch.JobOutcome | batch.ArrayOutcome:
         """Wait until a job that Corral submitted has ended."""
-        return sync(batch.logs(self.spec, job_id, self._emit, on_line=on_line, follow=True))
+        return sync(batch.logs(self.spec, job_id, self.emit, on_line=on_line, follow=True))
 
     def cancel(self, *job_ids: batch.JobRef) -> dict[batch.JobRef, batch.JobOutcome | CorralError]:
         """End jobs; gives how each stood then, or why it could not be done."""
@@ -160,11 +147,7 @@ class Cluster:
             **fields: of ``Wanted``: collectives, nodes, smallest, largest, type, ...
         """
         wanted = Wanted(**fields)
-        return sync(run_bench(self.spec, wanted, known, self._emit))
-
-    def down(self) -> tuple[str, ...]:
-        """Remove all that Corral made for the cluster; gives what was removed."""
-        return sync(converge.down(self.spec, self._emit))
+        return sync(run_bench(self.spec, wanted, known, self.emit))
 
 
 def open(path_or_name: str | os.PathLike[str], emit: Emit = ignore) -> Cluster:

@@ -70,8 +70,8 @@ def expand(hostlist: str, *, strict: bool = False) -> list[str]:
     Args:
         hostlist: the text.
         strict: refuse what Slurm reads, and prints, but a person rarely means: nothing between two
-            commas, a range such as ``[00-100]``, brackets next to each other. For what a cluster
-            file declares.
+            commas, a range such as ``[00-100]``, brackets next to each other. For cluster files
+            and command lines.
 
     Raises:
         CorralError: PARSE_FAILED, the grammar is broken, or there are more than 65,536 names.

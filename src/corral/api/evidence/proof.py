@@ -29,7 +29,7 @@ from corral.spec.nodes import nodes_of, users_of
 from corral.state_dir import cluster_dir
 
 
-async def prove(spec: ClusterSpec, emit: Emit = ignore, *, only: Sequence[str] = ()) -> Proof:
+async def prove(spec: ClusterSpec, emit: Emit = ignore, only: Sequence[str] = ()) -> Proof:
     """Run the checks of a cluster that is up; the proof is kept in the cluster's history.
 
     Args:

@@ -126,7 +126,7 @@ async def sync_data(
 
 
 def _chosen(fleet: Fleet, start: str, nodes: str) -> list[str]:
-    wanted = expand(nodes) if nodes else [n for n in fleet.nodes if n != start]
+    wanted = expand(nodes, strict=True) if nodes else [n for n in fleet.nodes if n != start]
     unknown = [n for n in (start, *wanted) if n not in fleet.nodes]
     if unknown:
         hint = f"nodes: {fold(fleet.nodes)}"

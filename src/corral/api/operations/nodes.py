@@ -157,7 +157,7 @@ def chosen(spec: ClusterSpec, nodes: str) -> list[str]:
     if not nodes:
         return declared
     try:
-        names = list(dict.fromkeys(expand(nodes)))
+        names = list(dict.fromkeys(expand(nodes, strict=True)))
     except CorralError as error:
         raise CorralError(
             Code.USAGE,
