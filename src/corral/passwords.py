@@ -18,7 +18,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 
 Ask = Callable[[str], Awaitable[str | None]]
-Tell = Callable[[str, str], None]
+Show = Callable[[str, str], None]
 
 SUDO: Final = "sudo"
 LOGIN: Final = "login"
@@ -47,7 +47,7 @@ class Person:
 
     Args:
         ask: returns the password that its words ask for, None without a terminal.
-        tell: receives a node and what was seen of it.
+        show: receives a node and what was seen of it.
         environ: where ``FILES`` are looked up.
         only: machines that may have an answer, as ``SshTarget.place`` names them; None: all.
         hint: what to do where there is no answer; "": the error's own.
@@ -55,7 +55,7 @@ class Person:
     """
 
     ask: Ask = nobody
-    tell: Tell = silent
+    show: Show = silent
     environ: dict[str, str] = field(default_factory=dict[str, str])
     only: frozenset[str] | None = None
     hint: str = ""
@@ -82,8 +82,8 @@ class Person:
         async with self.asking:
             if kind not in self._known:
                 name = self.environ.get(FILES[kind], "")
-                found = _first_line(name, FILES[kind]) if name else await self.ask(words)
-                self._known[kind] = _checked(found, kind)
+                given = _first_line(name, FILES[kind]) if name else await self.ask(words)
+                self._known[kind] = _checked(given, kind)
             return self._known[kind]
 
 

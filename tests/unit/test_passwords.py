@@ -28,17 +28,19 @@ def test_many_nodes_ask_once() -> None:
     assert asked == ["sudo password"]
 
 
-def test_without_anybody_nothing_is_known_or_told() -> None:
+def test_without_anybody_nothing_is_known_or_shown() -> None:
     assert asyncio.run(person().password(SUDO, "x")) is None
-    person().tell("node0", "x")
+    person().show("node0", "x")
 
 
 def test_files_come_first_and_only_their_first_line_counts(tmp_path: Path) -> None:
     (tmp_path / "pw").write_text(" p w \nrest")
-    one = Person(environ={FILES[SUDO]: str(tmp_path / "pw"), FILES[LOGIN]: str(tmp_path / "no")})
-    assert asyncio.run(one.password(SUDO, "x")) == " p w "
+    somebody = Person(
+        environ={FILES[SUDO]: str(tmp_path / "pw"), FILES[LOGIN]: str(tmp_path / "no")}
+    )
+    assert asyncio.run(somebody.password(SUDO, "x")) == " p w "
     with pytest.raises(CorralError) as caught:
-        asyncio.run(one.password(LOGIN, "x"))
+        asyncio.run(somebody.password(LOGIN, "x"))
     assert caught.value.code is Code.USAGE
     assert FILES[LOGIN] in caught.value.message
 
@@ -56,16 +58,16 @@ def test_a_password_is_in_no_representation() -> None:
     async def ask(_: str) -> str:
         return "s3cret"
 
-    one = Person(ask)
-    asyncio.run(one.password(SUDO, "x"))
-    assert "s3cret" not in repr(one)
+    somebody = Person(ask)
+    asyncio.run(somebody.password(SUDO, "x"))
+    assert "s3cret" not in repr(somebody)
 
 
 def test_what_is_known_without_asking() -> None:
     async def ask(_: str) -> str:
         return "pw"
 
-    one = Person(ask)
-    assert one.known(SUDO) is None
-    asyncio.run(one.password(SUDO, "x"))
-    assert one.known(SUDO) == "pw"
+    somebody = Person(ask)
+    assert somebody.known(SUDO) is None
+    asyncio.run(somebody.password(SUDO, "x"))
+    assert somebody.known(SUDO) == "pw"

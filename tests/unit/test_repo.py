@@ -99,7 +99,7 @@ NOUNS = {
     "scaling": "strong and weak scaling: throughput by the number of nodes",
     "scheduling": "Slurm's name for slurmctld's part (slurm.conf: SchedulerType)",
     "serving": "inference servers: model serving (Triton, vLLM)",
-    "testing": "a package for tests of users and of its own, as numpy.testing",
+    "testing": "what tests and benchmarks import, as numpy.testing",
     "tracking": "experiment tracking (MLflow Tracking)",
 }
 

@@ -15,12 +15,12 @@ WHO = contextvars.ContextVar("who", default="nobody")
 
 
 def test_what_it_gives_and_raises() -> None:
-    def add(one: int, *, two: int) -> tuple[int, str]:
-        return one + two, WHO.get()
+    def add(first: int, *, second: int) -> tuple[int, str]:
+        return first + second, WHO.get()
 
     async def scenario() -> None:
         WHO.set("kim")
-        assert await abandonable(add, 1, two=2) == (3, "kim")
+        assert await abandonable(add, 1, second=2) == (3, "kim")
         with pytest.raises(ZeroDivisionError):
             await abandonable(divmod, 1, 0)
 

@@ -174,7 +174,7 @@ async def _first_sight(node: str, target: SshTarget) -> str:
 
 def _tell(node: str, target: SshTarget, whose: str) -> None:
     prints = known_fingerprints(node, "\n".join(target.pinned(node)))
-    person().tell(node, f"host key {', '.join(prints)} pinned, {whose}")
+    person().show(node, f"host key {', '.join(prints)} pinned, {whose}")
 
 
 async def _put(node: str, target: SshTarget, public: str, kind: str) -> str:

@@ -307,7 +307,7 @@ class OpenSSH:
             return
         prints = known_fingerprints(self._node, "\n".join(self._target.pinned(self._node)))
         whose = "as in your own known_hosts" if seen else "seen for the first time"
-        person().tell(self._node, f"host key {', '.join(prints)} pinned, {whose}")
+        person().show(self._node, f"host key {', '.join(prints)} pinned, {whose}")
 
     async def _abandon(self) -> None:
         """Let the next run open a new connection: this one did not even start a script.

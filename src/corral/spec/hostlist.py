@@ -104,13 +104,13 @@ def fold_in_order(names: Iterable[str]) -> str:
     parts: list[str] = []
     prefix, runs = "", list[_Run]()
     for name in names:
-        found = _NUMBERED.fullmatch(name)
-        if not found:
+        numbered = _NUMBERED.fullmatch(name)
+        if not numbered:
             parts += _closed(prefix, runs)
             prefix, runs = "", []
             parts.append(name)
             continue
-        head, digits = found.groups()
+        head, digits = numbered.groups()
         if runs and head == prefix and runs[-1].takes(digits):
             runs[-1].last += 1
             continue
@@ -162,20 +162,20 @@ def _terms(hostlist: str, *, strict: bool) -> list[str]:
 
 def _parts(term: str, *, strict: bool) -> tuple[_Part, ...]:
     """One term as plain texts and bracketed ranges, in turn."""
-    found: list[_Part] = []
+    parts: list[_Part] = []
     for piece in re.findall(r"\[[^\]]*\]?|[^\[]+", term):
         if not piece.startswith("["):
             if "]" in piece:
                 raise _fault(piece, "a ] without its [")
-            found.append(piece)
+            parts.append(piece)
             continue
         if not piece.endswith("]"):
             raise _fault(piece, "a [ without its ]")
-        before = found[-1] if found else ""
-        if strict and (not isinstance(before, str) or (len(found) > 1 and before.isdigit())):
+        before = parts[-1] if parts else ""
+        if strict and (not isinstance(before, str) or (len(parts) > 1 and before.isdigit())):
             raise _fault(piece, "two brackets with no letter or sign between them")
-        found.append(tuple(_range(t, piece, strict=strict) for t in piece[1:-1].split(",")))
-    return tuple(found)
+        parts.append(tuple(_range(t, piece, strict=strict) for t in piece[1:-1].split(",")))
+    return tuple(parts)
 
 
 def _range(text: str, piece: str, *, strict: bool) -> _Range:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 def stanzas(text: str) -> list[dict[str, str]]:
     """Each stanza's fields by name in lower case; continued lines are joined by line feeds."""
-    found: list[dict[str, str]] = [{}]
+    parsed: list[dict[str, str]] = [{}]
     key = ""
     for raw in text.splitlines():
         if not raw.strip():
-            found.append({})
+            parsed.append({})
             key = ""
         elif raw.startswith("#"):
             continue
@@ -17,9 +17,9 @@ def stanzas(text: str) -> list[dict[str, str]]:
             if key:
                 # A line that holds one dot stands for an empty one (inline PGP keys).
                 more = raw.strip()
-                found[-1][key] += "\n" + ("" if more == "." else more)
+                parsed[-1][key] += "\n" + ("" if more == "." else more)
         else:
             name, _, value = raw.partition(":")
             key = name.strip().lower()
-            found[-1][key] = value.strip()
-    return [{k: v.strip() for k, v in fields.items()} for fields in found if fields]
+            parsed[-1][key] = value.strip()
+    return [{k: v.strip() for k, v in fields.items()} for fields in parsed if fields]

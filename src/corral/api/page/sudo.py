@@ -46,4 +46,4 @@ def _tell(answers: Mapping[str, Result | CorralError]) -> None:
         if isinstance(answer, CorralError):
             found.setdefault(answer.message, []).append(node)
     for message, nodes in found.items():
-        person().tell(fold(nodes), message)
+        person().show(fold(nodes), message)
