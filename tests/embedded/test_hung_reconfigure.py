@@ -2,22 +2,28 @@
 
 The real one is a lock of OpenSSL's in a forked process, once in some hundred times
 (docs/guide/living.md#reconfigurations-that-hang). Here each process that a slurmd forked waits at
-its exit for ever, at the same place.
+its exit for ever, at the same place, unless a file is there.
 """
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.embedded.conftest import Live
+from tests.embedded.injecting import GRES
+from tests.embedded.prove_breaks import CTL, RECONFIGURE, edit, restore
 
+from corral import api
 from corral.hosts.quote import Script, sh
 
 NODE = "node1"
 STALL = "/opt/corral-stall.so"
+NO_STALL = "/run/corral-no-stall"
 DROP_IN = "/run/systemd/system/slurmd.service.d/stall.conf"
 GUARDS = "/etc/systemd/system/slurmd.service.d/corral-let-go.conf"
 
@@ -28,7 +34,9 @@ SOURCE = """
 #include <string.h>
 #include <unistd.h>
 static pid_t first;
-static void stall(void) { if (getpid() != first) for (;;) pause(); }
+static void stall(void) {
+  if (getpid() != first && access("/run/corral-no-stall", F_OK)) for (;;) pause();
+}
 __attribute__((constructor)) static void begin(void) {
   if (strcmp(program_invocation_short_name, "slurmd")) return;
   first = getpid();
@@ -69,7 +77,8 @@ def stalling(cluster: Live, tmp_path: Path) -> Iterator[Live]:
         hung(cluster)
         yield cluster
     finally:
-        cluster.run(NODE, sh("rm -f {a} {b}; {guarded}", a=DROP_IN, b=STALL, guarded=GUARDED))
+        remove = sh("rm -f {files}; {guarded}", files=[DROP_IN, STALL, NO_STALL], guarded=GUARDED)
+        cluster.run(NODE, remove)
         renewed(cluster)
 
 
@@ -115,6 +124,35 @@ def test_a_daemon_that_was_reconfigured_again_goes_on(stalling: Live) -> None:
     assert stalling.run(NODE, sh("sleep 4; corral-let-go")).ok
     assert stalling.run(NODE, sh("systemctl is-active slurmd")).ok
     assert stalling.run(stalling.controller, WELL, timeout=90).ok
+
+
+def test_the_doctor_reports_a_failed_reconfiguration_until_a_later_one_succeeded(
+    stalling: Live,
+) -> None:
+    """The first of them hung, so systemd's main process is older than all of them."""
+    old = stalling.run(NODE, MAIN).stdout.strip()
+    assert stalling.run(NODE, sh("touch {f}", f=NO_STALL)).ok
+    try:
+        assert stalling.run(CTL, edit(GRES, "$aName=gpu Count=1")).ok
+        stalling.run(CTL, sh("scontrol reconfigure"), timeout=90)
+        assert reported(stalling, "F14")
+    finally:
+        stalling.run(CTL, restore(GRES))
+        fixed = stalling.run(CTL, RECONFIGURE, timeout=120)
+    assert fixed.ok, fixed.tail
+    assert not reported(stalling, "F14", until=False), stalling.run(NODE, LOG).stdout
+    assert stalling.run(NODE, MAIN).stdout.strip() == old
+
+
+def reported(live: Live, failure: str, *, until: bool = True) -> bool:
+    """Whether the doctor reports it of the node, once it does (or does not) or time is up."""
+    end = time.monotonic() + 60
+    while True:
+        findings = asyncio.run(api.doctor(live.spec)).findings
+        nodes = {node for f in findings if f.failure.id == failure for node in f.nodes}
+        if (NODE in nodes) is until or time.monotonic() > end:
+            return NODE in nodes
+        time.sleep(0.5)
 
 
 def test_without_it_the_new_daemon_stays_behind_and_holds_the_port(stalling: Live) -> None:

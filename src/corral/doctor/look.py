@@ -21,6 +21,8 @@ _STARTED: Final = re.compile(
 _SERVES: Final = re.compile(
     r"Running as (?:primary|backup) controller|slurmd started on |slurmdbd version \S+ started"
 )
+# What a re-created daemon prints when it tells the one before that it replaces it (23.11 to 25.11).
+_TOOK_OVER: Final = re.compile(r"^(?:slurm\w{1,5}: )?child started successfully$")
 _FATAL: Final = re.compile(r"^(?:slurm\w{1,5}: )?(?:fatal: |error: \w{1,9} initialization failed)")
 
 
@@ -106,15 +108,28 @@ def _since_start(text: str) -> str:
 
 
 def _failed_children(text: str) -> str:
-    """Lines ``PID message`` of processes that ended with ``fatal:`` before they took requests."""
+    """Lines ``PID message`` of processes that ended with ``fatal:`` before they took requests.
+
+    Only those behind the last process that took over: where a reconfiguration hangs, systemd's main
+    process stays the one of before (docs/guide/living.md#reconfigurations-that-hang), so the log
+    goes back to failures of files that have been corrected and read since.
+    """
     by_process: dict[str, list[str]] = {}
-    for line in text.split("\n"):
+    last_line: dict[str, int] = {}
+    took_over: dict[str, int] = {}
+    for number, line in enumerate(text.split("\n")):
         process, _, message = line.partition(" ")
         by_process.setdefault(process, []).append(message)
+        last_line[process] = number
+        if _TOOK_OVER.search(message):
+            took_over.setdefault(process, number)  # users may make it print the same later
+    since = max(took_over.values(), default=-1)
     return "\n".join(
         line
-        for lines in by_process.values()
-        if _FATAL.search(lines[-1]) and not any(_SERVES.search(line) for line in lines)
+        for process, lines in by_process.items()
+        if last_line[process] > since
+        and _FATAL.search(lines[-1])
+        and not any(_SERVES.search(line) for line in lines)
         for line in lines
     )
 

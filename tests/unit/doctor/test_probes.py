@@ -356,6 +356,39 @@ def test_a_slurmd_that_could_not_read_its_new_files_is_ill() -> None:
     assert examine(scene({N1: {"trustedslurmd": goes_on}})).healthy
 
 
+TOOK_OVER = """\
+slurmd[{pid}]: slurmd: CPU frequency setting not configured for this node
+slurmd[{pid}]: slurmd: slurmd version 24.11.5 started
+slurmd[{pid}]: slurmd: slurmd started on Mon, 23 Nov 2026 21:05:38 +0000
+slurmd[{pid}]: slurmd: child started successfully"""
+HUNG = f"""\
+{TOOK_OVER.format(pid=1151)}
+slurmd[1151]: slurmd: Caught SIGHUP. Triggering reconfigure.
+slurmd[1183]: slurmd: fatal: gres.conf for gpu, some records have "File" specification while others do not
+slurmd[1151]: slurmd: Resuming operation, reconfigure failed."""  # noqa: E501
+
+
+def test_a_failed_reconfiguration_counts_until_a_later_process_took_over() -> None:
+    """As recorded (24.11.5) where the main process 1005 waits for ever for a helper that hangs.
+
+    In complete runs F14, F22 and F52 stayed named for five minutes after they had been undone.
+    """
+    later = TOOK_OVER.format(pid=1332)
+    assert ids(examine(scene({N1: {"trustedslurmd": HUNG}}))) == ["F14"]
+    assert examine(scene({N1: {"trustedslurmd": f"{HUNG}\n{later}"}})).healthy
+    one_line_less = later.rpartition("\n")[0]  # 1332 did not take over
+    assert ids(examine(scene({N1: {"trustedslurmd": f"{HUNG}\n{one_line_less}"}}))) == ["F14"]
+    failed_again = HUNG.split("\n")[-2].replace("1183", "1400")
+    text = f"{HUNG}\n{later}\n{failed_again}"
+    assert ids(examine(scene({N1: {"trustedslurmd": text}}))) == ["F14"]
+
+
+def test_no_user_makes_a_failed_reconfiguration_look_over() -> None:
+    """A line that a daemon prints after it took over may be one that a user wrote."""
+    forged = "slurmd[1151]: slurmd: child started successfully"
+    assert ids(examine(scene({N1: {"trustedslurmd": f"{HUNG}\n{forged}"}}))) == ["F14"]
+
+
 def test_what_a_person_drained_is_no_finding() -> None:
     said = "slurmctld: update_node: node node1 reason set to: Node unexpectedly rebooted"
     nodes = "\n".join([node_line(CTL), node_line(N1, "IDLE+DRAIN", "mine"), node_line("node2")])
