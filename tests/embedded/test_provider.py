@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import shutil
@@ -165,24 +166,27 @@ def test_node_killed_together_with_its_conmon(name: str) -> None:
     one = EmbeddedProvider(spec(name))
     up(one)
     identity = out("podman", "inspect", "--format", "{{.Id}}", f"corral-{name}-node0").strip()
+    kill(identity)
+    assert up(one) == [Action.START]
 
-    def of_it(process: Path) -> bool:
+
+def kill(*identities: str) -> None:
+    """SIGKILL every process of containers, and their conmon: nobody reports the end to podman."""
+
+    def of_them(process: Path) -> bool:
         with suppress(FileNotFoundError, ProcessLookupError):  # others come and go meanwhile
-            words = (process / "cmdline").read_bytes()
-            return identity.encode() in words or machine.carries(int(process.name), identity)
+            words, pid = (process / "cmdline").read_bytes(), int(process.name)
+            return any(i.encode() in words or machine.carries(pid, i) for i in identities)
         return False
 
-    victims = [int(p.name) for p in Path("/proc").glob("[0-9]*") if of_it(p)]
+    victims = [int(p.name) for p in Path("/proc").glob("[0-9]*") if of_them(p)]
     for pid in sorted(victims):
-        try:
+        with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
     deadline = time.monotonic() + 120
-    while any(machine.carries(pid, identity) for pid in victims):
+    while any(machine.carries(pid, i) for pid in victims for i in identities):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert up(one) == [Action.START]
 
 
 def test_two_clusters_side_by_side(name: str) -> None:
@@ -291,46 +295,61 @@ done
 export CONTAINERS_STORAGE_CONF=$t/storage.conf
 ip link set lo up
 "$@"
+"""
+BOOTS = """
 podman exec $CONTAINER sh -c 'cat /root/boots 2>/dev/null; echo boot >> /root/boots'
 podman exec $CONTAINER sh -c 'cat /shared/boots 2>/dev/null; echo shared >> /shared/boots'
 """
 
 
-# runc: "stat /sys/fs/cgroup/systemd/libpod-...: no such file", seen with cgroup v1 mounts.
-@pytest.mark.skipif(
-    Path("/run/.containerenv").exists(), reason="in a container runc finds no cgroups"
-)
-@pytest.mark.parametrize("run", ["tmpfs", "disk"])
-def test_power_cut(name: str, run: str, tmp_path: Path) -> None:
-    wanted = spec(name)
-    asyncio.run(EmbeddedProvider(wanted).prepare(ignore))
-    (tmp_path / "storage.conf").write_text(
+def in_box(
+    folder: Path, run: str, *argv: str, name: str, then: str = "exit 0", stdin: str = ""
+) -> str:
+    """Run a program in "a machine" whose disk is in the folder, and give what it printed."""
+    (folder / "storage.conf").write_text(
         textwrap.dedent(f"""\
         [storage]
         driver = "overlay"
         graphroot = "/var/lib/containers/storage"
         runroot = "/run/containers/storage"
         [storage.options]
-        additionalimagestores = ["{tmp_path}/real/storage"]
+        additionalimagestores = ["{folder}/real/storage"]
         """)
     )
+    done = subprocess.run(
+        [
+            *("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc"),
+            *("--kill-child=KILL", "sh", "-c", BOX + then, "sh", str(folder), run),
+            *argv,
+        ],
+        input=stdin,
+        env=os.environ | {"CONTAINER": f"corral-{name}-node1"},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# runc: "stat /sys/fs/cgroup/systemd/libpod-...: no such file", seen with cgroup v1 mounts.
+boxed = pytest.mark.skipif(
+    Path("/run/.containerenv").exists(), reason="in a container runc finds no cgroups"
+)
+
+
+@boxed
+@pytest.mark.parametrize("run", ["tmpfs", "disk"])
+def test_power_cut(name: str, run: str, tmp_path: Path) -> None:
+    wanted = spec(name)
+    asyncio.run(EmbeddedProvider(wanted).prepare(ignore))
 
     def boot() -> str:
-        done = subprocess.run(
-            [
-                *("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc"),
-                *("--kill-child=KILL", "sh", "-c", BOX, "sh", str(tmp_path), run),
-                *(sys.executable, "-c", WORKER),
-            ],
-            input=wanted.model_dump_json(),
-            env=os.environ | {"CONTAINER": f"corral-{name}-node1"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=180,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        worker = (sys.executable, "-c", WORKER)
+        stdin = wanted.model_dump_json()
+        return in_box(tmp_path, run, *worker, name=name, then=BOOTS, stdin=stdin)
 
     try:
         assert boot().split() == ["create,create", "()"]
@@ -338,6 +357,80 @@ def test_power_cut(name: str, run: str, tmp_path: Path) -> None:
         assert boot().split() == ["start,start", "()", "boot", "boot", "shared", "shared"]
     finally:
         shutil.rmtree(tmp_path / "disk", ignore_errors=True)
+
+
+@boxed
+def test_everything_is_killed_from_outside(name: str, tmp_path: Path) -> None:
+    asyncio.run(EmbeddedProvider(spec(name)).prepare(ignore))
+    call = "import sys, tests.embedded.test_provider as t; t.killed_from_outside(sys.argv[1])"
+    try:
+        in_box(tmp_path, "tmpfs", sys.executable, "-c", call, name, name=name)
+    finally:
+        shutil.rmtree(tmp_path / "disk", ignore_errors=True)
+
+
+def killed_from_outside(name: str) -> None:
+    """No process of podman's is left, and its state is there, lost, or lost and written again."""
+    provider = EmbeddedProvider(spec(name))
+    runtime = machine.host_runtime()
+    image = asyncio.run(Images(Podman(runtime)).reference("auto"))
+    own = ["run", "--detach", "--pull=never", "--name", "theirs", "--entrypoint", "sleep"]
+    out("podman", *runtime, *own, image, "3600")
+    (theirs,) = namespaces_here()
+    up(provider)
+    bridge = json.loads(out("podman", "network", "inspect", f"corral-{name}"))
+    interface, gateway = bridge[0]["network_interface"], bridge[0]["subnets"][0]["gateway"]
+    # What a user attached by hand.
+    out("ip", "netns", "add", "probe")
+    out("ip", "link", "add", "probe0", "type", "veth", "peer", "name", "eth0", "netns", "probe")
+    out("ip", "link", "set", "probe0", "master", interface)
+    mine = {theirs, "probe"}
+
+    def only_two_nodes() -> bool:
+        ports = json.loads(out("ip", "-json", "link", "show", "master", interface))
+        return len(ports) == 2 + 1 and len(namespaces_here() - mine) == 2
+
+    names = [f"corral-{name}-node{i}" for i in range(2)]
+    assert only_two_nodes()
+    kill(*everything())
+    assert up(provider) == [Action.START, Action.START]
+    assert only_two_nodes()
+
+    kill(*everything())
+    forget()
+    assert up(provider) == [Action.START, Action.START]
+    assert only_two_nodes()
+
+    kill(*everything())
+    forget()
+    out("podman", *runtime, "start", *names)
+    assert not only_two_nodes(), "two machines have one address"
+    assert up(provider) == [Action.RELEASE_ADDRESS, Action.RELEASE_ADDRESS]
+    assert only_two_nodes()
+    assert on(provider, "node1", "hostname").stdout.split() == ["node1"]
+
+    out("ip", "netns", "delete", "probe")
+    kill(*everything())
+    asyncio.run(provider.destroy(ignore))
+    assert not any(traces(name, [], gateway).values())
+    assert interface not in out("ip", "link")
+    assert namespaces_here() == {theirs}, "the user's own container is podman's to clean"
+
+
+def everything() -> list[str]:
+    """Ids of all containers of the machine."""
+    return out("podman", "ps", "--all", "--quiet", "--no-trunc").split()
+
+
+def namespaces_here() -> set[str]:
+    return {path.name for path in Path("/run/netns").iterdir()}
+
+
+def forget() -> None:
+    """Remove podman's runtime state, as Corral did when no process was left."""
+    for folder in ("/run/libpod", "/run/containers", "/run/runc", "/run/crun"):
+        for path in Path(folder).iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ class Action(StrEnum):
     CREATE = "create"
     START = "start"
     ENROL = "enrol"  # it runs, but this machine's key is not in it (lost folder, killed create)
+    RELEASE_ADDRESS = "release-address"  # it runs, but an ended container left its address occupied
     RECREATE = "recreate"
     REMOVE = "remove"
 
@@ -54,6 +55,7 @@ class Machine:
         memory_mib: memory it may use, 0 when that is the machine's own.
         boots_until: unix seconds until which a running machine that does not answer may be
             booting, 0 when that is not known.
+        contested: something else answers at its address that its provider can remove.
     """
 
     node: str
@@ -64,6 +66,7 @@ class Machine:
     made_from: str = ""
     memory_mib: int = 0
     boots_until: float = 0.0
+    contested: bool = False
 
 
 @dataclass(frozen=True, slots=True)

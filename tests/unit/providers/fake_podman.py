@@ -76,12 +76,16 @@ class FakePodman:
         return known[verb](args)
 
     def _wanted(self, args: list[str], have: dict[str, str]) -> bool:
-        pairs = [f.removeprefix("label=") for f in options(args, "--filter")]
+        filters = options(args, "--filter")
+        assert all(f.startswith(("label=", "network=")) for f in filters)
+        pairs = [f.removeprefix("label=") for f in filters if f.startswith("label=")]
         return all(have.get(p.partition("=")[0]) == p.partition("=")[2] for p in pairs)
 
     def _ps(self, args: list[str]) -> Ended:
         assert "--all" in args
         found = [c for c in self.containers.values() if self._wanted(args, c["Labels"])]  # type: ignore[arg-type]
+        if "--quiet" in args:
+            return Ended(0, "\n".join(str(c["Id"]) for c in found).encode(), b"")
         if option(args, "--format") == "json":
             return Ended(0, json.dumps(found).encode(), b"")
         return Ended(0, "\n".join(str(c["Names"][0]) for c in found).encode(), b"")  # type: ignore[index]
@@ -127,6 +131,9 @@ class FakePodman:
         return Ended(0, b"", b"")
 
     def _inspect(self, args: list[str]) -> Ended:
+        if "{{.NetworkSettings.SandboxKey}}" in args:
+            known = {str(c["Id"]): str(c.get("SandboxKey", "")) for c in self.containers.values()}
+            return Ended(0, "\n".join(known[i] for i in args[3:]).encode(), b"")
         found = self.containers.get(args[-1])
         if found is None:
             return Ended(125, b"", b"no such object")
@@ -152,6 +159,7 @@ class FakePodman:
         self.networks[args[-1]] = {
             "name": args[-1],
             "subnets": [{"subnet": subnet}],
+            "network_interface": f"podman{len(self.networks) + 1}",
             "labels": labels(args),
         }
         return Ended(0, b"", b"")

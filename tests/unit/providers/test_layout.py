@@ -18,7 +18,7 @@ from corral.hosts.process import Ended
 from corral.providers.base import Action, MachineAction
 from corral.providers.containers import container, layout, recipe, user_image
 from corral.providers.containers.image import Images
-from corral.providers.containers.podman import Podman, subnets
+from corral.providers.containers.podman import Podman, bridge, subnets
 from corral.providers.embedded import access
 from corral.providers.ssh import SshProvider
 from corral.spec.models import ClusterSpec
@@ -259,6 +259,15 @@ def test_networks_of_old_and_new_podman() -> None:
     other = base64.b64encode(b'{"type": "portmap"}').decode()
     old = {"Name": "podman", "Plugins": [{"Bytes": bridge}, {"Bytes": other}]}
     assert subnets(old) == ("podman", ["10.88.0.0/16"])
+
+
+def test_bridges_of_old_and_new_podman() -> None:
+    new = {"name": "corral-lab", "network_interface": "podman2"}
+    plugins = [b'{"type": "portmap"}', b'{"type": "bridge", "bridge": "cni-podman1"}']
+    old = {"Name": "lab", "Plugins": [{"Bytes": base64.b64encode(p).decode()} for p in plugins]}
+    assert bridge("corral-lab", [old, {"name": "host"}, new]) == "podman2"
+    assert bridge("lab", [new, old]) == "cni-podman1"
+    assert bridge("host", [{"name": "host"}]) == bridge("none", [new, old]) == ""
 
 
 def test_enrol_writes_nothing_outside_the_node() -> None:

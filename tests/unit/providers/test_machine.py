@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
-from corral.providers.containers import machine, reboot
+from corral.providers.containers import machine, namespaces, reboot
 from corral.providers.containers.reboot import Places
 
 V1 = "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n"
@@ -123,11 +123,29 @@ def places(folder: Path) -> Places:
     return found
 
 
-def process(proc: Path, *, cgroup: str = "0::/", cmdline: bytes = b"sleep\0") -> None:
+# Recorded on Debian 12: /run/netns with one of podman's namespaces and one that a user made.
+MOUNTED = """\
+399 311 0:87 / /run/netns rw,relatime shared:99 - tmpfs tmpfs rw
+400 399 0:4 net:[4026532479] /run/netns/probe rw shared:129 - nsfs nsfs rw
+"""
+OF_PODMAN = "netns-b9ab781f-56ef-71ad-eef0-f4e6511c327e"
+PODMANS = f"401 399 0:4 net:[4026532551] /run/netns/{OF_PODMAN} rw shared:130 - nsfs nsfs rw\n"
+
+
+def process(
+    proc: Path,
+    *,
+    cgroup: str = "0::/",
+    cmdline: bytes = b"sleep\0",
+    state: str = "S",
+    mounts: str = MOUNTED,
+) -> None:
     (proc / "17").mkdir(parents=True)
     (proc / "17" / "cgroup").write_text(cgroup)
     (proc / "17" / "cmdline").write_bytes(cmdline)
+    (proc / "17" / "stat").write_text(f"17 (a) name) {state} 1 17 17 0 -1 4228364 0 0\n")
     (proc / "self").mkdir()
+    (proc / "self" / "mountinfo").write_text(mounts)
 
 
 def test_after_a_reboot_the_runtime_state_goes(tmp_path: Path) -> None:
@@ -151,6 +169,23 @@ def test_nothing_goes_while_a_container_or_conmon_lives(tmp_path: Path) -> None:
         assert not reboot.clear(found, tmp_path / proc)
     assert (tmp_path / "runc" / IDENTITY).exists()
     assert found.tmpdir.exists()
+
+
+def test_what_is_of_this_boot_is_left_to_podman(tmp_path: Path) -> None:
+    """All processes were killed: without its state podman does not find the network namespaces."""
+    assert namespaces.mounted(MOUNTED + PODMANS) == {OF_PODMAN}
+    podman = places(tmp_path)
+    process(tmp_path / "proc", mounts=MOUNTED + PODMANS)
+    assert not reboot.clear(podman, tmp_path / "proc")
+    assert podman.tmpdir.exists()
+
+
+def test_a_zombie_is_not_alive(tmp_path: Path) -> None:
+    """PID 1 of a container that runs Corral may reap nobody: "sleep" does not."""
+    podman = places(tmp_path)
+    process(tmp_path / "proc", cgroup=f"0::/libpod-{IDENTITY}", cmdline=b"", state="Z")
+    reboot.bury(podman, IDENTITY, tmp_path / "proc")
+    assert (podman.tmpdir / "exits" / IDENTITY).read_text() == "137"
 
 
 def test_a_dead_container_is_buried_and_a_living_one_not(tmp_path: Path) -> None:

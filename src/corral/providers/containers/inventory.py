@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.providers.base import Machine, Observed
-from corral.providers.containers import layout, machine, reboot
-from corral.providers.containers.podman import Fields, Podman, subnets
+from corral.providers.containers import layout, machine, namespaces, reboot
+from corral.providers.containers.podman import Fields, Podman, bridge, subnets
 from corral.spec.nodes import Node
 
 Network = ipaddress.IPv4Network
@@ -29,6 +29,8 @@ async def observe(
 ) -> Observed:
     """One question about containers and one about networks, at once."""
     found, networks = await _asked(podman, cluster)
+    name = layout.network(cluster)
+    left = await namespaces.find(podman, name, bridge(name, networks))
     return read(
         cluster,
         nodes,
@@ -36,6 +38,7 @@ async def observe(
         networks=networks,
         pinned=pinned,
         routes=machine.host_routes(),
+        contested=left.addresses,
     )
 
 
@@ -74,9 +77,10 @@ def read(
     networks: Iterable[Fields],
     pinned: Mapping[str, str],
     routes: Iterable[Network],
+    contested: Collection[str] = (),
 ) -> Observed:
     """Podman's answers as machines; nodes that are not there get the address they will have."""
-    seen = {m.node: m for m in (_machine(fields, pinned) for fields in found)}
+    seen = {m.node: m for m in (_machine(fields, pinned, contested) for fields in found)}
     net = _network(cluster, len(nodes), networks, routes)
     addresses = layout.addresses(net, nodes, {m.node: m.address for m in seen.values()})
     absent = {n: Machine(n, False, False, a, enrolled=False) for n, a in addresses.items()}
@@ -87,7 +91,7 @@ def read(
     )
 
 
-def _machine(fields: Fields, pinned: Mapping[str, str]) -> Machine:
+def _machine(fields: Fields, pinned: Mapping[str, str], contested: Collection[str]) -> Machine:
     labels: Mapping[str, str] = fields["Labels"]
     node, identity = labels[layout.NODE], str(fields["Id"])
     return Machine(
@@ -99,6 +103,7 @@ def _machine(fields: Fields, pinned: Mapping[str, str]) -> Machine:
         made_from=labels[layout.SPEC],
         memory_mib=int(labels[layout.MEMORY]),
         boots_until=float(fields.get("StartedAt") or 0) + BOOT_S,
+        contested=labels[layout.ADDRESS] in contested,
     )
 
 

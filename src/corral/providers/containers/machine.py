@@ -201,7 +201,16 @@ def carries(pid: int, container_id: str) -> bool:
 
     Podman's own word is not enough: where /run is not a tmpfs its "running" outlives a reboot.
     """
+    folder = Path(f"/proc/{pid}")
     try:
-        return container_id in Path(f"/proc/{pid}/cgroup").read_text()
+        return container_id in (folder / "cgroup").read_text() and not zombie(folder)
     except OSError:
         return False
+
+
+def zombie(process: Path) -> bool:
+    """True of a process that ended and is not reaped: PID 1 of a container may never do it.
+
+    Its cgroup stays readable (cgroup v1, kernel 6.18).
+    """
+    return (process / "stat").read_text().rpartition(")")[2].split()[0] in ("Z", "X")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
 from corral.errors import Code, CorralError
@@ -171,10 +172,23 @@ def subnets(network: Fields) -> tuple[str, list[str]]:
     if "name" in network:
         return str(network["name"]), [str(s["subnet"]) for s in network.get("subnets") or ()]
     found: list[str] = []
-    for plugin in network.get("Plugins") or ():
-        try:
-            ranges = json.loads(base64.b64decode(plugin["Bytes"]))["ipam"]["ranges"]
-        except (KeyError, ValueError):
-            continue  # a plugin without addresses, such as portmap
+    for plugin in _cni_plugins(network):
+        ranges = plugin.get("ipam", {}).get("ranges", ())  # portmap has no addresses
         found += [str(one["subnet"]) for group in ranges for one in group]
     return str(network["Name"]), found
+
+
+def bridge(name: str, networks: Iterable[Fields]) -> str:
+    """The interface on this machine of a network, from ``network ls``; "" when it has none."""
+    for network in networks:
+        if network.get("name") == name:
+            return str(network.get("network_interface") or "")
+        if network.get("Name") == name:
+            return next((str(p["bridge"]) for p in _cni_plugins(network) if "bridge" in p), "")
+    return ""
+
+
+def _cni_plugins(network: Fields) -> Iterator[Fields]:
+    for plugin in network.get("Plugins") or ():
+        with suppress(KeyError, ValueError):
+            yield json.loads(base64.b64decode(plugin["Bytes"]))

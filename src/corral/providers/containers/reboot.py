@@ -4,7 +4,8 @@ Podman keeps what runs below /run and trusts that a reboot empties it. Where /ru
 (seen on a Debian 12 machine with /run on ext4), podman 4.3 then fails at every call ("Joining
 network namespace ...") and podman 5 reports "an unhandled reboot has occurred. Please delete
 directories /run/containers/storage and /run/libpod". This does that, only when no process of any
-container of that podman is alive, so that nothing that runs can be lost.
+container of that podman is alive, so that nothing that runs can be lost, and only when no network
+namespace of podman's is mounted: those are of this boot, and podman has to remove them.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
 
-PROC: Final = Path("/proc")
+from corral.providers.containers import machine, namespaces
+from corral.providers.containers.namespaces import PROC
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def living(ids: Iterable[str], tmpdir: Path, proc: Path = PROC) -> bool:
             continue
         try:
             cgroup = (folder / "cgroup").read_text()
-            if any(identity in cgroup for identity in wanted):
+            if any(identity in cgroup for identity in wanted) and not machine.zombie(folder):
                 return True
             words = (folder / "cmdline").read_bytes().split(b"\0")
         except OSError:
@@ -67,13 +68,15 @@ def living(ids: Iterable[str], tmpdir: Path, proc: Path = PROC) -> bool:
 
 
 def clear(places: Places, proc: Path = PROC) -> bool:
-    """Do what emptying /run at boot would have done; False when something is alive.
+    """Do what emptying /run at boot would have done; False when something is of this boot.
 
     The address book goes only with podman's default folders: it is one for all podmans of a
     machine (podman 4.3).
     """
     ids = container_ids(places)
     if not places.tmpdir.exists() or living(ids, places.tmpdir, proc):
+        return False
+    if namespaces.mounted((proc / "self" / "mountinfo").read_text()):
         return False
     # runc and crun: "container with given ID already exists" when their own folder outlived it.
     own = [runtime / identity for runtime in places.runtimes for identity in ids]

@@ -6,8 +6,8 @@ import asyncio
 from typing import Final
 
 from corral.events import Emit, Event, Kind
-from corral.providers.containers import layout, reboot
-from corral.providers.containers.podman import Podman
+from corral.providers.containers import layout, namespaces, reboot
+from corral.providers.containers.podman import Podman, bridge
 
 # Verb, how names are listed, how one is removed; in the order that uses nothing any more.
 _KINDS: Final = (
@@ -42,8 +42,12 @@ async def leftovers(podman: Podman, cluster: str) -> list[str]:
 
 async def destroy(podman: Podman, cluster: str, emit: Emit) -> tuple[str, ...]:
     """Remove them, kind by kind; what another process removed meanwhile is not an error."""
-    gone: list[str] = []
+    # Before the containers: netavark removes bridge and firewall rules with the last one only where
+    # no other link is on the bridge.
+    gone = await forgotten(podman, cluster, emit)
     for kind, _, verb in _KINDS:
+        if kind == "network":
+            gone += await forgotten(podman, cluster, emit, ends=True)
         names = await listed(podman, kind, cluster)
         if not names:
             continue
@@ -53,6 +57,30 @@ async def destroy(podman: Podman, cluster: str, emit: Emit) -> tuple[str, ...]:
         await podman.text(*verb, *names, timeout=120.0)
         gone += [f"{kind} {name}" for name in names]
     return tuple(gone)
+
+
+async def forgotten(podman: Podman, cluster: str, emit: Emit, *, ends: bool = False) -> list[str]:
+    """Remove network namespaces of the cluster that podman forgot.
+
+    Args:
+        podman: what knows the others.
+        cluster: the cluster.
+        emit: receives what was removed, and why nothing could be read.
+        ends: the network is removed next, so its bridge goes too.
+    """
+    network = layout.network(cluster)
+    interface = bridge(network, await podman.records("network", "ls"))
+    left = await namespaces.remove(podman, network, interface)
+    if left.unknown:
+        text = f"not looked for what earlier containers of {network} left: {left.unknown}"
+        emit(Event(Kind.NOTE, "machines", message=text))
+    elif ends:
+        await namespaces.remove_bridge(interface)
+    gone = [str(namespace) for namespace in left.namespaces]
+    if gone:
+        text = f"removed what ended containers left: {', '.join(gone)}"
+        emit(Event(Kind.NOTE, "machines", message=text))
+    return gone
 
 
 async def kill(podman: Podman, *names: str) -> None:

@@ -43,6 +43,7 @@ _SUMMARY: Final = MappingProxyType(
         Action.CREATE: "container {c} does not exist yet",
         Action.START: "container {c} is stopped",
         Action.ENROL: "container {c} does not know this machine's key",
+        Action.RELEASE_ADDRESS: "what an ended container left has the address of container {c}",
         Action.RECREATE: "container {c} was made from another image, memory, GPUs or storage",
         Action.REMOVE: "node {n} is declared no longer",
     }
@@ -96,6 +97,8 @@ class EmbeddedProvider:
             return Action.RECREATE
         if not seen.running:
             return Action.START
+        if seen.contested:
+            return Action.RELEASE_ADDRESS
         return None if seen.enrolled else Action.ENROL
 
     def _action(self, node: str, action: Action) -> MachineAction:
@@ -123,6 +126,7 @@ class EmbeddedProvider:
         if any(a.action in makes for a in actions):
             await self.prepare(emit)
         await self._common()
+        await removal.forgotten(self._podman, self.cluster, emit)
         if note := machine.let_watch(len(self.nodes)):
             emit(Event(Kind.NOTE, "machines", message=note))
         gate = asyncio.Semaphore(AT_ONCE)
@@ -162,7 +166,7 @@ class EmbeddedProvider:
             try:
                 if action.action is Action.START:
                     await removal.restart(self._podman, layout.container(self.cluster, node), node)
-                elif action.action is not Action.ENROL:
+                elif action.action not in (Action.ENROL, Action.RELEASE_ADDRESS):
                     await self._create(node)
                 await self._enrol(node, access, key)
                 await self._answers(node)
