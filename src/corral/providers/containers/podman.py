@@ -148,6 +148,7 @@ _CAUSES: Final = (
     ("rlimit type", "the limits of this process shrank since the node was made: recreate it"),
     ("setrlimit", "the limits of this process shrank since the node was made: recreate it"),
     ("name is already in use", "another podman made it meanwhile: run the same command again"),
+    ("waiting for file", "its conmon was killed, which podman knows now: run the command again"),
     ("no space left", "free some space below podman's storage folder"),
     ("cgroups v1 not supported", "install runc: crun refuses hybrid cgroups"),
     ("executable file `runc` not found", "apt install runc (as root)"),
