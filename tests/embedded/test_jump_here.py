@@ -29,7 +29,7 @@ def sshd() -> Iterator[Sshd]:
 
 def behind(sshd: Sshd, **changes: object) -> SshTarget:
     """The same sshd, reached through itself."""
-    gate = replace(sshd.target, first_sight=True)
+    gate = replace(sshd.target, pin_new=True)
     return replace(sshd.target, via=gate, **changes)
 
 
@@ -54,7 +54,7 @@ def test_many_nodes_and_one_login(sshd: Sshd) -> None:
         public = (inner.folder / "host.pub").read_text()
         with (inner.folder / "known_hosts").open("a") as file:
             file.writelines(known_hosts_line(f"n{i}", public) for i in range(many))
-        gate = replace(sshd.target, first_sight=True)
+        gate = replace(sshd.target, pin_new=True)
         target = replace(inner.target, via=gate)
 
         async def scenario() -> list[str]:

@@ -71,7 +71,7 @@ class Farm:
                         user=image.USER,
                         key=image.key(),
                         known_hosts=machine.known_hosts,
-                        first_sight=True,
+                        pin_new=True,
                     ),
                     control_dir=image.key().parent / "control",
                 )

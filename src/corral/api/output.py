@@ -18,8 +18,8 @@ _MEMORY: Final = Path("/dev/shm")  # noqa: S108  # everybody's to write, unlike 
 
 def is_device(path: Path) -> bool:
     """Whether it is ``/dev/stdout`` and the like, which are links and written as they are."""
-    whole = Path(os.path.abspath(path))  # noqa: PTH100
-    return whole.is_relative_to(_DEVICES) and not whole.is_relative_to(_MEMORY)
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100
+    return absolute.is_relative_to(_DEVICES) and not absolute.is_relative_to(_MEMORY)
 
 
 def write_output(path: Path, data: bytes, *, new: bool = False, mode: int | None = None) -> None:

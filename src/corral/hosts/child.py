@@ -11,7 +11,7 @@ from corral.errors import Code, CorralError
 
 EOF_S: Final = 1.0
 END_S: Final = 5.0
-SAID_S: Final = 2.0
+STDERR_S: Final = 2.0
 
 
 class Child:
@@ -51,7 +51,7 @@ class Child:
             ) from error
         return cls(process, argv[0])
 
-    async def tell(self, line: bytes) -> None:
+    async def write(self, line: bytes) -> None:
         """Write to its standard input, which stays open."""
         if self._process.stdin is not None:
             self._process.stdin.write(line)
@@ -78,17 +78,17 @@ class Child:
         """It has not ended."""
         return self._process.returncode is None
 
-    async def said(self) -> str:
+    async def stderr_tail(self) -> str:
         """The last lines of its standard error, once it has ended (``quiet`` only)."""
         if self._process.stderr is None:
             return ""
-        said = b""
+        tail = b""
         # A child process that outlived it may hold the other end.
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SAID_S):
+            async with asyncio.timeout(STDERR_S):
                 while more := await self._process.stderr.read(4096):
-                    said = (said + more)[-2000:]
-        return said.decode("utf-8", "replace")
+                    tail = (tail + more)[-2000:]
+        return tail.decode("utf-8", "replace")
 
     async def __aenter__(self) -> Self:
         return self

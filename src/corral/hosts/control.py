@@ -52,8 +52,8 @@ def control_path(folder: Path, name: str) -> Path:
             hint="set XDG_RUNTIME_DIR or TMPDIR to a shorter folder",
         )
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = path.parent.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+    status = path.parent.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise CorralError(
             Code.USAGE,
             f"{path.parent} is not a folder of yours alone",

@@ -52,11 +52,13 @@ class Sections(dict[str, Section]):
 
     def texts(self) -> dict[str, str]:
         """The complete answers, without the line ends around them."""
-        return {name: one.text.strip("\n") for name, one in self.items() if one.complete}
+        return {
+            name: section.text.strip("\n") for name, section in self.items() if section.complete
+        }
 
     def shown(self) -> str:
         """All answers for people, each below its question."""
-        return "\n".join(f"{name}:\n{one.text.strip()}" for name, one in self.items())
+        return "\n".join(f"{name}:\n{section.text.strip()}" for name, section in self.items())
 
     def succeeded(
         self, name: str, node: str, what: str, *, hint: str = "", stderr: str = ""
@@ -124,8 +126,8 @@ class Inquiry:
         self.word: Final = word or boundary()
         body = (
             # The colon: a group that holds a comment alone is a syntax error.
-            sh("{{ :\n{question}\n}}; corral_answered {n} $?", question=one, n=n)
-            for n, one in enumerate(questions.values(), 1)
+            sh("{{ :\n{question}\n}}; corral_answered {n} $?", question=question, n=n)
+            for n, question in enumerate(questions.values(), 1)
         )
         head = sh(
             'corral_answered() {{ printf \'\\n%s %d %d\\n\' {word} "$1" "$2"; }}\n'
@@ -150,14 +152,14 @@ class Inquiry:
     def read(self, output: str) -> Sections:
         """Take the script's output apart."""
         parts = re.split(rf"\n{re.escape(self.word)} (\d+) (\d+)\n", f"\n{output}")
-        found = Sections()
+        sections = Sections()
         texts = parts[3::3]
         for n, (name, text) in enumerate(zip(self.names, texts, strict=False)):
             ended = parts[3 * n + 4 : 3 * n + 6]
             if ended and ended[0] != str(n + 1):
                 break
-            found[name] = Section(text, int(ended[1]) if ended else None)
-        return found
+            sections[name] = Section(text, int(ended[1]) if ended else None)
+        return sections
 
 
 class Reports:
@@ -177,8 +179,8 @@ class Reports:
 
     def read(self, line: str) -> str | None:
         """What a line reports; None for any other line."""
-        begin, found, rest = line.partition(f"{self.word} ")
-        return rest if found and not begin else None
+        begin, separator, rest = line.partition(f"{self.word} ")
+        return rest if separator and not begin else None
 
     def all(self, output: str) -> list[str]:
         """What all lines of an output report."""

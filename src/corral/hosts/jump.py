@@ -28,8 +28,8 @@ def way(text: str, known_hosts: Path | None) -> SshTarget | None:
         known_hosts: the file of the cluster's pins.
     """
     last: SshTarget | None = None
-    for one in text.split(",") if text else ():
-        user, _, place = one.rpartition("@")
+    for hop in text.split(",") if text else ():
+        user, _, place = hop.rpartition("@")
         host, _, port = place.partition(":")
         last = SshTarget(
             host,
@@ -37,7 +37,7 @@ def way(text: str, known_hosts: Path | None) -> SshTarget | None:
             user=user,
             known_hosts=known_hosts,
             user_config=True,
-            first_sight=True,
+            pin_new=True,
             only_key=False,
             via=last,
         )
@@ -120,10 +120,10 @@ class Hop:
 
     def _of_hop(self, error: CorralError) -> CorralError:
         """The error as each node behind it reports it."""
-        told = copy.copy(error)
-        told.node = ""
+        hop_error = copy.copy(error)
+        hop_error.node = ""
         words = f"jump host {self._target.address}: "
-        told.message = words + error.message.removeprefix(words)
+        hop_error.message = words + error.message.removeprefix(words)
         if error.code is Code.HOST_KEY_CHANGED:
-            told.hint = error.hint.replace(self._target.alias, self._target.address)
-        return told
+            hop_error.hint = error.hint.replace(self._target.alias, self._target.address)
+        return hop_error

@@ -128,11 +128,11 @@ async def install(
         kind: whose password is asked for: LOGIN of the nodes, JUMP of a jump host.
     """
     login = f"{target.user}@{target.address}"
-    pinned = await _first_sight(node, target)
+    pinned = await _pin_known(node, target)
     try:
         how = await _put(node, replace(target, key=key), public, kind)
         if pinned:
-            _tell(node, target, pinned)
+            _report_pin(node, target, pinned)
         if not await _proves(node, replace(target, key=key), public):
             raise _unproven(node, target)
     except CorralError as error:
@@ -163,7 +163,7 @@ def authorize(public: str) -> Script:
     )
 
 
-async def _first_sight(node: str, target: SshTarget) -> str:
+async def _pin_known(node: str, target: SshTarget) -> str:
     """Take over what the user's known_hosts has; "new" or "known" when nothing was pinned yet."""
     if target.known_hosts is None or target.pinned(node):
         return ""
@@ -172,7 +172,7 @@ async def _first_sight(node: str, target: SshTarget) -> str:
     return "as in your own known_hosts" if lines else "seen for the first time"
 
 
-def _tell(node: str, target: SshTarget, whose: str) -> None:
+def _report_pin(node: str, target: SshTarget, whose: str) -> None:
     prints = known_fingerprints(node, "\n".join(target.pinned(node)))
     person().show(node, f"host key {', '.join(prints)} pinned, {whose}")
 
@@ -208,13 +208,13 @@ async def _put(node: str, target: SshTarget, public: str, kind: str) -> str:
 def _with_own_keys(target: SshTarget) -> SshTarget:
     """With ssh's default key files too: a named one would be tried instead of them."""
     folder = Path.home() / ".ssh"
-    found = [folder / name for name in _DEFAULT_KEYS if (folder / name).is_file()]
-    more = [part for key in found for part in ("-o", f"IdentityFile={option_path(key)}")]
+    keys = [folder / name for name in _DEFAULT_KEYS if (folder / name).is_file()]
+    more = [part for key in keys for part in ("-o", f"IdentityFile={option_path(key)}")]
     return replace(target, only_key=False, options=(*target.options, *more))
 
 
 async def _by_password(node: str, target: SshTarget, script: Script, password: str) -> Result:
-    wanted = {
+    options = {
         "BatchMode": "no",
         "PubkeyAuthentication": "no",
         "PreferredAuthentications": "password,keyboard-interactive",
@@ -222,7 +222,7 @@ async def _by_password(node: str, target: SshTarget, script: Script, password: s
     }
     with _askpass(password) as env:
         try:
-            return await _login(node, replace(target, key=None), script, wanted, env)
+            return await _login(node, replace(target, key=None), script, options, env)
         except CorralError as error:
             if "may not log in" in error.message:
                 error.message = f"{target.user} may not log in with this password"

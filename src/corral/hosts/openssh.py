@@ -23,7 +23,7 @@ from corral.hosts.jump import Hop
 from corral.hosts.quote import Script
 from corral.hosts.sshfail import SSH_FAILED, by_hand, failure
 from corral.hosts.sshkeys import known_fingerprints
-from corral.hosts.sudo import said_by_sudo, wants_password
+from corral.hosts.sudo import from_sudo, wants_password
 from corral.hosts.target import SshTarget
 from corral.hosts.transport import Frame, Lines, OnLine, Result
 from corral.passwords import SUDO, person
@@ -142,11 +142,11 @@ class OpenSSH:
         """Run a script; a password that sudo wants is asked for, outside of the time limit."""
         try:
             return await self._once(script, stdin, timeout, on_line)
-        except _PasswordError as wanted:
+        except _PasswordError as error:
             words = f"sudo password of {self._target.user} on the nodes"
             password = await person().password(SUDO, words, self._target.place(self._node))
             if password is None:
-                raise _hinted(wanted.args[0], person().hint) from None
+                raise _hinted(error.args[0], person().hint) from None
             self._password = f"{password}\n".encode()
         return await self._once(script, stdin, timeout, on_line)
 
@@ -179,7 +179,7 @@ class OpenSSH:
             if not self._password and wants_password(ended.err):
                 self._trusted = True
                 raise _PasswordError(self._failure(ended))
-            if inherited and not said_by_sudo(ended.err):
+            if inherited and not from_sudo(ended.err):
                 await self._abandon()
                 raise _InheritedError
             raise self._failure(ended)
@@ -225,7 +225,7 @@ class OpenSSH:
     async def close(self) -> None:
         """End the shared connection; the next run opens a new one. Those to jump hosts stay."""
         if self._control.exists():
-            await self._tell("exit")
+            await self._control("exit")
         self._control.unlink(missing_ok=True)
 
     def _ssh(self) -> list[str]:
@@ -256,7 +256,7 @@ class OpenSSH:
             return False
 
     async def _log_in(self) -> None:
-        seen = await self._first_sight()
+        seen = await self._pin_known()
         self._control.unlink(missing_ok=True)
         hops = self._control.parent
         limit = self._target.connect_timeout + LOGIN_S
@@ -272,19 +272,19 @@ class OpenSSH:
             raise self._late(limit, began=False) from error
         if ended.status != 0:
             raise self._unpinned(self._failure(ended), seen)
-        self._tell_of_pin(seen)
+        self._report_pin(seen)
         # The socket's name is made of the pinned key, which there is only now.
         self._control = self._control.with_name(self._target.control_name(self._node))
         mine.replace(self._control)
 
-    async def _first_sight(self) -> str | None:
+    async def _pin_known(self) -> str | None:
         """Pin what the user's own known_hosts has for a node that is not pinned yet.
 
         Returns:
             None when the node is pinned already, else the lines taken over from the user's files.
         """
         target = self._target
-        if target.known_hosts is None or not target.first_sight or target.pinned(self._node):
+        if target.known_hosts is None or not target.pin_new or target.pinned(self._node):
             return None
         lines = await pins.known_to_user(self._node, target)
         pins.pin(target.known_hosts, lines)
@@ -302,7 +302,7 @@ class OpenSSH:
                 )
         return error
 
-    def _tell_of_pin(self, seen: str | None) -> None:
+    def _report_pin(self, seen: str | None) -> None:
         if seen is None:
             return
         prints = known_fingerprints(self._node, "\n".join(self._target.pinned(self._node)))
@@ -315,10 +315,10 @@ class OpenSSH:
         ``stop`` removes the socket and lets sessions that still live go on.
         """
         if self._control.exists():
-            await self._tell("stop")
+            await self._control("stop")
         self._control.unlink(missing_ok=True)
 
-    async def _tell(self, order: str) -> None:
+    async def _control(self, order: str) -> None:
         with contextlib.suppress(TimeoutError, CorralError):
             argv = self._ssh()
             await process.run([argv[0], "-O", order, *argv[1:]], timeout=CLOSE_S)
@@ -354,8 +354,8 @@ def _hinted(error: CorralError, hint: str) -> CorralError:
 def _talkative(target: SshTarget) -> SshTarget:
     """With a separate login at the jump host, which reports why it does not lead on."""
     via = target.via
-    said = ("-o", "LogLevel=INFO")
-    return replace(target, via=replace(via, options=(*said, *via.options))) if via else target
+    log_level = ("-o", "LogLevel=INFO")
+    return replace(target, via=replace(via, options=(*log_level, *via.options))) if via else target
 
 
 class Hops:

@@ -31,11 +31,11 @@ async def settings(target: SshTarget, *, any_user: bool = False) -> dict[str, st
     user = [] if any_user or not target.user else ["-l", target.user]
     argv = ["ssh", "-G", *target.options, *port, *user, "--", target.address]
     ended = await process.run(argv, timeout=LOOK_S)
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for line in ended.out.splitlines():
         key, _, value = line.partition(" ")
-        found.setdefault(key.lower(), value)
-    return found
+        values.setdefault(key.lower(), value)
+    return values
 
 
 async def known_to_user(node: str, target: SshTarget) -> str:
@@ -43,11 +43,13 @@ async def known_to_user(node: str, target: SshTarget) -> str:
 
     Certificate authorities and revoked keys are left out: lines with a marker.
     """
-    said = await settings(target)
-    host = said.get("hostkeyalias") or said.get("hostname", target.address).lower()
-    port = said.get("port", "22")
-    name = host if port == "22" or "hostkeyalias" in said else f"[{host}]:{port}"
-    files = f"{said.get('userknownhostsfile', '')} {said.get('globalknownhostsfile', '')}".split()
+    config = await settings(target)
+    host = config.get("hostkeyalias") or config.get("hostname", target.address).lower()
+    port = config.get("port", "22")
+    name = host if port == "22" or "hostkeyalias" in config else f"[{host}]:{port}"
+    files = (
+        f"{config.get('userknownhostsfile', '')} {config.get('globalknownhostsfile', '')}".split()
+    )
     lines: dict[str, None] = {}
     for file in files:
         # A file that is not there is an error of ssh-keygen's and no line.
@@ -64,13 +66,13 @@ def option_file(text: str) -> str:
 
 def pinned_as(node: str, text: str) -> list[str]:
     """Lines that ``ssh-keygen -F`` gave, as lines that pin the same keys to a node's name."""
-    found: list[str] = []
+    lines: list[str] = []
     for line in text.splitlines():
         if line.startswith(("#", "@")):
             continue
         with contextlib.suppress(CorralError):
-            found.append(known_hosts_line(node, line.partition(" ")[2]))
-    return found
+            lines.append(known_hosts_line(node, line.partition(" ")[2]))
+    return lines
 
 
 def pin(file: Path, lines: str) -> None:

@@ -75,13 +75,13 @@ def known_hosts_line(node: str, public: str) -> str:
 
 def known_fingerprints(node: str, known: str) -> tuple[str, ...]:
     """Fingerprints pinned to a node in the text of a known_hosts file."""
-    found: list[str] = []
+    fingerprints: list[str] = []
     for line in known.splitlines():
         name, _, public = line.strip().partition(" ")
         if name == node:
             with contextlib.suppress(CorralError):
-                found.append(fingerprint(public))
-    return tuple(found)
+                fingerprints.append(fingerprint(public))
+    return tuple(fingerprints)
 
 
 def _split(public: str) -> tuple[str, str]:

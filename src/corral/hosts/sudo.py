@@ -56,6 +56,6 @@ def wants_password(stderr: str) -> bool:
     return _WANTS.search(stderr) is not None
 
 
-def said_by_sudo(stderr: str) -> bool:
-    """True when sudo itself speaks: then the connection lived, and sending again cures nothing."""
+def from_sudo(stderr: str) -> bool:
+    """True when sudo itself printed it: the connection worked, and sending again does not help."""
     return re.search(r"^(sudo: |Sorry, |sudo-rs: )|sudoers file", stderr, re.MULTILINE) is not None

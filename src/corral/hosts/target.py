@@ -53,7 +53,7 @@ class SshTarget:
         key: private key file; None leaves the choice to ssh.
         known_hosts: the cluster's own known_hosts file.
         user_config: read the user's ssh config too, and use the user's agent (docs/decisions/0014).
-        first_sight: take and pin the key of a node that has none in ``known_hosts`` yet.
+        pin_new: take and pin the key of a node that has none in ``known_hosts`` yet.
         only_key: use ``key`` and no agent.
         options: more arguments for ssh, as ``("-o", "Ciphers=x")``; they win over Corral's.
         connect_timeout: seconds for TCP and key exchange.
@@ -66,7 +66,7 @@ class SshTarget:
     key: Path | None = None
     known_hosts: Path | None = None
     user_config: bool = False
-    first_sight: bool = False
+    pin_new: bool = False
     only_key: bool = True
     options: tuple[str, ...] = ()
     connect_timeout: int = 10
@@ -129,8 +129,8 @@ class SshTarget:
 
         With the node's name, under which the host key is pinned, and all jump hosts.
         """
-        way = f" by {self.via.place(self.via.alias)}" if self.via else ""
-        return f"{node}: {self.user}@{self.address} port {self.port}{way}"
+        hops = f" by {self.via.place(self.via.alias)}" if self.via else ""
+        return f"{node}: {self.user}@{self.address} port {self.port}{hops}"
 
     def _pinned_before(self) -> tuple[str, ...]:
         return (self.via.control_name(self.via.alias),) if self.via else ()
@@ -195,7 +195,7 @@ class SshTarget:
         """Settings of ssh about host keys."""
         if self.known_hosts is None:
             return {"StrictHostKeyChecking": "accept-new"}
-        new = self.first_sight and not self.pinned(node)
+        new = self.pin_new and not self.pinned(node)
         return {
             "StrictHostKeyChecking": "accept-new" if new else "yes",
             "UserKnownHostsFile": option_path(self.known_hosts),

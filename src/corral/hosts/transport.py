@@ -145,9 +145,9 @@ class Frame:
         Raises:
             CorralError: UNREACHABLE, the sentinel is missing.
         """
-        body, found, rest = stdout.rpartition(f"\n{self.end} ")
+        body, separator, rest = stdout.rpartition(f"\n{self.end} ")
         status, ended, _ = rest.partition("\n")
-        if not found or not ended or not status.isdecimal():
+        if not separator or not ended or not status.isdecimal():
             raise CorralError(
                 Code.UNREACHABLE,
                 "the connection broke before the script ended",

@@ -49,10 +49,10 @@ def test_pinning_is_once_and_one_node_can_be_forgotten(tmp_path: Path) -> None:
     pins.pin(file, "node1 ssh-ed25519 A\nnode10 ssh-ed25519 B\n")
     assert file.read_text() == "node1 ssh-ed25519 A\nnode10 ssh-ed25519 B\n"
     assert file.stat().st_mode & 0o777 == 0o600
-    target = replace(TARGET, known_hosts=file, first_sight=True, user_config=True)
+    target = replace(TARGET, known_hosts=file, pin_new=True, user_config=True)
     assert target.trust("node1")["StrictHostKeyChecking"] == "yes"
     assert target.trust("node2")["StrictHostKeyChecking"] == "accept-new"
-    assert replace(target, first_sight=False).trust("node2")["StrictHostKeyChecking"] == "yes"
+    assert replace(target, pin_new=False).trust("node2")["StrictHostKeyChecking"] == "yes"
     pins.unpin(file, "node1")
     assert file.read_text() == "node10 ssh-ed25519 B\n"
 

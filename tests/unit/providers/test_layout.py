@@ -243,7 +243,7 @@ def test_ssh_provider_has_nothing_to_do() -> None:
     assert (target.address, target.port, target.user) == ("192.0.2.6", 2222, "admin")
     assert target.known_hosts is not None
     assert target.known_hosts.parts[-2:] == ("c", "known_hosts")
-    assert (target.user_config, target.first_sight, target.key) == (True, True, None)
+    assert (target.user_config, target.pin_new, target.key) == (True, True, None)
     assert asyncio.run(one.destroy(lambda event: None)) == ()
     with pytest.raises(CorralError):
         asyncio.run(one.apply([MachineAction("n0", Action.CREATE, "")], lambda event: None))

@@ -128,7 +128,7 @@ async def _target(at: str, way: Way, folder: Path) -> SshTarget:
         only_key=False,
         known_hosts=folder / keysetup.KNOWN_HOSTS,
         user_config=True,
-        first_sight=True,
+        pin_new=True,
         via=keysetup.jump_way(way.jump, folder),
     )
     if way.user:

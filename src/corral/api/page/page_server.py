@@ -113,7 +113,7 @@ async def serve_page(
 
 async def _told(server: Child, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Give the server its settings; what it reports once it listens."""
-    await server.tell(json.dumps(settings).encode() + b"\n")
+    await server.write(json.dumps(settings).encode() + b"\n")
     told = json.loads(await server.line(UP_S) or "{}")
     if not told:
         port = settings["port"]
@@ -210,7 +210,7 @@ async def _until(tunnel: Child, socket: Path) -> None:
             raise CorralError(
                 Code.UNREACHABLE,
                 "no tunnel to the controller",
-                tail=await tunnel.said() if not tunnel.running else "",
+                tail=await tunnel.stderr_tail() if not tunnel.running else "",
                 hint="does corral ssh reach it? sshd there must allow forwarding",
             )
         await asyncio.sleep(0.05)

@@ -75,7 +75,7 @@ async def _code(url: str, token: str, tunnel: Child) -> str:
                 raise CorralError(
                     Code.UNREACHABLE,
                     "the controller's page does not answer",
-                    tail=await tunnel.said() if not tunnel.running else str(error),
+                    tail=await tunnel.stderr_tail() if not tunnel.running else str(error),
                     hint="corral doctor; on the controller: systemctl status corral-web",
                 ) from error
         await asyncio.sleep(0.1)

@@ -73,7 +73,7 @@ async def _until(tunnel: Child, port: int) -> None:
             raise CorralError(
                 Code.UNREACHABLE,
                 "no tunnel to the tracking server",
-                tail=await tunnel.said(),
+                tail=await tunnel.stderr_tail(),
                 hint="is the port free here? does corral ssh reach the controller?",
             )
         try:
@@ -96,4 +96,4 @@ async def _until(tunnel: Child, port: int) -> None:
 
 async def _ended(tunnel: Child) -> str:
     await tunnel.wait()
-    return await tunnel.said() or "the tunnel to the controller ended"
+    return await tunnel.stderr_tail() or "the tunnel to the controller ended"

@@ -367,7 +367,7 @@ class CloudProvider:
             user=one.user,
             key=folder / KEY,
             known_hosts=folder / KNOWN_HOSTS,
-            first_sight=True,
+            pin_new=True,
         )
 
     def predict(self, node: str) -> Facts:

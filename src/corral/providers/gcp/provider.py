@@ -223,7 +223,7 @@ class GcpProvider:
             key=key if ssh.key or key.exists() else None,
             known_hosts=keys_dir(self.cluster) / KNOWN_HOSTS,
             user_config=True,
-            first_sight=True,
+            pin_new=True,
             only_key=False,
             options=() if outer else ("-o", f"ProxyCommand={tunnel}"),
             connect_timeout=30,

@@ -84,7 +84,7 @@ class SshProvider:
             user=ssh.user,
             known_hosts=folder / KNOWN_HOSTS,
             user_config=True,
-            first_sight=True,
+            pin_new=True,
             via=jump_way(ssh.jump or "", folder),
         )
         if ssh.key:
