@@ -51,9 +51,9 @@ class UserAccount:
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Make the user, or move it to the wanted ids; refuses to take an id from another."""
         users, groups = _entries(seen.text)
-        wanted = f"{self.uid}:{self.uid}"
+        desired = f"{self.uid}:{self.uid}"
         before = users.get(self.name, "")
-        if before == wanted:
+        if before == desired:
             return None
         summary = f"{'renumber' if before else 'make'} user {self.name} ({self.uid})"
         number = str(self.uid)
@@ -62,7 +62,7 @@ class UserAccount:
         taken = [n for n in others if n != self.name]
         script = self._refuse(taken[0]) if taken else self._make(before, self.name in groups)
         impact = Impact.RESTART if before else Impact.NONE
-        return Change(self.id, summary, before, wanted, script, impact)
+        return Change(self.id, summary, before, desired, script, impact)
 
     def _refuse(self, other: str) -> Script:
         return sh(

@@ -42,9 +42,9 @@ class Artifact:
         return ()
 
     def probe(self) -> Script:
-        """``whole`` when the file is there with its digest."""
+        """``complete`` when the file is there with its digest."""
         return sh(
-            '[ "$(sha256sum < {path} 2>/dev/null | cut -c 1-64)" = {sum} ] && echo whole || '
+            '[ "$(sha256sum < {path} 2>/dev/null | cut -c 1-64)" = {sum} ] && echo complete || '
             "echo absent",
             path=self.path,
             sum=self.sha256,
@@ -52,7 +52,7 @@ class Artifact:
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Send or fetch it; a file of another digest fails and is not kept."""
-        if seen.text == "whole":
+        if seen.text == "complete":
             return None
         here = not self.place.startswith("https:")
         get = (

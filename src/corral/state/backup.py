@@ -10,6 +10,9 @@ from corral.state.base import Change, Context, Impact, Seen
 
 FOLDER: Final = "/var/lib/corral/backup"
 
+_MARK: Final = "whole"
+"""A file that is in each complete copy; nodes have copies with this name."""
+
 
 @dataclass(frozen=True, slots=True)
 class SlurmBackup:
@@ -41,12 +44,12 @@ class SlurmBackup:
         return f"{FOLDER}/{self.name}"
 
     def probe(self) -> Script:
-        """``whole`` when the copy was made."""
-        return sh("[ -e {path}/whole ] && echo whole || echo absent", path=self.path)
+        """``complete`` when the copy was made."""
+        return sh("[ -e {mark} ] && echo complete || echo absent", mark=f"{self.path}/{_MARK}")
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Copy all of it."""
-        if seen.text == "whole":
+        if seen.text == "complete":
             return None
         what = "accounting database, job state and /etc/slurm"
         if not self.database:
@@ -80,10 +83,11 @@ class SlurmBackup:
             "systemctl stop slurmctld.service && "
             "{{ cp -a {state} {path}.new/state && cp -a /etc/slurm {path}.new/etc; r=$?; "
             '[ "$up" != active ] || systemctl start slurmctld.service || exit 1; [ $r = 0 ]; }} && '
-            ": > {path}.new/whole && sync && mv {path}.new {path} && "
+            ": > {path}.new/{mark} && sync && mv {path}.new {path} && "
             # A large database takes longer than systemd waits for a start (upgrades.html).
             "mkdir -p {unit} && printf '[Service]\\nTimeoutStartSec=infinity\\n' "
             "> {unit}/corral-upgrade.conf",
+            mark=_MARK,
             unit="/run/systemd/system/slurmdbd.service.d",
             path=self.path,
             root=FOLDER,

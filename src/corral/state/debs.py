@@ -46,10 +46,10 @@ class DebRepository:
         return f"{DEBS}/{self.debs.digest}"
 
     def probe(self) -> Script:
-        """``whole`` when all files and their index are there and apt reads them."""
+        """``complete`` when all files and their index are there and apt reads them."""
         return sh(
             "cd {path} && [ -s Packages ] && sha256sum -c --quiet --status {sums} && "
-            "grep -qsF {path} {sources} && echo whole || echo absent",
+            "grep -qsF {path} {sources} && echo complete || echo absent",
             path=self.path,
             sums=_SUMS,
             sources=SOURCES,
@@ -57,7 +57,7 @@ class DebRepository:
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Send the files."""
-        if seen.text == "whole":
+        if seen.text == "complete":
             return None
         debs = self.debs.debs
         return Change(

@@ -57,15 +57,15 @@ class EnrootPackages:
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Install them with what they need of the distribution; also over another version."""
         lines = [line.split(maxsplit=1) for line in seen.text.splitlines()]
-        wanted = {rest for word, rest in lines if word == "wanted"}
-        found = {rest for word, rest in lines if word == "installed"}
+        desired = {rest for word, rest in lines if word == "wanted"}
+        installed = {rest for word, rest in lines if word == "installed"}
         late = any(s in context.changed for s in self.sources)
-        if not late and len(wanted) == len(self.files) and wanted <= found:
+        if not late and len(desired) == len(self.files) and desired <= installed:
             return None
         return Change(
             self.id,
-            "install Enroot" if not found else f"replace {', '.join(sorted(found))}",
-            "\n".join(sorted(found)),
+            "install Enroot" if not installed else f"replace {', '.join(sorted(installed))}",
+            "\n".join(sorted(installed)),
             " ".join(f.rpartition("/")[2] for f in self.files),
             sh(
                 "{apt}; try --allow-downgrades {files} >&2 && {{ "

@@ -87,8 +87,8 @@ class Exports:
         """Compare the file; and what is served, which somebody may have taken back by hand."""
         written, served = (*seen.text.split(), "-", "-")[:2]
         before = _decoded(written)
-        wanted = {f"{e.path} {client} {e.squash}" for e in self.exports for client in e.clients}
-        lost = wanted - set(_decoded(served).splitlines())
+        desired = {f"{e.path} {client} {e.squash}" for e in self.exports for client in e.clients}
+        lost = desired - set(_decoded(served).splitlines())
         if before == self.content and not lost:
             return None
         return Change(

@@ -146,14 +146,14 @@ class Directory:
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Compare mode and owner."""
-        wanted = f"{self.mode} {self.owner}"
-        if seen.text == wanted:
+        desired = f"{self.mode} {self.owner}"
+        if seen.text == desired:
             return None
         return Change(
             self.id,
-            f"folder {self.path} ({wanted})",
+            f"folder {self.path} ({desired})",
             "" if seen.text == "absent" else seen.text,
-            wanted,
+            desired,
             sh(
                 "mkdir -p {path} && chown {owner} {path} && chmod {mode} {path}",
                 path=self.path,

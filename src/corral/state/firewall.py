@@ -124,8 +124,8 @@ class Ports:
 
 def exactly(addresses: Iterable[str]) -> tuple[str, ...]:
     """The addresses as the fewest networks that hold them and no other; /32 is left out."""
-    found = ipaddress.collapse_addresses(ipaddress.IPv4Network(a) for a in addresses)
-    return tuple(str(n).removesuffix("/32") for n in found)
+    networks = ipaddress.collapse_addresses(ipaddress.IPv4Network(a) for a in addresses)
+    return tuple(str(n).removesuffix("/32") for n in networks)
 
 
 def opened(kind: Kind, ports: Ports) -> tuple[Resource, ...]:
@@ -209,8 +209,8 @@ class Closed:
 
 def _ranges(ports: tuple[tuple[int, int], ...], dash: str) -> tuple[str, ...]:
     """One word with all ports, or none."""
-    found = ",".join(str(a) if a == b else f"{a}{dash}{b}" for a, b in sorted(ports))
-    return (found,) if found else ()
+    joined = ",".join(str(a) if a == b else f"{a}{dash}{b}" for a, b in sorted(ports))
+    return (joined,) if joined else ()
 
 
 def _ufw(ports: Ports) -> str:

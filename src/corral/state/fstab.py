@@ -148,25 +148,28 @@ class Mount:
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Compare the line of fstab and what is mounted now."""
         automount, lines, mounted, answer, holds = (*seen.text.split(), "", "", "", "", "")[:5]
-        found = parse_lines(lines)
-        wanted = self.line(automount=automount == "auto")
+        entries = parse_lines(lines)
+        desired = self.line(automount=automount == "auto")
         right = mounted == self.source and answer == "ok"
-        if right and found == (wanted,):
+        if right and entries == (desired,):
             return None
-        foreign = [line for line in found if not line.ours]
-        before = "\n".join(map(str, found)) or ("" if mounted == "-" else f"mounted: {mounted}")
-        moved = mounted not in ("-", self.source) or any(x.source != self.source for x in found)
+        foreign = [line for line in entries if not line.ours]
+        before = "\n".join(map(str, entries)) or ("" if mounted == "-" else f"mounted: {mounted}")
+        moved = mounted not in ("-", self.source) or any(x.source != self.source for x in entries)
         if right and not moved:
             summary, impact = f"options of {self.path} in fstab, from the next mount on", 0
         elif moved and not foreign:
-            summary, impact = f"mount {self.path} from {self.source}, not {_old(found, mounted)}", 3
+            summary, impact = (
+                f"mount {self.path} from {self.source}, not {_old(entries, mounted)}",
+                3,
+            )
         elif mounted == self.source:
             summary, impact = f"mount {self.path} again: {answer}", 2
         else:
             summary, impact = f"mount {self.path} from {self.source}", 0
         dead = mounted == self.source and answer != "ok"
-        script = self._make(wanted, lazily=dead, keep=right)
-        if dead and found == (wanted,):
+        script = self._make(desired, lazily=dead, keep=right)
+        if dead and entries == (desired,):
             # The server may be back, or serve it again since the stage before this one.
             ask = sh('timeout -s KILL 20 stat -f "$p" >/dev/null 2>&1')
             script = sh("p={path}; {ask} || {{ {make}; }}", path=self.path, ask=ask, make=script)
@@ -174,7 +177,7 @@ class Mount:
             self.id,
             summary,
             before,
-            str(wanted),
+            str(desired),
             script,
             Impact(impact),
             refuses=self._refusal(foreign, mounted, holds),
@@ -225,8 +228,8 @@ class Mount:
         )
 
 
-def _old(found: tuple[Line, ...], mounted: str) -> str:
-    return mounted if mounted != "-" or not found else found[0].source
+def _old(entries: tuple[Line, ...], mounted: str) -> str:
+    return mounted if mounted != "-" or not entries else entries[0].source
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,8 @@ class GuardKey:
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Write it, or another one."""
-        wanted = f"{self.digest} 600 root"
-        if seen.text == wanted:
+        desired = f"{self.digest} 600 root"
+        if seen.text == desired:
             return None
         what = "put the API key of" if seen.text == "absent" else "replace the API key of"
         return Change(

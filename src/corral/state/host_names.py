@@ -31,7 +31,7 @@ def own_name(name: str) -> tuple[Resource, ...]:
     """What gives a machine its name, at each boot too.
 
     systemd drops each "_" of /etc/hostname as it starts (257, hostname_cleanup), and slurmd then
-    finds no NodeName of its own.
+    finds no NodeName that matches.
     """
     if "_" not in name:
         return (Hostname(name),)
@@ -75,7 +75,7 @@ class Hostname:
                 "printf '%s\\n' {name} > /etc/hostname && {boot}"
                 '{{ [ "$(uname -n)" = {name} ] || {set}; }}',
                 name=self.name,
-                # What sets a name with "_" at each boot is a file of its own.
+                # What sets a name with "_" at each boot is a separate file.
                 boot=sh("") if "_" in self.name else sh("rm -f {path} && ", path=BOOT),
                 set=set_name(sh("{name}", name=self.name)),
             ),

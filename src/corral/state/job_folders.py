@@ -142,11 +142,11 @@ class JobFolders:
     @property
     def _owners(self) -> dict[str, int]:
         """Uid of each folder's owner, the outer ones first."""
-        found = {TOP: 0}
+        owners = {TOP: 0}
         for kind in KINDS:
-            found[f"{TOP}/{kind}"] = 0
-            found |= {f"{TOP}/{kind}/{name}": uid for name, uid in self.users}
-        return found
+            owners[f"{TOP}/{kind}"] = 0
+            owners |= {f"{TOP}/{kind}/{name}": uid for name, uid in self.users}
+        return owners
 
     def probe(self) -> Script:
         """A line for each that is there: name, uid, mode, kind; ``w`` where root may write.
@@ -168,8 +168,8 @@ class JobFolders:
         """Why another user could replace the folders and `up` does not change it; "" for no."""
         if self._top(_states(seen)):
             return ""
-        said = [line for line in seen.text.splitlines() if line.startswith("! ")]
-        return said[0].removeprefix("! ") if said else ""
+        problems = [line for line in seen.text.splitlines() if line.startswith("! ")]
+        return problems[0].removeprefix("! ") if problems else ""
 
     def _top(self, there: dict[str, list[str]]) -> Script | None:
         """What `up` does about a top that is open to others, where it is Corral's to change."""

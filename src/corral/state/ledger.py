@@ -64,10 +64,10 @@ FUNCTIONS: Final = Script(
     r"""
 L=/var/lib/corral
 B=$L/before
-corral_put() { # FILE: stdin becomes FILE, whole or not at all
+corral_put() { # FILE: stdin becomes FILE, complete or not at all
   mkdir -p "${1%/*}" && cat > "$1.new" && mv -f "$1.new" "$1"
 }
-corral_note() { # LINE FILE: the line stands in the file
+corral_note() { # LINE FILE: the file has the line
   grep -qxF -e "$1" "$2" 2>/dev/null && return
   { cat "$2" 2>/dev/null; printf '%s\n' "$1"; } | corral_put "$2"
 }

@@ -1,4 +1,4 @@
-"""Who belongs to the cluster: nodes that Slurm must let go, machines still to be released. Pure.
+"""Who belongs to the cluster: nodes to remove from Slurm, machines still to be released. Pure.
 
 There is no state file, so a node that the cluster file names no longer is found in two places:
 slurmctld still knows it (``Leaving``), and the controller keeps a list of the machines that hold
@@ -43,14 +43,14 @@ class Member:
 
 def parse_members(text: str) -> tuple[Member, ...]:
     """The list as the probe of ``Roster`` gave it; lines that are none are left out."""
-    found: list[Member] = []
+    members: list[Member] = []
     for line in text.splitlines():
         match line.split():
             case [node, address, port, user] if port.isdecimal():
-                found.append(Member(node, address, int(port), user))
+                members.append(Member(node, address, int(port), user))
             case _:
                 continue
-    return tuple(found)
+    return tuple(members)
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,10 @@ class Roster:
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Add who is missing, and correct how a member is reached."""
         known = {m.node: m for m in parse_members(seen.text)}
-        wanted = known | {m.node: m for m in self.members}
-        if wanted == known:
+        desired = known | {m.node: m for m in self.members}
+        if desired == known:
             return None
-        text = "".join(f"{m.line}\n" for m in wanted.values())
+        text = "".join(f"{m.line}\n" for m in desired.values())
         return Change(
             self.id,
             f"list of machines: {fold([m.node for m in self.members])}",

@@ -147,11 +147,11 @@ class Supervised:
     @property
     def text(self) -> str:
         """Its section in supervisord's configuration."""
-        whole = str(self.group).lower()
+        as_group = str(self.group).lower()
         return (
             f"; Written by Corral.\n[program:{self.name}]\ncommand={self.command}\n"
             f"priority={self.priority}\nautostart=true\nautorestart=true\nstartsecs=2\n"
-            f"startretries=20\nstopasgroup={whole}\nkillasgroup={whole}\n"
+            f"startretries=20\nstopasgroup={as_group}\nkillasgroup={as_group}\n"
             f"redirect_stderr=true\nstdout_logfile={LOGS}/{self.name}.log\n"
             "stdout_logfile_maxbytes=4MB\nstdout_logfile_backups=1\n"
             + (f"user={self.user}\n" if self.user else "")

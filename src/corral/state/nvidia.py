@@ -207,8 +207,8 @@ class FabricManager:
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Install the version that the driver has."""
         lines = [line.split() for line in seen.text.splitlines()]
-        found = {line[0]: line[1] for line in lines if len(line) > 1}
-        driver, manager = found.get("driver", ""), found.get("manager", "")
+        versions = {line[0]: line[1] for line in lines if len(line) > 1}
+        driver, manager = versions.get("driver", ""), versions.get("manager", "")
         coming = any(w in context.changed for w in self.after)
         if driver and driver == manager and not coming:
             return None

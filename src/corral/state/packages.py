@@ -119,24 +119,24 @@ class SlurmPackages:
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Install, or bring to the set's version; running daemons are not restarted by it."""
         lines = [line.split() for line in seen.text.splitlines()]
-        found = {words[1]: words[2] for words in lines if words[0] == "installed"}
-        wanted = self.debs.package_version
-        if all(found.get(name) == wanted for name in self.names):
+        installed = {words[1]: words[2] for words in lines if words[0] == "installed"}
+        desired = self.debs.package_version
+        if all(installed.get(name) == desired for name in self.names):
             return None
-        others = [name for name in found if name not in self.names]
-        before = ", ".join(sorted({v for n, v in found.items() if v != wanted or n in others}))
-        verb = f"upgrade Slurm {before} to {wanted}" if before else f"install Slurm {wanted}"
+        others = [name for name in installed if name not in self.names]
+        before = ", ".join(sorted({v for n, v in installed.items() if v != desired or n in others}))
+        verb = f"upgrade Slurm {before} to {desired}" if before else f"install Slurm {desired}"
         if others:
-            verb = f"replace {', '.join(others)} {before} by Slurm {wanted}"
+            verb = f"replace {', '.join(others)} {before} by Slurm {desired}"
         return Change(
             self.id,
             f"{verb}: {', '.join(self.names)}",
             before,
-            wanted,
+            desired,
             sh("{pause}; {bring}", pause=self._pause(), bring=self._bring(others))
-            if found
+            if installed
             else self._bring(others),
-            Impact.RESTART if found else Impact.NONE,
+            Impact.RESTART if installed else Impact.NONE,
         )
 
     def _pause(self) -> Script:

@@ -65,16 +65,16 @@ class Parts:
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Write what differs, remove what is Corral's and no longer wanted."""
-        found = {n: rest for n, _, rest in (line.partition(" ") for line in _lines(seen.text))}
-        late = [(n, t) for n, t in self.files if found.get(n) != self.wanted[n]]
-        gone = sorted(found.keys() - self.wanted.keys())
+        present = {n: rest for n, _, rest in (line.partition(" ") for line in _lines(seen.text))}
+        late = [(n, t) for n, t in self.files if present.get(n) != self.wanted[n]]
+        gone = sorted(present.keys() - self.wanted.keys())
         if not late and not gone:
             return None
-        said = [f"write {n}" for n, _ in late] + [f"remove {n}" for n in gone]
+        steps = [f"write {n}" for n, _ in late] + [f"remove {n}" for n in gone]
         return Change(
             self.id,
-            f"{self.folder}: {', '.join(said)}",
-            "\n".join(sorted(found)),
+            f"{self.folder}: {', '.join(steps)}",
+            "\n".join(sorted(present)),
             "\n".join(sorted(self.wanted)),
             join(
                 [

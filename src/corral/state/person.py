@@ -93,7 +93,7 @@ class Person:
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Make the user, and what of it is not there yet; never renumber a person."""
         users, groups, state = _entries(seen.text)
-        wanted = f"{self.uid}:{self.uid}"
+        desired = f"{self.uid}:{self.uid}"
         before = users.get(self.name, "")
         home, owner, keys, expires, member, shell = (*state, *[""] * _WORDS)[:_WORDS]
         refusal = self._refusal(before, users, groups, home, owner)
@@ -116,7 +116,7 @@ class Person:
             return None
         summary = ", ".join(words for words, _ in steps) or f"user {self.name}"
         script = join([script for _, script in steps], " && ") if steps else sh("exit 1")
-        return Change(self.id, summary, before, wanted, script, refuses=refusal)
+        return Change(self.id, summary, before, desired, script, refuses=refusal)
 
     def _refusal(
         self,

@@ -26,8 +26,8 @@ def parse_probes(
     """
     seen: dict[str, Seen] = {}
     for resource in resources:
-        one = answers.get(resource.id)
-        if one is None or one.status is None:
+        section = answers.get(resource.id)
+        if section is None or section.status is None:
             raise CorralError(
                 Code.PARSE_FAILED,
                 f"incomplete response: {len(seen)} of {len(resources)} probes were answered, "
@@ -36,7 +36,7 @@ def parse_probes(
                 hint="the script was ended on the machine (memory, a signal); run the command "
                 "again",
             )
-        seen[resource.id] = Seen(one.status, one.text.strip())
+        seen[resource.id] = Seen(section.status, section.text.strip())
     return seen
 
 

@@ -49,11 +49,11 @@ class Secret:
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """On the source: make it when absent. Elsewhere: copy it when it is not the source's."""
         digest, _, attributes = seen.text.partition(" ")
-        wanted = f"{self.mode} {self.owner}"
+        desired = f"{self.mode} {self.owner}"
         here = context.node == self.source
         known = context.secrets.get(self.id)
         if (here and digest != "absent") or (not here and known is not None and digest == known):
-            return None if attributes == wanted else self._attributes(attributes, wanted)
+            return None if attributes == desired else self._attributes(attributes, desired)
         if self.optional and known is None:
             return None if digest == "absent" else self._remove()
         before = "" if digest == "absent" else "another key"
@@ -71,12 +71,12 @@ class Secret:
             (SecretRef(self.id, self.source, self.path),),
         )
 
-    def _attributes(self, before: str, wanted: str) -> Change:
+    def _attributes(self, before: str, desired: str) -> Change:
         return Change(
             self.id,
             f"owner and mode of {self.path}",
             before,
-            wanted,
+            desired,
             sh(
                 "chown {owner} {path} && chmod {mode} {path}",
                 owner=self.owner,

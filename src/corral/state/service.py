@@ -96,7 +96,7 @@ class Service:
             impact,
         )
 
-    def told(self, action: Script | None = None) -> Script:
+    def notified(self, action: Script | None = None) -> Script:
         """Shell that makes the running service read its inputs, and remembers that it did.
 
         Args:

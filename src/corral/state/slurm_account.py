@@ -74,9 +74,9 @@ class SlurmAccounts:
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Add what is missing, set what differs, delete what Corral made and nobody declares."""
-        found = parse(seen.text)
-        steps = [*self._qos(found), *self._accounts(found), *self._users(found)]
-        steps += [*self._gone(found)]
+        existing = parse(seen.text)
+        steps = [*self._qos(existing), *self._accounts(existing), *self._users(existing)]
+        steps += [*self._gone(existing)]
         if not steps:
             return None
         words = [step.words for step in steps]
@@ -97,70 +97,78 @@ class SlurmAccounts:
             cluster=self.cluster,
         )
 
-    def _qos(self, found: Found) -> Iterator[Step]:
-        for one in self.qos:
-            if one.name not in found.qos:
-                yield _add("QOS", one.name, "qos", [one.name, f"Description={MARK}"], [one.name])
-        for one in self.qos:
-            wanted = qos_fields(one)
-            before = found.qos.get(one.name, EMPTY_QOS)
-            yield from _set(f"QOS {one.name}", ["qos", "where", f"name={one.name}"], before, wanted)
+    def _qos(self, existing: Found) -> Iterator[Step]:
+        for qos in self.qos:
+            if qos.name not in existing.qos:
+                yield _add("QOS", qos.name, "qos", [qos.name, f"Description={MARK}"], [qos.name])
+        for qos in self.qos:
+            desired = qos_fields(qos)
+            before = existing.qos.get(qos.name, EMPTY_QOS)
+            yield from _set(
+                f"QOS {qos.name}", ["qos", "where", f"name={qos.name}"], before, desired
+            )
 
-    def _accounts(self, found: Found) -> Iterator[Step]:
+    def _accounts(self, existing: Found) -> Iterator[Step]:
         there = f"cluster={self.cluster}"
-        for one in _parents_first(self.accounts):
-            if one.name not in found.accounts:
-                more = [one.name, there, f"parent={one.parent}"]
-                more += [] if one.name in found.ours else [f"Description={MARK}"]
-                more += [] if one.name in found.ours else [f"Organization={MARK}"]
-                yield _add("account", one.name, "account", more, [f"account={one.name}", there])
+        for account in _parents_first(self.accounts):
+            if account.name not in existing.accounts:
+                more = [account.name, there, f"parent={account.parent}"]
+                more += [] if account.name in existing.ours else [f"Description={MARK}"]
+                more += [] if account.name in existing.ours else [f"Organization={MARK}"]
+                yield _add(
+                    "account", account.name, "account", more, [f"account={account.name}", there]
+                )
         if not self.limits:
             return
-        for one in self.accounts:
-            where = ["account", "where", f"name={one.name}", there]
-            wanted = fields_of(one) | {"parent": one.parent}
-            before = found.accounts.get(one.name, {**EMPTY, "parent": one.parent})
-            yield from _set(f"account {one.name}", where, before, wanted)
+        for account in self.accounts:
+            where = ["account", "where", f"name={account.name}", there]
+            desired = fields_of(account) | {"parent": account.parent}
+            before = existing.accounts.get(account.name, {**EMPTY, "parent": account.parent})
+            yield from _set(f"account {account.name}", where, before, desired)
 
-    def _users(self, found: Found) -> Iterator[Step]:
+    def _users(self, existing: Found) -> Iterator[Step]:
         there = f"cluster={self.cluster}"
-        for one in self.users:
-            before = found.members.get((one.account, one.name))
+        for member in self.users:
+            before = existing.members.get((member.account, member.name))
             if before is None:
-                words = [one.name, f"account={one.account}", there]
-                check = [f"account={one.account}", f"user={one.name}", there]
-                first = [] if one.name in found.defaults else [f"DefaultAccount={one.account}"]
-                yield _add(f"{one.name} to", one.account, "user", [*words, *first], check)
-            where = ["user", "where", f"name={one.name}", there]
-            default = {"DefaultAccount": found.defaults.get(one.name, one.account)}
-            yield from _set(one.name, where, default, {"DefaultAccount": one.account})
+                words = [member.name, f"account={member.account}", there]
+                check = [f"account={member.account}", f"user={member.name}", there]
+                first = (
+                    [] if member.name in existing.defaults else [f"DefaultAccount={member.account}"]
+                )
+                yield _add(f"{member.name} to", member.account, "user", [*words, *first], check)
+            where = ["user", "where", f"name={member.name}", there]
+            default = {"DefaultAccount": existing.defaults.get(member.name, member.account)}
+            yield from _set(member.name, where, default, {"DefaultAccount": member.account})
             if self.limits:
-                where.insert(3, f"account={one.account}")
-                name = f"{one.name} in {one.account}"
-                yield from _set(name, where, before or self._inherited(one, found), fields_of(one))
+                where.insert(3, f"account={member.account}")
+                name = f"{member.name} in {member.account}"
+                yield from _set(
+                    name, where, before or self._inherited(member, existing), fields_of(member)
+                )
 
-    def _inherited(self, one: Member, found: Found) -> Fields:
+    def _inherited(self, member: Member, existing: Found) -> Fields:
         """What an association that is just made begins with: its account's QOS."""
-        account = next((a for a in self.accounts if a.name == one.account), None)
+        account = next((a for a in self.accounts if a.name == member.account), None)
         if account is None:
             return EMPTY
         inherited = {"QosLevel": set_of(account.qos), "DefaultQOS": account.default_qos}
         return {**EMPTY, **inherited}
 
-    def _gone(self, found: Found) -> Iterator[Step]:
+    def _gone(self, existing: Found) -> Iterator[Step]:
         """What Corral made and the file names no longer; accounts that others use stay."""
         there = f"cluster={self.cluster}"
-        declared = {one.name for one in self.accounts}
-        mine = {one.name: one.account for one in self.users}
-        old = [name for name in found.accounts if name in found.ours and name not in declared]
-        gone = found.qos_ours - {one.name for one in self.qos}
-        yield from self._defaults_off(found, gone)
-        for account, user in found.members:
-            if account in found.ours and mine.get(user, account) != account:
+        declared = {declared_account.name for declared_account in self.accounts}
+        mine = {member.name: member.account for member in self.users}
+        old = [name for name in existing.accounts if name in existing.ours and name not in declared]
+        gone = existing.qos_ours - {qos.name for qos in self.qos}
+        yield from self._defaults_off(existing, gone)
+        for account, user in existing.members:
+            if account in existing.ours and mine.get(user, account) != account:
                 words = ["delete", "user", "where", f"name={user}", f"account={account}", there]
                 yield Step(f"{user} out of {account}", f"{user} in {account}", "", _run(words))
-        strangers = {account for account, user in found.members if user not in mine}
-        parents = {fields["parent"] for n, fields in found.accounts.items() if n not in old}
+        strangers = {account for account, user in existing.members if user not in mine}
+        parents = {fields["parent"] for n, fields in existing.accounts.items() if n not in old}
         for name in reversed(old):
             if name not in strangers and name not in parents:
                 words = ["delete", "account", "where", f"name={name}", there]
@@ -169,15 +177,18 @@ class SlurmAccounts:
             words = ["delete", "qos", "where", f"name={name}"]
             yield Step(f"delete QOS {name}", f"QOS {name}", "", _run(words))
 
-    def _defaults_off(self, found: Found, gone: frozenset[str]) -> Iterator[Step]:
+    def _defaults_off(self, existing: Found, gone: frozenset[str]) -> Iterator[Step]:
         """No association keeps a QOS that goes as its default: sacctmgr would not delete it.
 
         Who the file names no longer stays a member of the account; who it names has been set.
         """
         there = f"cluster={self.cluster}"
-        held = {(one.account, one.name) for one in self.users if self.limits}
-        held |= {(one.name, "") for one in self.accounts if self.limits}
-        every = {**found.members, **{(name, ""): seen for name, seen in found.accounts.items()}}
+        held = {(member.account, member.name) for member in self.users if self.limits}
+        held |= {(declared_account.name, "") for declared_account in self.accounts if self.limits}
+        every = {
+            **existing.members,
+            **{(name, ""): seen for name, seen in existing.accounts.items()},
+        }
         for (account, user), fields in every.items():
             if fields["DefaultQOS"] not in gone or (account, user) in held:
                 continue
@@ -200,11 +211,13 @@ class Step:
 
 def _parents_first(accounts: tuple[Account, ...]) -> Iterator[Account]:
     """Each account after its parent."""
-    left = {one.name: one for one in accounts}
+    left = {account.name: account for account in accounts}
     while left:
-        ready = [one for one in left.values() if one.parent not in left] or list(left.values())
-        for one in ready:
-            yield left.pop(one.name)
+        ready = [account for account in left.values() if account.parent not in left] or list(
+            left.values()
+        )
+        for account in ready:
+            yield left.pop(account.name)
 
 
 def _run(words: list[str]) -> Script:
@@ -224,9 +237,9 @@ def _add(what: str, name: str, kind: str, words: list[str], check: list[str]) ->
     return Step(f"add {what} {name}", "", f"{what} {name}", script)
 
 
-def _set(name: str, where: list[str], before: Fields, wanted: Fields) -> Iterator[Step]:
+def _set(name: str, where: list[str], before: Fields, desired: Fields) -> Iterator[Step]:
     """Set the fields that differ; TRES of one limit go together."""
-    changed = {key: value for key, value in wanted.items() if before.get(key, "") != value}
+    changed = {key: value for key, value in desired.items() if before.get(key, "") != value}
     if not changed:
         return
     words: dict[str, list[str]] = {}

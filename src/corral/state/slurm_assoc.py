@@ -37,9 +37,9 @@ class Limit:
 
     def fields(self, tres: str, jobs: str, submitted: str) -> dict[str, str]:
         """As fields, under sacctmgr's words for them."""
-        found = {f"{tres} {name}": NO_LIMIT for name in TRES}
-        found |= {f"{tres} {name}": str(value) for name, value in self.tres}
-        return found | {jobs: str(self.jobs), submitted: str(self.submitted)}
+        limits = {f"{tres} {name}": NO_LIMIT for name in TRES}
+        limits |= {f"{tres} {name}": str(value) for name, value in self.tres}
+        return limits | {jobs: str(self.jobs), submitted: str(self.submitted)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +126,8 @@ def parse(text: str) -> Found:
 
 def _wall(text: str) -> str:
     """A longest time as it is compared: seconds, -1 for none."""
-    found = seconds(text)
-    return str(-1 if found is None else found)
+    limit = seconds(text)
+    return str(-1 if limit is None else limit)
 
 
 def _marked(rows: Iterable[list[str]]) -> frozenset[str]:
@@ -149,12 +149,12 @@ def _limit_fields(seen: list[str], words: tuple[str, str, str]) -> dict[str, str
     """Limits on TRES, running and submitted jobs as sacctmgr prints them, under its words."""
     tres, jobs, submitted = seen
     word, jobs_word, submitted_word = words
-    found = {f"{word} {name}": NO_LIMIT for name in TRES}
+    limits = {f"{word} {name}": NO_LIMIT for name in TRES}
     for pair in tres.split(","):
         name, _, value = pair.partition("=")
         if name in TRES:
-            found[f"{word} {name}"] = _mib(value) if name == "mem" else value
-    return found | {jobs_word: jobs or NO_LIMIT, submitted_word: submitted or NO_LIMIT}
+            limits[f"{word} {name}"] = _mib(value) if name == "mem" else value
+    return limits | {jobs_word: jobs or NO_LIMIT, submitted_word: submitted or NO_LIMIT}
 
 
 def _mib(text: str) -> str:
@@ -171,24 +171,24 @@ def set_of(names: Iterable[str]) -> str:
     return ",".join(sorted(filter(None, names)))
 
 
-def fields_of(one: Account | Member) -> dict[str, str]:
+def fields_of(holder: Account | Member) -> dict[str, str]:
     """What an account, or a user in it, should contain."""
     return {
-        "Fairshare": str(one.fair_share),
-        **one.limit.fields(*_GROUP),
-        "QosLevel": set_of(one.qos),
-        "DefaultQOS": one.default_qos,
+        "Fairshare": str(holder.fair_share),
+        **holder.limit.fields(*_GROUP),
+        "QosLevel": set_of(holder.qos),
+        "DefaultQOS": holder.default_qos,
     }
 
 
-def qos_fields(one: Quality) -> dict[str, str]:
+def qos_fields(qos: Quality) -> dict[str, str]:
     """What a QOS should contain."""
     return {
-        "Priority": str(one.priority),
-        "Preempt": set_of(one.preempts),
-        "MaxWall": _wall(one.max_wall),
-        **one.limit.fields(*_GROUP),
-        **one.per_user.fields(*_PER_USER),
+        "Priority": str(qos.priority),
+        "Preempt": set_of(qos.preempts),
+        "MaxWall": _wall(qos.max_wall),
+        **qos.limit.fields(*_GROUP),
+        **qos.per_user.fields(*_PER_USER),
     }
 
 

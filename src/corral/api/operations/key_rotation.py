@@ -214,7 +214,7 @@ class _Rotation:
                         f"{r.unit} takes {path.rpartition('/')[2]}",
                         "",
                         "",
-                        r.told(how.get(r.unit)),
+                        r.notified(how.get(r.unit)),
                         r.impact,
                     ),
                 )
