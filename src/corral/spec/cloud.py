@@ -16,8 +16,8 @@ Region = Annotated[str, Field(pattern=texts.REGION.pattern)]
 Duration = Annotated[str, Field(pattern=texts.DURATION.pattern)]
 VolumeName = Annotated[str, Field(pattern=texts.VOLUME.pattern)]
 
-_NO_TIMER: Final = tuple(name for name, one in RENTALS.items() if not one.ends_itself)
-_TIMER: Final = tuple(name for name, one in RENTALS.items() if one.ends_itself)
+_NO_TIMER: Final = tuple(name for name, rental in RENTALS.items() if not rental.ends_itself)
+_TIMER: Final = tuple(name for name, rental in RENTALS.items() if rental.ends_itself)
 
 
 class Source(Model):

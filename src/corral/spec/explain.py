@@ -16,7 +16,7 @@ ErrorDetails = Mapping[str, Any]
 _SYNONYMS: Final = {
     "unlimited": "infinite",
     "inf": "infinite",
-    **{alias: one.name for one in PROVIDERS.values() for alias in one.aliases},
+    **{alias: provider.name for provider in PROVIDERS.values() for alias in provider.aliases},
     "ib": "infiniband",
     "eth": "ethernet",
 }
@@ -35,7 +35,7 @@ def explain(errors: Sequence[ErrorDetails], tree: YamlNode, file: str) -> list[F
     return [_finding(error, cast(Path, error["loc"]), tree, file) for error in errors]
 
 
-def telling(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
+def without_echoes(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
     """The errors without echoes: pydantic 2.14 calls a tuple too short when its entry is wrong."""
     places = [cast(Path, error["loc"]) for error in errors]
 
@@ -197,10 +197,10 @@ def _like(text: str, pattern: str) -> str:
 
 def _wrong_type(kind: str, name: str, node: YamlNode, field: fields.Field) -> tuple[str, str, str]:
     got = _what(node)
-    wanted, hint = _wanted(kind, node, field)
+    expected, hint = _expected(kind, node, field)
     if node.empty:
         hint = f"nothing follows '{field.name}:'; write a value, or remove the line"
-    return "wrong-type", f"{name} is {got}; it must be {wanted}", hint
+    return "wrong-type", f"{name} is {got}; it must be {expected}", hint
 
 
 def _what(node: YamlNode) -> str:
@@ -219,21 +219,21 @@ def shown_raw(node: YamlNode) -> str:
     return f"the {word} {shown(node.text).strip(chr(34))}"
 
 
-def _wanted(kind: str, node: YamlNode, field: fields.Field) -> tuple[str, str]:
+def _expected(kind: str, node: YamlNode, field: fields.Field) -> tuple[str, str]:
     example = _flow(field.placeholder())
     if kind == "tuple_type":
-        one = f"[{shown_flow(node)}]" if node.text else example
-        return "a list", f"write {field.name}: {one}, or begin each entry with '- '"
+        as_list = f"[{shown_flow(node)}]" if node.text else example
+        return "a list", f"write {field.name}: {as_list}, or begin each entry with '- '"
     if kind.startswith(("model", "dict")):
         return "a mapping", f"write keys and values, such as {_flow(field.entry())}"
     if kind.startswith("bool"):
         word = {**_YES, **_NO}.get(node.text.lower())
         return "true or false", f"write {word} without quotes" if word else "write true or false"
     if kind.startswith(("int", "float")):
-        wanted = "an integer" if field.type == "integer" else "a number"
+        number_type = "an integer" if field.type == "integer" else "a number"
         digits = re.fullmatch(r"\s*([0-9]+)(\.0*)?\s*", node.text)
         example = f"{digits[1]}, without quotes" if digits else f"a number such as {example}"
-        return wanted, f"write {example}"
+        return number_type, f"write {example}"
     if node.text and field.type == "text":
         return "a text", f'put it in quotes: "{shown(node.text).strip(chr(34))}"'
     return "a text", f"write {_flow(field.entry())}"

@@ -41,7 +41,7 @@ def as_made(spec: ClusterSpec) -> ClusterSpec:
         return spec
     changes: dict[str, Any] = {}
     # A bucket is not a place for a job's files: no locks, no appending, no renaming of folders.
-    mounts = [one.mount for one in storage_of(spec.gcp) if one.kind != "bucket"]
+    mounts = [storage.mount for storage in storage_of(spec.gcp) if storage.kind != "bucket"]
     if not spec.storage:
         changes["storage"] = tuple(Storage(mount=mount, kind="existing") for mount in mounts)
     if not spec.users and login_of(spec):

@@ -100,20 +100,20 @@ def load_text(text: str, file: str) -> Loaded:
     if len(text) > BYTES_AT_MOST:
         return _refused("file-too-large", "it is larger than 1 MiB", "list groups", file)
     top, faults = tree.parse(text)
-    found = [
+    broken = [
         Finding(f.rule, Level.ERROR, f.message, f.hint, file, f.line, f.column) for f in faults
     ]
     if top is None or top.empty:
         hint = "write a starting file with: corral init laptop"
         empty = Finding("file-empty", Level.ERROR, "the file is empty", hint, file)
-        return Loaded(None, tuple(found) or (empty,))
+        return Loaded(None, tuple(broken) or (empty,))
     if top.pairs is None:
         hint = "begin with 'corral: v1' and 'name: ...'"
         message = "the file must be a mapping of keys and values"
         place = (file, top.line, top.column)
-        return Loaded(None, (*found, Finding("not-a-mapping", Level.ERROR, message, hint, *place)))
+        return Loaded(None, (*broken, Finding("not-a-mapping", Level.ERROR, message, hint, *place)))
     spec, more = _validated(top, file)
-    findings = tuple(sorted((*found, *more), key=lambda f: (f.line, f.column)))
+    findings = tuple(sorted((*broken, *more), key=lambda f: (f.line, f.column)))
     return Loaded(None if has_errors(findings) else spec, findings)
 
 
@@ -159,19 +159,19 @@ def _validated(top: tree.YamlNode, file: str) -> tuple[ClusterSpec | None, list[
     """
     raw = top.plain()
     spec, errors = _model(raw)
-    found = explain.explain(errors[:ERRORS_AT_MOST], top, file)
+    findings = explain.explain(errors[:ERRORS_AT_MOST], top, file)
     unknown = tuple(path for error in errors if (path := explain.touched(error)))
     if spec is None:
         explain.repair(raw, errors)
         spec, _ = _model(raw)
     if spec is None:
-        return None, found
+        return None, findings
     for problem in rules.judge(spec, unknown):
         node = top.find(problem.path)
         where = dotted(problem.path)
         place = (file, node.line, node.column, where)
-        found.append(Finding(problem.rule, problem.level, problem.message, problem.hint, *place))
-    return spec, found
+        findings.append(Finding(problem.rule, problem.level, problem.message, problem.hint, *place))
+    return spec, findings
 
 
 def _model(raw: Any) -> tuple[ClusterSpec | None, list[explain.ErrorDetails]]:
@@ -180,7 +180,9 @@ def _model(raw: Any) -> tuple[ClusterSpec | None, list[explain.ErrorDetails]]:
         return ClusterSpec.model_validate(_frozen(raw), strict=True), []
     except ValidationError as error:
         details = error.errors(include_url=False)
-        return None, explain.telling([cast(explain.ErrorDetails, detail) for detail in details])
+        return None, explain.without_echoes(
+            [cast(explain.ErrorDetails, detail) for detail in details]
+        )
 
 
 def _frozen(value: Any) -> Any:

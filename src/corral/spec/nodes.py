@@ -69,7 +69,7 @@ def declared_of(spec: ClusterSpec) -> tuple[Node, ...]:
         CorralError: SPEC_INVALID, a group of a spec that was not loaded from a file (``load``
             checks it) has another number of addresses than of nodes.
     """
-    found: list[Node] = []
+    nodes: list[Node] = []
     for group in spec.groups:
         names = expand(group.nodes)
         addresses = expand(group.addresses) if group.addresses else [""] * len(names)
@@ -79,8 +79,8 @@ def declared_of(spec: ClusterSpec) -> tuple[Node, ...]:
                 f"group {group.name} has {len(names)} nodes and {len(addresses)} addresses",
                 hint="write one address for each node, in the same order",
             )
-        found += [Node(n, group, i, addresses[i]) for i, n in enumerate(names)]
-    return tuple(found)
+        nodes += [Node(n, group, i, addresses[i]) for i, n in enumerate(names)]
+    return tuple(nodes)
 
 
 def elastic_of(spec: ClusterSpec) -> tuple[Node, ...]:

@@ -99,18 +99,18 @@ def _read(folder: str) -> Capabilities:
 
 
 PROVIDERS: Final[Mapping[str, Capabilities]] = MappingProxyType(
-    {one.name: one for one in map(_read, REGISTRY)}
+    {provider.name: provider for provider in map(_read, REGISTRY)}
 )
 """By the word in the cluster file."""
 
-CONTAINERS: Final = next(one.name for one in PROVIDERS.values() if one.containers)
+CONTAINERS: Final = next(provider.name for provider in PROVIDERS.values() if provider.containers)
 """The provider on whose nodes every cluster is rehearsed."""
 
-OWNED: Final = next(one.name for one in PROVIDERS.values() if one.owned)
+OWNED: Final = next(provider.name for provider in PROVIDERS.values() if provider.owned)
 """The provider of machines that the user has."""
 
 RENTALS: Final[Mapping[str, Rental]] = MappingProxyType(
-    {name: one.rental for name, one in PROVIDERS.items() if one.rental}
+    {name: provider.rental for name, provider in PROVIDERS.items() if provider.rental}
 )
 """Clouds that rent machines."""
 
@@ -123,7 +123,7 @@ def clouds_with(field: str) -> tuple[str, ...]:
 
 
 def in_words(field: str) -> str:
-    """What a field of ``Rental`` says of each cloud: ``names (lambda) or one id (runpod)``."""
+    """A field of ``Rental`` for each cloud that has it: ``names (lambda) or one id (runpod)``."""
     return either(tuple(f"{getattr(RENTALS[name], field)} ({name})" for name in clouds_with(field)))
 
 

@@ -65,15 +65,15 @@ def _path(field: fields.Field) -> str:
 
 
 def _type(field: fields.Field) -> str:
-    one = field.type
+    type_name = field.type
     if field.type == "choice":
-        one = " or ".join(f"`{choice}`" for choice in field.choices)
+        type_name = " or ".join(f"`{choice}`" for choice in field.choices)
     elif field.kind is not None:
-        one = field.kind.name
+        type_name = field.kind.name
     words = {"minimum": "from", "maximum": "to", "exclusiveMinimum": "above"}
     limits = [f"{words[k]} {v:g}" for k, v in field.limits.items() if k in words]
     order = sorted(limits, key=lambda text: text.startswith("to"))
-    return f"{'list of ' if field.many else ''}{' '.join([one, *order])}"
+    return f"{'list of ' if field.many else ''}{' '.join([type_name, *order])}"
 
 
 def _code(value: Any) -> str:

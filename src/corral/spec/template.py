@@ -84,7 +84,7 @@ network:
     gbps: {gbps}
 storage:
   - mount: /shared
-    kind: nfs                   # existing: it is mounted already, from a server of your own
+    kind: nfs                   # existing: it is mounted already, from your own server
     server: {controller}
     path: /srv/corral
 # users:                        # left out: one user called corral

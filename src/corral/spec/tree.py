@@ -173,14 +173,16 @@ def _unreadable(text: str, error: ReaderError) -> Fault:
 
 
 def _syntax(error: MarkedYAMLError) -> Fault:
-    said = cast(Any, error)  # ruamel.yaml 0.19 ships no types for its errors
-    mark, began = said.problem_mark or said.context_mark, said.context_mark
-    problem = str(said.problem or said.context or "not YAML")
+    details = cast(Any, error)  # ruamel.yaml 0.19 ships no types for its errors
+    mark, began = details.problem_mark or details.context_mark, details.context_mark
+    problem = str(details.problem or details.context or "not YAML")
     problem = re.sub(r"\('(<[^']*>)',\)", r"'\1'", problem)
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     if "'\\t'" in problem:
         return Fault("yaml-tab", "a tab where YAML wants spaces", _TAB_HINT, line, column)
-    context = f" ({said.context} from line {began.line + 1})" if said.context and began else ""
+    context = (
+        f" ({details.context} from line {began.line + 1})" if details.context and began else ""
+    )
     return Fault("yaml-syntax", f"{problem}{context}", _hint(problem), line, column)
 
 

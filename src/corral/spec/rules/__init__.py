@@ -90,9 +90,9 @@ def _overlap(field: str, other: str) -> bool:
     return field == other or field.startswith(f"{other}.") or other.startswith(f"{field}.")
 
 
-def _same_entry(one: Path, other: Path) -> bool:
+def _same_entry(path: Path, other: Path) -> bool:
     """Whether two places are in the same entry of each list that both go through."""
-    for a, b in zip(one, other, strict=False):
+    for a, b in zip(path, other, strict=False):
         if a != b:
             return isinstance(a, str) or isinstance(b, str)
     return True

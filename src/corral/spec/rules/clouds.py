@@ -16,10 +16,10 @@ LABEL_ROOM: Final = 37
 CLUSTER_LEAST: Final = 2
 """podCount of RunPod's createCluster."""
 
-_ELASTIC: Final = tuple(name for name, one in RENTALS.items() if one.elastic)
-_NO_TIMER: Final = frozenset(name for name, one in RENTALS.items() if not one.ends_itself)
-_PODS: Final = frozenset(name for name, one in RENTALS.items() if one.pods)
-_CLUSTERS: Final = tuple(name for name, one in RENTALS.items() if one.clusters)
+_ELASTIC: Final = tuple(name for name, rental in RENTALS.items() if rental.elastic)
+_NO_TIMER: Final = frozenset(name for name, rental in RENTALS.items() if not rental.ends_itself)
+_PODS: Final = frozenset(name for name, rental in RENTALS.items() if rental.pods)
+_CLUSTERS: Final = tuple(name for name, rental in RENTALS.items() if rental.clusters)
 _OWN: Final = tuple(map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 """RFC 1918."""
 
@@ -49,8 +49,8 @@ def cloud_unused(view: View) -> Iterator[Problem]:
 def cloud_name_long(view: View) -> Iterator[Problem]:
     """Names of cluster and node that do not fit into an instance's name."""
     for group in view.where(lambda c: c.rents):
-        whole = group.group.cloud is not None and group.group.cloud.cluster
-        long = max((*group.names, group.group.name if whole else ""), key=len)
+        as_cluster = group.group.cloud is not None and group.group.cloud.cluster
+        long = max((*group.names, group.group.name if as_cluster else ""), key=len)
         if len(long) + len(view.spec.name) > LABEL_ROOM:
             message = (
                 f"{view.spec.name} and {long} together are longer than {LABEL_ROOM} characters"
@@ -73,8 +73,8 @@ def no_dead_man(view: View) -> Iterator[Problem]:
         cloud = group.group.cloud
         places = {group.group.provider, *(s.provider for s in (cloud.fallback if cloud else ()))}
         budget = view.spec.budget
-        whole = set(_CLUSTERS) if cloud and cloud.cluster else set[str]()
-        bare = (places & (_NO_TIMER | whole)) - set(budget.unguarded if budget else ())
+        clusters = set(_CLUSTERS) if cloud and cloud.cluster else set[str]()
+        bare = (places & (_NO_TIMER | clusters)) - set(budget.unguarded if budget else ())
         if bare:
             names = ", ".join(sorted(bare))
             message = f"machines of {names} cannot end themselves when their controller is lost"
@@ -124,10 +124,10 @@ def rented_apart(view: View) -> Iterator[Problem]:
 
 def _own(address: str) -> bool:
     try:
-        found = ip_address(address)
+        parsed = ip_address(address)
     except ValueError:  # a name: who knows
         return False
-    return any(found in network for network in _OWN if network.version == found.version)
+    return any(parsed in network for network in _OWN if network.version == parsed.version)
 
 
 def cloud_cluster(view: View) -> Iterator[Problem]:

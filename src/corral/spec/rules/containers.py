@@ -26,11 +26,11 @@ def files(view: View) -> Iterator[Problem]:
     pyxis = view.spec.software.pyxis
     if pyxis is None:
         return
-    for i, one in enumerate(pyxis.enroot):
-        if not one.file.endswith(".deb"):
+    for i, artifact in enumerate(pyxis.enroot):
+        if not artifact.file.endswith(".deb"):
             hint = "the release's enroot_VERSION_amd64.deb"
             at = ("software", "pyxis", "enroot", i, "file")
-            yield Problem(at, "this is no .deb package", hint)
+            yield Problem(at, "this is not a .deb package", hint)
     if not pyxis.source.file.endswith((".tar.gz", ".tgz", ".tar.xz", ".tar")):
         at = ("software", "pyxis", "source", "file")
         yield Problem(at, "this is not a source archive", "the release's .tar.gz")
@@ -43,7 +43,7 @@ def importing(view: View) -> Iterator[Problem]:
     (enroot 4.1.2, "enroot-aufs2ovlfs: failed to set capabilities", seen).
     """
     pyxis = view.spec.software.pyxis
-    if pyxis is None or any("+caps" in one.file for one in pyxis.enroot):
+    if pyxis is None or any("+caps" in artifact.file for artifact in pyxis.enroot):
         return
     hint = "add the release's enroot+caps_VERSION_amd64.deb; without it image files still run"
     message = (

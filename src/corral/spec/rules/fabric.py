@@ -48,19 +48,19 @@ def nodes(view: View) -> Iterator[Problem]:
     held: list[str] = []
     for i, switch in enumerate(topology.switches):
         try:
-            found = expand(switch.nodes, strict=True) if switch.nodes else []
-            if len(held) + len(found) > NODES_AT_MOST:
+            members = expand(switch.nodes, strict=True) if switch.nodes else []
+            if len(held) + len(members) > NODES_AT_MOST:
                 yield Problem(AT, f"more than {NODES_AT_MOST} nodes on all switches",
                               "leave each node on one")  # fmt: skip
                 return
         except CorralError as error:
             yield Problem((*AT, i, "nodes"), error.message, error.hint)
             return
-        unknown = [n for n in found if n not in view.names]
+        unknown = [n for n in members if n not in view.names]
         if unknown:
             hint = "its nodes are those of the groups"
             yield Problem((*AT, i, "nodes"), f"no node is called {some(unknown)}", hint)
-        held += found
+        held += members
     for name in repeated(held):
         yield Problem(AT, f"{name} is on two switches", "leave it on one")
     used = {group for part in view.spec.partitions for group in part.groups}

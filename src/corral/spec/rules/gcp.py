@@ -65,20 +65,20 @@ def together(view: View) -> Iterator[Problem]:
 
 def controller(view: View) -> Iterator[Problem]:
     """The toolkit's controller is a separate machine, with a name of the toolkit's."""
-    wanted = f"{view.spec.name}-controller"
+    expected = f"{view.spec.name}-controller"
     groups = [g for g in view.where(lambda c: c.configures) if g.group.machine is None]
-    hint = f"{{name: controller, provider: gcp, nodes: {wanted}}}, and controller: {wanted}"
+    hint = f"{{name: controller, provider: gcp, nodes: {expected}}}, and controller: {expected}"
     if not view.where(lambda c: c.configures):
         return
     if not groups:
         yield Problem(("groups",), "the controller's group is missing", f"add {hint}")
     for group in groups:
-        if group.names and group.names != (wanted,):
-            yield Problem(group.at("nodes"), f"a group without machine is the controller, {wanted}",
-                          f"add machine: {MACHINE}, or write {hint}")  # fmt: skip
-    if view.spec.controller != wanted:
+        if group.names and group.names != (expected,):
+            message = f"a group without machine is the controller, {expected}"
+            yield Problem(group.at("nodes"), message, f"add machine: {MACHINE}, or write {hint}")
+    if view.spec.controller != expected:
         yield Problem(("controller",), "the toolkit's controller has another name",
-                      f"write controller: {wanted}")  # fmt: skip
+                      f"write controller: {expected}")  # fmt: skip
     used = {name for part in partitions_of(view.spec) for name in part.groups}
     for group in groups:
         if group.group.name in used:
@@ -159,27 +159,33 @@ def storage(view: View) -> Iterator[Problem]:
     gcp = view.spec.gcp
     if gcp is None:
         return
-    for i, one in enumerate(gcp.storage):
+    for i, file_system in enumerate(gcp.storage):
         at = ("gcp", "storage", i)
-        if one.kind == "lustre" and gcp.toolkit == "v1.39.0":
+        if file_system.kind == "lustre" and gcp.toolkit == "v1.39.0":
             hint = "exascaler or filestore, or toolkit: v1.95.0"
             yield Problem((*at, "kind"), "toolkit v1.39.0 has no Managed Lustre", hint)
-        if one.kind == "exascaler" and gcp.toolkit != "v1.39.0":
+        if file_system.kind == "exascaler" and gcp.toolkit != "v1.39.0":
             hint = "lustre, or toolkit: v1.39.0 (the module went with v1.78)"
             yield Problem((*at, "kind"), f"toolkit {gcp.toolkit} has no EXAScaler", hint)
-        least = LUSTRE.get(one.mbps_per_tib, 0)
+        least = LUSTRE.get(file_system.mbps_per_tib, 0)
         if not least:
             hint = f"one of {', '.join(map(str, sorted(LUSTRE)))}"
             yield Problem((*at, "mbps_per_tib"), "Managed Lustre has no such tier", hint)
-        elif one.kind == "lustre" and one.size_gib and one.size_gib % least:
-            hint = f"a multiple of {least} at {one.mbps_per_tib} MB/s for each TiB"
-            small = "too small" if one.size_gib < least else "no size of Managed Lustre"
-            yield Problem((*at, "size_gib"), f"{one.size_gib} GiB is {small}", hint)
-        if one.kind == "filestore" and one.size_gib and one.size_gib < FILESTORE_LEAST:
+        elif file_system.kind == "lustre" and file_system.size_gib and file_system.size_gib % least:
+            hint = f"a multiple of {least} at {file_system.mbps_per_tib} MB/s for each TiB"
+            small = "too small" if file_system.size_gib < least else "no size of Managed Lustre"
+            yield Problem((*at, "size_gib"), f"{file_system.size_gib} GiB is {small}", hint)
+        if (
+            file_system.kind == "filestore"
+            and file_system.size_gib
+            and file_system.size_gib < FILESTORE_LEAST
+        ):
             hint = f"at least {FILESTORE_LEAST}"
-            yield Problem((*at, "size_gib"), f"{one.size_gib} GiB is too small for the tier", hint)
+            yield Problem(
+                (*at, "size_gib"), f"{file_system.size_gib} GiB is too small for the tier", hint
+            )
     for kind in ("exascaler", "lustre"):
-        same = [i for i, one in enumerate(gcp.storage) if one.kind == kind]
+        same = [i for i, file_system in enumerate(gcp.storage) if file_system.kind == kind]
         if len(same) > 1:
             hint = "use folders below its one mount point"
             yield Problem(("gcp", "storage", same[1], "kind"),

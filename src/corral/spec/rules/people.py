@@ -148,11 +148,11 @@ def login_nodes(view: View) -> Iterator[Problem]:
     if login is None:
         return
     try:
-        wanted = expand(login, strict=True)
+        names = expand(login, strict=True)
     except CorralError as error:
         yield Problem(("access", "login"), error.message, error.hint)
         return
-    unknown = [name for name in wanted if name not in view.names] if view.complete else []
+    unknown = [name for name in names if name not in view.names] if view.complete else []
     if unknown:
         yield _unknown(("access", "login"), "node", unknown[0], list(view.names)[:1000])
 

@@ -45,13 +45,13 @@ def group_idle(view: View) -> Iterator[Problem]:
 
 def _with_other_work(view: View) -> set[str]:
     """Nodes that are there for something else than jobs: controller, file servers, logins."""
-    found = {s.server for s in view.spec.storage if s.server}
+    reserved = {s.server for s in view.spec.storage if s.server}
     if view.spec.controller:
-        found.add(view.spec.controller)
+        reserved.add(view.spec.controller)
     if view.spec.access.login:
         with contextlib.suppress(CorralError):  # another rule reports it
-            found.update(expand(view.spec.access.login))
-    return found
+            reserved.update(expand(view.spec.access.login))
+    return reserved
 
 
 def feature_repeated(view: View) -> Iterator[Problem]:

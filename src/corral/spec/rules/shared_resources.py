@@ -202,7 +202,7 @@ def uid_duplicate(view: View) -> Iterator[Problem]:
 def _twice(values: list[str], field: str) -> Iterator[Problem]:
     for value in repeated(values):
         last = len(values) - 1 - values[::-1].index(value)
-        hint = f"give every user a {field} of their own"
+        hint = f"give every user a different {field}"
         yield Problem(("users", last, field), f"two users have the {field} {value}", hint)
 
 

@@ -166,10 +166,10 @@ def _counted(hostlist: str) -> int:
     if not hostlist:
         return 0
     try:
-        found = count(hostlist)
+        number = count(hostlist)
     except CorralError:
         return 0
-    return found if found <= NODES_AT_MOST else 0  # reported by nodes-syntax
+    return number if number <= NODES_AT_MOST else 0  # reported by nodes-syntax
 
 
 def _expanded(hostlist: str, path: Path) -> tuple[tuple[str, ...], tuple[Problem, ...]]:
