@@ -26,7 +26,7 @@ def health_words(reason: str) -> tuple[str, str]:
     if kind is None:
         return "", ""
     return (
-        f"{kind.title} ({kind.id}: looks at {kind.looks}; fails on {kind.fails})",
+        f"{kind.title} ({kind.id}: looks at {kind.reads}; fails on {kind.fails})",
         f"{kind.fix}; {BACK} (at once: run corral-health on the node)",
     )
 

@@ -9,38 +9,40 @@ from corral.state.base import Impact, Resource, Wanted
 from corral.state.packages import Packages
 
 
-def in_one_run(wanted: Iterable[Wanted]) -> tuple[Wanted, ...]:
+def in_one_run(desired: Iterable[Wanted]) -> tuple[Wanted, ...]:
     """The same wanted state; the first packages of each machine bring the later ones along.
 
     The later resources stay as they are: they find their packages there, or install what is
     missing. Packages whose installing has its own impact are left alone.
     """
-    wanted = tuple(wanted)
+    desired = tuple(desired)
     sets: dict[str, list[Packages]] = {}
-    for one in wanted:
-        found = [r for r in one.resources if isinstance(r, Packages) and r.impact is Impact.NONE]
-        for node in one.nodes if found else ():
-            sets.setdefault(node, []).extend(found)
-    return tuple(part for one in wanted for part in _parts(one, sets))
+    for entry in desired:
+        packages = [
+            r for r in entry.resources if isinstance(r, Packages) and r.impact is Impact.NONE
+        ]
+        for node in entry.nodes if packages else ():
+            sets.setdefault(node, []).extend(packages)
+    return tuple(part for entry in desired for part in _parts(entry, sets))
 
 
-def _parts(one: Wanted, sets: Mapping[str, Sequence[Packages]]) -> list[Wanted]:
+def _parts(entry: Wanted, sets: Mapping[str, Sequence[Packages]]) -> list[Wanted]:
     """The wanted state, cut at its packages; a resource stays one object for all its nodes."""
-    place = next((i for i, r in enumerate(one.resources) if isinstance(r, Packages)), None)
+    place = next((i for i, r in enumerate(entry.resources) if isinstance(r, Packages)), None)
     if place is None:
-        return [one]
-    packages = one.resources[place]
+        return [entry]
+    packages = entry.resources[place]
     alike: dict[tuple[str, ...], list[str]] = {}
-    for node in one.nodes:
+    for node in entry.nodes:
         first, *later = sets.get(node, (None,))
         along = tuple(name for r in later for name in r.names) if first is packages else ()
         alike.setdefault(along, []).append(node)
     if not any(alike):
-        return [one]
+        return [entry]
     cut = [
-        Wanted(one.nodes, one.resources[:place]),
+        Wanted(entry.nodes, entry.resources[:place]),
         *(Wanted(tuple(nodes), (_with(packages, along),)) for along, nodes in alike.items()),
-        Wanted(one.nodes, one.resources[place + 1 :]),
+        Wanted(entry.nodes, entry.resources[place + 1 :]),
     ]
     return [part for part in cut if part.resources]
 

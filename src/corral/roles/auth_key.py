@@ -24,17 +24,17 @@ def made(site: Site) -> tuple[Share, ...]:
 
 def copied(site: Site) -> tuple[Share, ...]:
     """On all other nodes; with munge its daemon on every node."""
-    wanted: list[Wanted] = []
+    desired: list[Wanted] = []
     others = tuple(n for n in site.names if n != site.controller)
     if others:
-        wanted.append(Wanted(others, keys(site)))
+        desired.append(Wanted(others, keys(site)))
     if site.auth == "munge":
         nodes = tuple(n for n in site.names if not site.is_pod(n))
-        wanted.append(Wanted(nodes, (Service("munge", (MUNGE_KEY,)),)))
-        wanted += [Wanted((n,), pods.munged((MUNGE_KEY,))) for n in site.pods]
-    if not wanted:
+        desired.append(Wanted(nodes, (Service("munge", (MUNGE_KEY,)),)))
+        desired += [Wanted((n,), pods.munged((MUNGE_KEY,))) for n in site.pods]
+    if not desired:
         return ()
-    return (Share(tuple(wanted), title=f"{site.auth} key from the controller"),)
+    return (Share(tuple(desired), title=f"{site.auth} key from the controller"),)
 
 
 def key(site: Site) -> Secret:

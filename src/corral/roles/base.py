@@ -24,16 +24,16 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
     """Names, users, packages and folders."""
     compute = tuple(n.name for n in site.compute)
     named = [n for n in site.names if not site.is_pod(n)]
-    wanted = [Wanted((name,), own_name(name)) for name in named]
+    desired = [Wanted((name,), own_name(name)) for name in named]
     if site.spec.slurm.accounting:
         # Before any package: MariaDB's makes its own tables, by these settings.
-        wanted.append(Wanted((site.controller,), (File(MARIADB_CNF, MARIADB_CONF),)))
+        desired.append(Wanted((site.controller,), (File(MARIADB_CNF, MARIADB_CONF),)))
     common = _common(site)
     for hosts, nodes in pods.hosts_of(site):
-        wanted.append(Wanted(nodes, (hosts, *common)))
-    wanted.append(Wanted((site.controller,), _controller(site)))
-    wanted.append(Wanted(compute, (*slurm_packages.compute(site), _spool())))
-    return (Share(tuple(wanted)),)
+        desired.append(Wanted(nodes, (hosts, *common)))
+    desired.append(Wanted((site.controller,), _controller(site)))
+    desired.append(Wanted(compute, (*slurm_packages.compute(site), _spool())))
+    return (Share(tuple(desired)),)
 
 
 def _common(site: Site) -> tuple[Resource, ...]:

@@ -32,9 +32,9 @@ def started(site: ConfiguredSite) -> tuple[Share, ...]:
     """Slurmd on the compute nodes; all register."""
     late = slurm_packages.old(site)
     gone = former_keys(site)
-    wanted = _slurmd(site, [n.name for n in site.compute if n.name not in late], gone)
+    desired = _slurmd(site, [n.name for n in site.compute if n.name not in late], gone)
     title = "slurmd on all compute nodes" + (", slurmrestd" if site.spec.slurm.rest else "")
-    return (Share(wanted, (_registered(site, tuple(n.name for n in site.compute)),), title),)
+    return (Share(desired, (_registered(site, tuple(n.name for n in site.compute)),), title),)
 
 
 def _slurmd(
@@ -58,24 +58,24 @@ def _slurmd(
     )
     own = tuple(n for n in nodes if not site.is_pod(n))
     defaults = File(DEFAULTS, _defaults(site))
-    found = [Wanted(own, (*before, defaults, service))] if own else []
-    found += [
+    desired = [Wanted(own, (*before, defaults, service))] if own else []
+    desired += [
         Wanted((n,), (*before, *pods.slurmd(site, n, inputs, impact)))
         for n in nodes
         if site.is_pod(n)
     ]
-    return tuple(found)
+    return tuple(desired)
 
 
 def _batch(site: ConfiguredSite, nodes: tuple[str, ...]) -> Share:
     run_jobs = tuple(n.name for n in site.compute if n.name in nodes)
-    wanted = (
+    desired = (
         *slurm_packages.batch(site, nodes),
         *containers.plugin(site, _but_controller(site, nodes)),
         *_slurmd(site, run_jobs, upgraded=True),
     )
     title = f"Slurm {site.debs.version if site.debs else ''} on {fold(nodes)}; its jobs go on"
-    return Share(wanted, slurm_packages.runs_gate(site, run_jobs), title)
+    return Share(desired, slurm_packages.runs_gate(site, run_jobs), title)
 
 
 def _but_controller(site: Site, nodes: tuple[str, ...]) -> tuple[str, ...]:

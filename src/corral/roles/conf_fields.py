@@ -33,7 +33,7 @@ def pairs_of_fields(line: str, model: object, keys: Iterable[Key]) -> Pairs:
         model: the group, the partition, the cluster file.
         keys: keys that are fields.
     """
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for key in keys:
         if key.line != line:
             continue
@@ -43,8 +43,8 @@ def pairs_of_fields(line: str, model: object, keys: Iterable[Key]) -> Pairs:
         if key.form == "interval" and value is not None:
             value = seconds_of(value) or None
         if text := written(value):
-            found.append((key.name, text))
-    return tuple(found)
+            pairs.append((key.name, text))
+    return tuple(pairs)
 
 
 def written(value: object) -> str:

@@ -47,7 +47,7 @@ def declared(site: Site) -> Pyxis | None:
     return site.spec.software.pyxis if site.spec.software.containers == "pyxis" else None
 
 
-def said_of(spec: ClusterSpec) -> str:
+def notice(spec: ClusterSpec) -> str:
     """How jobs get their software where the file asks for no containers, "" where that is plain.
 
     "" for rehearsals too, and for A3 Mega, whose image has Enroot and Pyxis.
@@ -59,10 +59,10 @@ def said_of(spec: ClusterSpec) -> str:
     ]
     if spec.software.containers != "none" or not real:
         return ""
-    said = "jobs run without containers (software.containers): "
+    prefix = "jobs run without containers (software.containers): "
     if not spec.storage:
-        return said + "they have the nodes' own software, as no folder is shared (storage)"
-    return said + (
+        return prefix + "they have the nodes' own software, as no folder is shared (storage)"
+    return prefix + (
         "corral run makes a Python environment of a lock file on shared storage, which needs "
         "neither Pyxis nor root"
     )
@@ -85,8 +85,8 @@ def installed(site: Site) -> tuple[Share, ...]:
         File(ENROOT_CONF, _CONF.format(local=pyxis.local)),
         _source(pyxis),
     )
-    wanted = (Wanted(site.names, resources), *_nested(site), *plugin(site, now))
-    return (Share(wanted, title="Enroot and Pyxis on all machines"),)
+    desired = (Wanted(site.names, resources), *_nested(site), *plugin(site, now))
+    return (Share(desired, title="Enroot and Pyxis on all machines"),)
 
 
 def _nested(site: Site) -> tuple[Wanted, ...]:
@@ -124,8 +124,8 @@ def slurmd_inputs(site: Site) -> tuple[str, ...]:
 
 def slurm_conf(site: Site) -> Contribution:
     """The plugin, by plugstack.conf; without it the one that is there stays."""
-    found = (TextFile("plugstack.conf", PLUGSTACK),) if declared(site) else ()
-    return Contribution(files=found)
+    files = (TextFile("plugstack.conf", PLUGSTACK),) if declared(site) else ()
+    return Contribution(files=files)
 
 
 def _source(pyxis: Pyxis) -> Artifact:

@@ -17,7 +17,7 @@ def lost_with(specs: Iterable[ClusterSpec], node: str) -> str:
             held under an earlier declaration is still on it.
         node: the machine.
     """
-    known = [spec for spec in specs if node in {one.name for one in nodes_of(spec)}]
+    known = [spec for spec in specs if node in {n.name for n in nodes_of(spec)}]
     if not known:
         return "unknown: no record here of what it was for"
     return ", ".join(dict.fromkeys(line for spec in known for line in _lost(spec, node)))
@@ -30,7 +30,9 @@ def controller_moved(before: ClusterSpec, spec: ClusterSpec) -> str:
         before: the cluster as it was applied last.
         spec: the cluster as the file declares it now.
     """
-    old, new = ({n.name: n for n in nodes_of(one)}[controller_of(one)] for one in (before, spec))
+    old, new = (
+        {n.name: n for n in nodes_of(cluster)}[controller_of(cluster)] for cluster in (before, spec)
+    )
     owned = old.group.capabilities.owned and new.group.capabilities.owned
     same = owned and (old.address, old.group.ssh.port) == (new.address, new.group.ssh.port)
     if old.name == new.name or (same and old.address):

@@ -57,14 +57,14 @@ def names(site: Site, groups: Collection[str]) -> tuple[str, ...]:
 def slurm_conf(site: Site) -> Contribution:
     """Cloud nodes: Slurm marks which must come and go; ``corral elastic`` reads that and acts."""
     spec = site.spec
-    found = [(g, g.elastic) for g in spec.groups if g.elastic]
-    if not found:
+    groups = [(g, g.elastic) for g in spec.groups if g.elastic]
+    if not groups:
         return Contribution()
     stay = [n.name for n in declared_of(spec) if not n.group.elastic]
-    keep = [(expand(g.nodes), e.min) for g, e in found]
+    keep = [(expand(g.nodes), e.min) for g, e in groups]
     settings = times(
-        idle=max(seconds_of(e.idle) for _, e in found),
-        boot=max(seconds_of(e.boot) for _, e in found),
+        idle=max(seconds_of(e.idle) for _, e in groups),
+        boot=max(seconds_of(e.boot) for _, e in groups),
         end=END_S,
     )
     words = [fold_in_order(stay)] if stay else []

@@ -31,10 +31,10 @@ def slurm_conf(site: Site) -> Contribution:
         CorralError: NOT_GOOD, this Slurm has no topology/block.
     """
     declared = site.spec.network.topology
-    found = topology(site)
-    if found is None or declared is None or mesh.islands(site):
+    file = topology(site)
+    if file is None or declared is None or mesh.islands(site):
         return Contribution()
-    return Contribution((Setting("TopologyPlugin", f"topology/{declared.plugin}"),), files=(found,))
+    return Contribution((Setting("TopologyPlugin", f"topology/{declared.plugin}"),), files=(file,))
 
 
 def topology(site: Site) -> ConfFile | None:
@@ -69,13 +69,13 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
     data = site.spec.network.data
     if data is None or data.fabric == "ethernet":
         return ()
-    found: list[Wanted] = []
+    desired: list[Wanted] = []
     if data.stack == "inbox":
-        found.append(Wanted(tuple(n.name for n in site.compute), (Packages("rdma", INBOX),)))
+        desired.append(Wanted(tuple(n.name for n in site.compute), (Packages("rdma", INBOX),)))
     nodes = tuple(n.name for n in site.compute if n.group.gpu and site.traits[n.name].own_clock)
     if nodes:
-        found.append(Wanted(nodes, (Module("nvidia-peermem"),)))
-    return (Share(tuple(found)),)
+        desired.append(Wanted(nodes, (Module("nvidia-peermem"),)))
+    return (Share(tuple(desired)),)
 
 
 ROLE: Final = Role("fabric", {"base": on_nodes}, slurm_conf)

@@ -28,8 +28,10 @@ def on_nodes(site: ConfiguredSite) -> tuple[Share, ...]:
     if not seconds_of(site.spec.health.every):
         return (Share((Wanted(names, (Gone(PROGRAM), Gone(CONF))),)),)
     here: tuple[Resource, ...] = (File(PROGRAM, program(), mode="755"),)
-    told = [Wanted((node.name,), (File(CONF, settings(site, node)),)) for node in site.conf.nodes]
-    return (Share((Wanted(names, here), *told)),)
+    per_node = [
+        Wanted((node.name,), (File(CONF, settings(site, node)),)) for node in site.conf.nodes
+    ]
+    return (Share((Wanted(names, here), *per_node)),)
 
 
 def slurm_conf(site: Site) -> Contribution:

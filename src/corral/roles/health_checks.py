@@ -20,7 +20,7 @@ class HealthCheck(Row):
     Attributes:
         id: stable; begins the drain reason.
         title: what is wrong when it fails, as a sentence without a full stop.
-        looks: what it looks at.
+        reads: what it looks at.
         fails: when it fails.
         fix: what to do.
         source: where the rule comes from.
@@ -30,7 +30,7 @@ class HealthCheck(Row):
 
     id: str
     title: str
-    looks: str
+    reads: str
     fails: str
     fix: str
     source: str

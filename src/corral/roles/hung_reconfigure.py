@@ -53,9 +53,9 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
     able = tuple(n for n in site.names if site.facts[n].systemd)
     compute = tuple(n.name for n in site.compute if n.name in able)
     units = (("slurmctld", (site.controller,)), ("slurmd", compute))
-    found = [Wanted(nodes, (around(unit),)) for unit, nodes in units if nodes]
+    desired = [Wanted(nodes, (around(unit),)) for unit, nodes in units if nodes]
     # The timer comes last: it makes systemd reload all units.
-    return (Share((*found, Wanted(able, _watch()))),)
+    return (Share((*desired, Wanted(able, _watch()))),)
 
 
 def _watch() -> tuple[Resource, ...]:

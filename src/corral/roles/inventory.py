@@ -91,7 +91,7 @@ class Site:
         Raises:
             CorralError: NOT_FOUND, a machine neither has Slurm nor is offered any.
         """
-        found: dict[str, SlurmVersion] = {}
+        versions: dict[str, SlurmVersion] = {}
         for node in self.nodes:
             facts = self.facts[node.name]
             offered = str(self.debs.version) if self.debs else facts.slurm_candidate
@@ -103,8 +103,8 @@ class Site:
                     node=node.name,
                     hint="run apt-get update on the node; on Ubuntu enable universe",
                 )
-            found[text] = SlurmVersion.parse(text)
-        return min(found.values())
+            versions[text] = SlurmVersion.parse(text)
+        return min(versions.values())
 
     @cached_property
     def auth(self) -> Literal["munge", "slurm"]:

@@ -34,14 +34,14 @@ def on_login_nodes(site: Site) -> tuple[Share, ...]:
     Raises:
         CorralError: NOT_GOOD, this Slurm has no sackd.
     """
-    found = nodes(site)
-    if not found:
+    names = nodes(site)
+    if not names:
         return ()
     if not has(site.version, Feature.SACKD):
         raise CorralError(
             Code.NOT_GOOD,
             f"Slurm {site.version} has no sackd, which login nodes without jobs need",
-            node=found[0],
+            node=names[0],
             hint="Slurm 23.11 and later, or put the login node's group into a partition",
         )
     smd = site.debs is not None and site.debs.family is Family.SCHEDMD
@@ -63,9 +63,9 @@ def on_login_nodes(site: Site) -> tuple[Share, ...]:
             "read: journalctl -u sackd",
             sh("journalctl --no-pager -o cat -n 15 -u sackd"),
         )
-        for node in found
+        for node in names
     )
-    return (Share((Wanted(found, resources),), gates, "sackd on login nodes"),)
+    return (Share((Wanted(names, resources),), gates, "sackd on login nodes"),)
 
 
 ROLE: Final = Role("login_nodes", {"login": on_login_nodes})

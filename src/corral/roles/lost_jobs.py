@@ -48,13 +48,13 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
     """The program and its timer on compute nodes with systemd."""
     nodes = tuple(n.name for n in site.compute if site.facts[n.name].systemd)
     service, timer = (f"{UNITS}/{NAME}.{kind}" for kind in ("service", "timer"))
-    found: tuple[Resource, ...] = (
+    resources: tuple[Resource, ...] = (
         File(PROGRAM, program(), mode="755"),
         File(service, _SERVICE),
         File(timer, _TIMER),
         Timer(NAME),
     )
-    return (Share((Wanted(nodes, found),)),) if nodes else ()
+    return (Share((Wanted(nodes, resources),)),) if nodes else ()
 
 
 @cache

@@ -72,7 +72,7 @@ $nrconf{override_rc}{qr(^nvidia-(persistenced|fabricmanager)\\.service$)} = 0;
 """
 
 _LIMITS_TEXT: Final = """\
-# Written by Corral. RDMA pins memory, and limits.conf says nothing to services (F29).
+# Written by Corral. RDMA pins memory, and limits.conf does not apply to services (F29).
 [Service]
 LimitMEMLOCK=infinity
 LimitNOFILE=131072
@@ -117,18 +117,18 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
     if not nodes:
         return (Share((*_limits(site), *_firewalls(site, walled))),)
     cloud = tuple(n for n in nodes if site.facts[n].cloud_init)
-    found = [Wanted(nodes, _quiet(site))]
+    desired = [Wanted(nodes, _quiet(site))]
     if cloud:
-        found.append(Wanted(cloud, kept_off(names_of(site))))
+        desired.append(Wanted(cloud, kept_off(names_of(site))))
     if site.controller in nodes:
-        found.append(Wanted((site.controller,), (*_clock(site, serves=True), *_desktop(site))))
+        desired.append(Wanted((site.controller,), (*_clock(site, serves=True), *_desktop(site))))
         others = tuple(n for n in nodes if n != site.controller)
-        found.append(Wanted(others, _clock(site, serves=False)))
-    found += [*_limits(site), *_firewalls(site, (*nodes, *walled))]
+        desired.append(Wanted(others, _clock(site, serves=False)))
+    desired += [*_limits(site), *_firewalls(site, (*nodes, *walled))]
     if site.spec.software.hold:
         hold = Holds("slurm", SLURM_PACKAGES, slurm_packages.BRINGING)
-        found.append(Wanted(nodes, (hold,)))
-    return (Share(tuple(w for w in found if w.nodes and w.resources)),)
+        desired.append(Wanted(nodes, (hold,)))
+    return (Share(tuple(w for w in desired if w.nodes and w.resources)),)
 
 
 def following(site: Site) -> tuple[Share, ...]:
@@ -143,20 +143,20 @@ def _limits(site: Site) -> tuple[Wanted, ...]:
     driven = tuple(n.name for n in own if n.group.gpu and site.traits[n.name].own_clock)
     known = set(driven)
     plain = tuple(n.name for n in own if n.name not in known)
-    found = (
+    desired = (
         Wanted(plain, (File(LIMITS, _LIMITS_TEXT),)),
         Wanted(driven, (File(LIMITS, _LIMITS_TEXT + _AFTER_DRIVER),)),
     )
-    return tuple(w for w in found if w.nodes)
+    return tuple(w for w in desired if w.nodes)
 
 
 def _quiet(site: Site) -> tuple[Resource, ...]:
-    found: list[Resource] = []
+    resources: list[Resource] = []
     if site.spec.software.hold:
-        found += [File(UPGRADES_CONF, UPGRADES_TEXT), File(NEEDRESTART_CONF, NEEDRESTART_TEXT)]
+        resources += [File(UPGRADES_CONF, UPGRADES_TEXT), File(NEEDRESTART_CONF, NEEDRESTART_TEXT)]
     if not site.spec.software.sleep:
-        found += [masked(u, f"{u.partition('.')[0]} switched off (masked)") for u in SLEEP]
-    return tuple(found)
+        resources += [masked(u, f"{u.partition('.')[0]} switched off (masked)") for u in SLEEP]
+    return tuple(resources)
 
 
 def _clock(site: Site, *, serves: bool) -> tuple[Resource, ...]:
@@ -171,12 +171,12 @@ def _clock(site: Site, *, serves: bool) -> tuple[Resource, ...]:
     else:
         lines.append(f"server {_ip(site, site.controller)} iburst")
     lines.append("makestep 30 -1")
-    found: tuple[Resource, ...] = (
+    resources: tuple[Resource, ...] = (
         Packages("clock", ("chrony",)),
         File(CHRONY_CONF, "\n".join(lines) + "\n"),
         Service("chrony", (CHRONY_CONF,), impact=Impact.NONE),
     )
-    return (*found, Clock()) if serves else found
+    return (*resources, Clock()) if serves else resources
 
 
 def _desktop(site: Site) -> tuple[Resource, ...]:

@@ -31,11 +31,11 @@ def leaving(site: Site) -> tuple[Share, ...]:
     )
     if members:
         here.append(Roster(members))
-    wanted = [Wanted((site.controller,), tuple(here))]
+    desired = [Wanted((site.controller,), tuple(here))]
     others = tuple(n for n in site.names if n != site.controller)
     if others:
-        wanted.append(Wanted(others, (NoController(site.controller),)))
-    return (Share(tuple(wanted), title="nodes that leave are drained"),)
+        desired.append(Wanted(others, (NoController(site.controller),)))
+    return (Share(tuple(desired), title="nodes that leave are drained"),)
 
 
 def resumed(site: Site) -> tuple[Share, ...]:

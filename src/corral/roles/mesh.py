@@ -176,15 +176,15 @@ def _island_of(site: Site) -> dict[str, str]:
     if mesh is None:
         return {}
     named = {group: island.name for island in mesh.islands for group in island.groups}
-    found: dict[str, str] = {}
+    by_node: dict[str, str] = {}
     for node in site.compute:
         if not userspace(site, node.name):
-            found[node.name] = named.get(node.group.name, node.group.name)
+            by_node[node.name] = named.get(node.group.name, node.group.name)
         elif fabric_of(site, node.name):
-            found[node.name] = f"fabric-{node.group.name}"
+            by_node[node.name] = f"fabric-{node.group.name}"
         else:
-            found[node.name] = f"alone-{node.name}"
-    return found
+            by_node[node.name] = f"alone-{node.name}"
+    return by_node
 
 
 def features(site: Site, node: str) -> tuple[str, ...]:
@@ -198,12 +198,12 @@ def features(site: Site, node: str) -> tuple[str, ...]:
 
 def islands(site: Site) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """(name, nodes) of each island where there are several; else nothing."""
-    found: dict[str, list[str]] = {}
+    members: dict[str, list[str]] = {}
     for node, island in _island_of(site).items():
-        found.setdefault(island, []).append(node)
-    if len(found) <= 1:
+        members.setdefault(island, []).append(node)
+    if len(members) <= 1:
         return ()
-    return tuple((name, tuple(nodes)) for name, nodes in found.items())
+    return tuple((name, tuple(nodes)) for name, nodes in members.items())
 
 
 def bridged(site: Site) -> tuple[str, ...]:
@@ -225,12 +225,12 @@ def slurm_conf(site: Site) -> Contribution:
         Setting("BatchStartTimeout", "60"),
         Setting("TreeWidth", "65533"),
     )
-    found = islands(site)
-    if not found:
+    switches = islands(site)
+    if not switches:
         return Contribution(settings)
     # Switches that are not connected: a job's nodes are on one of them (topology.conf(5)).
     joined = bridged(site)
-    lines = [(("SwitchName", name), ("Nodes", fold_in_order(nodes))) for name, nodes in found]
+    lines = [(("SwitchName", name), ("Nodes", fold_in_order(nodes))) for name, nodes in switches]
     if joined:
         lines.append((("SwitchName", "mesh"), ("Switches", ",".join(joined))))
     plugin = Setting("TopologyPlugin", "topology/tree")
@@ -256,12 +256,12 @@ def joined(site: Site) -> tuple[Share, ...]:
     alike: dict[tuple[Resource, ...], list[str]] = {}
     for node in site.names:
         alike.setdefault(_node(site, mesh, node), []).append(node)
-    wanted = [Wanted(tuple(nodes), resources) for resources, nodes in alike.items() if resources]
-    wanted += [Wanted((n,), (member_of(site, n),)) for n in site.names]
+    desired = [Wanted(tuple(nodes), resources) for resources, nodes in alike.items() if resources]
+    desired += [Wanted((n,), (member_of(site, n),)) for n in site.names]
     title = f"all nodes in the tailnet of {mesh.url}"
     if outside(site.spec, site.facts):
         title += "; all else is planned once they have their addresses there"
-    return (Share(tuple(wanted), title=title),)
+    return (Share(tuple(desired), title=title),)
 
 
 def member_of(site: Site, node: str) -> MeshMember:
@@ -284,11 +284,11 @@ def _node(site: Site, mesh: Mesh, node: str) -> tuple[Resource, ...]:
         return ()
     resources: tuple[Resource, ...]
     if mesh.programs:
-        found = {p.name: p for p in site.programs}
+        programs = {p.name: p for p in site.programs}
         resources = tuple(
-            MeshProgram(path, found[name].path, found[name].sha256)
+            MeshProgram(path, programs[name].path, programs[name].sha256)
             for name, path in (("tailscale", BIN), ("tailscaled", SBIN))
-            if name in found
+            if name in programs
         )
     else:
         resources = (Packages("mesh", ("tailscale",)),)

@@ -89,10 +89,10 @@ def everywhere(site: Site) -> tuple[Share, ...]:
     """Exporters on all machines and Prometheus over them; or they stop."""
     if not site.spec.services.metrics:
         return (Share(_gone(site), title="no metrics"),)
-    wanted = [Wanted((name,), _exporters(name, site)) for name in _able(site)]
-    wanted.append(Wanted((site.controller,), _controller(site)))
+    desired = [Wanted((name,), _exporters(name, site)) for name in _able(site)]
+    desired.append(Wanted((site.controller,), _controller(site)))
     title = f"Prometheus on {site.controller}, exporters on all machines"
-    return (Share(tuple(wanted), _gates(site), title),)
+    return (Share(tuple(desired), _gates(site), title),)
 
 
 def _gone(site: Site) -> tuple[Wanted, ...]:
@@ -170,8 +170,8 @@ def by_slurm(site: Site) -> bool:
 
 def slurm_conf(site: Site) -> Contribution:
     """Slurmctld answers Prometheus itself, where it may."""
-    found = (Setting("MetricsType", "metrics/openmetrics"),) if by_slurm(site) else ()
-    return Contribution(found)
+    settings = (Setting("MetricsType", "metrics/openmetrics"),) if by_slurm(site) else ()
+    return Contribution(settings)
 
 
 def scraping(site: Site) -> str:
@@ -201,8 +201,8 @@ def scraping(site: Site) -> str:
         jobs.append(
             {"job_name": "dcgm", "static_configs": [_target(site, name, DCGM) for name in gpus]}
         )
-    told = {"global": {"scrape_interval": f"{EVERY_S}s", "scrape_timeout": "10s"}}
-    return json.dumps({**told, "scrape_configs": jobs}, indent=1) + "\n"
+    intervals = {"scrape_interval": f"{EVERY_S}s", "scrape_timeout": "10s"}
+    return json.dumps({"global": intervals, "scrape_configs": jobs}, indent=1) + "\n"
 
 
 def _dcgm_nodes(site: Site) -> list[str]:

@@ -120,15 +120,15 @@ def on_controller(site: Site) -> tuple[Share, ...]:
     )
     keeper = _keeper(site)
     if keeper == site.controller:
-        wanted = (Wanted((keeper,), (user, artifacts, *resources[1:])),)
+        desired = (Wanted((keeper,), (user, artifacts, *resources[1:])),)
     else:
         # Root of a client is nobody on the server (root_squash): the folder is made over there.
-        wanted = (
+        desired = (
             Wanted((keeper,), (user, artifacts)),
             Wanted((site.controller,), resources),
         )
     title = f"MLflow's tracking server on {site.controller}"
-    return (Share(wanted, (_gate(site),), title),)
+    return (Share(desired, (_gate(site),), title),)
 
 
 def uri(spec: ClusterSpec) -> str:

@@ -154,16 +154,16 @@ def running(site: Site) -> tuple[Share, ...]:
         groups.setdefault(_services(site, node), []).append(node.name)
     if not groups:
         return ()
-    wanted = tuple(Wanted(tuple(names), found) for found, names in groups.items())
-    return (Share(wanted, title="services of the NVIDIA driver"),)
+    desired = tuple(Wanted(tuple(names), resources) for resources, names in groups.items())
+    return (Share(desired, title="services of the NVIDIA driver"),)
 
 
 def _services(site: Site, node: Node) -> tuple[Resource, ...]:
     inputs = (PERSISTENCED,) if _drop_in(site) else ()
-    found: list[Resource] = [Service("nvidia-persistenced", inputs, impact=Impact.NONE)]
+    resources: list[Resource] = [Service("nvidia-persistenced", inputs, impact=Impact.NONE)]
     if choose(site, node).switched:
-        found.append(Service("nvidia-fabricmanager", impact=Impact.DRAIN))
-    return tuple(found)
+        resources.append(Service("nvidia-fabricmanager", impact=Impact.DRAIN))
+    return tuple(resources)
 
 
 def choose(site: Site, node: Node) -> Choice:
@@ -274,25 +274,27 @@ def _driver(site: Site, node: Node) -> tuple[Resource, ...]:
     text = _MODPROBE_TEXT
     if choice.opened and choice.branch < 560:  # noqa: PLR2004  # see _UNSUPPORTED
         text += _UNSUPPORTED
-    found: list[Resource] = [*_source(nvidia, facts, choice)]
+    resources: list[Resource] = [*_source(nvidia, facts, choice)]
     if not choice.signed:
-        found.append(Headers())
-    found += [
+        resources.append(Headers())
+    resources += [
         File(MODPROBE, text),
         Packages("nvidia", _packages(nvidia, facts, choice), Impact.DRAIN),
     ]
     if choice.switched:
-        found.append(FabricManager(_fabric_manager(nvidia, facts, choice), ("packages:nvidia",)))
+        resources.append(
+            FabricManager(_fabric_manager(nvidia, facts, choice), ("packages:nvidia",))
+        )
     if nvidia.cuda != "none":
-        found.append(Packages("cuda", (_toolkit(nvidia.cuda),)))
+        resources.append(Packages("cuda", (_toolkit(nvidia.cuda),)))
     if _drop_in(site):
         user = "nvpd" if facts.os_id == "debian" else "nvidia-persistenced"
-        found.append(File(PERSISTENCED, _PERSISTENCED_TEXT.format(user=user)))
+        resources.append(File(PERSISTENCED, _PERSISTENCED_TEXT.format(user=user)))
     if site.spec.software.hold:
         patterns = (*HELD, *HELD_KERNELS) if choice.signed else HELD
         after = ("packages:nvidia", "packages:fabric-manager", "packages:cuda")
-        found.append(Holds("nvidia", patterns, after))
-    return tuple(found)
+        resources.append(Holds("nvidia", patterns, after))
+    return tuple(resources)
 
 
 def _source(nvidia: Nvidia, facts: Facts, choice: Choice) -> tuple[Resource, ...]:
@@ -323,11 +325,11 @@ def _packages(nvidia: Nvidia, facts: Facts, choice: Choice) -> tuple[str, ...]:
     name = choice.flavour
     user = name.removesuffix("-open")
     if choice.signed:
-        found = (f"linux-modules-nvidia-{name}-{facts.kernel}", f"nvidia-headless-no-dkms-{name}")
+        driver = (f"linux-modules-nvidia-{name}-{facts.kernel}", f"nvidia-headless-no-dkms-{name}")
     else:
-        found = (f"nvidia-headless-{name}",)
+        driver = (f"nvidia-headless-{name}",)
     draws = (f"libnvidia-gl-{user}", f"xserver-xorg-video-nvidia-{user}") if choice.desktop else ()
-    return (*found, f"nvidia-utils-{user}", *draws)
+    return (*driver, f"nvidia-utils-{user}", *draws)
 
 
 def _fabric_manager(nvidia: Nvidia, facts: Facts, choice: Choice) -> str:

@@ -144,8 +144,8 @@ def wanted(site: Site) -> tuple[StageWanted, ...]:
         # The others' addresses are known once all have joined: no other role can be asked yet.
         return _joined(ORDER[0], mesh.joined(site))
     pods.check(site)
-    one = configured(site)
-    stages = tuple(stage for row in ORDER for stage in _stages(row, one))
+    configured_site = configured(site)
+    stages = tuple(stage for row in ORDER for stage in _stages(row, configured_site))
     pods.refuse_services(site, stages)
     return stages
 
@@ -176,12 +176,14 @@ def _joined(row: Stage, shares: Sequence[Share]) -> tuple[StageWanted, ...]:
     """The shares of a stage as one; none where no role has one."""
     if not shares:
         return ()
-    wanted = tuple(one for share in shares for one in share.wanted if one.nodes and one.resources)
+    desired = tuple(
+        entry for share in shares for entry in share.wanted if entry.nodes and entry.resources
+    )
     return (
         StageWanted(
             row.name,
             next((share.title for share in shares if share.title), row.title),
-            in_one_run(wanted) if row.one_apt_run else wanted,
+            in_one_run(desired) if row.one_apt_run else desired,
             tuple(gate for share in shares for gate in share.gates),
             next((share.roll for share in shares if share.roll), None),
         ),

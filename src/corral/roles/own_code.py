@@ -49,8 +49,8 @@ def on_controller(site: Site) -> tuple[Share, ...]:
     if not (services.ui or services.metrics):
         return ()
     resources: tuple[Resource, ...] = (environment(site),)
-    wanted = (Wanted((site.controller,), resources),)
-    return (Share(wanted, title=f"Corral's code on {site.controller}"),)
+    desired = (Wanted((site.controller,), resources),)
+    return (Share(desired, title=f"Corral's code on {site.controller}"),)
 
 
 ROLE: Final = Role("own_code", {"code": on_controller})

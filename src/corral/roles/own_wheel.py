@@ -42,12 +42,12 @@ def own_wheel() -> tuple[Wheel, bytes]:
 
 
 def _files(root: Path) -> dict[str, bytes]:
-    found = {
+    paths = {
         f"corral/{path.relative_to(root).as_posix()}": path
         for path in root.rglob("*")
         if path.is_file() and not any(word in str(path.relative_to(root)) for word in _LEFT_OUT)
     }
-    return {name: found[name].read_bytes() for name in sorted(found)}
+    return {name: paths[name].read_bytes() for name in sorted(paths)}
 
 
 def _packed(files: dict[str, bytes]) -> bytes:

@@ -93,7 +93,7 @@ CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_CHOWN
 NoNewPrivileges=yes
 """
 _RENEW: Final = f"""\
-# Written by Corral: the page takes its certificate anew where the files are others than before.
+# Written by Corral: the page loads its certificate again when the files have changed.
 [Unit]
 Description=Renewed certificate of the Corral page
 ConditionPathExists={TLS}/certificate
@@ -175,7 +175,7 @@ def settings(site: Site) -> str:
     address = site.addresses[site.controller]
     mesh = site.spec.network.control == "tailscale"
     outside = page.listen == "control"
-    told: dict[str, Any] = {
+    values: dict[str, Any] = {
         "cluster": site.spec.name,
         "rest": f"http://127.0.0.1:{REST_PORT}",
         "port": page.port,
@@ -185,15 +185,15 @@ def settings(site: Site) -> str:
         "as_user": HELPER_SOCKET,
     }
     if not page.hsts:
-        told["hsts"] = False
+        values["hsts"] = False
     if outside:
-        told["outside"] = address
-        told["plain"] = mesh and not page.certificate
+        values["outside"] = address
+        values["plain"] = mesh and not page.certificate
         if page.certificate:
-            told["certificate"], told["key"] = f"{TLS}/certificate", f"{TLS}/key"
+            values["certificate"], values["key"] = f"{TLS}/certificate", f"{TLS}/key"
     if site.spec.services.metrics:
-        told["prometheus"] = "http://127.0.0.1:9090"
-    return json.dumps(told, sort_keys=True) + "\n"
+        values["prometheus"] = "http://127.0.0.1:9090"
+    return json.dumps(values, sort_keys=True) + "\n"
 
 
 def _names(site: Site) -> list[str]:

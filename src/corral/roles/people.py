@@ -35,8 +35,8 @@ def homes(site: Site) -> tuple[Share, ...]:
     first = _home_makers(site)
     if not first:
         return ()
-    wanted = (Wanted(first, _people(site, makes=True)),)
-    return (Share(wanted, title=f"people on {', '.join(first)}"),)
+    desired = (Wanted(first, _people(site, makes=True)),)
+    return (Share(desired, title=f"people on {', '.join(first)}"),)
 
 
 def everywhere(site: Site) -> tuple[Share, ...]:
@@ -45,8 +45,8 @@ def everywhere(site: Site) -> tuple[Share, ...]:
     others = tuple(n for n in site.names if n not in first)
     if not others:
         return ()
-    wanted = (Wanted(others, _people(site, makes=not first)),)
-    return (Share(wanted, title="people on all nodes"),)
+    desired = (Wanted(others, _people(site, makes=not first)),)
+    return (Share(desired, title="people on all nodes"),)
 
 
 def admins(site: Site) -> tuple[str, ...]:
@@ -56,20 +56,20 @@ def admins(site: Site) -> tuple[str, ...]:
 
 def _people(site: Site, *, makes: bool) -> tuple[Resource, ...]:
     shared = [s for s in site.spec.storage if s.kind != "existing" or not makes]
-    found: list[Resource] = []
+    resources: list[Resource] = []
     for user in site.users:
         local = _folder_of(user, shared) is None
-        found.append(
+        resources.append(
             Person(user.name, user.uid, user.shell, user.home or "", user.keys, makes or local)
         )
-    found.append(FormerPeople(tuple(u.name for u in site.users)))
+    resources.append(FormerPeople(tuple(u.name for u in site.users)))
     names = admins(site)
     if not names:
-        return (*found, Gone(SUDOERS))
+        return (*resources, Gone(SUDOERS))
     lines = "".join(f"{name} ALL=(ALL:ALL) NOPASSWD: ALL\n" for name in names)
     # They have keys and no password, so there is none to ask for.
     text = f"# Written by Corral: the cluster file's admins.\n{lines}"
-    return (*found, Packages("sudo", ("sudo",)), File(SUDOERS, text, mode="440"))
+    return (*resources, Packages("sudo", ("sudo",)), File(SUDOERS, text, mode="440"))
 
 
 def _folder_of(user: User, folders: list[Storage]) -> Storage | None:
@@ -80,8 +80,8 @@ def _folder_of(user: User, folders: list[Storage]) -> Storage | None:
 
 def _home_makers(site: Site) -> tuple[str, ...]:
     """Nodes that make homes which others see: root is itself there, whatever is squashed."""
-    found = [_folder_of(user, list(site.spec.storage)) for user in site.users]
-    return tuple(dict.fromkeys(s.server or site.controller for s in found if s is not None))
+    folders = [_folder_of(user, list(site.spec.storage)) for user in site.users]
+    return tuple(dict.fromkeys(s.server or site.controller for s in folders if s is not None))
 
 
 def accounts(site: Site) -> tuple[SlurmAccounts, ...]:
@@ -90,7 +90,7 @@ def accounts(site: Site) -> tuple[SlurmAccounts, ...]:
     if not spec.slurm.accounting:
         return ()
     declared = {a.name: a for a in spec.accounts}
-    found = [
+    slurm_accounts = [
         Account(
             a.name,
             a.parent or "root",
@@ -102,12 +102,12 @@ def accounts(site: Site) -> tuple[SlurmAccounts, ...]:
         for a in spec.accounts
     ]
     if OWN_ACCOUNT not in declared and any(u.account in (None, OWN_ACCOUNT) for u in site.users):
-        found.append(Account(OWN_ACCOUNT))
-    by_name = {a.name: a for a in found}
+        slurm_accounts.append(Account(OWN_ACCOUNT))
+    by_name = {a.name: a for a in slurm_accounts}
     users = [_member(user, by_name[user.account or OWN_ACCOUNT]) for user in site.users]
     if own_proof_user(spec):
         # Where limits are held to, a user without an account cannot submit.
-        found.append(Account(PROOF))
+        slurm_accounts.append(Account(PROOF))
         users.append(Member(PROOF, PROOF))
     qos = [
         Quality(
@@ -121,18 +121,18 @@ def accounts(site: Site) -> tuple[SlurmAccounts, ...]:
         for q in spec.qos
     ]
     held = limits_declared(spec)
-    return (SlurmAccounts(spec.name, tuple(found), tuple(users), tuple(qos), held),)
+    return (SlurmAccounts(spec.name, tuple(slurm_accounts), tuple(users), tuple(qos), held),)
 
 
 def slurm_conf(site: Site) -> Contribution:
     """Limits, fair share and preemption, where accounts or QOS declare them."""
     if not site.spec.slurm.accounting:
         return Contribution()
-    found: list[Setting] = []
+    settings: list[Setting] = []
     if limits_declared(site.spec):
-        found.append(Setting("AccountingStorageEnforce", "associations,limits,qos"))
+        settings.append(Setting("AccountingStorageEnforce", "associations,limits,qos"))
     if shares_declared(site):
-        found += [
+        settings += [
             Setting("PriorityType", "priority/multifactor"),
             Setting("PriorityWeightFairshare", "100000"),
             Setting("PriorityWeightQOS", "10000"),
@@ -140,8 +140,8 @@ def slurm_conf(site: Site) -> Contribution:
             Setting("PriorityDecayHalfLife", "7-0"),
         ]
     if preemption_declared(site.spec):
-        found += [Setting("PreemptType", "preempt/qos"), Setting("PreemptMode", "REQUEUE")]
-    return Contribution(tuple(found))
+        settings += [Setting("PreemptType", "preempt/qos"), Setting("PreemptMode", "REQUEUE")]
+    return Contribution(tuple(settings))
 
 
 def preemption_declared(spec: ClusterSpec) -> bool:
@@ -172,8 +172,10 @@ def _limit(limits: Limits) -> Limit:
 def limits_declared(spec: ClusterSpec) -> bool:
     """Whether the file declares more about accounts than that there are users."""
     plain = {"limits": Limits(), "account": None, "qos": None, "fair_share": 1}
-    told = any(getattr(u, name) != value for u in users_of(spec) for name, value in plain.items())
-    return bool(spec.accounts or spec.qos or told)
+    differs = any(
+        getattr(u, name) != value for u in users_of(spec) for name, value in plain.items()
+    )
+    return bool(spec.accounts or spec.qos or differs)
 
 
 def own_proof_user(spec: ClusterSpec) -> bool:
@@ -191,18 +193,18 @@ def shares_declared(site: Site) -> bool:
 def access(site: Site) -> tuple[Share, ...]:
     """Sshd's PAM file on every node; last of all, when slurmd answers the module's questions."""
     shut = guarded_of(site.spec)
-    wanted: list[Wanted] = []
+    desired: list[Wanted] = []
     if shut:
         resources: tuple[Resource, ...] = (
             *slurm_packages.adopt(site),
             File(EXEMPT, _exempt(site)),
             SshdAdopt(on=True),
         )
-        wanted.append(Wanted(shut, resources))
+        desired.append(Wanted(shut, resources))
     free = tuple(n for n in site.names if n not in shut)
     if free:
-        wanted.append(Wanted(free, (SshdAdopt(on=False), Gone(EXEMPT))))
-    return (Share(tuple(wanted), title="who may log in where"),)
+        desired.append(Wanted(free, (SshdAdopt(on=False), Gone(EXEMPT))))
+    return (Share(tuple(desired), title="who may log in where"),)
 
 
 def _exempt(site: Site) -> str:

@@ -84,8 +84,8 @@ def check(site: Site) -> None:
 
 def slurm_conf(site: Site) -> Contribution:
     """Pods' files differ on purpose; slurmctld would log that at each registration."""
-    found = (Setting("DebugFlags", "NO_CONF_HASH"),) if site.pods else ()
-    return Contribution(found)
+    settings = (Setting("DebugFlags", "NO_CONF_HASH"),) if site.pods else ()
+    return Contribution(settings)
 
 
 def refuse_services(site: Site, stages: Iterable[StageWanted]) -> None:
@@ -97,11 +97,11 @@ def refuse_services(site: Site, stages: Iterable[StageWanted]) -> None:
     if not site.pods:
         return
     for stage in stages:
-        for wanted in stage.wanted:
-            units = [r.unit for r in wanted.resources if isinstance(r, Service)]
+        for entry in stage.wanted:
+            units = [r.unit for r in entry.resources if isinstance(r, Service)]
             # The mesh's own role starts tailscaled there by what the pod has.
             units = [unit for unit in units if unit != "tailscaled"]
-            node = next((n for n in wanted.nodes if site.is_pod(n)), None)
+            node = next((n for n in entry.nodes if site.is_pod(n)), None)
             if units and node:
                 raise CorralError(
                     Code.NOT_GOOD,
@@ -119,12 +119,12 @@ def hosts_of(site: Site) -> tuple[tuple[HostsBlock, tuple[str, ...]], ...]:
     common = names_of(site)
     own = [n for n in site.pods if userspace(site, n)]
     apart = set(own)
-    found = [(common, tuple(n for n in site.names if n not in apart))]
+    blocks = [(common, tuple(n for n in site.names if n not in apart))]
     for node in own:
         inside = _inside(site, node)
         entries = tuple((inside.get(a, a), n) for a, n in common.entries)
-        found.append((replace(common, entries=entries), (node,)))
-    return tuple(found)
+        blocks.append((replace(common, entries=entries), (node,)))
+    return tuple(blocks)
 
 
 def munged(inputs: tuple[str, ...]) -> tuple[Resource, ...]:
@@ -169,8 +169,8 @@ def own_files(site: ConfiguredSite, node: str) -> tuple[File, ...]:
         header=f"# {_NOTE}\n",
     )
     topology = (file for file in site.slurm_files.more if file.name == "topology.conf")
-    found = (slurm_conf_on(site, node), site.slurm_files.gres, cgroup, *topology)
-    return tuple(File(f"{ETC}/{file.name}", file.text) for file in found)
+    files = (slurm_conf_on(site, node), site.slurm_files.gres, cgroup, *topology)
+    return tuple(File(f"{ETC}/{file.name}", file.text) for file in files)
 
 
 def slurm_conf_on(site: ConfiguredSite, node: str) -> ConfFile:
@@ -209,8 +209,8 @@ def _inside(site: Site, node: str) -> dict[str, str]:
     Its own is on no interface: what it sends to itself would be lost. To the others of its cloud's
     cluster their own network leads, and nothing else does.
     """
-    found = {site.addresses[n]: fabric_of(site, n) for n in mates(site, node)}
-    return found | {site.addresses[node]: fabric_of(site, node) or site.facts[node].address}
+    substitutes = {site.addresses[n]: fabric_of(site, n) for n in mates(site, node)}
+    return substitutes | {site.addresses[node]: fabric_of(site, node) or site.facts[node].address}
 
 
 ROLE: Final = Role("pods", slurm_conf=slurm_conf)

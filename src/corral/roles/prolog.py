@@ -35,10 +35,10 @@ _ENROOT: Final = ("prolog.d/50-all-enroot-dirs", "epilog.d/50-lastuserjob-enroot
 
 def declared(site: Site) -> Prolog | None:
     """What the file asks for; containers need folders for each user, so they bring it along."""
-    found = site.spec.slurm.prolog
-    if found is None and containers.declared(site):
+    prolog = site.spec.slurm.prolog
+    if prolog is None and containers.declared(site):
         return Prolog(leftovers=False, gpus=False)
-    return found
+    return prolog
 
 
 def on_nodes(site: Site) -> tuple[Share, ...]:
@@ -77,7 +77,7 @@ def slurm_conf(site: Site) -> Contribution:
 
 def chosen(prolog: Prolog, *, containers: bool) -> tuple[str, ...]:
     """Names of the scripts that are wanted, with their folder."""
-    found: list[str] = []
+    scripts: list[str] = []
     for on, names in (
         (prolog.leftovers, _LEFTOVERS),
         (prolog.gpus, _GPUS),
@@ -85,8 +85,8 @@ def chosen(prolog: Prolog, *, containers: bool) -> tuple[str, ...]:
         (prolog.drop_caches, _CACHES),
         (containers, _ENROOT),
     ):
-        found += names if on else ()
-    return tuple(sorted(found))
+        scripts += names if on else ()
+    return tuple(sorted(scripts))
 
 
 @cache

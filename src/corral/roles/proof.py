@@ -116,13 +116,13 @@ def partition(site: Site) -> tuple[PartitionConf, ...]:
 
 def slurm_conf(site: Site) -> Contribution:
     """The partition; its jobs end at once where no QOS preempts by other rules."""
-    found: list[Setting] = []
+    preemption: list[Setting] = []
     if declared(site) and not preemption_declared(site.spec):
-        found = [
+        preemption = [
             Setting("PreemptType", "preempt/partition_prio", "Jobs that give way"),
             Setting("PreemptMode", "CANCEL", "Jobs that give way"),
         ]
-    return Contribution(tuple(found), partitions=partition(site))
+    return Contribution(tuple(preemption), partitions=partition(site))
 
 
 def settings(site: Site) -> str:

@@ -69,7 +69,7 @@ def on_controller(site: Site) -> tuple[Share, ...]:
         off = (Timer(NAME, on=False), *map(Gone, gone), Gone(CLOUDS_FOLDER, folder=True))
         return (Share((Wanted((site.controller,), off),), title="no guard"),)
     keys = tuple(GuardKey(w.cloud, f"{KEYS}/{w.cloud}.key", w.digest) for w in site.watched)
-    wanted: tuple[Resource, ...] = (
+    resources: tuple[Resource, ...] = (
         Packages("guard", ("python3",)),
         File(PROGRAM, agents.program("guard.py")),
         *(File(f"{CLOUDS_FOLDER}/{path}", text) for path, text in clients(site).items()),
@@ -80,13 +80,13 @@ def on_controller(site: Site) -> tuple[Share, ...]:
         Timer(NAME),
     )
     title = f"a guard over what is rented, every {budget.guard}"
-    return (Share((Wanted((site.controller,), wanted),), title=title),)
+    return (Share((Wanted((site.controller,), resources),), title=title),)
 
 
 def settings(site: Site, budget: Budget) -> str:
     """The guard's settings; no secret is in them."""
     rented = [n for n in declared_of(site.spec) if n.group.capabilities.rents]
-    told = {
+    values = {
         "cluster": site.spec.name,
         "nodes": [n.name for n in rented],
         "groups": together_of(site.spec),
@@ -96,7 +96,7 @@ def settings(site: Site, budget: Budget) -> str:
         "clouds": {w.cloud: w.url for w in site.watched},
         "clients": {w.cloud: w.client for w in site.watched},
     }
-    return json.dumps(told, indent=1) + "\n"
+    return json.dumps(values, indent=1) + "\n"
 
 
 def clients(site: Site) -> dict[str, str]:

@@ -31,8 +31,8 @@ def cluster_conf(site: Site, given: Sequence[Contribution]) -> ClusterConf:
         CorralError: NOT_GOOD, the machines have no cgroups.
     """
     spec = site.spec
-    one = site.facts[site.controller]
-    if one.cgroup == "none":
+    facts = site.facts[site.controller]
+    if facts.cgroup == "none":
         raise CorralError(
             Code.NOT_GOOD,
             "no cgroups are mounted: Slurm could not isolate jobs",
@@ -47,8 +47,8 @@ def cluster_conf(site: Site, given: Sequence[Contribution]) -> ClusterConf:
         auth=site.auth,
         accounting_host=site.controller if spec.slurm.accounting else "",
         rest=spec.slurm.rest,
-        cgroup=one.cgroup,
-        systemd=one.systemd,
+        cgroup=facts.cgroup,
+        systemd=facts.systemd,
         nodes=(
             *(_node(site, node) for node in site.compute if not node.group.elastic),
             *(node for role in given for node in role.nodes),

@@ -57,28 +57,28 @@ BACK = sh(
 
 def parts_of_spec(spec: ClusterSpec) -> tuple[Part, ...]:
     """What the cluster needs of Slurm on any of its machines."""
-    found = [Part.CLIENT, Part.SLURMCTLD, Part.SLURMD]
+    parts = [Part.CLIENT, Part.SLURMCTLD, Part.SLURMD]
     if spec.slurm.accounting:
-        found.append(Part.SLURMDBD)
+        parts.append(Part.SLURMDBD)
     if spec.slurm.rest:
-        found.append(Part.SLURMRESTD)
+        parts.append(Part.SLURMRESTD)
     if guarded_of(spec):
-        found.append(Part.ADOPT)
+        parts.append(Part.ADOPT)
     if spec.software.containers == "pyxis":
-        found.append(Part.HEADERS)
-    return tuple(found)
+        parts.append(Part.HEADERS)
+    return tuple(parts)
 
 
 def parts_of(site: Site, node: str) -> tuple[Part, ...]:
     """What one machine needs of Slurm."""
-    found = [Part.CLIENT]
+    parts = [Part.CLIENT]
     if node == site.controller:
-        found += [p for p in parts_of_spec(site.spec) if p not in _ELSEWHERE]
+        parts += [p for p in parts_of_spec(site.spec) if p not in _ELSEWHERE]
     if any(n.name == node for n in site.compute):
-        found.append(Part.SLURMD)
+        parts.append(Part.SLURMD)
     if node in guarded_of(site.spec):
-        found.append(Part.ADOPT)
-    return tuple(found)
+        parts.append(Part.ADOPT)
+    return tuple(parts)
 
 
 def old(site: Site) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ def old(site: Site) -> tuple[str, ...]:
     """
     if site.debs is None:
         return ()
-    found: list[str] = []
+    outdated: list[str] = []
     for node in site.names:
         text = site.facts[node].slurm
         if text and SlurmVersion.parse(text) != site.debs.version:
@@ -98,8 +98,8 @@ def old(site: Site) -> tuple[str, ...]:
             except CorralError as error:
                 error.node = node
                 raise
-            found.append(node)
-    return tuple(sorted(found, key=lambda n: n != site.controller))
+            outdated.append(node)
+    return tuple(sorted(outdated, key=lambda n: n != site.controller))
 
 
 def check(site: Site) -> None:
@@ -114,7 +114,7 @@ def check(site: Site) -> None:
         refuse_mixed(controller, {n: v for n, v in versions.items() if n != site.controller})
 
 
-def said_of(site: Site) -> str:
+def notice(site: Site) -> str:
     """One line about versions that differ and still fit, "" when they are alike."""
     return mixed({n: SlurmVersion.parse(f.slurm) for n, f in site.facts.items() if f.slurm})
 
@@ -124,8 +124,8 @@ def common(site: Site) -> tuple[Resource, ...]:
     munge = ("munge",) if site.auth == "munge" else ()
     if site.debs is None:
         return (Packages("slurm-client", (*_DISTRIBUTION[Part.CLIENT], *munge)),)
-    found: tuple[Resource, ...] = (Packages("munge", munge),) if munge else ()
-    return (*found, DebRepository(site.debs))
+    resources: tuple[Resource, ...] = (Packages("munge", munge),) if munge else ()
+    return (*resources, DebRepository(site.debs))
 
 
 def controller(site: Site) -> tuple[Resource, ...]:
@@ -176,12 +176,12 @@ def rolling(site: Site) -> tuple[tuple[str, ...], ...]:
     """
     run_jobs = {n.name for n in site.compute}
     left = [n for n in old(site) if n != site.controller or n in run_jobs]
-    found: list[tuple[str, ...]] = []
+    batches: list[tuple[str, ...]] = []
     size = 1
     while left:
-        found.append(tuple(left[:size]))
+        batches.append(tuple(left[:size]))
         left, size = left[size:], size * 2
-    return tuple(found)
+    return tuple(batches)
 
 
 def batch(site: Site, nodes: Sequence[str]) -> tuple[Wanted, ...]:

@@ -53,8 +53,8 @@ def unmounted(site: Site) -> tuple[Share, ...]:
         return ()
     mounts = _mounts_of(site)
     former: dict[tuple[str, ...], list[str]] = {}
-    for node, wanted in mounts.items():
-        former.setdefault(tuple(m.path for m in wanted), []).append(node)
+    for node, node_mounts in mounts.items():
+        former.setdefault(tuple(m.path for m in node_mounts), []).append(node)
     gone = tuple(Wanted(tuple(n), (FormerMounts(keep),)) for keep, n in former.items())
     looked = tuple(ExistingFolder(s.mount) for s in site.spec.storage if s.kind == "existing")
     there = (Wanted(mine, looked),) if looked else ()
@@ -75,8 +75,8 @@ def job_folders(site: Site) -> tuple[Share, ...]:
         keeper=sole_user(site.spec),
     )
     keeper = (first.server if served else None) or site.controller
-    wanted = (Wanted((keeper,), (folders,)),)
-    return (Share(wanted, title="folders for jobs on shared storage"),)
+    desired = (Wanted((keeper,), (folders,)),)
+    return (Share(desired, title="folders for jobs on shared storage"),)
 
 
 def exposed(stages: Sequence[StageWanted], observed: Mapping[str, Mapping[str, Seen]]) -> str:
@@ -87,12 +87,12 @@ def exposed(stages: Sequence[StageWanted], observed: Mapping[str, Mapping[str, S
         observed: what each node's probes answered: node -> resource id -> Seen.
     """
     for stage in stages:
-        for wanted in stage.wanted:
-            for one in wanted.resources:
-                seen = observed.get(wanted.nodes[0], {}).get(one.id)
-                if not isinstance(one, JobFolders) or seen is None:
+        for entry in stage.wanted:
+            for resource in entry.resources:
+                seen = observed.get(entry.nodes[0], {}).get(resource.id)
+                if not isinstance(resource, JobFolders) or seen is None:
                     continue
-                why = one.exposed(seen)
+                why = resource.exposed(seen)
                 return f"corral run refuses: {why}; {remedy(why.split(' ')[0])}" if why else ""
     return ""
 
@@ -108,7 +108,7 @@ def exported(site: Site) -> tuple[Share, ...]:
     if not mine:
         return ()
     nfs, serving = _nfs(site), servers(site)
-    wanted: list[Wanted] = []
+    desired: list[Wanted] = []
     gates: list[Gate] = []
     for server in serving:
         folders = [s for s in nfs if s.server == server]
@@ -122,13 +122,13 @@ def exported(site: Site) -> tuple[Share, ...]:
             Service("nfs-server"),
             Exports(exports),
         )
-        wanted.append(Wanted((server,), resources))
+        desired.append(Wanted((server,), resources))
         gates.append(_listens(server))
     others = tuple(n for n in mine if n not in serving)
     if others:
-        wanted.append(Wanted(others, (Exports(),)))
+        desired.append(Wanted(others, (Exports(),)))
     title = f"NFS served by {', '.join(serving)}" if serving else "NFS served by nobody"
-    return (Share(tuple(wanted), tuple(gates), title),)
+    return (Share(tuple(desired), tuple(gates), title),)
 
 
 def _listens(server: str) -> Gate:
@@ -148,28 +148,28 @@ def mounted(site: Site) -> tuple[Share, ...]:
         return ()
     mounts = _mounts_of(site)
     alike: dict[tuple[Mount, ...], list[str]] = {}
-    for node, wanted in mounts.items():
-        if wanted:
-            alike.setdefault(wanted, []).append(node)
-    found: list[Wanted] = []
-    for wanted, nodes in alike.items():
-        nfs = any(not m.bind for m in wanted)
+    for node, node_mounts in mounts.items():
+        if node_mounts:
+            alike.setdefault(node_mounts, []).append(node)
+    desired: list[Wanted] = []
+    for node_mounts, nodes in alike.items():
+        nfs = any(not m.bind for m in node_mounts)
         first = (Packages("nfs-client", ("nfs-common",)),) if nfs else ()
-        found.append(Wanted(tuple(nodes), (*first, *wanted)))
-    return (Share(tuple(found), title="shared folders mounted on all nodes"),)
+        desired.append(Wanted(tuple(nodes), (*first, *node_mounts)))
+    return (Share(tuple(desired), title="shared folders mounted on all nodes"),)
 
 
 def _mounts(site: Site, nfs: list[Storage], node: str) -> tuple[Mount, ...]:
-    found: list[Mount] = []
+    mounts: list[Mount] = []
     for storage in nfs:
         path = storage.path or ""
         if storage.server != node:
             server = _address(site, storage.server or "")
             host = f"[{server}]" if ":" in server else server
-            found.append(Mount(f"{host}:{path}", storage.mount, _options(site, node)))
+            mounts.append(Mount(f"{host}:{path}", storage.mount, _options(site, node)))
         elif path != storage.mount:
-            found.append(Mount(path, storage.mount, "bind", bind=True))
-    return tuple(found)
+            mounts.append(Mount(path, storage.mount, "bind", bind=True))
+    return tuple(mounts)
 
 
 def _options(site: Site, node: str) -> str:

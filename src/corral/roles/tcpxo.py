@@ -91,22 +91,26 @@ def mistakes(environment: Mapping[str, str]) -> tuple[str, ...]:
     Args:
         environment: as the ranks see it (``env`` in the job).
     """
-    found = [
+    problems = [
         f"{name} is {environment.get(name) or 'not set'}, and the plugin demands {value}"
         for name, value in DEMANDED.items()
         if environment.get(name) != value
     ]
     rails = environment.get("NCCL_FASTRAK_IFNAME", "")
-    wanted = OVERRIDES["NCCL_FASTRAK_IFNAME"]
-    if rails != wanted and sorted(rails.split(",")) == sorted(RAILS):
-        found.append(f"NCCL_FASTRAK_IFNAME has the NICs in another order than the GPUs: {wanted}")
-    elif rails != wanted:
-        found.append(f"NCCL_FASTRAK_IFNAME is {rails or 'not set'}: the NICs are {wanted}")
-    found += [
+    interfaces = OVERRIDES["NCCL_FASTRAK_IFNAME"]
+    if rails != interfaces and sorted(rails.split(",")) == sorted(RAILS):
+        problems.append(
+            f"NCCL_FASTRAK_IFNAME has the NICs in another order than the GPUs: {interfaces}"
+        )
+    elif rails != interfaces:
+        problems.append(f"NCCL_FASTRAK_IFNAME is {rails or 'not set'}: the NICs are {interfaces}")
+    problems += [
         f"{name} is {environment.get(name) or 'not set'}: it must be {value}"
         for name, value in OVERRIDES.items()
         if name != "NCCL_FASTRAK_IFNAME" and environment.get(name) != value
     ]
     if FOLDER not in environment.get("LD_LIBRARY_PATH", "").split(":"):
-        found.append(f"LD_LIBRARY_PATH lacks {FOLDER}: NCCL loads no plugin and takes TCP sockets")
-    return tuple(found)
+        problems.append(
+            f"LD_LIBRARY_PATH lacks {FOLDER}: NCCL loads no plugin and takes TCP sockets"
+        )
+    return tuple(problems)

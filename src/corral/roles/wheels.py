@@ -43,8 +43,8 @@ def wheels_of(program: str, facts: Facts) -> tuple[Wheel, ...]:
         CorralError: NOT_GOOD, there is no lock for this system.
     """
     python = PYTHONS.get((facts.os_id, facts.os_version), "")
-    found = locked(program).get(python, ())
-    if not found:
+    wheels = locked(program).get(python, ())
+    if not wheels:
         known = ", ".join(
             f"{name} {release}" for (name, release), p in PYTHONS.items() if p in locked(program)
         )
@@ -54,7 +54,7 @@ def wheels_of(program: str, facts: Facts) -> tuple[Wheel, ...]:
             node=facts.node,
             hint=f"known are {known}; {_ELSE.get(program, 'it needs Python 3.11 or newer')}",
         )
-    return found
+    return wheels
 
 
 @cache
@@ -65,12 +65,12 @@ def locked(program: str) -> Mapping[str, tuple[Wheel, ...]]:
 
 def parse_lock(text: str) -> Mapping[str, tuple[Wheel, ...]]:
     """Wheels by Python's version, of the text of a lock."""
-    found: dict[str, list[Wheel]] = {}
+    by_python: dict[str, list[Wheel]] = {}
     wheels: list[Wheel] = []
     for line in text.splitlines():
         if line.startswith("["):
-            wheels = found.setdefault(line.strip("[]"), [])
+            wheels = by_python.setdefault(line.strip("[]"), [])
         elif line and not line.startswith("#"):
             file, digest = line.split()
             wheels.append(Wheel(file, digest))
-    return MappingProxyType({python: tuple(each) for python, each in found.items()})
+    return MappingProxyType({python: tuple(each) for python, each in by_python.items()})

@@ -37,11 +37,11 @@ PYXIS = Pyxis(
 
 def test_without_containers_it_is_said_how_jobs_get_their_software() -> None:
     lab = load_or_raise(EXAMPLES / "lab-3x5090.yaml")
-    assert "needs neither Pyxis nor root" in containers.said_of(lab)
+    assert "needs neither Pyxis nor root" in containers.notice(lab)
     alone = lab.model_copy(update={"storage": ()})
-    assert "the nodes' own software" in containers.said_of(alone)
+    assert "the nodes' own software" in containers.notice(alone)
     for name in ("dgx-infiniband", "laptop", "a3mega"):
-        assert not containers.said_of(load_or_raise(EXAMPLES / f"{name}.yaml")), name
+        assert not containers.notice(load_or_raise(EXAMPLES / f"{name}.yaml")), name
 
 
 def clustered(*, own_clock: bool = True, **facts: object) -> Site:

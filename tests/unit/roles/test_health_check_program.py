@@ -362,7 +362,7 @@ def test_hostile_words_stay_words(node: Node) -> None:
 
 def test_meanings_are_whole() -> None:
     for kind in health_checks().values():
-        assert all((kind.title, kind.looks, kind.fails, kind.fix, kind.source, kind.failure))
+        assert all((kind.title, kind.reads, kind.fails, kind.fix, kind.source, kind.failure))
 
 
 def left(node: Node, pid: int, *, job: int = 0, ending: bool = False) -> None:

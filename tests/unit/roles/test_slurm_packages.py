@@ -239,7 +239,7 @@ def test_mixed_versions_that_fit_are_said() -> None:
     one = site(laptop())
     new = replace(one.facts["node0"], slurm="26.05.5")
     both = replace(one, facts={**one.facts, "node0": new})
-    assert slurm_packages.said_of(one) == ""
-    assert slurm_packages.said_of(both) == (
+    assert slurm_packages.notice(one) == ""
+    assert slurm_packages.notice(both) == (
         "Slurm is mixed: 24.11.5 on node1, node2, 26.05.5 on node0"
     )

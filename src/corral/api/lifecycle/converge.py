@@ -167,11 +167,11 @@ async def _looked(session: Session, emit: Emit) -> Look:
     emit(Event(Kind.PHASE_STARTED, "probe", total=len(session.fleet.nodes)))
     look = await session.look(emit)
     emit(Event(Kind.PHASE_DONE, "probe", seconds=time.monotonic() - begin))
-    jobs = "" if look.plan.empty else containers.said_of(session.spec)
+    jobs = "" if look.plan.empty else containers.notice(session.spec)
     before = declared_before(session.folder / "journal.jsonl")
     moved = controller_moved(before[-1], session.spec) if before else ""
     folders = storage.exposed(look.stages, look.observed)
-    for said in filter(None, (moved, slurm_packages.said_of(look.site), jobs, folders)):
+    for said in filter(None, (moved, slurm_packages.notice(look.site), jobs, folders)):
         emit(Event(Kind.NOTE, "plan", message=said))
     return look
 
