@@ -146,7 +146,7 @@ def test_what_is_spent_is_the_clouds_bill(up: World) -> None:
     controller = Controller(up)
     for _ in range(12):
         turn = controller.round(300)
-        assert not turn.said and not turn.failed
+        assert not turn.messages and not turn.failed
     # Lambda reports no launch time to a client that set no tag: counted from the first poll.
     assert controller.state["spent"] == pytest.approx(up.sim.bill(), rel=0.12)
     assert controller.alive() == ["gpu0", "gpu1"]
@@ -163,11 +163,11 @@ def test_a_spent_budget_drains_warns_and_ends(up: World) -> None:
     assert done[1] == "jobid=7 timelimit=17" and "endtime=" in done[2]
     assert controller.alive() == ["gpu0", "gpu1"]
     for _ in range(5):  # an end that Slurm has taken is not set, or reported, again
-        assert controller.round(60).said == [] and controller.alive() == ["gpu0", "gpu1"]
+        assert controller.round(60).messages == [] and controller.alive() == ["gpu0", "gpu1"]
     assert len(controller.slurm.done) == 5 + 5
     last = controller.round(400)
     assert controller.alive() == []
-    assert last.said[-1] == "the clouds list nothing any more"
+    assert last.messages[-1] == "the clouds list nothing any more"
     assert controller.state["spent"] == pytest.approx(up.sim.bill(), rel=0.12)
     # Whatever is launched past it goes at once.
     run(up.loop, up.up())
@@ -213,7 +213,7 @@ def test_a_cloud_that_does_not_answer_goes_on_to_cost(up: World) -> None:
     before = controller.state["spent"]
     controller.silent = True
     turn = controller.round(HOUR)
-    assert turn.failed and "was not listed" in turn.said[0]
+    assert turn.failed and "was not listed" in turn.messages[0]
     price = sum(m.price for m in up.sim.alive())
     assert controller.state["spent"] - before == pytest.approx(price, rel=0.01)
     controller.silent = False

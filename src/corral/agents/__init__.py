@@ -53,14 +53,14 @@ def modules(name: str) -> Mapping[str, str]:
         texts by their paths below a folder of modules, such as ``corral/providers/cloud/model.py``;
         without ``__init__.py``: Python imports from folders without one, too.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     left = [name]
     while left:
         path = f"{left.pop().replace('.', '/')}.py"
-        if path not in found:
-            found[path] = program(f"../../{path}")
-            left += _imported(found[path])
-    return MappingProxyType(dict(sorted(found.items())))
+        if path not in texts:
+            texts[path] = program(f"../../{path}")
+            left += _imported(texts[path])
+    return MappingProxyType(dict(sorted(texts.items())))
 
 
 def _imported(text: str) -> list[str]:

@@ -121,39 +121,39 @@ class Round:
     ) -> None:
         self.conf, self.state, self.call = conf, state, call
         self.slurm, self.now, self.wait = slurm, now, wait
-        self.said, self.failed, self.made = list[str](), False, ""
+        self.messages, self.failed, self.made = list[str](), False, ""
 
     def run(self) -> None:
         """Look, count, end."""
         state = self.state
-        found = self.look()
-        spent = self.count(found)
-        self.idle(found)
+        machines = self.look()
+        spent = self.count(machines)
+        self.idle(machines)
         total = self.conf.get("total")
         if total is not None and spent >= float(total):
-            self.reached(found, spent, float(total))
+            self.reached(machines, spent, float(total))
         elif state.get("reached"):
             self.back()
         state["spent"], state["at"], state["failed"] = round(spent, 4), self.now(), self.failed
 
     def look(self) -> list[Found]:
         """All machines of the cluster; a cloud that does not answer is logged, and tried again."""
-        found = list[Found]()
+        machines = list[Found]()
         for cloud in self.conf["clouds"]:
             try:
                 listed = self.carry_out(cloud, self.client(cloud).instances())
-                found += [mine for one in listed if (mine := self.mine(cloud, one))]
+                machines += [mine for instance in listed if (mine := self.mine(cloud, instance))]
             except (ImportError, OSError, ValueError, LookupError, TypeError, AttributeError) as e:
-                self.say(
+                self.report(
                     f"{cloud} was not listed: {self.made}: {type(e).__name__}: {e}", failed=True
                 )
                 # Counted on, as nobody has seen an end.
-                found += [
+                machines += [
                     Found(cloud, i, s["node"], s["price"], s["since"], s.get("group", ""))
                     for i, s in self.seen.items()
                     if s["cloud"] == cloud and not s["ended"]
                 ]
-        return found
+        return machines
 
     def client(self, cloud: str) -> Client:
         """The calls of one cloud."""
@@ -176,33 +176,35 @@ class Round:
                     raise
                 result = None
 
-    def mine(self, cloud: str, one: Any) -> Found | None:
+    def mine(self, cloud: str, instance: Any) -> Found | None:
         """A machine as it is counted, None where it is another cluster's or ended."""
-        label = one.label
-        if label is None or label.cluster != self.conf["cluster"] or not one.state.exists:
+        label = instance.label
+        if label is None or label.cluster != self.conf["cluster"] or not instance.state.exists:
             return None
         node = label.node
-        if one.group:  # its label names a group of nodes
+        if instance.group:  # its label names a group of nodes
             members = self.conf.get("groups", {}).get(label.node, ())
-            node = members[one.rank] if one.rank < len(members) else one.name
-        return Found(cloud, one.id, node, one.price, one.created, one.group)
+            node = members[instance.rank] if instance.rank < len(members) else instance.name
+        return Found(cloud, instance.id, node, instance.price, instance.created, instance.group)
 
     @property
     def seen(self) -> dict[str, dict[str, Any]]:
         """Every machine that any round has seen, by its id."""
         return self.state.setdefault("seen", {})
 
-    def count(self, found: Sequence[Found]) -> float:
+    def count(self, machines: Sequence[Found]) -> float:
         """Dollars since the first launch, from the launch until its end was seen."""
         now = self.now()
-        for one in found:
-            since = min(one.created, now) if one.created else now
-            fresh = {"cloud": one.cloud, "node": one.node, "since": since, "down": 0}
-            if one.id not in self.seen and one.price is None:
-                self.say(f"{one.node} ({one.cloud} {one.id}): price unknown, not in the sum")
-            kept = self.seen.setdefault(one.id, fresh)
-            kept |= {"price": one.price, "until": now, "ended": False, "group": one.group}
-        there = {one.id for one in found}
+        for machine in machines:
+            since = min(machine.created, now) if machine.created else now
+            fresh = {"cloud": machine.cloud, "node": machine.node, "since": since, "down": 0}
+            if machine.id not in self.seen and machine.price is None:
+                self.report(
+                    f"{machine.node} ({machine.cloud} {machine.id}): price unknown, not in the sum"
+                )
+            kept = self.seen.setdefault(machine.id, fresh)
+            kept |= {"price": machine.price, "until": now, "ended": False, "group": machine.group}
+        there = {machine.id for machine in machines}
         for identity, kept in self.seen.items():
             if identity not in there and not kept["ended"]:
                 kept |= {"until": now, "ended": True}
@@ -210,18 +212,18 @@ class Round:
             (k["until"] - k["since"]) / 3600 * (k["price"] or 0.0) for k in self.seen.values()
         )
 
-    def idle(self, found: Sequence[Found]) -> None:
+    def idle(self, machines: Sequence[Found]) -> None:
         """End what nobody needs."""
         states = self.states()
-        for one in found:
-            kept, words = self.seen[one.id], states.get(one.node, set[str]())
-            off = one.node in self.conf["elastic"] and words & {"POWERED_DOWN", "POWERING_DOWN"}
+        for machine in machines:
+            kept, words = self.seen[machine.id], states.get(machine.node, set[str]())
+            off = machine.node in self.conf["elastic"] and words & {"POWERED_DOWN", "POWERING_DOWN"}
             kept["down"] = kept["down"] + 1 if off else 0
-            named = one.node in self.conf["nodes"] or bool(one.group)
+            named = machine.node in self.conf["nodes"] or bool(machine.group)
             if kept["down"] >= ROUNDS:
-                self.finish(one, "powered down by Slurm")
+                self.finish(machine, "powered down by Slurm")
             elif not named and self.now() - kept["since"] >= STRAY_S:
-                self.finish(one, "not in the cluster file")
+                self.finish(machine, "not in the cluster file")
 
     def states(self) -> dict[str, set[str]]:
         """State words by node; nothing while slurmctld does not answer."""
@@ -232,42 +234,40 @@ class Round:
         rows = re.findall(r"^NodeName=(\S+) .*? State=(\S+)", text, re.MULTILINE)
         return {name: set(state.split("+")) for name, state in rows}
 
-    def finish(self, one: Found, why: str) -> None:
+    def finish(self, machine: Found, why: str) -> None:
         """End one machine and log it."""
+        name = f"{machine.node} ({machine.cloud} {machine.id})"
         try:
-            self.carry_out(one.cloud, self.client(one.cloud).terminate([one]))
-            self.say(f"{one.node} ({one.cloud} {one.id}) ended: {why}")
+            self.carry_out(machine.cloud, self.client(machine.cloud).terminate([machine]))
+            self.report(f"{name} ended: {why}")
         except (ImportError, OSError, ValueError) as error:
-            self.say(
-                f"{one.node} ({one.cloud} {one.id}) could not be ended: {self.made}: {error}",
-                failed=True,
-            )
+            self.report(f"{name} could not be ended: {self.made}: {error}", failed=True)
 
-    def reached(self, found: Sequence[Found], spent: float, total: float) -> None:
+    def reached(self, machines: Sequence[Found], spent: float, total: float) -> None:
         """The budget is spent: drain and warn first, end when the grace is over."""
         grace = float(self.conf["grace"])
-        nodes = sorted({one.node for one in found} & {*self.conf["nodes"]})  # known to Slurm
+        nodes = sorted({m.node for m in machines} & {*self.conf["nodes"]})  # known to Slurm
         if not self.state.get("reached"):
             self.state |= {"reached": self.now(), "ended": []}
-            self.say(
+            self.report(
                 f"{spent:.2f} $ of {total:.2f} $ are spent: {','.join(nodes) or 'nothing'} "
                 f"ends in {grace:.0f} s"
             )
-        if not found:
+        if not machines:
             return
         left = self.state["reached"] + grace - self.now()
         if left > 0 and nodes and self.drain(nodes, left):
             return
         for _ in range(TRIES):
-            for one in found:
-                self.finish(one, f"{spent:.2f} $ of {total:.2f} $ are spent")
+            for machine in machines:
+                self.finish(machine, f"{spent:.2f} $ of {total:.2f} $ are spent")
             self.wait(TRY_S)
-            found = self.look()
-            self.count(found)
-            if not found:
-                self.say("the clouds list nothing any more")
+            machines = self.look()
+            self.count(machines)
+            if not machines:
+                self.report("the clouds list nothing any more")
                 return
-        self.say(f"{len(found)} machines are still listed", failed=True)
+        self.report(f"{len(machines)} machines are still listed", failed=True)
 
     def drain(self, nodes: Sequence[str], left: float) -> bool:
         """No new jobs there, and an end for those that run; False when none runs any more."""
@@ -278,7 +278,7 @@ class Round:
             )
             jobs = self.slurm(("squeue", "-h", "-w", names, "-t", "R,CG,S", "-o", "%A %t %S %e"))
         except OSError as error:
-            self.say(f"slurmctld was not asked: {error}")
+            self.report(f"slurmctld was not asked: {error}")
             return True
         rows = [line.split() for line in jobs.splitlines() if line.strip()]
         last = self.now() + left
@@ -293,9 +293,11 @@ class Round:
                     self.slurm(("scontrol", "update", f"jobid={job}", f"timelimit={limit}"))
                     self.slurm(("scontrol", "update", f"jobid={job}", f"endtime={when}"))
                     ended.append(job)
-                    self.say(f"job {job} ends at {when}: Slurm sends the signal that it asked for")
+                    self.report(
+                        f"job {job} ends at {when}: Slurm sends the signal that it asked for"
+                    )
                 except (OSError, ValueError) as error:
-                    self.say(f"job {job} keeps its time: {error}")
+                    self.report(f"job {job} keeps its time: {error}")
         return bool(rows)
 
     def back(self) -> None:
@@ -306,14 +308,14 @@ class Round:
             mine = sorted({row.split("|")[0] for row in text.splitlines() if row.endswith(REASON)})
             if mine:
                 self.slurm(("scontrol", "update", f"nodename={','.join(mine)}", "state=resume"))
-                self.say(f"{','.join(mine)} takes jobs again: the budget was raised")
+                self.report(f"{','.join(mine)} takes jobs again: the budget was raised")
         except OSError as error:
-            self.say(f"slurmctld was not asked: {error}")
+            self.report(f"slurmctld was not asked: {error}")
 
-    def say(self, text: str, *, failed: bool = False) -> None:
+    def report(self, text: str, *, failed: bool = False) -> None:
         """Keep a line for the journal and the state."""
         self.failed |= failed
-        self.said.append(text)
+        self.messages.append(text)
 
 
 class Stay(urllib.request.HTTPRedirectHandler):
@@ -421,11 +423,11 @@ def main() -> int:
         try:
             turn.run()
         finally:
-            state["said"] = (turn.said or state.get("said", []))[-20:]
+            state["said"] = (turn.messages or state.get("said", []))[-20:]
             fresh = STATE.with_suffix(".new")
             fresh.write_text(json.dumps(state))
             fresh.replace(STATE)
-            print("\n".join(turn.said))
+            print("\n".join(turn.messages))
         return 1 if turn.failed else 0
 
 

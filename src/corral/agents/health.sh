@@ -52,13 +52,13 @@ mkdir -p "$run" 2>/dev/null && chmod 700 "$run" 2>/dev/null
 work=$(mktemp -d "$run/look.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
-: >"$work/said"
+: >"$work/results"
 : >"$work/seen"
 cat "$kept/best" >"$work/best" 2>/dev/null
 begun=
 
 # result VERDICT ID WORDS: ok, warn, fail or none (nothing to look at here).
-result() { printf '%s\thealth.%s\t%s\n' "$1" "$2" "$(printf %s "$3" | tr -c '[:print:]' ' ' | cut -c1-300)" >>"$work/said"; }
+result() { printf '%s\thealth.%s\t%s\n' "$1" "$2" "$(printf %s "$3" | tr -c '[:print:]' ' ' | cut -c1-300)" >>"$work/results"; }
 wants() { case $skip in *" health.$1 "*) return 1 ;; esac }
 # begin NAME COMMAND...: in the background, since nothing ends a process that waits for a dead device.
 begin() {
@@ -99,7 +99,7 @@ wants disk && begin inodes df -Pil / /tmp /var /var/log "$spool"
 left=$patience
 while [ "$left" -gt 0 ]; do
   late=
-  for one in $begun; do [ -e "$work/$one.status" ] || late=$one; done
+  for name in $begun; do [ -e "$work/$name.status" ] || late=$name; done
   [ -n "$late" ] || break
   sleep 0.1
   left=$((left - 1))
@@ -114,15 +114,15 @@ check_gpus() {
   [ -n "$smi" ] || { result ok gpus "$gpus device files; no nvidia-smi here"; return; }
   code=$(status gpus)
   [ "$code" != late ] && [ "$code" != 137 ] || { result fail gpus 'nvidia-smi gives no answer in 4 s'; return; }
-  found=$(grep -c '^ *[0-9][0-9]*, *[0-9A-Fa-f]\{4,8\}:' "$work/gpus")
+  answering=$(grep -c '^ *[0-9][0-9]*, *[0-9A-Fa-f]\{4,8\}:' "$work/gpus")
   # Counted before its status is looked at: with one GPU lost it lists the others and fails.
-  if [ "$found" -lt "$gpus" ]; then
+  if [ "$answering" -lt "$gpus" ]; then
     why=$(grep -hv '^ *[0-9][0-9]*,' "$work/gpus" "$work/gpus.err" | head -n 1)
-    result fail gpus "$found of $gpus GPUs answer${why:+: $why}"
+    result fail gpus "$answering of $gpus GPUs answer${why:+: $why}"
   elif [ "$code" != 0 ]; then
     result fail gpus "nvidia-smi fails with status $code: $(head -n 1 "$work/gpus.err")"
   else
-    result ok gpus "$found of $gpus GPUs"
+    result ok gpus "$answering of $gpus GPUs"
   fi
 }
 
@@ -357,7 +357,7 @@ check_services() {
 
 check_leftover() {
   # Processes in the cgroup of a job (proctrack/cgroup), and those that hold a GPU. Not those that are
-  # just ending: when Slurm calls a job completed, a thread of it may still give its GPU's memory back
+  # just ending: when Slurm calls a job completed, a thread of it may still release its GPU's memory
   # (the process a zombie without memory, for about a second on H200, seen).
   # Slurm's own cgroups (version 2, then 1): below user@ a user may make one of any name.
   grep -Hs '/job_[0-9]' "$proc"/[0-9]*/cgroup | sed -n -e '\#/user@#d' \
@@ -398,10 +398,10 @@ verdict_of() {
   result "$verdict" "$1" "${words%;}"
 }
 
-for one in $checks; do
-  if wants "$one"; then "check_$one"; fi
+for check in $checks; do
+  if wants "$check"; then "check_$check"; fi
 done
-sed 's/;$//' "$work/said" >"$work/all"
+sed 's/;$//' "$work/results" >"$work/all"
 cat "$work/all"
 [ -z "$look" ] || exit 0
 

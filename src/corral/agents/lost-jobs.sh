@@ -36,18 +36,18 @@ lost() {
 
 # Twice: a clock that is set meanwhile does not make a job lost, which has a step by then.
 systemctl -q is-active slurmd || exit 1
-found=$(lost) || exit 1
-[ -n "$found" ] || exit 0
+lost_jobs=$(lost) || exit 1
+[ -n "$lost_jobs" ] || exit 0
 sleep 10
-found=$(lost) || exit 1
-[ -n "$found" ] || exit 0
+lost_jobs=$(lost) || exit 1
+[ -n "$lost_jobs" ] || exit 0
 
-list=$(echo "$found" | tr "\n" " " | cut -c1-200)
+list=$(echo "$lost_jobs" | tr "\n" " " | cut -c1-200)
 echo "jobs that were lost when this machine stopped: $list"
 all=$(timeout 30 squeue -h -w "$node" -t RUNNING,SUSPENDED,CONFIGURING,COMPLETING -o %A) || exit 1
-if [ "$(echo "$all" | sort -u)" != "$(echo "$found" | sort -u)" ]; then
+if [ "$(echo "$all" | sort -u)" != "$(echo "$lost_jobs" | sort -u)" ]; then
   failed=0
-  for job in $found; do
+  for job in $lost_jobs; do
     timeout 30 scontrol requeue "$job" || timeout 30 scancel "$job" || failed=1
   done
   exit "$failed"

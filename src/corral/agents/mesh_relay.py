@@ -77,11 +77,11 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 def ports(words: Sequence[str]) -> list[int]:
     """``6817 60001-63000`` as numbers."""
-    found: list[int] = []
+    numbers: list[int] = []
     for word in words:
         first, _, last = word.partition("-")
-        found += range(int(first), int(last or first) + 1)
-    return found
+        numbers += range(int(first), int(last or first) + 1)
+    return numbers
 
 
 async def main(argv: Sequence[str]) -> None:
@@ -89,9 +89,9 @@ async def main(argv: Sequence[str]) -> None:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     relay = Relay(int(argv[0]), argv[1])
-    wanted = ports(argv[2:])
+    requested = ports(argv[2:])
     open_, taken = 0, list[int]()
-    for port in wanted[: max(most - SPARE, 1)]:
+    for port in requested[: max(most - SPARE, 1)]:
         try:
             await asyncio.start_server(relay.serve, HOST, port)
             open_ += 1
@@ -101,8 +101,8 @@ async def main(argv: Sequence[str]) -> None:
             if port < DAEMONS or error.errno != errno.EADDRINUSE:
                 raise
             taken.append(port)
-    told = f", not {taken}: taken by others" if taken else ""
-    print(f"relays {open_} ports to {argv[1]}{told}", flush=True)
+    note = f", not {taken}: taken by others" if taken else ""
+    print(f"relays {open_} ports to {argv[1]}{note}", flush=True)
     await asyncio.Event().wait()
 
 

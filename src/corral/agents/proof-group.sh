@@ -31,9 +31,9 @@ for line in sys.stdin:
         sys.exit(1)
     if kind != "bench":
         continue
-    found = json.loads(report)
-    name = found["args"][0].removesuffix("_perf")
-    ways = [row[w] for row in found["results"] for w in ("out_of_place", "in_place") if row[w]]
-    print("figure %s_gb_s %.4g" % (name, max(way["bus_bw"] for way in ways)))
-    print("figure %s_wrong %d" % (name, sum(way["nwrong"] for way in ways)))
+    summary = json.loads(report)
+    name = summary["args"][0].removesuffix("_perf")
+    cells = [row[p] for row in summary["results"] for p in ("out_of_place", "in_place") if row[p]]
+    print("figure %s_gb_s %.4g" % (name, max(cell["bus_bw"] for cell in cells)))
+    print("figure %s_wrong %d" % (name, sum(cell["nwrong"] for cell in cells)))
 '

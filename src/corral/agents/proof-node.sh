@@ -55,15 +55,15 @@ CORRAL_GPU_PROGRAM
 } | sed -n "s/^${CORRAL_REPORT}gpus //p" | python3 -c '
 import json, sys
 for line in sys.stdin:
-    found = json.loads(line)
-    for gpu in found["gpus"]:
+    results = json.loads(line)
+    for gpu in results["gpus"]:
         name = "gpu%s_" % gpu["index"]
-        for kind, one in gpu["matrix"].items():
-            print("figure %s%s_tflops %.4g" % (name, kind, one["tflops"]))
+        for kind, rate in gpu["matrix"].items():
+            print("figure %s%s_tflops %.4g" % (name, kind, rate["tflops"]))
         print("figure %smemory_gb_s %.4g" % (name, gpu["memory"]["gb_s"]))
-        for way in ("to_gb_s", "from_gb_s"):
-            if gpu["host"][way] is not None:
-                print("figure %s%s %.4g" % (name, way, gpu["host"][way]))
-    for peer in found["peers"]:
+        for direction in ("to_gb_s", "from_gb_s"):
+            if gpu["host"][direction] is not None:
+                print("figure %s%s %.4g" % (name, direction, gpu["host"][direction]))
+    for peer in results["peers"]:
         print("figure gpu%s_gpu%s_gb_s %.4g" % (peer["from"], peer["to"], peer["gb_s"]))
 '

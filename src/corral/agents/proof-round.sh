@@ -49,12 +49,12 @@ put_back() {
   rm -f "$folder/testing/$1"
 }
 leave() {
-  for one in "$folder"/testing/*; do [ ! -e "$one" ] || put_back "${one##*/}"; done
+  for marker in "$folder"/testing/*; do [ ! -e "$marker" ] || put_back "${marker##*/}"; done
   rm -rf "$work"
 }
 trap leave EXIT
 trap 'exit 1' HUP INT TERM
-for one in "$folder"/testing/*; do [ ! -e "$one" ] || put_back "${one##*/}"; done
+for marker in "$folder"/testing/*; do [ ! -e "$marker" ] || put_back "${marker##*/}"; done
 
 timeout 20 scontrol ping | grep -q ' is UP' || { notice 'slurmctld does not answer'; exit 1; }
 
@@ -157,17 +157,17 @@ narrow() {
   set=$1 good='' figure=${2%% *}
   case $2 in *' wrong results of '*) figure=wrong ;; esac
   while count=$(echo "$set" | tr ',' '\n' | wc -l) && [ "$count" -ge 4 ]; do
-    one=$(part "$set" 1 $((count / 2))) other=$(part "$set" $((count / 2 + 1)) "$count")
-    reach "$one" && reach "$other" || return 0
-    rate=$(rate_of "$set") a=$(rate_of "$one") b=$(rate_of "$other")
-    if slower "$a" "$b"; then set=$one good=${other%%,*}
-    elif slower "$b" "$a"; then set=$other good=${one%%,*}
+    left=$(part "$set" 1 $((count / 2))) right=$(part "$set" $((count / 2 + 1)) "$count")
+    reach "$left" && reach "$right" || return 0
+    rate=$(rate_of "$set") a=$(rate_of "$left") b=$(rate_of "$right")
+    if slower "$a" "$b"; then set=$left good=${right%%,*}
+    elif slower "$b" "$a"; then set=$right good=${left%%,*}
     elif slower "$rate" "$a" 0.6; then # larger rings lose some of their speed anyway
-      [ "$figure" != wrong ] || { echo "$one and $other are wrong only together: look at what joins them"; return; }
-      echo "$one ($a GB/s) and $other ($b GB/s) are slow only together: look at what joins them, a switch or the trunk between two"
+      [ "$figure" != wrong ] || { echo "$left and $right are wrong only together: look at what joins them"; return; }
+      echo "$left ($a GB/s) and $right ($b GB/s) are slow only together: look at what joins them, a switch or the trunk between two"
       return
     elif [ "$count" -gt 5 ]; then
-      echo "$one and $other are so each alone: more than one node, or what all of them share, a switch or settings"
+      echo "$left and $right are so each alone: more than one node, or what all of them share, a switch or settings"
       return
     else break # few enough for pairs
     fi

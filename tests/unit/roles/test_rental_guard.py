@@ -166,7 +166,7 @@ def test_the_guard_carries_out_the_calls_of_the_client(cloud: str, refusal: int)
     for one in found:
         turn.finish(one, "a test")
     nodes, calls = DONE[cloud]
-    assert [one.node for one in found] == nodes and not [w for w in turn.said if "listed" in w]
+    assert [one.node for one in found] == nodes and not [w for w in turn.messages if "listed" in w]
     if refusal in (0, 404):
         assert done == calls and not turn.failed
     else:  # busy is tolerated of a member alone, whose cluster takes it along
@@ -177,7 +177,7 @@ def test_a_cloud_whose_calls_are_missing_is_said() -> None:
     conf = {"cluster": "lab", "nodes": [], "elastic": [], "clouds": {"x": ""},
             "clients": {"x": "corral.providers.none.calls"}}  # fmt: skip
     turn = program.Round(conf, {}, lambda *_: None, lambda _: "")
-    assert turn.look() == [] and turn.failed and "x was not listed" in turn.said[0]
+    assert turn.look() == [] and turn.failed and "x was not listed" in turn.messages[0]
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999"])

@@ -47,8 +47,8 @@ class Way:
 
 
 WAYS = {
-    way.name: way
-    for way in (
+    method.name: method
+    for method in (
         Way("ddp"),
         Way("accumulate", cycle=4),
         Way("bf16", share=0.5, hook="bf16"),
@@ -98,10 +98,10 @@ class Speed:
 
     def seconds(self, name: str, ranks: int, cycles: int) -> float:
         """Estimate for a point: model, twin and the lone copy train, one of them with traffic."""
-        way = WAYS[name]
+        method = WAYS[name]
         models = 3 if ranks > 1 else 2
-        traffic = self.reduce(ranks, self.size * way.share or self.small, way.messages)
-        return (cycles + WARM) * (models * way.cycle * self.step + traffic)
+        traffic = self.reduce(ranks, self.size * method.share or self.small, method.messages)
+        return (cycles + WARM) * (models * method.cycle * self.step + traffic)
 
 
 def points(names: list, counts: list) -> list:
@@ -150,17 +150,17 @@ def chosen(todo: list, speed: Speed, seconds: float, batches: int, kept: int = 0
     return at(count, most)
 
 
-def total(found: list) -> float:
+def total(entries: list) -> float:
     """Seconds of chosen points."""
-    return sum(one[3] for one in found)
+    return sum(entry[3] for entry in entries)
 
 
 def share_of(speed: Speed, counts: list, seconds: float, parameters: int) -> float:
     """Share of the parameters with which plain training fits into half of the time."""
     share = 1.0
     while seconds and parameters * share / SHRINK >= SMALLEST:
-        one = speed.scaled(share)
-        if sum(one.seconds("ddp", ranks, LEAST) for ranks in counts) <= seconds / 2:
+        scaled = speed.scaled(share)
+        if sum(scaled.seconds("ddp", ranks, LEAST) for ranks in counts) <= seconds / 2:
             break
         share /= SHRINK
     return share
@@ -171,16 +171,16 @@ def reduces(sizes: list, speed: Speed, ranks: int, seconds: float, turns: int) -
 
     A line needs two sizes; the largest show the bandwidth best, and cost most.
     """
-    found = []
+    reductions = []
     left = seconds * REDUCES if seconds else float("inf")
     for place, size in enumerate(sorted(sizes)):
-        one = speed.reduce(ranks, size)
-        times = turns if not seconds else min(turns, int(left / one) - WARM)
+        cost = speed.reduce(ranks, size)
+        times = turns if not seconds else min(turns, int(left / cost) - WARM)
         if times < LEAST and place > 1:
             break
-        found.append((size, max(LEAST, times)))
-        left -= (found[-1][1] + WARM) * one
-    return found
+        reductions.append((size, max(LEAST, times)))
+        left -= (reductions[-1][1] + WARM) * cost
+    return reductions
 
 
 class Plan:
@@ -203,8 +203,8 @@ class Plan:
         # 1 ms and not 0, which is "without limit".
         left = max(1e-3, (self.seconds - spent) / self.slower) if self.seconds else 0.0
         kept = max(0, ANSWERING - (self.size - len(self.todo)))
-        found = chosen(self.todo, self.speed, left, self.batches, min(kept, len(self.todo)))
-        return [(name, ranks, cycles, took * self.slower) for name, ranks, cycles, took in found]
+        fitting = chosen(self.todo, self.speed, left, self.batches, min(kept, len(self.todo)))
+        return [(name, ranks, cycles, took * self.slower) for name, ranks, cycles, took in fitting]
 
     def next(self, spent: float):
         """The next point, None when the time or the list is over."""

@@ -60,10 +60,10 @@ class Run:
         if self.gpu:
             return torch.cuda.mem_get_info()[0]
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        found = next(int(x.split()[1]) << 10 for x in lines if x.startswith("MemAvailable:"))
+        available = next(int(x.split()[1]) << 10 for x in lines if x.startswith("MemAvailable:"))
         granted = int(os.environ.get("SLURM_MEM_PER_NODE") or 0) << 20
-        beside = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-        return min(found, granted or found) // beside
+        local_ranks = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        return min(available, granted or available) // local_ranks
 
     def reduced(self) -> tuple[list[int], list[int]]:
         """What ranks send to be added up, and the sum: one period of each.
@@ -87,8 +87,8 @@ class Run:
     def tile(self, period: list[int], start: int, count: int) -> torch.Tensor:
         """Complete periods, from element ``start`` on, about as many as are needed."""
         times = max(1, min(TILE, count) // len(period) + 1)
-        one = torch.tensor(period, device=self.device).roll(-(start % len(period)))
-        return one.to(self.dtype).repeat(times)
+        values = torch.tensor(period, device=self.device).roll(-(start % len(period)))
+        return values.to(self.dtype).repeat(times)
 
     def fill(self, out: torch.Tensor, period: list[int], start: int = 0) -> torch.Tensor:
         """Write a pattern, as it is from its element ``start`` on."""
@@ -153,17 +153,19 @@ def all_gather(run: Run, size: int):
     out = torch.empty(chunk * run.ranks, **run.kind).zero_()
     mine = run.fill(torch.empty(chunk, **run.kind), run.copied(run.rank))
     pieces = out.split(chunk)
-    due = [(piece, run.copied(rank), 0) for rank, piece in enumerate(pieces)]
+    expected = [(piece, run.copied(rank), 0) for rank, piece in enumerate(pieces)]
     dist.all_gather_into_tensor(out, mine)
-    found = {"out_of_place": (lambda: dist.all_gather_into_tensor(out, mine), run.wrong(due))}
+    placements = {
+        "out_of_place": (lambda: dist.all_gather_into_tensor(out, mine), run.wrong(expected))
+    }
     if not run.gpu:  # gloo does not take a piece of its own output
-        return found
+        return placements
     own = pieces[run.rank]
     out.zero_()
     own.copy_(mine)
     dist.all_gather_into_tensor(out, own)
-    found["in_place"] = (lambda: dist.all_gather_into_tensor(out, own), run.wrong(due))
-    return found
+    placements["in_place"] = (lambda: dist.all_gather_into_tensor(out, own), run.wrong(expected))
+    return placements
 
 
 def reduce_scatter(run: Run, size: int):
@@ -174,14 +176,14 @@ def reduce_scatter(run: Run, size: int):
     out = torch.empty(chunk, **run.kind).zero_()
     dist.reduce_scatter_tensor(out, data)
     apart = run.wrong([(out, total, run.rank * chunk)])
-    found = {"out_of_place": (lambda: dist.reduce_scatter_tensor(out, data), apart)}
+    placements = {"out_of_place": (lambda: dist.reduce_scatter_tensor(out, data), apart)}
     if run.gpu:
         own = data.split(chunk)[run.rank]
         dist.reduce_scatter_tensor(own, data)
         within = run.wrong([(own, total, run.rank * chunk)])
         data.zero_()  # else the own chunk would grow with each turn
-        found["in_place"] = (lambda: dist.reduce_scatter_tensor(own, data), within)
-    return found
+        placements["in_place"] = (lambda: dist.reduce_scatter_tensor(own, data), within)
+    return placements
 
 
 def broadcast(run: Run, size: int):
@@ -212,12 +214,12 @@ def all_to_all(run: Run, size: int):
             for away in range(1, run.ranks):
                 after, before = (run.rank + away) % run.ranks, (run.rank - away) % run.ranks
                 pair = dist.isend(sent[after], after), dist.irecv(got[before], before)
-                for one in pair:
-                    one.wait()
+                for request in pair:
+                    request.wait()
 
     work()
-    due = [(piece, run.copied(rank), run.rank * chunk) for rank, piece in enumerate(got)]
-    return {"out_of_place": (work, run.wrong(due))}
+    expected = [(piece, run.copied(rank), run.rank * chunk) for rank, piece in enumerate(got)]
+    return {"out_of_place": (work, run.wrong(expected))}
 
 
 def sendrecv(run: Run, size: int):
@@ -228,8 +230,8 @@ def sendrecv(run: Run, size: int):
 
     def work() -> None:
         orders = [dist.P2POp(dist.isend, data, after), dist.P2POp(dist.irecv, out, before)]
-        for one in dist.batch_isend_irecv(orders):
-            one.wait()
+        for request in dist.batch_isend_irecv(orders):
+            request.wait()
 
     work()
     return {"out_of_place": (work, run.wrong([(out, run.copied(before), 0)]))}
@@ -251,7 +253,7 @@ CHUNKED = ("all_gather", "reduce_scatter", "all_to_all")
 def measure(run: Run, name: str, size: int) -> dict:
     """One row."""
     make, factor, redop, root = COLLECTIVES[name]
-    ways = make(run, size)
+    placements = make(run, size)
     row = {
         "size": size,
         "count": size // run.width // (run.ranks if name in CHUNKED else 1),
@@ -262,7 +264,7 @@ def measure(run: Run, name: str, size: int) -> dict:
         "in_place": None,
     }
     # As many as fit in the time: small ones need many, large ones take long.
-    for way, (work, wrong) in ways.items():
+    for placement, (work, wrong) in placements.items():
         once = run.timed(work, 2)
         count = max(3, min(run.options.iterations, int(run.options.seconds * 1e6 / max(once, 1))))
         shared = torch.tensor([count], device=run.device)
@@ -270,7 +272,7 @@ def measure(run: Run, name: str, size: int) -> dict:
         us = run.timed(work, int(shared.item()))
         rate = size / us / 1e3
         bus = rate * factor(run.ranks)
-        row[way] = {"time": us, "alg_bw": rate, "bus_bw": bus, "nwrong": float(wrong)}
+        row[placement] = {"time": us, "alg_bw": rate, "bus_bw": bus, "nwrong": float(wrong)}
     return row
 
 
@@ -278,11 +280,11 @@ def sizes(run: Run, free: int) -> list[int]:
     """From the smallest to the largest by the factor, in multiples of an element on every rank."""
     unit = run.ranks * run.width * 4
     largest = min(run.options.largest, max(int(free * SHARE), run.options.smallest))
-    found, size = [], run.options.smallest
+    multiples, size = [], run.options.smallest
     while size <= largest:
-        found.append(max(size // unit, 1) * unit)
+        multiples.append(max(size // unit, 1) * unit)
         size *= run.options.factor
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(multiples))
 
 
 def options() -> argparse.Namespace:
@@ -299,16 +301,16 @@ def options() -> argparse.Namespace:
     parser.add_argument("--type", default="float32", choices=list(TYPES))
     parser.add_argument("--spoil", type=int, default=-1, help="rank that damages one element")
     parser.add_argument("--apart", type=int, default=0, help="bytes for pairs and halves of nodes")
-    found = parser.parse_args()
-    unknown = set(found.collectives.split(",")) - set(COLLECTIVES)
+    arguments = parser.parse_args()
+    unknown = set(arguments.collectives.split(",")) - set(COLLECTIVES)
     if unknown:
         parser.error(f"no collective is called {', '.join(sorted(unknown))}")
-    return found
+    return arguments
 
 
-def tell(mark: str, found: dict) -> None:
+def report(mark: str, record: dict) -> None:
     """One line for whoever reads."""
-    sys.stdout.write(f"{mark}{json.dumps(found)}\n")
+    sys.stdout.write(f"{mark}{json.dumps(record)}\n")
     sys.stdout.flush()
 
 
@@ -318,13 +320,18 @@ def table(run: Run, name: str, members: list, ranges: list[int]) -> None:
     for size in ranges:
         rows.append(measure(run, name, size))
         if run.rank == 0:
-            tell(ROW, {"collective": name, "ranks": run.ranks, **rows[-1]})
+            report(ROW, {"collective": name, "ranks": run.ranks, **rows[-1]})
     if run.rank != 0:
         return
-    cells = [row[way] for row in rows for way in ("out_of_place", "in_place") if row[way]]
+    cells = [
+        row[placement]
+        for row in rows
+        for placement in ("out_of_place", "in_place")
+        if row[placement]
+    ]
     mean = sum(c["bus_bw"] for c in cells) / len(cells)
     asked = run.options.largest
-    found = {
+    record = {
         "version": 1,
         "args": [f"{name}_perf"],
         "program": f"torch {torch.__version__} {'nccl' if run.gpu else 'gloo'}",
@@ -333,7 +340,7 @@ def table(run: Run, name: str, members: list, ranges: list[int]) -> None:
         "out_of_bounds": {"count": int(sum(c["nwrong"] for c in cells))},
         "average_bus_bandwidth": {"bandwidth": mean},
     }
-    tell(MARK, found)
+    report(MARK, record)
 
 
 def main() -> None:
@@ -349,14 +356,14 @@ def main() -> None:
     }
     members: list = [None] * run.ranks
     dist.all_gather_object(members, here)
-    ranges = sizes(run, min(one["free"] for one in members))
+    ranges = sizes(run, min(member["free"] for member in members))
     for name in run.options.collectives.split(","):
         table(run, name, members, ranges)
     if run.options.apart:
         import halves  # noqa: PLC0415 - it is next to this file, and torchrun may start it elsewhere
 
-        for mark, found in halves.told(run, members):
-            tell(mark, found)
+        for mark, record in halves.marked_records(run, members):
+            report(mark, record)
     dist.barrier()
     if not run.gpu:
         # gloo's own end can wait for ever for ranks that ended first (seen with PyTorch 2.6).

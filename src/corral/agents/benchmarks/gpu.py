@@ -67,10 +67,12 @@ XID = re.compile(
 def asked(words: list, timeout: float = 30) -> str:
     """What a program prints, "" when it is not there or fails."""
     try:
-        found = subprocess.run(words, check=False, capture_output=True, text=True, timeout=timeout)
+        process = subprocess.run(
+            words, check=False, capture_output=True, text=True, timeout=timeout
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return found.stdout if found.returncode == 0 else ""
+    return process.stdout if process.returncode == 0 else ""
 
 
 def number(text: str):
@@ -98,29 +100,29 @@ class Driver:
 
     def state(self, names=tuple(STATE)) -> dict:
         """Fields of each GPU by its bus."""
-        wanted = [n for n in names if self.fields.get(n)]
-        if not wanted or not self.fields.get("bus"):
+        supported = [n for n in names if self.fields.get(n)]
+        if not supported or not self.fields.get("bus"):
             return {}
-        query = ",".join(["pci.bus_id", *(self.fields[n] for n in wanted)])
+        query = ",".join(["pci.bus_id", *(self.fields[n] for n in supported)])
         text = asked(["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"])
-        found = {}
+        states = {}
         for line in text.splitlines():
             bus, *cells = (cell.strip() for cell in line.split(","))
-            if len(cells) == len(wanted):
-                found[short(bus)] = dict(zip(wanted, map(number, cells)))  # noqa: B905 - 3.8
-        return found
+            if len(cells) == len(supported):
+                states[short(bus)] = dict(zip(supported, map(number, cells)))  # noqa: B905 - 3.8
+        return states
 
     def remapped(self) -> dict:
         """Remapped rows of each GPU by its bus; none where the GPU has no such rows."""
         fields = ",".join(f"remapped_rows.{name}" for name in REMAPPED)
         words = ["nvidia-smi", f"--query-remapped-rows=gpu_bus_id,{fields}"]
         text = asked([*words, "--format=csv,noheader"]) if self.there else ""
-        found = {}
+        rows = {}
         for line in text.splitlines():
             bus, *cells = (cell.strip() for cell in line.split(","))
             if len(cells) == len(REMAPPED):
-                found[short(bus)] = dict(zip(REMAPPED, map(number, cells)))  # noqa: B905 - 3.8
-        return found
+                rows[short(bus)] = dict(zip(REMAPPED, map(number, cells)))  # noqa: B905 - 3.8
+        return rows
 
 
 def short(bus: str) -> str:
@@ -141,23 +143,23 @@ class Watch(threading.Thread):
         """Poll until the measurement ends; nvidia-smi itself takes a part of a second."""
         while not self.end.wait(0.05):
             names = ("sm_mhz", "memory_mhz", "watts", "celsius", "reasons", "pcie_gen")
-            one = self.driver.state((*names, "pcie_width")).get(self.bus)
-            if one and not self.end.is_set():
-                self.seen.append(one)
+            sample = self.driver.state((*names, "pcie_width")).get(self.bus)
+            if sample and not self.end.is_set():
+                self.seen.append(sample)
 
-    def told(self) -> dict:
+    def summary(self) -> dict:
         """The median of each number, and all reasons that were given for a lower clock."""
         self.end.set()
         self.join(35)
-        found: dict = {"samples": len(self.seen)}
+        record: dict = {"samples": len(self.seen)}
         for name in ("sm_mhz", "memory_mhz", "watts", "celsius", "pcie_gen", "pcie_width"):
             values = [s[name] for s in self.seen if isinstance(s.get(name), (int, float))]
-            found[name] = statistics.median(values) if values else None
+            record[name] = statistics.median(values) if values else None
         # A reason counts when more than half of the polls show it: a clock takes time to rise.
         bits = [s["reasons"] for s in self.seen if isinstance(s.get("reasons"), int)]
         common = [b for b in range(64) if sum(x >> b & 1 for x in bits) * 2 > len(bits)]
-        found["reasons"] = sum(1 << b for b in common) if bits else None
-        return found
+        record["reasons"] = sum(1 << b for b in common) if bits else None
+        return record
 
 
 def xids() -> dict:
@@ -165,12 +167,12 @@ def xids() -> dict:
     for words in (["dmesg"], ["journalctl", "-k", "-q", "-o", "short-monotonic", "--no-pager"]):
         text = asked(words)
         if text:
-            found = [
+            errors = [
                 {"bus": short(m[1]), "xid": int(m[2]), "text": m[3][:200]}
                 for m in map(XID.match, text.split("\n"))
                 if m
             ]
-            return {"readable": True, "found": found[-50:]}
+            return {"readable": True, "found": errors[-50:]}
     return {"readable": False, "found": []}
 
 
@@ -189,16 +191,16 @@ class Card:
         for _ in range(3):
             work()
         torch.cuda.synchronize()
-        begun, found = time.perf_counter(), []
-        while time.perf_counter() - begun < seconds or len(found) < 3:  # noqa: PLR2004
+        begun, turns = time.perf_counter(), []
+        while time.perf_counter() - begun < seconds or len(turns) < 3:  # noqa: PLR2004
             marks = [torch.cuda.Event(enable_timing=True) for _ in range(11)]
             marks[0].record()
             for mark in marks[1:]:
                 work()
                 mark.record()
             marks[-1].synchronize()
-            found += [a.elapsed_time(b) / 1e3 for a, b in zip(marks, marks[1:])]  # noqa: B905, RUF007 - 3.8
-        return found
+            turns += [a.elapsed_time(b) / 1e3 for a, b in zip(marks, marks[1:])]  # noqa: B905, RUF007 - 3.8
+        return turns
 
     def matrix(self, name: str) -> dict:
         """Product of two square matrices of normal numbers; equal products must be equal bits."""
@@ -258,7 +260,7 @@ class Card:
 
 def peers(torch, options: argparse.Namespace) -> list:
     """GB/s from each GPU to each other, and whether they reach each other directly."""
-    count, found = torch.cuda.device_count(), []
+    count, pairs = torch.cuda.device_count(), []
     for a in range(count):
         for b in range(count):
             if a == b:
@@ -272,17 +274,19 @@ def peers(torch, options: argparse.Namespace) -> list:
             wrong = int((there != a + 1).sum().item())
             direct = bool(torch.cuda.can_device_access_peer(a, b))
             rate = size / statistics.median(turns) / 1e9
-            found.append({"from": a, "to": b, "gb_s": rate, "direct": direct, "wrong": wrong})
+            pairs.append({"from": a, "to": b, "gb_s": rate, "direct": direct, "wrong": wrong})
             del here, there
             torch.cuda.empty_cache()
-    return found
+    return pairs
 
 
 def bus_of(torch, index: int) -> str:
     """The GPU's place on the bus, as ``short`` writes it."""
-    one = torch.cuda.get_device_properties(index)
-    if hasattr(one, "pci_bus_id"):  # PyTorch >= 2.6
-        return short(f"{one.pci_domain_id:08x}:{one.pci_bus_id:02x}:{one.pci_device_id:02x}.0")
+    properties = torch.cuda.get_device_properties(index)
+    if hasattr(properties, "pci_bus_id"):  # PyTorch >= 2.6
+        return short(
+            f"{properties.pci_domain_id:08x}:{properties.pci_bus_id:02x}:{properties.pci_device_id:02x}.0"
+        )
     text = asked(["nvidia-smi", "--query-gpu=pci.bus_id", "--format=csv,noheader"])
     listed = [short(line) for line in text.splitlines()]
     return listed[index] if index < len(listed) else str(index)
@@ -290,13 +294,13 @@ def bus_of(torch, index: int) -> str:
 
 def measure(torch, driver: Driver, options: argparse.Namespace) -> list:
     """All GPUs, one after another."""
-    found, before, rows = [], driver.state(), driver.remapped()
+    records, before, rows = [], driver.state(), driver.remapped()
     for index in range(torch.cuda.device_count()):
         card, bus = Card(torch, index, options), bus_of(torch, index)
         props = torch.cuda.get_device_properties(index)
         kinds = [d for d in DTYPES if d != "bfloat16" or torch.cuda.is_bf16_supported()]
         kinds = [d for d in kinds if d != "tf32" or props.major >= 8]  # noqa: PLR2004
-        one = {
+        record = {
             "index": index,
             "bus": bus,
             "name": props.name,
@@ -308,16 +312,16 @@ def measure(torch, driver: Driver, options: argparse.Namespace) -> list:
         }
         watch = Watch(driver, bus)
         watch.start()
-        one["matrix"] = {name: card.matrix(name) for name in kinds}
-        one["load"] = watch.told()
+        record["matrix"] = {name: card.matrix(name) for name in kinds}
+        record["load"] = watch.summary()
         torch.cuda.empty_cache()
-        one["memory"] = card.memory()
+        record["memory"] = card.memory()
         torch.cuda.empty_cache()
-        one["host"] = card.host()
+        record["host"] = card.host()
         torch.cuda.empty_cache()
-        one["after"] = driver.state().get(bus, {})
-        found.append(one)
-    return found
+        record["after"] = driver.state().get(bus, {})
+        records.append(record)
+    return records
 
 
 def none(reason: str) -> dict:
@@ -351,17 +355,17 @@ def run(options: argparse.Namespace) -> dict:
     }
 
 
-def table(found: dict) -> str:
+def table(results: dict) -> str:
     """For people."""
     out = []
-    for one in found["gpus"]:
-        load = one["load"]
-        rates = ", ".join(f"{k} {v['tflops']:.0f}" for k, v in one["matrix"].items())
-        to, back = one["host"]["to_gb_s"] or 0, one["host"]["from_gb_s"] or 0
+    for gpu in results["gpus"]:
+        load = gpu["load"]
+        rates = ", ".join(f"{k} {v['tflops']:.0f}" for k, v in gpu["matrix"].items())
+        to, back = gpu["host"]["to_gb_s"] or 0, gpu["host"]["from_gb_s"] or 0
         out += [
-            f"GPU {one['index']} {one['name']} ({one['bus']})",
+            f"GPU {gpu['index']} {gpu['name']} ({gpu['bus']})",
             f"  TFLOP/s: {rates}",
-            f"  memory {one['memory']['gb_s']:.0f} GB/s, host to device {to:.1f} GB/s, back "
+            f"  memory {gpu['memory']['gb_s']:.0f} GB/s, host to device {to:.1f} GB/s, back "
             f"{back:.1f} GB/s",
             f"  under load: {load['sm_mhz']} MHz, {load['watts']} W, {load['celsius']} C, "
             f"reasons {load['reasons']}",
@@ -369,7 +373,7 @@ def table(found: dict) -> str:
     out += [
         f"GPU {p['from']} to {p['to']}: {p['gb_s']:.0f} GB/s"
         + ("" if p["direct"] else " by the host")
-        for p in found["peers"]
+        for p in results["peers"]
     ]
     return "\n".join(out)
 
@@ -381,17 +385,17 @@ def main() -> int:
     parser.add_argument("--line", action="store_true", help="the same behind a mark, for Corral")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each thing measured")
     options = parser.parse_args()
-    found = run(options)
+    results = run(options)
     if options.line:
-        sys.stdout.write(f"{MARK}{json.dumps(found)}\n")
+        sys.stdout.write(f"{MARK}{json.dumps(results)}\n")
         return 0  # Corral judges it
     if options.json:
-        sys.stdout.write(f"{json.dumps(found, indent=1)}\n")
+        sys.stdout.write(f"{json.dumps(results, indent=1)}\n")
     else:
-        sys.stdout.write(f"{table(found)}\n")
-    if found["reason"]:
-        sys.stderr.write(f"{found['reason']}\n")
-    return 1 if found["reason"] else 0
+        sys.stdout.write(f"{table(results)}\n")
+    if results["reason"]:
+        sys.stderr.write(f"{results['reason']}\n")
+    return 1 if results["reason"] else 0
 
 
 if __name__ == "__main__":

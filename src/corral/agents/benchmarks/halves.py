@@ -30,53 +30,53 @@ SLOW = 0.7  # of the fastest part of two or three nodes
 SUSPECTS = 16
 
 
-def told(run, members: list) -> list:
+def marked_records(run, members: list) -> list:
     """What rank 0 is to write: a mark and a record for each part."""
-    names = list(dict.fromkeys(one["hostname"] for one in members))
-    found = []
+    names = list(dict.fromkeys(member["hostname"] for member in members))
+    records = []
     if 2 < len(names) <= EACH_TWO:  # noqa: PLR2004
         for turn in rounds(names):
-            found += [(PAIR, one) for one in measured(run, members, turn)]
+            records += [(PAIR, part) for part in measured(run, members, turn)]
     least = []
     if len(names) >= LEAST:
         for level in levels(names):
             seen = measured(run, members, level)
-            found += [(HALF, one) for one in seen]
-            least += [one for one in seen if len(one["nodes"]) < LEAST]
+            records += [(HALF, part) for part in seen]
+            least += [part for part in seen if len(part["nodes"]) < LEAST]
     if len(names) > EACH_TWO:
         for pair in crossed(least):
-            found += [(PAIR, one) for one in measured(run, members, [pair])]
-        found += [(PAIR, one) for one in least if len(one["nodes"]) == 2]  # noqa: PLR2004
-    return found if run.rank == 0 else []
+            records += [(PAIR, part) for part in measured(run, members, [pair])]
+        records += [(PAIR, part) for part in least if len(part["nodes"]) == 2]  # noqa: PLR2004
+    return records if run.rank == 0 else []
 
 
 def rounds(names: list) -> list:
     """All pairs, in rounds of disjoint ones: the circle method of tournaments."""
     ring = [*names, None] if len(names) % 2 else list(names)
-    found = []
+    turns = []
     for _ in ring[1:]:
         half = [(ring[i], ring[-1 - i]) for i in range(len(ring) // 2)]
-        found.append([pair for pair in half if None not in pair])
+        turns.append([pair for pair in half if None not in pair])
         ring.insert(1, ring.pop())
-    return found
+    return turns
 
 
 def levels(names: list) -> list:
     """All nodes, their halves, the halves of those: the parts of each level."""
-    level, found = [tuple(names)], []
+    level, tiers = [tuple(names)], []
     while level:
-        found.append(level)
+        tiers.append(level)
         halves = [(p[: len(p) // 2], p[len(p) // 2 :]) for p in level if len(p) >= LEAST]
         level = [half for both in halves for half in both]
-    return found
+    return tiers
 
 
 def crossed(least: list) -> list:
     """Members of slow parts, each with a node of the fastest part."""
-    best = max(least, key=lambda one: one["bus_bw"])
-    bad = [one for one in least if one["bus_bw"] < SLOW * best["bus_bw"]]
-    bad.sort(key=lambda one: one["bus_bw"])
-    return [(best["nodes"][0], name) for one in bad for name in one["nodes"]][:SUSPECTS]
+    best = max(least, key=lambda part: part["bus_bw"])
+    bad = [part for part in least if part["bus_bw"] < SLOW * best["bus_bw"]]
+    bad.sort(key=lambda part: part["bus_bw"])
+    return [(best["nodes"][0], name) for part in bad for name in part["nodes"]][:SUSPECTS]
 
 
 def measured(run, members: list, parts: list) -> list:
@@ -101,4 +101,4 @@ def measured(run, members: list, parts: list) -> list:
         seen = {"nodes": list(mine), "bus_bw": rate, "size": run.options.apart}
     every: list = [None] * run.ranks
     dist.all_gather_object(every, seen)
-    return list({tuple(one["nodes"]): one for one in every if one}.values())
+    return list({tuple(part["nodes"]): part for part in every if part}.values())

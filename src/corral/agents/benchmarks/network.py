@@ -69,21 +69,21 @@ def interface_to(peer: str) -> str:
     return next((name for name in names if address_of(name) == mine), "")
 
 
-def counters(way: str) -> dict:
-    """Bytes of each interface so far; ``way`` is rx or tx."""
+def counters(direction: str) -> dict:
+    """Bytes of each interface so far; ``direction`` is rx or tx."""
     names = [path.name for path in NET.iterdir()]
-    return {n: int(text_of(NET / n / "statistics" / f"{way}_bytes") or 0) for n in names}
+    return {n: int(text_of(NET / n / "statistics" / f"{direction}_bytes") or 0) for n in names}
 
 
 def rounds(count: int) -> list:
     """All pairs of ranks, in rounds of disjoint ones: the circle method of tournaments."""
     ring: list = [*range(count), None] if count % 2 else list(range(count))
-    found = []
+    turns = []
     for _ in ring[1:]:
         half = [(ring[i], ring[-1 - i]) for i in range(len(ring) // 2)]
-        found.append([pair for pair in half if None not in pair])
+        turns.append([pair for pair in half if None not in pair])
         ring.insert(1, ring.pop())
-    return found
+    return turns
 
 
 class Network:
@@ -109,7 +109,7 @@ class Network:
         self.udp.bind((bound, 0))
         here.update(tcp=self.tcp.getsockname()[1], udp=self.udp.getsockname()[1])
         self.members = meet.share(here)
-        meet.tell("members", {"members": self.members})
+        meet.report("members", {"members": self.members})
         missing = [m["node"] for m in self.members if not m["address"]]
         if missing:
             sys.exit(0)  # nothing to measure: the line above names the nodes without the interface
@@ -124,8 +124,8 @@ class Network:
         # What was slow in parallel with others is measured alone: a pair that is fast then shares a
         # link with others, one that is slow then is slow.
         best = sorted(rates.values(), reverse=True)
-        due = self.options.expect or (best[len(best) // 4] if best else 0)
-        slow = [pair for pair, rate in sorted(rates.items()) if rate < due * SLOW]
+        expected = self.options.expect or (best[len(best) // 4] if best else 0)
+        slow = [pair for pair, rate in sorted(rates.items()) if rate < expected * SLOW]
         for pair in slow[: 2 * self.meet.ranks]:
             self.directed([pair], alone=True)
 
@@ -143,8 +143,8 @@ class Network:
         flows = self.meet.share(flow)
         for a, b in pairs:
             names = {"from": self.members[a]["node"], "to": self.members[b]["node"]}
-            found = {**names, "alone": alone, **flows[b], **flows[a], **probes[a]}
-            self.meet.tell("flow", found)
+            record = {**names, "alone": alone, **flows[b], **flows[a], **probes[a]}
+            self.meet.report("flow", record)
         return {(a, b): flows[b]["gbps"] for a, b in pairs}
 
     def to(self, rank: int) -> socket.socket:
@@ -160,17 +160,17 @@ class Network:
         end = time.monotonic() + WARM_S + self.options.seconds
         again: list = []
 
-        def fill(one: socket.socket) -> None:
-            one.settimeout(STUCK_S)
+        def fill(stream: socket.socket) -> None:
+            stream.settimeout(STUCK_S)
             with contextlib.suppress(OSError):  # what came until then was counted
                 while time.monotonic() < end:
-                    one.sendall(data)
-                one.shutdown(socket.SHUT_WR)
-                one.recv(1)  # nothing comes: the other side has it all, and so have the counters
-            info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192)
+                    stream.sendall(data)
+                stream.shutdown(socket.SHUT_WR)
+                stream.recv(1)  # nothing comes: the other side has it all, and so have the counters
+            info = stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192)
             again.append(struct.unpack_from("I", info, RETRANSMITTED)[0])
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            one.close()
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            stream.close()
 
         together(fill, streams)
         return {"retransmits": sum(again), "tx": moved(before, counters("tx"))}
@@ -182,20 +182,20 @@ class Network:
         start = time.monotonic()
         counted: list = []
 
-        def drain(one: socket.socket) -> None:
+        def drain(stream: socket.socket) -> None:
             buffer, total, early, last = bytearray(CHUNK), 0, 0, start
-            one.settimeout(STUCK_S)
+            stream.settimeout(STUCK_S)
             with contextlib.suppress(OSError):
-                while got := one.recv_into(buffer):
+                while got := stream.recv_into(buffer):
                     last, total = time.monotonic(), total + got
                     if last - start < WARM_S:
                         early = total
             counted.append((total, total - early, last))
-            one.close()
+            stream.close()
 
         together(drain, streams)
         spent = max(last for _, _, last in counted) - start - WARM_S
-        late = sum(one for _, one, _ in counted)
+        late = sum(size for _, size, _ in counted)
         return {
             "gbps": late * 8 / max(spent, 1e-3) / 1e9,
             "bytes": sum(total for total, _, _ in counted),
@@ -205,12 +205,12 @@ class Network:
     def probe(self, pair: tuple) -> dict:
         """Round trips of one byte, and the largest packet that passes unfragmented."""
         trips = []
-        with self.to(pair[1]) as one:
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with self.to(pair[1]) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for _ in range(self.options.trips):
                 start = time.perf_counter()
-                one.sendall(b"x")
-                one.recv(1)
+                connection.sendall(b"x")
+                connection.recv(1)
                 trips.append((time.perf_counter() - start) * 1e6)
         trips.sort()
         return {
@@ -221,12 +221,12 @@ class Network:
 
     def answer(self) -> dict:
         """Return each byte until the other side closes."""
-        one = self.tcp.accept()[0]
-        with one:
-            one.settimeout(WAIT_S)
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            while one.recv(1):
-                one.sendall(b"y")
+        connection = self.tcp.accept()[0]
+        with connection:
+            connection.settimeout(WAIT_S)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while connection.recv(1):
+                connection.sendall(b"y")
         return {}
 
     def path_mtu(self, peer: dict) -> int:
@@ -269,11 +269,11 @@ class Network:
 
 def together(work, streams: list) -> None:
     """One thread for each stream: the interpreter's lock is free while the kernel copies."""
-    threads = [threading.Thread(target=work, args=(one,)) for one in streams]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    threads = [threading.Thread(target=work, args=(stream,)) for stream in streams]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def moved(before: dict, after: dict) -> dict:

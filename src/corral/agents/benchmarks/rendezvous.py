@@ -39,14 +39,16 @@ class Rendezvous:
         if self.rank:
             self.files = [self.file(self.connected())]
         else:
-            self.files = [self.file(one) for one in self.accepted()] if self.ranks > 1 else []
+            self.files = (
+                [self.file(connection) for connection in self.accepted()] if self.ranks > 1 else []
+            )
 
     def socket(self) -> socket.socket:
         """A TCP socket with small segments where they are asked for."""
-        one = socket.socket()
+        connection = socket.socket()
         if self.segment:
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, self.segment)
-        return one
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, self.segment)
+        return connection
 
     def accepted(self) -> list:
         """All other ranks' connections, on rank 0."""
@@ -61,22 +63,22 @@ class Rendezvous:
         """The connection to rank 0, on any other."""
         end = time.monotonic() + COME_S
         while True:
-            one = self.socket()
-            one.settimeout(5)
+            connection = self.socket()
+            connection.settimeout(5)
             try:
-                one.connect((self.master, self.port))
+                connection.connect((self.master, self.port))
             except OSError:
-                one.close()
+                connection.close()
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.1)  # rank 0 is not there yet
             else:
-                return one
+                return connection
 
-    def file(self, one: socket.socket):
+    def file(self, connection: socket.socket):
         """Lines over a connection."""
-        one.settimeout(self.wait_s)
-        return one.makefile("rw", encoding="utf-8", newline="\n")
+        connection.settimeout(self.wait_s)
+        return connection.makefile("rw", encoding="utf-8", newline="\n")
 
     def share(self, mine: object = None) -> list:
         """What each rank brought, by rank; nobody goes on before all have."""
@@ -84,13 +86,13 @@ class Rendezvous:
             (file,) = self.files
             self.write(file, [self.rank, mine])
             return self.read(file)
-        found: list = [mine] + [None] * (self.ranks - 1)
+        values: list = [mine] + [None] * (self.ranks - 1)
         for file in self.files:
             rank, value = self.read(file)
-            found[rank] = value
+            values[rank] = value
         for file in self.files:
-            self.write(file, found)
-        return found
+            self.write(file, values)
+        return values
 
     @staticmethod
     def read(file) -> list:
@@ -106,8 +108,8 @@ class Rendezvous:
         file.write(json.dumps(value) + "\n")
         file.flush()
 
-    def tell(self, kind: str, found: dict) -> None:
+    def report(self, kind: str, record: dict) -> None:
         """One line of the result, from rank 0."""
         if self.rank == 0:
-            sys.stdout.write(f"{MARK}{kind} {json.dumps(found)}\n")
+            sys.stdout.write(f"{MARK}{kind} {json.dumps(record)}\n")
             sys.stdout.flush()

@@ -52,35 +52,35 @@ class Gpt(nn.Module):
         self.places = nn.Embedding(length, width)
         self.words = nn.Embedding(VOCABULARY, width)
         heads = max(1, width // 64)
-        one = {"batch_first": True, "norm_first": True, "dropout": 0.0, "activation": "gelu"}
+        options = {"batch_first": True, "norm_first": True, "dropout": 0.0, "activation": "gelu"}
         self.blocks = nn.ModuleList(
-            nn.TransformerEncoderLayer(width, heads, 4 * width, **one) for _ in range(layers)
+            nn.TransformerEncoderLayer(width, heads, 4 * width, **options) for _ in range(layers)
         )
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, VOCABULARY, bias=False)
         mask = nn.Transformer.generate_square_subsequent_mask(length)
         self.register_buffer("mask", mask, persistent=False)
 
-    def forward(self, text, due):
+    def forward(self, text, target):
         """The mean loss of each next byte."""
         count = text.shape[1]
         x = self.words(text) + self.places(torch.arange(count, device=text.device))
         for block in self.blocks:
             x = block(x, src_mask=self.mask[:count, :count], is_causal=True)
         out = self.head(self.norm(x))
-        return nn.functional.cross_entropy(out.flatten(0, 1).float(), due.flatten())
+        return nn.functional.cross_entropy(out.flatten(0, 1).float(), target.flatten())
 
 
 def shape(parameters: int) -> tuple:
     """Width and layers of about so many parameters: 12 x width^2 each, width about 64 x layers."""
-    best, found = math.inf, (64, 1)
+    best, nearest = math.inf, (64, 1)
     for width in range(64, 8193, 64):
         layers = max(1, round((parameters - 512 * width) / (12 * width * width)))
         off = abs(12 * width * width * layers + 512 * width - parameters) / parameters
         skew = abs(math.log(max(width / (64 * layers), 1e-9))) / 20
         if off + skew < best:
-            best, found = off + skew, (width, layers)
-    return found
+            best, nearest = off + skew, (width, layers)
+    return nearest
 
 
 class Run:
@@ -128,10 +128,10 @@ class Run:
         """bfloat16 products on GPUs, as people train."""
         return torch.autocast("cuda", torch.bfloat16) if self.gpu else nullcontext()
 
-    def tell(self, kind: str, found: dict) -> None:
+    def report(self, kind: str, record: dict) -> None:
         """One line of the result, from rank 0."""
         if self.rank == 0:
-            sys.stdout.write(f"{MARK}{kind} {json.dumps(found)}\n")
+            sys.stdout.write(f"{MARK}{kind} {json.dumps(record)}\n")
             sys.stdout.flush()
 
     def reduced(self, group, size: int, turns: int) -> list:
@@ -151,7 +151,7 @@ class Run:
         """Time of all_reduce by size: what the cost model is fitted to."""
         for size, turns in todo:
             seconds = quiet(self.reduced(group, size, turns))
-            self.tell("reduce", {"ranks": ranks, "bytes": size, "seconds": seconds})
+            self.report("reduce", {"ranks": ranks, "bytes": size, "seconds": seconds})
 
     def largest(self, value: float) -> float:
         """A number's maximum over all ranks."""
@@ -189,30 +189,30 @@ class Run:
         """Seconds of a micro-batch without traffic."""
         seconds = []
         for turn in range(3):  # the first allocates memory
-            told = self.turn(model, optimizer, [turn], model)
-            seconds.append(told["forward"] + told["backward"] + told["update"])
+            times = self.turn(model, optimizer, [turn], model)
+            seconds.append(times["forward"] + times["backward"] + times["update"])
         return min(seconds[1:])
 
-    def joined(self, way: Way, group, count: int) -> tuple:
+    def joined(self, method: Way, group, count: int) -> tuple:
         """A model that meets the others of its group: with its optimizer, and the outer one."""
         model, optimizer = self.model()
-        if not way.local:
+        if not method.local:
             # PowerSGD reduces several times for each bucket. gloo has no order among buckets: their
             # messages met the wrong ones (PyTorch 2.6). With one bucket there is one order.
-            cap = 1 << 20 if way.hook == "powersgd" and not self.gpu else None
+            cap = 1 << 20 if method.hook == "powersgd" and not self.gpu else None
             model = DistributedDataParallel(model, process_group=group, bucket_cap_mb=cap)
-            hooked(model, way, group)
-        return model, optimizer, Outer(model) if way.name == "diloco" else None, group, count
+            hooked(model, method, group)
+        return model, optimizer, Outer(model) if method.name == "diloco" else None, group, count
 
-    def cycle(self, way: Way, parts: tuple, steps, twin) -> tuple:
+    def cycle(self, method: Way, parts: tuple, steps, twin) -> tuple:
         """One cycle of a way: seconds of a micro-batch, and the loss."""
         model, optimizer, outer, group, count = parts
         begun = time.perf_counter()
-        told = self.turn(model, optimizer, steps, twin)
-        if way.local and group is not None:
+        times = self.turn(model, optimizer, steps, twin)
+        if method.local and group is not None:
             average(model, group, count, outer)
         self.settle()
-        return (time.perf_counter() - begun) / way.cycle, told["loss"]
+        return (time.perf_counter() - begun) / method.cycle, times["loss"]
 
     def late(self, group, begun: float, limit: float) -> bool:
         """Whether rank 0 finds that a point takes too long; the same on every rank of it."""
@@ -221,12 +221,12 @@ class Run:
             dist.broadcast(late, src=0, group=group)
         return bool(late.item())
 
-    def train(self, way: Way, group, count: int, cycles: int, limit: float) -> None:
+    def train(self, method: Way, group, count: int, cycles: int, limit: float) -> None:
         """One way of training over the first ``count`` ranks, for so many seconds at most."""
         started = time.monotonic()
         group = group if count > 1 else None
-        lone = [self.joined(way, self.lonely, 1)] if group else []
-        together = self.joined(way, group, count) if group else (*self.model(), None, None, 1)
+        lone = [self.joined(method, self.lonely, 1)] if group else []
+        together = self.joined(method, group, count) if group else (*self.model(), None, None, 1)
         twin, other = self.model()
         apart, seen, own, losses = [], [], [], []
         for turn in range(cycles + WARM):
@@ -234,44 +234,44 @@ class Run:
                 break
             if group:
                 dist.barrier(group=group)
-            first = turn * way.cycle
+            first = turn * method.cycle
             # The twin does as much, step by step: a mean over a cycle is another than over one.
-            steps = range(first, first + way.cycle)
+            steps = range(first, first + method.cycle)
             ones = [self.turn(twin, other, [step], twin) for step in steps]
-            apart.append({k: statistics.fmean(one[k] for one in ones) for k in ones[0]})
-            for parts, spent in [*((one, own) for one in lone), (together, seen)]:
+            apart.append({k: statistics.fmean(times[k] for times in ones) for k in ones[0]})
+            for parts, spent in [*((trainer, own) for trainer in lone), (together, seen)]:
                 if group:
                     dist.barrier(group=group)
-                seconds, loss = self.cycle(way, parts, steps, twin)
+                seconds, loss = self.cycle(method, parts, steps, twin)
                 spent.append(seconds)
             losses.append(loss)
         apart, seen, own = apart[WARM:], seen[WARM:], own[WARM:]
-        found = {
-            "way": way.name,
+        record = {
+            "way": method.name,
             "ranks": count,
-            "cycle": way.cycle,
+            "cycle": method.cycle,
             "seconds": quiet(seen),
             "spread": spread(seen),
-            "loss": statistics.fmean(losses[-max(1, 16 // way.cycle) :]),
-            "batches": len(losses) * way.cycle,
+            "loss": statistics.fmean(losses[-max(1, 16 // method.cycle) :]),
+            "batches": len(losses) * method.cycle,
         }
-        mine = {"apart": apart, "own": own, "seconds": found["seconds"]}
+        mine = {"apart": apart, "own": own, "seconds": record["seconds"]}
         every: list = [mine]
         if count > 1:
             every = [None] * count
             dist.all_gather_object(every, mine, group=group)
         for part in ("forward", "backward", "update"):
-            values = [one[part] for rank in every for one in rank["apart"]]
-            found[part] = quiet(values)
-        whole = [[o["forward"] + o["backward"] + o["update"] for o in r["apart"]] for r in every]
-        found["alone"] = quiet(one for rank in whole for one in rank)
+            values = [times[part] for rank in every for times in rank["apart"]]
+            record[part] = quiet(values)
+        totals = [[o["forward"] + o["backward"] + o["update"] for o in r["apart"]] for r in every]
+        record["alone"] = quiet(total for rank in totals for total in rank)
         # Who meets others waits for the slowest of that cycle, whatever the network does.
-        found["slowest"] = quiet(max(turn) for turn in zip(*whole))  # noqa: B905
+        record["slowest"] = quiet(max(turn) for turn in zip(*totals))  # noqa: B905
         if own:
             turns = zip(*(rank["own"] for rank in every))  # noqa: B905
-            found["own"] = quiet(max(turn) for turn in turns)
-        found["seconds"] = max(rank["seconds"] for rank in every)
-        self.tell("train", found)
+            record["own"] = quiet(max(turn) for turn in turns)
+        record["seconds"] = max(rank["seconds"] for rank in every)
+        self.report("train", record)
 
     def turn(self, model, optimizer, turns, twin) -> dict:
         """Micro-batches and one update; times of its parts."""
@@ -280,13 +280,13 @@ class Run:
         turns = list(turns)
         local = not isinstance(model, DistributedDataParallel) and model is not twin
         for n, turn in enumerate(turns):
-            text, due = self.batch(turn)
+            text, target = self.batch(turn)
             quiet = isinstance(model, DistributedDataParallel) and n < len(turns) - 1
             with model.no_sync() if quiet else nullcontext():
                 self.settle()
                 a = time.perf_counter()
                 with self.mixed():
-                    loss = model(text, due)
+                    loss = model(text, target)
                 self.settle()
                 b = time.perf_counter()
                 (loss / (1 if local else len(turns))).backward()
@@ -323,12 +323,12 @@ def spread(values: list) -> float:
     return (high - low) / middle
 
 
-def hooked(model, way: Way, group) -> None:
+def hooked(model, method: Way, group) -> None:
     """What travels in place of the gradients."""
     # Imported only where it is needed: it writes 20 lines of warnings (PyTorch 2.6, Python 3.13).
-    if way.hook == "bf16":
+    if method.hook == "bf16":
         model.register_comm_hook(group, halved)
-    if way.hook == "powersgd":
+    if method.hook == "powersgd":
         from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook  # noqa: PLC0415
 
         state = powerSGD_hook.PowerSGDState(
@@ -342,7 +342,7 @@ def halved(group, bucket):
     full = bucket.buffer()
     small = full.to(torch.bfloat16).div_(group.size())
     done = dist.all_reduce(small, group=group, async_op=True).get_future()
-    return done.then(lambda found: full.copy_(found.value()[0]))
+    return done.then(lambda future: full.copy_(future.value()[0]))
 
 
 class Outer:
@@ -378,7 +378,7 @@ def average(model, group, count: int, outer) -> None:
 
 def numbers(text: str) -> list:
     """``1,2,4`` as numbers."""
-    return [int(one) for one in text.split(",") if one]
+    return [int(number) for number in text.split(",") if number]
 
 
 def read_options() -> argparse.Namespace:
@@ -407,7 +407,7 @@ def sized(run: Run, counts: list) -> Speed:
     if share < 1:
         run.parameters = int(run.parameters * share)
         speed = run.speed()
-    run.tell(
+    run.report(
         "model",
         {
             "parameters": sum(p.numel() for p in run.model()[0].parameters()),
@@ -421,8 +421,8 @@ def sized(run: Run, counts: list) -> Speed:
             "small_bytes": speed.small,
         },
     )
-    found = {"ranks": run.ranks, "step": speed.step, "alone": speed.alone}
-    run.tell("speed", {**found, "alpha": speed.alpha, "beta": speed.beta})
+    measured = {"ranks": run.ranks, "step": speed.step, "alone": speed.alone}
+    run.report("speed", {**measured, "alpha": speed.alpha, "beta": speed.beta})
     return speed
 
 
@@ -432,10 +432,15 @@ def announce(run: Run, plan: Plan) -> None:
     rest = plan.rest(spent)
     short = [{"way": name, "ranks": ranks} for name, ranks in plan.todo[len(rest) :]]
     named = [{"way": name, "ranks": n, "seconds": took} for name, n, _, took in rest]
-    seconds = sum(one["seconds"] for one in named)
+    seconds = sum(point["seconds"] for point in named)
     limit = run.options.seconds
-    told = {"done": plan.size - len(plan.todo), "spent": spent, "seconds": seconds, "limit": limit}
-    run.tell("plan", {**told, "points": named, "left_out": short})
+    progress = {
+        "done": plan.size - len(plan.todo),
+        "spent": spent,
+        "seconds": seconds,
+        "limit": limit,
+    }
+    run.report("plan", {**progress, "points": named, "left_out": short})
 
 
 def main() -> None:

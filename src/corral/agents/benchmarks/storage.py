@@ -38,15 +38,15 @@ def in_memory(fd: int, size: int) -> float:
     """
     if not hasattr(os, "preadv"):
         return -1.0
-    there, looks = 0, 64
-    for turn in range(looks):
+    there, probes = 0, 64
+    for turn in range(probes):
         try:
-            there += os.preadv(fd, [bytearray(4096)], size // looks * turn, os.RWF_NOWAIT) > 0
+            there += os.preadv(fd, [bytearray(4096)], size // probes * turn, os.RWF_NOWAIT) > 0
         except BlockingIOError:
             continue
         except OSError:
             return -1.0
-    return there / looks
+    return there / probes
 
 
 class Folder:
@@ -89,7 +89,7 @@ class Folder:
         """Another rank's file, compared with what it wrote."""
         path = self.root / f"rank-{writer}" / "data"
         pieces, wrong = self.options.bytes // PIECE, 0
-        due = [self.piece(writer, noise, n) for n in range(min(pieces, 16))]
+        expected = [self.piece(writer, noise, n) for n in range(min(pieces, 16))]
         buffer = bytearray(PIECE)
         fd = os.open(path, os.O_RDONLY)
         try:
@@ -102,7 +102,7 @@ class Folder:
                 while got < PIECE and (more := os.readv(fd, [memoryview(buffer)[got:]])):
                     got += more
                 spent += time.perf_counter() - begun
-                wrong += buffer != due[n % 16]
+                wrong += buffer != expected[n % 16]
         finally:
             os.close(fd)
         return {"mb_s": pieces * PIECE / spent / 1e6, "cached": cached, "wrong": wrong}
@@ -142,12 +142,12 @@ class Folder:
 
     def part(self, who: list, turns: int) -> None:
         """Writing, reading and names by these ranks at the same time."""
-        found = [self.turn(who) for _ in range(turns)]
+        results = [self.turn(who) for _ in range(turns)]
         nodes = self.meet.share(self.meet.node)
         for rank in who:
             reader = (rank + 1) % self.meet.ranks
-            wrote, read, names = zip(*(one[rank] for one in found))  # noqa: B905 - 3.8
-            told = {
+            wrote, read, names = zip(*(result[rank] for result in results))  # noqa: B905 - 3.8
+            record = {
                 "mount": self.mount,
                 "node": nodes[rank],
                 "together": len(who),
@@ -155,13 +155,13 @@ class Folder:
                 "write": best(wrote),
                 "read": {
                     **best(read),
-                    "cached": max(one["cached"] for one in read),
-                    "wrong": sum(one["wrong"] for one in read),
+                    "cached": max(turn["cached"] for turn in read),
+                    "wrong": sum(turn["wrong"] for turn in read),
                     "node": nodes[reader],
                 },
                 "names": best(names),
             }
-            self.meet.tell("storage", told)
+            self.meet.report("storage", record)
 
     def turn(self, who: list) -> dict:
         """One turn: what was written, read and named of each of these ranks."""
@@ -187,7 +187,7 @@ class Folder:
 
 def best(turns: tuple) -> dict:
     """The highest of each rate."""
-    return {key: max(one[key] for one in turns) for key in turns[0]}
+    return {key: max(turn[key] for turn in turns) for key in turns[0]}
 
 
 def main() -> None:

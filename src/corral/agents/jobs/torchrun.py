@@ -37,9 +37,9 @@ def has_libuv():
 
 def free_port():
     """A port that nobody has, on all addresses."""
-    with socket.socket() as one:
-        one.bind(("", 0))
-        return one.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        return listener.getsockname()[1]
 
 
 def without_libuv():

@@ -32,8 +32,8 @@ class Recorder:
     def __init__(self, torch):
         self.torch = torch
         self.rank = int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")))
-        self.whole = os.environ.get(SKIP) == "all"
-        self.skip = 0 if self.whole else int(os.environ.get(SKIP, "3"))
+        self.complete = os.environ.get(SKIP) == "all"
+        self.skip = 0 if self.complete else int(os.environ.get(SKIP, "3"))
         self.steps = int(os.environ.get(STEPS, "5"))
         self.seen = 0
         self.pid = os.getpid()
@@ -44,10 +44,10 @@ class Recorder:
         profiler = self.torch.profiler
         # PyTorch 2.11 warns of recordings with several cycles; this one has one.
         warnings.filterwarnings("ignore", message="Warning: Profiler clears events")
-        wanted = [profiler.ProfilerActivity.CPU]
+        activities = [profiler.ProfilerActivity.CPU]
         if self.torch.cuda.is_available():
-            wanted.append(profiler.ProfilerActivity.CUDA)
-        self.profiler = profiler.profile(activities=wanted)
+            activities.append(profiler.ProfilerActivity.CUDA)
+        self.profiler = profiler.profile(activities=activities)
         self.profiler.start()
         self.mark()
 
@@ -59,7 +59,7 @@ class Recorder:
     def stepped(self, *_):
         """After each step of any optimizer."""
         self.seen += 1
-        if self.whole:
+        if self.complete:
             return
         if self.profiler is not None:
             self.mark()
