@@ -10,7 +10,7 @@ import sys
 
 
 def on_signal() -> None:
-    """With CORRAL_DEBUG=1 let SIGUSR1 write where the process stands to its standard error.
+    """With CORRAL_DEBUG=1 let SIGUSR1 write the stacks of the process to its standard error.
 
     First the stacks of all threads, from within the signal's handler: so a process that hangs in a
     system call or in C prints them too. Then, where the main thread still runs, those of asyncio's

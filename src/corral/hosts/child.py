@@ -70,7 +70,7 @@ class Child:
             return (await self._process.stdout.readline()).decode("utf-8", "replace")
 
     async def wait(self) -> int:
-        """Wait for its end; gives its exit status."""
+        """Wait for its end; returns its exit status."""
         return await self._process.wait()
 
     @property

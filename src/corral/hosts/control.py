@@ -1,4 +1,4 @@
-"""Where ssh's control sockets lie, and whether anybody listens at one."""
+"""Where ssh's control sockets are, and whether a process listens at one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Jump hosts: the way that a cluster file names, and one connection to each for all nodes behind.
+"""Jump hosts: the chain that a cluster file names, and one connection to each for all nodes behind.
 
-A jump host is pinned as a node is, under a name of its own (``SshTarget.alias``). It is logged in
+A jump host is pinned as a node is, under a separate name (``SshTarget.alias``). It is logged in
 to once: 64 nodes that each opened a login there would be dropped by its sshd (MaxStartups, ten
 unfinished ones). docs/decisions/0014.
 """
@@ -20,7 +20,7 @@ FORGET_S: Final = 2.0
 """A login that just failed is not tried again for each of the nodes that waited for it."""
 
 
-def way(text: str, known_hosts: Path | None) -> SshTarget | None:
+def chain(text: str, known_hosts: Path | None) -> SshTarget | None:
     """The jump hosts of ``ssh.jump``, the last one, each with the one before as its ``via``.
 
     Args:

@@ -17,7 +17,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts import pins, process
-from corral.hosts.jump import way
+from corral.hosts.jump import chain
 from corral.hosts.openssh import control_dir
 from corral.hosts.quote import Script, sh
 from corral.hosts.sshfail import SSH_FAILED, failure
@@ -90,7 +90,7 @@ def jump_way(text: str, folder: Path) -> SshTarget | None:
         key = folder / KEY if hop.alias in known else None
         return replace(hop, key=key, via=keyed(hop.via))
 
-    return keyed(way(text, folder / KNOWN_HOSTS))
+    return keyed(chain(text, folder / KNOWN_HOSTS))
 
 
 def note_proven(folder: Path, nodes: frozenset[str]) -> None:

@@ -291,13 +291,13 @@ class OpenSSH:
         return lines
 
     def _unpinned(self, error: CorralError, seen: str | None) -> CorralError:
-        """A first sight that failed leaves no pin."""
+        """A first connection that failed leaves no pin."""
         if seen and self._target.known_hosts is not None:
             pins.unpin(self._target.known_hosts, self._node)
             if error.code is Code.HOST_KEY_CHANGED:
                 error.hint = (
                     "your own known_hosts has the known key: if the machine was installed again, "
-                    f"take it out with ssh-keygen -R {self._target.address}; "
+                    f"remove it with ssh-keygen -R {self._target.address}; "
                     "else somebody may stand between you and it"
                 )
         return error

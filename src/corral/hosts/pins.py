@@ -1,4 +1,4 @@
-"""Host keys at first sight: what the user's own known_hosts has, and pinning under node names.
+"""Host keys: what the user's own known_hosts has, and pinning under node names.
 
 A cluster has its own known_hosts file, in which each key is listed under its node's name, so
 that a node stays the same machine whatever its address is (docs/decisions/0014). A node that has no

@@ -1,4 +1,4 @@
-"""What ssh's own messages mean: from its stderr to an error with a cause and a cure. Pure."""
+"""What ssh's own messages mean: from its stderr to an error with a cause and a hint. Pure."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ _CAUSES: Final = (
     ),
     _cause(
         r"No route to host|Network is unreachable|Host is down",
-        "there is no way to {address}",
+        "no route to {address}",
         "is the machine on, and is this machine in the same network or mesh?",
     ),
     _cause(

@@ -24,7 +24,7 @@ from typing import Final
 # One line: csh takes none that goes on inside quotes.
 _ASKED: Final = (
     "IFS= read -r p; LC_ALL=C; export LC_ALL; "
-    "case $(command -v printf) in */*) echo corral: this sh has no printf of its own >&2; exit 1;; "
+    "case $(command -v printf) in */*) echo corral: this sh has no builtin printf >&2; exit 1;; "
     "esac; if sudo -k -n -- /bin/sh -c : </dev/null 2>/dev/null; "
     'then unset p; exec sudo -k -n -- /bin/sh -c "$0"; fi; '
     'printf "%s\\n" "$p" | sudo -k -S -p "" -- /bin/sh -c : || exit 1; '

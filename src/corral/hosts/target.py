@@ -85,7 +85,7 @@ class SshTarget:
             if not pattern.fullmatch(value) and (what, value) != ("user", ""):
                 raise CorralError(
                     Code.USAGE,
-                    f"{value!r} is no {what} for ssh",
+                    f"{value!r} is not a valid {what} for ssh",
                     hint="use letters, digits, dots, colons and dashes",
                 )
 

@@ -1,4 +1,4 @@
-"""The mesh: who joins the tailnet, by which way, and what follows for the rest. Pure.
+"""The mesh: who joins the tailnet, by which link, and what follows for the rest. Pure.
 
 A node's address in the tailnet is known when it has joined, so a cluster is planned twice: first
 who joins, then all the rest (docs/decisions/0006).
@@ -157,7 +157,7 @@ def way_words(facts: MeshFacts, udp: str = "") -> str:
     """
     relayed = "; no UDP goes out of it, so its links are relayed" if udp == "no" else ""
     if facts.way == "tun":
-        return f"by an interface of its own (TUN){relayed}"
+        return f"by its own interface (TUN){relayed}"
     lacks = [
         w
         for w, there in (("/dev/net/tun", facts.tun), ("CAP_NET_ADMIN", facts.net_admin))

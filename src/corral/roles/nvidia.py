@@ -201,7 +201,7 @@ def _refuse(
     cases = (
         (
             old and new,
-            "GPUs before Turing and Blackwell ones need unlike kernel modules",
+            "GPUs before Turing and Blackwell ones need different kernel modules",
             "take one of them out, or declare driver: none and install it by hand",
         ),
         # What no driver changes comes first: a hint for another case would lead here.

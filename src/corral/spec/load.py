@@ -27,7 +27,7 @@ READ_RULES: Final = {
     "file-empty": "The file holds nothing but comments.",
     "yaml-syntax": "The text is not YAML.",
     "yaml-tab": "A tab where YAML wants spaces.",
-    "yaml-duplicate-key": "A key stands twice in one mapping; most YAML readers drop one silently.",
+    "yaml-duplicate-key": "A key occurs twice in one mapping; most YAML readers drop one silently.",
     "yaml-tag": "A YAML tag such as !!python/object; nothing is ever made from one.",
     "yaml-key": "A key that is not a plain text, or a << that merges no mapping.",
     "yaml-alias": "An alias for a value that was not named before.",

@@ -1,7 +1,7 @@
 """The machine's clock: kept by chrony, and right. Pure.
 
 Munge refuses messages that are five minutes old, auth/slurm's tokens live one minute by default,
-and logs of unlike clocks cannot be read together (F02).
+and logs of different clocks cannot be read together (F02).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A Python environment from wheels that come from this machine: pinned, with digests. Pure.
 
-The wheels travel by the script's stdin, so that a machine needs neither pip nor a way to a package
+The wheels travel by the script's stdin, so that a machine needs neither pip nor a package
 index; pip itself is one of them (docs/guide/tracking.md).
 """
 
@@ -91,7 +91,7 @@ class PythonEnv:
 
     def _make(self) -> Script:
         sums = "".join(f"{w.sha256}  {w.file}\n" for w in self.wheels)
-        # --without-pip: Debian keeps ensurepip in a package of its own (python3-venv), and a wheel
+        # --without-pip: Debian keeps ensurepip in a separate package (python3-venv), and a wheel
         # of pip runs as it is. --no-deps: the lock is complete, and pip need not think about it.
         return sh(
             "umask 022; rm -rf {path} && mkdir -p {path}/wheels && cd {path}/wheels && "

@@ -93,7 +93,7 @@ for u in slurmrestd slurmd slurmctld slurmdbd; do
 done
 if [ -e $B/units/slurmd ]; then
   # slurmd's unit leaves slurmstepd behind (KillMode=process); on cgroup v2 also "slurmstepd
-  # infinity" in a scope of its own (cgroup_v2.html).
+  # infinity" in a separate scope (cgroup_v2.html).
   for s in $(systemctl list-units --plain --no-legend '*slurmstepd.scope' | cut -d' ' -f1); do
     systemctl stop "$s"; done
   for c in /proc/[0-9]*/comm; do

@@ -9,7 +9,7 @@ import pytest
 
 from corral.api.operations.nodes import login
 from corral.errors import Code, CorralError
-from corral.hosts.jump import Hop, along, way
+from corral.hosts.jump import Hop, along, chain
 from corral.hosts.sshfail import by_hand
 from corral.hosts.target import SshTarget
 
@@ -33,7 +33,7 @@ def option(words: list[str], name: str) -> str:
 
 
 def test_the_way_of_a_cluster_file() -> None:
-    last = way("admin@gate:2222,inner", KNOWN)
+    last = chain("admin@gate:2222,inner", KNOWN)
     assert last is not None
     first, second = (*along(last), last)
     assert (first.address, first.port, first.user, first.alias) == (
@@ -44,14 +44,14 @@ def test_the_way_of_a_cluster_file() -> None:
         *("inner", 22, ""),
         "_jump.inner",
     )
-    assert way("", KNOWN) is None
+    assert chain("", KNOWN) is None
     node = SshTarget("192.0.2.7", user="ada", known_hosts=KNOWN, via=last)
     assert by_hand(node) == "ssh -p 22 -J admin@gate:2222,inner ada@192.0.2.7"
 
 
 def test_two_hops_reach_ssh_as_they_are_meant(tmp_path: Path) -> None:
     known = tmp_path / "it's 100% known"
-    node = SshTarget("192.0.2.7", known_hosts=known, via=way("gate,b@inner:24", known))
+    node = SshTarget("192.0.2.7", known_hosts=known, via=chain("gate,b@inner:24", known))
     argv = node.arguments("n0", tmp_path / "c", opens=True, hops=tmp_path)
     inner = expanded(option(argv, "ProxyCommand"), "192.0.2.7", "22")
     assert inner[:3] == ["ssh", "-W", "[192.0.2.7]:22"]
@@ -69,13 +69,13 @@ def test_two_hops_reach_ssh_as_they_are_meant(tmp_path: Path) -> None:
 
 def test_a_node_reached_another_way_is_another_connection() -> None:
     node = SshTarget("192.0.2.7", known_hosts=KNOWN)
-    names = {replace(node, via=way(t, KNOWN)).control_name("n") for t in ("", "a", "b", "a,b")}
+    names = {replace(node, via=chain(t, KNOWN)).control_name("n") for t in ("", "a", "b", "a,b")}
     assert len(names) == 4
 
 
 def test_a_person_takes_the_same_way_and_the_own_config_counts() -> None:
     plain = SshTarget("192.0.2.7", known_hosts=KNOWN, key=Path("/k/id"))
-    mine = replace(plain, user_config=True, only_key=False, via=way("gate", KNOWN))
+    mine = replace(plain, user_config=True, only_key=False, via=chain("gate", KNOWN))
     assert login(plain, "n0", ())[:3] == ["ssh", "-F", "none"]
     argv = login(mine, "n0", ("uptime",))
     assert "none" not in argv[: argv.index("--")][:3]

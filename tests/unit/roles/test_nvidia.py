@@ -222,7 +222,7 @@ REFUSED = {
         "ubuntu-24.04", GTX1080, Nvidia(driver="580-open"), {}, "older than Turing", "driver: 580"
     ),
     "no one module for both": (
-        "ubuntu-24.04", (*GTX1080, *RTX5090), Nvidia(), {}, "unlike kernel modules", "none"
+        "ubuntu-24.04", (*GTX1080, *RTX5090), Nvidia(), {}, "different kernel modules", "none"
     ),
     "secure boot and dkms": (
         "debian-13", RTX4090, Nvidia(), {"secure_boot": True}, "Secure Boot", "firmware"

@@ -93,7 +93,7 @@ def pod_controller(view: View) -> Iterator[Problem]:
 
 
 def pod_place(view: View) -> Iterator[Problem]:
-    """Pods where they can be no nodes: found out before they are rented."""
+    """Pods where they cannot be nodes: reported before they are rented."""
     tailnet = view.spec.network.control == "tailscale"
     for group in view.groups:
         cloud = group.group.cloud
@@ -131,7 +131,7 @@ def _own(address: str) -> bool:
 
 
 def cloud_cluster(view: View) -> Iterator[Problem]:
-    """A provider's own cluster where there is none, that is none, or whose name is taken."""
+    """A provider's own cluster where it offers none, of one machine, or whose name is taken."""
     for group in view.groups:
         cloud = group.group.cloud
         if cloud is None or not cloud.cluster:
@@ -146,7 +146,7 @@ def cloud_cluster(view: View) -> Iterator[Problem]:
             yield Problem(group.at("nodes"), message, "remove cluster, or add nodes")
         if any(group.group.name in other.names for other in view.groups):
             message = f"{group.group.name} is a node as well, and names this group's cluster"
-            yield Problem(group.at("name"), message, "name the group otherwise")
+            yield Problem(group.at("name"), message, "give the group another name")
 
 
 def elastic_place(view: View) -> Iterator[Problem]:
@@ -162,9 +162,9 @@ def elastic_place(view: View) -> Iterator[Problem]:
             yield Problem(group.at("elastic"), message, hint)
         if elastic.min > len(group.names) and not group.broken:
             message = f"min is {elastic.min}, and the group has {len(group.names)} nodes"
-            yield Problem(group.at("elastic", "min"), message, "nodes are the most there can be")
+            yield Problem(group.at("elastic", "min"), message, "write at most the number of nodes")
         if elastic.present:
-            message = "which nodes are rented is seen, not declared"
+            message = "which nodes are rented is observed, not declared"
             yield Problem(group.at("elastic", "present"), message, "remove present")
         if view.complete and view.controller in group.names:
             message = f"the controller {view.controller} cannot come and go"

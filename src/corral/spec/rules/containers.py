@@ -22,7 +22,7 @@ def source(view: View) -> Iterator[Problem]:
 
 
 def files(view: View) -> Iterator[Problem]:
-    """Files that are none of what they should be."""
+    """Files of another kind than declared."""
     pyxis = view.spec.software.pyxis
     if pyxis is None:
         return
@@ -58,6 +58,6 @@ RULES: Final = (
          ("software.containers", "software.pyxis"), source),
     Rule("containers-files", Level.ERROR, "Files for Enroot and Pyxis that are of another kind.",
          ("software.pyxis",), files),
-    Rule("containers-import", Level.INFO, "Enroot by which nobody can import an image.",
+    Rule("containers-import", Level.INFO, "Enroot that cannot import images of registries.",
          ("software.pyxis",), importing),
 )  # fmt: skip

@@ -145,13 +145,13 @@ def names(view: View) -> Iterator[Problem]:
             continue
         if not NODESET.fullmatch(name):
             hint = "14 lower-case letters and digits at most, from a letter"
-            yield Problem(group.at("name"), "no name of a nodeset", hint)
+            yield Problem(group.at("name"), "not a valid name of a nodeset", hint)
             continue
         made = tuple(f"{view.spec.name}-{name}-{i}" for i in range(len(group.names)))
         if group.names and group.names != made:
             ends = f"[0-{len(made) - 1}]" if len(made) > 1 else "0"
             hint = f"write nodes: {view.spec.name}-{name}-{ends}"
-            yield Problem(group.at("nodes"), "the toolkit names its nodes otherwise", hint)
+            yield Problem(group.at("nodes"), "the toolkit gives its nodes other names", hint)
 
 
 def storage(view: View) -> Iterator[Problem]:
@@ -173,7 +173,7 @@ def storage(view: View) -> Iterator[Problem]:
             yield Problem((*at, "mbps_per_tib"), "Managed Lustre has no such tier", hint)
         elif file_system.kind == "lustre" and file_system.size_gib and file_system.size_gib % least:
             hint = f"a multiple of {least} at {file_system.mbps_per_tib} MB/s for each TiB"
-            small = "too small" if file_system.size_gib < least else "no size of Managed Lustre"
+            small = "too small" if file_system.size_gib < least else "not a size of Managed Lustre"
             yield Problem((*at, "size_gib"), f"{file_system.size_gib} GiB is {small}", hint)
         if (
             file_system.kind == "filestore"

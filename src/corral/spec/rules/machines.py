@@ -55,7 +55,7 @@ def duplicate_node(view: View) -> Iterator[Problem]:
         inside = repeated([name.lower() for name in group.names])
         if inside:
             hint = "write each name once; upper and lower case are the same to DNS"
-            yield Problem(group.at("nodes"), f"{some(inside)} stands twice here", hint)
+            yield Problem(group.at("nodes"), f"{some(inside)} is listed twice here", hint)
         others = [name for name, key in keys.items() if key in seen]
         if others:
             home = seen[keys[others[0]]].group.name
@@ -108,7 +108,7 @@ def no_brackets(view: View) -> Iterator[Problem]:
 
 
 def addresses_missing(view: View) -> Iterator[Problem]:
-    """Machines of the user's without an address."""
+    """The user's machines without an address."""
     for group in view.where(lambda c: c.owned):
         if group.group.addresses is None:
             message = f"group {group.group.name} (provider ssh) has no addresses"
@@ -117,7 +117,7 @@ def addresses_missing(view: View) -> Iterator[Problem]:
 
 
 def address_count(view: View) -> Iterator[Problem]:
-    """Unlike numbers of nodes and addresses."""
+    """Different numbers of nodes and addresses."""
     for group in view.groups:
         names, addresses = len(group.names), len(group.addresses)
         if group.group.addresses and names and addresses and names != addresses:
@@ -302,6 +302,6 @@ RULES: Final = (
          ("groups.nodes", "controller", "slurm.accounting")),
     Rule("gpu-type-number", _E, "A GPU type that is a number: --gres=gpu:5090 asks for 5090 GPUs.",
          ("groups.gpu.type",), gpu_type_number),
-    Rule("controller-unknown", _E, "The controller is none of the nodes.",
+    Rule("controller-unknown", _E, "The controller is not one of the nodes.",
          ("controller",), controller_unknown, _ADDRESSES),
 )  # fmt: skip

@@ -143,7 +143,7 @@ def key_shared(view: View) -> Iterator[Problem]:
 
 
 def login_nodes(view: View) -> Iterator[Problem]:
-    """Nodes to log in to that are none."""
+    """Login nodes that the cluster does not have."""
     login = view.spec.access.login
     if login is None:
         return

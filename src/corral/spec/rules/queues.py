@@ -55,10 +55,10 @@ def _with_other_work(view: View) -> set[str]:
 
 
 def feature_repeated(view: View) -> Iterator[Problem]:
-    """Features that stand twice on a node."""
+    """Features that are listed twice on a node."""
     for group in view.groups:
         for name in repeated([group.group.name, *group.group.features]):
-            message = f"feature {name} stands twice; the group's name is one already"
+            message = f"feature {name} is listed twice; the group's name is one already"
             yield Problem(group.at("features"), message, f"remove {name}")
 
 
@@ -97,7 +97,7 @@ def partition_group_repeated(view: View) -> Iterator[Problem]:
     """A group twice in one partition."""
     for i, partition in enumerate(view.spec.partitions):
         for name in repeated(list(partition.groups)):
-            message = f"group {name} stands twice in partition {partition.name}"
+            message = f"group {name} is listed twice in partition {partition.name}"
             yield Problem(("partitions", i, "groups"), message, "write it once")
 
 
@@ -158,12 +158,12 @@ def version_old(view: View) -> Iterator[Problem]:
     """Releases that are too old."""
     _, release = _version(view)
     if release in RELEASES and release < OLDEST:
-        message = f"Corral is not tried with Slurm {release}"
+        message = f"Corral is not tested with Slurm {release}"
         yield Problem(("slurm", "version"), message, f'write ">={OLDEST}"')
 
 
 def auth_old(view: View) -> Iterator[Problem]:
-    """auth/slurm with a version that has it not."""
+    """auth/slurm with a version that lacks it."""
     sign, release = _version(view)
     if view.spec.slurm.auth == "slurm" and sign != ">=" and release < AUTH_SLURM_SINCE:
         message = f"Slurm {release} has no auth/slurm with key rotation"
@@ -203,29 +203,29 @@ RULES: Final = (
     Rule("group-without-partition", _W, "A group in no partition: its nodes stay idle.",
          (), group_idle, ("groups.name", "partitions.groups", "controller", "storage.server",
                           "access.login")),
-    Rule("feature-repeated", _W, "A feature that stands twice, or that is the group's name, which "
-         "is a feature already.", ("groups.name", "groups.features"), feature_repeated),
+    Rule("feature-repeated", _W, "A feature that is listed twice, or that is the group's name, "
+         "which is a feature already.", ("groups.name", "groups.features"), feature_repeated),
     Rule("partition-duplicate", _E, "Two partitions of one name.",
          (), partition_duplicate, ("partitions.name",)),
     Rule("partition-name-reserved", _E, "A partition called default: a keyword of slurm.conf.",
          ("partitions.name",), partition_name),
     Rule("partition-group-unknown", _E, "A partition over a group that does not exist.",
          ("partitions.groups",), partition_group, ("groups.name",)),
-    Rule("partition-group-repeated", _W, "A group that stands twice in one partition.",
+    Rule("partition-group-repeated", _W, "A group that is listed twice in one partition.",
          ("partitions.groups",), partition_group_repeated),
     Rule("partition-default-many", _E, "More than one default partition.",
          (), default_many, ("partitions.default",)),
     Rule("partition-default-missing", _W, "Partitions, but none for jobs that name none.",
          (), default_missing, ("partitions.default",)),
-    Rule("max-time-zero", _E, "A longest time of nothing.",
+    Rule("max-time-zero", _E, "A maximum time of zero.",
          ("partitions.max_time",), max_time_zero),
-    Rule("max-time-ambiguous", _I, "A longest time of two numbers: hours and minutes here, minutes "
+    Rule("max-time-ambiguous", _I, "A maximum time of two numbers: hours and minutes here, minutes "
          "and seconds for sbatch -t.", ("partitions.max_time",), max_time_two),
     Rule("slurm-version-unknown", _E, "A release that Slurm never had.",
          _VERSIONS, version_unknown),
     Rule("slurm-version-new", _W, "A release newer than this Corral knows.",
          _VERSIONS, version_new),
-    Rule("slurm-version-old", _W, "A release older than Corral is tried with.",
+    Rule("slurm-version-old", _W, "A release older than Corral is tested with.",
          _VERSIONS, version_old),
     Rule("auth-slurm-too-old", _E, "auth: slurm with a release older than 24.05.",
          ("slurm.version", "slurm.auth"), auth_old),

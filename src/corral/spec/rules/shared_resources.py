@@ -157,7 +157,9 @@ def storage_loop(view: View) -> Iterator[Problem]:
         path, mount = PurePosixPath(storage.path or "/x"), PurePosixPath(storage.mount)
         if storage.path and path != mount and (_within(path, mount) or _within(mount, path)):
             message = f"{path} and {mount} are inside each other on the server"
-            yield Problem(("storage", i, "path"), message, "serve another folder, as /srv/corral")
+            yield Problem(
+                ("storage", i, "path"), message, "serve another folder, such as /srv/corral"
+            )
 
 
 def system_folder(view: View) -> Iterator[Problem]:
@@ -235,7 +237,7 @@ RULES: Final = (
          ("storage.kind", "storage.server", "storage.path"), nfs_fields),
     Rule("storage-field-unused", _W, "Fields of NFS with a kind that does not read them.",
          _STORAGE, storage_unused),
-    Rule("storage-server-unknown", _E, "The server of an NFS folder is none of the nodes.",
+    Rule("storage-server-unknown", _E, "The server of an NFS folder is not one of the nodes.",
          ("storage.server", "storage.kind"), storage_server, ("groups.nodes", "groups.addresses")),
     Rule("storage-provider-unable", _E, "kind: provider on machines whose provider shares nothing.",
          ("storage.kind",), storage_provider, ("groups.provider",)),

@@ -28,11 +28,11 @@ def tarball_digest(view: View) -> Iterator[Problem]:
         yield Problem(("slurm", "source", "tarball"), "the tarball's digest is missing", hint)
     if source.sha256 and not source.tarball:
         hint = "leave it out, or name the tarball"
-        yield Problem(("slurm", "source", "sha256"), "a digest of no tarball", hint)
+        yield Problem(("slurm", "source", "sha256"), "a digest without a tarball", hint)
 
 
 def tarball_name(view: View) -> Iterator[Problem]:
-    """A tarball that is none."""
+    """A tarball whose name is not that of an archive."""
     tarball = view.spec.slurm.source.tarball
     if tarball and not PurePosixPath(tarball).name.endswith(TAR):
         hint = f"name a source archive that ends in {', '.join(TAR)}"
@@ -55,7 +55,7 @@ RULES: Final = (
          (*_DEBS, *_TARBALL), source_two),
     Rule("slurm-tarball-digest", Level.ERROR, "A tarball without its digest, or the reverse.",
          (*_TARBALL, "slurm.source.sha256"), tarball_digest),
-    Rule("slurm-tarball-name", Level.ERROR, "A tarball whose name is none.",
+    Rule("slurm-tarball-name", Level.ERROR, "A tarball whose name is not that of a tar archive.",
          _TARBALL, tarball_name),
     Rule("slurm-debs-file", Level.ERROR, "One .deb where a folder of them is meant.",
          _DEBS, debs_one_file),

@@ -140,7 +140,7 @@ def some(names: list[str] | tuple[str, ...]) -> str:
 
 
 def repeated(values: list[str]) -> list[str]:
-    """Values that stand more than once, each once, in the order seen."""
+    """Values that are listed more than once, each once, in the order seen."""
     seen: set[str] = set()
     twice: dict[str, None] = {}
     for value in values:
