@@ -69,8 +69,8 @@ class Cloud(Model):
     )
     cluster: bool = about(
         "recreate",
-        "All machines of the group as one of the provider's own clusters, with a network of their "
-        f"own ({', '.join(clouds_with('clusters'))}): they come and end together.",
+        "All machines of the group as one of the provider's own clusters, with a separate "
+        f"network ({', '.join(clouds_with('clusters'))}): they come and end together.",
         default=False,
     )
     prefer: Literal["order", "price"] = about(

@@ -186,7 +186,7 @@ def _range(text: str, piece: str, *, strict: bool) -> _Range:
     width = len(low) if low.startswith("0") else 0
     unlike = (width > 1 or (high.startswith("0") and high != "0")) and len(low) != len(high)
     if unlike and strict:
-        raise _fault(piece, f'the numbers of "{text}" have unlike lengths; write leading zeros')
+        raise _fault(piece, f'the numbers of "{text}" have different lengths; write leading zeros')
     if int(high) < int(low):
         raise _fault(piece, f'the range "{text}" runs backwards')
     return _Range(int(low), int(high), width)

@@ -23,7 +23,7 @@ class Page(Model):
     port: int = about("restart", "Its port.", default=8765, ge=1024, le=65535)
     names: tuple[Address, ...] = about(
         "restart",
-        "Names by which browsers come to it, of the certificate or of the reverse proxy.",
+        "Names by which browsers reach it: those of the certificate or of the reverse proxy.",
         default=(),
     )
     certificate: AbsolutePath | None = about(
