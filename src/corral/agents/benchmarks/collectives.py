@@ -99,7 +99,7 @@ class Run:
         return out
 
     def wrong(self, parts: list[tuple[torch.Tensor, list[int], int]]) -> int:
-        """Elements that differ on all ranks together: what came, the pattern due, its start."""
+        """Elements that differ, on all ranks: what came, the expected pattern, its start."""
         if self.options.spoil == self.rank:
             got = parts[-1][0]
             got[got.numel() // 2] += 1
@@ -297,7 +297,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--factor", type=int, default=2)
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--iterations", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=3.0, help="at most, for each size and way")
+    parser.add_argument(
+        "--seconds", type=float, default=3.0, help="at most, for each size and placement"
+    )
     parser.add_argument("--type", default="float32", choices=list(TYPES))
     parser.add_argument("--spoil", type=int, default=-1, help="rank that damages one element")
     parser.add_argument("--apart", type=int, default=0, help="bytes for pairs and halves of nodes")

@@ -287,7 +287,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--interface", default="", help="left out: the one that leads to rank 0")
     parser.add_argument("--seconds", type=float, default=1.0, help="of each stream")
     parser.add_argument("--streams", type=int, default=4)
-    parser.add_argument("--expect", type=float, default=0, help="Gb/s due; 0: what others reach")
+    parser.add_argument(
+        "--expect", type=float, default=0, help="expected Gb/s; 0: what others reach"
+    )
     parser.add_argument("--trips", type=int, default=300, help="round trips for the latency")
     return parser.parse_args()
 

@@ -3,12 +3,12 @@
 # Runs as: the user who starts the benchmark
 # pyright: basic, reportMissingImports=false
 # It runs under the node's own PyTorch, which is not installed where Corral is checked.
-"""Trains a small GPT on 1 to N nodes, plainly and with less traffic, and measures each way.
+"""Trains a small GPT on 1 to N nodes, plainly and with less traffic, and measures each method.
 
 The first seconds measure a step and the link; ``budget.py`` chooses what fits into the time.
 All counts of nodes are measured in one job, so that what disturbs a machine disturbs all of them.
 For each step that talks to other ranks a twin of the model does the same work without them, and a
-third one does the way's own work as well (PowerSGD's products, an outer optimizer) with nobody to
+third one does the method's own work as well (PowerSGD's products, an outer optimizer) with nobody to
 talk to: the difference is what the network costs. The text is the source of Python's own library,
 which every node has: the loss falls, as in any training.
 
@@ -205,7 +205,7 @@ class Run:
         return model, optimizer, Outer(model) if method.name == "diloco" else None, group, count
 
     def cycle(self, method: Way, parts: tuple, steps, twin) -> tuple:
-        """One cycle of a way: seconds of a micro-batch, and the loss."""
+        """One cycle of a method: seconds of a micro-batch, and the loss."""
         model, optimizer, outer, group, count = parts
         begun = time.perf_counter()
         times = self.turn(model, optimizer, steps, twin)
@@ -222,7 +222,7 @@ class Run:
         return bool(late.item())
 
     def train(self, method: Way, group, count: int, cycles: int, limit: float) -> None:
-        """One way of training over the first ``count`` ranks, for so many seconds at most."""
+        """One method of training over the first ``count`` ranks, for so many seconds at most."""
         started = time.monotonic()
         group = group if count > 1 else None
         lone = [self.joined(method, self.lonely, 1)] if group else []
@@ -346,7 +346,7 @@ def halved(group, bucket):
 
 
 class Outer:
-    """DiLoCo's outer optimizer: it takes the ranks' mean way as a gradient."""
+    """DiLoCo's outer optimizer: it takes the mean change of the ranks' weights as a gradient."""
 
     def __init__(self, model) -> None:
         self.model = model
