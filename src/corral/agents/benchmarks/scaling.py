@@ -8,9 +8,9 @@
 The first seconds measure a step and the link; ``budget.py`` chooses what fits into the time.
 All counts of nodes are measured in one job, so that what disturbs a machine disturbs all of them.
 For each step that talks to other ranks a twin of the model does the same work without them, and a
-third one does the method's own work as well (PowerSGD's products, an outer optimizer) with nobody to
-talk to: the difference is what the network costs. The text is the source of Python's own library,
-which every node has: the loss falls, as in any training.
+third one does the method's own work as well (PowerSGD's products, an outer optimizer) with nobody
+to talk to: the difference is what the network costs. The text is the source of Python's own
+library, which every node has: the loss falls, as in any training.
 
 One process per GPU, or per node (gloo) without GPUs, started by srun. Standard library and
 PyTorch >= 2.0 only.
