@@ -225,7 +225,7 @@ class OpenSSH:
     async def close(self) -> None:
         """End the shared connection; the next run opens a new one. Those to jump hosts stay."""
         if self._control.exists():
-            await self._control("exit")
+            await self._order("exit")
         self._control.unlink(missing_ok=True)
 
     def _ssh(self) -> list[str]:
@@ -315,10 +315,10 @@ class OpenSSH:
         ``stop`` removes the socket and lets sessions that still live go on.
         """
         if self._control.exists():
-            await self._control("stop")
+            await self._order("stop")
         self._control.unlink(missing_ok=True)
 
-    async def _control(self, order: str) -> None:
+    async def _order(self, order: str) -> None:
         with contextlib.suppress(TimeoutError, CorralError):
             argv = self._ssh()
             await process.run([argv[0], "-O", order, *argv[1:]], timeout=CLOSE_S)
