@@ -269,4 +269,4 @@ def test_a_job_whose_start_is_unknown_stops_no_other() -> None:
     assert turn.drain(["gpu0"], 600)
     ends = [words for words in done if "jobid=" in words]
     assert ends[0] == "scontrol update jobid=8 timelimit=17" and len(ends) == 2
-    assert "job 7 keeps its time" in turn.said[0]
+    assert "job 7 keeps its time" in turn.messages[0]
