@@ -27,6 +27,7 @@ from corral.spec.hostlist import expand, fold_in_order
 pytestmark = pytest.mark.embedded
 
 HOSTS = ["n5", "n0", "n1", "n2", "n007", "a-09", "a-10", "x"]
+PADDED = "n[08-99],n[100-101]"
 START = r"""
 ip addr add 10.9.9.1/24 dev lo; ip link set lo up
 i=1; for host in node0 HOSTS; do echo "10.9.9.$i $host"; i=$((i+1)); done >> /etc/hosts
@@ -62,7 +63,8 @@ for i in $(seq 400); do
   kill -0 $pid 2> /dev/null || break
   sleep .2
 done
-for what in ping 'show node --oneliner' 'show config' 'show hostnames LIST'; do
+set -- ping 'show node --oneliner' 'show config' 'show hostnames LIST' 'show hostlist PADDED'
+for what; do
   echo "=== $what"
   if kill -0 $pid 2> /dev/null; then timeout 20 scontrol $what; fi
 done
@@ -150,7 +152,8 @@ def judge(image: str, conf: ClusterConf, where: Path, more: str = "") -> dict[st
     for name, text in render(conf).items():
         (where / name).write_text(text + (more if name == "slurm.conf" else ""))
     (where / "mariadb.cnf").write_text(MARIADB_CONF)
-    script = START.replace("LIST", fold_in_order(HOSTS)).replace("HOSTS", " ".join(HOSTS))
+    script = START.replace("LIST", fold_in_order(HOSTS)).replace("PADDED", PADDED)
+    script = script.replace("HOSTS", " ".join(HOSTS))
     # before 23.11 the unit starts slurmctld as root
     user = "runuser -u slurm --" if has(conf.version, Feature.UNIT_RUNS_AS_SLURM) else ""
     answer = run(image, script, "--env", f"AS={user}", "--volume", f"{where}:/conf:ro")
@@ -190,6 +193,9 @@ def assert_taken(said: dict[str, str], conf: ClusterConf) -> None:
     for node in conf.nodes:
         assert (got[node.name].gres, got[node.name].memory) == (node.gres, node.real_memory)
     assert said["show hostnames"].split() == HOSTS == expand(fold_in_order(HOSTS))
+    # One range of unlike lengths, which a cluster file refuses.
+    folded = said["show hostlist"].strip()
+    assert folded == "n[08-101]" and expand(folded) == expand(PADDED)
     now = settings(said["show config"])
     assert now["ClusterName"] == "oracle"
     assert now["SlurmctldHost[0]"] == "node0(10.9.9.1)"

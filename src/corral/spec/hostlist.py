@@ -69,9 +69,9 @@ def expand(hostlist: str, *, strict: bool = False) -> list[str]:
 
     Args:
         hostlist: the text.
-        strict: refuse what Slurm reads, and prints, but a person rarely means: nothing between two
-            commas, a range such as ``[00-100]``, brackets next to each other. For cluster files
-            and command lines.
+        strict: refuse what Slurm reads but a person rarely means: nothing between two commas, a
+            range such as ``[00-100]`` (which Slurm 20.11 to 26.05 print), brackets next to each
+            other. For cluster files and command lines.
 
     Raises:
         CorralError: PARSE_FAILED, the grammar is broken, or there are more than 65,536 names.

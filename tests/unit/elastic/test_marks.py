@@ -84,7 +84,7 @@ def test_what_one_job_waits_for_comes_together() -> None:
 
 
 def test_nodes_are_read_as_slurm_folds_them() -> None:
-    """hostlist_ranged_string writes n08 to n99 and n100 as one range."""
+    """Slurm 20.11 to 26.05 write n08 to n99 and n100 as one range."""
     names = tuple(f"n{i:02}" for i in range(8, 101))
     assert jobs_of("7|n[08-100]\n") == {"7": names}
 
