@@ -51,7 +51,7 @@ def diagnosed(spec: ClusterSpec) -> set[tuple[str, str]]:
 def test_a_first_plan_says_how_each_node_joins_and_nothing_else(mesh: Mesh) -> None:
     # The cluster is up by now; what the first plan reported is in the journal.
     told = mesh.told()
-    assert "by an interface of its own (TUN)" in told
+    assert "by its own interface (TUN)" in told
     assert "in user space by TCP only, without /dev/net/tun and CAP_NET_ADMIN" in told
     assert "a key for this machine alone, good once, for 10 minutes" in told
 

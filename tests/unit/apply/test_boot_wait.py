@@ -119,9 +119,9 @@ def test_providers_say_how_long_a_machine_may_boot() -> None:
         layout.MEMORY: "512",
     }
     fields = {"Id": "a", "Labels": labels, "State": "exited", "Pid": 0}
-    young = inventory._machine({**fields, "StartedAt": 1000}, {})
+    young = inventory._machine({**fields, "StartedAt": 1000}, {}, set())
     assert young.boots_until == 1000 + inventory.BOOT_S
-    assert inventory._machine(fields, {}).boots_until < time.time()
+    assert inventory._machine(fields, {}, set()).boots_until < time.time()
     spec = ClusterSpec.model_validate(
         {
             "corral": "v1",
