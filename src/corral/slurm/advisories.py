@@ -57,9 +57,9 @@ class Advisory(BaseModel):
         here = numbers(version)
         if self.introduced and here < numbers(self.introduced):
             return False
-        mended = [numbers(fix) for fix in self.fixed]
-        same = [fix for fix in mended if fix[: self.branch] == here[: self.branch]]
-        return here < (same[0] if same else max(mended))
+        fixes = [numbers(fix) for fix in self.fixed]
+        same = [fix for fix in fixes if fix[: self.branch] == here[: self.branch]]
+        return here < (same[0] if same else max(fixes))
 
     def message(self, version: str) -> str:
         """One line for lint, plan and doctor."""
@@ -86,10 +86,10 @@ def numbers(version: str) -> Version:
     Raises:
         CorralError: it does not begin with a number.
     """
-    found = _NUMBERS.match(version.strip())
-    if not found:
+    match = _NUMBERS.match(version.strip())
+    if not match:
         raise CorralError(Code.PARSE_FAILED, f"{version[:60]!r} is not a version")
-    return tuple(int(part) for part in found[1].split("."))
+    return tuple(int(part) for part in match[1].split("."))
 
 
 def load(text: str) -> tuple[Advisory, ...]:
@@ -128,4 +128,8 @@ def advisories(
         CorralError: the version holds no number.
     """
     known = shipped() if table is None else table
-    return [one for one in known if one.component == component and one.affects(version)]
+    return [
+        advisory
+        for advisory in known
+        if advisory.component == component and advisory.affects(version)
+    ]

@@ -76,18 +76,18 @@ class Directive:
 
 def directives(script: str) -> tuple[Directive, ...]:
     """All options that a script names for sbatch, in their order; the last of a name counts."""
-    found: list[Directive] = []
+    options: list[Directive] = []
     for number, line in enumerate(script.split("\n"), 1):
         mark = next((m for m in _MARKS if line.startswith(m)), "")
         if mark:
-            found += _options(number, line[len(mark) :])
+            options += _options(number, line[len(mark) :])
         elif line.strip() and not line.lstrip().startswith("#"):
             break
-        elif said := _FOREIGN.match(line):
+        elif foreign := _FOREIGN.match(line):
             # sbatch reads some of their options (--ignore-pbs), and differently.
-            said_of = f"an option for another scheduler (#{said[1]}): write it as #SBATCH"
-            found.append(Directive(number, "", line, said_of))
-    return tuple(found)
+            fault = f"an option for another scheduler (#{foreign[1]}): write it as #SBATCH"
+            options.append(Directive(number, "", line, fault))
+    return tuple(options)
 
 
 def _options(number: int, text: str) -> Iterator[Directive]:
@@ -104,12 +104,12 @@ def _options(number: int, text: str) -> Iterator[Directive]:
             yield Directive(number, "", word, "a heterogeneous job")
             return
         if word.startswith("--") and len(word) > len("--"):
-            one, used = _long(number, word, after)
+            options, used = _long(number, word, after)
         elif word.startswith("-") and len(word) > 1:
-            one, used = _short(number, word[1:], after)
+            options, used = _short(number, word[1:], after)
         else:
-            one, used = [Directive(number, "", word, "this is not an option")], False
-        yield from one
+            options, used = [Directive(number, "", word, "this is not an option")], False
+        yield from options
         at += used
 
 
@@ -119,7 +119,7 @@ def _words(text: str) -> list[str]:
     Raises:
         ValueError: a quotation mark is not closed, or it begins with a colon.
     """
-    found: list[str] = []
+    words: list[str] = []
     word: str | None = None
     at = 0
     while at < len(text) and text[at] != "#":
@@ -128,13 +128,13 @@ def _words(text: str) -> list[str]:
             raise ValueError(f"the quotation mark {text[at]} is not closed")
         at = piece.end()
         if piece["blank"]:
-            found, word = _with(found, word), None
+            words, word = _with(words, word), None
         elif word is None and piece["bare"] and piece["bare"].startswith(":"):
             raise ValueError("a word cannot begin with a colon")
         else:
             inside = piece["bare"] or piece["double"] or piece["single"] or piece["letter"] or ""
             word = (word or "") + _ESCAPED.sub(r"\1", inside)
-    return _with(found, word)
+    return _with(words, word)
 
 
 def _with(words: list[str], word: str | None) -> list[str]:
@@ -147,8 +147,12 @@ def _long(number: int, word: str, after: str | None) -> tuple[list[Directive], b
     given, equals, value = word[2:].partition("=")
     names = [given] if given in _LONG else [name for name in _LONG if name.startswith(given)]
     if len(names) != 1:
-        said = f"it stands for {', '.join(sorted(names)[:4])}" if names else "sbatch has no such"
-        return [Directive(number, "", word, f"{said} option" if not names else said)], False
+        fault = (
+            f"it stands for {', '.join(sorted(names)[:4])}"
+            if names
+            else "sbatch has no such option"
+        )
+        return [Directive(number, "", word, fault)], False
     takes = _LONG[names[0]]
     if takes == NONE and equals:
         return [Directive(number, "", word, "this option takes no value")], False
@@ -158,18 +162,21 @@ def _long(number: int, word: str, after: str | None) -> tuple[list[Directive], b
 
 
 def _short(number: int, letters: str, after: str | None) -> tuple[list[Directive], bool]:
-    found: list[Directive] = []
+    options: list[Directive] = []
     for at, letter in enumerate(letters):
         name = _SHORT.get(letter)
         if name is None:
-            return [*found, Directive(number, "", f"-{letter}", "sbatch has no such option")], False
+            return [
+                *options,
+                Directive(number, "", f"-{letter}", "sbatch has no such option"),
+            ], False
         if _LONG[name] == ONE:
             rest = letters[at + 1 :]
             if rest:
-                return [*found, Directive(number, name, rest)], False
-            return [*found, _valued(number, name, f"-{letter}", after)], True
-        found.append(Directive(number, name))
-    return found, False
+                return [*options, Directive(number, name, rest)], False
+            return [*options, _valued(number, name, f"-{letter}", after)], True
+        options.append(Directive(number, name))
+    return options, False
 
 
 def _valued(number: int, name: str, word: str, after: str | None) -> Directive:

@@ -31,14 +31,14 @@ def seconds(text: str) -> int | None:
         return None
     if text.isascii() and text.isdigit():
         return int(text) * 60
-    found = _DAYS.fullmatch(text) or _CLOCK.fullmatch(text)
-    if not found:
+    match = _DAYS.fullmatch(text) or _CLOCK.fullmatch(text)
+    if not match:
         raise CorralError(
             Code.PARSE_FAILED,
             f"{text[:40]!r} is not a time in Slurm's grammar",
             hint="write minutes, hours:minutes:seconds or days-hours:minutes:seconds",
         )
-    return _total({name: int(value or 0) for name, value in found.groupdict().items()})
+    return _total({name: int(value or 0) for name, value in match.groupdict().items()})
 
 
 def _total(parts: dict[str, int]) -> int:
@@ -64,11 +64,11 @@ def max_time(limit: str) -> str:
     """
     if limit == "infinite":
         return "INFINITE"
-    found = _SPEC.fullmatch(limit)
-    if not found:
+    match = _SPEC.fullmatch(limit)
+    if not match:
         raise CorralError(
             Code.SPEC_INVALID,
             f"{limit[:40]!r} is not a time limit",
             hint="write infinite or [days-]hours[:minutes[:seconds]], such as 8 or 2-00:00",
         )
-    return clock(_total({name: int(value or 0) for name, value in found.groupdict().items()}))
+    return clock(_total({name: int(value or 0) for name, value in match.groupdict().items()}))

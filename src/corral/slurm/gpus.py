@@ -84,18 +84,18 @@ class Request:
         job, task = listed(self.per_job), listed(self.per_task)
         node, socket = listed(self.per_node), listed(self.per_socket)
         if job is not None:
-            found = Gpus(job)
+            gpus = Gpus(job)
         elif task is not None:
-            found = Gpus(task * tasks, self._fixed or not self.tasks_per_node)
+            gpus = Gpus(task * tasks, self._fixed or not self.tasks_per_node)
         elif node is not None:
-            found = Gpus(node * nodes, self._fixed)
+            gpus = Gpus(node * nodes, self._fixed)
         elif socket is not None:
-            found = Gpus(socket * nodes * max(self.sockets, 1), self._fixed and self.sockets > 0)
+            gpus = Gpus(socket * nodes * max(self.sockets, 1), self._fixed and self.sockets > 0)
         elif self.tasks_per_gpu:
-            found = Gpus(-(-tasks // self.tasks_per_gpu), self._fixed or not self.tasks_per_node)
+            gpus = Gpus(-(-tasks // self.tasks_per_gpu), self._fixed or not self.tasks_per_node)
         else:
             return Gpus(0)
-        return Gpus(found.count, found.exact and not self.exclusive)
+        return Gpus(gpus.count, gpus.exact and not self.exclusive)
 
 
 def listed(text: str) -> int | None:
@@ -104,8 +104,8 @@ def listed(text: str) -> int | None:
     ``gres/gpu=4,gres/gpu:h200=4`` are four: with ``=`` the entry without a type counts all types.
     ``gres/shard`` and ``mps`` are parts of GPUs that others have too, and no GPUs.
     """
-    found = [_item(part) for part in _NOTE.sub("", text).split(",")]
-    counts = [one for one in found if one is not None]
+    items = [_item(part) for part in _NOTE.sub("", text).split(",")]
+    counts = [item for item in items if item is not None]
     if not counts:
         return None
     totals = [count for count, total in counts if total]
@@ -190,7 +190,7 @@ def of_job(
     """
     if not waiting:
         given = listed(allocated)
-        each = [found for one in detail if (found := listed(one)) is not None]
+        each = [count for gres in detail if (count := listed(gres)) is not None]
         if given is not None or each:
             return Gpus(sum(each) if given is None else given)
     asked = ask.gpus()

@@ -129,8 +129,8 @@ class DebSet:
 
     def names(self, parts: Iterable[Part]) -> tuple[str, ...]:
         """Packages that these parts need."""
-        found = [name for part in parts for name in NAMES[self.family][part]]
-        return tuple(dict.fromkeys(found))
+        names = [name for part in parts for name in NAMES[self.family][part]]
+        return tuple(dict.fromkeys(names))
 
 
 def deb(file: str, sha256: str) -> Deb:
@@ -139,14 +139,14 @@ def deb(file: str, sha256: str) -> Deb:
     Raises:
         CorralError: NOT_GOOD, the name is not of that form, or the package is another program.
     """
-    found = _FILE.fullmatch(unquote(file))
-    if not found:
+    match = _FILE.fullmatch(unquote(file))
+    if not match:
         raise CorralError(
             Code.NOT_GOOD,
             f"{file[:80]!r} is not named as a package is",
             hint="restore the name it was made with: PACKAGE_VERSION_ARCHITECTURE.deb",
         )
-    name, version, architecture = found.groups()
+    name, version, architecture = match.groups()
     if name == NOT_SLURM:
         raise CorralError(
             Code.NOT_GOOD,
@@ -161,16 +161,16 @@ def deb_set(files: Mapping[str, str], folder: str, parts: Iterable[Part]) -> Deb
 
     Args:
         files: file names with their digests.
-        folder: where they lie.
+        folder: where they are.
         parts: what the cluster needs of Slurm.
 
     Raises:
         CorralError: NOT_GOOD: one is not Slurm, parts are missing, versions or families are mixed.
     """
-    found = tuple(sorted(deb(file, digest) for file, digest in files.items()))
-    family = Family.SCHEDMD if "slurm-smd" in {d.name for d in found} else Family.DISTRIBUTION
+    packages = tuple(sorted(deb(file, digest) for file, digest in files.items()))
+    family = Family.SCHEDMD if "slurm-smd" in {d.name for d in packages} else Family.DISTRIBUTION
     needed = [name for part in parts for name in NAMES[family][part]]
-    debs = tuple(d for d in found if d.name in needed or not NOT_NEEDED.search(d.name))
+    debs = tuple(d for d in packages if d.name in needed or not NOT_NEEDED.search(d.name))
     names = {d.name for d in debs}
     missing = sorted(set(needed) - names)
     if missing:
@@ -216,28 +216,28 @@ def understands(newer: SlurmVersion, older: SlurmVersion) -> bool:
     return older.release in COMPATIBLE.get(newer.release, ())
 
 
-def refuse_upgrade(installed: SlurmVersion, wanted: SlurmVersion) -> None:
+def refuse_upgrade(installed: SlurmVersion, target: SlurmVersion) -> None:
     """See that machines with one version may get another one.
 
     Raises:
         CorralError: NOT_GOOD, it is older, or too far away.
     """
-    if wanted < installed:
+    if target < installed:
         raise CorralError(
             Code.NOT_GOOD,
-            f"Slurm {installed} is installed and the source holds {wanted}: that is a downgrade",
+            f"Slurm {installed} is installed and the source holds {target}: that is a downgrade",
             hint="Slurm cannot go back: its daemons have rewritten state files and database "
             "(upgrades.html, Reverting an Upgrade); take a source of the installed version",
         )
-    if not understands(wanted, installed):
-        known = COMPATIBLE.get(wanted.release, ())
+    if not understands(target, installed):
+        known = COMPATIBLE.get(target.release, ())
         steps = [r for r, before in COMPATIBLE.items() if installed.release in before]
-        way = f"first to {steps[-1]}, then on" if steps else "in steps, each within the window"
+        path = f"first to {steps[-1]}, then on" if steps else "in steps, each within the window"
         raise CorralError(
             Code.NOT_GOOD,
-            f"Slurm {wanted} does not understand the state of {installed}"
+            f"Slurm {target} does not understand the state of {installed}"
             f" (only of {', '.join(known) or 'releases that Corral does not know'})",
-            hint=f"running jobs and accounting would be lost: go {way}",
+            hint=f"running jobs and accounting would be lost: go {path}",
         )
 
 

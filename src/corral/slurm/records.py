@@ -2,9 +2,9 @@
 
 ``slurm.text`` reads what scontrol, squeue and sacct print, ``slurm.rest.read`` what slurmrestd and
 ``--json`` print. What an answer lacks is as the field's default.
-A field that the REST API's record has as it is names it, and its reader, in place (``told``): a new
-one is one line here. Times are unix seconds, memory is MiB, limits are seconds; None is "not known"
-or "no limit".
+A field that the REST API's record has as it is names it, and its reader, in place (``reported``):
+a new one is one line here. Times are unix seconds, memory is MiB, limits are seconds; None is "not
+known" or "no limit".
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeVar
 
 from corral.slurm.gpus import Gpus, listed
-from corral.slurm.rest.loose import maybe, moment, text, whole, words
+from corral.slurm.rest.loose import integer, maybe, moment, text, words
 from corral.slurm.states.jobs import ExitCode, JobState
 from corral.slurm.states.nodes import NodeState
 
@@ -24,14 +24,14 @@ WAITING: Final = frozenset(state.value for state in JobState if state.waiting)
 T = TypeVar("T")
 
 
-def told(name: str, read: Callable[[object], T], default: T) -> T:
+def reported(name: str, read: Callable[[object], T], default: T) -> T:
     """A field that is ``name`` in the newest REST API's record, as ``read`` makes it."""
     return field(default=default, metadata={"rest": (name, read)})
 
 
-def told_of(kind: type[Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a record that are ``told``."""
-    return {name: read(found.get(key)) for name, key, read in _TOLD[kind]}
+def reported_fields(kind: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a record that are ``reported``."""
+    return {name: read(raw.get(key)) for name, key, read in _REPORTED[kind]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +55,26 @@ class Node:
 
     name: str
     state: NodeState
-    reason: str = told("reason", text, "")
-    reason_by: str = told("reason_set_by_user", text, "")
+    reason: str = reported("reason", text, "")
+    reason_by: str = reported("reason_set_by_user", text, "")
     reason_at: int | str | None = None
-    address: str = told("address", text, "")
+    address: str = reported("address", text, "")
     version: str = ""
-    partitions: tuple[str, ...] = told("partitions", words, ())
-    features: tuple[str, ...] = told("features", words, ())
-    active_features: tuple[str, ...] = told("active_features", words, ())
-    cpus: int = told("cpus", whole, 0)
-    cpus_used: int = told("alloc_cpus", whole, 0)
+    partitions: tuple[str, ...] = reported("partitions", words, ())
+    features: tuple[str, ...] = reported("features", words, ())
+    active_features: tuple[str, ...] = reported("active_features", words, ())
+    cpus: int = reported("cpus", integer, 0)
+    cpus_used: int = reported("alloc_cpus", integer, 0)
     threads: int = 1
     load: float | None = None
-    memory: int = told("real_memory", whole, 0)
-    memory_used: int = told("alloc_memory", whole, 0)
-    memory_free: int | None = told("free_mem", maybe, None)
-    gres: str = told("gres", text, "")
-    gres_used: str = told("gres_used", text, "")
-    tres: str = told("tres", text, "")
-    tres_used: str = told("tres_used", text, "")
-    boot_at: int | None = told("boot_time", moment, None)
+    memory: int = reported("real_memory", integer, 0)
+    memory_used: int = reported("alloc_memory", integer, 0)
+    memory_free: int | None = reported("free_mem", maybe, None)
+    gres: str = reported("gres", text, "")
+    gres_used: str = reported("gres_used", text, "")
+    tres: str = reported("tres", text, "")
+    tres_used: str = reported("tres_used", text, "")
+    boot_at: int | None = reported("boot_time", moment, None)
     watts: int | None = None
 
     @property
@@ -134,21 +134,21 @@ class Job:
     state: str = ""
     reason: str = ""
     why: str = ""
-    account: str = told("account", text, "")
-    partition: str = told("partition", text, "")
-    qos: str = told("qos", text, "")
-    priority: int | None = told("priority", maybe, None)
-    nodes: str = told("nodes", text, "")
-    node_count: int = told("node_count", whole, 0)
-    cpus: int = told("cpus", whole, 0)
+    account: str = reported("account", text, "")
+    partition: str = reported("partition", text, "")
+    qos: str = reported("qos", text, "")
+    priority: int | None = reported("priority", maybe, None)
+    nodes: str = reported("nodes", text, "")
+    node_count: int = reported("node_count", integer, 0)
+    cpus: int = reported("cpus", integer, 0)
     gpus: int | None = 0
     gpus_exact: bool = True
-    gres: str = told("tres_per_node", text, "")
+    gres: str = reported("tres_per_node", text, "")
     tres: str = ""
     memory: int = 0
-    submit_at: int | None = told("submit_time", moment, None)
-    start_at: int | None = told("start_time", moment, None)
-    end_at: int | None = told("end_time", moment, None)
+    submit_at: int | None = reported("submit_time", moment, None)
+    start_at: int | None = reported("start_time", moment, None)
+    end_at: int | None = reported("end_time", moment, None)
     elapsed: int | None = None
     limit: int | None = None
     exit_status: int | None = None
@@ -156,11 +156,11 @@ class Job:
     held: bool = False
     stdout: str = ""
     stderr: str = ""
-    workdir: str = told("current_working_directory", text, "")
-    command: str = told("command", text, "")
-    comment: str = told("comment", text, "")
-    dependency: str = told("dependency", text, "")
-    restarts: int = told("restart_cnt", whole, 0)
+    workdir: str = reported("current_working_directory", text, "")
+    command: str = reported("command", text, "")
+    comment: str = reported("comment", text, "")
+    dependency: str = reported("dependency", text, "")
+    restarts: int = reported("restart_cnt", integer, 0)
 
     @property
     def ended(self) -> bool:
@@ -205,13 +205,17 @@ def gpus_settled(jobs: Iterable[Job], *, cluster: bool) -> tuple[Job, ...]:
         jobs: an entire answer.
         cluster: the cluster has GPUs; one without needs no such record.
     """
-    found = tuple(jobs)
-    if cluster and not any(job.gpus for job in found):
-        return found
-    return tuple(replace(job, gpus_exact=True) for job in found)
+    records = tuple(jobs)
+    if cluster and not any(job.gpus for job in records):
+        return records
+    return tuple(replace(job, gpus_exact=True) for job in records)
 
 
-_TOLD: Final = {
-    kind: tuple((one.name, *one.metadata["rest"]) for one in fields(kind) if "rest" in one.metadata)
+_REPORTED: Final = {
+    kind: tuple(
+        (attribute.name, *attribute.metadata["rest"])
+        for attribute in fields(kind)
+        if "rest" in attribute.metadata
+    )
     for kind in (Node, Job)
 }

@@ -66,11 +66,11 @@ def parse_nodes(text: str) -> tuple[Node, ...]:
 
 def readable_nodes(text: str) -> dict[str, Node]:
     """The nodes by name; what is not a complete line of a node is left out."""
-    found: dict[str, Node] = {}
+    nodes: dict[str, Node] = {}
     for line in text.split("\n"):
         with contextlib.suppress(CorralError):
-            found |= {node.name: node for node in parse_nodes(line)}
-    return found
+            nodes |= {node.name: node for node in parse_nodes(line)}
+    return nodes
 
 
 def fields_of(line: str) -> dict[str, str]:
@@ -88,37 +88,37 @@ def node_fields(line: str) -> dict[str, str]:
     OS, Reason and Comment are taken out by what stands around them, so that no such text can
     change another field.
     """
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     before, system, rest = line.partition(" OS=")
     behind = _BEHIND_OS.search(rest) if system else None
     if behind:
-        found["OS"] = rest[: behind.start()].rstrip(" ")
+        fields["OS"] = rest[: behind.start()].rstrip(" ")
         line = before + rest[behind.start() :]
     head, *tail = _TAIL.split(line.rstrip(), maxsplit=1)
-    found |= _pairs(head, _FIELD)
+    fields |= _pairs(head, _FIELD)
     if tail and tail[0].startswith("Reason="):
-        found |= _reason(tail[0])
+        fields |= _reason(tail[0])
     elif tail:
-        found |= _pairs(tail[0], _TRAILING_FIELD)
-    return found
+        fields |= _pairs(tail[0], _TRAILING_FIELD)
+    return fields
 
 
 def _pairs(text: str, field: re.Pattern[str]) -> dict[str, str]:
     """``A=x B=y z`` as a mapping; the first field of a name counts."""
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     marks = list(field.finditer(text))
     for at, mark in enumerate(marks):
         stop = marks[at + 1].start() if at + 1 < len(marks) else len(text)
-        found.setdefault(mark.group(1), text[mark.end() : stop].strip())
-    return found
+        pairs.setdefault(mark.group(1), text[mark.end() : stop].strip())
+    return pairs
 
 
 def _reason(text: str) -> dict[str, str]:
     signed = _REASON.fullmatch(text)
-    found = signed or _UNSIGNED.fullmatch(text)
-    if found is None:  # only a line end inside the line could do that
+    match = signed or _UNSIGNED.fullmatch(text)
+    if match is None:  # only a line end inside the line could do that
         return {"Reason": text.removeprefix("Reason=")}
-    parts = found.groupdict()
+    parts = match.groupdict()
     rest = _pairs(parts["rest"] or "", _TRAILING_FIELD)
     more = (parts.get("more") or "").strip()
     by = {"ReasonBy": parts["user"], "ReasonAt": parts["when"]} if signed else {}
@@ -187,10 +187,12 @@ def _number(fields: Mapping[str, str], name: str) -> int:
     return int(value)
 
 
-def _whole(value: str) -> int:
+def _integer(value: str) -> int:
     if not (value.isascii() and value.isdigit()):
         raise CorralError(
-            Code.PARSE_FAILED, f"{value[:40]!r} is not a number", hint="a new release?"
+            Code.PARSE_FAILED,
+            f"{value[:40]!r} is not a number",
+            hint="a newer Slurm than Corral knows? corral doctor shows the versions",
         )
     return int(value)
 
@@ -205,7 +207,7 @@ def _epoch(value: str) -> int | None:
     Raises:
         CorralError: it is a time of another form.
     """
-    return _whole(value) or None if any(sign.isdigit() for sign in value) else None
+    return _integer(value) or None if any(sign.isdigit() for sign in value) else None
 
 
 Column = tuple[str, Callable[[str], Any]]
@@ -214,14 +216,14 @@ Column = tuple[str, Callable[[str], Any]]
 _QUEUE: Final[Mapping[str, Column]] = MappingProxyType(
     {
         "%i": ("label", str),
-        "%A": ("id", _whole),
+        "%A": ("id", _integer),
         "%T": ("state", state_word),
         "%r": ("reason", lambda value: "" if value == "None" else value),
         "%P": ("partition", str),
         "%u": ("user", str),
         "%a": ("account", _value),
-        "%D": ("node_count", lambda value: _whole(value.partition("-")[0])),
-        "%C": ("cpus", _whole),
+        "%D": ("node_count", lambda value: _integer(value.partition("-")[0])),
+        "%C": ("cpus", _integer),
         "%b": ("gres", _value),
         "%M": ("elapsed", lambda value: seconds(value) or 0),
         "%l": ("limit", seconds),
@@ -235,18 +237,18 @@ _QUEUE: Final[Mapping[str, Column]] = MappingProxyType(
 _HISTORY: Final[Mapping[str, Column]] = MappingProxyType(
     {
         "JobID": ("label", str),
-        "JobIDRaw": ("id", lambda value: _whole(value.partition("+")[0])),
+        "JobIDRaw": ("id", lambda value: _integer(value.partition("+")[0])),
         "State": ("state", state_word),
         "ExitCode": ("exit_code", ExitCode.parse),
         "DerivedExitCode": ("", str),
         "Partition": ("partition", str),
         "User": ("user", str),
         "Account": ("account", _value),
-        "NNodes": ("node_count", _whole),
-        "NCPUS": ("cpus", _whole),
+        "NNodes": ("node_count", _integer),
+        "NCPUS": ("cpus", _integer),
         "ReqTRES": ("asked", str),
         "AllocTRES": ("tres", str),
-        "ElapsedRaw": ("elapsed", _whole),
+        "ElapsedRaw": ("elapsed", _integer),
         "Submit": ("submit_at", _epoch),
         "Start": ("start_at", _epoch),
         "End": ("end_at", _epoch),
@@ -346,14 +348,14 @@ def readable_history(
     text: str, mark: str = PLAIN, columns: Sequence[str] = HISTORY
 ) -> tuple[list[Job], int]:
     """The jobs of the same answer that can be read, and how many cannot."""
-    found: list[Job] = []
+    jobs: list[Job] = []
     unread = 0
     for row in _rows(text, mark, len(columns)):
         try:
-            found.append(_past(_fields(row, columns, _HISTORY)))
+            jobs.append(_past(_fields(row, columns, _HISTORY)))
         except CorralError:
             unread += 1
-    return found, unread
+    return jobs, unread
 
 
 def _rows(text: str, mark: str, count: int) -> list[list[str]]:
@@ -427,8 +429,8 @@ _COUNTED_WIDTHS: Final = MappingProxyType(
 
 def _in_columns(widths: Mapping[str, int]) -> tuple[str, ...]:
     """The squeue of fixed columns, in none of which a user's text is."""
-    wanted = ",".join(f"{name}:{width}" for name, width in widths.items())
-    return ("squeue", "--noheader", "--all", "--states=all", "-O", wanted)
+    columns = ",".join(f"{name}:{width}" for name, width in widths.items())
+    return ("squeue", "--noheader", "--all", "--states=all", "-O", columns)
 
 
 QUEUE_TRES: Final = _in_columns(_TRES_WIDTHS)
@@ -450,7 +452,7 @@ def _columns(line: str, widths: Mapping[str, int]) -> dict[str, str]:
 
 def parse_tres(text: str) -> dict[int, Gpus]:
     """GPUs by job out of ``QUEUE_TRES``, of a Slurm that counts them among a job's resources."""
-    found: dict[int, Gpus] = {}
+    by_job: dict[int, Gpus] = {}
     for line in text.split("\n"):
         fields = _columns(line, _TRES_WIDTHS)
         if fields["JobID"].isdigit():
@@ -465,15 +467,15 @@ def parse_tres(text: str) -> dict[int, Gpus]:
                 sockets=1,
             )
             waits = fields["State"] in WAITING
-            found[int(fields["JobID"])] = of_job(
+            by_job[int(fields["JobID"])] = of_job(
                 "" if waits else tres, (), tres, ask, waiting=waits
             )
-    return found
+    return by_job
 
 
 def parse_counted(text: str) -> list[Job]:
     """Jobs out of ``QUEUE_COUNTED``; a line that is too short is left out."""
-    found: list[Job] = []
+    jobs: list[Job] = []
     gpus = dict[str, int]()  # the TRES of most jobs are those of another
     for line in text.split("\n"):
         fields = _columns(line, _COUNTED_WIDTHS)
@@ -481,10 +483,8 @@ def parse_counted(text: str) -> list[Job]:
         if state and user:
             if tres not in gpus:
                 gpus[tres] = listed(tres) or 0
-            found.append(
-                Job(state=state, user=user, partition=fields["Partition"], gpus=gpus[tres])
-            )
-    return found
+            jobs.append(Job(state=state, user=user, partition=fields["Partition"], gpus=gpus[tres]))
+    return jobs
 
 
 def _maybe(value: str) -> int | None:

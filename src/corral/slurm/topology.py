@@ -73,12 +73,12 @@ class Fabric:
     @property
     def nodes(self) -> dict[str, list[Device]]:
         """Adapters by the host that they report."""
-        found: dict[str, list[Device]] = defaultdict(list)
+        by_host: dict[str, list[Device]] = defaultdict(list)
         for adapter in self.adapters.values():
             words = adapter.name.split()
             if words and words[0] != "Mellanox" and "aggregation" not in adapter.name.lower():
-                found[words[0].partition(".")[0].lower()].append(adapter)
-        return dict(found)
+                by_host[words[0].partition(".")[0].lower()].append(adapter)
+        return dict(by_host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +137,13 @@ def tree(fabric: Fabric, nodes: Sequence[str]) -> tuple[Switch, ...]:
         CorralError: NOT_GOOD, a node is not on the fabric.
     """
     level = _levels(fabric)
-    leaves = _whole(_leaves(fabric, nodes))
-    found = [
+    leaves = _merged(_leaves(fabric, nodes))
+    switches = [
         Switch(f"leaf{i + 1}", tuple(sorted(leaves[key], key=nodes.index)))
         for i, key in enumerate(sorted(leaves, key=lambda k: nodes.index(leaves[k][0])))
     ]
-    of = {n: s for s in found for n in s.nodes}
-    parts = {s.name: _switches_of(fabric, s.nodes) for s in found}
+    of = {n: s for s in switches for n in s.nodes}
+    parts = {s.name: _switches_of(fabric, s.nodes) for s in switches}
     top = list(dict.fromkeys(of[n] for n in nodes))
     for height in range(2, max(level.values(), default=1) + 1):
         if len(top) == 1:
@@ -157,13 +157,13 @@ def tree(fabric: Fabric, nodes: Sequence[str]) -> tuple[Switch, ...]:
             branch = Switch(f"spine{height - 1}-{len(above) + 1}",
                             switches=tuple(s.name for s in group))  # fmt: skip
             parts[branch.name] = set().union(*(parts[s.name] for s in group))
-            found.append(branch)
+            switches.append(branch)
             above.append(branch)
         top = above
     if len(top) > 1:
         # Parts that nothing connects: a tree has one root, and Slurm would put no job over both.
-        found.append(Switch("apart", switches=tuple(s.name for s in top)))
-    return tuple(found)
+        switches.append(Switch("apart", switches=tuple(s.name for s in top)))
+    return tuple(switches)
 
 
 def blocks(switches: Iterable[Switch]) -> tuple[Switch, ...]:
@@ -180,15 +180,15 @@ def tree_file(switches: Iterable[Switch]) -> ConfFile:
     return ConfFile("topology.conf", tuple(lines))
 
 
-def block_file(found: Sequence[Switch], sizes: Sequence[int] = ()) -> ConfFile:
+def block_file(switches: Sequence[Switch], sizes: Sequence[int] = ()) -> ConfFile:
     """topology.conf for topology/block (Slurm 23.11 and later).
 
     Args:
-        found: blocks.
+        switches: the blocks.
         sizes: BlockSizes; left out: the smallest block, which every block can give.
     """
-    least = min((len(b.nodes) for b in found), default=1)
-    lines = [ConfLine((("BlockName", b.name), ("Nodes", fold_in_order(b.nodes)))) for b in found]
+    least = min((len(b.nodes) for b in switches), default=1)
+    lines = [ConfLine((("BlockName", b.name), ("Nodes", fold_in_order(b.nodes)))) for b in switches]
     lines.append(ConfLine((("BlockSizes", ",".join(map(str, sizes or (least,)))),)))
     return ConfFile("topology.conf", tuple(lines))
 
@@ -196,7 +196,7 @@ def block_file(found: Sequence[Switch], sizes: Sequence[int] = ()) -> ConfFile:
 def complaints(fabric: Fabric, nodes: Sequence[str]) -> tuple[str, ...]:
     """What is odd about these nodes' links, and cables between switches; one sentence each."""
     known = fabric.nodes
-    found = [f"{n} is not on the fabric" for n in nodes if n not in known]
+    messages = [f"{n} is not on the fabric" for n in nodes if n not in known]
     here = {n: known[n] for n in nodes if n in known}
     counts = defaultdict[int, list[str]](list)
     for node, adapters in here.items():
@@ -204,35 +204,38 @@ def complaints(fabric: Fabric, nodes: Sequence[str]) -> tuple[str, ...]:
     usual = max(counts, key=lambda c: len(counts[c]), default=0)
     for count, who in sorted(counts.items()):
         if count != usual:
-            found.append(f"{fold_in_order(who)}: {count} links to the fabric, others have {usual}")
-    rates = [link.gbps for a in here.values() for one in a for link in one.links if link.gbps]
+            messages.append(
+                f"{fold_in_order(who)}: {count} links to the fabric, others have {usual}"
+            )
+    links = (link for adapters in here.values() for a in adapters for link in a.links)
+    rates = [link.gbps for link in links if link.gbps]
     best = max(rates, default=0)
     for node, adapters in here.items():
         for adapter in adapters:
             slow = [link.gbps for link in adapter.links if 0 < link.gbps < best]
-            found += [
+            messages += [
                 f"{node}: {adapter.name} runs at {g:g} Gb/s, others at {best:g}" for g in slow
             ]
-    return (*found, *_slow_cables(fabric))
+    return (*messages, *_slow_cables(fabric))
 
 
 def _slow_cables(fabric: Fabric) -> list[str]:
     """Cables between switches that came up slower than most of their switch's: a bad plug."""
-    found: dict[frozenset[tuple[str, int]], str] = {}
+    messages: dict[frozenset[tuple[str, int]], str] = {}
     for id, switch in fabric.switches.items():
-        cables = [one for one in switch.links if one.peer in fabric.switches and one.gbps]
-        rates = Counter(one.gbps for one in cables)
+        cables = [link for link in switch.links if link.peer in fabric.switches and link.gbps]
+        rates = Counter(cable.gbps for cable in cables)
         usual = max(rates, key=lambda rate: (rates[rate], rate), default=0)
-        for one in cables:
-            key = frozenset({(id, one.port), (one.peer, one.far)})
-            if one.gbps < usual and key not in found:
-                far = _called(fabric.switches[one.peer])
-                first, last = sorted(((_called(switch), one.port), (far, one.far)))
-                found[key] = (
+        for cable in cables:
+            key = frozenset({(id, cable.port), (cable.peer, cable.far)})
+            if cable.gbps < usual and key not in messages:
+                far = _called(fabric.switches[cable.peer])
+                first, last = sorted(((_called(switch), cable.port), (far, cable.far)))
+                messages[key] = (
                     f"the cable from {first[0]} port {first[1]} to {last[0]} port {last[1]} runs "
-                    f"at {one.gbps:g} Gb/s, others at {usual:g}"
+                    f"at {cable.gbps:g} Gb/s, others at {usual:g}"
                 )
-    return list(found.values())
+    return list(messages.values())
 
 
 def _called(switch: Device) -> str:
@@ -248,7 +251,7 @@ def _gbps(line: str) -> float:
 def _leaves(fabric: Fabric, nodes: Sequence[str]) -> dict[frozenset[str], list[str]]:
     """Nodes by the switches that their adapters hang on."""
     known = fabric.nodes
-    found: dict[frozenset[str], list[str]] = defaultdict(list)
+    leaves: dict[frozenset[str], list[str]] = defaultdict(list)
     for node in nodes:
         adapters = known.get(node)
         if adapters is None:
@@ -259,22 +262,22 @@ def _leaves(fabric: Fabric, nodes: Sequence[str]) -> dict[frozenset[str], list[s
                 hint="its adapters' description should begin with its host name "
                 "(/sys/class/infiniband/*/node_desc; rdma-ndd sets it)",
             )
-        found[frozenset(x.peer for a in adapters for x in a.links if x.peer in fabric.switches)
+        leaves[frozenset(x.peer for a in adapters for x in a.links if x.peer in fabric.switches)
               ].append(node)  # fmt: skip
-    return found
+    return leaves
 
 
-def _whole(leaves: dict[frozenset[str], list[str]]) -> dict[frozenset[str], list[str]]:
+def _merged(leaves: dict[frozenset[str], list[str]]) -> dict[frozenset[str], list[str]]:
     """Nodes that miss some of a unit's switches belong to that unit: an adapter of theirs is out.
 
     Else a node with one of eight links down would be a separate leaf, and jobs kept away from it.
     """
-    found: dict[frozenset[str], list[str]] = {}
+    merged: dict[frozenset[str], list[str]] = {}
     for key in sorted(leaves, key=len, reverse=True):
-        units = [k for k in found if key and key < k]
+        units = [k for k in merged if key and key < k]
         unit = max(units, key=lambda k: len(leaves[k]), default=key)
-        found.setdefault(unit, []).extend(leaves[key])
-    return found
+        merged.setdefault(unit, []).extend(leaves[key])
+    return merged
 
 
 def _switches_of(fabric: Fabric, nodes: Iterable[str]) -> set[str]:
@@ -305,11 +308,11 @@ def _joined(
     """Groups of branches that reach each other over the allowed switches."""
     root: dict[str, str] = {}
 
-    def find(one: str) -> str:
-        while root.setdefault(one, one) != one:
-            root[one] = root[root[one]]
-            one = root[one]
-        return one
+    def find(name: str) -> str:
+        while root.setdefault(name, name) != name:
+            root[name] = root[root[name]]
+            name = root[name]
+        return name
 
     for switch in allowed:
         for link in fabric.switches[switch].links:
@@ -317,8 +320,8 @@ def _joined(
                 root[find(switch)] = find(link.peer)
     for members in parts.values():
         first, *rest = sorted(members) or [""]
-        for one in rest:
-            root[find(one)] = find(first)
+        for other in rest:
+            root[find(other)] = find(first)
     groups: dict[str, list[Switch]] = defaultdict(list)
     for top in tops:
         groups[find(min(parts[top.name], default=""))].append(top)

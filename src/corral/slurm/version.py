@@ -52,19 +52,19 @@ class SlurmVersion:
         Raises:
             CorralError: no version in the text.
         """
-        found = _FULL.search(text) or _SHORT.search(text)
-        if not found:
+        match = _FULL.search(text) or _SHORT.search(text)
+        if not match:
             raise CorralError(
                 Code.PARSE_FAILED,
                 f"no Slurm version in {text[:80]!r}",
                 hint='expected something like "slurm-wlm 24.11.5"; does slurmctld -V run here?',
             )
-        numbers = [int(part) for part in found.groups()]
+        numbers = [int(part) for part in match.groups()]
         return cls(numbers[0], numbers[1], numbers[2] if len(numbers) > 2 else 0)  # noqa: PLR2004
 
 
-def matches(wanted: str, version: SlurmVersion) -> bool:
-    """Whether ``version`` is in the range ``wanted`` of a cluster file.
+def matches(version_range: str, version: SlurmVersion) -> bool:
+    """Whether ``version`` is in the ``version_range`` of a cluster file.
 
     ``>=24.11`` is that or newer, ``==24.11.5`` (or bare ``24.11.5``) exactly that one, ``==24.11``
     any maintenance release of 24.11, ``~=24.11.5`` 24.11.5 or newer within 24.11.
@@ -72,11 +72,11 @@ def matches(wanted: str, version: SlurmVersion) -> bool:
     Raises:
         CorralError: the range has another form.
     """
-    parsed = _RANGE.fullmatch(wanted.strip())
+    parsed = _RANGE.fullmatch(version_range.strip())
     if not parsed:
         raise CorralError(
             Code.SPEC_INVALID,
-            f"{wanted!r} is not a range of Slurm versions",
+            f"{version_range!r} is not a range of Slurm versions",
             hint="write >=24.11, ~=24.11.5, ==24.11.5 or 24.11",
         )
     operator, year, month, micro = parsed.groups()

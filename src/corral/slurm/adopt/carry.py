@@ -65,7 +65,7 @@ def cluster_file(existing: Existing, given: Existing | None = None) -> str:
     lines += [*_partitions(existing, groups, ids, renamed), *_storage(existing)]
     lost = [*dict.fromkeys([*renamed, *left_out(given or existing)])]
     if lost:
-        lines += ["", "# Not carried over:", *(f"#   {one}" for one in lost)]
+        lines += ["", "# Not carried over:", *(f"#   {entry}" for entry in lost)]
     return "\n".join(lines) + "\n"
 
 
@@ -258,7 +258,7 @@ def _storage(existing: Existing) -> Iterator[str]:
 
 def _groups(existing: Existing) -> list[_Group]:
     """Nodes that are alike in GPUs, features, partitions and state, in order of appearance."""
-    found: dict[tuple[object, ...], list[str]] = {}
+    names_by_key: dict[tuple[object, ...], list[str]] = {}
     partitions = _partitions_by_node(existing)
     for row in existing.nodes:
         gpus = [(kind, count) for name, kind, count in declared(row) if name == "gpu" and count]
@@ -269,26 +269,26 @@ def _groups(existing: Existing) -> list[_Group]:
                 gpus[0] if gpus else None, tuple(dict.fromkeys(features)),
                 partitions.get(name, ()), "" if state in _UP else state,
             )  # fmt: skip
-            found.setdefault(key, []).append(name)
-    return [_Group(tuple(names), *key) for key, names in found.items()]  # type: ignore[arg-type]
+            names_by_key.setdefault(key, []).append(name)
+    return [_Group(tuple(names), *key) for key, names in names_by_key.items()]  # type: ignore[arg-type]
 
 
 def _partitions_by_node(existing: Existing) -> dict[str, tuple[str, ...]]:
     """Names of each node's partitions: each hostlist is read once."""
-    found: dict[str, list[str]] = {}
+    by_node: dict[str, list[str]] = {}
     sets = existing.node_sets
     for row in existing.partitions:
-        wanted: dict[str, None] = {}
+        nodes: dict[str, None] = {}
         for name in expanded(row.text("Nodes")):
             if name.upper() == "ALL":
-                wanted |= dict.fromkeys(existing.node_names)
+                nodes |= dict.fromkeys(existing.node_names)
             else:
-                wanted |= dict.fromkeys(sets.get(name, (name,)))
-        for name in wanted:
-            mine = found.setdefault(name, [])
+                nodes |= dict.fromkeys(sets.get(name, (name,)))
+        for name in nodes:
+            mine = by_node.setdefault(name, [])
             if row.first.value not in mine:
                 mine.append(row.first.value)
-    return {name: tuple(partitions) for name, partitions in found.items()}
+    return {name: tuple(partitions) for name, partitions in by_node.items()}
 
 
 def _group_names(groups: list[_Group]) -> dict[_Group, str]:

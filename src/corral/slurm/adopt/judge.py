@@ -50,7 +50,7 @@ class Judged:
 def judge(existing: Existing) -> tuple[Judged, ...]:
     """Everything that is wrong, in the order of the files and their lines."""
     order = {source.name: at for at, source in enumerate(existing.sources)}
-    found = [
+    findings = [
         Judged(rule, problem)
         for rule in RULES
         if rule.holds_for(existing.version)
@@ -59,7 +59,7 @@ def judge(existing: Existing) -> tuple[Judged, ...]:
     rank = {rule.id: at for at, rule in enumerate(RULES)}
     return tuple(
         sorted(
-            found,
+            findings,
             key=lambda j: (
                 order[j.problem.spot.source.name], j.problem.spot.start, rank[j.rule.id],
             ),
@@ -74,10 +74,10 @@ def corrected(existing: Existing) -> Existing:
     goes on until nothing more changes.
     """
     for _ in range(_PASSES):
-        found = judge(existing)
-        edits = [edit for one in found for edit in one.problem.edits]
+        findings = judge(existing)
+        edits = [edit for finding in findings for edit in finding.problem.edits]
         sources = [_edited(source, edits) for source in existing.sources]
-        made = dict(one.problem.makes for one in found if one.problem.makes)
+        made = dict(finding.problem.makes for finding in findings if finding.problem.makes)
         sources += [_made(existing, kind, text) for kind, text in made.items()]
         if sources == list(existing.sources):
             break
@@ -108,6 +108,6 @@ def bytes_of(source: Source) -> bytes:
     return source.text.encode("utf-8", "surrogateescape")
 
 
-def fixable(found: tuple[Judged, ...]) -> Iterator[Judged]:
+def fixable(findings: tuple[Judged, ...]) -> Iterator[Judged]:
     """Those that ``corrected`` fixes."""
-    return (one for one in found if one.fixable)
+    return (finding for finding in findings if finding.fixable)

@@ -78,7 +78,7 @@ def _other_files(existing: Existing) -> Iterator[str]:
 def _lines(existing: Existing) -> Iterator[str]:
     """What slurm.conf declares and the cluster file cannot; equal lines become one."""
     held = {"nodename": _NODE_KEYS, "partitionname": _PARTITION_KEYS}
-    found: dict[tuple[str, str, str], list[str]] = {}
+    names_by_setting: dict[tuple[str, str, str], list[str]] = {}
     plain: list[str] = []
     for placed in existing.slurm.lines:
         if not placed.line.pairs:
@@ -89,13 +89,15 @@ def _lines(existing: Existing) -> Iterator[str]:
             for pair in placed.line.pairs[1:]:
                 word = pair.key.lower()
                 if word not in held[key] and pair.value.upper() not in _SAME.get(word, ()):
-                    found.setdefault((first.key, pair.key, pair.value), []).append(first.value)
+                    names_by_setting.setdefault((first.key, pair.key, pair.value), []).append(
+                        first.value
+                    )
         elif key in ("nodeset", "downnodes", "frontendname"):
             plain.append(comment(" ".join(f"{p.key}={p.value}" for p in placed.line.pairs)))
         elif key not in _CARRIED and not _SECRET.search(key):
             plain += _global(first.key, first.value)
     yield from plain
-    for (line, key, value), names in found.items():
+    for (line, key, value), names in names_by_setting.items():
         note = ": everybody may submit there" if key.lower() in _ACCESS else ""
         yield f"{line}={comment(','.join(dict.fromkeys(names)))} {key}={comment(value)}{note}"
 

@@ -73,9 +73,9 @@ def words_of(source: Source, *, comment: str = "#") -> Iterator[tuple[Spot, list
     """Each line with content: the line and its words, comments left out."""
     for at, line in physical(source.text):
         body = line.partition(comment)[0]
-        found = [Spot(source, at + m.start(), at + m.end()) for m in _WORD.finditer(body)]
-        if found:
-            yield Spot(source, found[0].start, at + len(line.rstrip("\r\n"))), found
+        words = [Spot(source, at + m.start(), at + m.end()) for m in _WORD.finditer(body)]
+        if words:
+            yield Spot(source, words[0].start, at + len(line.rstrip("\r\n"))), words
 
 
 def hosts_of(source: Source) -> list[Host]:
@@ -97,8 +97,8 @@ def exports_of(source: Source) -> Iterator[Export]:
             if word[0].startswith("-"):
                 shared = tuple(word[0][1:].split(","))
                 continue
-            found = _CLIENT.fullmatch(word[0])
-            client, options = (found["client"], found["options"]) if found else (word[0], "")
+            match = _CLIENT.fullmatch(word[0])
+            client, options = (match["client"], match["options"]) if match else (word[0], "")
             spot = Spot(source, start + word.start(), start + word.end())
             own = tuple(o for o in (options or "").split(",") if o)
             clients += 1

@@ -40,9 +40,9 @@ class Command:
     def word(self, text: str) -> Iterator[Spot]:
         """Places where a word of it stands."""
         source = self.spot.source
-        for found in _WORD.finditer(source.text, self.spot.start, self.spot.stop):
-            if found[0].strip("\"'") == text:
-                yield Spot(source, found.start(), found.end())
+        for match in _WORD.finditer(source.text, self.spot.start, self.spot.stop):
+            if match[0].strip("\"'") == text:
+                yield Spot(source, match.start(), match.end())
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,8 @@ def _simple(source: Source, start: int, text: str) -> Iterator[Command]:
 def _target(text: str) -> str:
     if not _HERE.search(text):
         return ""
-    found = re.search(r"(?:\btee\s+(?:-a\s+)?|>>?\s*)(/[^\s>]+)", text)
-    return found[1] if found else ""
+    match = re.search(r"(?:\btee\s+(?:-a\s+)?|>>?\s*)(/[^\s>]+)", text)
+    return match[1] if match else ""
 
 
 def _logical(text: str) -> Iterator[tuple[int, str]]:

@@ -139,8 +139,8 @@ def kind_of(name: str, text: str = "") -> tuple[Kind, str]:
         return Kind.EXPORTS, ""
     if base.endswith((".sh", ".bash", ".sbatch", ".slurm")) or text.startswith("#!"):
         return Kind.SETUP, ""
-    found = next((kind for kind, pattern in _CONTENT if pattern.search(text)), Kind.OTHER)
-    return found, ""
+    by_content = next((kind for kind, pattern in _CONTENT if pattern.search(text)), Kind.OTHER)
+    return by_content, ""
 
 
 def is_template_name(name: str) -> bool:
@@ -154,9 +154,9 @@ def placeholder(text: str) -> tuple[int, str] | None:
     for at, line in physical(text):
         markup = _MARKUP.search(line)
         body = _COMMENT.sub("", line) if markup is None else ""
-        found = markup or (_PLACEHOLDER.search(body) if _OPENERS.search(body) else None)
-        if found:
-            return at + found.start(), found[0]
+        match = markup or (_PLACEHOLDER.search(body) if _OPENERS.search(body) else None)
+        if match:
+            return at + match.start(), match[0]
     return None
 
 
@@ -183,11 +183,13 @@ def applied(text: str, edits: Iterable[Edit]) -> str:
     pieces: list[str] = []
     last = 0
     # Those put in at one place are in the order given, before what is replaced there.
-    for edit, _ in sorted(chosen.items(), key=lambda one: (one[0].start, one[0].stop, one[1])):
+    for edit, _ in sorted(
+        chosen.items(), key=lambda entry: (entry[0].start, entry[0].stop, entry[1])
+    ):
         pieces += [text[last : edit.start], edit.text]
         last = edit.stop
     return "".join([*pieces, text[last:]])
 
 
-def _clash(one: Edit, other: tuple[int, int, int]) -> bool:
-    return one.start < other[1] and other[0] < one.stop
+def _clash(edit: Edit, other: tuple[int, int, int]) -> bool:
+    return edit.start < other[1] and other[0] < edit.stop

@@ -77,7 +77,7 @@ class Setting:
         start = self.placed.at + self.pair.begin
         return Edit(self.placed.source.name, start, start + len(self.pair.key), key)
 
-    def whole(self, text: str) -> Edit:
+    def replaced_by(self, text: str) -> Edit:
         """An edit that puts other text in place of key and value."""
         return Edit(self.placed.source.name, self.spot.start, self.spot.stop, text)
 
@@ -108,8 +108,8 @@ class Row:
 
     def text(self, key: str, default: str = "") -> str:
         """The value of a key."""
-        found = self.get(key)
-        return found.value if found else default
+        setting = self.get(key)
+        return setting.value if setting else default
 
     def number(self, key: str) -> int | None:
         """The value of a key as a number; None for none, and for what is not a number."""
@@ -162,8 +162,8 @@ class Conf:
 
     def near(self, *keys: str) -> Spot:
         """The first line that begins with one of the keys, where something is to be put in."""
-        found = [self.begin(key)[0].spot for key in keys if self.begin(key)]
-        return found[0] if found else self.spot
+        spots = [self.begin(key)[0].spot for key in keys if self.begin(key)]
+        return spots[0] if spots else self.spot
 
     def begin(self, first: str) -> list[Setting]:
         """Settings that begin a line with this key."""
@@ -176,13 +176,13 @@ class Conf:
 
     def get(self, key: str) -> Setting | None:
         """The setting that counts: the last one."""
-        found = self.begin(key)
-        return found[-1] if found else None
+        settings = self.begin(key)
+        return settings[-1] if settings else None
 
     def text(self, key: str, default: str = "") -> str:
         """The value of a key that begins a line."""
-        found = self.get(key)
-        return found.value if found else default
+        setting = self.get(key)
+        return setting.value if setting else default
 
     def adds(self, text: str, *before: str) -> Edit:
         """An edit that adds a line: before the first line that begins with one of the keys."""
@@ -190,12 +190,12 @@ class Conf:
         own = [placed for placed in places if placed.source is self.source]
         if own:
             return min(own, key=lambda placed: placed.at).before(text)
-        whole = self.source.text
+        content = self.source.text
         ending = self.source.end_of_line
-        lead = "" if not whole or whole.endswith("\n") else ending
-        if whole.rstrip("\r\n").endswith("\\"):
+        lead = "" if not content or content.endswith("\n") else ending
+        if content.rstrip("\r\n").endswith("\\"):
             lead += ending
-        return Edit(self.source.name, len(whole), len(whole), lead + text + ending)
+        return Edit(self.source.name, len(content), len(content), lead + text + ending)
 
 
 @dataclass(frozen=True)
@@ -206,13 +206,13 @@ class Existing:
         sources: the files.
         version: the Slurm in use; None when unknown.
         machines: the machines' own facts, by node name.
-        whole: a complete configuration folder was given, so a file that is missing is missing.
+        complete: a complete configuration folder was given, so a file that is missing is missing.
     """
 
     sources: tuple[Source, ...]
     version: SlurmVersion | None = None
     machines: Mapping[str, Machine] = field(default_factory=dict[str, Machine])
-    whole: bool = True
+    complete: bool = True
 
     def of(self, kind: Kind) -> list[Source]:
         """The files of a kind."""
@@ -267,15 +267,15 @@ class Existing:
     @cached_property
     def node_index(self) -> Mapping[str, Row]:
         """Each node's line by the node's name; of two lines the first."""
-        found: dict[str, Row] = {}
+        rows: dict[str, Row] = {}
         for name, row in named(self.nodes):
-            found.setdefault(name, row)
-        return found
+            rows.setdefault(name, row)
+        return rows
 
     @cached_property
     def node_sets(self) -> Mapping[str, tuple[str, ...]]:
         """Nodes of each NodeSet, by its Nodes= and its Feature=."""
-        found: dict[str, tuple[str, ...]] = {}
+        sets: dict[str, tuple[str, ...]] = {}
         for setting in self.slurm.begin("NodeSet"):
             values = setting.placed.line.values()
             names = dict.fromkeys(expanded(values.get("nodes", "")))
@@ -283,8 +283,8 @@ class Existing:
                 for row in self.nodes:
                     if feature in (row.text("Feature") or row.text("Features")).split(","):
                         names |= dict.fromkeys(row.names)
-            found[setting.value] = tuple(names)
-        return found
+            sets[setting.value] = tuple(names)
+        return sets
 
     @cached_property
     def hosts(self) -> Mapping[str, list[Host]]:
@@ -352,18 +352,18 @@ class Existing:
         if "*" in path:
             conf.lost.append((placed, "Slurm reads no patterns: each file needs its own line"))
             return
-        wanted = str(PurePosixPath(placed.source.name).parent / path)
-        found = next((s for s in self.sources if s.name in (wanted, path)), None)
-        if found is None:
+        target = str(PurePosixPath(placed.source.name).parent / path)
+        source = next((s for s in self.sources if s.name in (target, path)), None)
+        if source is None:
             last = PurePosixPath(path).name
             close = [s for s in self.sources if PurePosixPath(s.name).name == last]
-            found = close[0] if len(close) == 1 else None
-        if found is None:
+            source = close[0] if len(close) == 1 else None
+        if source is None:
             conf.lost.append((placed, "there is no such file among those given"))
-        elif found.name in above:
+        elif source.name in above:
             conf.lost.append((placed, "it includes itself"))
         else:
-            self._read(conf, found, above)
+            self._read(conf, source, above)
 
 
 def _rows(conf: Conf, first: str) -> list[Row]:

@@ -55,7 +55,7 @@ def _cluster(conf: ClusterConf) -> Iterator[str]:
 
 
 def _settings(conf: ClusterConf) -> Iterator[str]:
-    given = [(one.key, one.value) for one in conf.settings]
+    given = [(setting.key, setting.value) for setting in conf.settings]
     given += [pair for line in (*conf.nodes, *conf.partitions) for pair in line.more]
     for key, value in given:
         if not _VALUE.fullmatch(value):

@@ -204,21 +204,21 @@ def _gpus(detect: str, gpu_type: str, files: str, nodes: str) -> Pairs:
 
 
 def _cgroup(conf: ClusterConf) -> ConfFile:
-    found = [
+    settings = [
         Setting("CgroupPlugin", "cgroup/v2" if conf.cgroup == "v2" else "cgroup/v1"),
         Setting("ConstrainCores", "yes"),
         Setting("ConstrainDevices", "yes"),
         Setting("ConstrainRAMSpace", "yes"),
     ]
     if conf.cgroup == "v2" and not conf.systemd:
-        found.append(Setting("IgnoreSystemd", "yes"))
+        settings.append(Setting("IgnoreSystemd", "yes"))
     if conf.swap_limit:
-        found.append(Setting("ConstrainSwapSpace", "yes"))
-    return assembled("cgroup.conf", conf.version, found)
+        settings.append(Setting("ConstrainSwapSpace", "yes"))
+    return assembled("cgroup.conf", conf.version, settings)
 
 
 def _slurmdbd(conf: ClusterConf) -> ConfFile:
-    found = (
+    settings = (
         *_auth(conf),
         Setting("DbdHost", conf.accounting_host),
         Setting("SlurmUser", "slurm"),
@@ -229,4 +229,4 @@ def _slurmdbd(conf: ClusterConf) -> ConfFile:
         Setting("StorageUser", "slurm"),
         Setting("StorageLoc", DATABASE),
     )
-    return assembled("slurmdbd.conf", conf.version, found)
+    return assembled("slurmdbd.conf", conf.version, settings)

@@ -109,14 +109,14 @@ class ConfFile:
     @cached_property
     def text(self) -> str:
         """The file as it is written."""
-        found = [f"# {note}" for note in self.notes]
+        lines = [f"# {note}" for note in self.notes]
         section = ""
         for line in self.lines:
             if line.section != section:
                 section = line.section
-                found += ["", f"# {section}"]
-            found.append(str(line))
-        return self.header + "\n".join(found) + "\n"
+                lines += ["", f"# {section}"]
+            lines.append(str(line))
+        return self.header + "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,24 +180,24 @@ def assembled(
     table = keys_by_id()
     rank = {key: at for at, key in enumerate(table)}
     values: dict[tuple[str, str, str], Setting] = {}
-    for given, one in (*((True, s) for s in settings), *((False, s) for s in defaults)):
-        at = (name, "", one.key.lower())
-        before = values.setdefault(at, one)
-        if before is not one and table[at].joined:
-            values[at] = replace(before, value=f"{before.value},{one.value}")
-        elif given and before != one:
-            raise ValueError(f"{name}: {one.key} is {before.value} and {one.value}")
-    found = [
-        ConfLine(((one.key, one.value),), one.section or table[at].section)
-        for at, one in sorted(values.items(), key=lambda entry: rank[entry[0]])
+    for given, setting in (*((True, s) for s in settings), *((False, s) for s in defaults)):
+        at = (name, "", setting.key.lower())
+        before = values.setdefault(at, setting)
+        if before is not setting and table[at].joined:
+            values[at] = replace(before, value=f"{before.value},{setting.value}")
+        elif given and before != setting:
+            raise ValueError(f"{name}: {setting.key} is {before.value} and {setting.value}")
+    written = [
+        ConfLine(((setting.key, setting.value),), setting.section or table[at].section)
+        for at, setting in sorted(values.items(), key=lambda entry: rank[entry[0]])
         if table[at].known_to(version)
     ]
     for pairs in lines:
         keys = [table[name, pairs[0][0].lower(), key.lower()] for key, _ in pairs]
         known = tuple(p for p, key in zip(pairs, keys, strict=True) if key.known_to(version))
-        found.append(ConfLine(known, keys[0].section))
-    found.sort(key=lambda line: SECTIONS.index(line.section))
-    return ConfFile(name, tuple(found), notes)
+        written.append(ConfLine(known, keys[0].section))
+    written.sort(key=lambda line: SECTIONS.index(line.section))
+    return ConfFile(name, tuple(written), notes)
 
 
 def read(name: str, text: str) -> ConfFile:

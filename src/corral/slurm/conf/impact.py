@@ -63,36 +63,36 @@ def _names(file: str, changed: set[tuple[str, str]]) -> tuple[str, ...]:
 
 def _settings(file: ConfFile) -> _Settings:
     """Every value by line key, what the line is about, and key; node lines one node at a time."""
-    found: _Settings = {}
+    settings: _Settings = {}
     for line in file.lines:
         first = line.key.lower()
         values = {key.lower(): value for key, value in line.pairs}
         if (file.name, first, first) not in keys_by_id():
             written = " ".join(f"={value}" for _, value in line.pairs)
-            _add(found, ("", first, first), written)
+            _add(settings, ("", first, first), written)
         elif first == "nodename":
-            _spread(found, values)
+            _spread(settings, values)
         else:
             for key, value in values.items():
-                _add(found, (first, line.value, key), value)
-    return found
+                _add(settings, (first, line.value, key), value)
+    return settings
 
 
-def _spread(found: _Settings, values: dict[str, str]) -> None:
+def _spread(settings: _Settings, values: dict[str, str]) -> None:
     """A NodeName line, node by node: one that is folded into another line is not a change."""
     names = expand(values.pop("nodename"))
     addresses = expand(values.pop("nodeaddr", ""))
     for at, name in enumerate(names):
-        _add(found, ("nodename", name, "nodename"), name)
+        _add(settings, ("nodename", name, "nodename"), name)
         if at < len(addresses):
-            _add(found, ("nodename", name, "nodeaddr"), addresses[at])
+            _add(settings, ("nodename", name, "nodeaddr"), addresses[at])
         for key, value in values.items():
-            _add(found, ("nodename", name, key), value)
+            _add(settings, ("nodename", name, key), value)
 
 
-def _add(found: _Settings, entry: tuple[str, str, str], value: str) -> None:
+def _add(settings: _Settings, entry: tuple[str, str, str], value: str) -> None:
     """Several lines may be about one node, such as two kinds of GPU in gres.conf."""
-    found[entry] = f"{found[entry]}\n{value}" if entry in found else value
+    settings[entry] = f"{settings[entry]}\n{value}" if entry in settings else value
 
 
 def read_at_start(file: ConfFile) -> tuple[ConfLine, ...]:

@@ -71,9 +71,9 @@ class Line:
 
     def get(self, key: str) -> str | None:
         """The value of a key on this line, whatever its case; the last one counts."""
-        wanted = key.lower()
+        name = key.lower()
         for pair in reversed(self.pairs):
-            if pair.key.lower() == wanted:
+            if pair.key.lower() == name:
                 return pair.value
         return None
 
@@ -96,15 +96,15 @@ class Document:
         """All lines, or those that begin with the key ``first``, such as NodeName."""
         if not first:
             return tuple(self._lines)
-        wanted = first.lower()
+        name = first.lower()
         return tuple(
-            line for line in self._lines if line.pairs and line.pairs[0].key.lower() == wanted
+            line for line in self._lines if line.pairs and line.pairs[0].key.lower() == name
         )
 
     def get(self, key: str) -> str | None:
         """Value of a key that begins a line; the last one counts, as in Slurm."""
-        found = self.lines(key)
-        return found[-1].pairs[0].value if found else None
+        lines = self.lines(key)
+        return lines[-1].pairs[0].value if lines else None
 
     def get_all(self, key: str) -> tuple[str, ...]:
         """Every value of a key that may stand more than once, such as SlurmctldHost."""
@@ -126,9 +126,9 @@ class Document:
         if not _KEY.fullmatch(key):
             raise _refused(f"{key!r} cannot be a key")
         written = _written(value)
-        found = self.lines(key)
-        if found:
-            old = found[-1]
+        lines = self.lines(key)
+        if lines:
+            old = lines[-1]
             pair = old.pairs[0]
             text = old.raw[: pair.start] + written + old.raw[pair.stop :]
             at = next(i for i, line in enumerate(self._lines) if line is old)
@@ -215,15 +215,15 @@ def _read(number: int, raw: str) -> Line:
         return Line(number, raw, include=include.group(1), rest=rest)
     pairs: list[Pair] = []
     at = 0
-    while found := _PAIR.match(text, at):
-        start, stop = found.span("value")
-        begin = found.start("key")
-        quoted = found["quoted"]
+    while match := _PAIR.match(text, at):
+        start, stop = match.span("value")
+        begin = match.start("key")
+        quoted = match["quoted"]
         pairs.append(
             Pair(
-                key=found["key"],
-                value=found["value"] if quoted is None else quoted,
-                operator=found["operator"],
+                key=match["key"],
+                value=match["value"] if quoted is None else quoted,
+                operator=match["operator"],
                 start=places[start] if places else start,
                 stop=places[stop - 1] + 1 if places else stop,
                 begin=places[begin] if places else begin,

@@ -19,15 +19,15 @@ NEWEST: Final = 45
 Lift = Callable[[dict[str, Any]], None]
 
 
-def lift(kind: str, found: Record, version: int) -> dict[str, Any]:
+def lift(kind: str, raw: Record, version: int) -> dict[str, Any]:
     """A record in the newest shape.
 
     Args:
         kind: node, job or partition.
-        found: the record as slurmrestd gave it.
+        raw: the record as slurmrestd gave it.
         version: of the API that gave it: 42 for v0.0.42.
     """
-    made = dict(found)
+    made = dict(raw)
     for at in range(version, NEWEST):
         step = LIFTS.get((kind, at))
         if step is not None:
@@ -47,19 +47,21 @@ def _node_38(node: dict[str, Any]) -> None:
 
 def _job_38(job: dict[str, Any]) -> None:
     """v0.0.38 -> 39: the limit is bare; 4294967295 is infinite, 4294967294 not set."""
-    found = number(job.get("time_limit"))
-    job["time_limit"] = {"set": found is not None, "infinite": found is None, "number": found or 0}
+    limit = number(job.get("time_limit"))
+    job["time_limit"] = {"set": limit is not None, "infinite": limit is None, "number": limit or 0}
 
 
-def _partition_38(found: dict[str, Any]) -> None:
+def _partition_38(partition: dict[str, Any]) -> None:
     """v0.0.38 -> 39: flat fields were grouped: ``nodes``, ``maximums``, ``partition``."""
-    if isinstance(found.get("nodes"), str):
-        found["nodes"] = {
-            "configured": found["nodes"],
-            "total": found.get("total_nodes", 0),
+    if isinstance(partition.get("nodes"), str):
+        partition["nodes"] = {
+            "configured": partition["nodes"],
+            "total": partition.get("total_nodes", 0),
         }
-        found["maximums"] = {"time": found.get("maximum_time_per_job", found.get("max_time_limit"))}
-        found["partition"] = {"state": [text(found.get("state")).upper()]}
+        partition["maximums"] = {
+            "time": partition.get("maximum_time_per_job", partition.get("max_time_limit"))
+        }
+        partition["partition"] = {"state": [text(partition.get("state")).upper()]}
 
 
 def _job_39(job: dict[str, Any]) -> None:

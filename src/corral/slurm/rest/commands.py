@@ -16,7 +16,7 @@ from corral.errors import BAD_JSON, Code, CorralError
 from corral.slurm.records import Node, Partition
 from corral.slurm.rest.adapters import NEWEST, OLDEST
 from corral.slurm.rest.loose import Record, record, text
-from corral.slurm.rest.read import told
+from corral.slurm.rest.read import metadata
 from corral.slurm.rest.write import Submission
 
 COMMANDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -34,9 +34,9 @@ OLDER: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 _PARSER: Final = re.compile(r"v0\.0\.(\d{2})")
 
 
-def too_old(said: str) -> bool:
+def too_old(complaint: str) -> bool:
     """Whether a command's complaint means that it does not know ``--json``."""
-    return "unrecognized option" in said
+    return "unrecognized option" in complaint
 
 
 def body_of(output: str) -> dict[str, Any]:
@@ -55,20 +55,20 @@ def body_of(output: str) -> dict[str, Any]:
             hint="--json came with Slurm 21.08, and needs its serializer plugin",
         ) from error
     if not isinstance(body, dict):
-        raise CorralError(Code.PARSE_FAILED, "Slurm's command printed something else than records")
-    found = dict(record(cast("object", body)))
-    errors = told(found).errors
+        raise CorralError(Code.PARSE_FAILED, "Slurm's command printed JSON that is not an object")
+    answer = dict(record(cast("object", body)))
+    errors = metadata(answer).errors
     if errors:
         raise CorralError(Code.SLURM_REFUSED, "; ".join(errors))
-    return found
+    return answer
 
 
 def version_of(body: Record) -> int:
     """The API version whose shape the records have: 42 for v0.0.42."""
     plugin = record(record(body.get("meta")).get("plugin"))
     words = " ".join(text(plugin.get(key)) for key in ("data_parser", "type", "name"))
-    found = _PARSER.search(words)
-    return min(max(int(found[1]), OLDEST), NEWEST) if found else OLDEST
+    match = _PARSER.search(words)
+    return min(max(int(match[1]), OLDEST), NEWEST) if match else OLDEST
 
 
 SPEAKS: Final = 40
@@ -88,32 +88,32 @@ def command_of(method: str, path: str, body: Any) -> tuple[str, ...]:
         CorralError: USAGE, no command does that.
     """
     kind, _, name = path.partition("/")
-    wanted: dict[str, Any] = body or {}
+    changes: dict[str, Any] = body or {}
     if kind == "job" and method == "DELETE":
         return ("scancel", name)
-    if kind == "job" and "hold" in wanted:
-        return ("scontrol", "hold" if wanted["hold"] else "release", name)
-    if kind == "job" and "time_limit" in wanted:
-        return ("scontrol", "update", f"JobId={name}", f"TimeLimit={_minutes(wanted)}")
-    if kind == "node" and wanted.get("state") == ["DRAIN"]:
-        reason = f"Reason={wanted['reason']}"
+    if kind == "job" and "hold" in changes:
+        return ("scontrol", "hold" if changes["hold"] else "release", name)
+    if kind == "job" and "time_limit" in changes:
+        return ("scontrol", "update", f"JobId={name}", f"TimeLimit={_minutes(changes)}")
+    if kind == "node" and changes.get("state") == ["DRAIN"]:
+        reason = f"Reason={changes['reason']}"
         return ("scontrol", "update", f"NodeName={name}", "State=DRAIN", reason)
-    if kind == "node" and wanted.get("state") == ["RESUME"]:
+    if kind == "node" and changes.get("state") == ["RESUME"]:
         return ("scontrol", "update", f"NodeName={name}", "State=RESUME")
     raise CorralError(
         Code.USAGE, f"no command does {method} {path}", hint="set slurm: {rest: true} and apply"
     )
 
 
-def sbatch_of(wanted: Submission) -> tuple[str, ...]:
+def sbatch_of(submission: Submission) -> tuple[str, ...]:
     """The sbatch that hands in a script, which comes on its standard input."""
-    options: dict[str, Any] = dict(wanted.options or {})
-    named = [f"--job-name={wanted.name}"] if wanted.name else []
-    argv = ["sbatch", "--parsable", *named, f"--chdir={wanted.workdir}"]
-    if wanted.partition:
-        argv.append(f"--partition={wanted.partition}")
-    if wanted.stdout:
-        argv.append(f"--output={wanted.stdout}")
+    options: dict[str, Any] = dict(submission.options or {})
+    named = [f"--job-name={submission.name}"] if submission.name else []
+    argv = ["sbatch", "--parsable", *named, f"--chdir={submission.workdir}"]
+    if submission.partition:
+        argv.append(f"--partition={submission.partition}")
+    if submission.stdout:
+        argv.append(f"--output={submission.stdout}")
     if "minimum_nodes" in options:
         argv.append(f"--nodes={options['minimum_nodes']}")
     if "tres_per_node" in options:
@@ -129,10 +129,10 @@ def _minutes(body: Mapping[str, Any]) -> int:
 
 def partitions_of(nodes: Iterable[Node]) -> tuple[Partition, ...]:
     """Partitions as the nodes name them, where no command prints them (22.05)."""
-    found: dict[str, list[str]] = {}
+    by_partition: dict[str, list[str]] = {}
     for node in nodes:
         for name in node.partitions:
-            found.setdefault(name, []).append(node.name)
+            by_partition.setdefault(name, []).append(node.name)
     return tuple(
-        Partition(name, "UP", ",".join(names), len(names)) for name, names in found.items()
+        Partition(name, "UP", ",".join(names), len(names)) for name, names in by_partition.items()
     )

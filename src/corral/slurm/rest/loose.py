@@ -38,21 +38,21 @@ def number(value: object) -> float | None:
     return value
 
 
-def whole(value: object, default: int = 0) -> int:
+def integer(value: object, default: int = 0) -> int:
     """An integer, ``default`` where there is none."""
-    found = number(value)
-    return default if found is None else int(found)
+    parsed = number(value)
+    return default if parsed is None else int(parsed)
 
 
 def maybe(value: object) -> int | None:
-    """A whole number, None where it is not set."""
-    found = number(value)
-    return None if found is None else int(found)
+    """An integer, None where it is not set."""
+    parsed = number(value)
+    return None if parsed is None else int(parsed)
 
 
 def moment(value: object) -> int | None:
     """Unix seconds; None for Slurm's 0."""
-    return whole(value) or None
+    return integer(value) or None
 
 
 def text(value: object) -> str:

@@ -14,7 +14,7 @@ ROLES: Final = (USER, OPERATOR, ADMINISTRATOR)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Metadata:
     """Metadata of an answer.
 
     Attributes:

@@ -21,7 +21,7 @@ STATES: Final = (
 """In which jobs end (sacct(1), JOB STATE CODES)."""
 MOST: Final = 2000
 """Jobs of one period that are kept: the newest. slurmrestd has no such limit."""
-TELLS_FROM: Final = 40
+FIRST_VERSION: Final = 40
 """The first API version whose accounting is read; older ones name their fields otherwise."""
 Params = Mapping[str, str | Sequence[str]]
 _EDGES: Final = (0, 1, 3, 7, 15, 30)
@@ -77,9 +77,9 @@ def _ago(days: int) -> str:
     return f"now-{days}days" if days else "now"
 
 
-def settled(found: Past, *, gpus: bool) -> Past:
+def settled(past: Past, *, gpus: bool) -> Past:
     """Jobs without GPUs in accounting as none, where it keeps GPUs or the cluster has none."""
-    return replace(found, jobs=gpus_settled(found.jobs, cluster=gpus))
+    return replace(past, jobs=gpus_settled(past.jobs, cluster=gpus))
 
 
 def newest(jobs: Iterable[Job], most: int = MOST) -> Past:
@@ -89,5 +89,5 @@ def newest(jobs: Iterable[Job], most: int = MOST) -> Past:
         known = last.get(job.id)
         if known is None or (job.end_at or 0) >= (known.end_at or 0):
             last[job.id] = job
-    found = sorted(last.values(), key=lambda job: (job.end_at or 0, job.id), reverse=True)
-    return Past(tuple(found[:most]), len(found) > most)
+    ordered = sorted(last.values(), key=lambda job: (job.end_at or 0, job.id), reverse=True)
+    return Past(tuple(ordered[:most]), len(ordered) > most)

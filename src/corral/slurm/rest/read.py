@@ -12,20 +12,20 @@ from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.slurm.gpus import Gpus, Request, fewest_nodes, of_job, recorded
-from corral.slurm.records import ENDED, WAITING, Job, Node, Partition, told_of
+from corral.slurm.records import ENDED, WAITING, Job, Node, Partition, reported_fields
 from corral.slurm.rest.adapters import lift
 from corral.slurm.rest.loose import (
     Record,
+    integer,
     maybe,
     moment,
     number,
     record,
     records,
     text,
-    whole,
     words,
 )
-from corral.slurm.rest.model import ADMINISTRATOR, OPERATOR, USER, Told
+from corral.slurm.rest.model import ADMINISTRATOR, OPERATOR, USER, Metadata
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.states.reasons import explain
 from corral.slurm.tres import counts
@@ -37,32 +37,32 @@ _HELD: Final = frozenset({"JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue"})
 _LEVELS: Final = {"OPERATOR": OPERATOR, "ADMINISTRATOR": ADMINISTRATOR}
 
 
-def told(body: object) -> Told:
+def metadata(body: object) -> Metadata:
     """Metadata of the answer: release, errors, when it last changed."""
-    whole_ = record(body)
-    meta = record(whole_.get("meta"))
+    document = record(body)
+    meta = record(document.get("meta"))
     release = text(record(meta.get("slurm") or meta.get("Slurm")).get("release"))
-    errors = [_error(one) for one in records(whole_.get("errors"))]
+    errors = [_error(error) for error in records(document.get("errors"))]
     # A cancel is answered with 200 and each job's own error next to its number (24.11).
-    each = [record(one.get("error")) for one in records(whole_.get("status"))]
-    errors += [text(one.get("message")) for one in each if whole(one.get("code"))]
-    update = number(whole_.get("last_update"))
-    return Told(release, tuple(errors), None if update is None else int(update))
+    each = [record(status.get("error")) for status in records(document.get("status"))]
+    errors += [text(error.get("message")) for error in each if integer(error.get("code"))]
+    update = number(document.get("last_update"))
+    return Metadata(release, tuple(errors), None if update is None else int(update))
 
 
-def _error(one: Record) -> str:
-    parts = (text(one.get("description")), text(one.get("error")))
+def _error(error: Record) -> str:
+    parts = (text(error.get("description")), text(error.get("error")))
     known = list(dict.fromkeys(part for part in parts if part))
-    return ": ".join(known) or f"error {whole(one.get('error_number', one.get('errno')))}"
+    return ": ".join(known) or f"error {integer(error.get('error_number', error.get('errno')))}"
 
 
-def node(found: Record, version: int) -> Node:
+def node(raw: Record, version: int) -> Node:
     """One node of any version.
 
     Raises:
         CorralError: PARSE_FAILED, it has no name or an unknown state.
     """
-    it = lift("node", found, version)
+    it = lift("node", raw, version)
     name = text(it.get("name"))
     state = NodeState.parse("+".join(words(it.get("state"))))
     if not name:
@@ -72,40 +72,40 @@ def node(found: Record, version: int) -> Node:
     return Node(
         name=name,
         state=state,
-        **told_of(Node, it),
+        **reported_fields(Node, it),
         reason_at=moment(it.get("reason_changed_at")),
         load=None if load is None else load / _LOAD_UNIT,
-        threads=whole(it.get("threads")) or 1,
+        threads=integer(it.get("threads")) or 1,
         version=text(it.get("version")) or text(it.get("slurmd_version")),
         watts=moment(energy.get("current_watts")),
     )
 
 
-def job(found: Record, version: int) -> Job:
+def job(raw: Record, version: int) -> Job:
     """One job of any version.
 
     Raises:
         CorralError: PARSE_FAILED, it has no number or no state.
     """
-    it = lift("job", found, version)
+    it = lift("job", raw, version)
     state = next(iter(words(it.get("job_state"))), "")
-    number_ = whole(it.get("job_id"))
-    if not number_ or not state:
+    job_id = integer(it.get("job_id"))
+    if not job_id or not state:
         raise CorralError(Code.PARSE_FAILED, "a job without number or state")
     reason = text(it.get("state_reason"))
     reason = "" if reason == "None" else reason
     tres = text(it.get("tres_alloc_str")) or text(it.get("tres_req_str"))
     code = record(it.get("exit_code"))
     limit = number(it.get("time_limit"))
-    held = whole(it.get("priority"), 1) == 0 or reason in _HELD
+    held = integer(it.get("priority"), 1) == 0 or reason in _HELD
     gpus = _gpus(it, state)
     return Job(
-        id=number_,
-        label=_label(it, number_),
+        id=job_id,
+        label=_label(it, job_id),
         name=text(it.get("name")),
-        user=text(it.get("user_name")) or str(whole(it.get("user_id"))),
+        user=text(it.get("user_name")) or str(integer(it.get("user_id"))),
         state=state,
-        **told_of(Job, it),
+        **reported_fields(Job, it),
         reason=reason,
         # A job that is held while it waits for something else keeps that reason for a while.
         why=explain("JobHeldUser" if held and reason not in _HELD else reason)
@@ -119,41 +119,41 @@ def job(found: Record, version: int) -> Job:
         exit_status=maybe(code.get("return_code")),
         exit_signal=_signal(code),
         held=held,
-        stdout=_path(it, "stdout", number_),
-        stderr=_path(it, "stderr", number_),
+        stdout=_path(it, "stdout", job_id),
+        stderr=_path(it, "stderr", job_id),
     )
 
 
-def past_job(found: Record, _: int) -> Job:
+def past_job(raw: Record, _: int) -> Job:
     """One job as accounting reports it (v0.0.40 on: its fields have not changed since).
 
     Raises:
         CorralError: PARSE_FAILED, it has no number or no state.
     """
-    state = next(iter(words(record(found.get("state")).get("current"))), "")
-    number_ = whole(found.get("job_id"))
-    if not number_ or not state:
+    state = next(iter(words(record(raw.get("state")).get("current"))), "")
+    job_id = integer(raw.get("job_id"))
+    if not job_id or not state:
         raise CorralError(Code.PARSE_FAILED, "a job without number or state")
-    reason = text(record(found.get("state")).get("reason"))
-    time, code = record(found.get("time")), record(found.get("exit_code"))
-    tres, array = _counted(found), record(found.get("array"))
+    reason = text(record(raw.get("state")).get("reason"))
+    time, code = record(raw.get("time")), record(raw.get("exit_code"))
+    tres, array = _counted(raw), record(raw.get("array"))
     listed = ",".join(f"{kind}={count}" for kind, count in tres.items())
     gpus = recorded(listed)
     limit = number(time.get("limit"))
     names = {f"array_{key}": array.get(key) for key in ("job_id", "task_id")}
     return Job(
-        id=number_,
-        label=_label({**names, "array_task_string": array.get("task")}, number_),
-        name=text(found.get("name")),
-        user=text(found.get("user")) or text(record(found.get("association")).get("user")),
+        id=job_id,
+        label=_label({**names, "array_task_string": array.get("task")}, job_id),
+        name=text(raw.get("name")),
+        user=text(raw.get("user")) or text(record(raw.get("association")).get("user")),
         state=state,
         reason="" if reason == "None" else reason,
-        account=text(found.get("account")),
-        partition=text(found.get("partition")),
-        qos=text(found.get("qos")),
-        priority=maybe(found.get("priority")),
-        nodes="" if found.get("nodes") == "None assigned" else text(found.get("nodes")),
-        node_count=tres.get("node", 0) or whole(found.get("allocation_nodes")),
+        account=text(raw.get("account")),
+        partition=text(raw.get("partition")),
+        qos=text(raw.get("qos")),
+        priority=maybe(raw.get("priority")),
+        nodes="" if raw.get("nodes") == "None assigned" else text(raw.get("nodes")),
+        node_count=tres.get("node", 0) or integer(raw.get("allocation_nodes")),
         cpus=tres.get("cpu", 0),
         gpus=gpus.count,
         gpus_exact=gpus.exact,
@@ -166,31 +166,31 @@ def past_job(found: Record, _: int) -> Job:
         limit=None if limit is None else int(limit) * 60,
         exit_status=maybe(code.get("return_code")),
         exit_signal=_signal(code),
-        stdout=text(found.get("stdout_expanded")),
-        stderr=text(found.get("stderr_expanded")),
-        workdir=text(found.get("working_directory")),
-        comment=text(record(found.get("comment")).get("job")),
-        restarts=whole(found.get("restart_cnt")),
+        stdout=text(raw.get("stdout_expanded")),
+        stderr=text(raw.get("stderr_expanded")),
+        workdir=text(raw.get("working_directory")),
+        comment=text(record(raw.get("comment")).get("job")),
+        restarts=integer(raw.get("restart_cnt")),
     )
 
 
-def _counted(found: Record) -> dict[str, int]:
+def _counted(raw: Record) -> dict[str, int]:
     """What a job was given, else what it asked for, by its kind: ``cpu``, ``mem``, ``gres/gpu``."""
-    tres = record(found.get("tres"))
+    tres = record(raw.get("tres"))
     listed = records(tres.get("allocated")) or records(tres.get("requested"))
     pairs = [
         ("/".join(p for p in (text(o.get("type")), text(o.get("name"))) if p), o) for o in listed
     ]
-    return {kind: whole(one.get("count")) for kind, one in pairs}
+    return {kind: integer(entry.get("count")) for kind, entry in pairs}
 
 
-def partition(found: Record, version: int) -> Partition:
+def partition(raw: Record, version: int) -> Partition:
     """One partition of any version.
 
     Raises:
         CorralError: PARSE_FAILED, it has no name.
     """
-    it = lift("partition", found, version)
+    it = lift("partition", raw, version)
     name = text(it.get("name"))
     if not name:
         raise CorralError(Code.PARSE_FAILED, "a partition without a name")
@@ -201,26 +201,26 @@ def partition(found: Record, version: int) -> Partition:
         name=name,
         state="+".join(state),
         nodes=text(nodes.get("configured")),
-        node_count=whole(nodes.get("total")),
+        node_count=integer(nodes.get("total")),
         max_time=None if longest is None else int(longest) * 60,
     )
 
 
 def nodes_of(body: object, version: int) -> tuple[Node, ...]:
     """All nodes of an answer that can be read."""
-    found = records(record(body).get("nodes"))
-    return tuple(n for one in found if (n := _tried(node, one, version)))
+    listed = records(record(body).get("nodes"))
+    return tuple(n for raw in listed if (n := _tried(node, raw, version)))
 
 
 def jobs_of(body: object, version: int) -> tuple[Job, ...]:
     """All jobs of an answer that can be read."""
-    found = records(record(body).get("jobs"))
-    return tuple(j for one in found if (j := _tried(job, one, version)))
+    listed = records(record(body).get("jobs"))
+    return tuple(j for raw in listed if (j := _tried(job, raw, version)))
 
 
 def past_jobs(listed: Iterable[Record], version: int) -> tuple[Job, ...]:
     """All jobs of accounting that can be read."""
-    return tuple(j for one in listed if (j := _tried(past_job, one, version)))
+    return tuple(j for raw in listed if (j := _tried(past_job, raw, version)))
 
 
 def cluster_of(body: object) -> str:
@@ -230,25 +230,25 @@ def cluster_of(body: object) -> str:
 
 def partitions_of(body: object, version: int) -> tuple[Partition, ...]:
     """All partitions of an answer that can be read."""
-    found = records(record(body).get("partitions"))
-    return tuple(p for one in found if (p := _tried(partition, one, version)))
+    listed = records(record(body).get("partitions"))
+    return tuple(p for raw in listed if (p := _tried(partition, raw, version)))
 
 
-def state(found: Record) -> tuple[str, str]:
+def state(raw: Record) -> tuple[str, str]:
     """Label and state of one job, out of a record of ``/jobs/state``.
 
     Raises:
         CorralError: PARSE_FAILED, it lacks one of them.
     """
-    label, states = str(found.get("job_id", "")), words(found.get("state"))
+    label, states = str(raw.get("job_id", "")), words(raw.get("state"))
     if not label or not states:
         raise CorralError(Code.PARSE_FAILED, "a job without number or state")
     return label, states[0]
 
 
-def _tried(reader: Any, one: Record, version: int) -> Any:
+def _tried(reader: Any, raw: Record, version: int) -> Any:
     try:
-        return reader(one, version)
+        return reader(raw, version)
     except CorralError:
         return None
 
@@ -259,11 +259,11 @@ def submitted(body: object) -> int:
     Raises:
         CorralError: SLURM_REFUSED, with Slurm's own words.
     """
-    found = record(body)
-    number_ = whole(found.get("job_id")) or whole(record(found.get("result")).get("job_id"))
-    if number_:
-        return number_
-    errors = told(body).errors
+    answer = record(body)
+    job_id = integer(answer.get("job_id")) or integer(record(answer.get("result")).get("job_id"))
+    if job_id:
+        return job_id
+    errors = metadata(body).errors
     raise CorralError(
         Code.SLURM_REFUSED,
         "Slurm refused the job" + (f": {errors[0]}" if errors else ""),
@@ -274,40 +274,40 @@ def submitted(body: object) -> int:
 
 def role_of(body: object, name: str) -> str:
     """The role of a user out of slurmdbd's answer about users; user where it has none."""
-    for one in records(record(body).get("users")):
-        if text(one.get("name")) == name:
-            level = next(iter(words(one.get("administrator_level"))), "")
+    for user in records(record(body).get("users")):
+        if text(user.get("name")) == name:
+            level = next(iter(words(user.get("administrator_level"))), "")
             return _LEVELS.get(level.upper(), USER)
     return USER
 
 
-def _label(it: dict[str, Any], number_: int) -> str:
-    array, het = whole(it.get("array_job_id")), whole(it.get("het_job_id"))
+def _label(it: dict[str, Any], job_id: int) -> str:
+    array, het = integer(it.get("array_job_id")), integer(it.get("het_job_id"))
     if het:
-        return f"{het}+{whole(it.get('het_job_offset'))}"
+        return f"{het}+{integer(it.get('het_job_offset'))}"
     if not array:
-        return str(number_)
-    one = number(it.get("array_task_id"))
-    if one is not None:
-        return f"{array}_{int(one)}"
+        return str(job_id)
+    task = number(it.get("array_task_id"))
+    if task is not None:
+        return f"{array}_{int(task)}"
     rest = text(it.get("array_task_string"))
-    return f"{array}_[{rest}]" if rest else str(number_)
+    return f"{array}_[{rest}]" if rest else str(job_id)
 
 
 def _signal(code: Record) -> int:
     """The signal: an object with an id; v0.0.39 has the number alone under ``signal_id``."""
     signal = record(code.get("signal"))
-    return whole(signal.get("id")) or whole(signal.get("signal_id"))
+    return integer(signal.get("id")) or integer(signal.get("signal_id"))
 
 
 def _gpus(it: dict[str, Any], state: str) -> Gpus:
     """GPUs of a job of slurmctld's."""
     waiting, ended = state in WAITING, state in ENDED
     asked = text(it.get("tres_req_str"))
-    nodes = fewest = whole(it.get("node_count"))
+    nodes = fewest = integer(it.get("node_count"))
     if waiting:  # node_count is the most then (24.11), or a guess
         fewest = fewest_nodes(asked) or nodes
-        nodes = whole(it.get("max_nodes"))
+        nodes = integer(it.get("max_nodes"))
     request = Request(
         per_job=text(it.get("tres_per_job")),
         per_node=text(it.get("tres_per_node")),
@@ -315,10 +315,10 @@ def _gpus(it: dict[str, Any], state: str) -> Gpus:
         per_task=text(it.get("tres_per_task")),
         nodes=fewest,
         most_nodes=nodes or None,
-        tasks=whole(it.get("tasks")),
-        tasks_per_node=whole(it.get("tasks_per_node")),
-        tasks_per_gpu=whole(it.get("tasks_per_tres")),
-        sockets=whole(it.get("sockets_per_node")),
+        tasks=integer(it.get("tasks")),
+        tasks_per_node=integer(it.get("tasks_per_node")),
+        tasks_per_gpu=integer(it.get("tasks_per_tres")),
+        sockets=integer(it.get("sockets_per_node")),
         exclusive="none" in words(it.get("shared")),
     )
     detail = it.get("gres_detail")
@@ -327,7 +327,7 @@ def _gpus(it: dict[str, Any], state: str) -> Gpus:
     return of_job(given, each, asked, request, waiting=waiting, ended=ended)
 
 
-def _path(it: dict[str, Any], which: str, number_: int) -> str:
+def _path(it: dict[str, Any], which: str, job_id: int) -> str:
     """The file of an output stream, with sbatch's patterns filled in (sbatch(1), filename pattern).
 
     Since 25.05 slurmrestd fills them in itself.
@@ -335,12 +335,12 @@ def _path(it: dict[str, Any], which: str, number_: int) -> str:
     ready = text(it.get(f"{which}_expanded"))
     if ready:
         return ready
-    array = whole(it.get("array_job_id")) or number_
+    array = integer(it.get("array_job_id")) or job_id
     values = {
         "%": "%",
-        "j": str(number_),
+        "j": str(job_id),
         "A": str(array),
-        "a": str(whole(it.get("array_task_id"))),
+        "a": str(integer(it.get("array_task_id"))),
         "x": text(it.get("name")),
         "u": text(it.get("user_name")),
     }

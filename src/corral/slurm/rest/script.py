@@ -23,7 +23,7 @@ _RANGE: Final = re.compile(r"([1-9]\d{0,6})(?:-([1-9]\d{0,6}))?")
 _SIZE: Final = re.compile(r"(\d{1,12})([KMGT]?)B?", re.I)
 _MIB: Final = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1 << 20}
 _TRES: Final = re.compile(r"(?:gres[:/])?[a-z_]\w*(?:[:=][\w.-]+){0,2}")
-_SAID: Final = frozenset({"parsable", "quiet", "verbose", "wait", "ignore-pbs", "no-bell"})
+_TERMINAL_ONLY: Final = frozenset({"parsable", "quiet", "verbose", "wait", "ignore-pbs", "no-bell"})
 """What sbatch itself does, on a terminal: nothing of the job."""
 
 Number = Callable[[int], Any]
@@ -40,20 +40,20 @@ def options_of(script: str, version: int) -> dict[str, Any]:
     Raises:
         CorralError: SPEC_INVALID, with each line that cannot be carried over.
     """
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     faults: list[str] = []
 
     def number(value: int) -> Any:
         return value if version < _STRUCTS else {"set": True, "infinite": False, "number": value}
 
-    for one in directives(script):
+    for directive in directives(script):
         try:
-            found |= _fields(one, number)
+            options |= _fields(directive, number)
         except ValueError as error:
-            name = f"--{one.name}" if one.name else ""
-            faults.append(f"line {one.line}: {name or one.value}: {error}")
+            name = f"--{directive.name}" if directive.name else ""
+            faults.append(f"line {directive.line}: {name or directive.value}: {error}")
     if version < _BINDS:
-        found.pop("tres_bind", None)
+        options.pop("tres_bind", None)
     if faults:
         raise CorralError(
             Code.SPEC_INVALID,
@@ -61,18 +61,18 @@ def options_of(script: str, version: int) -> dict[str, Any]:
             tail="\n".join(faults),
             hint="change or remove them, or submit with sbatch on a login node",
         )
-    return found
+    return options
 
 
-def _fields(one: Directive, number: Number) -> dict[str, Any]:
-    if one.fault:
-        raise ValueError(one.fault)
-    if one.name in _SAID:
+def _fields(directive: Directive, number: Number) -> dict[str, Any]:
+    if directive.fault:
+        raise ValueError(directive.fault)
+    if directive.name in _TERMINAL_ONLY:
         return {}
-    reader = _FIELDS.get(one.name)
+    reader = _FIELDS.get(directive.name)
     if reader is None:
         raise ValueError("the REST API has no such field")
-    return reader(one.value, number)
+    return reader(directive.value, number)
 
 
 def _text(field: str) -> Field:
@@ -87,7 +87,7 @@ def _flag(field: str, *, on: bool = True) -> Field:
     return lambda _value, _number: {field: on}
 
 
-def _whole(field: str) -> Field:
+def _integer(field: str) -> Field:
     return lambda value, _: {field: _count(value)}
 
 
@@ -98,18 +98,18 @@ def _count(value: str) -> int:
 
 
 def _nodes(value: str, _: Number) -> dict[str, Any]:
-    found = _RANGE.fullmatch(value)
-    if not found:
+    match = _RANGE.fullmatch(value)
+    if not match:
         raise ValueError(f"{value[:60]!r}: NUMBER or LEAST-MOST")
-    return {"minimum_nodes": int(found[1]), "maximum_nodes": int(found[2] or found[1])}
+    return {"minimum_nodes": int(match[1]), "maximum_nodes": int(match[2] or match[1])}
 
 
 def _memory(field: str) -> Field:
     def read(value: str, number: Number) -> dict[str, Any]:
-        found = _SIZE.fullmatch(value)
-        if not found or not int(found[1]):
+        match = _SIZE.fullmatch(value)
+        if not match or not int(match[1]):
             raise ValueError(f"{value[:60]!r}: a size such as 16G")
-        return {field: number(-int(-int(found[1]) * _MIB[found[2].upper() or "M"] // 1))}
+        return {field: number(-int(-int(match[1]) * _MIB[match[2].upper() or "M"] // 1))}
 
     return read
 
@@ -129,11 +129,11 @@ def _tres(field: str, prefix: str) -> Field:
 
 def _gpus_per_task(value: str, number: Number) -> dict[str, Any]:
     """And what sbatch adds: each task sees its own GPUs (_implicitly_bind_tres_per_task)."""
-    found = _tres("tres_per_task", "gres/gpu:")(value, number)
-    if not found:
+    fields = _tres("tres_per_task", "gres/gpu:")(value, number)
+    if not fields:
         return {}
     last = value.partition(",")[0].rpartition(":")[2]
-    return {**found, "tres_bind": f"gres/gpu:per_task:{last if last.isdigit() else 1}"}
+    return {**fields, "tres_bind": f"gres/gpu:per_task:{last if last.isdigit() else 1}"}
 
 
 def _time(value: str, number: Number) -> dict[str, Any]:
@@ -166,10 +166,10 @@ _FIELDS: Final[Mapping[str, Field]] = MappingProxyType(
         "chdir": _text("current_working_directory"), "input": _text("standard_input"),
         "output": _text("standard_output"), "error": _text("standard_error"),
         "exclude": _list("excluded_nodes"), "nodelist": _list("required_nodes"),
-        "mail-type": _list("mail_type"), "nodes": _nodes, "ntasks": _whole("tasks"),
-        "ntasks-per-node": _whole("tasks_per_node"), "cpus-per-task": _whole("cpus_per_task"),
-        "ntasks-per-gpu": _whole("ntasks_per_tres"), "mincpus": _whole("minimum_cpus_per_node"),
-        "sockets-per-node": _whole("sockets_per_node"), "mem": _memory("memory_per_node"),
+        "mail-type": _list("mail_type"), "nodes": _nodes, "ntasks": _integer("tasks"),
+        "ntasks-per-node": _integer("tasks_per_node"), "cpus-per-task": _integer("cpus_per_task"),
+        "ntasks-per-gpu": _integer("ntasks_per_tres"), "mincpus": _integer("minimum_cpus_per_node"),
+        "sockets-per-node": _integer("sockets_per_node"), "mem": _memory("memory_per_node"),
         "mem-per-cpu": _memory("memory_per_cpu"), "gres": _tres("tres_per_node", ""),
         "gpus": _tres("tres_per_job", "gres/gpu:"),
         "gpus-per-node": _tres("tres_per_node", "gres/gpu:"),

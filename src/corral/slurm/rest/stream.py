@@ -65,11 +65,11 @@ class RecordStream(Generic[T]):
         """
         self._text += self._decode(data)
         if self._state == _BEFORE:
-            found = self._key.search(self._text)
-            if not found:
+            match = self._key.search(self._text)
+            if not match:
                 self._limit()
                 return
-            self._head, self._text = self._text[: found.start()], self._text[found.end() :]
+            self._head, self._text = self._text[: match.start()], self._text[match.end() :]
             self._state = _IN
         if self._state == _IN:
             yield from self._records()
@@ -87,12 +87,12 @@ class RecordStream(Generic[T]):
             known = self._recalled(text, at)
             if known is None:
                 try:
-                    found, end = self._json.raw_decode(text, at)
+                    record, end = self._json.raw_decode(text, at)
                 except ValueError:
                     break  # not complete yet, or never: then the limit ends it
                 if end == len(text) and text[end - 1] not in '}]"':
                     break  # a bare number may go on in the next bytes
-                value = self._tried(found)
+                value = self._tried(record)
                 if self._memory is not None:
                     self._seen.append((end - at, hash(text[at:end]), value))
             else:
@@ -115,11 +115,11 @@ class RecordStream(Generic[T]):
         self._seen.append(self._memory.last[place])
         return end, value
 
-    def _tried(self, found: object) -> T | None:
-        if not isinstance(found, dict):
+    def _tried(self, record: object) -> T | None:
+        if not isinstance(record, dict):
             return None
         try:
-            return self._read(cast("Record", found))
+            return self._read(cast("Record", record))
         except CorralError:
             return None
 
@@ -136,7 +136,7 @@ class RecordStream(Generic[T]):
         middle = f'"{self._name}": []' if self._state != _BEFORE else ""
         text = self._head + middle + self._text
         try:
-            found = json.loads(text)
+            document = json.loads(text)
         except ValueError as error:
             raise CorralError(
                 Code.PARSE_FAILED,
@@ -145,4 +145,4 @@ class RecordStream(Generic[T]):
             ) from error
         if self._memory is not None and self._state == _BEHIND:
             self._memory.last = self._seen
-        return found if isinstance(found, dict) else {}  # pyright: ignore
+        return document if isinstance(document, dict) else {}  # pyright: ignore

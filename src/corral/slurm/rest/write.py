@@ -35,27 +35,27 @@ class Submission:
     environment: tuple[tuple[str, str], ...] = (("PATH", "/usr/local/bin:/usr/bin:/bin"),)
 
 
-def submit_body(wanted: Submission, version: int) -> dict[str, Any]:
+def submit_body(submission: Submission, version: int) -> dict[str, Any]:
     """The body of ``POST /job/submit``.
 
     Raises:
         CorralError: SPEC_INVALID, a #SBATCH line of the script has no field there.
     """
-    pairs = wanted.environment
+    pairs = submission.environment
     job: dict[str, Any] = {
-        **options_of(wanted.script, version),
-        **({"name": wanted.name} if wanted.name else {}),
-        "current_working_directory": wanted.workdir,
+        **options_of(submission.script, version),
+        **({"name": submission.name} if submission.name else {}),
+        "current_working_directory": submission.workdir,
         "environment": [f"{k}={v}" for k, v in pairs] if version >= _ENV_LIST else dict(pairs),
-        **(wanted.options or {}),
+        **(submission.options or {}),
     }
-    if wanted.partition:
-        job["partition"] = wanted.partition
-    if wanted.stdout:
-        job["standard_output"] = wanted.stdout
+    if submission.partition:
+        job["partition"] = submission.partition
+    if submission.stdout:
+        job["standard_output"] = submission.stdout
     if version >= _SCRIPT_IN_JOB:
-        return {"job": {**job, "script": wanted.script}}
-    return {"job": job, "script": wanted.script}
+        return {"job": {**job, "script": submission.script}}
+    return {"job": job, "script": submission.script}
 
 
 def limit_body(minutes: int, version: int) -> dict[str, Any]:

@@ -57,14 +57,14 @@ class JobState(StrEnum):
         Raises:
             CorralError: no release up to 26.05 has this state.
         """
-        found = cls.__members__.get(state_word(text))
-        if found is None:
+        state = cls.__members__.get(state_word(text))
+        if state is None:
             raise CorralError(
                 Code.PARSE_FAILED,
                 f"{text[:60]!r} is not a job state",
                 hint="a newer Slurm than Corral knows? corral doctor shows the versions",
             )
-        return found
+        return state
 
     @property
     def ended(self) -> bool:
@@ -121,10 +121,10 @@ class ExitCode:
         """
         if not text.strip():
             return cls(0)
-        found = _EXIT.fullmatch(text.strip())
-        if not found:
+        match = _EXIT.fullmatch(text.strip())
+        if not match:
             raise CorralError(Code.PARSE_FAILED, f"{text[:40]!r} is not an exit code of Slurm")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:
         return f"{self.status}:{self.signal}"

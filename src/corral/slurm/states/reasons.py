@@ -88,14 +88,14 @@ def explain(reason: str) -> str:
     """
     text = reason.strip().removeprefix("(").removesuffix(")")
     spaced = text.replace("_", " ")
-    for begins, said in _SENTENCES:
+    for begins, sentence in _SENTENCES:
         if spaced.startswith(begins):
-            return said
+            return sentence
     word, _, more = text.partition(",")
     if word in ("", "None", "null"):
         return ""
     words = REASONS.get(word.replace(" ", "_"))  # scontrol writes them with _, squeue with spaces
     if words is None:
-        found = [say for start, say in _FAMILIES if word.startswith(start)]
-        words = f"{found[0]} ({word})" if found else word
+        meanings = [meaning for start, meaning in _FAMILIES if word.startswith(start)]
+        words = f"{meanings[0]} ({word})" if meanings else word
     return f"{words} ({more.strip()})" if more.strip() else words

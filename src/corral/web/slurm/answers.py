@@ -8,7 +8,7 @@ from typing import Any, Final
 import httpx
 
 from corral.errors import Code, CorralError
-from corral.slurm.rest.model import Told
+from corral.slurm.rest.model import Metadata
 
 TIMEOUT: Final = 20.0
 OK, UNCHANGED, MISSING, UNAUTHORIZED, FORBIDDEN, NO_AUTH = 200, 304, 404, 401, 403, 511
@@ -25,7 +25,7 @@ class Answer:
 
     status: int
     body: Any
-    told: Told
+    told: Metadata
 
 
 def unreachable(error: httpx.HTTPError) -> CorralError:

@@ -154,7 +154,7 @@ class ByCommands:
         self, login: Login, key: str, reader: Callable[[Record, int], T]
     ) -> tuple[T, ...]:
         body = commands.body_of(await self._printed(login, key))
-        self.release = read.told(body).release or self.release
+        self.release = read.metadata(body).release or self.release
         number, found = commands.version_of(body), list[T]()
         for one in records(body.get(key)):
             try:

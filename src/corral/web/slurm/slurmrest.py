@@ -221,7 +221,7 @@ class SlurmRest:
 
     async def _accounting(self, login: Login) -> tuple[int, str]:
         number = await self.version(login)
-        if number < past.TELLS_FROM:
+        if number < past.FIRST_VERSION:
             raise CorralError(
                 Code.NOT_FOUND, "this slurmrestd is too old to list past jobs", hint=SACCT
             )
@@ -286,7 +286,7 @@ class SlurmRest:
                 found.extend(stream.feed(data))
         if reply.status_code != OK:
             raise refused(_answer(reply.status_code, stream), f"asking for {key}")
-        told = read.told(stream.rest())
+        told = read.metadata(stream.rest())
         if told.errors and not found:
             raise refused(Answer(reply.status_code, None, told), f"asking for {key}")
         # 24.11 answers 200, no jobs and last_update 0 when no job changed since.
@@ -320,7 +320,7 @@ class SlurmRest:
             found: Any = reply.json()
         except ValueError:
             found = None
-        return Answer(reply.status_code, found, read.told(found))
+        return Answer(reply.status_code, found, read.metadata(found))
 
 
 class _Reached:
@@ -354,7 +354,7 @@ def _answer(status: int, stream: RecordStream[Any]) -> Answer:
         body = stream.rest()
     except CorralError:
         body = {}
-    return Answer(status, body, read.told(body))
+    return Answer(status, body, read.metadata(body))
 
 
 def dumps(value: object) -> bytes:

@@ -115,7 +115,9 @@ def test_the_first_of_two_edits_wins() -> None:
 
 def test_what_is_no_utf8_stays(tmp_path: object) -> None:
     data = b"ClusterName=lab # caf\xe9\r\nControlMachine=a\xff\n"
-    (after,) = corrected(Existing((source_of("slurm.conf", data),), None, {}, whole=False)).sources
+    (after,) = corrected(
+        Existing((source_of("slurm.conf", data),), None, {}, complete=False)
+    ).sources
     assert b"# caf\xe9\r\n" in bytes_of(after) and b"SlurmctldHost=a\xff" in bytes_of(after)
 
 

@@ -94,7 +94,7 @@ def test_partitions(folder: Path) -> None:
 
 def test_release(folder: Path) -> None:
     _, body = answer(folder, "ping")
-    assert read.told(body).release.startswith(folder.parent.name)
+    assert read.metadata(body).release.startswith(folder.parent.name)
 
 
 def test_submitted_and_cancelled(folder: Path) -> None:
@@ -102,7 +102,7 @@ def test_submitted_and_cancelled(folder: Path) -> None:
     assert status == 200
     assert read.submitted(body) > 6
     status, body = answer(folder, "cancel")
-    assert (status, read.told(body).errors) == (200, ())
+    assert (status, read.metadata(body).errors) == (200, ())
 
 
 def test_refused(folder: Path) -> None:
@@ -117,7 +117,7 @@ def test_errors_are_told(folder: Path) -> None:
     for what in ("no-job", "bad-token"):
         status, body = answer(folder, what)
         assert status >= 400
-        assert read.told(body).errors
+        assert read.metadata(body).errors
 
 
 def test_one_broken_record_hides_no_other(folder: Path) -> None:

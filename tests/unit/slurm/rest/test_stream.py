@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.errors import CorralError
-from corral.slurm.rest.loose import number, whole
+from corral.slurm.rest.loose import integer, number
 from corral.slurm.rest.stream import Memory, RecordStream
 
 VALUES = st.recursive(
@@ -91,4 +91,4 @@ def test_other_document_is_refused() -> None:
 )  # fmt: skip
 def test_numbers(value: object, wanted: int | None) -> None:
     assert number(value) == wanted
-    assert whole(value, 5) == (5 if wanted is None else wanted)
+    assert integer(value, 5) == (5 if wanted is None else wanted)

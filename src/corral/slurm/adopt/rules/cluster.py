@@ -90,20 +90,22 @@ def _old_controller(
         old.spot,
         f"{machine} is the old spelling; SlurmctldHost took its place in 18.08",
         f"write SlurmctldHost={value}",
-        (old.whole(f"SlurmctldHost={value}"), *(drops(addr) if addr else ())),
+        (old.replaced_by(f"SlurmctldHost={value}"), *(drops(addr) if addr else ())),
         where=machine,
     )
 
 
 def slurm_user(existing: Existing) -> Iterator[Problem]:
     """The controller runs as root."""
-    found = existing.slurm.get("SlurmUser")
-    if not as_root(existing) or not (found or missing(existing, "SlurmUser")):
+    setting = existing.slurm.get("SlurmUser")
+    if not as_root(existing) or not (setting or missing(existing, "SlurmUser")):
         return
-    message = "slurmctld runs as root" + ("" if found else ", the default of SlurmUser")
-    edits = (found.becomes("slurm"),) if found else adds(existing, "SlurmUser=slurm", *_FIRST[2:])
+    message = "slurmctld runs as root" + ("" if setting else ", the default of SlurmUser")
+    edits = (
+        (setting.becomes("slurm"),) if setting else adds(existing, "SlurmUser=slurm", *_FIRST[2:])
+    )
     yield Problem(
-        found.spot if found else existing.slurm.spot, message,
+        setting.spot if setting else existing.slurm.spot, message,
         "stop slurmctld and slurmdbd, write SlurmUser=slurm in both files, with one numeric id on "
         "all nodes, and give it StateSaveLocation and the log files: chown -R slurm",
         # On a cluster that runs, root owns the state: the daemon could not read it any more.
@@ -183,14 +185,19 @@ def accounting(existing: Existing) -> Iterator[Problem]:
 
 def enforced(existing: Existing) -> Iterator[Problem]:
     """Limits that need the database, without it."""
-    found = existing.slurm.get("AccountingStorageEnforce")
+    setting = existing.slurm.get("AccountingStorageEnforce")
     kind = existing.slurm.text("AccountingStorageType", "none").rpartition("/")[2].lower()
-    if found is None or found.value.lower() in _OFF or kind == "slurmdbd" or existing.slurm.lost:
+    if (
+        setting is None
+        or setting.value.lower() in _OFF
+        or kind == "slurmdbd"
+        or existing.slurm.lost
+    ):
         return
     yield Problem(
-        found.spot,
-        f"AccountingStorageEnforce={found.value} needs associations and limits from slurmdbd, and "
-        "AccountingStorageType is not slurmdbd: nothing can be enforced",
+        setting.spot,
+        f"AccountingStorageEnforce={setting.value} needs associations and limits from slurmdbd, "
+        "and AccountingStorageType is not slurmdbd: nothing can be enforced",
         "run slurmdbd and write AccountingStorageType=accounting_storage/slurmdbd, or leave "
         "AccountingStorageEnforce out",
         where="AccountingStorageEnforce",
@@ -217,15 +224,15 @@ def limits(existing: Existing) -> Iterator[Problem]:
 
 def return_to_service(existing: Existing) -> Iterator[Problem]:
     """Nodes that stay down after a boot."""
-    found = existing.slurm.get("ReturnToService")
-    if (found and found.value == "2") or not (found or missing(existing, "ReturnToService")):
+    setting = existing.slurm.get("ReturnToService")
+    if (setting and setting.value == "2") or not (setting or missing(existing, "ReturnToService")):
         return
     yield Problem(
-        found.spot if found else existing.slurm.spot,
-        f"ReturnToService is {found.value if found else '0, the default'}: a node that booted "
+        setting.spot if setting else existing.slurm.spot,
+        f"ReturnToService is {setting.value if setting else '0, the default'}: a node that booted "
         'without being asked stays down with "Node unexpectedly rebooted"',
         "write ReturnToService=2",
-        (found.becomes("2"),) if found else adds(existing, "ReturnToService=2"),
+        (setting.becomes("2"),) if setting else adds(existing, "ReturnToService=2"),
         where="ReturnToService",
     )
 
@@ -245,15 +252,15 @@ def ports(existing: Existing) -> Iterator[Problem]:
     used: dict[str, Setting] = {}
     names = {"SlurmctldPort": "6817", "SlurmdPort": "6818", "AccountingStoragePort": "6819"}
     for key, port in names.items():
-        found = existing.slurm.get(key)
+        current = existing.slurm.get(key)
         for other, setting in used.items():
-            if found and found.value == setting.value:
+            if current and current.value == setting.value:
                 yield Problem(
-                    found.spot, f"{key} and {other} are both {shown(found.value)}",
+                    current.spot, f"{key} and {other} are both {shown(current.value)}",
                     f"write {key}={port}", level=Level.ERROR, where=key,
                 )  # fmt: skip
-        if found:
-            used[key] = found
+        if current:
+            used[key] = current
 
 
 def hidden_faults(existing: Existing) -> Iterator[Problem]:
@@ -263,18 +270,18 @@ def hidden_faults(existing: Existing) -> Iterator[Problem]:
          "this file declares is used as if it had them"),
         ("DebugFlags", "NO_CONF_HASH", "nobody hears of nodes that have another slurm.conf"),
     ):  # fmt: skip
-        found = existing.slurm.get(key)
-        if found and word.lower() in found.value.lower():
-            yield Problem(found.spot, f"{word}: {why}", f"take {word} out", where=key)
+        setting = existing.slurm.get(key)
+        if setting and word.lower() in setting.value.lower():
+            yield Problem(setting.spot, f"{word}: {why}", f"take {word} out", where=key)
 
 
 def passwords(existing: Existing) -> Iterator[Problem]:
     """A password in a file that everybody reads."""
     for key in ("AccountingStoragePass", "JobCompPass"):
-        found = existing.slurm.get(key)
-        if found and "/" not in found.value:
+        setting = existing.slurm.get(key)
+        if setting and "/" not in setting.value:
             yield Problem(
-                found.spot, f"{key} is a password in a file that every user reads",
+                setting.spot, f"{key} is a password in a file that every user reads",
                 "leave it out; the database's password belongs in slurmdbd.conf, mode 0600",
                 where=key,
             )  # fmt: skip

@@ -25,7 +25,7 @@ _SOURCE: Final = "gres.conf(5), Slurm's gres.c"
 
 def declared(row: Row) -> list[tuple[str, str, int]]:
     """What Gres= of a node line states: name, type ("" for none) and count of each part."""
-    found: list[tuple[str, str, int]] = []
+    resources: list[tuple[str, str, int]] = []
     for part in row.text("Gres").split(","):
         words = [word for word in re.sub(r"\([^)]*\)", "", part).split(":") if word]
         if not words or words[0].lower() == "(null)":
@@ -34,8 +34,8 @@ def declared(row: Row) -> list[tuple[str, str, int]]:
         if len(words) > 1 and _COUNT.fullmatch(words[-1]):
             count = int(words.pop().rstrip("kKmMgG"))
         words = [word for word in words if word != "no_consume"]
-        found.append((words[0].lower(), words[1] if len(words) > 1 else "", count))
-    return found
+        resources.append((words[0].lower(), words[1] if len(words) > 1 else "", count))
+    return resources
 
 
 def _files(row: Row) -> list[str]:
@@ -47,25 +47,25 @@ def _files(row: Row) -> list[str]:
 
 def count_of(row: Row) -> int:
     """How many of its kind a line of gres.conf gives."""
-    found = _COUNT.fullmatch(row.text("Count"))
-    return int(found[1]) if found else len(_files(row)) or 1
+    match = _COUNT.fullmatch(row.text("Count"))
+    return int(match[1]) if match else len(_files(row)) or 1
 
 
 def _names(existing: Existing) -> list[str]:
     return [word for word in existing.slurm.text("GresTypes").lower().split(",") if word]
 
 
-def _wanted(existing: Existing) -> dict[str, Setting]:
+def _mentioned(existing: Existing) -> dict[str, Setting]:
     """Names of resources that files speak of, with the place of the first one."""
-    found: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     for row in existing.nodes:
         for name, _, _ in declared(row):
-            found.setdefault(name, row.settings["gres"])
+            settings.setdefault(name, row.settings["gres"])
     for row in existing.gres:
         name = row.get("Name")
         if name:
-            found.setdefault(name.value.lower(), name)
-    return found
+            settings.setdefault(name.value.lower(), name)
+    return settings
 
 
 def gres_types(existing: Existing) -> Iterator[Problem]:
@@ -77,10 +77,10 @@ def gres_types(existing: Existing) -> Iterator[Problem]:
     # With GresTypes and without devices slurmctld sets nodes INVAL that run now.
     known = bool(existing.confs[Kind.GRES]) or any(m.devices for m in existing.machines.values())
     types, setting = _names(existing), existing.slurm.get("GresTypes")
-    wanted = [name for name in _wanted(existing) if name not in types]
-    if not wanted and not types and any(m.devices for m in existing.machines.values()):
-        wanted = ["gpu"]
-    for name in wanted:
+    lacking = [name for name in _mentioned(existing) if name not in types]
+    if not lacking and not types and any(m.devices for m in existing.machines.values()):
+        lacking = ["gpu"]
+    for name in lacking:
         value = ",".join([*types, name])
         yield Problem(
             setting.spot if setting else existing.slurm.near("NodeName"),
@@ -163,7 +163,7 @@ def _lines_of(existing: Existing, node: str) -> Iterator[Row]:
 
 def without_file(existing: Existing) -> Iterator[Problem]:
     """Gres= with devices, and no gres.conf."""
-    if existing.confs[Kind.GRES] or not existing.whole or existing.slurm.lost:
+    if existing.confs[Kind.GRES] or not existing.complete or existing.slurm.lost:
         return
     for row in existing.nodes:
         if not any(name == "gpu" for name, _, _ in declared(row)):
@@ -184,13 +184,13 @@ def counts(existing: Existing) -> Iterator[Problem]:
     """Gres= of a node and gres.conf do not agree."""
     if not existing.gres:
         return
-    told: set[int] = set()
+    reported: set[int] = set()
     for node, row in named(existing.nodes):
-        if id(row) in told or any(line.text("AutoDetect") for line in existing.gres_for(node)):
+        if id(row) in reported or any(line.text("AutoDetect") for line in existing.gres_for(node)):
             continue
         problem = _count_problem(existing, node, row)
         if problem:
-            told.add(id(row))
+            reported.add(id(row))
             yield problem
 
 
@@ -227,15 +227,15 @@ def _count_problem(existing: Existing, node: str, row: Row) -> Problem | None:
 
 def styles(existing: Existing) -> Iterator[Problem]:
     """Lines about one node that Slurm refuses side by side."""
-    told: set[tuple[str, int]] = set()
+    reported: set[tuple[str, int]] = set()
     for node in existing.node_names or ("",):
         lines = [r for r in existing.gres_for(node) if r.text("Name")]
         for name in {row.text("Name").lower() for row in lines}:
             same = [row for row in lines if row.text("Name").lower() == name]
             for problem in _unlike(name, same):
                 key = (problem.message, problem.spot.start)
-                if key not in told:
-                    told.add(key)
+                if key not in reported:
+                    reported.add(key)
                     yield problem
 
 
@@ -253,10 +253,9 @@ def _unlike(name: str, rows: list[Row]) -> Iterator[Problem]:
         key = (row.text("Type").lower(), row.text("Links"), ",".join(_files(row)))
         again = seen.setdefault(key, row)
         if again is not row:
-            whole = f'"duplicate records for {name}"'
             yield Problem(
                 row.first.spot,
-                f"the same record is above in line {_line(again)}: {whole}",
+                f'the same record is above in line {_line(again)}: "duplicate records for {name}"',
                 "leave one of them out",
                 row.first.placed.commented_out(),
             )
@@ -369,15 +368,15 @@ def devices(existing: Existing) -> Iterator[Problem]:
                     "loaded before slurmd starts?",
                     where=f"NodeName={node}",
                 )
-        wanted = sum(count for name, _, count in declared(row) if name == "gpu")
-        if wanted and wanted != len(machine.devices):
+        gpus = sum(count for name, _, count in declared(row) if name == "gpu")
+        if gpus and gpus != len(machine.devices):
             yield Problem(
                 row.settings["gres"].spot,
-                f"Gres= has {wanted} GPUs, and {node} has {len(machine.devices)}",
+                f"Gres= has {gpus} GPUs, and {node} has {len(machine.devices)}",
                 f"write gpu:{len(machine.devices)}"
                 if machine.devices
                 else "look at the machine: nvidia-smi",
-                level=Level.ERROR if wanted > len(machine.devices) else Level.WARNING,
+                level=Level.ERROR if gpus > len(machine.devices) else Level.WARNING,
                 where=f"NodeName={node}",
             )
 

@@ -36,12 +36,12 @@ def without_cgroups(existing: Existing) -> bool:
 
 def task_plugin(existing: Existing) -> Iterator[Problem]:
     """TaskPlugin is missing, none or without cgroup."""
-    found = existing.slurm.get("TaskPlugin")
-    if not there(existing) or (found and "cgroup" in found.value.lower()):
+    setting = existing.slurm.get("TaskPlugin")
+    if not there(existing) or (setting and "cgroup" in setting.value.lower()):
         return
-    if found is None and existing.slurm.lost:
+    if setting is None and existing.slurm.lost:
         return
-    value = found.value if found else ""
+    value = setting.value if setting else ""
     if "none" in value.lower():
         what = f"{shown(value)} is silently cleared, so no job is confined"
     elif value:
@@ -49,13 +49,17 @@ def task_plugin(existing: Existing) -> Iterator[Problem]:
     else:
         what = "TaskPlugin is not set, so no job is confined"
     gpus = " or kept from other jobs' GPUs" if existing.gpus else ""
-    wanted = "task/affinity,task/cgroup"
-    edit = found.becomes(wanted) if found else existing.slurm.adds(f"TaskPlugin={wanted}", *NODES)
+    plugins = "task/affinity,task/cgroup"
+    edit = (
+        setting.becomes(plugins)
+        if setting
+        else existing.slurm.adds(f"TaskPlugin={plugins}", *NODES)
+    )
     choice = without_cgroups(existing)
     yield Problem(
-        found.spot if found else existing.slurm.near("ProctrackType", "NodeName"),
+        setting.spot if setting else existing.slurm.near("ProctrackType", "NodeName"),
         what + gpus,
-        f"write TaskPlugin={wanted}" + (_CHOICE if choice else ""),
+        f"write TaskPlugin={plugins}" + (_CHOICE if choice else ""),
         () if choice else (edit,),
         level=Level.ERROR if existing.gpus else None,
         where="TaskPlugin",
@@ -64,15 +68,15 @@ def task_plugin(existing: Existing) -> Iterator[Problem]:
 
 def proctrack(existing: Existing) -> Iterator[Problem]:
     """Processes that outlive their job."""
-    found = existing.slurm.get("ProctrackType")
+    setting = existing.slurm.get("ProctrackType")
     choice = without_cgroups(existing)
-    if found and found.value.rpartition("/")[2] in ("pgid", "linuxproc"):
+    if setting and setting.value.rpartition("/")[2] in ("pgid", "linuxproc"):
         yield Problem(
-            found.spot,
-            f"{shown(found.value)} loses processes that fork twice: they outlive their job and "
+            setting.spot,
+            f"{shown(setting.value)} loses processes that fork twice: they outlive their job and "
             "keep its GPU",
             "write ProctrackType=proctrack/cgroup" + (_CHOICE if choice else ""),
-            () if choice else (found.becomes("proctrack/cgroup"),),
+            () if choice else (setting.becomes("proctrack/cgroup"),),
             where="ProctrackType",
         )
 
@@ -84,10 +88,10 @@ def devices(existing: Existing) -> Iterator[Problem]:
         return
     if conf:
         yield from _constrain(existing, "ConstrainDevices", "a job with one GPU opens all of them")
-    elif existing.whole and there(existing):
+    elif existing.complete and there(existing):
         yield Problem(
             existing.slurm.near("TaskPlugin", "ProctrackType"),
-            "there is no cgroup.conf, and ConstrainDevices is no by default: a job with one "
+            "there is no cgroup.conf, and ConstrainDevices=no is the default: a job with one "
             "GPU opens all of them",
             "write a cgroup.conf with ConstrainDevices=yes, ConstrainCores=yes and "
             "ConstrainRAMSpace=yes",
@@ -107,33 +111,33 @@ def cores_and_memory(existing: Existing) -> Iterator[Problem]:
 
 def _constrain(existing: Existing, key: str, why: str) -> Iterator[Problem]:
     conf = existing.confs[Kind.CGROUP]
-    found = conf.get(key)
-    if found and found.value.lower() in ("yes", "true", "1", "up"):
+    setting = conf.get(key)
+    if setting and setting.value.lower() in ("yes", "true", "1", "up"):
         return
     yield Problem(
-        found.spot if found else conf.spot,
-        f"{key} is no{'' if found else ', the default'}: {why}",
+        setting.spot if setting else conf.spot,
+        f"{key} is no{'' if setting else ', the default'}: {why}",
         f"write {key}=yes",
-        (found.becomes("yes") if found else conf.adds(f"{key}=yes"),),
+        (setting.becomes("yes") if setting else conf.adds(f"{key}=yes"),),
         where=key,
     )
 
 
 def plugin(existing: Existing) -> Iterator[Problem]:
     """A cgroup plugin that this release does not have, or none at all."""
-    found = existing.confs[Kind.CGROUP].get("CgroupPlugin")
-    if found is None:
+    setting = existing.confs[Kind.CGROUP].get("CgroupPlugin")
+    if setting is None:
         return
-    word = found.value.lower()
+    word = setting.value.lower()
     if word == "disabled":
         yield Problem(
-            found.spot, "CgroupPlugin=disabled: nothing keeps jobs apart",
-            "write CgroupPlugin=autodetect", (found.becomes("autodetect"),), where="CgroupPlugin",
+            setting.spot, "CgroupPlugin=disabled: nothing keeps jobs apart",
+            "write CgroupPlugin=autodetect", (setting.becomes("autodetect"),), where="CgroupPlugin",
         )  # fmt: skip
     old = existing.version and existing.version < SlurmVersion(22, 5)
     if word == "cgroup/v2" and old:
         yield Problem(
-            found.spot, "cgroup/v2 came with 22.05", "write CgroupPlugin=cgroup/v1 and boot the "
+            setting.spot, "cgroup/v2 came with 22.05", "write CgroupPlugin=cgroup/v1 and boot the "
             "nodes with cgroup v1", level=Level.ERROR, where="CgroupPlugin",
         )  # fmt: skip
 

@@ -288,7 +288,7 @@ def _fast_schedule(existing: Existing, setting: Setting) -> tuple[Edit, ...]:
     """FastSchedule=2 is a word of SlurmdParameters now."""
     other = existing.slurm.get("SlurmdParameters")
     if other is None:
-        return (setting.whole("SlurmdParameters=config_overrides"),)
+        return (setting.replaced_by("SlurmdParameters=config_overrides"),)
     if "config_overrides" in other.value.lower():
         return drops(setting)
     return (*drops(setting), other.becomes(f"{other.value},config_overrides"))
@@ -297,7 +297,7 @@ def _fast_schedule(existing: Existing, setting: Setting) -> tuple[Edit, ...]:
 def _keepalive(existing: Existing, setting: Setting) -> tuple[Edit, ...]:
     if existing.slurm.get("CommunicationParameters"):
         return ()
-    return (setting.whole(f"CommunicationParameters=keepalivetime={setting.value}"),)
+    return (setting.replaced_by(f"CommunicationParameters=keepalivetime={setting.value}"),)
 
 
 def repeated_keys(existing: Existing) -> Iterator[Problem]:
@@ -313,7 +313,7 @@ def repeated_keys(existing: Existing) -> Iterator[Problem]:
             same = earlier.value == setting.value
             yield Problem(
                 earlier.spot,
-                f"{known.name} stands again below, and the last one counts"
+                f"{known.name} is set again below, and the last one counts"
                 + (": this line does nothing" if not same else ", with the same value"),
                 f"leave this line out (line {line})",
                 drops(earlier),
@@ -365,9 +365,9 @@ def syntax(existing: Existing) -> Iterator[Problem]:
             # What follows a password may be the rest of it.
             secret = any("pass" in pair.key.lower() for pair in placed.line.pairs)
             secret = secret or "pass" in placed.line.rest.lower()
-            told = "the rest of this line" if secret else shown(placed.line.rest)
+            subject = "the rest of this line" if secret else shown(placed.line.rest)
             where = "StoragePass" if secret else ""
-            message = f"{told} is neither key=value nor a comment"
+            message = f"{subject} is neither key=value nor a comment"
             yield Problem(spot, message, hint, where=where)
 
 
@@ -376,7 +376,7 @@ def includes(existing: Existing) -> Iterator[Problem]:
     for kind in CONFS:
         for placed, why in existing.confs[kind].lost:
             missing = "no such file" in why
-            if missing and not existing.whole:
+            if missing and not existing.complete:
                 continue
             yield Problem(
                 placed.spot,

@@ -30,12 +30,12 @@ def own_name(existing: Existing) -> Iterator[Problem]:
             names = [spot for spot in host.names if not _LOCAL.fullmatch(spot.text.lower())]
             if not host.loopback or not names:
                 continue
-            told = ", ".join(spot.text for spot in names)
+            host_names = ", ".join(spot.text for spot in names)
             yield Problem(
                 names[0],
-                f"{shown(told)} is on {host.address.text}: the machine makes others reach "
+                f"{shown(host_names)} is on {host.address.text}: the machine makes others reach "
                 "it at their own loopback address",
-                f"take {told} off every 127.* line, and give it its real address",
+                f"take {host_names} off every 127.* line, and give it its real address",
                 _off(host, names),
                 where=host.address.text,
             )
@@ -86,7 +86,7 @@ def known_nodes(existing: Existing) -> Iterator[Problem]:
     """Nodes that a hosts file does not name, where nothing else gives their address."""
     if not existing.slurm:
         return
-    wanted = [
+    without_address = [
         name
         for row in existing.nodes
         if not row.get("NodeAddr") and row.text("State").upper() not in ("CLOUD", "FUTURE")
@@ -94,16 +94,16 @@ def known_nodes(existing: Existing) -> Iterator[Problem]:
     ]
     with_address = {s.value.partition("(")[0] for s in existing.slurm.begin("SlurmctldHost")
                     if "(" in s.value}  # fmt: skip
-    wanted += [name for name in existing.controllers if name not in with_address]
+    without_address += [name for name in existing.controllers if name not in with_address]
     for source in existing.of(Kind.HOSTS):
         named = {
             s.text.lower() for h in existing.hosts[source.name] if not h.loopback for s in h.names
         }
-        lost = [name for name in dict.fromkeys(wanted) if name.lower() not in named]
+        lost = [name for name in dict.fromkeys(without_address) if name.lower() not in named]
         if lost and named:
             yield Problem(
                 Spot(source, 0, 0),
-                f"{fold_in_order(lost)} stand{'s' * (len(lost) == 1)} in no line, and no NodeAddr "
+                f"no line of this file has {fold_in_order(lost)}, and no NodeAddr "
                 'gives the address: "Unable to resolve" without DNS',
                 f"add ADDRESS {lost[0]}, or NodeAddr= in slurm.conf",
             )
@@ -117,12 +117,12 @@ def node_addr(existing: Existing) -> Iterator[Problem]:
             continue
         if row.get("NodeHostname") or existing.slurm.text("SlurmctldParameters").count("cloud_dns"):
             continue
-        found = [table.get(name.lower(), "") for name in row.names]
-        value = fold_in_order(found) if all(found) else ""
+        resolved = [table.get(name.lower(), "") for name in row.names]
+        value = fold_in_order(resolved) if all(resolved) else ""
         yield Problem(
             row.first.spot,
             "no NodeAddr: every daemon asks the name service for these nodes, and one that answers "
-            "127.0.1.1 or nothing takes them away",
+            "127.0.1.1 or nothing makes them unreachable",
             f"write NodeAddr={value or 'ADDRESSES, in the order of the names'}",
             (row.adds(f"NodeAddr={value}"),) if value else (),
             where=f"NodeName={row.first.value}",

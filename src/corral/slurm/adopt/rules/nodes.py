@@ -102,24 +102,24 @@ def cpus(existing: Existing) -> Iterator[Problem]:
         layout = _layout(row)
         if not has or (layout is None and setting is None):
             continue
-        wanted = layout.threads if layout else row.number(setting.key) if setting else None
-        if wanted is None:
+        count = layout.threads if layout else row.number(setting.key) if setting else None
+        if count is None:
             continue
         at = setting or next(s for key in _LAYOUT if (s := row.get(key)))
-        if wanted > has:
+        if count > has:
             yield Problem(
                 at.spot,
-                f"{wanted} CPUs are declared, and {_worst(machines)} has {has}: the node becomes "
+                f"{count} CPUs are declared, and {_worst(machines)} has {has}: the node becomes "
                 'INVAL with "Low socket*core*thread count, Low CPUs"',
-                _say(machines),
+                _hint(machines),
                 _cpu_edits(row, machines, setting),
                 where=about(row),
             )
-        elif wanted * 100 < has * _WASTE_PERCENT and not row.get("CoreSpecCount"):
+        elif count * 100 < has * _WASTE_PERCENT and not row.get("CoreSpecCount"):
             yield Problem(
                 at.spot,
-                f"{wanted} CPUs are declared, and the machine has {has}: the rest is never used",
-                _say(machines),
+                f"{count} CPUs are declared, and the machine has {has}: the rest is never used",
+                _hint(machines),
                 _cpu_edits(row, machines, setting),
                 level=Level.WARNING,
                 where=about(row),
@@ -143,7 +143,7 @@ def _shape(machines: list[Machine]) -> dict[str, str]:
     return {"CPUs": str(_least(machines, "cpus"))}
 
 
-def _say(machines: list[Machine]) -> str:
+def _hint(machines: list[Machine]) -> str:
     return "write " + " ".join(f"{key}={value}" for key, value in _shape(machines).items())
 
 
@@ -154,11 +154,11 @@ def _cpu_edits(row: Row, machines: list[Machine], setting: Setting | None) -> tu
     own = row.first.placed
     edits: list[Edit] = []
     if setting and setting.placed is own:
-        edits.append(setting.whole(f"CPUs={shape.pop('CPUs')}"))
+        edits.append(setting.replaced_by(f"CPUs={shape.pop('CPUs')}"))
     for key, value in shape.items():
-        found = row.get(key)
-        if found and found.placed is own:
-            edits.append(found.becomes(value))
+        current = row.get(key)
+        if current and current.placed is own:
+            edits.append(current.becomes(value))
         elif key == "CPUs" or len(shape) > 1:
             edits.append(row.adds(f"{key}={value}"))
     return tuple(edits)
@@ -206,7 +206,7 @@ def cpu_layout(existing: Existing) -> Iterator[Problem]:
                 f"{setting.key}={count} is neither sockets x cores x threads ({layout.threads}) "
                 f"nor cores ({layout.cores}): Slurm sets it to {layout.threads}",
                 f"write CPUs={layout.threads}, or the layout that slurmd -C reports",
-                (setting.whole(f"CPUs={layout.threads}"),)
+                (setting.replaced_by(f"CPUs={layout.threads}"),)
                 if setting.placed is row.first.placed
                 else (),
                 where=about(row),
@@ -224,7 +224,7 @@ def cpus_missing(existing: Existing) -> Iterator[Problem]:
             row.first.spot,
             "no CPUs and no Sockets, CoresPerSocket or ThreadsPerCore: Slurm counts one CPU, so "
             "one job with one task fills the node",
-            _say(machines) if known else "write the NodeName line that slurmd -C prints there",
+            _hint(machines) if known else "write the NodeName line that slurmd -C prints there",
             tuple(row.adds(f"{key}={value}") for key, value in _shape(machines).items())
             if known
             else (),
@@ -333,10 +333,10 @@ def users(existing: Existing) -> Iterator[Problem]:
     ids = {m.name: m.uids[user] for m in existing.machines.values() if user in m.uids}
     if len(set(ids.values())) > 1:
         setting = existing.slurm.get("SlurmUser")
-        said = ", ".join(f"{node}: {uid}" for node, uid in ids.items())
+        uids = ", ".join(f"{node}: {uid}" for node, uid in ids.items())
         yield Problem(
             setting.spot if setting else existing.slurm.spot,
-            f"user {user} has unlike numeric ids ({said}): nodes refuse the controller with "
+            f"user {user} has unlike numeric ids ({uids}): nodes refuse the controller with "
             '"Security violation"',
             "give it one numeric id on all machines: usermod -u, while Slurm is stopped",
             where="SlurmUser",

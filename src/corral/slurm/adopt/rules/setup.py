@@ -50,14 +50,14 @@ def folders(existing: Existing) -> Iterator[Problem]:
     made = {w.rstrip("/") for c in makes for w in c.words if w.startswith("/")}
     if not made or not existing.slurm:
         return
-    wanted = {key: existing.slurm.text(key).rstrip("/") for key in _FOLDERS}
-    lost = {key: path for key, path in wanted.items() if path and path not in made}
+    configured = {key: existing.slurm.text(key).rstrip("/") for key in _FOLDERS}
+    lost = {key: path for key, path in configured.items() if path and path not in made}
     # slurmd makes its own folder where the one above it is there.
     if str(PurePosixPath(lost.get("SlurmdSpoolDir", "/")).parent) in made:
         del lost["SlurmdSpoolDir"]
     if not lost or not any(re.match(r"/(var|srv|opt|run)/.*slurm", path) for path in made):
         return
-    strays = [p for p in made if "slurm" in p and p not in wanted.values() and "/spool" in p]
+    strays = [p for p in made if "slurm" in p and p not in configured.values() and "/spool" in p]
     stray = difflib.get_close_matches(next(iter(lost.values())), strays, n=1, cutoff=0.5)
     named = " and ".join(lost.values())
     hint = f"mkdir -p {' '.join(lost.values())}; SlurmUser must own StateSaveLocation, and slurmd "
@@ -138,9 +138,9 @@ def driver(existing: Existing) -> Iterator[Problem]:
         return
     for command in _all(existing):
         for package in _installs(command):
-            found, toolkit = _DRIVER.fullmatch(package), _TOOLKIT.fullmatch(package)
+            match, toolkit = _DRIVER.fullmatch(package), _TOOLKIT.fullmatch(package)
             spot = next(command.word(package), command.spot)
-            if found and (int(found[1]) < _OPEN_ONLY or not found[3]):
+            if match and (int(match[1]) < _OPEN_ONLY or not match[3]):
                 yield Problem(
                     spot,
                     f"{package} does not drive {shown(gpu)}: Blackwell needs 570 or newer with the "
@@ -205,14 +205,14 @@ def quotes(existing: Existing) -> Iterator[Problem]:
     """Quotes that no shell knows, or that do not close."""
     for source in existing.of(Kind.SETUP):
         for command in commands_of(source):
-            found = _QUOTES.search(source.text, command.spot.start, command.spot.stop)
-            if found:
+            match = _QUOTES.search(source.text, command.spot.start, command.spot.stop)
+            if match:
                 edits = tuple(
                     Edit(source.name, m.start(), m.end(), "'" if m[0] in "\u2018\u2019" else '"')
                     for m in _QUOTES.finditer(source.text, command.spot.start, command.spot.stop)
                 )
                 yield Problem(
-                    Spot(source, found.start(), found.end()),
+                    Spot(source, match.start(), match.end()),
                     "a typographic quotation mark: the shell takes it for a letter",
                     'write " or \'', edits,
                 )  # fmt: skip
@@ -248,7 +248,7 @@ def job_script(existing: Existing) -> Iterator[Problem]:
                 )
             if words[0].startswith("//") and not PurePosixPath(words[0]).suffix:
                 edit = Edit(source.name, command.spot.start, command.spot.start + 2, "#")
-                yield Problem(command.spot, "// begins no comment in a shell: it is a command",
+                yield Problem(command.spot, "// is a command in a shell, not a comment",
                               "write #", (edit,))  # fmt: skip
 
 

@@ -20,28 +20,28 @@ _VOLATILE: Final = re.compile(r"/(tmp|run|var/run|dev/shm)(/|$)")
 
 def state_save(existing: Existing) -> Iterator[Problem]:
     """State in a place that does not last or is not its own."""
-    found = existing.slurm.get("StateSaveLocation")
-    default = found is None or found.value.rstrip("/") == "/var/spool"
-    if default and (found or missing(existing, "StateSaveLocation")):
-        yield from _default_state(existing, found)
-    elif found and _VOLATILE.match(found.value):
+    setting = existing.slurm.get("StateSaveLocation")
+    default = setting is None or setting.value.rstrip("/") == "/var/spool"
+    if default and (setting or missing(existing, "StateSaveLocation")):
+        yield from _default_state(existing, setting)
+    elif setting and _VOLATILE.match(setting.value):
         yield Problem(
-            found.spot,
-            f"{shown(found.value)} does not outlive a boot: all jobs are lost with it",
+            setting.spot,
+            f"{shown(setting.value)} does not outlive a boot: all jobs are lost with it",
             "write StateSaveLocation=/var/spool/slurmctld, and move what is there while "
             "slurmctld is stopped",
             where="StateSaveLocation",
         )
-    yield from _one_folder(existing, found)
+    yield from _one_folder(existing, setting)
 
 
-def _default_state(existing: Existing, found: Setting | None) -> Iterator[Problem]:
+def _default_state(existing: Existing, setting: Setting | None) -> Iterator[Problem]:
     root = as_root(existing)
-    what = "StateSaveLocation is /var/spool" + ("" if found else ", the default")
+    what = "StateSaveLocation is /var/spool" + ("" if setting else ", the default")
     new = "StateSaveLocation=/var/spool/slurmctld"
-    edits = (found.whole(new),) if found else adds(existing, new)
+    edits = (setting.replaced_by(new),) if setting else adds(existing, new)
     yield Problem(
-        found.spot if found else existing.slurm.spot,
+        setting.spot if setting else existing.slurm.spot,
         f"{what}: slurmctld's files are between those of other services" if root
         else f"{what}: only root can write there, and SlurmUser is not root",
         "write StateSaveLocation=/var/spool/slurmctld"
@@ -52,9 +52,9 @@ def _default_state(existing: Existing, found: Setting | None) -> Iterator[Proble
     )  # fmt: skip
 
 
-def _one_folder(existing: Existing, found: Setting | None) -> Iterator[Problem]:
+def _one_folder(existing: Existing, setting: Setting | None) -> Iterator[Problem]:
     spool = existing.slurm.get("SlurmdSpoolDir")
-    if found and spool and found.value.rstrip("/") == spool.value.rstrip("/"):
+    if setting and spool and setting.value.rstrip("/") == spool.value.rstrip("/"):
         yield Problem(
             spot=spool.spot,
             message="SlurmdSpoolDir and StateSaveLocation are one folder: on the controller the "
@@ -67,13 +67,13 @@ def _one_folder(existing: Existing, found: Setting | None) -> Iterator[Problem]:
 
 def state_shared(existing: Existing) -> Iterator[Problem]:
     """Two controllers that cannot see each other's state."""
-    found = existing.slurm.get("StateSaveLocation")
+    setting = existing.slurm.get("StateSaveLocation")
     hosts = list(dict.fromkeys(existing.controllers))
-    path = found.value if found else "/var/spool"
-    if len(hosts) < 2 or not _LOCAL.match(path) or not (found or not existing.slurm.lost):  # noqa: PLR2004
+    path = setting.value if setting else "/var/spool"
+    if len(hosts) < 2 or not _LOCAL.match(path) or not (setting or not existing.slurm.lost):  # noqa: PLR2004
         return
     yield Problem(
-        found.spot if found else existing.slurm.spot,
+        setting.spot if setting else existing.slurm.spot,
         f"{' and '.join(hosts)} are controllers, and {shown(path)} is usually a folder of each "
         "machine: a backup that takes over without the other's state cancels all jobs",
         "write a folder of a shared file system that all controllers mount; where one is mounted "

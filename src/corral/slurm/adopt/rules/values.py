@@ -182,19 +182,24 @@ def resources(existing: Existing) -> Iterator[Problem]:
 
 def topology(existing: Existing) -> Iterator[Problem]:
     """A topology plugin whose file is not there, or that the selection plugin does not take."""
-    found = existing.slurm.get("TopologyPlugin")
-    if not found or found.value.lower() not in ("topology/tree", "topology/block", "tree", "block"):
+    setting = existing.slurm.get("TopologyPlugin")
+    if not setting or setting.value.lower() not in (
+        "topology/tree",
+        "topology/block",
+        "tree",
+        "block",
+    ):
         return
     if existing.slurm.text("SelectType").lower().endswith("linear"):
         yield from _refused(
-            existing, found, f"{shown(found.value)} with select/linear",
+            existing, setting, f"{shown(setting.value)} with select/linear",
             "write SelectType=select/cons_tres, or leave TopologyPlugin out",
             since=SlurmVersion(24, 5),
         )  # fmt: skip
-    if existing.whole and not existing.confs[Kind.TOPOLOGY]:
+    if existing.complete and not existing.confs[Kind.TOPOLOGY]:
         yield Problem(
-            found.spot,
-            f"{shown(found.value)}, and there is no topology.conf: slurmctld waits a minute for "
+            setting.spot,
+            f"{shown(setting.value)}, and there is no topology.conf: slurmctld waits a minute for "
             "the file and ends",
             "give that file too, write it, or leave TopologyPlugin out",
             level=Level.WARNING,
