@@ -11,7 +11,7 @@ from corral.events import ignore
 from corral.providers.cloud.budget import spend
 from corral.providers.cloud.launcher import Launcher, sort
 from corral.providers.cloud.ledger import Ledger
-from corral.providers.cloud.model import CloudApi, Label, Offer, Wanted
+from corral.providers.cloud.model import CloudApi, Label, LaunchRequest, Offer
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.readiness import Watch
 from corral.providers.cloud.termination import end_all, end_some, find
@@ -134,6 +134,6 @@ class World:
         return spend(self.ledger.rentals().values(), self.loop.time()).total
 
 
-def wanted(label: Label, offer: Offer) -> Wanted:
+def wanted(label: Label, offer: Offer) -> LaunchRequest:
     """A launch as the provider makes it."""
-    return Wanted(label, offer, KEY, "#!/bin/sh\nexit 0\n", 24)
+    return LaunchRequest(label, offer, KEY, "#!/bin/sh\nexit 0\n", 24)

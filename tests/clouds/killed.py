@@ -19,7 +19,7 @@ NODES = ("gpu0", "gpu1")
 
 def work(name: str, url: str, folder: Path, verb: str) -> None:
     """``up`` or ``down`` of a cluster of two nodes, without the waiting; status 1 when it fails."""
-    for module, word in ((launcher, "LOOK_S"), (termination, "ROUND_S"), (termination, "PROOF_S")):
+    for module, word in ((launcher, "POLL_S"), (termination, "ROUND_S"), (termination, "PROOF_S")):
         setattr(module, word, 0.05)
     termination.SETTLED_S = 0.2  # type: ignore[misc]
     try:

@@ -138,7 +138,7 @@ def test_reap_ends_with_status_1_where_a_cloud_was_not_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It was 0 where something else was found, and ended."""
-    found = unused_machines.Found((), (Extra("lambda", "ssh key", "k1", "corral-lab-key"),))
+    found = unused_machines.Assets((), (Extra("lambda", "ssh key", "k1", "corral-lab-key"),))
     silent = {"runpod": CorralError(Code.TIMED_OUT, "RunPod: no answer")}
     seen = unused_machines.Survey((unused_machines.Reapable("lab", False, found),), silent)
     monkeypatch.setattr(reap_verb.api, "survey", lambda _: seen)

@@ -99,15 +99,15 @@ class Memory:
         Raises:
             CorralError: NOT_FOUND, the node is not this provider's or was not observed.
         """
-        found = self.observed.machines.get(node)
-        if found is None:
+        machine = self.observed.machines.get(node)
+        if machine is None:
             raise CorralError(
                 Code.NOT_FOUND,
                 f"no machine is known for node {node}",
                 node=node,
                 hint="observe first",
             )
-        return found
+        return machine
 
 
 class Provider(Protocol):

@@ -227,7 +227,7 @@ class _Maker:
     def _blueprint(
         self, name: str, groups: list[dict[str, Any]], variables: dict[str, Any] | None = None
     ) -> str:
-        found: dict[str, Any] = {
+        blueprint: dict[str, Any] = {
             "blueprint_name": name,
             # The deployment file serves several blueprints, or a variable is used by some releases.
             "validators": [
@@ -236,8 +236,8 @@ class _Maker:
             **({"vars": variables} if variables else {}),
             "deployment_groups": groups,
         }
-        check(self.gcp.toolkit, found)
-        return self._yaml(found)
+        check(self.gcp.toolkit, blueprint)
+        return self._yaml(blueprint)
 
     def _settings(self, variables: dict[str, Any]) -> str:
         backend = {"type": "gcs", "configuration": {"bucket": self.gcp.state_bucket}}
@@ -256,10 +256,8 @@ class _Maker:
 
 
 def _group(name: str, *modules: dict[str, Any] | list[dict[str, Any]]) -> dict[str, Any]:
-    found: list[dict[str, Any]] = []
-    for one in modules:
-        found += one if isinstance(one, list) else [one]
-    return {"group": name, "modules": found}
+    flat = [m for part in modules for m in (part if isinstance(part, list) else [part])]
+    return {"group": name, "modules": flat}
 
 
 def _literal(value: Any) -> Any:

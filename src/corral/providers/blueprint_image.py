@@ -110,7 +110,7 @@ def image(gcp: Gcp) -> dict[str, Any]:
     """The image itself, by Packer; not on an N-series machine, where the open driver is refused."""
     project, name = BASE_IMAGES[gcp.toolkit]
     old = gcp.toolkit == "v1.39.0"
-    found = module(
+    packer = module(
         "slurm-image",
         "modules/packer/custom-image",
         use=("image_build_script", "sysnet"),
@@ -122,4 +122,4 @@ def image(gcp: Gcp) -> dict[str, Any]:
         omit_external_ip=not gcp.public_addresses,
         metadata={"user-data": _NO_UPGRADES},
     )
-    return {**found, "kind": "packer"}
+    return {**packer, "kind": "packer"}

@@ -41,14 +41,14 @@ def module(
     id: str, source: str, *, use: Sequence[str] = (), outputs: Sequence[str] = (), **settings: Any
 ) -> dict[str, Any]:
     """One module as a blueprint writes it."""
-    found: dict[str, Any] = {"id": id, "source": source}
+    entry: dict[str, Any] = {"id": id, "source": source}
     if use:
-        found["use"] = list(use)
+        entry["use"] = list(use)
     if settings:
-        found["settings"] = settings
+        entry["settings"] = settings
     if outputs:
-        found["outputs"] = list(outputs)
-    return found
+        entry["outputs"] = list(outputs)
+    return entry
 
 
 def system_network() -> dict[str, Any]:
@@ -96,43 +96,47 @@ def gpu_networks() -> dict[str, Any]:
 
 def ids(storage: Sequence[GcpStorage]) -> dict[str, GcpStorage]:
     """A module's id for each file system, from its mount: ``homefs``."""
-    found: dict[str, GcpStorage] = {}
-    for one in storage:
-        word = re.sub("[^a-z0-9]", "", one.mount.rpartition("/")[2].lower()) or "root"
+    by_id: dict[str, GcpStorage] = {}
+    for file_system in storage:
+        word = re.sub("[^a-z0-9]", "", file_system.mount.rpartition("/")[2].lower()) or "root"
         name = f"{word}fs"
-        while name in found:
+        while name in by_id:
             name += "x"
-        found[name] = one
-    return found
+        by_id[name] = file_system
+    return by_id
 
 
 def base_storage(storage: Sequence[GcpStorage]) -> list[dict[str, Any]]:
     """File systems of the base blueprint (v1.39.0)."""
-    found: list[dict[str, Any]] = []
-    if any(one.kind == "filestore" for one in storage):
-        found.append(_peering("community/modules/network/private-service-access"))
-    for name, one in ids(storage).items():
-        if one.kind == "exascaler":
-            found.append(_exascaler(name, one))
-        elif one.kind == "filestore":
-            found.append(_filestore(name, one))
-    return found
+    modules: list[dict[str, Any]] = []
+    if any(file_system.kind == "filestore" for file_system in storage):
+        modules.append(_peering("community/modules/network/private-service-access"))
+    for name, file_system in ids(storage).items():
+        if file_system.kind == "exascaler":
+            modules.append(_exascaler(name, file_system))
+        elif file_system.kind == "filestore":
+            modules.append(_filestore(name, file_system))
+    return modules
 
 
 def cluster_storage(gcp: Gcp, storage: Sequence[GcpStorage]) -> list[dict[str, Any]]:
     """File systems of the blueprint that makes the nodes: made there, or by the base before."""
     old = gcp.toolkit == "v1.39.0"
-    found: list[dict[str, Any]] = []
-    if not old and any(one.kind in ("lustre", "filestore") for one in storage):
-        found.append(_peering("modules/network/private-service-access"))
-    for name, one in ids(storage).items():
-        if one.kind == "bucket":
-            found.append(_bucket(name, one, old=old))
+    modules: list[dict[str, Any]] = []
+    if not old and any(file_system.kind in ("lustre", "filestore") for file_system in storage):
+        modules.append(_peering("modules/network/private-service-access"))
+    for name, file_system in ids(storage).items():
+        if file_system.kind == "bucket":
+            modules.append(_bucket(name, file_system, old=old))
         elif old:
-            found.append(_made_before(name, one))
+            modules.append(_made_before(name, file_system))
         else:
-            found.append(_lustre(name, one) if one.kind == "lustre" else _filestore(name, one))
-    return found
+            modules.append(
+                _lustre(name, file_system)
+                if file_system.kind == "lustre"
+                else _filestore(name, file_system)
+            )
+    return modules
 
 
 def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
@@ -178,18 +182,18 @@ def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
     ]
 
 
-def partition(one: Partition) -> dict[str, Any]:
+def partition(declared: Partition) -> dict[str, Any]:
     """A partition; complete nodes only, since the eight NICs of a node cannot be shared by jobs."""
     conf = {"OverSubscribe": "EXCLUSIVE", "ResumeTimeout": 900, "SuspendTimeout": 600}
-    if one.max_time != "infinite":
-        conf["MaxTime"] = max_time(one.max_time)
+    if declared.max_time != "infinite":
+        conf["MaxTime"] = max_time(declared.max_time)
     return module(
-        f"{one.name}_partition",
+        f"{declared.name}_partition",
         "community/modules/compute/schedmd-slurm-gcp-v6-partition",
-        use=[f"{name}_nodeset" for name in one.groups],
-        partition_name=one.name,
+        use=[f"{name}_nodeset" for name in declared.groups],
+        partition_name=declared.name,
         exclusive=False,
-        is_default=one.default,
+        is_default=declared.default,
         partition_conf=conf,
     )
 
@@ -202,12 +206,12 @@ def controller(
     runners = [
         shell(
             "controller-tcpxo.sh",
-            at=f"tcpxo-{one.name}.sh",
-            PARTITION=one.name,
+            at=f"tcpxo-{declared.name}.sh",
+            PARTITION=declared.name,
             COMMIT=PROLOGS_COMMIT,
             **PROLOGS,
         )
-        for one in partitions
+        for declared in partitions
     ]
     return [
         module(
@@ -254,39 +258,39 @@ def _peering(source: str) -> dict[str, Any]:
     return module("private_service_access", source, use=("sysnet",))
 
 
-def _lustre(name: str, one: GcpStorage) -> dict[str, Any]:
+def _lustre(name: str, file_system: GcpStorage) -> dict[str, Any]:
     return module(
         name,
         "modules/file-system/managed-lustre",
         use=("sysnet", "private_service_access"),
-        size_gib=one.size_gib or 36000,
-        per_unit_storage_throughput=one.mbps_per_tib,
+        size_gib=file_system.size_gib or 36000,
+        per_unit_storage_throughput=file_system.mbps_per_tib,
         name=f"$(vars.deployment_name)-{name}",
-        local_mount=one.mount,
+        local_mount=file_system.mount,
         remote_mount="lustrefs",
         outputs=("network_storage",),
     )
 
 
-def _filestore(name: str, one: GcpStorage) -> dict[str, Any]:
+def _filestore(name: str, file_system: GcpStorage) -> dict[str, Any]:
     return module(
         name,
         "modules/file-system/filestore",
         use=("sysnet", "private_service_access"),
         filestore_tier="HIGH_SCALE_SSD",
-        size_gb=one.size_gib or 10240,
-        local_mount=one.mount,
+        size_gb=file_system.size_gib or 10240,
+        local_mount=file_system.mount,
         outputs=("network_storage",),
     )
 
 
-def _exascaler(name: str, one: GcpStorage) -> dict[str, Any]:
+def _exascaler(name: str, file_system: GcpStorage) -> dict[str, Any]:
     return module(
         name,
         "community/modules/file-system/DDN-EXAScaler",
         use=("sysnet",),
         fsname=_EXA_NAME,
-        local_mount=one.mount,
+        local_mount=file_system.mount,
         # The only image that the module's Terraform of this release starts (seed 003).
         instance_image={
             "project": "ddn-public",
@@ -296,24 +300,24 @@ def _exascaler(name: str, one: GcpStorage) -> dict[str, Any]:
     )
 
 
-def _made_before(name: str, one: GcpStorage) -> dict[str, Any]:
-    lustre = one.kind == "exascaler"
+def _made_before(name: str, file_system: GcpStorage) -> dict[str, Any]:
+    lustre = file_system.kind == "exascaler"
     return module(
         name,
         "modules/file-system/pre-existing-network-storage",
         server_ip=f"$(vars.server_ip_{name})",
         remote_mount=f"/{_EXA_NAME}" if lustre else "/nfsshare",
-        local_mount=one.mount,
+        local_mount=file_system.mount,
         fs_type="lustre" if lustre else "nfs",
         mount_options="defaults,_netdev" if lustre else "defaults,hard",
     )
 
 
-def _bucket(name: str, one: GcpStorage, *, old: bool) -> dict[str, Any]:
+def _bucket(name: str, file_system: GcpStorage, *, old: bool) -> dict[str, Any]:
     return module(
         name,
         ("community/" if old else "") + "modules/file-system/cloud-storage-bucket",
-        local_mount=one.mount,
+        local_mount=file_system.mount,
         mount_options=_BUCKET_OPTIONS,
         random_suffix=True,
     )

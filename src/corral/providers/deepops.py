@@ -43,7 +43,7 @@ def deepops_files(spec: ClusterSpec) -> dict[str, str]:
         if not node.group.capabilities.owned:
             raise CorralError(
                 Code.SPEC_INVALID,
-                f"DeepOps sets up machines that are there, and {node.name} is of provider "
+                f"DeepOps sets up existing machines, and {node.name} is of provider "
                 f"{node.group.provider}",
                 hint="export a cluster whose groups are of provider ssh",
             )
@@ -66,8 +66,8 @@ def deepops_files(spec: ClusterSpec) -> dict[str, str]:
         lines += ["", f"[{name}]", *members]
     for name, children in _CHILDREN:
         lines += ["", f"[{name}:children]", *children]
-    said = "".join(f"# not carried over: {line}\n" for line in not_exported(spec))
-    files = {INVENTORY: "\n".join(lines) + "\n", VARIABLES: _variables(spec, said)}
+    comments = "".join(f"# not carried over: {line}\n" for line in not_exported(spec))
+    files = {INVENTORY: "\n".join(lines) + "\n", VARIABLES: _variables(spec, comments)}
     if servers[1:]:
         head = HEADER.format(name=spec.name)
         for server in servers:
@@ -102,13 +102,13 @@ def nfs_servers(spec: ClusterSpec) -> list[str]:
 def _exports(spec: ClusterSpec, server: str) -> list[dict[str, str]]:
     """To the cluster's own nodes alone, as Corral exports them."""
     clients = [node.address for node in nodes_of(spec) if node.name != server]
-    found: list[dict[str, str]] = []
-    for one in spec.storage:
-        if one.kind == "nfs" and one.server == server:
-            options = f"(rw,sync,{'root_squash' if one.root_squash else 'no_root_squash'})"
+    exports: list[dict[str, str]] = []
+    for share in spec.storage:
+        if share.kind == "nfs" and share.server == server:
+            options = f"(rw,sync,{'root_squash' if share.root_squash else 'no_root_squash'})"
             allowed = " ".join(f"{client}{options}" for client in clients)
-            found.append({"path": one.path or "", "options": allowed})
-    return found
+            exports.append({"path": share.path or "", "options": allowed})
+    return exports
 
 
 _EXPRESSED: Final[frozenset[str]] = frozenset(
@@ -147,10 +147,10 @@ def not_exported(spec: ClusterSpec) -> tuple[str, ...]:
     return unexpressed(spec, expressed, _NOTES)
 
 
-def _variables(spec: ClusterSpec, said: str) -> str:
+def _variables(spec: ClusterSpec, comments: str) -> str:
     served = [s for s in spec.storage if s.kind == "nfs"]
     pyxis = spec.software.containers == "pyxis"
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "slurm_cluster_name": spec.name,
         "slurm_restrict_node_access": spec.access.ssh == "jobs_only",
         "slurm_install_enroot": pyxis,
@@ -165,38 +165,38 @@ def _variables(spec: ClusterSpec, said: str) -> str:
     }
     servers = nfs_servers(spec)
     if len(servers) == 1:  # of several, each has its own
-        found["nfs_exports"] = _exports(spec, servers[0])
+        settings["nfs_exports"] = _exports(spec, servers[0])
     if spec.slurm.version.startswith("=="):
-        found["slurm_version"] = spec.slurm.version.removeprefix("==")
+        settings["slurm_version"] = spec.slurm.version.removeprefix("==")
     limits = {max_time(p.max_time) for p in partitions_of(spec)}
     if len(limits) == 1 and "INFINITE" not in limits:
-        found["slurm_max_job_timelimit"] = limits.pop()
+        settings["slurm_max_job_timelimit"] = limits.pop()
     if pyxis and spec.software.pyxis:
         local = spec.software.pyxis.local
-        found |= {
+        settings |= {
             "enroot_cache_path": f"{local}/cache/user-$(id -u)",
             "enroot_data_path": f"{local}/data/user-$(id -u)",
         }
     software = spec.software.model_dump(mode="json", exclude_defaults=True)
     if software:
-        found["corral_software"] = software
-    return HEADER.format(name=spec.name) + said + as_yaml(found)
+        settings["corral_software"] = software
+    return HEADER.format(name=spec.name) + comments + as_yaml(settings)
 
 
 def _driver(spec: ClusterSpec) -> dict[str, Any]:
     """The driver: DeepOps takes a branch, a flavour and the kind of kernel module."""
     nvidia = spec.software.nvidia
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "slurm_cluster_install_nvidia_driver": nvidia is not None and nvidia.driver != "none"
     }
     named = _DRIVER.fullmatch(nvidia.driver) if nvidia else None
     if named:
-        found |= {
+        settings |= {
             "nvidia_driver_branch": named[1],
             "nvidia_driver_ubuntu_packages_suffix": named[2] or "",
             "nvidia_driver_ubuntu_use_open_kernel_modules": bool(named[3]),
         }
-    return found
+    return settings
 
 
 def as_yaml(data: Mapping[str, Any]) -> str:

@@ -127,8 +127,8 @@ class _Sources:
                 made._take(kind, name, cast("dict[str, Any]", data), inventory)
             else:
                 made.left.append(f"{path}: holds no variables, not read")
-        for group, found in inventory.variables.items():
-            plain = {n: v for n, v in found.items() if n not in _HOST_WORDS}
+        for group, values in inventory.variables.items():
+            plain = {n: v for n, v in values.items() if n not in _HOST_WORDS}
             (made.others if group in _OTHER_GROUPS else made.slurm).update(plain)
         return made
 
@@ -144,8 +144,8 @@ class _Sources:
         else:
             inventory.variables.setdefault(name, {}).update(login)
             self.slurm |= rest
-        for one in _entries(rest, "nfs_exports"):
-            self.exports[str(one.get("path"))] = str(one.get("options"))
+        for export in _entries(rest, "nfs_exports"):
+            self.exports[str(export.get("path"))] = str(export.get("options"))
 
 
 class _Import:
@@ -197,11 +197,11 @@ class _Import:
         }
         self._leave_rest(taken)
         left = tuple(self._left)
-        said = "".join(f"# not carried over: {line}\n" for line in left)
+        comments = "".join(f"# not carried over: {line}\n" for line in left)
         gpus = (
             "" if any("gpu" in g for g in groups) else " GPUs of the nodes: add gpu: {type, count}."
         )
-        return f"# From DeepOps' inventory.{gpus}\n{said}" + as_yaml(data), left
+        return f"# From DeepOps' inventory.{gpus}\n{comments}" + as_yaml(data), left
 
     def _leave(self, line: str) -> None:
         self._left[" ".join(line.split())] = None  # one line: it becomes a comment
@@ -219,10 +219,10 @@ class _Import:
         return value
 
     def _name(self) -> str:
-        said = str(self._value("slurm_cluster_name") or "deepops")
-        name = re.sub("[^a-z0-9-]", "-", said.lower())
-        if name != said:
-            self._leave(f"slurm_cluster_name: {said} is called {name} here")
+        declared = str(self._value("slurm_cluster_name") or "deepops")
+        name = re.sub("[^a-z0-9-]", "-", declared.lower())
+        if name != declared:
+            self._leave(f"slurm_cluster_name: {declared} is called {name} here")
         return name
 
     def _version(self) -> dict[str, Any]:
@@ -288,12 +288,12 @@ class _Import:
 
     def _rename(self, group: dict[str, Any], used: set[str]) -> None:
         """Rename a group whose name is taken."""
-        said, number = group["name"], 2
+        original, number = group["name"], 2
         while group["name"] in used:
-            group["name"] = f"{said}-{number}"
+            group["name"] = f"{original}-{number}"
             number += 1
-        if group["name"] != said:
-            self._leave(f"group {said}: {group['nodes']} are group {group['name']} here")
+        if group["name"] != original:
+            self._leave(f"group {original}: {group['nodes']} are group {group['name']} here")
 
     def _own(self, name: str, member: str) -> dict[str, Any]:
         """What a group of the cluster file declares about such a node."""
@@ -307,13 +307,11 @@ class _Import:
 
     def _words(self, member: str) -> dict[str, str]:
         """A host's variables, as Ansible merges them: all, its groups, itself."""
-        found: dict[str, str] = {}
-        for group, said in self.inventory.variables.items():
+        merged: dict[str, str] = {}
+        for group, values in self.inventory.variables.items():
             if group == "all" or member in self.inventory.members(group):
-                found |= (
-                    said if group != "all" else {k: v for k, v in said.items() if k not in found}
-                )
-        return {**found, **self.inventory.hosts.get(member, {})}
+                merged |= {k: v for k, v in values.items() if group != "all" or k not in merged}
+        return {**merged, **self.inventory.hosts.get(member, {})}
 
     def _word(self, member: str, what: str) -> str:
         words = self._words(member)
@@ -333,12 +331,12 @@ class _Import:
             ssh["port"] = int(port) if port.isascii() and port.isdigit() else port
         if key := self._word(member, "key"):
             ssh["key"] = key
-        said = self._word(member, "arguments")
-        jump = _jump(said)
+        arguments = self._word(member, "arguments")
+        jump = _jump(arguments)
         if jump:
             ssh["jump"] = jump
-        elif said:
-            self._leave(f"ssh arguments of {name}: {said}")
+        elif arguments:
+            self._leave(f"ssh arguments of {name}: {arguments}")
         if self._word(member, "password"):
             self._leave("passwords: corral keys install logs in by them once, and then by key")
         return ssh
@@ -361,9 +359,9 @@ class _Import:
             self._leave(
                 f"mount options {options} of {', '.join(where)}: Corral mounts with {NFS_OPTIONS}"
             )
-        found = [self._mount(m, known) for m in mounts]
-        self._leave_exports({str(m.get("path", "")) for m in found if m["kind"] == "nfs"})
-        return found
+        storage = [self._mount(m, known) for m in mounts]
+        self._leave_exports({str(m.get("path", "")) for m in storage if m["kind"] == "nfs"})
+        return storage
 
     def _mount(self, mount: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
         where, path = str(mount.get("mountpoint", "")), str(mount.get("path", ""))
@@ -404,15 +402,15 @@ class _Import:
                 )
 
     def _users(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        for one in _entries(self.variables, "users"):
-            name = str(one.get("username", ""))
-            groups = {str(g) for g in _list(one.get("groups"))}
-            user: dict[str, Any] = {"name": name, "uid": one.get("uid")}
-            if one.get("home") not in (None, f"/home/{name}"):
-                user["home"] = one["home"]
-            user |= {k: one[k] for k in ("shell",) if one.get(k)}
-            keys = [str(key) for key in _list(one.get("ssh_key"))]
+        users: list[dict[str, Any]] = []
+        for entry in _entries(self.variables, "users"):
+            name = str(entry.get("username", ""))
+            groups = {str(g) for g in _list(entry.get("groups"))}
+            user: dict[str, Any] = {"name": name, "uid": entry.get("uid")}
+            if entry.get("home") not in (None, f"/home/{name}"):
+                user["home"] = entry["home"]
+            user |= {k: entry[k] for k in ("shell",) if entry.get(k)}
+            keys = [str(key) for key in _list(entry.get("ssh_key"))]
             user |= self._optional("keys", keys) | self._optional("admin", bool(groups & _ADMINS))
             try:
                 User.model_validate(user, strict=False)
@@ -420,17 +418,17 @@ class _Import:
                 where = ".".join(str(part) for part in error.errors()[0]["loc"])
                 self._leave(f"users: {name}: {where}: {error.errors()[0]['msg']}; declare users:")
                 continue
-            found.append(user)
-            other = [k for k in one if k not in _USER_FIELDS | {"groups"}]
+            users.append(user)
+            other = [k for k in entry if k not in _USER_FIELDS | {"groups"}]
             other += [f"group {g}" for g in sorted(groups - _ADMINS)]
-            if one.get("gid") not in (None, one.get("uid")):
+            if entry.get("gid") not in (None, entry.get("uid")):
                 other.append("gid")
             if other:
                 self._leave(
                     f"users: {', '.join(map(str, other))} of {name}: Corral sets name, uid,"
                     " home, shell and keys"
                 )
-        return found
+        return users
 
     def _leave_rest(self, taken: set[str]) -> None:
         for line in self.sources.left:
@@ -471,7 +469,7 @@ class _Import:
 
 
 def _carried() -> set[str]:
-    return {name for name, one in variables().items() if one.field}
+    return {name for name, variable in variables().items() if variable.field}
 
 
 def _jump(arguments: str) -> str:
@@ -500,8 +498,8 @@ def _folded(addresses: list[str]) -> str:
 
 
 def _kind(path: str) -> tuple[str, str]:
-    found = _FILE.fullmatch(path)
-    return (found[1], found[2]) if found else ("group_vars", path)
+    match = _FILE.fullmatch(path)
+    return (match[1], match[2]) if match else ("group_vars", path)
 
 
 def _precedence(path: str) -> tuple[bool, bool, str]:
@@ -525,9 +523,9 @@ def _read_yaml(name: str, text: str) -> Any:
     yaml = YAML(typ="safe", pure=True)
     yaml.Constructor = _Constructor
     try:
-        found = yaml.load(text)  # pyright: ignore[reportUnknownMemberType]
+        data = yaml.load(text)  # pyright: ignore[reportUnknownMemberType]
     except YAMLError as error:
         raise CorralError(
             Code.PARSE_FAILED, f"{name} is not YAML", tail=str(error)[:400], hint="fix it first"
         ) from error
-    return {} if found is None else found
+    return {} if data is None else data

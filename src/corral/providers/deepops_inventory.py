@@ -29,11 +29,11 @@ class Inventory:
 
     def members(self, group: str, seen: frozenset[str] = frozenset()) -> list[str]:
         """Hosts of a group and of the groups below it."""
-        found = list(self.groups.get(group, []))
+        hosts = list(self.groups.get(group, []))
         for child in self.children.get(group, []):
             if child not in seen:
-                found += self.members(child, seen | {group})
-        return list(dict.fromkeys(found))
+                hosts += self.members(child, seen | {group})
+        return list(dict.fromkeys(hosts))
 
 
 def read_inventory(text: str) -> Inventory:
@@ -65,12 +65,12 @@ def _host(made: Inventory, section: str, line: str, number: int) -> None:
     if not _HOST.fullmatch(pattern):
         raise CorralError(
             Code.PARSE_FAILED,
-            f"line {number} of the inventory is none of Ansible's: {line[:80]!r}",
+            f"line {number} of the inventory is not Ansible's INI format: {line[:80]!r}",
             hint="give the folder config/ of DeepOps, with its INI inventory",
         )
-    found = re.findall(r"(\w+)=('[^']*'|\"[^\"]*\"|\S+)", rest)
+    pairs = re.findall(r"(\w+)=('[^']*'|\"[^\"]*\"|\S+)", rest)
     for name in _spread(pattern):
-        made.hosts.setdefault(name, {}).update({k: _bare(v) for k, v in found})
+        made.hosts.setdefault(name, {}).update({k: _bare(v) for k, v in pairs})
         if section not in ("all", "ungrouped"):
             made.groups.setdefault(section, []).append(name)
 
@@ -83,10 +83,10 @@ def _bare(text: str) -> str:
 
 def _spread(pattern: str) -> list[str]:
     """Ansible's ``gpu[01:10]``."""
-    found = re.fullmatch(r"(.*)\[(\d+):(\d+)\](.*)", pattern)
-    if not found:
+    match = re.fullmatch(r"(.*)\[(\d+):(\d+)\](.*)", pattern)
+    if not match:
         return [pattern]
-    before, first, last, after = found.groups()
+    before, first, last, after = match.groups()
     if int(last) - int(first) > 65535:  # noqa: PLR2004
         return [pattern]
     return [f"{before}{i:0{len(first)}}{after}" for i in range(int(first), int(last) + 1)]

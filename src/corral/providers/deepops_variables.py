@@ -36,11 +36,11 @@ def variables() -> Mapping[str, Variable]:
     """The table, by variable."""
     text = files("corral.providers").joinpath("deepops_data", "variables.json").read_text("utf-8")
     table: dict[str, Any] = json.loads(text)
-    found = {str(name): Variable(field=str(field)) for name, field in table["carried"].items()}
+    by_name = {str(name): Variable(field=str(field)) for name, field in table["carried"].items()}
     for row in table["not_carried"]:
-        one = Variable(note=str(row["note"]), off=bool(row["off"]))
-        found |= dict.fromkeys(str(row["names"]).split(), one)
-    return found
+        variable = Variable(note=str(row["note"]), off=bool(row["off"]))
+        by_name |= dict.fromkeys(str(row["names"]).split(), variable)
+    return by_name
 
 
 def is_on(value: Any) -> bool:

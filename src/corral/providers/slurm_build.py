@@ -104,14 +104,14 @@ def _keep(made: Path, place: Path) -> None:
 
 
 def _release(release: tuple[str, str]) -> tuple[str, tuple[str, ...]]:
-    found = RELEASES.get(release)
-    if found is None:
+    build = RELEASES.get(release)
+    if build is None:
         raise CorralError(
             Code.IMAGE_FAILED,
             f"Slurm's packages cannot be built for {' '.join(release)}",
             hint="build them on such a machine and name their folder: slurm.source.debs",
         )
-    return found
+    return build
 
 
 async def _build(

@@ -68,7 +68,7 @@ def check(release: str, blueprint: Mapping[str, Any]) -> None:
         CorralError: NOT_GOOD, one is not: Corral's own mistake, found before Google's money is
             spent.
     """
-    wrong = [said for group in blueprint["deployment_groups"] for said in _wrong(release, group)]
+    wrong = [fault for group in blueprint["deployment_groups"] for fault in _wrong(release, group)]
     if wrong:
         raise CorralError(
             Code.NOT_GOOD,
@@ -80,22 +80,22 @@ def check(release: str, blueprint: Mapping[str, Any]) -> None:
 
 def _wrong(release: str, group: Mapping[str, Any]) -> list[str]:
     known = modules(release)
-    found: list[str] = []
-    for one in group["modules"]:
-        module = known.get(one["source"])
+    faults: list[str] = []
+    for entry in group["modules"]:
+        module = known.get(entry["source"])
         if module is None:
-            found.append(f"{one['id']}: no module {one['source']}")
+            faults.append(f"{entry['id']}: no module {entry['source']}")
             continue
-        settings = cast("dict[str, Any]", one.get("settings", {}))
+        settings = cast("dict[str, Any]", entry.get("settings", {}))
         for name, value in settings.items():
             kind = module.settings.get(name, "").rstrip("!")
             if not kind:
-                found.append(f"{one['id']}: {one['source']} has no setting {name}")
+                faults.append(f"{entry['id']}: {entry['source']} has no setting {name}")
             elif not _fits(kind, value):
-                found.append(f"{one['id']}: {name} is a {kind}")
-        outputs = cast("list[str]", one.get("outputs", []))
-        found += [f"{one['id']}: no output {o}" for o in outputs if o not in module.outputs]
-    return found
+                faults.append(f"{entry['id']}: {name} is a {kind}")
+        outputs = cast("list[str]", entry.get("outputs", []))
+        faults += [f"{entry['id']}: no output {o}" for o in outputs if o not in module.outputs]
+    return faults
 
 
 def _fits(kind: str, value: object) -> bool:

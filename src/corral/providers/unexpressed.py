@@ -19,11 +19,11 @@ def unexpressed(
         notes: why, by field; that of the longest part of the field's name counts, "" is any.
     """
     declared = spec.model_dump(mode="json", exclude_defaults=True)
-    found: dict[str, list[str]] = {}
+    by_note: dict[str, list[str]] = {}
     for field in dict.fromkeys(_missing(declared, "", expressed)):
         known = [part for part in notes if _below(field, part)]
-        found.setdefault(notes[max(known, key=len)], []).append(field)
-    return tuple(f"{', '.join(fields)}: {note}" for note, fields in found.items())
+        by_note.setdefault(notes[max(known, key=len)], []).append(field)
+    return tuple(f"{', '.join(fields)}: {note}" for note, fields in by_note.items())
 
 
 def _missing(value: Any, at: str, expressed: Set[str]) -> Iterator[str]:
@@ -31,14 +31,14 @@ def _missing(value: Any, at: str, expressed: Set[str]) -> Iterator[str]:
     if at in expressed:
         return
     part = "." in at or not isinstance(value, dict)
-    if at and part and not any(_below(one, at) for one in expressed):
+    if at and part and not any(_below(field, at) for field in expressed):
         yield at
     elif isinstance(value, dict):
-        for name, one in cast("dict[str, Any]", value).items():
-            yield from _missing(one, f"{at}.{name}" if at else name, expressed)
+        for name, item in cast("dict[str, Any]", value).items():
+            yield from _missing(item, f"{at}.{name}" if at else name, expressed)
     elif isinstance(value, list | tuple):
-        for one in cast("list[Any]", value):
-            yield from _missing(one, f"{at}[]", expressed)
+        for item in cast("list[Any]", value):
+            yield from _missing(item, f"{at}[]", expressed)
 
 
 def _below(field: str, part: str) -> bool:

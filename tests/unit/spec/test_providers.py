@@ -145,7 +145,7 @@ def test_a_cloud_has_a_client_its_calls_and_a_simulator(name: str) -> None:
     assert client.name == calls.NAME == SIMS[name].name == name
     assert calls.GAPS["calls"] > 0 and callable(calls.instances) and callable(calls.terminate)
     assert import_module(f"{home}.errors").ROWS
-    assert bool(client.told.no_dead_man) is not rental.ends_itself
+    assert bool(client.traits.no_dead_man) is not rental.ends_itself
     assert rental.image
     assert bool(rental.volumes) is hasattr(client, "make_volume")
     assert rental.firewall is hasattr(client, "set_firewall_rules")

@@ -16,7 +16,7 @@ from typing import Any, Final
 from corral.errors import Code, CorralError
 from corral.providers.cloud.accounts import open_account
 from corral.providers.cloud.errors import all_failed
-from corral.providers.cloud.model import Capacity, CloudApi, ClusterApi, Offer, Told, Volume
+from corral.providers.cloud.model import Capacity, CloudApi, CloudTraits, ClusterApi, Offer, Volume
 from corral.providers.cloud.simulated import FILE, rehearsal_of
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import declared_of, has_guard
@@ -41,7 +41,7 @@ class Sale:
 
     offers: tuple[Offer, ...]
     volumes: tuple[Volume, ...]
-    told: dict[str, Told]
+    told: dict[str, CloudTraits]
     silent: dict[str, CorralError]
 
     def as_dict(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ async def offers(
     named = tuple(providers)
     found: list[Offer] = []
     volumes: list[Volume] = []
-    told: dict[str, Told] = {}
+    told: dict[str, CloudTraits] = {}
     silent: dict[str, CorralError] = {}
     rehearsal = rehearsal_of(cluster) if cluster else None
     for name in named or CLOUDS:
@@ -92,7 +92,7 @@ async def offers(
             api = open_account(name, rehearsal)
             try:
                 on_sale = await _on_sale(api, together=together)
-                found, told[name] = [*found, *on_sale], api.told
+                found, told[name] = [*found, *on_sale], api.traits
                 volumes += await api.volumes()
             finally:
                 await api.close()

@@ -14,7 +14,7 @@ from corral.providers.cloud.errors import all_failed
 from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.model import CloudApi
 from corral.providers.cloud.simulated import rehearsal_of
-from corral.providers.cloud.termination import Found, end_all, find_some
+from corral.providers.cloud.termination import Assets, end_all, find_some
 from corral.spec.providers import CLOUDS
 from corral.state_dir import cluster_names
 
@@ -31,7 +31,7 @@ class Reapable:
 
     cluster: str
     known: bool
-    found: Found
+    found: Assets
 
     @property
     def per_hour(self) -> float:

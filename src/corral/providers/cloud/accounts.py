@@ -48,14 +48,14 @@ def _folder(provider: str) -> str:
 
 def providers_named(spec: ClusterSpec) -> tuple[str, ...]:
     """Clouds that the file names, as first choice or to fall back on."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for group in spec.groups:
         if group.capabilities.rents:
-            found[group.provider] = None
-            found |= dict.fromkeys(
+            names[group.provider] = None
+            names |= dict.fromkeys(
                 s.provider for s in (group.cloud.fallback if group.cloud else ())
             )
-    return tuple(found)
+    return tuple(names)
 
 
 def open_accounts(

@@ -46,7 +46,7 @@ def records(value: Any) -> list[dict[str, Any]]:
     if not isinstance(value, list):
         raise TypeError("not a list")
     items = cast("list[Any]", value)
-    if not all(isinstance(one, dict) for one in items):
+    if not all(isinstance(item, dict) for item in items):
         raise TypeError("not a list of objects")
     return cast("list[dict[str, Any]]", items)
 
@@ -97,7 +97,7 @@ def moment(value: Any) -> float:
     """
     # Python 3.10 reads no Z, and fractions of three or six digits only.
     text = re.sub(r"Z$", "+00:00", str(value))
-    text = re.sub(r"\.(\d{1,6})\d*", lambda found: f".{found[1]:0<6}", text, count=1)
+    text = re.sub(r"\.(\d{1,6})\d*", lambda match: f".{match[1]:0<6}", text, count=1)
     read = datetime.fromisoformat(text)
     return (read if read.tzinfo else read.replace(tzinfo=timezone.utc)).timestamp()
 
@@ -109,10 +109,10 @@ def distinct(instances: Iterable[Instance]) -> tuple[Instance, ...]:
         ValueError: two names under one id: which node it is cannot be known.
     """
     by_id: dict[str, Instance] = {}
-    for one in instances:
-        if one.id in by_id and by_id[one.id].name != one.name:
-            raise ValueError(f"two instances with the id {one.id}")
-        by_id[one.id] = one
+    for instance in instances:
+        if instance.id in by_id and by_id[instance.id].name != instance.name:
+            raise ValueError(f"two instances with the id {instance.id}")
+        by_id[instance.id] = instance
     return tuple(by_id.values())
 
 

@@ -97,8 +97,8 @@ def pages(
     cursors: list[dict[str, str]] = []
     after: dict[str, str] = {}
     while len(cursors) < PAGES_AT_MOST:
-        found, after = yield Call("GET", path, page, query={**query, **after})
-        items += found
+        page_items, after = yield Call("GET", path, page, query={**query, **after})
+        items += page_items
         if not after:
             return items
         if after in cursors:

@@ -97,9 +97,9 @@ COMMON = (
     Row(410, "", Reason.REQUEST, "this address of its API was removed",
         "install a newer Corral: this one calls an API that was retired"),
     Row(425, "", Reason.LIMIT, "the call came too early", "try again"),
-    Row(409, "", Reason.BUSY, "it cannot be done in its state", "wait until it has settled"),
-    Row(422, "", Reason.REQUEST, "the request does not fit", "correct the field that it names"),
-    Row(400, "", Reason.REQUEST, "the request does not fit", "correct the field that it names"),
+    Row(409, "", Reason.BUSY, "not possible in its current state", "wait until it has settled"),
+    Row(422, "", Reason.REQUEST, "the request is not valid", "correct the field that it names"),
+    Row(400, "", Reason.REQUEST, "the request is not valid", "correct the field that it names"),
 )  # fmt: skip
 
 

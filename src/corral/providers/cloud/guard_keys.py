@@ -44,7 +44,7 @@ def watched(spec: ClusterSpec, controller: str) -> tuple[Watched, ...]:
     """
     if not has_guard(spec):
         return ()
-    found: list[Watched] = []
+    clouds: list[Watched] = []
     rehearsal = rehearsal_of(spec.name)
     for cloud in providers_named(spec):
         key = guard_key(spec.name, cloud)
@@ -54,8 +54,8 @@ def watched(spec: ClusterSpec, controller: str) -> tuple[Watched, ...]:
             gateway = f"{controller.rpartition('.')[0]}.1"
             url = f"http://{gateway}:{parts.port}{parts.path}"
         digest = hashlib.sha256(key.encode()).hexdigest()[:16]
-        found.append(Watched(cloud, url, digest, calls_of(cloud)))
-    return tuple(found)
+        clouds.append(Watched(cloud, url, digest, calls_of(cloud)))
+    return tuple(clouds)
 
 
 def key_bytes(cluster: str, cloud: str) -> bytes:

@@ -23,20 +23,20 @@ from corral.providers.cloud.model import (
     ClusterApi,
     Instance,
     Label,
+    LaunchRequest,
     Offer,
     State,
-    Wanted,
     member_label,
 )
 
-LOOKS: Final = 4
-LOOK_S: Final = 5.0
+POLLS: Final = 4
+POLL_S: Final = 5.0
 """After an unsure launch the list is read this often, this far apart, before it counts as lost."""
 
 PASS_ON: Final = frozenset((Reason.CAPACITY, Reason.QUOTA, Reason.FORBIDDEN, Reason.MISSING))
 """Refusals after which another offer is tried."""
 
-Make = Callable[[Label, Offer], Wanted]
+Make = Callable[[Label, Offer], LaunchRequest]
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class Launcher:
                 self.emit(Event(Kind.NOTE, "machines", node, text))
         raise CorralError(
             Code.PROVIDER_FAILED,
-            f"none of {len(offers)} offers could be had",
+            f"none of {len(offers)} offers could be launched",
             node=node,
             tail="\n".join(dict.fromkeys(e.message for e in refusals)),
             hint=refusals[-1].hint if refusals else "see: corral offers",
@@ -97,22 +97,21 @@ class Launcher:
     async def _one(self, node: str, offer: Offer) -> str:
         self.may(offer)
         label = Label(self.cluster, node, self.nonce())
-        wanted = self.make(label, offer)
+        request = self.make(label, offer)
         self.ledger.intent(label, offer)
         try:
-            identity = await self.apis[offer.provider].launch(wanted)
+            identity = await self.apis[offer.provider].launch(request)
         except CloudError as error:
             if not error.unsure:
                 self.ledger.refused(label.nonce, error.reason.value)
                 raise
-            found = await self._looked(offer.provider, label)
-            if not found:
-                # It stays announced: should it turn up later, the next poll or reap ends it.
+            identity = await self._listed(offer.provider, label)
+            if not identity:
+                # Its intent stays in the ledger: the next poll or reap ends it if it appears later.
                 self.emit(
-                    Event(Kind.NOTE, "machines", node, f"{error.message}; nothing came of it")
+                    Event(Kind.NOTE, "machines", node, f"{error.message}; no instance appeared")
                 )
                 raise
-            identity = found
         self.ledger.launched(label.nonce, identity)
         return identity
 
@@ -125,9 +124,11 @@ class Launcher:
         Raises:
             CorralError: as ``launch``.
         """
-        return await self._first(group, offers, lambda offer: self._whole(group, nodes, offer))
+        return await self._first(
+            group, offers, lambda offer: self._launch_cluster(group, nodes, offer)
+        )
 
-    async def _whole(self, group: str, nodes: Sequence[str], offer: Offer) -> str:
+    async def _launch_cluster(self, group: str, nodes: Sequence[str], offer: Offer) -> str:
         api = self.apis[offer.provider]
         if not isinstance(api, ClusterApi):
             raise CorralError(Code.NOT_GOOD, f"{offer.provider} has no clusters", node=group)
@@ -143,20 +144,20 @@ class Launcher:
                 for member in members:
                     self.ledger.refused(member.nonce, error.reason.value)
                 raise
-            for _ in range(LOOKS):
-                await asyncio.sleep(LOOK_S)
-                for one in await api.extras(self.cluster):
-                    if one.name == label.name:
-                        return one.id
+            for _ in range(POLLS):
+                await asyncio.sleep(POLL_S)
+                for extra in await api.extras(self.cluster):
+                    if extra.name == label.name:
+                        return extra.id
             raise
 
-    async def _looked(self, provider: str, label: Label) -> str:
+    async def _listed(self, provider: str, label: Label) -> str:
         """The id of the instance that an unsure launch made, "" when none shows up."""
-        for _ in range(LOOKS):
-            await asyncio.sleep(LOOK_S)
-            for one in await self.apis[provider].instances():
-                if one.label == label and one.state is not State.GONE:
-                    return one.id
+        for _ in range(POLLS):
+            await asyncio.sleep(POLL_S)
+            for instance in await self.apis[provider].instances():
+                if instance.label == label and instance.state is not State.GONE:
+                    return instance.id
         return ""
 
 
@@ -176,9 +177,9 @@ class Sorted:
 def sort(instances: Sequence[Instance], cluster: str, nodes: Sequence[str]) -> Sorted:
     """Which instance is whose. Of two of one node the one that got furthest stays. Pure."""
     mine: dict[str, list[Instance]] = {}
-    for one in instances:
-        if one.label and one.label.cluster == cluster and one.state.exists:
-            mine.setdefault(one.label.node, []).append(one)
+    for instance in instances:
+        if instance.label and instance.label.cluster == cluster and instance.state.exists:
+            mine.setdefault(instance.label.node, []).append(instance)
     order = list(State)
     kept: dict[str, Instance] = {}
     surplus: list[Instance] = []

@@ -154,13 +154,13 @@ class Ledger:
 
 def read(lines: Iterable[str]) -> dict[str, Rental]:
     """Rentals from a ledger's lines; lines that are cut off or make no sense are left out."""
-    found: dict[str, Rental] = {}
+    rentals: dict[str, Rental] = {}
     for line in lines:
         try:
             record = json.loads(line)
             nonce, kind = str(record["nonce"]), record["kind"]
-            if kind == INTENT and nonce not in found:
-                found[nonce] = Rental(
+            if kind == INTENT and nonce not in rentals:
+                rentals[nonce] = Rental(
                     str(record["provider"]),
                     str(record["node"]),
                     nonce,
@@ -170,11 +170,11 @@ def read(lines: Iterable[str]) -> dict[str, Rental]:
                     float(record["at"]),
                     gpus=int(record["gpus"]) if "gpus" in record else None,
                 )
-            elif nonce in found:
-                found[nonce] = _after(found[nonce], kind, record)
+            elif nonce in rentals:
+                rentals[nonce] = _after(rentals[nonce], kind, record)
         except (ValueError, KeyError, TypeError):
             continue
-    return found
+    return rentals
 
 
 def _after(rental: Rental, kind: str, record: dict[str, Any]) -> Rental:

@@ -85,9 +85,9 @@ def label_of(name: str, cluster: str = "") -> Label | None:
         return None
     words = head[len(PREFIX) :].split("-")
     for cut in range(1, len(words)):
-        found, node = "-".join(words[:cut]), "-".join(words[cut:])
-        if _mark(found, node) == tail[:_MARK]:
-            return Label(found, node, tail[_MARK:]) if cluster in ("", found) else None
+        candidate, node = "-".join(words[:cut]), "-".join(words[cut:])
+        if _mark(candidate, node) == tail[:_MARK]:
+            return Label(candidate, node, tail[_MARK:]) if cluster in ("", candidate) else None
     return None
 
 
@@ -161,7 +161,7 @@ class Instance:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LaunchRequest:
     """One launch.
 
     Attributes:
@@ -218,7 +218,7 @@ class Volume:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CloudTraits:
     """What a cloud can and cannot do; reported by the plan and by lint."""
 
     dead_man: str = ""
@@ -227,16 +227,16 @@ class Told:
     notes: tuple[str, ...] = field(default=())
 
 
-def member_label(whole: Label, rank: int) -> Label:
+def member_label(label: Label, rank: int) -> Label:
     """The label of one member of a cloud's own cluster, which bears one name for all of them."""
-    return Label(whole.cluster, whole.node, f"{whole.nonce}.{rank}")
+    return Label(label.cluster, label.node, f"{label.nonce}.{rank}")
 
 
 class CloudApi(Protocol):
     """One account of one cloud. Every method raises ``CloudError``."""
 
     name: ClassVar[str]
-    told: ClassVar[Told]
+    traits: ClassVar[CloudTraits]
 
     async def check(self) -> None:
         """Ask whether the key is taken and the account can pay; changes nothing."""
@@ -250,7 +250,7 @@ class CloudApi(Protocol):
         """All instances of the account that still exist or have just ended."""
         ...
 
-    async def launch(self, wanted: Wanted) -> str:
+    async def launch(self, request: LaunchRequest) -> str:
         """Rent one; never repeated automatically when it is not known whether it took effect.
 
         Returns:
@@ -291,11 +291,11 @@ class ClusterApi(CloudApi, Protocol):
         """As ``offers``, for machines of such a cluster; the price is that of one machine."""
         ...
 
-    async def launch_cluster(self, wanted: Wanted, nodes: int) -> str:
+    async def launch_cluster(self, request: LaunchRequest, nodes: int) -> str:
         """Rent them, all or none; never repeated automatically, as ``launch``.
 
         Args:
-            wanted: of each machine; the label names the group in the place of a node.
+            request: of each machine; the label names the group in the place of a node.
             nodes: how many.
 
         Returns:
@@ -313,7 +313,7 @@ class VolumesApi(CloudApi, Protocol):
 
 
 class FirewallApi(CloudApi, Protocol):
-    """An account with one set of inbound rules: changed only by ``cloud.whole_sets.change``."""
+    """An account with one set of inbound rules: changed only by ``cloud.account_sets.change``."""
 
     async def firewall_rules(self) -> tuple[dict[str, Any], ...]:
         """The set."""
@@ -325,7 +325,7 @@ class FirewallApi(CloudApi, Protocol):
 
 
 class AccountKeysApi(CloudApi, Protocol):
-    """An account with one set of ssh keys: changed only by ``cloud.whole_sets.change``."""
+    """An account with one set of ssh keys: changed only by ``cloud.account_sets.change``."""
 
     async def ssh_keys(self) -> tuple[str, ...]:
         """The set."""

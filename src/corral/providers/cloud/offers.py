@@ -43,14 +43,14 @@ def candidates(
         CorralError: NOT_FOUND, a type or region is not on sale, with near ones named; NOT_GOOD,
             none is cheap enough.
     """
-    found: list[tuple[int, Offer]] = []
+    ranked: list[tuple[int, Offer]] = []
     for place, source in enumerate(sources(provider, cloud)):
         if source.provider in offers:
-            found += [(place, o) for o in _fitting(group, source, offers[source.provider])]
+            ranked += [(place, o) for o in _fitting(group, source, offers[source.provider])]
     most = cloud.price_at_most
-    cheap = [(p, o) for p, o in found if most is None or o.price is None or o.price <= most]
+    cheap = [(p, o) for p, o in ranked if most is None or o.price is None or o.price <= most]
     if not cheap:
-        least = min((o.price for _, o in found if o.price is not None), default=0.0)
+        least = min((o.price for _, o in ranked if o.price is not None), default=0.0)
         raise CorralError(
             Code.NOT_GOOD,
             f"group {group}: nothing costs {most:.2f} $/h or less",
@@ -81,8 +81,8 @@ def _fitting(group: str, source: Source, on_sale: Sequence[Offer]) -> list[Offer
     for region in source.regions:
         if region not in regions:
             raise _unknown(group, "region", region, source.provider, regions)
-    wanted = source.regions or tuple(dict.fromkeys(o.region for o in named))
-    return [o for region in wanted for o in named if o.region == region]
+    region_order = source.regions or tuple(dict.fromkeys(o.region for o in named))
+    return [o for region in region_order for o in named if o.region == region]
 
 
 def _unknown(group: str, what: str, word: str, provider: str, known: Iterable[str]) -> CorralError:

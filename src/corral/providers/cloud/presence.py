@@ -26,14 +26,15 @@ async def rented_nodes(spec: ClusterSpec, *, running: bool = False) -> tuple[str
         return ()
     apis = open_accounts(providers_named(spec), rehearsal_of(spec.name))
     try:
-        found = await find(apis, spec.name, Ledger(spec.name))
+        assets = await find(apis, spec.name, Ledger(spec.name))
     finally:
         for api in apis.values():
             await api.close()
     there = {
-        one.label.node
-        for one in found.instances
-        if one.label and (not running or (one.state is State.RUNNING and one.address))
+        instance.label.node
+        for instance in assets.instances
+        if instance.label
+        and (not running or (instance.state is State.RUNNING and instance.address))
     }
     return tuple(name for name in names if name in there)
 

@@ -37,9 +37,9 @@ from corral.providers.cloud.model import (
     ClusterApi,
     Instance,
     Label,
+    LaunchRequest,
     Offer,
     State,
-    Wanted,
 )
 from corral.providers.cloud.offers import candidates, sources
 from corral.providers.cloud.pins import KNOWN_HOSTS, forget
@@ -83,7 +83,7 @@ class CloudProvider:
         self._memory = Memory()
         self._sorted = Sorted({}, ())
         self._groups = together_of(spec)
-        self._told: dict[str, together.Told] = {}
+        self._states: dict[str, together.GroupState] = {}
         self._offers: dict[str, tuple[Offer, ...]] = {}
         self._unasked: tuple[str, ...] = ()
 
@@ -110,9 +110,9 @@ class CloudProvider:
         apis = self.apis()
         refusal: CorralError | None = None
         try:
-            found = await find(apis, self.cluster, self.ledger)
+            assets = await find(apis, self.cluster, self.ledger)
             declared = [n.name for n in declared_of(self._spec)]
-            self._sorted, self._told = together.sort(found, self.cluster, declared, self._groups)
+            self._sorted, self._states = together.sort(assets, self.cluster, declared, self._groups)
             missing = [n for n in self.nodes if n.name not in self._sorted.nodes]
             try:
                 await self._choose(apis, missing)
@@ -147,8 +147,9 @@ class CloudProvider:
                 if named <= set(failed):
                     raise all_failed({n: e for n, e in failed.items() if n in named})
                 sale = as_one if cloud.cluster else on_sale
-                found = candidates(node.group.name, node.group.provider, cloud, sale)
-                self._offers[node.name] = found
+                self._offers[node.name] = candidates(
+                    node.group.name, node.group.provider, cloud, sale
+                )
         self.require_budget(missing)
 
     def require_budget(self, missing: Sequence[Node]) -> None:
@@ -166,12 +167,14 @@ class CloudProvider:
         return spend(self.ledger.rentals().values(), self.ledger.now())
 
     def _machine(self, node: Node) -> Machine:
-        one = self._sorted.nodes.get(node.name)
-        if one is None:
+        instance = self._sorted.nodes.get(node.name)
+        if instance is None:
             return Machine(node.name, exists=False, running=False, address="")
-        runs = one.state is State.RUNNING and bool(one.address)
-        until = one.created + PATIENCE_S if one.created else 0.0
-        return Machine(node.name, exists=True, running=runs, address=one.address, boots_until=until)
+        runs = instance.state is State.RUNNING and bool(instance.address)
+        until = instance.created + PATIENCE_S if instance.created else 0.0
+        return Machine(
+            node.name, exists=True, running=runs, address=instance.address, boots_until=until
+        )
 
     def plan(self, observed: Observed) -> tuple[MachineAction, ...]:
         """Launch what is missing, await what boots, replace what broke, end the surplus. Pure."""
@@ -179,19 +182,19 @@ class CloudProvider:
             MachineAction(i.label.node if i.label else i.id, Action.REMOVE, _line(i, "is too many"))
             for i in self._sorted.surplus
         ]
-        for name, told in self._told.items():
-            actions += told.plan(name, self.ledger.now(), observed.machines, self._line_of)
+        for name, state in self._states.items():
+            actions += state.plan(name, self.ledger.now(), observed.machines, self._line_of)
         for node in self.nodes:
-            one = self._sorted.nodes.get(node.name)
+            instance = self._sorted.nodes.get(node.name)
             if node.group.name in self._groups:
                 continue
-            if one is None:
+            if instance is None:
                 actions.append(MachineAction(node.name, Action.CREATE, self._price_line(node)))
-            elif one.state in (State.BROKEN, State.STOPPED):
-                text = _line(one, f"is {one.detail}: ended, and another one launched")
+            elif instance.state in (State.BROKEN, State.STOPPED):
+                text = _line(instance, f"is {instance.detail}: ended, and another one launched")
                 actions.append(MachineAction(node.name, Action.RECREATE, text))
             elif not observed.machines[node.name].running:
-                actions.append(MachineAction(node.name, Action.START, _line(one, "boots")))
+                actions.append(MachineAction(node.name, Action.START, _line(instance, "boots")))
         return tuple(actions)
 
     def _line_of(self, node: str) -> str:
@@ -245,10 +248,10 @@ class CloudProvider:
             launcher = self._launcher(apis, emit)
             watches = {name: Watch(api) for name, api in apis.items()}
             live = [a for a in actions if a.action is not Action.REMOVE]
-            single, wholes = together.parted(live, self._groups)
+            single, batches = together.parted(live, self._groups)
             ends = await asyncio.gather(
                 *(self._bring_up(apis, watches, launcher, a, emit) for a in single),
-                *(self._whole(apis, watches, launcher, g, emit) for g in wholes),
+                *(self._bring_up_group(apis, watches, launcher, g, emit) for g in batches),
                 return_exceptions=True,
             )
         finally:
@@ -263,21 +266,21 @@ class CloudProvider:
         if any(a.action is Action.REMOVE for a in actions):
             gone += self._sorted.surplus
         await end_some(apis, self.ledger, gone)
-        for extra in (e for told in self._told.values() for e in told.spare):
+        for extra in (e for state in self._states.values() for e in state.spare):
             await apis[extra.provider].remove(extra)
-        for one in gone:
-            if one.label:
-                forget(self.cluster, one.label.node)
+        for instance in gone:
+            if instance.label:
+                forget(self.cluster, instance.label.node)
 
     def _launcher(self, apis: Mapping[str, CloudApi], emit: Emit) -> Launcher:
         public = make_key(cluster_dir(self.cluster) / KEY, f"corral-{self.cluster}")
 
-        def make(label: Label, offer: Offer) -> Wanted:
+        def make(label: Label, offer: Offer) -> LaunchRequest:
             first = self._groups.get(label.node, (label.node,))[0]
             group = self._nodes[first].group
             cloud = group.cloud
             budget = self._spec.budget
-            return Wanted(
+            return LaunchRequest(
                 label,
                 offer,
                 public,
@@ -306,9 +309,9 @@ class CloudProvider:
         node, began = action.node, time.monotonic()
         emit(Event(Kind.NODE_STARTED, "machines", node, action.summary))
         try:
-            one = self._sorted.nodes.get(node)
-            if action.action is Action.START and one is not None:
-                provider, identity = one.provider, one.id
+            instance = self._sorted.nodes.get(node)
+            if action.action is Action.START and instance is not None:
+                provider, identity = instance.provider, instance.id
             else:
                 offers = self._offers.get(node) or await self._late_offers(apis, node)
                 identity = await launcher.launch(node, offers)
@@ -320,7 +323,7 @@ class CloudProvider:
         took = time.monotonic() - began
         emit(Event(Kind.NODE_DONE, "machines", node, f"{provider} {identity}: sshd answers", took))
 
-    async def _whole(
+    async def _bring_up_group(
         self,
         apis: Mapping[str, CloudApi],
         watches: Mapping[str, Watch],
@@ -329,13 +332,13 @@ class CloudProvider:
         emit: Emit,
     ) -> None:
         first = self._nodes[actions[0].node]
-        told, anew = self._told[first.group.name], actions[0].action is not Action.START
-        with together.said(actions, emit):
+        state, launch = self._states[first.group.name], actions[0].action is not Action.START
+        with together.reported(actions, emit):
             offers = self._offers.get(first.name, ())
-            if anew and not offers:
+            if launch and not offers:
                 offers = await self._late_offers(apis, first.name)
             watch, name = watches[first.group.provider], first.group.name
-            await together.bring_up(watch, launcher, name, told, offers, anew=anew)
+            await together.bring_up(watch, launcher, name, state, offers, launch=launch)
 
     async def _late_offers(self, apis: Mapping[str, CloudApi], node: str) -> tuple[Offer, ...]:
         await self._choose(apis, [self._nodes[node]])
@@ -347,24 +350,24 @@ class CloudProvider:
     def address(self, node: str) -> str:
         """The address the instance has; "" while there is none."""
         self._memory.machine(node)
-        one = self._sorted.nodes.get(node)
-        return one.address if one else ""
+        instance = self._sorted.nodes.get(node)
+        return instance.address if instance else ""
 
     def ssh_target(self, node: str) -> SshTarget:
         """The account of the cloud's image, by the cluster's key.
 
         The host key is pinned at first sight, as no cloud reports it.
         """
-        one = self._sorted.nodes.get(node)
-        if one is None or not one.address:
+        instance = self._sorted.nodes.get(node)
+        if instance is None or not instance.address:
             raise CorralError(
                 Code.NOT_FOUND, "it is not rented now", node=node, hint="corral up FILE"
             )
         folder = cluster_dir(self.cluster, create=False)
         return SshTarget(
-            one.address,
-            port=one.port,
-            user=one.user,
+            instance.address,
+            port=instance.port,
+            user=instance.user,
             key=folder / KEY,
             known_hosts=folder / KNOWN_HOSTS,
             pin_new=True,
@@ -408,8 +411,8 @@ class CloudProvider:
         """End the machines of these nodes, those that there are."""
         apis = self.apis()
         try:
-            found = await find(apis, self.cluster, self.ledger)
-            seen, _ = together.sort(found, self.cluster, nodes, self._groups)
+            assets = await find(apis, self.cluster, self.ledger)
+            seen, _ = together.sort(assets, self.cluster, nodes, self._groups)
             mine = [i for n, i in seen.nodes.items() if n in nodes]
             await end_some(apis, self.ledger, mine)
         finally:
@@ -418,5 +421,5 @@ class CloudProvider:
             forget(self.cluster, node)
 
 
-def _line(one: Instance, what: str) -> str:
-    return f"{one.provider} {one.type} {one.id} {what}"
+def _line(instance: Instance, what: str) -> str:
+    return f"{instance.provider} {instance.type} {instance.id} {what}"

@@ -35,7 +35,7 @@ class Watch:
         async with self._lock:
             now = asyncio.get_running_loop().time()
             if now - self._when >= POLL_S:
-                self._seen = {one.id: one for one in await self._api.instances()}
+                self._seen = {instance.id: instance for instance in await self._api.instances()}
                 self._when = asyncio.get_running_loop().time()
         return tuple(self._seen.values())
 
@@ -53,32 +53,32 @@ async def until_reachable(
     last = "it is in no list yet"
     while loop.time() < end:
         try:
-            one = await watch.look(identity)
+            instance = await watch.look(identity)
         except CloudError as error:
             if not error.transient:
                 raise
-            last, one = error.message, None
-        if one is not None:
-            _require_alive(one, node)
-            last = f"the cloud reports {one.detail}"
-            if one.state is State.RUNNING and one.address:
-                if await greets(one.address, one.port):
-                    return one
-                last = f"no sshd greets on {one.address}:{one.port}"
+            last, instance = error.message, None
+        if instance is not None:
+            _require_alive(instance, node)
+            last = f"the cloud reports {instance.detail}"
+            if instance.state is State.RUNNING and instance.address:
+                if await greets(instance.address, instance.port):
+                    return instance
+                last = f"no sshd greets on {instance.address}:{instance.port}"
         await asyncio.sleep(POLL_S)
     raise CorralError(
         Code.TIMED_OUT,
         f"instance {identity} cannot be reached after {patience / 60:.0f} minutes: {last}",
         node=node,
-        hint="it costs money: corral down ends it; corral up waits on",
+        hint="it costs money: corral down ends it; corral up goes on waiting",
     )
 
 
-def _require_alive(one: Instance, node: str) -> None:
-    if one.state in (State.BROKEN, State.GONE, State.ENDING):
+def _require_alive(instance: Instance, node: str) -> None:
+    if instance.state in (State.BROKEN, State.GONE, State.ENDING):
         raise CorralError(
             Code.PROVIDER_FAILED,
-            f"{one.provider} reports that instance {one.id} is {one.detail}",
+            f"{instance.provider} reports that instance {instance.id} is {instance.detail}",
             node=node,
             hint="corral up ends it and launches another one",
         )

@@ -48,7 +48,10 @@ class Place:
 
 
 PLACES: Final[Mapping[str, Place]] = MappingProxyType(
-    {name: Place(name, one.title, one.variable, one.url) for name, one in RENTALS.items()}
+    {
+        name: Place(name, rental.title, rental.variable, rental.url)
+        for name, rental in RENTALS.items()
+    }
 )
 
 
@@ -143,7 +146,7 @@ def _from_file(file: Path) -> str:
 
 def _from_keyring(provider: str) -> str:
     try:
-        found = import_module("keyring").get_password("corral", provider)
+        secret = import_module("keyring").get_password("corral", provider)
     except Exception:  # no keyring here, or a locked one: it is one of three places
         return ""
-    return str(found or "")
+    return str(secret or "")

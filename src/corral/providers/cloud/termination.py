@@ -29,7 +29,7 @@ SETTLED_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Assets:
     """What a cluster has at the clouds.
 
     Attributes:
@@ -72,7 +72,7 @@ class Found:
 
 async def find(
     apis: Mapping[str, CloudApi], cluster: str, ledger: Ledger, *, noting: bool = True
-) -> Found:
+) -> Assets:
     """All that belongs to a cluster, by label and by ledger.
 
     Args:
@@ -84,15 +84,15 @@ async def find(
     Raises:
         CorralError: clouds cannot be asked, each named; what the others list is noted.
     """
-    found, failed = await find_some(apis, cluster, ledger, noting=noting)
+    assets, failed = await find_some(apis, cluster, ledger, noting=noting)
     if failed:
         raise all_failed(failed)
-    return found
+    return assets
 
 
 async def find_some(
     apis: Mapping[str, CloudApi], cluster: str, ledger: Ledger, *, noting: bool = True
-) -> tuple[Found, dict[str, CorralError]]:
+) -> tuple[Assets, dict[str, CorralError]]:
     """As ``find``, of the clouds that answer; and by cloud, why one could not be asked."""
     instances: list[Instance] = []
     extras: list[Extra] = []
@@ -108,7 +108,7 @@ async def find_some(
         extras += others
         if noting:
             _note(ledger, name, mine)
-    return Found(tuple(instances), tuple(extras)), failed
+    return Assets(tuple(instances), tuple(extras)), failed
 
 
 def _of_cluster(
@@ -127,9 +127,9 @@ def _of_cluster(
 
 
 def _note(ledger: Ledger, provider: str, mine: Sequence[Instance]) -> None:
-    for one in mine:
-        ledger.adopt(one)
-    alive = {one.id for one in mine}
+    for instance in mine:
+        ledger.adopt(instance)
+    alive = {instance.id for instance in mine}
     for rental in ledger.rentals().values():
         if rental.provider == provider and rental.open and rental.id and rental.id not in alive:
             ledger.ended(rental.nonce)
@@ -185,11 +185,11 @@ async def _end_at(
     """``end_all`` at one cloud."""
     gone: dict[str, None] = {}
     clean = 0
-    found = Found((), ())
+    assets = Assets((), ())
     troubles: list[CorralError] = []
     for _ in range(ROUNDS):
-        found = await find(apis, cluster, ledger)
-        if not found.instances and not found.extras:
+        assets = await find(apis, cluster, ledger)
+        if not assets.instances and not assets.extras:
             # A launch that was announced moments ago may still turn up.
             clean += not _young(ledger, tuple(apis))
             if clean >= (PROOFS if gone else 1):
@@ -198,27 +198,27 @@ async def _end_at(
             await asyncio.sleep(PROOF_S)
             continue
         clean = 0
-        troubles = await _end(apis, found, emit)
-        gone |= dict.fromkeys(found.lines())
+        troubles = await _end(apis, assets, emit)
+        gone |= dict.fromkeys(assets.lines())
         await asyncio.sleep(ROUND_S)
     raise CorralError(
         Code.PROVIDER_FAILED,
-        f"{len(found.lines())} things of cluster {cluster} are left, and may cost money",
-        tail="\n".join([*found.lines(), *(str(t) for t in troubles)]),
-        hint=f"run corral reap {cluster} again; end them on the provider's page if it goes on",
+        f"{len(assets.lines())} things of cluster {cluster} are left, and may cost money",
+        tail="\n".join([*assets.lines(), *(str(t) for t in troubles)]),
+        hint=f"run corral reap {cluster} again; if they remain, end them on the provider's page",
     )
 
 
-async def _end(apis: Mapping[str, CloudApi], found: Found, emit: Emit) -> list[CorralError]:
+async def _end(apis: Mapping[str, CloudApi], assets: Assets, emit: Emit) -> list[CorralError]:
     troubles: list[CorralError] = []
     for name, api in apis.items():
-        mine = [i for i in found.instances if i.provider == name]
+        mine = [i for i in assets.instances if i.provider == name]
         if mine:
             names = ", ".join(i.name or i.id for i in mine)
             emit(Event(Kind.NOTE, "machines", message=f"ending at {name}: {names}"))
         try:
             await api.terminate(mine)
-            for extra in found.extras:
+            for extra in assets.extras:
                 # A key in use by an instance that still ends is tried again in the next round.
                 if extra.provider == name:
                     await api.remove(extra)
@@ -255,6 +255,6 @@ async def end_some(
         mine = [i for i in instances if i.provider == name]
         await apis[name].terminate(mine)
         left = {i.id for i in await apis[name].instances() if i.state.exists}
-        for one in mine:
-            if one.label and one.id not in left:
-                ledger.ended(one.label.nonce)
+        for instance in mine:
+            if instance.label and instance.id not in left:
+                ledger.ended(instance.label.nonce)

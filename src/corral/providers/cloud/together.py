@@ -21,7 +21,7 @@ from corral.providers.cloud.launcher import Launcher, Sorted
 from corral.providers.cloud.launcher import sort as sort_single
 from corral.providers.cloud.model import Extra, Instance, Offer, State, label_of
 from corral.providers.cloud.readiness import POLL_S, Watch, until_reachable
-from corral.providers.cloud.termination import Found
+from corral.providers.cloud.termination import Assets
 
 CLUSTER: Final = "cluster"
 """Kind of the extra that is a cloud's own cluster."""
@@ -31,7 +31,7 @@ FORMING_S: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class GroupState:
     """What is there of one group.
 
     Attributes:
@@ -73,25 +73,25 @@ class Told:
             running: the machines as observed.
             price: the line for a node that is to be launched.
         """
-        action, found = self.action(now), list[MachineAction]()
+        action, actions = self.action(now), list[MachineAction]()
         for node in self.nodes:
             if action is Action.CREATE:
-                found.append(MachineAction(node, action, f"{price(node)}; all of {name} at once"))
+                actions.append(MachineAction(node, action, f"{price(node)}; all of {name} at once"))
             elif action is Action.RECREATE:
                 text = f"the cluster {self.cluster} of {name} is incomplete: ended, and another one"
-                found.append(MachineAction(node, action, f"{text} launched"))
+                actions.append(MachineAction(node, action, f"{text} launched"))
             elif not running[node].running:
-                found.append(MachineAction(node, Action.START, f"{self.cluster} boots"))
-        found += [MachineAction(e.id, Action.REMOVE, f"{e} is too many") for e in self.spare]
-        return found
+                actions.append(MachineAction(node, Action.START, f"{self.cluster} boots"))
+        actions += [MachineAction(e.id, Action.REMOVE, f"{e} is too many") for e in self.spare]
+        return actions
 
 
 def sort(
-    found: Found,
+    assets: Assets,
     cluster: str,
     nodes: Sequence[str],
     groups: Mapping[str, Sequence[str]],
-) -> tuple[Sorted, dict[str, Told]]:
+) -> tuple[Sorted, dict[str, GroupState]]:
     """Which instance is whose, with groups that come as a whole. Pure.
 
     Of two clusters of one group the one with most machines stays, with all of them or none.
@@ -101,23 +101,28 @@ def sort(
     """
     single: list[Instance] = []
     clusters: dict[str, dict[str, list[Instance]]] = {name: {} for name in groups}
-    for one in found.instances:
-        mine = one.group and one.label and one.label.cluster == cluster and one.state.exists
-        if mine and one.label and one.label.node in clusters:
-            clusters[one.label.node].setdefault(one.group, []).append(one)
+    for instance in assets.instances:
+        mine = (
+            instance.group
+            and instance.label
+            and instance.label.cluster == cluster
+            and instance.state.exists
+        )
+        if mine and instance.label and instance.label.node in clusters:
+            clusters[instance.label.node].setdefault(instance.group, []).append(instance)
         else:
-            single.append(one)
+            single.append(instance)
     rest = sort_single(single, cluster, nodes)
     kept, surplus = dict(rest.nodes), list(rest.surplus)
-    told: dict[str, Told] = {}
+    states: dict[str, GroupState] = {}
     for name, there in clusters.items():
         order = sorted(there, key=lambda group: (-len(there[group]), group))
         members = _named(there[order[0]], groups[name]) if order else {}
-        kept |= {node: one for node, one in members.items() if node in groups[name]}
-        surplus += [one for group in order[1:] for one in there[group]]
+        kept |= {node: instance for node, instance in members.items() if node in groups[name]}
+        surplus += [instance for group in order[1:] for instance in there[group]]
         empty = [
             e
-            for e in found.extras
+            for e in assets.extras
             if e.kind == CLUSTER
             and e.id not in there
             and (label := label_of(e.name, cluster))
@@ -125,19 +130,23 @@ def sort(
         ]
         best = order[0] if order else (empty[0].id if empty else "")
         spare = tuple(e for e in empty if e.id != best)
-        size = next((e.size for e in found.extras if best and e.id == best), 0)
-        told[name] = Told(tuple(groups[name]), members, best, spare, size)
-    return Sorted(kept, tuple(surplus)), told
+        size = next((e.size for e in assets.extras if best and e.id == best), 0)
+        states[name] = GroupState(tuple(groups[name]), members, best, spare, size)
+    return Sorted(kept, tuple(surplus)), states
 
 
-def _named(found: Sequence[Instance], nodes: Sequence[str]) -> dict[str, Instance]:
+def _named(instances: Sequence[Instance], nodes: Sequence[str]) -> dict[str, Instance]:
     named: dict[str, Instance] = {}
-    for one in found:
-        if one.label is not None and one.rank < len(nodes) and nodes[one.rank] not in named:
-            node = nodes[one.rank]
-            named[node] = replace(one, label=replace(one.label, node=node))
+    for instance in instances:
+        if (
+            instance.label is not None
+            and instance.rank < len(nodes)
+            and nodes[instance.rank] not in named
+        ):
+            node = nodes[instance.rank]
+            named[node] = replace(instance, label=replace(instance.label, node=node))
         else:
-            named[one.name or one.id] = one
+            named[instance.name or instance.id] = instance
     return named
 
 
@@ -164,7 +173,7 @@ async def until_listed(
     seen: list[Instance] = []
     while loop.time() < end:
         try:
-            seen = [one for one in await watch.every() if one.group == cluster]
+            seen = [instance for instance in await watch.every() if instance.group == cluster]
         except CloudError as error:
             if not error.transient:
                 raise
@@ -176,7 +185,7 @@ async def until_listed(
         Code.TIMED_OUT,
         f"cluster {cluster} shows {len(seen)} of {len(nodes)} machines",
         node=group,
-        hint="they cost money: corral down ends them; corral up waits on",
+        hint="they cost money: corral down ends them; corral up goes on waiting",
     )
 
 
@@ -184,13 +193,13 @@ def parted(
     actions: Sequence[MachineAction], groups: Mapping[str, Sequence[str]]
 ) -> tuple[list[MachineAction], list[list[MachineAction]]]:
     """Actions for machines that come one by one, and those of each group that comes as one."""
-    wholes = [[a for a in actions if a.node in nodes] for nodes in groups.values()]
-    single = [a for a in actions if not any(a in whole for whole in wholes)]
-    return single, [whole for whole in wholes if whole]
+    batches = [[a for a in actions if a.node in nodes] for nodes in groups.values()]
+    single = [a for a in actions if not any(a in batch for batch in batches)]
+    return single, [batch for batch in batches if batch]
 
 
 @contextmanager
-def said(actions: Sequence[MachineAction], emit: Emit) -> Generator[None]:
+def reported(actions: Sequence[MachineAction], emit: Emit) -> Generator[None]:
     """Report for all machines of a group that they begin, and how each ended."""
     began = time.monotonic()
     for action in actions:
@@ -207,7 +216,13 @@ def said(actions: Sequence[MachineAction], emit: Emit) -> Generator[None]:
 
 
 async def bring_up(
-    watch: Watch, launcher: Launcher, group: str, told: Told, offers: Sequence[Offer], *, anew: bool
+    watch: Watch,
+    launcher: Launcher,
+    group: str,
+    state: GroupState,
+    offers: Sequence[Offer],
+    *,
+    launch: bool,
 ) -> None:
     """Launch a group, or wait for it, until sshd answers on each of its machines.
 
@@ -215,15 +230,15 @@ async def bring_up(
         watch: lists.
         launcher: of the cluster.
         group: the group's name.
-        told: what is there of it.
+        state: what is there of it.
         offers: what it takes, in order.
-        anew: launch it; else wait for what is there.
+        launch: launch it; else wait for what is there.
 
     Raises:
         CorralError: PROVIDER_FAILED, NOT_GOOD (budget), TIMED_OUT.
     """
-    cluster = await launcher.launch_group(group, told.nodes, offers) if anew else told.cluster
-    members = await until_listed(watch, group, cluster, told.nodes)
-    for one in members.values():
-        launcher.ledger.adopt(one)
-    await asyncio.gather(*(until_reachable(watch, n, one.id) for n, one in members.items()))
+    cluster = await launcher.launch_group(group, state.nodes, offers) if launch else state.cluster
+    members = await until_listed(watch, group, cluster, state.nodes)
+    for instance in members.values():
+        launcher.ledger.adopt(instance)
+    await asyncio.gather(*(until_reachable(watch, node, i.id) for node, i in members.items()))

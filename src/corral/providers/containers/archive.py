@@ -54,14 +54,14 @@ class Source:
 
 def parse_one_line(text: str) -> tuple[Source, ...]:
     """Entries of a ``sources.list``; comments, deb-src and flat repositories are left out."""
-    found: list[Source] = []
+    sources: list[Source] = []
     for raw in text.splitlines():
         entry = _ONE_LINE.match(raw.partition("#")[0].strip())
         if entry is None or entry["suite"].endswith("/"):
             continue
         pairs = (o.partition("=") for o in (entry["options"] or "").split())
         options = {key.lower(): value for key, _, value in pairs}
-        found.append(
+        sources.append(
             Source(
                 entry["uri"],
                 entry["suite"],
@@ -70,18 +70,18 @@ def parse_one_line(text: str) -> tuple[Source, ...]:
                 options.get("trusted") == "yes",
             )
         )
-    return tuple(found)
+    return tuple(sources)
 
 
 def parse_deb822(text: str) -> tuple[Source, ...]:
     """Entries of a ``.sources`` file, one per URI and suite."""
-    found: list[Source] = []
+    sources: list[Source] = []
     for fields in stanzas(text):
         off = fields.get("enabled", "").lower() in _NO
         if off or "deb" not in fields.get("types", "").split():
             continue
         components = tuple(fields.get("components", "").split())
-        found += [
+        sources += [
             Source(
                 uri, suite, components, fields.get("signed-by", ""), fields.get("trusted") == "yes"
             )
@@ -89,7 +89,7 @@ def parse_deb822(text: str) -> tuple[Source, ...]:
             for suite in fields.get("suites", "").split()
             if not suite.endswith("/")
         ]
-    return tuple(found)
+    return tuple(sources)
 
 
 def parse_os_release(text: str) -> dict[str, str]:
@@ -100,15 +100,15 @@ def parse_os_release(text: str) -> dict[str, str]:
 
 def host_sources(apt: Path = APT) -> tuple[Source, ...]:
     """All binary sources of this machine, mirror lists resolved."""
-    found: list[Source] = []
+    sources: list[Source] = []
     folder = apt / "sources.list.d"
     files = [apt / "sources.list", *(sorted(folder.iterdir()) if folder.is_dir() else ())]
     for path in files:
         if path.suffix == ".sources" and path.is_file():
-            found += parse_deb822(path.read_text())
+            sources += parse_deb822(path.read_text())
         elif path.suffix == ".list" and path.is_file():
-            found += parse_one_line(path.read_text())
-    return tuple(replace(source, uri=_resolved(source.uri)) for source in found)
+            sources += parse_one_line(path.read_text())
+    return tuple(replace(source, uri=_resolved(source.uri)) for source in sources)
 
 
 def _resolved(uri: str) -> str:
@@ -161,11 +161,11 @@ def _pocket(suite: str, codename: str) -> str | None:
 
 def parse_proxies(dump: str) -> dict[str, str]:
     """Apt's proxies as environment variables, from the output of ``apt-config dump``."""
-    found: dict[str, str] = {}
+    proxies: dict[str, str] = {}
     for scheme, value in _PROXY.findall(dump):
         if value and value.upper() != "DIRECT":
-            found[f"{scheme}_proxy"] = value
-    return found
+            proxies[f"{scheme}_proxy"] = value
+    return proxies
 
 
 async def host_proxies() -> dict[str, str]:

@@ -15,7 +15,7 @@ FOLDER: Final = Path("/etc/cni/net.d")
 WRITTEN, UNDERSTOOD = "1.0.0", "0.4.0"
 
 
-def mend(network: str, folder: Path = FOLDER) -> bool:
+def fix_version(network: str, folder: Path = FOLDER) -> bool:
     """Give the network's file the version its plugins understand.
 
     Returns:

@@ -109,9 +109,9 @@ class Images:
 
     async def listed(self) -> tuple[ImageInfo, ...]:
         """All node images here, newest first, with the containers made from each."""
-        found = await self._podman.records("images", "--filter", f"label={LABEL}")
+        images = await self._podman.records("images", "--filter", f"label={LABEL}")
         users = await self._podman.records("ps", "--all", "--filter", "label=corral.cluster")
-        infos = [_info(fields, users) for fields in found]
+        infos = [_info(fields, users) for fields in images]
         return tuple(sorted(infos, key=lambda i: i.created, reverse=True))
 
     async def remove(self, reference: str = "") -> tuple[str, ...]:
@@ -121,17 +121,17 @@ class Images:
             CorralError: NOT_FOUND; BUSY, a cluster uses it.
         """
         infos = await self.listed()
-        wanted = (
+        selected = (
             [i for i in infos if reference in (i.reference, i.identity)]
             if reference
             else [i for i in infos if not i.used_by]
         )
-        if reference and not wanted:
+        if reference and not selected:
             known = ", ".join(i.reference for i in infos)
             raise CorralError(
                 Code.NOT_FOUND, f"no node image {reference}", hint=f"images: {known or 'none'}"
             )
-        for info in wanted:
+        for info in selected:
             if info.used_by:
                 raise CorralError(
                     Code.BUSY,
@@ -140,17 +140,17 @@ class Images:
                 )
             await self._podman.text("rmi", info.identity, what=f"{reference} was not removed")
         await self._sweep()
-        return tuple(i.reference for i in wanted)
+        return tuple(i.reference for i in selected)
 
     async def _chosen(self) -> Recipe:
         """The first of this host's recipes that is built; none is: the first."""
         recipes = _host_recipes()
-        found = recipes[0]
+        chosen = recipes[0]
         if len(recipes) > 1:
             here = [r for r in recipes if await self._here(_tag(r))]
-            found = (*here, found)[0]
-        self._systems[AUTO] = _system(found)
-        return found
+            chosen = (*here, chosen)[0]
+        self._systems[AUTO] = _system(chosen)
+        return chosen
 
     async def _make(self, image: str, reference: str, lock: int, emit: Emit) -> str:
         began = time.monotonic()
@@ -179,10 +179,10 @@ class Images:
             sources=await asyncio.to_thread(archive.host_sources, self._apt),
         )
         with image_build.bench(WORK, lock, await archive.host_proxies()) as at:
-            found = await supply.find(_host_recipes(), host, at, emit)
-            tar = await image_build.root_tar(_job(found), at, emit)
+            supplied = await supply.find(_host_recipes(), host, at, emit)
+            tar = await image_build.root_tar(_job(supplied), at, emit)
             emit(Event(Kind.NOTE, "image", message="importing into podman"))
-            name, made = _tag(found.recipe), found.recipe
+            name, made = _tag(supplied.recipe), supplied.recipe
             labels = {LABEL: name, OS_LABEL: f"{made.os_id}:{made.os_version}"}
             changes = [f"--change=LABEL {key}={value}" for key, value in labels.items()]
             text = await self._podman.text(
@@ -218,29 +218,29 @@ def _os_release() -> dict[str, str]:
     return archive.parse_os_release(archive.OS_RELEASE.read_text())
 
 
-def _tag(found: Recipe) -> str:
-    return found.tag(platform.machine(), join([recipe.EARLY, recipe.late(found)]))
+def _tag(image_recipe: Recipe) -> str:
+    return image_recipe.tag(platform.machine(), join([recipe.EARLY, recipe.late(image_recipe)]))
 
 
-def _system(found: Recipe) -> System:
-    return System(found.os_id, found.os_version)
+def _system(image_recipe: Recipe) -> System:
+    return System(image_recipe.os_id, image_recipe.os_version)
 
 
-def _job(found: supply.Supply) -> image_build.Build:
+def _job(supplied: supply.Supply) -> image_build.Build:
     return image_build.Build(
-        suite=found.recipe.suite,
-        packages=found.recipe.packages,
-        left_out=found.recipe.left_out,
-        sources=found.sources,
-        keyring=found.keyring,
+        suite=supplied.recipe.suite,
+        packages=supplied.recipe.packages,
+        left_out=supplied.recipe.left_out,
+        sources=supplied.sources,
+        keyring=supplied.keyring,
         early=recipe.EARLY,
-        late=recipe.late(found.recipe),
+        late=recipe.late(supplied.recipe),
     )
 
 
 def _host_recipes() -> tuple[Recipe, ...]:
-    found = _os_release()
-    return recipe.recipes_for(found.get("ID", ""), found.get("ID_LIKE", ""))
+    system = _os_release()
+    return recipe.recipes_for(system.get("ID", ""), system.get("ID_LIKE", ""))
 
 
 def _info(fields: Fields, users: Sequence[Fields]) -> ImageInfo:

@@ -240,14 +240,14 @@ async def _follow(process: asyncio.subprocess.Process, log: Path, emit: Emit, li
     Raises:
         CorralError: TIMED_OUT.
     """
-    began, told = time.monotonic(), 0
+    began, reported = time.monotonic(), 0
     over = asyncio.ensure_future(process.wait())
     while True:
         await asyncio.wait([over], timeout=POLL_S)
         notes = _notes(log)
-        for line in notes[told:]:
+        for line in notes[reported:]:
             emit(Event(Kind.NOTE, "image", message=line, seconds=time.monotonic() - began))
-        told = len(notes)
+        reported = len(notes)
         if over.done():
             return
         if time.monotonic() - began > limit:

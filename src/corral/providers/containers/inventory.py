@@ -28,13 +28,13 @@ async def observe(
     pinned: Mapping[str, str],
 ) -> Observed:
     """One question about containers and one about networks, at once."""
-    found, networks = await _asked(podman, cluster)
+    containers, networks = await _asked(podman, cluster)
     name = layout.network(cluster)
     left = await namespaces.find(podman, name, bridge(name, networks))
     return read(
         cluster,
         nodes,
-        found=found,
+        containers=containers,
         networks=networks,
         pinned=pinned,
         routes=machine.host_routes(),
@@ -43,7 +43,7 @@ async def observe(
 
 
 async def _asked(podman: Podman, cluster: str) -> tuple[list[Fields], list[Fields]]:
-    """Containers and networks; asked again when podman still believed in the time before a reboot.
+    """Containers and networks; read again when podman's state was from before a reboot.
 
     Raises:
         CorralError: podman's message.
@@ -52,15 +52,15 @@ async def _asked(podman: Podman, cluster: str) -> tuple[list[Fields], list[Field
     again = False
     while True:
         try:
-            found, networks = await asyncio.gather(
+            containers, networks = await asyncio.gather(
                 podman.records("ps", "--all", "--filter", label), podman.records("network", "ls")
             )
         except CorralError as error:
             if again or error.code is not Code.PROVIDER_FAILED:
                 raise
         else:
-            if again or all(_alive(f) for f in found if f["State"] == "running"):
-                return found, networks
+            if again or all(_alive(f) for f in containers if f["State"] == "running"):
+                return containers, networks
         again = True
         await asyncio.to_thread(reboot.clear, reboot.Places.of(podman.base))
 
@@ -73,14 +73,14 @@ def read(
     cluster: str,
     nodes: Sequence[Node],
     *,
-    found: Iterable[Fields],
+    containers: Iterable[Fields],
     networks: Iterable[Fields],
     pinned: Mapping[str, str],
     routes: Iterable[Network],
     contested: Collection[str] = (),
 ) -> Observed:
     """Podman's answers as machines; nodes that are not there get the address they will have."""
-    seen = {m.node: m for m in (_machine(fields, pinned, contested) for fields in found)}
+    seen = {m.node: m for m in (_machine(fields, pinned, contested) for fields in containers)}
     net = _network(cluster, len(nodes), networks, routes)
     addresses = layout.addresses(net, nodes, {m.node: m.address for m in seen.values()})
     absent = {n: Machine(n, False, False, a, enrolled=False) for n, a in addresses.items()}
@@ -111,7 +111,7 @@ def _network(
     cluster: str, nodes: int, networks: Iterable[Fields], routes: Iterable[Network]
 ) -> Network:
     known = {
-        name: [found for text in given if isinstance(found := ipaddress.ip_network(text), Network)]
+        name: [net for text in given if isinstance(net := ipaddress.ip_network(text), Network)]
         for name, given in map(subnets, networks)
     }
     own = known.get(layout.network(cluster))

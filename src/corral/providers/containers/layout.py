@@ -52,14 +52,14 @@ def made_from(node: Node, mounts: tuple[str, ...]) -> str:
     An automatic image is not a part of it: a newer Corral must not throw running nodes away.
     """
     group = node.group
-    wanted = {
+    properties = {
         "name": node.name,
         "image": group.image,
         "gpus": group.gpu.count if group.gpu else 0,
         "memory": group.memory_mib,
         "mounts": sorted(mounts),
     }
-    return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(properties, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def subnet(cluster: str, nodes: int, used: Iterable[Network]) -> Network:
@@ -93,7 +93,7 @@ def addresses(net: Network, nodes: Iterable[Node], known: Mapping[str, str]) -> 
     """
     taken = set(known.values())
     free = (str(net[i]) for i in range(FIRST_HOST, net.num_addresses - 1))
-    found: dict[str, str] = {}
+    by_node: dict[str, str] = {}
     for node in nodes:
         address = known.get(node.name) or next((a for a in free if a not in taken), "")
         if not address:
@@ -103,8 +103,8 @@ def addresses(net: Network, nodes: Iterable[Node], known: Mapping[str, str]) -> 
                 node=node.name,
                 hint="corral down, then corral up: the new network will be large enough",
             )
-        found[node.name] = address
-    return found
+        by_node[node.name] = address
+    return by_node
 
 
 def mac(address: str) -> str:

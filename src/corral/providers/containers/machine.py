@@ -100,17 +100,17 @@ def let_watch(nodes: int) -> str:
     It holds until the next boot, and is not taken back: it costs nothing while it is unused.
     """
     now = int(WATCHES.read_text())
-    wanted = watches(nodes, now)
-    if wanted == now:
+    limit = watches(nodes, now)
+    if limit == now:
         return ""
     try:
-        WATCHES.write_text(str(wanted))
+        WATCHES.write_text(str(limit))
     except OSError as error:
         return (
-            f"fs.inotify.max_user_instances is {now} and cannot be raised to {wanted}: {error}; "
+            f"fs.inotify.max_user_instances is {now} and cannot be raised to {limit}: {error}; "
             "from about 20 nodes on, some will not start"
         )
-    return f"fs.inotify.max_user_instances raised from {now} to {wanted} until the next boot"
+    return f"fs.inotify.max_user_instances raised from {now} to {limit} until the next boot"
 
 
 def _bounded(hard: int, most: int) -> int:
@@ -157,16 +157,16 @@ def cpus(cpuinfo: str, count: int) -> Cpus:
 
 def host_facts(node: str, *, memory: int, address: str, os_id: str, os_version: str) -> Facts:
     """What an embedded node on this machine will be."""
-    found = cpus(Path("/proc/cpuinfo").read_text(), os.cpu_count() or 1)
+    topology = cpus(Path("/proc/cpuinfo").read_text(), os.cpu_count() or 1)
     return Facts(
         node=node,
         os_id=os_id,
         os_version=os_version,
         kernel=platform.release(),
-        cpus=found.cpus,
-        sockets=found.sockets,
-        cores_per_socket=found.cores_per_socket,
-        threads_per_core=found.threads_per_core,
+        cpus=topology.cpus,
+        sockets=topology.sockets,
+        cores_per_socket=topology.cores_per_socket,
+        threads_per_core=topology.threads_per_core,
         memory_mib=memory,
         cgroup=cgroup_mode(Path("/proc/mounts").read_text()),
         systemd=True,
@@ -176,14 +176,14 @@ def host_facts(node: str, *, memory: int, address: str, os_id: str, os_version: 
 
 def routes(text: str) -> tuple[Network, ...]:
     """Networks this machine has routes to, from the text of /proc/net/route (not the default)."""
-    found: list[Network] = []
+    networks: list[Network] = []
     for line in text.splitlines()[1:]:
         fields = line.split()
         mask = int.from_bytes(bytes.fromhex(fields[7]), "little")
         if mask:
             base = int.from_bytes(bytes.fromhex(fields[1]), "little")
-            found.append(Network((base & mask, mask.bit_count())))
-    return tuple(found)
+            networks.append(Network((base & mask, mask.bit_count())))
+    return tuple(networks)
 
 
 def host_routes() -> tuple[Network, ...]:

@@ -128,7 +128,7 @@ class Podman:
         """
         text = await self.text(*args, "--format", "json")
         try:
-            found = json.loads(text or "[]")
+            records = json.loads(text or "[]")
         except json.JSONDecodeError as error:
             raise CorralError(
                 Code.PARSE_FAILED,
@@ -137,7 +137,7 @@ class Podman:
                 tail=text[-500:],
                 hint="Corral knows podman 4.3 to 5",
             ) from error
-        return cast("list[Fields]", found or [])
+        return cast("list[Fields]", records or [])
 
 
 def _tail(output: bytes) -> str:
@@ -172,11 +172,11 @@ def subnets(network: Fields) -> tuple[str, list[str]]:
     """
     if "name" in network:
         return str(network["name"]), [str(s["subnet"]) for s in network.get("subnets") or ()]
-    found: list[str] = []
+    cidrs: list[str] = []
     for plugin in _cni_plugins(network):
         ranges = plugin.get("ipam", {}).get("ranges", ())  # portmap has no addresses
-        found += [str(one["subnet"]) for group in ranges for one in group]
-    return str(network["Name"]), found
+        cidrs += [str(entry["subnet"]) for group in ranges for entry in group]
+    return str(network["Name"]), cidrs
 
 
 def bridge(name: str, networks: Iterable[Fields]) -> str:

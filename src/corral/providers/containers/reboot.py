@@ -50,14 +50,14 @@ def container_ids(places: Places) -> frozenset[str]:
 
 def living(ids: Iterable[str], tmpdir: Path, proc: Path = PROC) -> bool:
     """True when a process of one of the containers, or a conmon of this podman, is alive."""
-    wanted = tuple(ids)
+    identities = tuple(ids)
     exits = str(tmpdir / "exits").encode()
     for folder in proc.iterdir():
         if not folder.name.isdigit():
             continue
         try:
             cgroup = (folder / "cgroup").read_text()
-            if any(identity in cgroup for identity in wanted) and not machine.zombie(folder):
+            if any(identity in cgroup for identity in identities) and not machine.zombie(folder):
                 return True
             words = (folder / "cmdline").read_bytes().split(b"\0")
         except OSError:

@@ -135,8 +135,8 @@ def recipes_for(os_id: str, os_like: str = "") -> tuple[Recipe, ...]:
     Raises:
         CorralError: IMAGE_FAILED, the distribution's archive holds neither Debian nor Ubuntu.
     """
-    found = _CHOICES.get(os_id, ())
-    if not found:
+    recipes = _CHOICES.get(os_id, ())
+    if not recipes:
         raise CorralError(
             Code.IMAGE_FAILED,
             f"no node image can be built from the archive of {os_id or 'this system'}"
@@ -144,7 +144,7 @@ def recipes_for(os_id: str, os_like: str = "") -> tuple[Recipe, ...]:
             hint="use Debian 12/13 or Ubuntu 22.04/24.04, or name an image in the group: "
             "image: localhost/my-debian:13",
         )
-    return found
+    return recipes
 
 
 _PY3COMPILE: Final = "/usr/bin/py3compile"

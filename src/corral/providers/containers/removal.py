@@ -36,8 +36,8 @@ async def listed(podman: Podman, kind: str, cluster: str) -> list[str]:
 async def leftovers(podman: Podman, cluster: str) -> list[str]:
     """All objects of the cluster, as ``container NAME``."""
     kinds = [kind for kind, _, _ in _KINDS]
-    found = await asyncio.gather(*(listed(podman, kind, cluster) for kind in kinds))
-    return [f"{kind} {n}" for kind, names in zip(kinds, found, strict=True) for n in names]
+    listings = await asyncio.gather(*(listed(podman, kind, cluster) for kind in kinds))
+    return [f"{kind} {n}" for kind, names in zip(kinds, listings, strict=True) for n in names]
 
 
 async def destroy(podman: Podman, cluster: str, emit: Emit) -> tuple[str, ...]:

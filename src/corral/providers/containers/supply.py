@@ -75,15 +75,15 @@ async def find(recipes: Sequence[Recipe], host: Host, at: Bench, emit: Emit) -> 
     Raises:
         CorralError: IMAGE_FAILED, the host has no usable source of its own release.
     """
-    for found in recipes[:-1]:
+    for recipe in recipes[:-1]:
         try:
-            text = f"asking for the archive of {found.os_id} {found.suite} and its keys"
+            text = f"asking for the archive of {recipe.os_id} {recipe.suite} and its keys"
             emit(Event(Kind.NOTE, "image", message=text))
-            return await _foreign(found, host, at)
+            return await _foreign(recipe, host, at)
         except CorralError as error:
             if error.code not in (Code.IMAGE_FAILED, Code.TIMED_OUT):
                 raise
-            text = f"{found.os_id} {found.suite} cannot be had here: {_reason(error)}"
+            text = f"{recipe.os_id} {recipe.suite} cannot be had here: {_reason(error)}"
             emit(Event(Kind.NOTE, "image", message=text))
             text = f"building from this machine's own {host.os_id} archive instead, without PyTorch"
             emit(Event(Kind.NOTE, "image", message=text))
@@ -92,17 +92,17 @@ async def find(recipes: Sequence[Recipe], host: Host, at: Bench, emit: Emit) -> 
     return Supply(own, sources, image_build.keyring(sources, at.work))
 
 
-async def _foreign(found: Recipe, host: Host, at: Bench) -> Supply:
+async def _foreign(recipe: Recipe, host: Host, at: Bench) -> Supply:
     """Debian on another distribution, by the host's keys for it, else by those of a newer one.
 
     That Debian's own keyring package arrives shows that its archive answers and is verified; the
     build then uses those keys, which know every pocket.
     """
-    sources = await _mirror(found, at)
+    sources = await _mirror(recipe, at)
     first: CorralError | None = None
     if host.keyring.is_file():
         try:
-            return Supply(found, sources, await _keys(at, "by-host", sources, host.keyring))
+            return Supply(recipe, sources, await _keys(at, "by-host", sources, host.keyring))
         except CorralError as error:
             first = error
     try:
@@ -113,16 +113,16 @@ async def _foreign(found: Recipe, host: Host, at: Bench) -> Supply:
             raise
         both = f"E: {_reason(first)}; nor the keys of {BRIDGE}: {_reason(error)}"
         raise CorralError(first.code, first.message, tail=both) from error
-    return Supply(found, sources, await _keys(at, "by-newer", sources, newer))
+    return Supply(recipe, sources, await _keys(at, "by-newer", sources, newer))
 
 
 def _bridge(host: Host) -> tuple[Source, ...]:
     """The newer Ubuntu in the host's own archive; verified even where the host trusts blindly."""
-    found = archive.for_suite(host.sources, host.codename, BRIDGE, BRIDGE_COMPONENTS)
-    return tuple(replace(source, trusted=False) for source in found)
+    sources = archive.for_suite(host.sources, host.codename, BRIDGE, BRIDGE_COMPONENTS)
+    return tuple(replace(source, trusted=False) for source in sources)
 
 
-async def _mirror(found: Recipe, at: Bench) -> tuple[Source, ...]:
+async def _mirror(recipe: Recipe, at: Bench) -> tuple[Source, ...]:
     """The mirror that mmdebstrap itself has for the suite; asks no network.
 
     Its own sources are not used as they are: where gpg is installed, it puts the host's keyring
@@ -136,14 +136,14 @@ async def _mirror(found: Recipe, at: Bench) -> tuple[Source, ...]:
     hook.write_text(sh('#!/bin/sh\ncp -R "$1/etc/apt" {apt}\nexit 1\n', apt=str(apt)))
     hook.chmod(0o700)
     argv = ["mmdebstrap", "--variant=extract", "--mode=root", "--format=directory"]
-    argv += [f"--setup-hook={hook}", f"--include={PACKAGE}", found.suite, str(at.work / "none")]
+    argv += [f"--setup-hook={hook}", f"--include={PACKAGE}", recipe.suite, str(at.work / "none")]
     try:
         await image_build.mmdebstrap(argv, at, ignore, FETCH_S)
     except CorralError:
         if not apt.is_dir():
             raise
     known = archive.host_sources(apt)
-    return archive.for_suite(known, found.suite, found.suite, found.components)
+    return archive.for_suite(known, recipe.suite, recipe.suite, recipe.components)
 
 
 async def _keys(at: Bench, place: str, sources: Sequence[Source], keyring: Path | None) -> Path:
@@ -165,5 +165,5 @@ async def _keys(at: Bench, place: str, sources: Sequence[Source], keyring: Path 
 def _reason(error: CorralError) -> str:
     """The first line of apt that names the fault."""
     lines = (error.tail or "").splitlines()
-    found = next((v for mark in _WHY_NOT for v in lines if v.startswith(mark)), "")
-    return found[len(_WHY_NOT[0]) :].strip() or error.message
+    line = next((v for mark in _WHY_NOT for v in lines if v.startswith(mark)), "")
+    return line[len(_WHY_NOT[0]) :].strip() or error.message

@@ -82,14 +82,14 @@ class Access:
 
     def enrolled(self) -> dict[str, str]:
         """Container id that each node's host key was read from; none without the key pair."""
-        found: dict[str, str] = {}
+        containers: dict[str, str] = {}
         if not self.complete:
-            return found
+            return containers
         for line in self._lines():
             fields = line.split()
             if len(fields) == 4:  # noqa: PLR2004  # name, type, key, container id
-                found[fields[0]] = fields[3]
-        return found
+                containers[fields[0]] = fields[3]
+        return containers
 
     def pin(self, node: str, host_key: str, container_id: str) -> None:
         """Pin a node's host key; an older one of the same node goes.

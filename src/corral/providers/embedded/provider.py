@@ -87,8 +87,8 @@ class EmbeddedProvider:
     def plan(self, observed: Observed) -> tuple[MachineAction, ...]:
         """Pure: what each machine needs so that all declared ones run and can be reached."""
         strays = [self._action(n, Action.REMOVE) for n in observed.strays]
-        wanted = [(n, self._needs(n, observed.machines[n.name])) for n in self.nodes]
-        return (*strays, *(self._action(n.name, a) for n, a in wanted if a is not None))
+        needs = [(n, self._needs(n, observed.machines[n.name])) for n in self.nodes]
+        return (*strays, *(self._action(n.name, a) for n, a in needs if a is not None))
 
     def _needs(self, node: Node, seen: Machine) -> Action | None:
         if not seen.exists:
@@ -146,7 +146,7 @@ class EmbeddedProvider:
             *("--disable-dns", "--subnet", self._memory.observed.network, *label),
             hint="another network took the addresses meanwhile: run the same command again",
         )
-        await asyncio.to_thread(cni.mend, net)
+        await asyncio.to_thread(cni.fix_version, net)
         for mount in self._mounts:
             name = layout.volume(self.cluster, mount)
             await self._podman.ensure("volume", name, *label, *layout.labels({layout.MOUNT: mount}))
@@ -178,13 +178,13 @@ class EmbeddedProvider:
 
     async def _create(self, node: str) -> None:
         """Run a new container, or wait for the one that a killed Corral's podman still makes."""
-        wanted = await self._container(node)
+        planned = await self._container(node)
         try:
-            await self._podman.text(*wanted.run(), node=node, timeout=180.0)
+            await self._podman.text(*planned.run(), node=node, timeout=180.0)
         except CorralError as error:
             taken = "already in use" in error.tail
             name = layout.container(self.cluster, node)
-            if not taken or not await inventory.comes(self._podman, name, wanted.made_from):
+            if not taken or not await inventory.comes(self._podman, name, planned.made_from):
                 raise
 
     async def _container(self, node: str) -> container.Container:
@@ -263,13 +263,13 @@ class EmbeddedProvider:
 
     def predict(self, node: str) -> Facts:
         """This machine's CPUs, the node's share of memory, the image's system."""
-        found = self._images.system(self._node(node).group.image)
+        system = self._images.system(self._node(node).group.image)
         return machine.host_facts(
             node,
             memory=self.traits(node).memory_mib,
             address=self.address(node),
-            os_id=found.os_id,
-            os_version=found.os_version,
+            os_id=system.os_id,
+            os_version=system.os_version,
         )
 
     def traits(self, node: str) -> Traits:
@@ -305,19 +305,19 @@ class EmbeddedProvider:
     async def leftovers(self) -> list[str]:
         """Containers, networks and volumes with the cluster's label, and key files."""
         files = Access(cluster_dir(self.cluster, create=False)).files()
-        found = await removal.leftovers(self._podman, self.cluster)
-        return [*found, *(f"file {path}" for path in files)]
+        objects = await removal.leftovers(self._podman, self.cluster)
+        return [*objects, *(f"file {path}" for path in files)]
 
     def _node(self, name: str) -> Node:
-        found = self._nodes.get(name)
-        if found is None:
+        node = self._nodes.get(name)
+        if node is None:
             raise CorralError(
                 Code.NOT_FOUND,
                 f"no embedded node called {name}",
                 node=name,
                 hint=f"embedded nodes: {', '.join(self._nodes) or 'none'}",
             )
-        return found
+        return node
 
 
 async def _greets(address: str) -> bool:

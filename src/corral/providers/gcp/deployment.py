@@ -71,8 +71,8 @@ class Making:
                 servers = self.program.outputs(phase)
                 for name, address in servers.items():
                     marks[f"server {name}"] = address
-                    said = f"{name} is at {address}: written into the next phases"
-                    emit(Event(Kind.NOTE, "machines", message=said))
+                    message = f"{name} is at {address}: written into the next phases"
+                    emit(Event(Kind.NOTE, "machines", message=message))
                 made = self._deployment(marks)
                 _require_addresses(made)
             self._mark(marks)
@@ -117,8 +117,8 @@ class Making:
 
     def _marks(self) -> dict[str, str]:
         try:
-            found: Any = json.loads((self.folder / MARKS).read_text())
-            return {str(k): str(v) for k, v in found.items()}
+            marks: Any = json.loads((self.folder / MARKS).read_text())
+            return {str(k): str(v) for k, v in marks.items()}
         except (OSError, ValueError, AttributeError):
             return {}
 
@@ -149,8 +149,8 @@ def _digest(files: Mapping[str, str]) -> str:
 
 def _image_digest(made: Deployment) -> str:
     """Digest of the groups that make the image, whichever file they are in."""
-    found: list[Any] = []
+    groups: list[Any] = []
     for name in sorted(made.files):
         data: Any = YAML(typ="safe", pure=True).load(made.files[name])  # pyright: ignore[reportUnknownMemberType]
-        found += [g for g in data.get("deployment_groups", ()) if g["group"] in IMAGE_GROUPS]
-    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+        groups += [g for g in data.get("deployment_groups", ()) if g["group"] in IMAGE_GROUPS]
+    return hashlib.sha256(json.dumps(groups, sort_keys=True).encode()).hexdigest()

@@ -55,9 +55,9 @@ class Gcluster:
                 "corral export gcluster writes its files without it",
             )
         ended = await run((path, "--version"), timeout=SHORT_S)
-        found = _VERSION.search(ended.out)
-        if found is None or found[1] != self.release:
-            have = found[1] if found else (ended.out or ended.err).strip()[:80]
+        match = _VERSION.search(ended.out)
+        if match is None or match[1] != self.release:
+            have = match[1] if match else (ended.out or ended.err).strip()[:80]
             raise CorralError(
                 Code.NOT_GOOD,
                 f"{path} is {have or 'of no version'}, and the cluster file is for {self.release}",
@@ -127,12 +127,12 @@ class Gcluster:
 
 def servers(tfvars: str) -> dict[str, str]:
     """``server_ip`` of each ``network_storage_ID`` in a file of Terraform's variables."""
-    found: dict[str, str] = {}
+    addresses: dict[str, str] = {}
     for block in re.finditer(r"^network_storage_(\w+)\s*=\s*\{\n(.*?)^\}", tfvars, re.M | re.S):
         address = re.search(r'^\s*server_ip\s*=\s*"([^"]+)"', block[2], re.M)
         if address:
-            found[block[1]] = address[1]
-    return found
+            addresses[block[1]] = address[1]
+    return addresses
 
 
 async def _follow(argv: Sequence[str], hearing: Hearing, emit: Emit) -> None:
@@ -151,13 +151,13 @@ async def _follow(argv: Sequence[str], hearing: Hearing, emit: Emit) -> None:
         limit=LINE_AT_MOST,
     )
     try:
-        said, _ = await asyncio.gather(_collect(process.stderr), _hear(process, hearing, emit))
+        stderr, _ = await asyncio.gather(_collect(process.stderr), _hear(process, hearing, emit))
         status = await process.wait()
     except BaseException:
         await _interrupt(process)
         raise
     if status:
-        raise failure(hearing, " ".join(argv), status, said)
+        raise failure(hearing, " ".join(argv), status, stderr)
     for event in hearing.over():
         emit(event)
 
@@ -171,8 +171,8 @@ async def _hear(process: asyncio.subprocess.Process, hearing: Hearing, emit: Emi
 
 
 async def _collect(stream: asyncio.StreamReader | None) -> str:
-    found = await stream.read() if stream is not None else b""
-    return found.decode("utf-8", "replace")
+    data = await stream.read() if stream is not None else b""
+    return data.decode("utf-8", "replace")
 
 
 async def _interrupt(process: asyncio.subprocess.Process) -> None:

@@ -86,7 +86,7 @@ class Hearing:
     sums: dict[str, str] = field(default_factory=dict[str, str])
     lines: deque[str] = field(default_factory=lambda: deque[str](maxlen=KEPT))
     errors: list[str] = field(default_factory=list[str])
-    _told: dict[str, int] = field(default_factory=dict[str, int])
+    _reported: dict[str, int] = field(default_factory=dict[str, int])
 
     def line(self, raw: str) -> Iterator[Event]:
         """Take a line; gives what it is worth."""
@@ -94,16 +94,16 @@ class Hearing:
         if not text.strip():
             return
         self.lines.append(text)
-        if found := _ERROR.match(text):
-            self.errors.append((found[1] or found[2]).strip())
-        if found := _GROUP.search(text):
-            yield from self._turn(_name(found[1] or found[2], packer=bool(found[2])))
-        elif found := _ALREADY.search(text):
-            self.sums[_name(found[1])] = "nothing to do"
-        elif found := _SUM.match(text):
-            self.sums[self.group] = found[1]
-        elif found := _BUILT.match(text):
-            self.sums[self.group] = f"image made in {found[1]}"
+        if match := _ERROR.match(text):
+            self.errors.append((match[1] or match[2]).strip())
+        if match := _GROUP.search(text):
+            yield from self._turn(_name(match[1] or match[2], packer=bool(match[2])))
+        elif match := _ALREADY.search(text):
+            self.sums[_name(match[1])] = "nothing to do"
+        elif match := _SUM.match(text):
+            self.sums[self.group] = match[1]
+        elif match := _BUILT.match(text):
+            self.sums[self.group] = f"image made in {match[1]}"
         else:
             yield from self._detail(text)
 
@@ -115,26 +115,26 @@ class Hearing:
         if group == self.group:
             return
         if self.group:
-            if said := self.sums.get(self.group):
-                yield Event(Kind.NOTE, "machines", self._part(), said)
+            if summary := self.sums.get(self.group):
+                yield Event(Kind.NOTE, "machines", self._part(), summary)
             yield Event(Kind.NODE_DONE, "machines", self._part())
         self.group = group
         if group:
             yield Event(Kind.NODE_STARTED, "machines", self._part(), "gcluster works on it")
 
     def _detail(self, text: str) -> Iterator[Event]:
-        if found := _DOES.match(text):
-            yield Event(Kind.CHANGE_STARTED, found[1], self._part(), text)
-        elif found := _DID.match(text):
-            yield Event(Kind.CHANGE_DONE, found[1], self._part(), text)
-        elif found := _STILL.match(text):
-            seconds = int(found[3] or 0) * 60 + int(found[4])
-            if seconds >= self._told.get(found[1], 0) + STILL_S:
-                self._told[found[1]] = seconds - seconds % STILL_S
-                message = f"still {found[2]} {found[1]} after {seconds // 60} minutes"
+        if match := _DOES.match(text):
+            yield Event(Kind.CHANGE_STARTED, match[1], self._part(), text)
+        elif match := _DID.match(text):
+            yield Event(Kind.CHANGE_DONE, match[1], self._part(), text)
+        elif match := _STILL.match(text):
+            seconds = int(match[3] or 0) * 60 + int(match[4])
+            if seconds >= self._reported.get(match[1], 0) + STILL_S:
+                self._reported[match[1]] = seconds - seconds % STILL_S
+                message = f"still {match[2]} {match[1]} after {seconds // 60} minutes"
                 yield Event(Kind.NOTE, "machines", self._part(), message)
-        elif found := _PACKER.match(text):
-            yield Event(Kind.CHANGE_STARTED, "packer", self._part(), found[1])
+        elif match := _PACKER.match(text):
+            yield Event(Kind.CHANGE_STARTED, "packer", self._part(), match[1])
 
     def _part(self) -> str:
         return f"{self.deployment}/{self.group}" if self.group else self.deployment
@@ -150,8 +150,8 @@ def failure(hearing: Hearing, command: str, status: int | None, stderr: str) -> 
     errors = [e for e in errors if not re.fullmatch(r"exit status \d+", e.strip())]
     first = errors[0].strip() if errors else (lines[-1] if lines else "it printed nothing")
     where = f" in {hearing.deployment}/{hearing.group}" if hearing.group else ""
-    said = "\n".join([*errors, *lines])
-    hint = next((hint for pattern, hint in HINTS if re.search(pattern, said)), "")
+    output = "\n".join([*errors, *lines])
+    hint = next((hint for pattern, hint in HINTS if re.search(pattern, output)), "")
     return CorralError(
         Code.PROVIDER_FAILED,
         f"gcluster failed{where}: {first}"[:500],

@@ -105,8 +105,8 @@ class Google:
 
     async def networks(self, prefix: str) -> list[dict[str, Any]]:
         """Networks whose name begins so (``networks.list``)."""
-        found = await self._list("/global/networks", "")
-        return [one for one in found if str(one.get("name", "")).startswith(prefix)]
+        networks = await self._list("/global/networks", "")
+        return [network for network in networks if str(network.get("name", "")).startswith(prefix)]
 
     async def _get(self, path: str, project: str = "") -> dict[str, Any] | None:
         path = f"/projects/{project or self._project}{path}"
@@ -129,8 +129,8 @@ def _resource(data: Any) -> dict[str, Any]:
     Raises:
         KeyError: it has none.
     """
-    found = record(data)
-    return {**found, "name": str(found["name"])}
+    resource = record(data)
+    return {**resource, "name": str(resource["name"])}
 
 
 def _page(data: Any) -> tuple[list[dict[str, Any]], dict[str, str]]:
@@ -142,7 +142,7 @@ def _page(data: Any) -> tuple[list[dict[str, Any]], dict[str, str]]:
     code = str(part(data, "warning").get("code", ""))
     if code == "UNREACHABLE":
         raise ValueError(f"{code}: {part(data, 'warning').get('message', '')}")
-    items = [_resource(one) for one in records(data.get("items", []))]
+    items = [_resource(item) for item in records(data.get("items", []))]
     token = data.get("nextPageToken") or ""
     if not isinstance(token, str):
         raise TypeError("nextPageToken is not a text")
@@ -172,8 +172,8 @@ async def access_token(environ: Mapping[str, str] = os.environ) -> str:
     Raises:
         CorralError: NOT_FOUND, nobody is logged in; MISSING_TOOL, no gcloud.
     """
-    if found := environ.get(TOKEN, "").strip():
-        return found
+    if token := environ.get(TOKEN, "").strip():
+        return token
     argv = ("gcloud", "auth", "application-default", "print-access-token")
     ended = await run(argv, timeout=GCLOUD_S)
     token = ended.out.strip()

@@ -23,7 +23,7 @@ PREEMPTIBLE: Final = "PREEMPTIBLE_NVIDIA_H100_MEGA_GPUS"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Answers:
     """What the API answered; None: there is no such thing.
 
     Attributes:
@@ -53,62 +53,68 @@ class Trouble:
     hint: str
 
 
-def troubles(spec: ClusterSpec, gcp: Gcp, told: Told) -> tuple[Trouble, ...]:
+def troubles(spec: ClusterSpec, gcp: Gcp, answers: Answers) -> tuple[Trouble, ...]:
     """The obstacles, the most fundamental first; empty: nothing that the API reports."""
     # What a run before this one made holds its share of quotas and reservation already.
-    nodes = sum(node.group.machine is not None for node in nodes_of(spec)) - told.machines
+    nodes = sum(node.group.machine is not None for node in nodes_of(spec)) - answers.machines
     return (
-        *_place(gcp, told),
-        *_reservation(gcp, told.reservation, nodes),
-        *_quotas(gcp, told, nodes),
+        *_place(gcp, answers),
+        *_reservation(gcp, answers.reservation, nodes),
+        *_quotas(gcp, answers, nodes),
     )
 
 
-def require_none(spec: ClusterSpec, found: Sequence[Trouble]) -> None:
+def require_none(spec: ClusterSpec, obstacles: Sequence[Trouble]) -> None:
     """Raise all troubles as one error.
 
     Raises:
         CorralError: NOT_GOOD.
     """
-    if not found:
+    if not obstacles:
         return
-    more = f" (and {len(found) - 1} more)" if found[1:] else ""
+    more = f" (and {len(obstacles) - 1} more)" if obstacles[1:] else ""
     raise CorralError(
         Code.NOT_GOOD,
-        f"Google Cloud would not make {spec.name}: {found[0].text}{more}",
-        tail="\n".join(f"{one.text}: {one.hint}" for one in found) if found[1:] else "",
-        hint=f"{found[0].hint}; nothing was made",
+        f"Google Cloud would not make {spec.name}: {obstacles[0].text}{more}",
+        tail="\n".join(f"{obstacle.text}: {obstacle.hint}" for obstacle in obstacles)
+        if obstacles[1:]
+        else "",
+        hint=f"{obstacles[0].hint}; nothing was made",
     )
 
 
-def _place(gcp: Gcp, told: Told) -> Iterator[Trouble]:
-    if told.project is None:
+def _place(gcp: Gcp, answers: Answers) -> Iterator[Trouble]:
+    if answers.project is None:
         yield Trouble(f"there is no project {gcp.project}", "write the project's id, not its name")
         return
-    if told.zone is None:
+    if answers.zone is None:
         yield Trouble(f"there is no zone {gcp.zone}", "gcloud compute zones list")
         return
-    if told.zone.get("status") != "UP":
-        yield Trouble(f"zone {gcp.zone} is {told.zone.get('status')}", "wait, or take another zone")
-    if told.machine is None:
+    if answers.zone.get("status") != "UP":
+        yield Trouble(
+            f"zone {gcp.zone} is {answers.zone.get('status')}", "wait, or take another zone"
+        )
+    if answers.machine is None:
         hint = f"gcloud compute machine-types list --filter=name={MACHINE} shows where they are"
         yield Trouble(f"{gcp.zone} does not offer {MACHINE} to this project", hint)
 
 
-def _reservation(gcp: Gcp, found: Mapping[str, Any] | None, nodes: int) -> Iterator[Trouble]:
+def _reservation(gcp: Gcp, reservation: Mapping[str, Any] | None, nodes: int) -> Iterator[Trouble]:
     name = gcp.reservation
     if not name:
         return
-    if found is None:
+    if reservation is None:
         hint = (
             "gcloud compute reservations list; one of another project is written as "
             "projects/PROJECT/reservations/NAME"
         )
         yield Trouble(f"there is no reservation {name} in {gcp.zone}", hint)
         return
-    if found.get("status") != "READY":
-        yield Trouble(f"reservation {name} is {found.get('status')}", "wait until it is READY")
-    specific = part(found, "specificReservation")
+    if reservation.get("status") != "READY":
+        yield Trouble(
+            f"reservation {name} is {reservation.get('status')}", "wait until it is READY"
+        )
+    specific = part(reservation, "specificReservation")
     machine = str(part(specific, "instanceProperties").get("machineType", ""))
     if machine and machine != MACHINE:
         yield Trouble(f"reservation {name} holds {machine}", f"one of {MACHINE} is needed")
@@ -119,17 +125,17 @@ def _reservation(gcp: Gcp, found: Mapping[str, Any] | None, nodes: int) -> Itera
         yield Trouble(f"reservation {name} has {int(left)} machines left, {nodes} are needed", hint)
 
 
-def _quotas(gcp: Gcp, told: Told, nodes: int) -> Iterator[Trouble]:
+def _quotas(gcp: Gcp, answers: Answers, nodes: int) -> Iterator[Trouble]:
     region = gcp.zone.rpartition("-")[0]
-    wanted: list[tuple[str, float, Mapping[str, Any] | None, str]] = [
-        ("NETWORKS", NETWORKS - told.networks, told.project, "the project"),
-        ("SUBNETWORKS", NETWORKS - told.networks, told.project, "the project"),
-        ("C2_CPUS", C2_CPUS, told.region, region),
-        ("SSD_TOTAL_GB", BOOT_DISK_GB * nodes, told.region, region),
+    needs: list[tuple[str, float, Mapping[str, Any] | None, str]] = [
+        ("NETWORKS", NETWORKS - answers.networks, answers.project, "the project"),
+        ("SUBNETWORKS", NETWORKS - answers.networks, answers.project, "the project"),
+        ("C2_CPUS", C2_CPUS, answers.region, region),
+        ("SSD_TOTAL_GB", BOOT_DISK_GB * nodes, answers.region, region),
     ]
     if gcp.provisioning != "reservation":
-        wanted.append((PREEMPTIBLE, GPUS * nodes, told.region, region))
-    for metric, amount, holder, where in wanted:
+        needs.append((PREEMPTIBLE, GPUS * nodes, answers.region, region))
+    for metric, amount, holder, where in needs:
         quota = _quota(holder, metric)
         if quota is None:
             continue

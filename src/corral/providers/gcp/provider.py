@@ -22,7 +22,7 @@ from corral.providers.base import Action, Machine, MachineAction, Memory, Observ
 from corral.providers.cloud.answers import records
 from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.gcp.deployment import Making
-from corral.providers.gcp.preflight import Told, Trouble, require_none, troubles
+from corral.providers.gcp.preflight import Answers, Trouble, require_none, troubles
 from corral.spec.gcp import MACHINE, Gcp
 from corral.spec.gcp_made import login_of
 from corral.spec.models import ClusterSpec
@@ -77,19 +77,19 @@ class GcpProvider:
         """
         google = await self._open()
         try:
-            found = await self._listed(google)
-            self._instances = {str(one["name"]): one for one in found}
+            instances = await self._listed(google)
+            self._instances = {str(instance["name"]): instance for instance in instances}
             self._troubles = ()
             if controller_of(self._spec) not in self._instances:
-                told = await ask(google, self._gcp, self.cluster, self._machines())
-                self._troubles = troubles(self._spec, self._gcp, told)
+                answers = await ask(google, self._gcp, self.cluster, self._machines())
+                self._troubles = troubles(self._spec, self._gcp, answers)
         finally:
             await self._close(google)
         machines = {n.name: self._machine(n.name) for n in self.nodes}
         strays = tuple(
             name
-            for name, one in self._instances.items()
-            if name not in self._nodes and _role(one) == "compute"
+            for name, instance in self._instances.items()
+            if name not in self._nodes and _role(instance) == "compute"
         )
         self._memory.observed = Observed(machines, strays)
         return self._memory.observed
@@ -105,35 +105,35 @@ class GcpProvider:
 
     def _machines(self) -> int:
         return sum(
-            str(one.get("machineType", "")).endswith(f"/{MACHINE}")
-            for one in self._instances.values()
+            str(instance.get("machineType", "")).endswith(f"/{MACHINE}")
+            for instance in self._instances.values()
         )
 
     def _machine(self, node: str) -> Machine:
-        one = self._instances.get(node)
-        if one is None:
+        instance = self._instances.get(node)
+        if instance is None:
             return Machine(node, exists=False, running=False, address="")
-        runs = one.get("status") == "RUNNING"
-        return Machine(node, exists=True, running=runs, address=_inner(one))
+        runs = instance.get("status") == "RUNNING"
+        return Machine(node, exists=True, running=runs, address=_inner(instance))
 
     def plan(self, observed: Observed) -> tuple[MachineAction, ...]:
         """All of it by gcluster, when a machine is missing, too many, or the file has changed."""
-        found = [
+        actions = [
             MachineAction(n, Action.REMOVE, f"{n} is declared no longer") for n in observed.strays
         ]
         missing = [n for n in self.nodes if not observed.machines[n.name].exists]
         for node in missing:
-            found.append(MachineAction(node.name, Action.CREATE, self._line(node)))
+            actions.append(MachineAction(node.name, Action.CREATE, self._line(node)))
         for node in self.nodes:
             machine = observed.machines[node.name]
             if machine.exists and not machine.running:
                 status = self._instances[node.name].get("status")
                 text = f"{MACHINE if node.group.machine else 'controller'} is {status}"
-                found.append(MachineAction(node.name, Action.START, text))
-        if not found and self._making.changed:
+                actions.append(MachineAction(node.name, Action.START, text))
+        if not actions and self._making.changed:
             text = "the file has changed since gcluster made this: Terraform changes what that asks"
-            found.append(MachineAction(controller_of(self._spec), Action.RECREATE, text))
-        return tuple(found)
+            actions.append(MachineAction(controller_of(self._spec), Action.RECREATE, text))
+        return tuple(actions)
 
     def _line(self, node: Node) -> str:
         how = self._gcp.provisioning
@@ -271,7 +271,7 @@ class GcpProvider:
                 tail="\n".join(left),
                 hint="the same command tries again; what something else uses must go first",
             )
-        return (*gone, *(f"{self.cluster}: kept {one}" for one in kept))
+        return (*gone, *(f"{self.cluster}: kept {image}" for image in kept))
 
     async def leftovers(self) -> list[str]:
         """Machines, disks and networks that carry the cluster's name, and its images."""
@@ -283,13 +283,13 @@ class GcpProvider:
         try:
             zone = self._gcp.zone
             left = [
-                f"{what} {one['name']}"
-                for what, found in (
+                f"{what} {resource['name']}"
+                for what, resources in (
                     ("machine", await google.instances(zone, self.cluster)),
                     ("disk", await google.disks(zone, self.cluster)),
                     ("network", await google.networks(f"{self.cluster}-")),
                 )
-                for one in found
+                for resource in resources
             ]
             images = await google.images(self._making.family)
         finally:
@@ -319,18 +319,18 @@ class GcpProvider:
             await google.close()
 
     def _node(self, name: str) -> Node:
-        found = self._nodes.get(name)
-        if found is None:
+        node = self._nodes.get(name)
+        if node is None:
             raise CorralError(
                 Code.NOT_FOUND,
                 f"no gcp node called {name}",
                 node=name,
                 hint=f"gcp nodes: {', '.join(self._nodes) or 'none'}",
             )
-        return found
+        return node
 
 
-async def ask(google: Google, gcp: Gcp, cluster: str, machines: int) -> Told:
+async def ask(google: Google, gcp: Gcp, cluster: str, machines: int) -> Answers:
     """All that the preflight needs, asked at once."""
     region = gcp.zone.rpartition("-")[0]
 
@@ -345,7 +345,7 @@ async def ask(google: Google, gcp: Gcp, cluster: str, machines: int) -> Told:
         google.project(),
         _networks(google, f"{cluster}-"),
     )
-    return Told(zone, machine, reservation, quotas, project, len(networks), machines)
+    return Answers(zone, machine, reservation, quotas, project, len(networks), machines)
 
 
 async def _networks(google: Google, prefix: str) -> list[dict[str, Any]]:
@@ -358,19 +358,19 @@ async def _networks(google: Google, prefix: str) -> list[dict[str, Any]]:
         raise
 
 
-def _inner(one: Mapping[str, Any]) -> str:
-    found = records(one.get("networkInterfaces", []))
-    return str(found[0].get("networkIP", "")) if found else ""
+def _inner(instance: Mapping[str, Any]) -> str:
+    interfaces = records(instance.get("networkInterfaces", []))
+    return str(interfaces[0].get("networkIP", "")) if interfaces else ""
 
 
-def _outer(one: Mapping[str, Any]) -> str:
-    for nic in records(one.get("networkInterfaces", [])):
+def _outer(instance: Mapping[str, Any]) -> str:
+    for nic in records(instance.get("networkInterfaces", [])):
         for access in records(nic.get("accessConfigs", [])):
             if access.get("natIP"):
                 return str(access["natIP"])
     return ""
 
 
-def _role(one: Mapping[str, Any]) -> str:
-    labels = cast("Mapping[str, str]", one.get("labels", {}))
+def _role(instance: Mapping[str, Any]) -> str:
+    labels = cast("Mapping[str, str]", instance.get("labels", {}))
     return labels.get("slurm_instance_role", "")

@@ -46,8 +46,8 @@ def terminate(machines: Sequence[Rented]) -> Steps[None]:
     if not machines:
         return
     if (yield _end(machines)) is None and len(machines) > 1:
-        for one in machines:
-            yield _end([one])
+        for machine in machines:
+            yield _end([machine])
 
 
 def _end(machines: Sequence[Rented]) -> Call:
@@ -55,7 +55,7 @@ def _end(machines: Sequence[Rented]) -> Call:
         "POST",
         "/api/v1/instance-operations/terminate",
         carried_out,
-        {"instance_ids": [one.id for one in machines]},
+        {"instance_ids": [machine.id for machine in machines]},
         again=True,
         tolerated=(MISSING,),
     )

@@ -22,12 +22,12 @@ from corral.providers.cloud.http import Caller, Dialect
 from corral.providers.cloud.model import (
     PREFIX,
     Capacity,
+    CloudTraits,
     Extra,
     Instance,
+    LaunchRequest,
     Offer,
-    Told,
     Volume,
-    Wanted,
 )
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import PLACES
@@ -50,7 +50,7 @@ class LambdaCloud:
     """
 
     name: ClassVar[str] = calls.NAME
-    told: ClassVar[Told] = Told(
+    traits: ClassVar[CloudTraits] = CloudTraits(
         no_dead_man="a Lambda instance cannot end itself: switched off from inside it goes on to "
         "cost money; only `corral reap` ends what a lost controller leaves",
         limits="one call a second, one launch in 12 seconds",
@@ -77,33 +77,35 @@ class LambdaCloud:
         return await self._data(
             "GET",
             "/api/v1/instance-types",
-            lambda data: tuple(o for one in record(data).values() for o in _offers(one, regions)),
+            lambda data: tuple(
+                o for entry in record(data).values() for o in _offers(entry, regions)
+            ),
         )
 
     async def instances(self) -> tuple[Instance, ...]:
         """All instances of the account."""
         return await self.caller.run(calls.instances())
 
-    async def launch(self, wanted: Wanted) -> str:
+    async def launch(self, request: LaunchRequest) -> str:
         """Launch one; the key is registered with the account first."""
         async with self._one:
             # Of many launches at once only the first asks: a call a second is all there is.
-            key = self._registered.get(wanted.public_key) or await self._key(wanted)
-            self._registered[wanted.public_key] = key
+            key = self._registered.get(request.public_key) or await self._key(request)
+            self._registered[request.public_key] = key
         body: dict[str, Any] = {
-            "region_name": wanted.offer.region,
-            "instance_type_name": wanted.offer.type,
+            "region_name": request.offer.region,
+            "instance_type_name": request.offer.type,
             "ssh_key_names": [key],
-            "name": wanted.label.name,
-            "hostname": wanted.label.node[:63],
-            "tags": _tags(wanted),
+            "name": request.label.name,
+            "hostname": request.label.node[:63],
+            "tags": _tags(request),
         }
-        if wanted.boot:
-            body["user_data"] = wanted.boot
-        if wanted.volumes:
-            body["file_system_names"] = list(wanted.volumes)
-        if wanted.image:
-            body["image"] = {"family": wanted.image}
+        if request.boot:
+            body["user_data"] = request.boot
+        if request.volumes:
+            body["file_system_names"] = list(request.volumes)
+        if request.image:
+            body["image"] = {"family": request.image}
         path = "/api/v1/instance-operations/launch"
         return await self._data(
             "POST", path, _launched_id, body, again=False, limits=("launch", "calls")
@@ -167,7 +169,7 @@ class LambdaCloud:
         )
 
     async def set_firewall_rules(self, rules: Sequence[Mapping[str, Any]]) -> None:
-        """Replace the rules of the entire account: only by ``cloud.whole_sets.change``."""
+        """Replace the rules of the entire account: only by ``cloud.account_sets.change``."""
         body = {"data": [dict(rule) for rule in rules]}
         await self._data("PUT", "/api/v1/firewall-rules", nothing, body, again=True)
 
@@ -175,14 +177,14 @@ class LambdaCloud:
         """Give up the connection."""
         await self.caller.close()
 
-    async def _key(self, wanted: Wanted) -> str:
+    async def _key(self, request: LaunchRequest) -> str:
         """Name of the account's ssh key with this blob; it is added when there is none.
 
         Compared by type and blob: comments differ. Two processes that add it at once make a
         duplicate name, which the next list shows.
         """
-        blob = wanted.public_key.split()[:2]
-        name = f"{PREFIX}{wanted.label.cluster}-key-{_digest(blob)}"
+        blob = request.public_key.split()[:2]
+        name = f"{PREFIX}{request.label.cluster}-key-{_digest(blob)}"
         for _ in range(3):
             names = await self._data(
                 "GET",
@@ -224,12 +226,17 @@ class LambdaCloud:
     ) -> T:
         """A call whose result is in the response's ``data``."""
         return await self.caller.call(
-            method, path, lambda found: read(found["data"]), body=body, again=again, limits=limits
+            method,
+            path,
+            lambda response: read(response["data"]),
+            body=body,
+            again=again,
+            limits=limits,
         )
 
 
 def _names(data: Any) -> list[str]:
-    return [str(one["name"]) for one in records(data)]
+    return [str(entry["name"]) for entry in records(data)]
 
 
 def _launched_id(data: Any) -> str:
@@ -248,10 +255,10 @@ def _volume(data: Mapping[str, Any]) -> Volume:
     )
 
 
-def _tags(wanted: Wanted) -> list[dict[str, str]]:
-    tags = {TAG: wanted.label.cluster}
-    if wanted.launched:
-        tags[calls.LAUNCHED] = f"{wanted.launched:.0f}"
+def _tags(request: LaunchRequest) -> list[dict[str, str]]:
+    tags = {TAG: request.label.cluster}
+    if request.launched:
+        tags[calls.LAUNCHED] = f"{request.launched:.0f}"
     return [{"key": key, "value": value} for key, value in tags.items()]
 
 

@@ -29,7 +29,7 @@ ROWS: Final = (
     Row(0, "global/conflict", Reason.BUSY, "another action is under way on it", "try again soon"),
     Row(0, "global/internal-error", Reason.BROKEN, "an internal error of Lambda", "try again"),
     Row(0, "provider/", Reason.BROKEN, "Lambda's own supplier failed for a moment", "try again"),
-    Row(0, "global/invalid-parameters", Reason.REQUEST, "the request does not fit",
+    Row(0, "global/invalid-parameters", Reason.REQUEST, "the request is not valid",
         "correct what it names; types and regions: corral offers -p lambda"),
 )  # fmt: skip
 

@@ -40,8 +40,8 @@ def instances() -> Steps[tuple[Instance, ...]]:
 
 def terminate(machines: Sequence[Rented]) -> Steps[None]:
     """Delete them; a stopped one would go on to cost its disk and address."""
-    for one in machines:
-        yield delete(f"/machines/{one.id}")
+    for machine in machines:
+        yield delete(f"/machines/{machine.id}")
 
 
 def delete(path: str) -> Call:
@@ -53,7 +53,7 @@ def listed(path: str, read: Callable[[Mapping[str, Any]], T]) -> Steps[list[T]]:
     """All pages of a list."""
 
     def page(data: Any) -> tuple[list[T], dict[str, str]]:
-        return [read(one) for one in records(data["items"])], _cursor(data)
+        return [read(item) for item in records(data["items"])], _cursor(data)
 
     return pages(path, page, {"limit": PAGE})
 

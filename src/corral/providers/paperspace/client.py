@@ -24,12 +24,12 @@ from corral.providers.cloud.http import Caller, Dialect
 from corral.providers.cloud.model import (
     PREFIX,
     Capacity,
+    CloudTraits,
     Extra,
     Instance,
+    LaunchRequest,
     Offer,
-    Told,
     Volume,
-    Wanted,
 )
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import PLACES
@@ -64,7 +64,7 @@ class Paperspace:
     """One team; arguments as ``LambdaCloud``."""
 
     name: ClassVar[str] = calls.NAME
-    told: ClassVar[Told] = Told(
+    traits: ClassVar[CloudTraits] = CloudTraits(
         dead_man="Paperspace itself switches the machine off (autoShutdown); its disk and address "
         "cost money until it is deleted",
         limits="not documented; Corral makes two calls a second",
@@ -89,12 +89,12 @@ class Paperspace:
         Raises:
             CloudError: no payment method, or the account is locked.
         """
-        good, messages = await self.caller.call("GET", "/billing/account-standing", _standing)
+        good, messages = await self.caller.call("GET", "/billing/account-standing", _account_state)
         if good:
             return
         raise CloudError(
             Code.PROVIDER_FAILED,
-            "Paperspace will rent nothing to this account",
+            "Paperspace does not rent to this account",
             tail="; ".join(messages)[:500],
             hint="check payment method and standing on its billing page",
             reason=Reason.MONEY,
@@ -102,35 +102,35 @@ class Paperspace:
 
     async def offers(self) -> tuple[Offer, ...]:
         """Machine types that a template of the image family names, in every region."""
-        found: dict[str, bool] = {}
+        available: dict[str, bool] = {}
         for template in await self._all("/os-templates", _template):
             for name, free in template.types.items():
-                found[name] = found.get(name, False) or free
-        return tuple(_offer(n, free, r) for n, free in found.items() for r in REGIONS)
+                available[name] = available.get(name, False) or free
+        return tuple(_offer(n, free, r) for n, free in available.items() for r in REGIONS)
 
     async def instances(self) -> tuple[Instance, ...]:
         """All machines of the team."""
         return await self.caller.pages(calls.instances())
 
-    async def launch(self, wanted: Wanted) -> str:
+    async def launch(self, request: LaunchRequest) -> str:
         """Create and start one machine."""
-        template = await self._template(wanted)
+        template = await self._template(request)
         body: dict[str, Any] = {
-            "name": wanted.label.name,
-            "machineType": wanted.offer.type,
+            "name": request.label.name,
+            "machineType": request.offer.type,
             "templateId": template,
-            "region": wanted.offer.region,
-            "diskSize": wanted.disk_gib,
+            "region": request.offer.region,
+            "diskSize": request.disk_gib,
             "publicIpType": "dynamic",
             "startOnCreate": True,
             # Its default is true: a password of the machine would travel by e-mail.
             "emailPassword": False,
-            "startupScriptId": await self._startup(wanted),
+            "startupScriptId": await self._startup(request),
         }
-        if wanted.dead_man_h:
+        if request.dead_man_h:
             body |= {
                 "autoShutdownEnabled": True,
-                "autoShutdownTimeout": wanted.dead_man_h,
+                "autoShutdownTimeout": request.dead_man_h,
                 "autoShutdownForce": True,
             }
         return await self.caller.call(
@@ -154,8 +154,8 @@ class Paperspace:
         """The cluster's startup scripts."""
         pattern = re.compile(rf"{PREFIX}{re.escape(cluster)}-boot-[0-9a-f]{{12}}")
         return tuple(
-            Extra(self.name, "startup script", one, name)
-            for one, name in await self._all("/startup-scripts", _script)
+            Extra(self.name, "startup script", script_id, name)
+            for script_id, name in await self._all("/startup-scripts", _script)
             if pattern.fullmatch(name)
         )
 
@@ -171,42 +171,42 @@ class Paperspace:
         """Give up the connection."""
         await self.caller.close()
 
-    async def _template(self, wanted: Wanted) -> str:
+    async def _template(self, request: LaunchRequest) -> str:
         """Id of the template; ids in documents are hints, so it is looked up by its name."""
-        family = wanted.image or TEMPLATE
+        family = request.image or TEMPLATE
         async with self._one:
             self._templates = self._templates or await self._all("/os-templates", _template)
-        for one in self._templates:
-            if wanted.offer.type in one.types and family in one.names:
-                return one.id
+        for template in self._templates:
+            if request.offer.type in template.types and family in template.names:
+                return template.id
         raise CloudError(
             Code.PROVIDER_FAILED,
-            f"Paperspace has no template {family} for {wanted.offer.type}",
+            f"Paperspace has no template {family} for {request.offer.type}",
             hint="name one in the group's cloud.image",
             reason=Reason.REQUEST,
         )
 
-    async def _startup(self, wanted: Wanted) -> str:
+    async def _startup(self, request: LaunchRequest) -> str:
         async with self._one:
             # Of many launches at once only the first asks.
-            if wanted.boot not in self._scripts:
-                self._scripts[wanted.boot] = await self._script(wanted)
-            return self._scripts[wanted.boot]
+            if request.boot not in self._scripts:
+                self._scripts[request.boot] = await self._script(request)
+            return self._scripts[request.boot]
 
-    async def _script(self, wanted: Wanted) -> str:
+    async def _script(self, request: LaunchRequest) -> str:
         """Id of the startup script with this text, made when there is none.
 
         Its name holds the text's digest, so a call that took effect unseen is found by the list.
         """
-        digest = hashlib.sha256(wanted.boot.encode()).hexdigest()[:12]
-        name = f"{PREFIX}{wanted.label.cluster}-boot-{digest}"
+        digest = hashlib.sha256(request.boot.encode()).hexdigest()[:12]
+        name = f"{PREFIX}{request.label.cluster}-boot-{digest}"
         left = SCRIPT_TRIES
         while True:
             for known, its_name in await self._all("/startup-scripts", _script):
                 if its_name == name:
                     return known
             try:
-                body = {"name": name, "script": wanted.boot, "isRunOnce": True}
+                body = {"name": name, "script": request.boot, "isRunOnce": True}
                 return await self.caller.call(
                     "POST", "/startup-scripts", lambda data: identity(data["id"]), body=body
                 )
@@ -241,7 +241,7 @@ def _template(data: Mapping[str, Any]) -> _Template:
     )
 
 
-def _standing(data: Any) -> tuple[bool, list[str]]:
+def _account_state(data: Any) -> tuple[bool, list[str]]:
     good = data["hasPaymentMethod"] and data["isInGoodStanding"] and not data["isAdminLocked"]
     return bool(good), [str(text) for text in data["messages"]]
 

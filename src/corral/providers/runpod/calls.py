@@ -44,11 +44,11 @@ def clusters() -> Steps[dict[str, tuple[Label, int]]]:
 
 def terminate(machines: Sequence[Rented]) -> Steps[None]:
     """Delete pods; one of a cluster goes with all of its cluster, the only way there is."""
-    for group in dict.fromkeys(one.group for one in machines if one.group):
+    for group in dict.fromkeys(machine.group for machine in machines if machine.group):
         yield delete(f"/v2/clusters/{group}")
-    for one in machines:
+    for machine in machines:
         # After deleteCluster two pods were left and cost money for hours (F56).
-        yield delete(f"/v2/pods/{one.id}", *([BUSY] if one.group else []))
+        yield delete(f"/v2/pods/{machine.id}", *([BUSY] if machine.group else []))
 
 
 def delete(path: str, *tolerated: str) -> Call:
@@ -58,16 +58,16 @@ def delete(path: str, *tolerated: str) -> Call:
 
 def _clusters(data: Any) -> dict[str, tuple[Label, int]]:
     return {
-        identity(one["id"]): (label, int(one["compute"]["podCount"]))
-        for one in records(data["clusters"])
-        if (label := label_of(str(one["name"])))
+        identity(cluster["id"]): (label, int(cluster["compute"]["podCount"]))
+        for cluster in records(data["clusters"])
+        if (label := label_of(str(cluster["name"])))
     }
 
 
 def _pods(data: Any) -> tuple[tuple[Instance, int | None], ...]:
     """Pods, and the ranks that those of clusters have."""
     listed = records(data["pods"])
-    ranks = {str(one["id"]): part(one, "cluster").get("rank") for one in listed}
+    ranks = {str(pod["id"]): part(pod, "cluster").get("rank") for pod in listed}
     return tuple(
         (pod, None if (rank := ranks[pod.id]) is None else int(rank))
         for pod in distinct(map(_instance, listed))
@@ -79,18 +79,18 @@ def _labelled(
 ) -> tuple[Instance, ...]:
     """Pods with the labels of their clusters; those without a rank yet take what ranks are free."""
     taken = {(pod.group, rank) for pod, rank in pods}
-    found: list[Instance] = []
-    for pod, known in sorted(pods, key=lambda one: one[0].id):
+    labelled: list[Instance] = []
+    for pod, known in sorted(pods, key=lambda pair: pair[0].id):
         rank = known
         if pod.group not in named:
-            found.append(pod)
+            labelled.append(pod)
             continue
         if rank is None:
             rank = next(n for n in count() if (pod.group, n) not in taken)
             taken.add((pod.group, rank))
         label = member_label(named[pod.group], rank)
-        found.append(replace(pod, label=label, rank=rank))
-    return tuple(found)
+        labelled.append(replace(pod, label=label, rank=rank))
+    return tuple(labelled)
 
 
 def _instance(pod: Mapping[str, Any]) -> Instance:

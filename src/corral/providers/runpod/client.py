@@ -20,12 +20,12 @@ from corral.providers.cloud.calls import nothing
 from corral.providers.cloud.http import Caller, Dialect
 from corral.providers.cloud.model import (
     Capacity,
+    CloudTraits,
     Extra,
     Instance,
+    LaunchRequest,
     Offer,
-    Told,
     Volume,
-    Wanted,
 )
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.cloud.secrets import PLACES
@@ -50,7 +50,7 @@ class RunPod:
     """One account; arguments as ``LambdaCloud``."""
 
     name: ClassVar[str] = calls.NAME
-    told: ClassVar[Told] = Told(
+    traits: ClassVar[CloudTraits] = CloudTraits(
         dead_man="a loop in the pod removes it by the pod's own key (runpodctl)",
         limits="per minute, hour and day, as its answers report",
         notes=(
@@ -85,7 +85,7 @@ class RunPod:
         return await self.caller.call(
             "GET",
             "/v2/catalog/gpus",
-            lambda data: tuple(o for one in records(data["gpus"]) for o in _offers(one)),
+            lambda data: tuple(o for gpu in records(data["gpus"]) for o in _offers(gpu)),
             query=query,
         )
 
@@ -93,34 +93,34 @@ class RunPod:
         """All pods, also those of clusters: without the flag these cost money unseen (F56)."""
         return await self.caller.run(calls.instances())
 
-    async def launch(self, wanted: Wanted) -> str:
+    async def launch(self, request: LaunchRequest) -> str:
         """Create one pod in the secure cloud."""
         body: dict[str, Any] = {
-            "name": wanted.label.name,
+            "name": request.label.name,
             "cloud": "SECURE",
-            "gpu": {"id": wanted.offer.type, "count": wanted.offer.gpus},
-            **_container(wanted, _timer(wanted.dead_man_h)),
+            "gpu": {"id": request.offer.type, "count": request.offer.gpus},
+            **_container(request, _timer(request.dead_man_h)),
         }
         return await self.caller.call(
             "POST", "/v2/pods", _id, body=body, again=False, limits=("launch", "calls")
         )
 
-    async def launch_cluster(self, wanted: Wanted, nodes: int) -> str:
+    async def launch_cluster(self, request: LaunchRequest, nodes: int) -> str:
         """Create an Instant Cluster of pods with its own fabric; all or nothing.
 
         Returns:
             id of the cluster; ``instances`` shows its pods with ``group`` set to it.
         """
         body: dict[str, Any] = {
-            "name": wanted.label.name,
+            "name": request.label.name,
             "type": "TRAINING",
             "compute": {
-                "gpuTypeId": wanted.offer.type,
-                "gpuCountPerPod": wanted.offer.gpus,
+                "gpuTypeId": request.offer.type,
+                "gpuCountPerPod": request.offer.gpus,
                 "podCount": nodes,
             },
             # No dead-man timer: a member cannot be removed alone (409).
-            **_container(wanted, _FABRIC),
+            **_container(request, _FABRIC),
         }
         return await self.caller.call(
             "POST", "/v2/clusters", _id, body=body, again=False, limits=("launch", "calls")
@@ -167,7 +167,7 @@ class RunPod:
         return await self.caller.call("GET", "/v2/account/ssh-keys", _keys)
 
     async def set_ssh_keys(self, keys: Sequence[str]) -> None:
-        """Replace the ssh keys of the entire account: only by ``cloud.whole_sets.change``."""
+        """Replace the ssh keys of the entire account: only by ``cloud.account_sets.change``."""
         body = {"keys": [*keys]}
         await self.caller.call("PUT", "/v2/account/ssh-keys", nothing, body=body, again=True)
 
@@ -192,24 +192,24 @@ def _keys(data: Any) -> tuple[str, ...]:
     return tuple(map(str, cast("list[Any]", keys)))
 
 
-def _container(wanted: Wanted, first: Script) -> dict[str, Any]:
+def _container(request: LaunchRequest, first: Script) -> dict[str, Any]:
     """What a pod runs. The key goes by the environment: the account's own keys stay untouched."""
-    found: dict[str, Any] = {
-        "image": wanted.image or IMAGE,
-        "disk": wanted.disk_gib,
+    fields: dict[str, Any] = {
+        "image": request.image or IMAGE,
+        "disk": request.disk_gib,
         "ports": [*PORTS],
-        "env": {"PUBLIC_KEY": wanted.public_key, "CORRAL_BOOT": wanted.boot},
+        "env": {"PUBLIC_KEY": request.public_key, "CORRAL_BOOT": request.boot},
     }
-    if wanted.offer.region:
-        found["dataCenterIds"] = [wanted.offer.region]
-    if wanted.volumes:
-        found["mounts"] = {"network": [{"volumeId": wanted.volumes[0], "path": "/workspace"}]}
+    if request.offer.region:
+        fields["dataCenterIds"] = [request.offer.region]
+    if request.volumes:
+        fields["mounts"] = {"network": [{"volumeId": request.volumes[0], "path": "/workspace"}]}
     script = sh(
         'if [ -n "$CORRAL_BOOT" ]; then printf %s "$CORRAL_BOOT" | sh; fi; {first}exec /start.sh',
         first=first,
     )
-    found["args"] = sh("bash -c {script}", script=str(script))
-    return found
+    fields["args"] = sh("bash -c {script}", script=str(script))
+    return fields
 
 
 def _timer(hours: int) -> Script:
@@ -223,23 +223,23 @@ def _timer(hours: int) -> Script:
     )
 
 
-def _offers(one: Mapping[str, Any]) -> list[Offer]:
-    most = int(one["maxCount"]["secure"])
-    if not one["secure"] or most < 1:
+def _offers(gpu: Mapping[str, Any]) -> list[Offer]:
+    most = int(gpu["maxCount"]["secure"])
+    if not gpu["secure"] or most < 1:
         return []
-    where = [(str(d["id"]), str(d["availability"])) for d in one.get("dataCenters", ())]
-    where = where or [("", str(one.get("availability", "")))]
+    where = [(str(d["id"]), str(d["availability"])) for d in gpu.get("dataCenters", ())]
+    where = where or [("", str(gpu.get("availability", "")))]
     counts = [n for n in (1, 2, 4, 8) if n <= most]
     return [
         Offer(
             calls.NAME,
-            str(one["id"]),
+            str(gpu["id"]),
             region,
-            str(one["name"]),
+            str(gpu["name"]),
             count,
             0,
             0,
-            amount(one["price"]["secure"]) * count,
+            amount(gpu["price"]["secure"]) * count,
             LEVELS.get(level, Capacity.UNKNOWN),
         )
         for region, level in where

@@ -16,12 +16,12 @@ ROWS: Final = (
     Row(402, "", Reason.MONEY, "the account has no balance left", "add credit on its billing page"),
     Row(403, "", Reason.FORBIDDEN, "the API key may not do this",
         "give the key the right to read and write pods, or make another"),
-    Row(409, "", Reason.BUSY, "it cannot be done in its state, or it is a member of a cluster",
+    Row(409, "", Reason.BUSY, "not possible in its current state, or it is a member of a cluster",
         "wait until it has settled; a cluster's pods end with their cluster"),
 )  # fmt: skip
 
 
 def words_of(data: Any) -> tuple[str, str]:
     """The cloud's own code and text from the JSON of an error."""
-    more = "; ".join(str(one) for one in data.get("errors", ()))
+    more = "; ".join(str(error) for error in data.get("errors", ()))
     return str(data["title"]), f"{data['detail']} {more}".strip()

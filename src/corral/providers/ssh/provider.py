@@ -61,7 +61,7 @@ class SshProvider:
         if actions:
             raise CorralError(
                 Code.PROVIDER_FAILED,
-                f"an ssh machine cannot be asked to {actions[0].action}",
+                f"Corral cannot {actions[0].action} a machine of provider ssh",
                 node=actions[0].node,
                 hint="make and start the machine yourself; Corral only logs in",
             )
@@ -120,12 +120,12 @@ class SshProvider:
         return []
 
     def _node(self, name: str) -> Node:
-        found = self._nodes.get(name)
-        if found is None:
+        node = self._nodes.get(name)
+        if node is None:
             raise CorralError(
                 Code.NOT_FOUND,
                 f"no ssh node called {name}",
                 node=name,
                 hint=f"ssh nodes: {', '.join(self._nodes) or 'none'}",
             )
-        return found
+        return node

@@ -164,7 +164,7 @@ class Containers:
             label = layout.labels({layout.CLUSTER: self.cluster})
             words = ("network", "create", "--disable-dns", "--subnet", str(subnet))
             await podman.text(*words, *label, name)
-        await asyncio.to_thread(cni.mend, name)
+        await asyncio.to_thread(cni.fix_version, name)
         text = await podman.text("network", "inspect", name)
         return ipaddress.IPv4Network(_subnet(json.loads(text)))
 

@@ -21,7 +21,15 @@ from corral.providers.cloud import http
 from corral.providers.cloud.answers import retry_after
 from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.cloud.http import ANSWER_AT_MOST, ATTEMPT_S, LIMITED_S, Caller, Dialect
-from corral.providers.cloud.model import Capacity, Extra, Instance, Label, Offer, State, Wanted
+from corral.providers.cloud.model import (
+    Capacity,
+    Extra,
+    Instance,
+    Label,
+    LaunchRequest,
+    Offer,
+    State,
+)
 from corral.providers.cloud.rate_limit import Pacer
 from corral.providers.gcp.google import PLACE, Google
 from corral.providers.lambda_cloud.client import LambdaCloud
@@ -35,7 +43,9 @@ TITLES = {"lambda": "Lambda Cloud", "runpod": "RunPod", "paperspace": "Paperspac
 MAKERS: dict[str, Any] = {"lambda": LambdaCloud, "runpod": RunPod, "paperspace": Paperspace}
 MACHINE = Instance("x", "i1", "n", None, State.RUNNING)
 LABEL = Label("lab", "gpu0", "00000a")
-WANTED = Wanted(LABEL, Offer("x", "t", "r", "g", 1, 1, 1, 1.0, Capacity.SOME), "ssh-ed25519 AAAA")
+WANTED = LaunchRequest(
+    LABEL, Offer("x", "t", "r", "g", 1, 1, 1, 1.0, Capacity.SOME), "ssh-ed25519 AAAA"
+)
 
 
 @dataclass(frozen=True)

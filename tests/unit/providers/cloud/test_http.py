@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from corral.errors import CorralError
-from corral.providers.cloud import whole_sets
+from corral.providers.cloud import account_sets
 from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.cloud.model import Label
 from corral.providers.cloud.rate_limit import Pacer
@@ -117,7 +117,7 @@ def test_no_capacity_and_quota_are_passed_on(name: str, tmp_path: Path) -> None:
     assert len(few.sim.alive()) == 1  # the first node's; the same again goes on from there
 
 
-def test_whole_sets_are_merged_never_replaced(tmp_path: Path) -> None:
+def test_account_sets_are_merged_never_replaced(tmp_path: Path) -> None:
     here = world(tmp_path, "runpod")
     api = here.client()
     theirs = list(here.sim.keys)  # type: ignore[attr-defined]
@@ -127,13 +127,13 @@ def test_whole_sets_are_merged_never_replaced(tmp_path: Path) -> None:
         asked.append((len(before), len(after)))  # type: ignore[arg-type]
         return answer
 
-    change = whole_sets.change(api.ssh_keys, api.set_ssh_keys, ["mine"], confirm)
+    change = account_sets.change(api.ssh_keys, api.set_ssh_keys, ["mine"], confirm)
     assert run(here.loop, change)
     assert here.sim.keys == [*theirs, "mine"]  # type: ignore[attr-defined]
-    again = whole_sets.change(api.ssh_keys, api.set_ssh_keys, ["mine"], confirm)
+    again = account_sets.change(api.ssh_keys, api.set_ssh_keys, ["mine"], confirm)
     assert run(here.loop, again)
     assert asked == [(1, 2)]
-    no = whole_sets.change(api.ssh_keys, api.set_ssh_keys, ["x"], lambda b, a: False)
+    no = account_sets.change(api.ssh_keys, api.set_ssh_keys, ["x"], lambda b, a: False)
     assert not run(here.loop, no)
     assert here.sim.keys == [*theirs, "mine"]  # type: ignore[attr-defined]
 
