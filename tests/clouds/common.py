@@ -118,7 +118,7 @@ class World:
         async def one(node: str) -> None:
             identity = await launcher.launch(node, [offer])
             while True:
-                seen = await watch.look(identity)
+                seen = await watch.instance(identity)
                 if seen is not None and seen.address:
                     return
                 await asyncio.sleep(5)

@@ -27,11 +27,11 @@ async def on_call(spec: ClusterSpec, apis: Mapping[str, CloudApi] | None = None)
     groups = [g for g in spec.groups if g.elastic is not None and g.cloud is not None]
     if not groups:
         return ()
-    open_ = apis or open_accounts(providers_named(spec), rehearsal_of(spec.name))
+    opened = apis or open_accounts(providers_named(spec), rehearsal_of(spec.name))
     try:
-        on_sale = {name: await api.offers() for name, api in open_.items()}
+        on_sale = {name: await api.offers() for name, api in opened.items()}
     finally:
-        await close_all(open_, given=bool(apis))
+        await close_all(opened, given=bool(apis))
     return tuple(_line(spec, group, on_sale) for group in groups)
 
 

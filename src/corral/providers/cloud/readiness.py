@@ -17,7 +17,7 @@ ATTEMPT_S: Final = 5.0
 
 
 class Watch:
-    """One list call for all nodes that wait at one cloud, however many they are."""
+    """One list call for all nodes that are pending at one cloud, however many they are."""
 
     def __init__(self, api: CloudApi) -> None:
         self._api = api
@@ -25,7 +25,7 @@ class Watch:
         self._seen: dict[str, Instance] = {}
         self._when = float("-inf")
 
-    async def look(self, identity: str) -> Instance | None:
+    async def instance(self, identity: str) -> Instance | None:
         """The instance, as of at most ``POLL_S`` seconds ago."""
         await self.every()
         return self._seen.get(identity)
@@ -53,7 +53,7 @@ async def until_reachable(
     last = "it is in no list yet"
     while loop.time() < end:
         try:
-            instance = await watch.look(identity)
+            instance = await watch.instance(identity)
         except CloudError as error:
             if not error.transient:
                 raise

@@ -34,7 +34,7 @@ SSH_PORT: Final = 22
 # exchange guards against cannot happen on a bridge inside this machine.
 KEX: Final = ("-o", "KexAlgorithms=^curve25519-sha256")
 POLL_S: Final = 0.05
-LOOK_S: Final = 2.0
+CHECK_S: Final = 2.0
 ATTEMPT_S: Final = 3.0
 AT_ONCE: Final = 16
 
@@ -228,15 +228,15 @@ class EmbeddedProvider:
         address, name = self.address(node), layout.container(self.cluster, node)
         problem = f"sshd does not answer on {address}:{SSH_PORT} after {inventory.BOOT_S:.0f} s"
         end = time.monotonic() + inventory.BOOT_S
-        look = time.monotonic() + LOOK_S
+        next_check = time.monotonic() + CHECK_S
         while time.monotonic() < end:
             if await _greets(address):
                 return
-            if time.monotonic() > look:
+            if time.monotonic() > next_check:
                 if not await inventory.runs(self._podman, name):
                     problem = "the node ended while it booted"
                     break
-                look = time.monotonic() + LOOK_S
+                next_check = time.monotonic() + CHECK_S
             await asyncio.sleep(POLL_S)
         raise CorralError(
             Code.PROVIDER_FAILED,
