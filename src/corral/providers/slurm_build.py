@@ -58,7 +58,7 @@ mv /build/*.deb /build/out/
 
 
 def kept_at(cache: Path, sha256: str, release: tuple[str, str]) -> Path:
-    """Where the packages of one tarball lie for one release and this machine's architecture."""
+    """Where the packages of one tarball are for one release and this machine's architecture."""
     text = "\0".join((RECIPE, sha256, *release, os.uname().machine))
     return cache / f"slurm-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 

@@ -62,7 +62,7 @@ class Directive:
     """One option of a batch script.
 
     Attributes:
-        line: where it stands, from 1.
+        line: its line, from 1.
         name: its long name, "" for what cannot be read.
         value: its value; "" for none.
         fault: why it cannot be read, "" when it can.

@@ -113,7 +113,7 @@ def listed(text: str) -> int | None:
 
 
 def _item(part: str) -> tuple[int, bool] | None:
-    """Count of one entry, and whether it stands for all types."""
+    """Count of one entry, and whether it counts all types."""
     part = part.strip()
     start = _ITEM.match(part)
     if start is None:
@@ -197,5 +197,5 @@ def of_job(
     total = listed(requested)
     if total is not None:  # Slurm's own total is of the fewest nodes
         return Gpus(total, asked.exact)
-    # Nodes of its own gave it all their GPUs, and nobody has kept how many.
+    # Exclusive nodes gave it all their GPUs, and no record has how many.
     return Gpus(asked.count, exact=False) if ended and ask.exclusive else asked

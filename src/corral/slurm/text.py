@@ -85,7 +85,7 @@ def fields_of(line: str) -> dict[str, str]:
 def node_fields(line: str) -> dict[str, str]:
     """Fields of a node's line; ``Reason`` comes with ``ReasonBy`` and ``ReasonAt``.
 
-    OS, Reason and Comment are taken out by what stands around them, so that no such text can
+    OS, Reason and Comment are taken out by what surrounds them, so that no such text can
     change another field.
     """
     fields: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""What hangs on what: a fabric as ``ibnetdiscover`` prints it, and Slurm's topology of it. Pure.
+"""Which node is on which switch: what ``ibnetdiscover`` prints, and Slurm's topology of it. Pure.
 
 Slurm's tree wants each node on one leaf switch (topology.conf(5)). On rail-optimised fabrics each
-of a node's adapters hangs on another leaf, so nodes that share all their leaves count as one; and
+of a node's adapters is on another leaf, so nodes that share all their leaves count as one; and
 what connects through the same higher switches is one branch, however many spines there are.
 """
 
@@ -249,7 +249,7 @@ def _gbps(line: str) -> float:
 
 
 def _leaves(fabric: Fabric, nodes: Sequence[str]) -> dict[frozenset[str], list[str]]:
-    """Nodes by the switches that their adapters hang on."""
+    """Nodes by the switches that their adapters are connected to."""
     known = fabric.nodes
     leaves: dict[frozenset[str], list[str]] = defaultdict(list)
     for node in nodes:

@@ -68,7 +68,7 @@ class Ledger:
 
     Args:
         cluster: its name.
-        folder: where ledgers lie; None: below the state folder.
+        folder: where ledgers are; None: below the state folder.
         now: the clock.
     """
 

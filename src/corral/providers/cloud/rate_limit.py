@@ -24,7 +24,7 @@ class Pacer:
     """Turns of one account.
 
     Args:
-        folder: where the files lie.
+        folder: where the files are.
         account: what the limits belong to; is in the files' names as a digest only.
         gaps: seconds between two calls, by limit.
         now: the clock, Unix seconds; another one in tests.

@@ -87,7 +87,7 @@ class Bench:
     """Where mmdebstrap works.
 
     Attributes:
-        work: private folder, which goes at the end.
+        work: private folder, removed at the end.
         lock: descriptor of the build lock, for children to hold.
         proxies: environment that names the host's apt proxies.
     """

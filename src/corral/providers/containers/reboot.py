@@ -70,7 +70,7 @@ def living(ids: Iterable[str], tmpdir: Path, proc: Path = PROC) -> bool:
 def clear(places: Places, proc: Path = PROC) -> bool:
     """Do what emptying /run at boot would have done; False when something is of this boot.
 
-    The address book goes only with podman's default folders: it is one for all podmans of a
+    The address book is removed only with podman's default folders: it is one for all podmans of a
     machine (podman 4.3).
     """
     ids = container_ids(places)
@@ -82,7 +82,7 @@ def clear(places: Places, proc: Path = PROC) -> bool:
     own = [runtime / identity for runtime in places.runtimes for identity in ids]
     if places == Places():
         places.ipam.unlink(missing_ok=True)
-    # Podman's own folder goes last: while it is there, all of this is done again after a crash.
+    # Podman's own folder is removed last: while it exists, a crash makes all of this run again.
     for folder in (*own, places.runroot, places.tmpdir):
         shutil.rmtree(folder, ignore_errors=True)
     return True
@@ -91,7 +91,7 @@ def clear(places: Places, proc: Path = PROC) -> bool:
 def bury(places: Places, identity: str, proc: Path = PROC) -> None:
     """Report what a killed conmon could not: that its container ended.
 
-    Without that word podman 4.3 keeps the container "stopping" for ever and refuses to start it.
+    Without that file podman 4.3 keeps the container "stopping" forever and refuses to start it.
     """
     if not living([identity], places.tmpdir / identity, proc):
         exits = places.tmpdir / "exits"

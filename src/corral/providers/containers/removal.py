@@ -89,7 +89,7 @@ async def kill(podman: Podman, *names: str) -> None:
 
 
 async def restart(podman: Podman, name: str, node: str) -> None:
-    """Start a stopped node; one that podman wrongly believes to run is laid to rest first."""
+    """Start a stopped node; one that podman wrongly believes to run is cleaned up first."""
     text = await podman.text("inspect", "--format", "{{.State.Status}} {{.Id}}", name, node=node)
     status, identity = text.split()
     if status not in _STOPPED:

@@ -153,7 +153,7 @@ async def _keys(at: Bench, place: str, sources: Sequence[Source], keyring: Path 
         CorralError: IMAGE_FAILED or TIMED_OUT, the archive does not answer or is not verified.
     """
     argv = ["mmdebstrap", "--variant=extract", "--mode=root", "--format=directory"]
-    # Where the archive is walled off, somebody waits for what comes instead.
+    # Where the archive is unreachable, the user waits for the next source.
     argv += ['--aptopt=Acquire::Retries "1"', '--aptopt=Acquire::http::Timeout "15"']
     argv += [f"--include={PACKAGE}", *([f"--keyring={keyring}"] if keyring else [])]
     root = at.work / place

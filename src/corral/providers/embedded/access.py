@@ -75,7 +75,7 @@ class Access:
                         tail=end.stderr.decode(errors="replace").strip(),
                         hint=f"check that {self._folder} is writable",
                     )
-                # The private key goes last: only then does `complete` hold.
+                # The private key is moved last: only then does `complete` hold.
                 fresh.with_suffix(".pub").replace(public)
                 fresh.replace(self.key)
         return public.read_text().strip()

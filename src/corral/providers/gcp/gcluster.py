@@ -33,7 +33,7 @@ class Gcluster:
 
     Attributes:
         release: as the cluster file names it, such as v1.95.0.
-        folder: where blueprints and deployment folders lie.
+        folder: where blueprints and deployment folders are.
     """
 
     release: str

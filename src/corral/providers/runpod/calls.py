@@ -43,7 +43,7 @@ def clusters() -> Steps[dict[str, tuple[Label, int]]]:
 
 
 def terminate(machines: Sequence[Rented]) -> Steps[None]:
-    """Delete pods; one of a cluster goes with all of its cluster, the only way there is."""
+    """Delete pods; one of a cluster can only be deleted with all of its cluster."""
     for group in dict.fromkeys(machine.group for machine in machines if machine.group):
         yield delete(f"/v2/clusters/{group}")
     for machine in machines:

@@ -22,7 +22,7 @@ class Known:
         since: first release that knows it; "" for all that were read.
         until: first release that does not; "" for none.
         dead: first release that reads it and ignores it with an error; "" for none.
-        repeats: it may stand more than once.
+        repeats: it may be set more than once.
         flag: its value is yes or no.
         number: its value is a number.
     """

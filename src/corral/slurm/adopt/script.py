@@ -24,7 +24,7 @@ class Command:
 
     Attributes:
         words: its words without quotes, without sudo.
-        spot: where it stands.
+        spot: where it is.
         here: path that a here document of it is written to, "" for none.
     """
 
@@ -38,7 +38,7 @@ class Command:
         return self.words[0].rpartition("/")[2] if self.words else ""
 
     def word(self, text: str) -> Iterator[Spot]:
-        """Places where a word of it stands."""
+        """Places of a word of it."""
         source = self.spot.source
         for match in _WORD.finditer(source.text, self.spot.start, self.spot.stop):
             if match[0].strip("\"'") == text:

@@ -73,7 +73,7 @@ class Source:
     Attributes:
         name: as the user named it, or its place under the folder the user named.
         kind: what it is.
-        text: its text; bytes that are not UTF-8 stand as lone surrogates (``surrogateescape``).
+        text: its text; bytes that are not UTF-8 are lone surrogates (``surrogateescape``).
         mode: permission bits such as 0o644; None when not known.
         node: the machine it is of, for ``hosts.node1``; "" for every machine.
     """

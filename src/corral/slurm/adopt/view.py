@@ -18,7 +18,7 @@ from corral.spec.hostlist import expand
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """One line and where it stands; ``at`` is the offset of its first character."""
+    """One line and where it is; ``at`` is the offset of its first character."""
 
     source: Source
     line: Line
@@ -46,7 +46,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One ``key=value`` and where it stands."""
+    """One ``key=value`` and where it is."""
 
     placed: Placed
     pair: Pair

@@ -26,8 +26,8 @@ def impact_of(before: ConfFile | None, after: ConfFile) -> tuple[ImpactWord, tup
         after: what will be there.
 
     Returns:
-        The sternest word, and the keys that change, in the table's order. Layout and comments do
-        not count. A file that was not there had no daemon that read it: ``none``.
+        The most disruptive word, and the keys that change, in the table's order. Layout and
+        comments do not count. A file that was not there had no daemon that read it: ``none``.
     """
     file = after.name
     old, new = _settings(before or ConfFile(file)), _settings(after)

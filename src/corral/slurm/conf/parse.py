@@ -1,4 +1,4 @@
-r"""A lossless reader and writer of slurm.conf and its kin.
+r"""A lossless reader and writer of slurm.conf and similar files.
 
 ``parse(text).text() == text`` for every text: comments, order, spacing, continuation lines,
 includes and unknown keys stay as they are; ``set`` rewrites only the value it changes. The grammar
@@ -107,7 +107,7 @@ class Document:
         return lines[-1].pairs[0].value if lines else None
 
     def get_all(self, key: str) -> tuple[str, ...]:
-        """Every value of a key that may stand more than once, such as SlurmctldHost."""
+        """Every value of a key that may be set more than once, such as SlurmctldHost."""
         return tuple(line.pairs[0].value for line in self.lines(key))
 
     def includes(self) -> tuple[str, ...]:
@@ -189,7 +189,7 @@ def _content(physical: str) -> tuple[int, bool]:
 
 
 def _logical(raw: str) -> tuple[str, list[int] | None]:
-    """What Slurm's parser sees of a line, and where each character stands; None: at its index."""
+    """What Slurm's parser sees of a line, and where each character is; None: at its index."""
     if "\\" not in raw:
         return raw[: _content(raw)[0]], None
     chars: list[str] = []

@@ -1,4 +1,4 @@
-"""Answers of slurmrestd (and of ``squeue --json`` and its kin) as our records. Pure.
+"""Answers of slurmrestd (and of ``squeue --json`` and similar commands) as our records. Pure.
 
 Both have the same models, since the commands print what the newest data parser of their release
 makes. A record that cannot be read is left out and counted, never a reason to show nothing.

@@ -1,4 +1,4 @@
-"""One long JSON answer, record by record: nobody need hold the 300 MB of 50,000 jobs. Pure.
+"""One long JSON answer, record by record: the 300 MB of 50,000 jobs are never held at once. Pure.
 
 The document is an object with one long list of objects under a known key; the rest is small.
 """

@@ -301,7 +301,7 @@ def _keepalive(existing: Existing, setting: Setting) -> tuple[Edit, ...]:
 
 
 def repeated_keys(existing: Existing) -> Iterator[Problem]:
-    """A key that stands twice where once is meant."""
+    """A key that is set twice and may be set once."""
     for kind in CONFS:
         seen: dict[str, Setting] = {}
         for setting, known in _firsts(existing.confs[kind], kind):
@@ -443,7 +443,7 @@ RULES: Final = (
         "its successor", obsolete_keys, source="Slurm's read_config.c",
     ),
     Rule(
-        "repeated-key", W, Kind.SLURM, "A key that stands twice; the last one counts.",
+        "repeated-key", W, Kind.SLURM, "A key that is set twice; the last one counts.",
         "one of them", repeated_keys, source=f"{_SOURCE} (_handle_common)",
     ),
     Rule(

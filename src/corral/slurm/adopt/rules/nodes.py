@@ -264,7 +264,7 @@ def states(existing: Existing) -> Iterator[Problem]:
 
 
 def names(existing: Existing) -> Iterator[Problem]:
-    """Names that cannot be read, stand twice, or do not exist."""
+    """Names that cannot be read, are declared twice, or do not exist."""
     seen: dict[str, Row] = {}
     for row in existing.nodes:
         if row.broken:
