@@ -15,7 +15,7 @@ import pytest
 
 from corral.apply.observe import observe, read_facts
 from corral.apply.run import run_stages
-from corral.doctor import look, probes
+from corral.doctor import answers, probes
 from corral.errors import Code, CorralError
 from corral.events import ignore
 from corral.hosts.fleet import Fleet
@@ -140,12 +140,15 @@ class Farm:
     def doctor(self) -> list[str]:
         """What the doctor's rule about shared folders reports: failure, node and its evidence."""
 
-        asked = look.questions(look.Ask((), (), ("/shared",)))
+        asked = answers.questions(answers.Ask((), (), ("/shared",)))
 
-        async def work() -> list[look.Told]:
+        async def work() -> list[answers.MachineAnswers]:
             fleet = self.fleet()
             try:
-                each = (look.Told.ask(fleet, n, asked, timeout=120) for n in (SERVER, CLIENT))
+                each = (
+                    answers.MachineAnswers.ask(fleet, n, asked, timeout=120)
+                    for n in (SERVER, CLIENT)
+                )
                 return await asyncio.gather(*each)
             finally:
                 await fleet.close()

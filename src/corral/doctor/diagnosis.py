@@ -25,13 +25,13 @@ _AFTER: Final = 8
 def explain(text: str) -> Report:
     """What a pasted log shows; where no known failure accounts for it, its first fatal lines."""
     log = LogText(text)
-    found = list(_read(log, Source.ANY, ""))
-    found += _program_errors(log, found)
-    known = report(found)
-    if any(one.severity is Severity.ERROR for one in known.findings):
+    diagnoses = list(_read(log, Source.ANY, ""))
+    diagnoses += _program_errors(log, diagnoses)
+    known = report(diagnoses)
+    if any(finding.severity is Severity.ERROR for finding in known.findings):
         return known
     findings = _with_stated(log, known.findings)
-    shown = {one.line for one in findings}
+    shown = {finding.line for finding in findings}
     lines = tuple(line for line in fatal_lines(log) if line.number not in shown)
     notable = () if findings or lines else tuple(notable_lines(log))
     return Report(findings, lines, notable)
@@ -43,28 +43,30 @@ def _with_stated(log: LogText, known: Sequence[Diagnosis]) -> tuple[Diagnosis, .
     It comes before consequences and warnings. A line after a general message or a consequence
     follows from that; the consequence's own line may give the reason.
     """
-    one = stated(log, _warned(log, known))
-    if one is None or any(_before(other, one) for other in known):
+    statement = stated(log, _warned(log, known))
+    if statement is None or any(_before(other, statement) for other in known):
         return tuple(known)
-    return (one, *known)
+    return (statement, *known)
 
 
 def _warned(log: LogText, known: Sequence[Diagnosis]) -> frozenset[int]:
-    """The lines of warnings: what such a line says is known, and nothing ended by it."""
-    warnings = (one for one in known if one.severity is Severity.WARNING and not one.general)
+    """The lines of warnings: what such a line means is known, and nothing ended by it."""
+    warnings = (
+        finding for finding in known if finding.severity is Severity.WARNING and not finding.general
+    )
     return frozenset(
         line.number
-        for one in warnings
-        for line in _evidence(one.failure, log, Source.ANY, most=_WARNED)
+        for warning in warnings
+        for line in _evidence(warning.failure, log, Source.ANY, most=_WARNED)
     )
 
 
-def _before(known: Diagnosis, one: Diagnosis) -> bool:
+def _before(known: Diagnosis, statement: Diagnosis) -> bool:
     """True when what a log states follows from something known."""
     if known.severity is not Severity.SYMPTOM:
         return False
-    weak = known.general or one.failure.severity is Severity.SYMPTOM
-    return known.line < one.line or (weak and known.line == one.line)
+    weak = known.general or statement.failure.severity is Severity.SYMPTOM
+    return known.line < statement.line or (weak and known.line == statement.line)
 
 
 def read(text: str, source: Source = Source.ANY, node: str = "") -> tuple[Diagnosis, ...]:
@@ -97,35 +99,38 @@ def _read(log: LogText, source: Source, node: str) -> Iterable[Diagnosis]:
 def report(findings: Iterable[Diagnosis]) -> Report:
     """Findings of one kind together, consequences left out, first causes first."""
     merged = _specific(_merged(findings))
-    kept = [one for one in merged if not _explained(one, merged)]
+    kept = [finding for finding in merged if not _explained(finding, merged)]
     return Report(tuple(sorted(kept, key=_place)))
 
 
-def _place(one: Diagnosis) -> tuple[int, int, int, int, tuple[str, ...]]:
-    failure = one.failure
-    return _ORDER[one.severity], failure.layer, one.line, int(failure.id[1:]), one.nodes
+def _place(finding: Diagnosis) -> tuple[int, int, int, int, tuple[str, ...]]:
+    failure = finding.failure
+    return _ORDER[finding.severity], failure.layer, finding.line, int(failure.id[1:]), finding.nodes
 
 
 def _program_errors(log: LogText, known: Sequence[Diagnosis]) -> Iterable[Diagnosis]:
     """The first exception that is the program's own, where no known failure raised it."""
     taken = [
-        number for one in known if one.failure.id != PROGRAM_ERROR for number in _numbers(one, log)
+        number
+        for finding in known
+        if finding.failure.id != PROGRAM_ERROR
+        for number in _numbers(finding, log)
     ]
-    for one in tracebacks(log):
-        if one.own and not any(one.line <= number <= one.line + _AFTER for number in taken):
-            yield _of_program(one)
+    for trace in tracebacks(log):
+        if trace.own and not any(trace.line <= number <= trace.line + _AFTER for number in taken):
+            yield _of_program(trace)
             return
 
 
-def _numbers(one: Diagnosis, log: LogText) -> Iterable[int]:
-    if one.failure.severity is Severity.ERROR:
-        lines = _evidence(one.failure, log, Source.ANY, general=one.general, most=50)
+def _numbers(finding: Diagnosis, log: LogText) -> Iterable[int]:
+    if finding.failure.severity is Severity.ERROR:
+        lines = _evidence(finding.failure, log, Source.ANY, general=finding.general, most=50)
         yield from (line.number for line in lines)
 
 
-def _of_program(one: Traceback) -> Diagnosis:
-    detail = f"{one.exception} at {one.place}" if one.place else one.exception
-    return Diagnosis(catalog()[PROGRAM_ERROR], (), (one.shown,), detail, one.line)
+def _of_program(trace: Traceback) -> Diagnosis:
+    detail = f"{trace.exception} at {trace.place}" if trace.place else trace.exception
+    return Diagnosis(catalog()[PROGRAM_ERROR], (), (trace.shown,), detail, trace.line)
 
 
 def _fits(failure: Failure, log: LogText) -> bool:
@@ -146,7 +151,7 @@ def _evidence(
     general: bool = False,
     most: int = MOST_LINES,
 ) -> list[Line]:
-    found: dict[str, Line] = {}
+    lines: dict[str, Line] = {}
     live = source in LIVE
     for pattern in failure.patterns:
         if pattern.general is not general:
@@ -160,20 +165,20 @@ def _evidence(
                 continue
             if source is Source.KERNEL and not of_kernel(pattern.expression, line.text):
                 continue
-            found.setdefault(line.shown, line)
+            lines.setdefault(line.shown, line)
             taken += 1
             if taken == most:
                 break
-    return sorted(found.values(), key=lambda line: line.number)[:most]
+    return sorted(lines.values(), key=lambda line: line.number)[:most]
 
 
 def _merged(findings: Iterable[Diagnosis]) -> list[Diagnosis]:
     """One per failure and case, with all its nodes."""
     by_case: dict[tuple[str, str], Diagnosis] = {}
-    for one in findings:
-        key = (one.failure.id, one.detail)
+    for finding in findings:
+        key = (finding.failure.id, finding.detail)
         before = by_case.get(key)
-        by_case[key] = one if before is None else _both(before, one)
+        by_case[key] = finding if before is None else _both(before, finding)
     return list(by_case.values())
 
 
@@ -181,32 +186,32 @@ def _specific(findings: Sequence[Diagnosis]) -> list[Diagnosis]:
     """Without those that name no case where another of the same failure names one."""
     detailed = [f for f in findings if f.detail]
     return [
-        one
-        for one in findings
-        if one.detail
+        finding
+        for finding in findings
+        if finding.detail
         or not any(
-            other.failure.id == one.failure.id and set(one.nodes) <= set(other.nodes)
+            other.failure.id == finding.failure.id and set(finding.nodes) <= set(other.nodes)
             for other in detailed
         )
     ]
 
 
-def _both(before: Diagnosis, one: Diagnosis) -> Diagnosis:
-    nodes = tuple(dict.fromkeys((*before.nodes, *one.nodes)))
-    evidence = tuple(dict.fromkeys((*before.evidence, *one.evidence)))
+def _both(before: Diagnosis, finding: Diagnosis) -> Diagnosis:
+    nodes = tuple(dict.fromkeys((*before.nodes, *finding.nodes)))
+    evidence = tuple(dict.fromkeys((*before.evidence, *finding.evidence)))
     kept = evidence[: MOST_LINES * 2]
-    general = before.general and one.general
-    return Diagnosis(one.failure, nodes, kept, one.detail, before.line, general)
+    general = before.general and finding.general
+    return Diagnosis(finding.failure, nodes, kept, finding.detail, before.line, general)
 
 
-def _explained(one: Diagnosis, others: Sequence[Diagnosis]) -> bool:
+def _explained(finding: Diagnosis, others: Sequence[Diagnosis]) -> bool:
     """True when a deeper failure accounts for it on all its nodes."""
-    hiders = [other for other in others if _hides(other, one)]
+    hiders = [other for other in others if _hides(other, finding)]
     if not hiders:
         return False
-    if not one.nodes or any(not h.nodes for h in hiders):
+    if not finding.nodes or any(not h.nodes for h in hiders):
         return True
-    return set(one.nodes) <= {node for h in hiders for node in h.nodes}
+    return set(finding.nodes) <= {node for h in hiders for node in h.nodes}
 
 
 def _hides(cause: Diagnosis, other: Diagnosis) -> bool:

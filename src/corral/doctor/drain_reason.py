@@ -9,7 +9,7 @@ from typing import Final
 
 from corral.doctor.diagnosis import read
 from corral.doctor.health import health_kind, health_words
-from corral.doctor.model import Diagnosis, Mend, Report, Source
+from corral.doctor.model import Diagnosis, FixBy, Report, Source
 from corral.errors import Code, CorralError
 from corral.slurm.records import Node
 from corral.slurm.states.nodes import NodeBase
@@ -77,9 +77,9 @@ class WhyDrained:
         }
 
 
-def why_drained(info: Node, found: Report) -> WhyDrained:
+def why_drained(info: Node, report: Report) -> WhyDrained:
     """What Slurm's state and reason of a node mean, with what the doctor sees there."""
-    own = of_nodes(found, {info.name}).findings
+    own = of_nodes(report, {info.name}).findings
     meaning, advice = _meaning(info, own)
     return WhyDrained(
         info.name,
@@ -95,9 +95,9 @@ def why_drained(info: Node, found: Report) -> WhyDrained:
     )
 
 
-def of_nodes(found: Report, names: set[str]) -> Report:
+def of_nodes(report: Report, names: set[str]) -> Report:
     """What concerns these nodes: findings of theirs, and those of the entire cluster."""
-    return Report(tuple(f for f in found.findings if not f.nodes or names & set(f.nodes)))
+    return Report(tuple(f for f in report.findings if not f.nodes or names & set(f.nodes)))
 
 
 def resumable(info: Node, causes: Sequence[Diagnosis]) -> bool:
@@ -113,13 +113,13 @@ def resumable(info: Node, causes: Sequence[Diagnosis]) -> bool:
         return False
     if health_kind(info.reason):
         return False
-    said = read(info.reason, Source.REASON, info.name)
+    findings = read(info.reason, Source.REASON, info.name)
     ill = any(not c.nodes or info.name in c.nodes for c in causes)
     return (
         not ill
         and info.reason_by in _SLURM_ITSELF
-        and bool(said)
-        and all(d.failure.id in _RESUMABLE for d in said)
+        and bool(findings)
+        and all(d.failure.id in _RESUMABLE for d in findings)
     )
 
 
@@ -140,14 +140,14 @@ def _meaning(info: Node, own: Sequence[Diagnosis]) -> tuple[str, str]:
     if reason.startswith(LEAVES):
         return (
             "it is no longer in the cluster file: it leaves once its jobs have ended",
-            "corral up FILE goes on with it",
+            "corral up FILE continues it",
         )
     meaning, advice = health_words(reason)
     if meaning:
         return meaning, advice
-    said = read(reason, Source.REASON, info.name)
-    if said:
-        failure = said[0].failure
+    findings = read(reason, Source.REASON, info.name)
+    if findings:
+        failure = findings[0].failure
         return f"{failure.title}: {failure.cause}", failure.fix
     who = info.reason_by or "somebody"
     return (
@@ -164,7 +164,7 @@ def _without_reason(info: Node, own: Sequence[Diagnosis]) -> tuple[str, str]:
     if info.state.drained:
         return (
             "it was drained and no reason was given",
-            f"look who did it (slurmctld.log); when it is over: corral resume {info.name}",
+            f"slurmctld.log shows who did it; when it is over: corral resume {info.name}",
         )
     if info.state.unknown_flags:
         flags = ", ".join(info.state.unknown_flags)
@@ -186,6 +186,6 @@ def node_of(nodes: Mapping[str, Node], name: str) -> Node:
     raise CorralError(Code.NOT_FOUND, f"Slurm does not know {name}", name, hint=known)
 
 
-def mends(found: Report) -> bool:
+def fixed_by_plan(report: Report) -> bool:
     """True when the plan of the cluster file can put some of it right."""
-    return any(f.failure.mend is Mend.APPLY for f in found.findings)
+    return any(f.failure.fix_by is FixBy.APPLY for f in report.findings)

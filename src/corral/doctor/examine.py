@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from corral.doctor.answers import MachineAnswers
 from corral.doctor.diagnosis import read, report
 from corral.doctor.health import read_reason
 from corral.doctor.job_steps import job_steps
 from corral.doctor.launches import launches
-from corral.doctor.look import Told
 from corral.doctor.model import Diagnosis, Layer, Report, Source
 from corral.doctor.namespaces import alone, user_namespaces
-from corral.doctor.probes import PROBES, Scene, found
+from corral.doctor.probes import PROBES, Scene, finding
 from corral.doctor.tailnet import tailnet
 from corral.slurm.records import Node
 
@@ -30,9 +30,9 @@ _SILENT: Final = frozenset({"", "none"})
 def examine(scene: Scene) -> Report:
     """What is wrong with a cluster, first causes first; nothing on a healthy one.
 
-    Logs count only where no user can have written into them (``Told.trusted``): what a daemon
-    printed in its last start, before it took requests. slurmctld prints names of refused requests
-    with the line ends that are in them, so a user can write any line into its log.
+    Logs count only where no user can have written into them (``MachineAnswers.trusted``): what a
+    daemon printed in its last start, before it took requests. slurmctld prints names of refused
+    requests with the line ends that are in them, so a user can write any line into its log.
     """
     findings = causes(scene)
     known = scene.known
@@ -43,7 +43,7 @@ def examine(scene: Scene) -> Report:
 
 def causes(scene: Scene) -> list[Diagnosis]:
     """What the machines themselves show, without what Slurm reports about its nodes."""
-    findings = [one for probe in RULES for one in probe(scene)]
+    findings = [cause for probe in RULES for cause in probe(scene)]
     return [*findings, *_machines(scene)]
 
 
@@ -55,39 +55,39 @@ def _reasons(scene: Scene, known: Mapping[str, Node]) -> Iterator[Diagnosis]:
         if info.reason.lower() not in _SILENT:
             yield from read_reason(info.reason, node)
         if "NOT_RESPONDING" in info.state.flags:
-            yield found("F83", node, f"Slurm reports {node} as {info.state}")
+            yield finding("F83", node, f"Slurm reports {node} as {info.state}")
 
 
 def _logs(scene: Scene) -> Iterator[Diagnosis]:
-    for told in scene.heard:
+    for machine in scene.answered:
         for unit, source in _LOGS.items():
-            findings = _of_the_cluster(read(told.trusted(unit), source, told.node))
-            yield from (one for one in findings if not _refuted(one, told))
+            findings = _of_the_cluster(read(machine.trusted(unit), source, machine.node))
+            yield from (cause for cause in findings if not _refuted(cause, machine))
 
 
-def _refuted(one: Diagnosis, told: Told) -> bool:
+def _refuted(cause: Diagnosis, machine: MachineAnswers) -> bool:
     """Whether the node itself shows that what its log reports is over.
 
     slurmd 24.11 logs once at each start that no name resolves while no controller answers: it asks
     DNS for a SRV record then. And a job that ended while slurmctld was down leaves a line of a
     connection that failed.
     """
-    names = told.pairs("names")
-    ports = told.pairs("ports").values()
+    names = machine.pairs("names")
+    ports = machine.pairs("ports").values()
     return {
         "F05": bool(names) and all(names.values()),
         "F18": bool(ports) and "closed" not in ports,
-    }.get(one.failure.id, False)
+    }.get(cause.failure.id, False)
 
 
 def _of_the_cluster(findings: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
     """Without what a job met: slurmd logs that too, and it is not the node's fault."""
-    return (one for one in findings if one.failure.layer is not Layer.JOB)
+    return (cause for cause in findings if cause.failure.layer is not Layer.JOB)
 
 
 def _machines(scene: Scene) -> Iterator[Diagnosis]:
-    for told in scene.heard:
-        yield from read(told.text("kernel"), Source.KERNEL, told.node)
-        yield from read(told.text("driver"), Source.DRIVER, told.node)
+    for machine in scene.answered:
+        yield from read(machine.text("kernel"), Source.KERNEL, machine.node)
+        yield from read(machine.text("driver"), Source.DRIVER, machine.node)
     # Slurm's commands read the same files as its daemons, and print what they cannot read.
     yield from read(scene.lead.text("ping"), Source.SLURMCTLD, scene.controller)

@@ -72,10 +72,10 @@ class Expression:
         """True when the line has it anywhere."""
         at = 0
         for part in self.parts:
-            found = part.search(line, at)
-            if found is None:
+            match = part.search(line, at)
+            if match is None:
                 return False
-            at = found.end()
+            at = match.end()
         return True
 
     def match(self, line: str, at: int) -> bool:
@@ -89,10 +89,10 @@ class Expression:
             return None
         at = first.end()
         for part in self.parts[1:]:
-            found = part.search(line, at)
-            if found is None:
+            match = part.search(line, at)
+            if match is None:
                 return None
-            at = found.end()
+            at = match.end()
         return at
 
 
@@ -103,7 +103,7 @@ def alternatives(text: str) -> list[str]:
     """
     texts = _split(text)
     if len(texts) > 1:
-        return [one for each in texts for one in alternatives(each)]
+        return [alternative for each in texts for alternative in alternatives(each)]
     opened = text.find("(?:")
     if Expression(text).needles or opened < 0:
         return [text]
@@ -119,23 +119,23 @@ def alternatives(text: str) -> list[str]:
     if rest[:1] in ("?", "*", "{"):
         return [text]
     made = (f"{text[:opened]}{choice}{rest}" for choice in _split(inner[:length]))
-    return [one for each in made for one in alternatives(each)]
+    return [alternative for each in made for alternative in alternatives(each)]
 
 
 def _split(text: str) -> list[str]:
-    found, depth = [""], 0
+    parts, depth = [""], 0
     for kind, token in _tokens(text):
         depth += (kind == "open") - (kind == "close")
         if kind == "or" and not depth:
-            found.append("")
+            parts.append("")
         else:
-            found[-1] += token
-    return found
+            parts[-1] += token
+    return parts
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    for found in _TOKEN.finditer(text):
-        yield str(found.lastgroup), found[0]
+    for match in _TOKEN.finditer(text):
+        yield str(match.lastgroup), match[0]
 
 
 def _cut(text: str) -> list[list[tuple[str, str]]]:
@@ -229,4 +229,4 @@ def _words(part: list[tuple[str, str]]) -> list[str]:
         if after[0] == "times":
             runs.append(run)
             run = ""
-    return [one.lower() for one in (*runs, run) if one]
+    return [word.lower() for word in (*runs, run) if word]

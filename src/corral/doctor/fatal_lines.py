@@ -15,7 +15,7 @@ MOST: Final = 5
 
 
 class Harmless(Row):
-    """A line that looks like an error and is none.
+    """A line that looks like an error and is not one.
 
     Attributes:
         patterns: expressions.
@@ -63,29 +63,33 @@ def notable_lines(log: LogText) -> list[FatalLine]:
 
 
 def _first(patterns: Patterns, log: LogText, most: int) -> list[FatalLine]:
-    found: dict[int, FatalLine] = {}
+    by_number: dict[int, FatalLine] = {}
     for pattern in patterns:
-        lines = (one for one in log.matches(pattern.expression) if not harmless(one.text))
+        lines = (
+            candidate
+            for candidate in log.matches(pattern.expression)
+            if not harmless(candidate.text)
+        )
         for line in islice(lines, most):
-            found[line.number] = FatalLine(line.number, line.shown)
-    return [found[number] for number in sorted(found)][:most]
+            by_number[line.number] = FatalLine(line.number, line.shown)
+    return [by_number[number] for number in sorted(by_number)][:most]
 
 
 def consequence(line: str) -> bool:
     """True when a line only reports that something ended."""
-    return any(one.expression.search(line) for one in fatal_table().consequences)
+    return any(pattern.expression.search(line) for pattern in fatal_table().consequences)
 
 
 def harmless(line: str) -> bool:
     """True when a line only looks like an error."""
     small = line.lower()
     return any(
-        _found(one.patterns, line, small) and not _found(one.unless, line, small)
-        for one in fatal_table().harmless
+        _matches(entry.patterns, line, small) and not _matches(entry.unless, line, small)
+        for entry in fatal_table().harmless
     )
 
 
-def _found(patterns: Patterns, line: str, small: str) -> bool:
+def _matches(patterns: Patterns, line: str, small: str) -> bool:
     return any(
         all(needle in small for needle in pattern.expression.needles)
         and pattern.expression.search(line)

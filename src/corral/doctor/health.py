@@ -16,8 +16,8 @@ BACK: Final = "the node's health check undrains it automatically once all its ch
 
 def health_kind(reason: str) -> HealthCheck | None:
     """The check that a reason begins with; None for any other reason."""
-    found = _REASON.match(reason)
-    return health_checks().get(found[1]) if found else None
+    match = _REASON.match(reason)
+    return health_checks().get(match[1]) if match else None
 
 
 def health_words(reason: str) -> tuple[str, str]:
@@ -36,5 +36,5 @@ def read_reason(reason: str, node: str) -> tuple[Diagnosis, ...]:
     kind = health_kind(reason)
     if kind is None:
         return read(reason, Source.REASON, node)
-    found = read(reason, Source.KERNEL, node) if kind.id == "health.xid" else ()
-    return found or (Diagnosis(catalog()[kind.failure], (node,), (reason,)),)
+    findings = read(reason, Source.KERNEL, node) if kind.id == "health.xid" else ()
+    return findings or (Diagnosis(catalog()[kind.failure], (node,), (reason,)),)

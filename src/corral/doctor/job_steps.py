@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from corral.doctor.look import Told
+from corral.doctor.answers import MachineAnswers
 from corral.doctor.model import Diagnosis
-from corral.doctor.probes import Scene, found
+from corral.doctor.probes import Scene, finding
 from corral.errors import CorralError
 from corral.inspect.slurm import JOB_COLUMNS, LAST
 from corral.slurm.conf.parse import parse
@@ -30,49 +30,49 @@ _STEP: Final = re.compile(r"^\s*(\d+) slurmstepd: \[(?:[^\]]*[^0-9\]])?(\d+)\.",
 
 def job_steps(scene: Scene) -> Iterator[Diagnosis]:
     """F200 and F201: a running job without a step on its node; a step whose job is over."""
-    for node in scene.told.values():
+    for node in scene.machines.values():
         for job, lines in lost(scene, node).items():
-            yield found("F200", node.node, lines, f"job {job}")
+            yield finding("F200", node.node, lines, f"job {job}")
         for job, lines in left(scene, node).items():
-            yield found("F201", node.node, lines, f"job {job}")
+            yield finding("F201", node.node, lines, f"job {job}")
 
 
 def doubtful(scene: Scene) -> tuple[str, ...]:
     """Nodes to be asked again, the controller among them; none where all agrees."""
-    nodes = [t.node for t in scene.heard if _lost(scene, t, "") or _left(scene, t, "")]
+    nodes = [t.node for t in scene.answered if _lost(scene, t, "") or _left(scene, t, "")]
     return tuple(dict.fromkeys((scene.controller, *nodes))) if nodes else ()
 
 
-def lost(scene: Scene, told: Told) -> dict[str, str]:
-    """Jobs that run on the node by Slurm's word in both looks and have no step there in either."""
-    first, then = _lost(scene, told, ""), _lost(scene, told, AGAIN)
+def lost(scene: Scene, machine: MachineAnswers) -> dict[str, str]:
+    """Jobs that Slurm reports as running on the node in both polls, without a step there."""
+    first, then = _lost(scene, machine, ""), _lost(scene, machine, AGAIN)
     return {job: text for job, text in first.items() if job in then}
 
 
-def left(scene: Scene, told: Told) -> dict[str, str]:
-    """Jobs that Slurm knows in neither look, with a step on the node in both."""
-    first, then = _left(scene, told, ""), _left(scene, told, AGAIN)
+def left(scene: Scene, machine: MachineAnswers) -> dict[str, str]:
+    """Jobs that Slurm knows in neither poll, with a step on the node in both."""
+    first, then = _left(scene, machine, ""), _left(scene, machine, AGAIN)
     return {job: text for job, text in first.items() if job in then}
 
 
-def _lost(scene: Scene, told: Told, look: str) -> dict[str, str]:
-    jobs, steps = _jobs(scene.lead, look), _steps(told, look)
+def _lost(scene: Scene, machine: MachineAnswers, poll: str) -> dict[str, str]:
+    jobs, steps = _jobs(scene.lead, poll), _steps(machine, poll)
     # Only with an extern step does each node of a job have a process of it.
     if not jobs or steps is None or not _contained(scene):
         return {}
     return {
-        number: f"squeue: job {number} is {job.state} for {job.elapsed} s on {told.node}; "
+        number: f"squeue: job {number} is {job.state} for {job.elapsed} s on {machine.node}; "
         f"no slurmstepd of it runs there"
         for number, (job, nodes) in jobs.items()
         if job.state in _HOLDING
         and (job.elapsed or 0) >= SETTLED_S
-        and told.node in nodes
+        and machine.node in nodes
         and number not in steps
     }
 
 
-def _left(scene: Scene, told: Told, look: str) -> dict[str, str]:
-    jobs, steps = _jobs(scene.lead, look), _steps(told, look)
+def _left(scene: Scene, machine: MachineAnswers, poll: str) -> dict[str, str]:
+    jobs, steps = _jobs(scene.lead, poll), _steps(machine, poll)
     if jobs is None or steps is None:
         return {}
     return {
@@ -82,14 +82,14 @@ def _left(scene: Scene, told: Told, look: str) -> dict[str, str]:
     }
 
 
-def _jobs(lead: Told, look: str) -> dict[str, tuple[Job, list[str]]] | None:
+def _jobs(lead: MachineAnswers, poll: str) -> dict[str, tuple[Job, list[str]]] | None:
     """Jobs that hold nodes, and those nodes; None where squeue's answer is incomplete."""
-    lines = lead.lines(f"jobs{look}")
+    lines = lead.lines(f"jobs{poll}")
     if lead.error is not None or lines[-1:] != [LAST]:
         return None
     try:
-        found = parse_queue("\n".join(lines[:-1]), columns=JOB_COLUMNS)
-        return {str(job.id): (job, _expanded(job.nodes)) for job in found}
+        jobs = parse_queue("\n".join(lines[:-1]), columns=JOB_COLUMNS)
+        return {str(job.id): (job, _expanded(job.nodes)) for job in jobs}
     except CorralError:
         return None
 
@@ -98,10 +98,10 @@ def _expanded(nodes: str) -> list[str]:
     return expand(nodes)[:NODES_AT_MOST] if nodes else []
 
 
-def _steps(told: Told, look: str) -> dict[str, int] | None:
+def _steps(machine: MachineAnswers, poll: str) -> dict[str, int] | None:
     """Jobs with a step on a node, and the age of the oldest; None where ps gave no answer."""
-    lines = told.lines(f"steps{look}")
-    if told.error is not None or lines[-1:] != [LAST]:
+    lines = machine.lines(f"steps{poll}")
+    if machine.error is not None or lines[-1:] != [LAST]:
         return None
     ages: dict[str, int] = {}
     for age, job in _STEP.findall("\n".join(lines)):

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from corral.doctor.look import Told
+from corral.doctor.answers import MachineAnswers
 from corral.doctor.model import Diagnosis
-from corral.doctor.probes import Scene, found
+from corral.doctor.probes import Scene, finding
 from corral.errors import CorralError
 from corral.slurm.duration import seconds
 
@@ -39,23 +39,23 @@ def launches(scene: Scene) -> Iterator[Diagnosis]:
         if len(fields) < _FIELDS:
             continue
         job, state, flag, host, used = fields[:_FIELDS]
-        told = scene.told.get(host)
-        if state != "R" or flag in ("0", "") or told is None or told.error is not None:
+        machine = scene.machines.get(host)
+        if state != "R" or flag in ("0", "") or machine is None or machine.error is not None:
             continue
-        evidence = _never_began(job, used, told)
+        evidence = _never_began(job, used, machine)
         if evidence:
-            yield found("F102", host, evidence, f"job {job}")
+            yield finding("F102", host, evidence, f"job {job}")
 
 
-def _never_began(job: str, used: str, told: Told) -> str:
-    steps = {kind for number, kind in _STEP.findall(told.text("steps")) if number == job}
+def _never_began(job: str, used: str, machine: MachineAnswers) -> str:
+    steps = {kind for number, kind in _STEP.findall(machine.text("steps")) if number == job}
     if steps != {"extern"}:
         return ""
-    said = _UNCONFIRMED.format(job=job)
-    lines = [line for line in told.log("slurmd").splitlines() if said in line.lower()]
+    message = _UNCONFIRMED.format(job=job)
+    lines = [line for line in machine.log("slurmd").splitlines() if message in line.lower()]
     if lines:
         return lines[-1]
     with suppress(CorralError):
         if (seconds(used) or 0) >= BEGUN_S:
-            return f"job {job} counts as running for {used}; {told.node} has {job}.extern alone"
+            return f"job {job} counts as running for {used}; {machine.node} has {job}.extern alone"
     return ""

@@ -78,7 +78,7 @@ class LogText:
 
     @cached_property
     def _ends(self) -> list[int]:
-        return [found.start() for found in re.finditer("\n", self.text)]
+        return [match.start() for match in re.finditer("\n", self.text)]
 
     def lines_with(self, needle: str) -> Iterator[Line]:
         """The lines that have this text, which is in lower case and without digits, in order."""
@@ -127,11 +127,11 @@ class LogText:
 
 def starts(line: str) -> list[int]:
     """Where a message may start: at 0, and after each of its time, host, program and level."""
-    found, at = [0], 0
+    offsets, at = [0], 0
     for _ in range(_MOST_PREFIXES):
         prefix = _PREFIX.match(line, at)
         if prefix is None or prefix.end() == at:
             break
         at = prefix.end()
-        found.append(at)
-    return found
+        offsets.append(at)
+    return offsets

@@ -45,7 +45,7 @@ LIVE: Final = frozenset(Source) - {Source.ANY, Source.JOB, Source.PACKAGES}
 """Texts that Corral reads on a cluster itself, into which users must not be able to write."""
 
 
-class Mend(StrEnum):
+class FixBy(StrEnum):
     """What Corral can do about it automatically, safely."""
 
     NONE = "none"
@@ -65,8 +65,10 @@ def _patterns(value: Any) -> Any:
     """Entries written as a text alone; one for each alternative that is in no bracket."""
     if not isinstance(value, list):
         return value
-    given = ({"text": one} if isinstance(one, str) else one for one in cast("list[Any]", value))
-    return tuple({**one, "text": text} for one in given for text in alternatives(one["text"]))
+    given = (
+        {"text": entry} if isinstance(entry, str) else entry for entry in cast("list[Any]", value)
+    )
+    return tuple({**entry, "text": text} for entry in given for text in alternatives(entry["text"]))
 
 
 class Pattern(BaseModel):
@@ -92,16 +94,16 @@ class Pattern(BaseModel):
         return Expression(self.text)
 
 
-def _found_fast(patterns: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
-    for one in patterns:
-        if not one.expression.needles:
-            raise ValueError(f"{one.text!r} has no text that each match has")
+def _with_needles(patterns: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
+    for pattern in patterns:
+        if not pattern.expression.needles:
+            raise ValueError(f"{pattern.text!r} has no text that each match has")
     return patterns
 
 
 LinePatterns = Annotated[tuple[Pattern, ...], BeforeValidator(_patterns)]
 """Expressions that are tried on single lines."""
-Patterns = Annotated[LinePatterns, AfterValidator(_found_fast)]
+Patterns = Annotated[LinePatterns, AfterValidator(_with_needles)]
 """Expressions that are looked for in a complete log."""
 
 
@@ -123,7 +125,7 @@ class Failure(BaseModel):
         unless_line: expressions none of which may be in the same line.
         where: the sources whose text can show it; empty: any but the kernel's.
         hides: failures that it brings about: they are not shown next to it on the same node.
-        mend: what Corral can do.
+        fix_by: what Corral can do automatically.
         stated: its messages are a kind, and the message itself is the cause; read only where no
             other entry accounts for a log.
         hardware: it cannot be made to happen without the hardware.
@@ -146,7 +148,7 @@ class Failure(BaseModel):
     unless_line: LinePatterns = ()
     where: tuple[Source, ...] = ()
     hides: tuple[str, ...] = ()
-    mend: Mend = Mend.NONE
+    fix_by: FixBy = FixBy.NONE
     stated: bool = False
     hardware: bool = False
     examples: tuple[str, ...] = ()
@@ -206,7 +208,7 @@ class Diagnosis:
             "fix": self.failure.fix,
             "source": self.failure.source,
             "severity": self.severity.value,
-            "mend": self.failure.mend.value,
+            "mend": self.failure.fix_by.value,
         }
 
 
@@ -229,7 +231,7 @@ class Report:
     Attributes:
         findings: known failures.
         unknown: the first fatal lines of a log, where no known failure accounts for them.
-        notable: where nothing of both is found: lines that may report trouble.
+        notable: where neither is found: lines that may report trouble.
     """
 
     findings: tuple[Diagnosis, ...] = field(default_factory=tuple)
@@ -240,11 +242,6 @@ class Report:
     def healthy(self) -> bool:
         """True when nothing is wrong."""
         return not self.findings and not self.unknown
-
-    @property
-    def mendable(self) -> tuple[Diagnosis, ...]:
-        """Findings that Corral can put right."""
-        return tuple(f for f in self.findings if f.failure.mend is not Mend.NONE)
 
     def as_dict(self) -> dict[str, object]:
         """JSON-ready fields."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from corral.doctor.model import Diagnosis
-from corral.doctor.probes import Scene, found
+from corral.doctor.probes import Scene, finding
 
 
 def user_namespaces(scene: Scene) -> Iterator[Diagnosis]:
     """F20: nobody may make a user namespace there, which Enroot does for each container."""
-    for told in scene.heard:
-        said = told.lines("userns")
-        if said and said[-1] == "refused":
-            text = said[0] if len(said) > 1 else "unshare -Ur, as nobody: no answer in 10 s"
-            yield found("F20", told.node, text)
+    for machine in scene.answered:
+        lines = machine.lines("userns")
+        if lines and lines[-1] == "refused":
+            text = lines[0] if len(lines) > 1 else "unshare -Ur, as nobody: no answer in 10 s"
+            yield finding("F20", machine.node, text)
 
 
 def alone(scene: Scene) -> Iterator[Diagnosis]:
@@ -22,6 +22,6 @@ def alone(scene: Scene) -> Iterator[Diagnosis]:
 
     Slurm 24.11 then reports names that do resolve as unresolvable.
     """
-    for told in scene.heard:
-        for unit in told.lines("alone"):
-            yield found("F54", told.node, f"{unit} has no address but 127.*", unit)
+    for machine in scene.answered:
+        for unit in machine.lines("alone"):
+            yield finding("F54", machine.node, f"{unit} has no address but 127.*", unit)

@@ -86,7 +86,7 @@ def why_pending(
         ahead: jobs before it in its partition.
     """
     if not job.waiting:
-        words = "it does not wait: it has ended" if job.ended else "it does not wait: it runs"
+        words = f"it is not pending: it {'has ended' if job.ended else 'is running'}"
         return WhyPending(job.label, job.state, "", words, (), None, 0, "")
     own = [nodes[n] for n in _members(partition, nodes)]
     lacks = [*_limits(job, partition)]
@@ -97,7 +97,7 @@ def why_pending(
         job.label,
         job.state,
         job.reason,
-        explain(job.reason) or "Slurm has not looked at it yet",
+        explain(job.reason) or "Slurm has not considered it yet",
         missing,
         job.start_at,
         ahead,
@@ -223,7 +223,7 @@ _ELSEWHERE: Final = _HELD | {"BeginTime", "Dependency", "JobArrayTaskLimit", "Li
 
 
 def _elsewhere(job: Job) -> bool:
-    """True when it waits for something else than room: what nodes lack now keeps it from nothing.
+    """True when it is pending for another reason than resources: what nodes lack does not delay it.
 
     Of ``(BeginTime)`` no node that is drained is the cause.
     """

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from corral.doctor.answers import MachineAnswers
 from corral.doctor.catalog import catalog
-from corral.doctor.look import Told
 from corral.doctor.model import Diagnosis
 from corral.inspect.machine import NAME_S
 from corral.inspect.rules import (
@@ -40,12 +40,12 @@ _NONE_FOUND: Final = "gres/gpu count reported lower than configured (0 <"
 
 @dataclass(frozen=True)
 class Scene:
-    """All that is known about a cluster when the doctor looks.
+    """All that the doctor knows about a cluster.
 
     Attributes:
         controller: the node of slurmctld.
         compute: nodes that run slurmd.
-        told: what each node reported.
+        machines: what each node answered.
         addresses: the address each node should be found at.
         gpus: GPUs that the cluster file declares, by node.
         devices: device files that the provider makes, by node; nodes without are not listed.
@@ -55,16 +55,16 @@ class Scene:
 
     controller: str
     compute: tuple[str, ...]
-    told: Mapping[str, Told]
+    machines: Mapping[str, MachineAnswers]
     addresses: Mapping[str, str]
     gpus: Mapping[str, int] = field(default_factory=dict[str, int])
     fabric: str = ""
     auth: str = ""
 
     @property
-    def lead(self) -> Told:
+    def lead(self) -> MachineAnswers:
         """What the controller reported; empty when it reported nothing."""
-        return self.told.get(self.controller, Told(self.controller))
+        return self.machines.get(self.controller, MachineAnswers(self.controller))
 
     @property
     def known(self) -> Mapping[str, Node]:
@@ -72,18 +72,18 @@ class Scene:
         return self.lead.get(NODES) or {}
 
     @property
-    def well(self) -> bool:
+    def all_usable(self) -> bool:
         """True when Slurm reports that all nodes take jobs."""
         known = self.known
         return all(n in known and known[n].state.usable for n in self.compute)
 
     @property
-    def heard(self) -> Iterator[Told]:
+    def answered(self) -> Iterator[MachineAnswers]:
         """Nodes that answered."""
-        return (t for t in self.told.values() if t.error is None)
+        return (t for t in self.machines.values() if t.error is None)
 
 
-def found(id_: str, node: str | tuple[str, ...], evidence: str, detail: str = "") -> Diagnosis:
+def finding(id_: str, node: str | tuple[str, ...], evidence: str, detail: str = "") -> Diagnosis:
     """A finding of a failure of the catalogue."""
     nodes = (node,) if isinstance(node, str) else node
     lines = tuple(line.strip() for line in evidence.splitlines() if line.strip())
@@ -92,27 +92,27 @@ def found(id_: str, node: str | tuple[str, ...], evidence: str, detail: str = ""
 
 def unreachable(scene: Scene) -> Iterator[Diagnosis]:
     """F69: it does not answer at all."""
-    for node, told in scene.told.items():
-        if told.error is not None:
-            yield found("F69", node, str(told.error.message))
+    for node, machine in scene.machines.items():
+        if machine.error is not None:
+            yield finding("F69", node, str(machine.error.message))
 
 
 def clocks(scene: Scene) -> Iterator[Diagnosis]:
     """F02: a clock differs from most others."""
-    skews = {t.node: t.skew for t in scene.heard}
+    skews = {t.node: t.skew for t in scene.answered}
     middle = sorted(skews.values())[len(skews) // 2] if skews else 0.0
     for node, skew in skews.items():
         off = skew - middle
         if abs(off) > SKEW_S:
-            way = "ahead" if off > 0 else "behind"
-            yield found("F02", node, f"its clock is {abs(off):.0f} s {way} of most others")
+            direction = "ahead" if off > 0 else "behind"
+            yield finding("F02", node, f"its clock is {abs(off):.0f} s {direction} of most others")
 
 
 def disks(scene: Scene) -> Iterator[Diagnosis]:
     """F67: no room, or no inodes."""
-    for told in scene.heard:
+    for machine in scene.answered:
         full: list[tuple[str, str]] = []
-        for path, sizes in told.pairs("disks").items():
+        for path, sizes in machine.pairs("disks").items():
             free, _, total = sizes.partition(" ")
             if not free.isdigit() or not total.isdigit():
                 continue
@@ -124,113 +124,120 @@ def disks(scene: Scene) -> Iterator[Diagnosis]:
             if int(free) < least and not known:
                 full.append((where, total))
                 what = "inodes" if inodes else "KiB"
-                yield found("F67", told.node, f"{where}: {free} of {total} {what} free", where)
+                yield finding("F67", machine.node, f"{where}: {free} of {total} {what} free", where)
 
 
 def readonly(scene: Scene) -> Iterator[Diagnosis]:
     """F71: what daemons and jobs write to cannot be written (/ itself may be so by intent)."""
-    for told in scene.heard:
-        for path in told.lines("readonly"):
-            yield found("F71", told.node, f"{path} cannot be written: read-only file system", path)
+    for machine in scene.answered:
+        for path in machine.lines("readonly"):
+            yield finding(
+                "F71", machine.node, f"{path} cannot be written: read-only file system", path
+            )
 
 
 def mounts(scene: Scene) -> Iterator[Diagnosis]:
     """F68: a shared folder does not answer, or is mounted on other nodes and not here."""
     mounted = {
         path
-        for told in scene.heard
-        for path, kind in told.pairs("mounts").items()
+        for machine in scene.answered
+        for path, kind in machine.pairs("mounts").items()
         if kind.startswith("mounted")
     }
-    for told in scene.heard:
-        for path, kind in told.pairs("mounts").items():
+    for machine in scene.answered:
+        for path, kind in machine.pairs("mounts").items():
             if folder_fault(kind):
-                yield found("F68", told.node, f"stat -f {path}: {kind}", path)
+                yield finding("F68", machine.node, f"stat -f {path}: {kind}", path)
             elif path in mounted and not kind.startswith("mounted"):
-                yield found("F68", told.node, f"{path} is not mounted there", path)
+                yield finding("F68", machine.node, f"{path} is not mounted there", path)
 
 
 def shared(scene: Scene) -> Iterator[Diagnosis]:
     """F230: another user could replace the folders of jobs, or the storage that they are on."""
     for line in scene.lead.lines("shared"):
         if f" {TAKEN} " in line or f" {STICKY}" in line:
-            yield found("F230", scene.controller, line, line.split(" ")[0])
+            yield finding("F230", scene.controller, line, line.split(" ")[0])
 
 
 def names(scene: Scene) -> Iterator[Diagnosis]:
     """F05, F06, F66: what the nodes' names mean on each node."""
-    for told in scene.heard:
-        for problem in name_problems(told, tuple(told.pairs("names")), scene.addresses):
-            own = problem.name == told.node
+    for machine in scene.answered:
+        for problem in name_problems(machine, tuple(machine.pairs("names")), scene.addresses):
+            own = problem.name == machine.node
             here = f"{problem.name} is {' '.join(problem.addresses)} there"
             match problem.fault:
                 case NameFault.MISSING | NameFault.UNANSWERED:
                     late = problem.fault is NameFault.UNANSWERED
                     why = f"no answer in {NAME_S} s" if late else "nothing"
                     evidence = f"getent ahostsv4 {problem.name}: {why}"
-                    yield found("F66" if own else "F05", told.node, evidence, problem.name)
+                    yield finding("F66" if own else "F05", machine.node, evidence, problem.name)
                 case NameFault.LOOPBACK | NameFault.ALSO_LOOPBACK if own:
-                    yield found("F06", told.node, here)
+                    yield finding("F06", machine.node, here)
                 # Its own name may have other addresses, and one after the first does no harm.
-                case _ if not own and problem.due and problem.due not in problem.addresses:
-                    evidence = f"{here}, not {problem.due}"
-                    yield found("F05", told.node, evidence, problem.name)
+                case _ if (
+                    not own and problem.expected and problem.expected not in problem.addresses
+                ):
+                    evidence = f"{here}, not {problem.expected}"
+                    yield finding("F05", machine.node, evidence, problem.name)
                 case _:
                     pass
 
 
 def ports(scene: Scene) -> Iterator[Diagnosis]:
     """F18: a port is closed although its daemon runs, or our rules are gone from a firewall."""
-    for told in scene.heard:
-        if told.text("firewall").strip() == "closed":
-            yield found("F18", told.node, "the cluster's rules are not in its firewall any more")
-    runs = {a: scene.told[n] for n, a in scene.addresses.items() if n in scene.told}
+    for machine in scene.answered:
+        if machine.text("firewall").strip() == "closed":
+            yield finding(
+                "F18", machine.node, "the cluster's rules are not in its firewall any more"
+            )
+    runs = {a: scene.machines[n] for n, a in scene.addresses.items() if n in scene.machines}
     daemon = {"6817": "slurmctld", "6818": "slurmd"}
-    for told in scene.heard:
-        for target, state in told.pairs("ports").items():
+    for machine in scene.answered:
+        for target, state in machine.pairs("ports").items():
             address, _, port = target.rpartition(":")
             other = runs.get(address)
             # One that is still starting does not listen yet, and its log shows what it waits for.
             unit = other.units.get(daemon[port], "active") if other else ""
             alive = other is not None and other.error is None and unit[:6] == "active"
             if state == "closed" and alive and other is not None:
-                yield found(
+                yield finding(
                     "F18",
-                    tuple(dict.fromkeys((told.node, other.node))),
-                    f"{told.node} cannot reach {target}, and {daemon[port]} runs on {other.node}",
+                    tuple(dict.fromkeys((machine.node, other.node))),
+                    f"{machine.node} cannot reach {target}, and {daemon[port]} runs on "
+                    f"{other.node}",
                     target,
                 )
 
 
 def keys(scene: Scene) -> Iterator[Diagnosis]:
-    """F01 and F75: keys that differ, lie open or are missing."""
-    wanted = {"munge": ("/etc/munge/munge.key",), "slurm": ("/etc/slurm/slurm.key",)}.get(
+    """F01 and F75: keys that differ, that others may read, or that are missing."""
+    paths = {"munge": ("/etc/munge/munge.key",), "slurm": ("/etc/slurm/slurm.key",)}.get(
         scene.auth, ()
     )
     modes = {"/etc/munge/munge.key": "munge", "/etc/slurm/slurm.key": "slurm"}
-    jwks = any("/etc/slurm/slurm.jwks" in t.pairs("keys") for t in scene.heard)
+    jwks = any("/etc/slurm/slurm.jwks" in t.pairs("keys") for t in scene.answered)
     if jwks and scene.auth == "slurm":
-        wanted = ("/etc/slurm/slurm.jwks",)
-    for path in wanted:
-        digests = {t.node: t.pairs("keys").get(path, "") for t in scene.heard}
+        paths = ("/etc/slurm/slurm.jwks",)
+    for path in paths:
+        digests = {t.node: t.pairs("keys").get(path, "") for t in scene.answered}
         sums = Counter(d.split()[0] for d in digests.values() if d)
         usual = _usual(sums, digests.get(scene.controller, ""))
         for node, text in digests.items():
             digest, _, mode = text.partition(" ")
             if not text:
-                yield found("F75", node, f"{path} is missing", path)
+                yield finding("F75", node, f"{path} is missing", path)
             elif digest != usual:
-                yield found(
+                yield finding(
                     "F01", node, f"sha256 of {path} begins {digest}, elsewhere {usual}", path
                 )
             elif int(mode.partition(":")[2] or "0", 8) & 0o077 or (
                 path in modes and mode.partition(":")[0] != modes[path]
             ):
-                yield found("F75", node, f"{path} is {mode}", path)
+                yield finding("F75", node, f"{path} is {mode}", path)
 
 
 def _usual(sums: Counter[str], lead: str) -> str:
-    """What most nodes have; the controller's where there is no most."""
+    """What most nodes have; the controller's where there is no majority."""
     ordered = sums.most_common(2)
     if not ordered:
         return ""
@@ -239,46 +246,50 @@ def _usual(sums: Counter[str], lead: str) -> str:
 
 
 def identities(scene: Scene) -> Iterator[Diagnosis]:
-    """F17: slurm has another number."""
-    numbers = {t.node: t.pairs("uids").get("slurm", "") for t in scene.heard}
-    due = numbers.get(scene.controller, "")
+    """F17: the user slurm has another uid."""
+    numbers = {t.node: t.pairs("uids").get("slurm", "") for t in scene.answered}
+    expected = numbers.get(scene.controller, "")
     for node, number in numbers.items():
-        if due and number and number != due:
-            yield found("F17", node, f"uid of slurm is {number} there, {due} on {scene.controller}")
+        if expected and number and number != expected:
+            yield finding(
+                "F17", node, f"uid of slurm is {number} there, {expected} on {scene.controller}"
+            )
 
 
 def versions(scene: Scene) -> Iterator[Diagnosis]:
     """F19: a node's Slurm is newer than the controller's, or differs in its major release."""
     lead = scene.lead.pairs("version").get("slurmctld", "")
-    for told in scene.heard:
-        mine = told.pairs("version").get("slurmd", "")
+    for machine in scene.answered:
+        mine = machine.pairs("version").get("slurmd", "")
         if version_fault(mine, lead) is VersionFault.NEWER:
-            yield found("F19", told.node, f"slurmd {mine} is newer than slurmctld {lead}")
+            yield finding("F19", machine.node, f"slurmd {mine} is newer than slurmctld {lead}")
 
 
 def configuration(scene: Scene) -> Iterator[Diagnosis]:
-    """F04: slurmd's copy differs from the controller's files; or a second copy lies about."""
-    due = {
+    """F04: slurmd's copy differs from the controller's files; or there is a second copy."""
+    expected = {
         path.rpartition("/")[2]: digest
         for path, digest in scene.lead.pairs("conf").items()
         if path.startswith("/etc/slurm/")
     }
-    apart = {told.node: differing_files(told.pairs("conf"), due) for told in scene.heard}
-    for name in due:
+    apart = {
+        machine.node: differing_files(machine.pairs("conf"), expected) for machine in scene.answered
+    }
+    for name in expected:
         copies = {
-            (told.node, path): copy
-            for told in scene.heard
-            for path, copy in told.pairs("conf").items()
+            (machine.node, path): copy
+            for machine in scene.answered
+            for path, copy in machine.pairs("conf").items()
             if path.endswith(f"/{name}")
-            and (told.node, path) != (scene.controller, f"{ETC}/{name}")
+            and (machine.node, path) != (scene.controller, f"{ETC}/{name}")
         }
         other = {node: path for node, path in copies if path in apart[node]}
         if len(other) > 1 and set(copies.values()) == {next(iter(copies.values()))}:
             text = f"{ETC}/{name} was changed, and nobody has it yet: scontrol reconfigure"
-            yield found("F04", scene.controller, text, name)
+            yield finding("F04", scene.controller, text, name)
             continue
         for node, path in other.items():
-            yield found("F04", node, f"{path} differs from the controller's {ETC}/{name}", name)
+            yield finding("F04", node, f"{path} differs from the controller's {ETC}/{name}", name)
 
 
 def isolation(scene: Scene) -> Iterator[Diagnosis]:
@@ -288,32 +299,34 @@ def isolation(scene: Scene) -> Iterator[Diagnosis]:
         return
     node = scene.controller
     if not re.search(r"^\s*ClusterName\s*=", text, re.MULTILINE | re.IGNORECASE):
-        yield found("F31", node, "/etc/slurm/slurm.conf has no ClusterName")
+        yield finding("F31", node, "/etc/slurm/slurm.conf has no ClusterName")
     if not any(scene.gpus.values()):
         return
     if not re.search(r"^\s*GresTypes\s*=.*\bgpu\b", text, re.MULTILINE | re.IGNORECASE) or not (
         re.search(r"\bGres\s*=\s*gpu", text, re.IGNORECASE)
     ):
-        yield found("F11", node, "slurm.conf has no GresTypes=gpu, or no Gres=gpu on its nodes")
+        yield finding("F11", node, "slurm.conf has no GresTypes=gpu, or no Gres=gpu on its nodes")
     devices = re.search(
         r"^\s*ConstrainDevices\s*=\s*(\w+)",
         scene.lead.text("cgroupconf"),
         re.MULTILINE | re.IGNORECASE,
     )
     if devices is None or devices[1].lower() not in ("yes", "true", "1"):
-        said = devices[0].strip() if devices else "no ConstrainDevices"
-        yield found("F16", node, f"cgroup.conf: {said}")
+        setting = devices[0].strip() if devices else "no ConstrainDevices"
+        yield finding("F16", node, f"cgroup.conf: {setting}")
     elif not re.search(r"^\s*TaskPlugin\s*=.*cgroup", text, re.MULTILINE | re.IGNORECASE):
-        yield found("F16", node, "slurm.conf: TaskPlugin has no task/cgroup")
+        yield finding("F16", node, "slurm.conf: TaskPlugin has no task/cgroup")
 
 
 def devices(scene: Scene) -> Iterator[Diagnosis]:
     """F13: fewer device files than GPUs are declared."""
-    for told in scene.heard:
-        due = scene.gpus.get(told.node, 0)
-        there = len(told.lines("devices"))
-        if there < due:
-            yield found("F13", told.node, f"{there} of {due} /dev/nvidia* files are there")
+    for machine in scene.answered:
+        declared = scene.gpus.get(machine.node, 0)
+        there = len(machine.lines("devices"))
+        if there < declared:
+            yield finding(
+                "F13", machine.node, f"{there} of {declared} /dev/nvidia* files are there"
+            )
 
 
 def autodetect(scene: Scene) -> Iterator[Diagnosis]:
@@ -322,38 +335,40 @@ def autodetect(scene: Scene) -> Iterator[Diagnosis]:
     Slurm without NVML, which all distributions have, logs nothing about AutoDetect=nvml (seen with
     22.05.8 and 24.11.5): only the count is 0.
     """
-    said = re.search(
+    setting = re.search(
         r"^[^#\n]*\b(AutoDetect\s*=\s*(?!off)\w+)",
         scene.lead.text("gresconf"),
         re.MULTILINE | re.IGNORECASE,
     )
     for node, info in scene.known.items():
-        there = node in scene.told and scene.told[node].lines("devices")
-        if said and there and _NONE_FOUND in info.reason:
-            yield found("F12", node, f"gres.conf: {said[1]}; {info.reason}", said[1])
+        there = node in scene.machines and scene.machines[node].lines("devices")
+        if setting and there and _NONE_FOUND in info.reason:
+            yield finding("F12", node, f"gres.conf: {setting[1]}; {info.reason}", setting[1])
 
 
 def memory(scene: Scene) -> Iterator[Diagnosis]:
-    """F08: slurmctld thinks that a node has the default of 1 MiB."""
+    """F08: slurmctld has the default of 1 MiB for a node."""
     for node, info in scene.known.items():
         if info.memory == 1:
-            yield found("F08", node, f"scontrol show node {node}: RealMemory=1")
+            yield finding("F08", node, f"scontrol show node {node}: RealMemory=1")
 
 
 def state(scene: Scene) -> Iterator[Diagnosis]:
     """F74: slurmctld's state folder is missing or another user's."""
-    said = scene.lead.text("state").strip()
-    if said and not said.startswith("slurm "):
-        yield found("F74", scene.controller, f"{STATE_FOLDER}: {said}")
+    answer = scene.lead.text("state").strip()
+    if answer and not answer.startswith("slurm "):
+        yield finding("F74", scene.controller, f"{STATE_FOLDER}: {answer}")
 
 
 def units(scene: Scene) -> Iterator[Diagnosis]:
     """F03, F38, F73: daemons that do not run."""
     special = {"munge": "F03", "mariadb": "F38", "slurmdbd": "F38"}
-    for told in scene.heard:
-        for unit in told.down:
-            state = told.units[unit] or "not known"
-            yield found(special.get(unit, "F73"), told.node, f"{unit}.service is {state}", unit)
+    for machine in scene.answered:
+        for unit in machine.down:
+            state = machine.units[unit] or "not known"
+            yield finding(
+                special.get(unit, "F73"), machine.node, f"{unit}.service is {state}", unit
+            )
 
 
 def accounting(scene: Scene) -> Iterator[Diagnosis]:
@@ -363,7 +378,7 @@ def accounting(scene: Scene) -> Iterator[Diagnosis]:
         return
     text = lead.text("accounting")
     if "error" in text.lower() or not text.strip():
-        yield found(
+        yield finding(
             "F38", scene.controller, text.strip()[-300:] or "sacctmgr show cluster: nothing"
         )
 
@@ -372,17 +387,17 @@ def limits(scene: Scene) -> Iterator[Diagnosis]:
     """F29: little memory may be locked where RDMA needs it."""
     if scene.fabric not in ("infiniband", "roce"):
         return
-    for told in scene.heard:
-        limit = told.pairs("limits").get("LimitMEMLOCK", "")
+    for machine in scene.answered:
+        limit = machine.pairs("limits").get("LimitMEMLOCK", "")
         if limit.isdigit():
-            yield found("F29", told.node, f"LimitMEMLOCK of slurmd is {limit}")
+            yield finding("F29", machine.node, f"LimitMEMLOCK of slurmd is {limit}")
 
 
 def subnets(scene: Scene) -> Iterator[Diagnosis]:
     """F37: two interfaces in one subnet."""
-    for told in scene.heard:
+    for machine in scene.answered:
         by_network: dict[str, set[str]] = {}
-        for line in told.lines("addresses"):
+        for line in machine.lines("addresses"):
             words = line.split()
             if len(words) > 3 and words[1] != "lo" and "/" in words[3]:  # noqa: PLR2004
                 network = str(ipaddress.ip_interface(words[3]).network)
@@ -390,24 +405,26 @@ def subnets(scene: Scene) -> Iterator[Diagnosis]:
         for network, interfaces in by_network.items():
             if len(interfaces) > 1 and not network.endswith("/32"):
                 listed = ", ".join(sorted(interfaces))
-                yield found("F37", told.node, f"{listed} all have addresses in {network}", network)
+                yield finding(
+                    "F37", machine.node, f"{listed} all have addresses in {network}", network
+                )
 
 
 def mtus(scene: Scene) -> Iterator[Diagnosis]:
     """F28: the interface of the nodes' addresses has another MTU on some nodes."""
     sizes: dict[str, int] = {}
-    for told in scene.heard:
-        address = scene.addresses.get(told.node, "")
-        name = next((a.split()[1] for a in told.lines("addresses") if f" {address}/" in a), "")
-        link = next((k for k in told.lines("links") if re.match(rf"\d+: {name}[@:]", k)), "")
+    for machine in scene.answered:
+        address = scene.addresses.get(machine.node, "")
+        name = next((a.split()[1] for a in machine.lines("addresses") if f" {address}/" in a), "")
+        link = next((k for k in machine.lines("links") if re.match(rf"\d+: {name}[@:]", k)), "")
         mtu = re.search(r" mtu (\d+)", link)
         if name and mtu:
-            sizes[told.node] = int(mtu[1])
+            sizes[machine.node] = int(mtu[1])
     if len(set(sizes.values())) > 1:
         usual = Counter(sizes.values()).most_common(1)[0][0]
         for node, size in sizes.items():
             if size != usual:
-                yield found("F28", node, f"its MTU is {size}, that of most others {usual}")
+                yield finding("F28", node, f"its MTU is {size}, that of most others {usual}")
 
 
 Probe = Callable[[Scene], Iterator[Diagnosis]]

@@ -52,9 +52,9 @@ def tracebacks(log: LogText) -> Iterator[Traceback]:
     """All tracebacks that end with an exception, in order."""
     for head in log.lines_with(_HEAD):
         prefix = head.text[: head.text.lower().index(_HEAD)]
-        found = _ending(log.numbered[head.number : head.number + _LONGEST_TRACE], _mask(prefix))
-        if found is not None:
-            yield found
+        trace = _ending(log.numbered[head.number : head.number + _LONGEST_TRACE], _mask(prefix))
+        if trace is not None:
+            yield trace
 
 
 def _ending(lines: Sequence[Line], mask: str) -> Traceback | None:

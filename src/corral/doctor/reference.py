@@ -1,6 +1,6 @@
 """Writes docs/reference/failures.md from the catalogue: ``python -m corral.doctor.reference``.
 
-A test holds the committed page against ``page()``.
+A test compares the committed page with ``page()``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from corral.doctor.catalog import catalog
 from corral.doctor.examine import RULES
-from corral.doctor.model import Failure, Layer, Mend
+from corral.doctor.model import Failure, FixBy, Layer
 
 _INTRODUCTION: Final = """\
 # Failures
@@ -35,11 +35,11 @@ _LAYERS: Final[Mapping[Layer, str]] = MappingProxyType(
         Layer.JOB: "Jobs",
     }
 )
-_MENDS: Final[Mapping[Mend, str]] = MappingProxyType(
+_FIXED_BY: Final[Mapping[FixBy, str]] = MappingProxyType(
     {
-        Mend.NONE: "by you",
-        Mend.APPLY: "by the cluster file's plan",
-        Mend.RESUME: "the node is resumed once the cause is gone",
+        FixBy.NONE: "by you",
+        FixBy.APPLY: "by the cluster file's plan",
+        FixBy.RESUME: "the node is resumed once the cause is gone",
     }
 )
 
@@ -63,7 +63,7 @@ def _entry(failure: Failure) -> Iterator[str]:
     seen += ["messages"] if failure.patterns else []
     hardware = " (tested from recorded texts: it needs the hardware)" if failure.hardware else ""
     yield f"* Seen: {', '.join(seen) or 'in a text only'}{hardware}.\n"
-    yield f"* Fixed: {_MENDS[failure.mend]}.\n"
+    yield f"* Fixed: {_FIXED_BY[failure.fix_by]}.\n"
     yield f"* Source: {failure.source}.\n"
 
 

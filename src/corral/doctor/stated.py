@@ -38,16 +38,16 @@ def stated(log: LogText, accounted: Container[int] = ()) -> Diagnosis | None:
         log: where to look.
         accounted: numbers of lines that a known failure explains.
     """
-    lines = [(one, log.line(one.number)[:_READ]) for one in fatal_lines(log, _LINES)]
-    told = [
-        (one, text)
-        for one, text in lines
-        if one.number not in accounted
+    lines = [(line, log.line(line.number)[:_READ]) for line in fatal_lines(log, _LINES)]
+    candidates = [
+        (line, text)
+        for line, text in lines
+        if line.number not in accounted
         and not (_CODE.match(text) or _QUIET.search(text))
-        and not (consequence(text) or _handled(log, one.number))
+        and not (consequence(text) or _handled(log, line.number))
     ]
     for general in (False, True):
-        for fatal, text in told:
+        for fatal, text in candidates:
             failure = _innermost(text, general=general)
             if failure is not None:
                 detail = message(fatal.text)
@@ -77,17 +77,17 @@ def _innermost(text: str, *, general: bool) -> Failure | None:
 
 def _kind(text: str, *, general: bool) -> Failure | None:
     for failure in _kinds():
-        if any(_matches(one.expression, text) for one in failure.unless_line):
+        if any(_matches(pattern.expression, text) for pattern in failure.unless_line):
             continue
-        patterns = (one for one in failure.patterns if one.general is general)
-        if any(_matches(one.expression, text) for one in patterns):
+        patterns = (pattern for pattern in failure.patterns if pattern.general is general)
+        if any(_matches(pattern.expression, text) for pattern in patterns):
             return failure
     return None
 
 
 @cache
 def _kinds() -> tuple[Failure, ...]:
-    return tuple(one for one in catalog().values() if one.stated)
+    return tuple(failure for failure in catalog().values() if failure.stated)
 
 
 def _matches(expression: Expression, text: str) -> bool:
@@ -99,4 +99,4 @@ def _matches(expression: Expression, text: str) -> bool:
 def _handled(log: LogText, number: int) -> bool:
     """True when the program met another exception while it handled this one."""
     after = range(number + 1, number + 1 + _HANDLED_AFTER)
-    return any(_HANDLED in log.line(one).lower() for one in after)
+    return any(_HANDLED in log.line(later).lower() for later in after)

@@ -89,7 +89,7 @@ def _counted(places: list[tuple[str, str]], memory: int) -> Layout:
     return Layout(cpus, 1, cpus, 1, memory)  # unlike cores: no product fits
 
 
-def _checked(found: Layout) -> Layout:
-    if min(found.cpus, found.sockets, found.cores, found.threads, found.memory) < 1:
-        raise ValueError(f"impossible CPU layout or memory: {found}")
-    return found
+def _checked(reported: Layout) -> Layout:
+    if min(reported.cpus, reported.sockets, reported.cores, reported.threads, reported.memory) < 1:
+        raise ValueError(f"impossible CPU layout or memory: {reported}")
+    return reported

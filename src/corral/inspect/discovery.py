@@ -138,7 +138,7 @@ def parse(at: str, parts: Answers) -> Found:
     """
     facts = parse_facts(at, parts)
     cards = gpu.gpu_pci(parts)
-    names = [one.name for one in facts.gpus if one.name]
+    names = [device.name for device in facts.gpus if device.name]
     kinds = [type_of(card) for card in cards]
     if not all(kinds):
         kinds = [type_of_name(n) for n in names] or [f"nvidia-{card}" for card in cards]
@@ -176,10 +176,10 @@ def _line(parts: Answers) -> Callable[[str], str]:
 
 def _disks(text: str) -> tuple[Disk, ...]:
     """Rows of ``df -P -k``; a disk that is mounted several times counts once."""
-    found: dict[str, Disk] = {}
+    disks: dict[str, Disk] = {}
     for row in text.splitlines():
         device, size, _, free, _, mount = [*row.split(None, 5), "", "", "", "", "", ""][:6]
         if size.isdecimal() and free.isdecimal() and not mount.startswith(NO_ROOM):
             disk = Disk(mount, int(size) * 1024 // 10**9, int(free) * 1024 // 10**9)
-            found.setdefault(device, disk)
-    return tuple(sorted(found.values(), key=lambda d: (-d.free_gb, d.mount)))
+            disks.setdefault(device, disk)
+    return tuple(sorted(disks.values(), key=lambda d: (-d.free_gb, d.mount)))

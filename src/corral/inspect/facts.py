@@ -164,7 +164,7 @@ def _facts(node: str, parts: Answers) -> Facts:
         cgroup=system.cgroup(parts),
         systemd=system.systemd(parts),
         address=network.address(parts, nics),
-        gpus=tuple(Gpu(*one) for one in gpu.gpus(parts)),
+        gpus=tuple(Gpu(*row) for row in gpu.gpus(parts)),
         nics=tuple(Nic(nic.name, nic.addresses, nic.speed, nic.mtu) for nic in nics),
         slurm=slurm.installed(parts),
         slurm_candidate=slurm.candidate(parts),

@@ -67,15 +67,15 @@ def gpus(parts: Answers) -> tuple[tuple[str, str, int], ...]:
 
 def _minors(text: str) -> dict[str, str]:
     """PCI address to device file, from the driver's own list: nvidia-smi's order is PCI order."""
-    found: dict[str, str] = {}
+    devices: dict[str, str] = {}
     bus = ""
     for line in text.splitlines():
         key, _, value = line.partition(":")
         if key == "Bus Location":
             bus = _bus(value.strip())
         elif key == "Device Minor":
-            found[bus] = f"/dev/nvidia{int(value)}"
-    return found
+            devices[bus] = f"/dev/nvidia{int(value)}"
+    return devices
 
 
 def _bus(text: str) -> str:
@@ -86,17 +86,17 @@ def _bus(text: str) -> str:
 
 def nvidia_pci(parts: Answers) -> tuple[str, ...]:
     """Device ids of NVIDIA's GPUs and NVSwitches, sorted, one per device: ``("22a3", "2330")``."""
-    found: list[str] = []
+    ids: list[str] = []
     for line in parts.get("pci", "").splitlines():
         kind, _, device = line.partition(" ")
         # Class 03 is a display or 3D controller, 0680 a bridge of no other kind: an NVSwitch.
         if kind.startswith(("0x03", "0x0680")):
-            found.append(device.removeprefix("0x"))
-    return tuple(sorted(found))
+            ids.append(device.removeprefix("0x"))
+    return tuple(sorted(ids))
 
 
 def gpu_pci(parts: Answers) -> tuple[str, ...]:
     """Device ids of NVIDIA's GPUs alone (VGA 0300 and 3D controllers 0302)."""
     rows = (line.partition(" ") for line in parts.get("pci", "").splitlines())
-    found = (device for kind, _, device in rows if kind.startswith(("0x0300", "0x0302")))
-    return tuple(device.removeprefix("0x") for device in found)
+    ids = (device for kind, _, device in rows if kind.startswith(("0x0300", "0x0302")))
+    return tuple(device.removeprefix("0x") for device in ids)

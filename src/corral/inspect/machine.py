@@ -54,8 +54,8 @@ DRIVER: Final = Question(
     sh("if command -v nvidia-smi >/dev/null; then timeout 20 nvidia-smi -L 2>&1; fi"),
     text,
 )
-# The kernel names files and processes of users, line ends in their names too. Behind its own time a
-# message begins; journalctl puts blanks before its further lines.
+# The kernel names files and processes of users, line ends in their names too. A message begins
+# after the kernel's own time; journalctl puts blanks before its further lines.
 _MESSAGES: Final = sh("sed -n 's/^\\[ *[0-9]*\\.[0-9]*\\] [^ ]* kernel: //p'")
 KERNEL_LOG: Final = Question(
     "kernel",
@@ -81,7 +81,7 @@ USER_NAMESPACES: Final = Question(
 )
 
 
-def names(wanted: Sequence[str]) -> Question[dict[str, str]]:
+def names(hosts: Sequence[str]) -> Question[dict[str, str]]:
     """The IPv4 addresses of each name, ``NO_ANSWER`` for one that takes too long; many at once."""
     return Question(
         "names",
@@ -91,7 +91,7 @@ def names(wanted: Sequence[str]) -> Question[dict[str, str]]:
             ' printf \'%s %s\\n\' "$n" "$(printf \'%s\\n\' "$a" |'
             " sed -n 's/ *STREAM.*//p' | tr '\\n' ' ')\"; }} &"
             " i=$((i + 1)); [ $((i % {batch})) -ne 0 ] || wait; done; wait; }} | sort",
-            names=list(wanted),
+            names=list(hosts),
             batch=AT_ONCE,
             limit=NAME_S,
             unknown=Script(NO_ANSWER),

@@ -148,13 +148,13 @@ def mesh(parts: Answers) -> MeshFacts:
 
 
 def _line(pattern: str, parts: Answers) -> str:
-    found = re.search(f"^{pattern}$", parts.get("container", ""), re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(f"^{pattern}$", parts.get("container", ""), re.MULTILINE)
+    return match[1] if match else ""
 
 
 def _limit(text: str) -> int:
-    found = re.search(r"^limit ([0-9]{1,19})$", text, re.MULTILINE)
-    mib = int(found[1]) >> 20 if found else 0
+    match = re.search(r"^limit ([0-9]{1,19})$", text, re.MULTILINE)
+    mib = int(match[1]) >> 20 if match else 0
     return mib if mib < 1 << 30 else 0  # cgroup v1 writes 2^63 for no limit
 
 

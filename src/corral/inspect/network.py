@@ -55,23 +55,23 @@ class Interface:
 def interfaces(parts: Answers) -> tuple[Interface, ...]:
     """Interfaces that are devices or have an address; not lo, not the veths of other containers."""
     addresses = _addresses(parts)
-    found: list[Interface] = []
+    nics: list[Interface] = []
     for line in parts["nics"].splitlines():
         name, kind, speed, mtu = line.split()
         own = tuple(addresses.get(name, ()))
         if name != "lo" and (own or kind == "device"):
-            found.append(Interface(name, own, max(0, int(speed)), int(mtu)))
-    return tuple(found)
+            nics.append(Interface(name, own, max(0, int(speed)), int(mtu)))
+    return tuple(nics)
 
 
 def _addresses(parts: Answers) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    addresses: dict[str, list[str]] = {}
     for line in parts["addresses"].splitlines():
         fields = line.split()
         if len(fields) > 3 and fields[2] == "inet":  # noqa: PLR2004
             name = fields[1].partition("@")[0]
-            found.setdefault(name, []).append(_ipv4(fields[3].partition("/")[0]))
-    return found or _addresses_of_kernel(parts)
+            addresses.setdefault(name, []).append(_ipv4(fields[3].partition("/")[0]))
+    return addresses or _addresses_of_kernel(parts)
 
 
 def _addresses_of_kernel(parts: Answers) -> dict[str, list[str]]:
@@ -84,12 +84,12 @@ def _addresses_of_kernel(parts: Answers) -> dict[str, list[str]]:
             last = fields[1]
         elif fields == ["/32", "host", "LOCAL"] and last not in local:
             local.append(last)
-    found: dict[str, list[str]] = {}
+    addresses: dict[str, list[str]] = {}
     for name, network in _networks(parts):
         if network.prefixlen:
             inside = [a for a in local if ipaddress.IPv4Address(a) in network]
-            found.setdefault(name, []).extend(inside)
-    return found
+            addresses.setdefault(name, []).extend(inside)
+    return addresses
 
 
 def _networks(parts: Answers) -> Iterable[tuple[str, ipaddress.IPv4Network]]:

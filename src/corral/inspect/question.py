@@ -53,11 +53,11 @@ def shells(questions: Iterable[Question[object]]) -> dict[str, Script]:
     Raises:
         ValueError: two have one name, so that one answer would hide the other.
     """
-    found: dict[str, Script] = {}
-    for one in questions:
-        if found.setdefault(one.name, one.shell) != one.shell:
-            raise ValueError(f"two questions are called {one.name}")
-    return found
+    scripts: dict[str, Script] = {}
+    for question in questions:
+        if scripts.setdefault(question.name, question.shell) != question.shell:
+            raise ValueError(f"two questions are called {question.name}")
+    return scripts
 
 
 def inquiry(questions: Iterable[Question[object]]) -> Inquiry:
@@ -115,7 +115,7 @@ class MachineState:
             arrived[0] if arrived else ended,
             _incomplete(node, missing, len(asked.names)) if missing else None,
             ended - sent,
-            tuple(n for n, one in sections.items() if one.status == TIMED_OUT),
+            tuple(n for n, section in sections.items() if section.status == TIMED_OUT),
         )
 
     def get(self, question: Question[T]) -> T | None:

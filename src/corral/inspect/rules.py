@@ -70,29 +70,29 @@ class NameProblem:
         name: the name.
         fault: what is wrong.
         addresses: what it resolves to there.
-        due: the address it should have, "" when unknown.
+        expected: the address it should have, "" when unknown.
     """
 
     name: str
     fault: NameFault
     addresses: tuple[str, ...]
-    due: str
+    expected: str
 
 
 def name_problems(
-    state: MachineState, names: Sequence[str], due: Mapping[str, str]
+    state: MachineState, names: Sequence[str], expected: Mapping[str, str]
 ) -> Iterator[NameProblem]:
-    """The names that the node resolves to nothing, to itself or to other addresses than are due."""
+    """The names that the node resolves to nothing, to itself or to addresses not expected."""
     answers = state.pairs("names")
     for name in names:
         addresses = tuple(answers.get(name, "").split())
-        wanted = due.get(name, "")
-        fault = _name_fault(addresses, wanted)
+        address = expected.get(name, "")
+        fault = _name_fault(addresses, address)
         if fault is not None:
-            yield NameProblem(name, fault, addresses, wanted)
+            yield NameProblem(name, fault, addresses, address)
 
 
-def _name_fault(addresses: tuple[str, ...], due: str) -> NameFault | None:
+def _name_fault(addresses: tuple[str, ...], expected: str) -> NameFault | None:
     if NO_ANSWER in addresses:
         return NameFault.UNANSWERED
     if not addresses:
@@ -101,9 +101,9 @@ def _name_fault(addresses: tuple[str, ...], due: str) -> NameFault | None:
         return NameFault.LOOPBACK
     if any(address.startswith("127.") for address in addresses):
         return NameFault.ALSO_LOOPBACK
-    if due and due not in addresses:
+    if expected and expected not in addresses:
         return NameFault.OTHER
-    return NameFault.LATER if due and due != addresses[0] else None
+    return NameFault.LATER if expected and expected != addresses[0] else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,28 +126,30 @@ def clock_offset(state: MachineState) -> Offset | None:
 
 
 class VersionFault(StrEnum):
-    """What is wrong with a version of Slurm, next to the one that is due."""
+    """What is wrong with a version of Slurm, compared with the expected one."""
 
     UNREADABLE = "is not a version"
     NEWER = "is newer"
     OTHER = "is another"
 
 
-def version_fault(version: str, due: str) -> VersionFault | None:
-    """What is wrong with a version; None where it is the one due, or nothing is known of either."""
-    if version == due or not (version and due):
+def version_fault(version: str, expected: str) -> VersionFault | None:
+    """What is wrong with a version; None where it is as expected, or either is unknown."""
+    if version == expected or not (version and expected):
         return None
     try:
-        newer = SlurmVersion.parse(version) > SlurmVersion.parse(due)
+        newer = SlurmVersion.parse(version) > SlurmVersion.parse(expected)
     except CorralError:
         return VersionFault.UNREADABLE
     return VersionFault.NEWER if newer else VersionFault.OTHER
 
 
-def differing_files(found: Mapping[str, str], due: Mapping[str, str]) -> tuple[str, ...]:
-    """Paths of files of Slurm's whose digest is not the one due for a file of that name."""
+def differing_files(digests: Mapping[str, str], expected: Mapping[str, str]) -> tuple[str, ...]:
+    """Paths of files of Slurm's whose digest is not the expected one for a file of that name."""
     return tuple(
-        path for path, digest in found.items() if due.get(path.rpartition("/")[2], digest) != digest
+        path
+        for path, digest in digests.items()
+        if expected.get(path.rpartition("/")[2], digest) != digest
     )
 
 
@@ -176,7 +178,7 @@ class Use:
         decides: checks of the proof, failures of the doctor's catalogue and what it explains,
             subjects of the status, columns and counts of the page, checks of the node's health.
         asks: the questions whose answers the rule judges there; none where the observer asks by
-            other means (the page: slurmrestd) or in a script of its own.
+            other means (the page: slurmrestd) or in its own script.
     """
 
     decides: tuple[str, ...]

@@ -25,7 +25,7 @@ def units(names: Sequence[str]) -> Question[dict[str, str]]:
         sh(
             '{unit_is}\nfor u in {units}; do s=$(unit_is "$u");'
             ' case "$s:$(systemctl is-enabled "$u" 2>/dev/null)" in active:*) ;;'
-            # No start brings back such a one, and systemctl is-active does not show it.
+            # A masked unit cannot be started, and systemctl is-active does not show that.
             ' *:masked*) s="$s (masked: systemctl unmask $u)";; esac;'
             ' printf \'%s %s\\n\' "$u" "$s"; done',
             unit_is=UNIT_IS,
@@ -57,7 +57,7 @@ def logs(unit: str) -> tuple[Question[str], ...]:
 
     Slurm's daemons begin each line of their file with ``[2026-11-21T07:00:46.289]``. What may be
     trusted is taken by fields that journald sets itself: the unit's last start, its standard error
-    (logger(1) writes by another way), and root for slurmd, whose unit may hold processes of jobs.
+    (logger(1) writes by another path), and root for slurmd, whose unit may hold processes of jobs.
     """
     journal = sh(
         "s=$(date -d -{minutes}min +%FT%T); w=--since=-{minutes}min;"

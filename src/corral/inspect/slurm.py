@@ -204,15 +204,15 @@ done"""
 
 def installed(parts: Answers) -> str:
     """Installed version, as ``24.11.5``; "" when there is none."""
-    found = re.search(r"^slurm\S* (\d+\.\d+\.\d+\S*)$", parts["version"], re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(r"^slurm\S* (\d+\.\d+\.\d+\S*)$", parts["version"], re.MULTILINE)
+    return match[1] if match else ""
 
 
 def candidate(parts: Answers) -> str:
     """Upstream version the package source offers, the newest of its packages; "" if none."""
     # Debian policy 5.6.12: [epoch:]upstream[-revision]
-    found = re.findall(r"Candidate: (?:\d+:)?(\d+\.\d+\.\d+)", parts["candidate"])
-    return max(found, key=lambda version: [int(n) for n in version.split(".")], default="")
+    releases = re.findall(r"Candidate: (?:\d+:)?(\d+\.\d+\.\d+)", parts["candidate"])
+    return max(releases, key=lambda version: [int(n) for n in version.split(".")], default="")
 
 
 def plugins(parts: Answers) -> frozenset[str]:

@@ -78,13 +78,13 @@ class System:
 
 def os_release(parts: Answers) -> System:
     """What the operating system is."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in parts["os"].splitlines():
         key, _, value = line.partition("=")
-        found[key.strip()] = " ".join(shlex.split(value))
-    if not found.get("ID"):
+        fields[key.strip()] = " ".join(shlex.split(value))
+    if not fields.get("ID"):
         raise ValueError("os-release has no ID")
-    return System(found["ID"], found.get("VERSION_ID", ""), found.get("PRETTY_NAME", ""))
+    return System(fields["ID"], fields.get("VERSION_ID", ""), fields.get("PRETTY_NAME", ""))
 
 
 CgroupMode = Literal["v1", "hybrid", "v2", "none"]

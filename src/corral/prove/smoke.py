@@ -146,7 +146,7 @@ def judge_names(seen: Survey, wanted: Mapping[str, str], alone: Collection[str] 
         for problem in name_problems(one, tuple(seen.nodes), due):
             later = problem.fault is NameFault.ALSO_LOOPBACK
             # Programs take the first address.
-            if not later or problem.due not in ("", problem.addresses[0]):
+            if not later or problem.expected not in ("", problem.addresses[0]):
                 problems.append(_named(one.node, problem))
         answers = one.pairs("names").items()
         table = {name: text.split()[0] for name, text in answers if text}
@@ -164,7 +164,7 @@ def _named(at: str, problem: NameProblem) -> str:
         case NameFault.LOOPBACK:
             return f"{at} resolves {problem.name} to {problem.addresses[0]}"
         case NameFault.ALSO_LOOPBACK | NameFault.OTHER | NameFault.LATER:
-            return f"{at} resolves {problem.name} to {problem.addresses[0]}, not {problem.due}"
+            return f"{at} resolves {problem.name} to {problem.addresses[0]}, not {problem.expected}"
 
 
 def judge_versions(seen: Survey) -> Judgement:

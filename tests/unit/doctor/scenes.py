@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from corral.doctor.look import Told
+from corral.doctor.answers import MachineAnswers
 from corral.doctor.probes import Scene
 from corral.errors import Code, CorralError
 
@@ -66,14 +66,14 @@ def sections(name: str) -> dict[str, str]:
 
 def scene(changes: Mapping[str, Mapping[str, str]] | None = None) -> Scene:
     """A healthy cluster with these sections of these nodes put in the place of theirs."""
-    told = {n: Told(n, {**sections(n), **(changes or {}).get(n, {})}) for n in NAMES}
+    told = {n: MachineAnswers(n, {**sections(n), **(changes or {}).get(n, {})}) for n in NAMES}
     gpus = dict.fromkeys(NAMES, 2)
     return Scene("node0", NAMES, told, ADDRESSES, gpus, auth="slurm")
 
 
-def with_told(base: Scene, told: Told) -> Scene:
+def with_told(base: Scene, told: MachineAnswers) -> Scene:
     """The same with one node's entire answer replaced."""
-    return replace(base, told={**base.told, told.node: told})
+    return replace(base, machines={**base.machines, told.node: told})
 
 
 SILENT = CorralError(Code.UNREACHABLE, "no answer in 20 s", "node1")

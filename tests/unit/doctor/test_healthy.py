@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from corral.doctor.answers import MachineAnswers
 from corral.doctor.diagnosis import read
 from corral.doctor.examine import examine
-from corral.doctor.look import Told
 from corral.doctor.probes import Scene
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "doctor"
@@ -19,7 +19,7 @@ LOGS = ("slurmctld", "slurmd", "slurmdbd", "slurmrestd", "mariadb")
 
 def recorded(name: str) -> Scene:
     data = json.loads((RECORDED / name).read_text())
-    told = {n: Told(n, sections) for n, sections in data["told"].items()}
+    told = {n: MachineAnswers(n, sections) for n, sections in data["told"].items()}
     return Scene(
         data["controller"],
         tuple(data["compute"]),
@@ -41,7 +41,7 @@ def test_a_healthy_cluster_has_no_finding(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(path.name for path in RECORDED.glob("healthy-*.json")))
 def test_its_whole_logs_hold_nothing(name: str) -> None:
     """Pasted as they are, starts of daemons and all."""
-    for told in recorded(name).told.values():
+    for told in recorded(name).machines.values():
         for unit in LOGS:
             text = told.text(f"log{unit}") + told.text(f"file{unit}")
             assert [d.failure.id for d in read(text)] == [], (told.node, unit)
@@ -59,11 +59,12 @@ def test_the_same_recording_broken_is_found(
 ) -> None:
     """The recording is one that can fail: otherwise its silence would mean nothing."""
     scene = recorded("healthy-auth-slurm-24.11.json")
-    told = scene.told[node]
+    told = scene.machines[node]
     text = told.text(section).replace(before, after)
     assert text != told.text(section)
     broken = replace(told, sections={**told.sections, section: text})
     found = [
-        f.failure.id for f in examine(replace(scene, told={**scene.told, node: broken})).findings
+        f.failure.id
+        for f in examine(replace(scene, machines={**scene.machines, node: broken})).findings
     ]
     assert found[:1] == [id_]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from corral.doctor.answers import MachineAnswers
 from corral.doctor.examine import examine
 from corral.doctor.job_steps import AGAIN, doubtful
-from corral.doctor.look import Told
 from corral.inspect.slurm import LAST
 from tests.unit.doctor.scenes import SILENT, SLURM_CONF, scene, with_told
 
@@ -87,9 +87,9 @@ def test_what_was_not_read_is_unknown() -> None:
     assert looked("7|RUNNING|soon|node1", "") == []
     assert looked("7|RUNNING", STEP) == []
     base = scene({CTL: {"slurmconf": CONTAIN, "jobs": f"{OLD}\n{LAST}"}})
-    assert [f.failure.id for f in examine(with_told(base, Told(N1, error=SILENT))).findings] == [
-        "F69"
-    ]
+    assert [
+        f.failure.id for f in examine(with_told(base, MachineAnswers(N1, error=SILENT))).findings
+    ] == ["F69"]
 
 
 def test_without_an_extern_step_a_node_may_be_idle() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from corral.doctor.answers import MachineAnswers
 from corral.doctor.diagnosis import read
 from corral.doctor.examine import examine
 from corral.doctor.launches import launches
-from corral.doctor.look import Told
 from corral.doctor.model import Source
 from corral.slurm.states.reasons import explain
 from tests.unit.doctor.scenes import SILENT, scene, with_told
@@ -61,7 +61,7 @@ def test_nothing_where_it_may_still_be_well(batch: str, steps: str, log: str) ->
 
 def test_a_node_that_does_not_answer_is_another_failure() -> None:
     base = scene({CTL: {"batch": "16|R|1|node1|9:19|"}})
-    assert list(launches(with_told(base, Told(N1, {}, error=SILENT)))) == []
+    assert list(launches(with_told(base, MachineAnswers(N1, {}, error=SILENT)))) == []
 
 
 def test_a_pasted_log_names_it() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from corral.doctor.answers import Ask, MachineAnswers, questions
 from corral.doctor.catalog import catalog
 from corral.doctor.examine import examine
-from corral.doctor.look import Ask, Told, questions
 from corral.doctor.model import Report
 from corral.doctor.probes import PROBES, Scene
 from corral.doctor.reference import RULED
@@ -236,15 +236,15 @@ def test_each_rule_says_which_failures_it_finds() -> None:
 
 
 def test_a_silent_machine_is_named_and_the_others_are_still_looked_at() -> None:
-    base = with_told(scene({"node2": {"devices": ""}}), Told(N1, error=SILENT))
+    base = with_told(scene({"node2": {"devices": ""}}), MachineAnswers(N1, error=SILENT))
     found = examine(base)
     assert ids(found) == ["F69", "F13"]
     assert found.findings[0].nodes == (N1,)
     assert found.findings[1].nodes == ("node2",)
 
 
-def clocked(node: str, skew: float) -> Told:
-    return Told(node, sections(node) | {"clock": f"{5000 + skew}"}, 5000.0, 5000.0)
+def clocked(node: str, skew: float) -> MachineAnswers:
+    return MachineAnswers(node, sections(node) | {"clock": f"{5000 + skew}"}, 5000.0, 5000.0)
 
 
 @pytest.mark.parametrize(("skew", "word"), [(600.0, "ahead"), (-600.0, "behind")])
@@ -256,7 +256,7 @@ def test_a_clock_that_is_off_is_named(skew: float, word: str) -> None:
 
 def test_our_own_clock_may_be_off() -> None:
     told = {n: clocked(n, 400.0) for n in NAMES}
-    assert examine(replace(scene(), told=told)).healthy
+    assert examine(replace(scene(), machines=told)).healthy
 
 
 def test_locked_memory_counts_where_a_fabric_needs_it() -> None:
@@ -269,7 +269,7 @@ def test_the_minority_has_the_wrong_key_and_the_controller_wins_a_tie() -> None:
     other = {"keys": "/etc/slurm/slurm.key bbbb slurm:600"}
     assert examine(scene({"node0": other, "node1": other})).findings[0].nodes == ("node2",)
     two = scene({N1: other})
-    two = replace(two, told={n: two.told[n] for n in (CTL, N1)}, compute=(CTL, N1))
+    two = replace(two, machines={n: two.machines[n] for n in (CTL, N1)}, compute=(CTL, N1))
     assert examine(two).findings[0].nodes == (N1,)
 
 
@@ -413,8 +413,8 @@ def test_what_is_asked_is_asked_of_all() -> None:
 def test_a_recorded_healthy_cluster_has_nothing(file: Path) -> None:
     """Answers of real machines, kept as they came."""
     data = json.loads(file.read_text())
-    told = {n: Told(n, s) for n, s in data.pop("told").items()}
-    found = examine(Scene(told=told, **{**data, "compute": tuple(data["compute"])}))
+    told = {n: MachineAnswers(n, s) for n, s in data.pop("told").items()}
+    found = examine(Scene(machines=told, **{**data, "compute": tuple(data["compute"])}))
     assert ids(found) == [], [f.as_dict() for f in found.findings]
 
 

@@ -330,7 +330,7 @@ def test_what_does_not_help_torchrun_is_not_advised() -> None:
     (found,) = report(read("use_libuv was requested but PyTorch was build without libuv")).findings
     assert "--launcher torchrun" in found.failure.fix
     assert re.search(r"ranks by srun with USE_LIBUV=0", found.failure.fix)
-    assert "whatever USE_LIBUV says" in found.failure.cause
+    assert "whatever USE_LIBUV is" in found.failure.cause
 
 
 HEALTHY = """\

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from corral.doctor.look import Ask, Told, questions
+from corral.doctor.answers import Ask, MachineAnswers, questions
 from corral.doctor.probes import Scene
 from corral.doctor.tailnet import tailnet
 
@@ -24,7 +24,7 @@ def scene(peer: dict[str, Any] | None = None, **own: Any) -> Scene:
     }
     mine = {"BackendState": own.pop("state", "Running"), "Self": {"Online": True} | own}
     told = {
-        node: Told(node, {"clock": "1795320000.5 \n", "tailnet": json.dumps(text)})
+        node: MachineAnswers(node, {"clock": "1795320000.5 \n", "tailnet": json.dumps(text)})
         for node, text in (("node0", status), ("node1", mine))
     }
     return Scene("node0", ("node0", "node1"), told, ADDRESSES)
@@ -37,7 +37,7 @@ def ids(of: Scene) -> list[tuple[str, tuple[str, ...]]]:
 def test_nothing_on_a_healthy_mesh_or_without_one() -> None:
     assert ids(scene(KeyExpiry="0001-01-01T00:00:00Z")) == []
     assert ids(scene(KeyExpiry="2027-06-01T00:00:00Z")) == []
-    assert ids(Scene("node0", ("node0",), {"node0": Told("node0")}, ADDRESSES)) == []
+    assert ids(Scene("node0", ("node0",), {"node0": MachineAnswers("node0")}, ADDRESSES)) == []
     assert "tailnet" not in {q.name for q in questions(Ask(("node0",), ()))}
 
 
@@ -59,5 +59,5 @@ def test_what_is_ill(of: Scene, finding: tuple[str, tuple[str, ...]]) -> None:
 
 @pytest.mark.parametrize("text", ["", "null", "[]", '{"Peer": 3}', '{"Peer": {"a": null}}', "{"])
 def test_an_answer_that_makes_no_sense_is_a_client_that_does_not_run(text: str) -> None:
-    told = {"node0": Told("node0", {"tailnet": text})}
+    told = {"node0": MachineAnswers("node0", {"tailnet": text})}
     assert ids(Scene("node0", ("node0",), told, ADDRESSES)) == [("F100", ("node0",))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from corral.doctor.catalog import catalog
-from corral.doctor.drain_reason import mends, node_of, of_nodes, resumable, why_drained
+from corral.doctor.drain_reason import fixed_by_plan, node_of, of_nodes, resumable, why_drained
 from corral.doctor.examine import causes, examine
 from corral.doctor.model import Diagnosis, Report
 from corral.doctor.pending_reason import queue_ahead, why_pending
@@ -126,8 +126,8 @@ def test_the_reason_alone_is_no_cause() -> None:
 
 
 def test_what_the_plan_mends() -> None:
-    assert mends(Report((Diagnosis(catalog()["F73"]),)))
-    assert not mends(Report((Diagnosis(catalog()["F39"]), Diagnosis(catalog()["F67"]))))
+    assert fixed_by_plan(Report((Diagnosis(catalog()["F73"]),)))
+    assert not fixed_by_plan(Report((Diagnosis(catalog()["F39"]), Diagnosis(catalog()["F67"]))))
 
 
 def test_a_node_that_slurm_does_not_know_is_an_error() -> None:
@@ -244,7 +244,7 @@ def test_a_held_job_is_released_by_hand() -> None:
     assert (why.stuck, why.advice) == (True, "scontrol release 7")
 
 
-@pytest.mark.parametrize(("state", "word"), [("RUNNING", "it runs"), ("COMPLETED", "ended")])
+@pytest.mark.parametrize(("state", "word"), [("RUNNING", "is running"), ("COMPLETED", "ended")])
 def test_a_job_that_does_not_wait(state: str, word: str) -> None:
     why = why_pending(job("", state=JobState[state]), ASKED, PARTITION, cluster())
     assert word in why.words

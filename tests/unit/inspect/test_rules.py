@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.api.operations import overview
-from corral.doctor import look
+from corral.doctor import answers
 from corral.doctor.catalog import catalog
 from corral.doctor.probes import SKEW_S
 from corral.hosts.fleet import Fleet
@@ -63,10 +63,10 @@ DECIDES = {
 def asked(observer: Observer) -> set[str]:
     """Names of the questions that an observer asks of some node."""
     context = ProveContext(SPEC, Fleet({}), "node0", "corral", {})
-    ask = look.Ask(("node0",), ("slurmd",), mounts=("/shared",), controller=True)
+    ask = answers.Ask(("node0",), ("slurmd",), mounts=("/shared",), controller=True)
     found: dict[Observer, Sequence[Question[object]]] = {
         Observer.PROOF: survey.questions(("node0",), ("slurmd",), controller=True),
-        Observer.DOCTOR: look.questions(ask),
+        Observer.DOCTOR: answers.questions(ask),
         Observer.STATUS: overview.questions(context, "node0"),
     }
     return {one.name for one in found.get(observer, ())}

@@ -10,11 +10,11 @@ from typing import Final
 from corral.api.operations.nodes import chosen
 from corral.apply.guess import guessed
 from corral.apply.session import Session
+from corral.doctor.answers import Ask, MachineAnswers, questions
 from corral.doctor.diagnosis import explain
 from corral.doctor.drain_reason import of_nodes
 from corral.doctor.examine import examine
 from corral.doctor.job_steps import AGAIN, doubtful
-from corral.doctor.look import Ask, Told, questions
 from corral.doctor.model import Report
 from corral.doctor.probes import Scene
 from corral.errors import Code, CorralError
@@ -74,12 +74,12 @@ async def look(spec: ClusterSpec) -> Scene:
         addresses = mesh_addresses(spec, guessed(session.folder), session.addresses())
         asks = _asks(session, spec)
         told = await _all(session.fleet, {name: questions(ask) for name, ask in asks.items()})
-        if not _scene(session, spec, addresses, told).well:
+        if not _scene(session, spec, addresses, told).all_usable:
             told = await _with_ports(session.fleet, told, _targets(session, spec, addresses))
         told = await _confirmed(session.fleet, _scene(session, spec, addresses, told))
         absent = {action.node: action.summary for action in session.pending}
         silent = {
-            n.name: Told(
+            n.name: MachineAnswers(
                 n.name,
                 error=CorralError(Code.UNREACHABLE, absent.get(n.name, "it does not run"), n.name),
             )
@@ -100,23 +100,25 @@ def _targets(
 
 
 async def _with_ports(
-    fleet: Fleet, told: Mapping[str, Told], targets: Mapping[str, list[tuple[str, int]]]
-) -> dict[str, Told]:
+    fleet: Fleet, told: Mapping[str, MachineAnswers], targets: Mapping[str, list[tuple[str, int]]]
+) -> dict[str, MachineAnswers]:
     asked = {n: (ports(targets[n]),) for n, t in told.items() if t.error is None}
     return _with(told, await _all(fleet, asked))
 
 
-async def _confirmed(fleet: Fleet, scene: Scene) -> dict[str, Told]:
+async def _confirmed(fleet: Fleet, scene: Scene) -> dict[str, MachineAnswers]:
     """The answers, with a second one about jobs where Slurm and nodes disagree about them.
 
     Jobs start and end between the answers of the first.
     """
     lead = scene.controller
     again = {n: (STEPS, JOBS) if n == lead else (STEPS,) for n in doubtful(scene)}
-    return _with(scene.told, await _all(fleet, again), AGAIN)
+    return _with(scene.machines, await _all(fleet, again), AGAIN)
 
 
-def _with(told: Mapping[str, Told], more: Mapping[str, Told], suffix: str = "") -> dict[str, Told]:
+def _with(
+    told: Mapping[str, MachineAnswers], more: Mapping[str, MachineAnswers], suffix: str = ""
+) -> dict[str, MachineAnswers]:
     """The answers with later ones, under names that end with ``suffix``."""
     found = dict(told)
     for name, one in more.items():
@@ -162,8 +164,10 @@ def _compute(spec: ClusterSpec) -> tuple[str, ...]:
     return tuple(n.name for n in nodes_of(spec) if n.group.name in groups)
 
 
-async def _all(fleet: Fleet, asked: Mapping[str, tuple[Question[object], ...]]) -> dict[str, Told]:
-    each = (Told.ask(fleet, name, what, timeout=TIMEOUT) for name, what in asked.items())
+async def _all(
+    fleet: Fleet, asked: Mapping[str, tuple[Question[object], ...]]
+) -> dict[str, MachineAnswers]:
+    each = (MachineAnswers.ask(fleet, name, what, timeout=TIMEOUT) for name, what in asked.items())
     return {one.node: one for one in await asyncio.gather(*each)}
 
 
@@ -171,7 +175,7 @@ def _scene(
     session: Session,
     spec: ClusterSpec,
     addresses: Mapping[str, str],
-    told: Mapping[str, Told],
+    told: Mapping[str, MachineAnswers],
 ) -> Scene:
     data = spec.network.data
     lead = told.get(session.controller)
@@ -179,7 +183,7 @@ def _scene(
     return Scene(
         controller=session.controller,
         compute=_compute(spec),
-        told=told,
+        machines=told,
         addresses=addresses,
         gpus={n.name: n.group.gpu.count for n in nodes_of(spec) if n.group.gpu},
         fabric=data.fabric if data else "",

@@ -10,7 +10,7 @@ from corral.api.lifecycle.converge import Approve, up
 from corral.api.operations.diagnosis import look
 from corral.api.operations.nodes import chosen, resume
 from corral.apply.session import Session
-from corral.doctor.drain_reason import WhyDrained, mends, node_of, resumable, why_drained
+from corral.doctor.drain_reason import WhyDrained, fixed_by_plan, node_of, resumable, why_drained
 from corral.doctor.examine import causes, examine
 from corral.doctor.model import Report
 from corral.doctor.pending_reason import WhyPending, queue_ahead, why_pending
@@ -81,7 +81,7 @@ async def mend(
     scene = await look(spec)
     before = after = examine(scene)
     applied: bool | None = None
-    if mends(before):
+    if fixed_by_plan(before):
         applied = await up(spec, emit, approve)
         scene = await look(spec)
         after = examine(scene)

@@ -19,7 +19,7 @@ from corral.cli.terminal.text import clean, plural
 from corral.cli.terminal.ui import Ui
 from corral.cli.which import cluster
 from corral.doctor.drain_reason import WhyDrained
-from corral.doctor.model import Diagnosis, FatalLine, Mend, Report, Severity
+from corral.doctor.model import Diagnosis, FatalLine, FixBy, Report, Severity
 from corral.doctor.pending_reason import WhyPending
 from corral.errors import Code, CorralError, Exit
 from corral.spec.models import ClusterSpec
@@ -249,6 +249,6 @@ def _summary(found: Report, what: str) -> Text:
         return Text(f"nothing known is wrong with this {what}", "green")
     count = plural(len(found.findings), "finding")
     text = Text(f"{count}; begin with the first")
-    if what == "cluster" and any(f.failure.mend is Mend.APPLY for f in found.findings):
+    if what == "cluster" and any(f.failure.fix_by is FixBy.APPLY for f in found.findings):
         text.append("; corral doctor --fix fixes what is safe to fix", "dim")
     return text

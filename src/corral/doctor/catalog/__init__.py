@@ -15,5 +15,5 @@ from corral.tables import read_table
 def catalog() -> Mapping[str, Failure]:
     """Failure by id."""
     names = sorted(f.name for f in files(__name__).iterdir() if f.name.endswith(".yaml"))
-    found = [failure for name in names for failure in read_table(__name__, name, list[Failure])]
-    return MappingProxyType({f.id: f for f in sorted(found, key=lambda f: int(f.id[1:]))})
+    failures = [failure for name in names for failure in read_table(__name__, name, list[Failure])]
+    return MappingProxyType({f.id: f for f in sorted(failures, key=lambda f: int(f.id[1:]))})

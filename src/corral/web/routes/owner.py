@@ -195,7 +195,7 @@ async def _examined(spec: ClusterSpec) -> dict[str, Any]:
     found = await api.doctor(spec)
     return {
         "healthy": found.healthy,
-        "mends": api.mends(found),
+        "mends": api.fixed_by_plan(found),
         "findings": [f.as_dict() for f in found.findings],
     }
 

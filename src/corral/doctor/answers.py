@@ -21,7 +21,7 @@ _STARTED: Final = re.compile(
 _SERVES: Final = re.compile(
     r"Running as (?:primary|backup) controller|slurmd started on |slurmdbd version \S+ started"
 )
-# What a re-created daemon prints when it tells the one before that it replaces it (23.11 to 25.11).
+# What a re-created daemon prints when it informs the one that it replaces (23.11 to 25.11).
 _TOOK_OVER: Final = re.compile(r"^(?:slurm\w{1,5}: )?child started successfully$")
 _FATAL: Final = re.compile(r"^(?:slurm\w{1,5}: )?(?:fatal: |error: \w{1,9} initialization failed)")
 
@@ -52,7 +52,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Told(MachineState):
+class MachineAnswers(MachineState):
     """What one node answered, with its clock and logs judged."""
 
     @property
@@ -146,7 +146,7 @@ def questions(ask: Ask) -> tuple[Question[object], ...]:
         storage.ROOM,
         storage.READ_ONLY,
         storage.mounts(ask.mounts),
-        *(one for unit in ask.units for one in services.logs(unit)),
+        *(question for unit in ask.units for question in services.logs(unit)),
         *((*_CONTROLLER, storage.owners(ask.shared, ask.keeper)) if ask.controller else ()),
         services.alone(slurm_units),
         *((machine.USER_NAMESPACES,) if ask.containers else ()),
