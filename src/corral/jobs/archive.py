@@ -1,4 +1,4 @@
-"""A parcel's way to shared storage: what is not there yet, and the job's folder, in one archive.
+"""Uploads a parcel to shared storage: what is not there yet, and the job's folder, in one archive.
 
 Each user has a store of file contents, named by their digests, next to the jobs. A job's files are
 hard links into it: what did not change is not sent again and takes no room again.

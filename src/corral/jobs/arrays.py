@@ -1,4 +1,4 @@
-"""An array followed as a whole: how many parts wait, run, and ended how; its parts as a table."""
+"""An array: how many of its parts are pending, running and ended, and how; its parts as a table."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class ArrayOutcome:
 
     @property
     def ended(self) -> bool:
-        """No part waits or runs."""
+        """No part is pending or running."""
         return all(part.state is None or part.state.ended for part in self.parts)
 
     @property
@@ -143,12 +143,12 @@ class ArrayOutcome:
 
 
 async def follow_array(fleet: Fleet, job: JobHandle, emit: Emit = ignore) -> ArrayOutcome:
-    """Report the progress of an array until no part waits or runs. Cancelling this leaves it alone.
+    """Report the progress of an array until all parts have ended. Cancelling this leaves it alone.
 
     Raises:
         CorralError: NOT_FOUND, no such job; UNREACHABLE, the controller stays away.
     """
-    told = _Told(job, emit)
+    progress = _Progress(job, emit)
     script = sh(
         _WATCH,
         id=job.id,
@@ -158,10 +158,10 @@ async def follow_array(fleet: Fleet, job: JobHandle, emit: Emit = ignore) -> Arr
         nap=5 if len(job.array) > MANY else 2,
     )
     result = await fleet.run(
-        job.controller, as_user(job.user, script), timeout=FOR_EVER, on_line=told.feed
+        job.controller, as_user(job.user, script), timeout=FOR_EVER, on_line=progress.feed
     )
     check(result, f"watching array {job.id}", hint="corral logs shows it")
-    return await array_state(fleet, job, told.states)
+    return await array_state(fleet, job, progress.states)
 
 
 _GOING: Final = (
@@ -213,7 +213,7 @@ async def array_state(
 
 
 async def _queued(fleet: Fleet, job: JobHandle) -> dict[int, JobState]:
-    told = _Told(job, ignore)
+    progress = _Progress(job, ignore)
     script = sh(
         "export SLURM_BITSTR_LEN=0\n"
         "squeue --noheader --states=all --jobs={id} --format={format} 2>/dev/null |\n"
@@ -223,11 +223,11 @@ async def _queued(fleet: Fleet, job: JobHandle) -> dict[int, JobState]:
     )
     result = await fleet.run(job.controller, as_user(job.user, script), timeout=60)
     for line in result.stdout.splitlines():
-        told.feed(line)
-    return told.states
+        progress.feed(line)
+    return progress.states
 
 
-class _Told:
+class _Progress:
     """Takes squeue's lines of an array; reports what changed."""
 
     def __init__(self, job: JobHandle, emit: Emit) -> None:
@@ -235,12 +235,12 @@ class _Told:
         self._job = job
         self._emit = emit
         self._why = ""
-        self._said = ""
+        self._reported = ""
 
     def feed(self, line: str) -> None:
         """Take one line."""
         if line == ".":
-            self._say()
+            self._report()
             return
         for job in readable_queue(line.removeprefix("q "), _COLUMNS):
             parts = _PARTS.fullmatch(job.label)
@@ -252,14 +252,14 @@ class _Told:
             if job.waiting:
                 self._why = explain(job.reason)
 
-    def _say(self) -> None:
+    def _report(self) -> None:
         counts = Counter(state.value.lower().replace("_", " ") for state in self.states.values())
         words = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
         if counts.get("pending") and not counts.get("running") and self._why:
             words = f"{words}: {self._why}"
-        if words != self._said:
+        if words != self._reported:
             self._emit(Event(Kind.JOB, str(self._job.id), message=words))
-        self._said = words
+        self._reported = words
 
 
 def _parts(
@@ -274,7 +274,7 @@ def _parts(
     ended = _numbered(texts["ended"])
     statuses = {number: int(text) for number, text in ended if _STATUS.fullmatch(text)}
     every = _points(texts["about"])
-    found: list[Part] = []
+    parts: list[Part] = []
     for number in job.array:
         record = past.get(number)
         state = states.get(number) or (JobState.read(record.state) if record else None)
@@ -282,7 +282,7 @@ def _parts(
         if state is None and status is not None:
             state = JobState.FAILED if status else JobState.COMPLETED
         code = record.exit_code if record else None
-        found.append(
+        parts.append(
             Part(
                 number,
                 state,
@@ -293,7 +293,7 @@ def _parts(
                 lines.get(number, ""),
             )
         )
-    return tuple(found)
+    return tuple(parts)
 
 
 def _points(about: str) -> tuple[Mapping[str, str], ...]:

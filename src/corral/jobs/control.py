@@ -160,8 +160,8 @@ async def logs(
             hint=f"scontrol show job {job.id} names the file after StdOut=",
         )
     lines: list[RankLine] = []
-    found = await _once(fleet, job, lines.append, limit=limit)
-    return tuple(lines), found
+    outcome = await _once(fleet, job, lines.append, limit=limit)
+    return tuple(lines), outcome
 
 
 async def cancel(fleet: Fleet, job: JobHandle) -> Outcome:
@@ -220,13 +220,13 @@ async def list_jobs(
     sections = asked.read(check(result, what, hint=hint).stdout)
     queue = sections.succeeded("queue", controller, what, hint=hint, stderr=result.stderr)
     past = sections.require(asked.names, controller, what)["history"]
-    found = {job.label: job for job in gpus_settled(parse_history(past, mark), cluster=gpus)}
+    jobs = {job.label: job for job in gpus_settled(parse_history(past, mark), cluster=gpus)}
     for job in parse_queue(queue, mark):
         # What ended is known better by accounting, which keeps its exit code.
-        known = found.get(job.label)
+        known = jobs.get(job.label)
         if known is None or not (known.ended and job.ended):
-            found[job.label] = job
-    return tuple(sorted(found.values(), key=lambda job: job.id, reverse=True))
+            jobs[job.label] = job
+    return tuple(sorted(jobs.values(), key=lambda job: job.id, reverse=True))
 
 
 async def gpus_by_job(fleet: Fleet, controller: str, *, tracked: bool) -> dict[int, Gpus]:
@@ -327,22 +327,22 @@ def _notes(job: JobHandle, emit: Emit) -> Callable[[str], None]:
 
 
 def _state_events(job: JobHandle, emit: Emit) -> Callable[[Job], None]:
-    said, start = "", 0.0
+    last, start = "", 0.0
 
-    def tell(info: Job) -> None:
-        nonlocal said, start
+    def report(info: Job) -> None:
+        nonlocal last, start
         words = describe(info)
         # Slurm knows it some time after the submission (bf_interval, 30 s), and it moves all the
         # time as other jobs end.
         expected = info.start_at or 0.0 if info.waiting else 0.0
         moved = expected > 0 and abs(expected - start) > _MOVED_S
-        if words != said or moved:
+        if words != last or moved:
             text = f"{words}{_expected(info)}"
             emit(Event(Kind.JOB, job.ref, node=info.nodes, message=text))
             start = expected
-        said = words
+        last = words
 
-    return tell
+    return report
 
 
 def describe(info: Job) -> str:

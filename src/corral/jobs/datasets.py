@@ -87,7 +87,7 @@ class Rate:
 
 
 def place_of(mount: str, user: str, name: str) -> str:
-    """Where a user's data set of that name lies: MOUNT/corral/data/USER/NAME."""
+    """Where a user's data set of that name is: MOUNT/corral/data/USER/NAME."""
     return f"{user_folder(mount, DATA, user)}/{name}"
 
 
@@ -108,12 +108,12 @@ async def shard_there(
 
     def line(text: str) -> None:
         nonlocal total
-        found = _json(text)
-        if "shards" in found:
-            total = int(found["shards"])
-        elif "file" in found:
-            entries.append(found)
-            emit(_told(found["file"], len(entries), total, new=bool(found.get("new"))))
+        entry = _json(text)
+        if "shards" in entry:
+            total = int(entry["shards"])
+        elif "file" in entry:
+            entries.append(entry)
+            emit(_shard_event(entry["file"], len(entries), total, new=bool(entry.get("new"))))
 
     result = await fleet.run(controller, script, stdin=program(), timeout=WRITE_S, on_line=line)
     if (taken := not_ours(result)) is not None:
@@ -161,7 +161,7 @@ async def shard_here(
             entry = await _send(fleet, controller, user, out, shard)
             new += 1
         entries.append(entry)
-        emit(_told(shard.name, number, len(plan), new=fresh))
+        emit(_shard_event(shard.name, number, len(plan), new=fresh))
     index = shards.index_of(name, entries)
     put = sh("cd {f} && cat > .{i}.new && mv -f .{i}.new {i}", f=out, i=Script(shards.INDEX))
     check(await fleet.run(controller, as_user(user, put), stdin=index), "writing the index")
@@ -170,13 +170,13 @@ async def shard_here(
 
 def kept_entries(text: str) -> dict[str, dict[str, Any]]:
     """Complete shards that are there, by the digest of their plan, from what the node listed."""
-    found: dict[str, dict[str, Any]] = {}
+    entries: dict[str, dict[str, Any]] = {}
     for line in text.splitlines():
         size, _, about = line.partition(" ")
         entry = _json(about)
         if size.isdecimal() and entry.get("bytes") == int(size) and "plan" in entry:
-            found[str(entry["plan"])] = entry
-    return found
+            entries[str(entry["plan"])] = entry
+    return entries
 
 
 async def rates(
@@ -212,9 +212,9 @@ def _rate(node: str, folder: str, result: Result) -> Rate:
             tail=result.tail,
             hint="make one with: corral data shard FOLDER",
         )
-    found = _json(check(result, f"reading {folder}").stdout.strip().rpartition("\n")[2])
+    figures = _json(check(result, f"reading {folder}").stdout.strip().rpartition("\n")[2])
     try:
-        return Rate(node, int(found["bytes"]), int(found["samples"]), float(found["seconds"]))
+        return Rate(node, int(figures["bytes"]), int(figures["samples"]), float(figures["seconds"]))
     except (KeyError, TypeError, ValueError) as error:
         raise CorralError(
             Code.PARSE_FAILED, "the reader gave no figures", node=node, tail=result.tail
@@ -264,14 +264,14 @@ def _data_set(folder: str, entries: Sequence[Mapping[str, Any]], new: int) -> Da
     )
 
 
-def _told(name: str, number: int, total: int, *, new: bool) -> Event:
+def _shard_event(name: str, number: int, total: int, *, new: bool) -> Event:
     words = f"{PurePosixPath(name).name} {'written' if new else 'is there'} ({number} of {total})"
     return Event(Kind.NOTE, "data", message=words)
 
 
 def _json(text: str) -> dict[str, Any]:
     try:
-        found: Any = json.loads(text)
+        value: Any = json.loads(text)
     except BAD_JSON:
         return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -2,7 +2,7 @@
 
 An option that is a field becomes the field; one that changes nothing of how Corral runs a job goes
 to sbatch as it stands (``JobSpec.sbatch``); what Corral does differently is reported; all others
-are refused, at their lines and at once. Nothing is left out without a word.
+are refused, at their lines and at once. Nothing is left out silently.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def carried(text: str) -> str:
     return text
 
 
-_SAID: Final[Mapping[str, str]] = {
+_INSTEAD: Final[Mapping[str, str]] = {
     **dict.fromkeys(("output", "error", "open-mode"), "corral logs has what ranks print"),
     **dict.fromkeys(
         ("parsable", "quiet", "verbose", "wait", "ignore-pbs", "no-bell"), "corral run follows it"
@@ -94,28 +94,30 @@ def asked_of(script: str, file: str, given: Mapping[str, Any]) -> Asked:
     """
     last: dict[str, Directive] = {}
     faults: list[str] = []
-    for one in directives(script):
-        if one.fault:
-            faults.append(f"{file}:{one.line}: {one.value}: {one.fault}")
+    for directive in directives(script):
+        if directive.fault:
+            faults.append(f"{file}:{directive.line}: {directive.value}: {directive.fault}")
         else:
-            last[one.name] = one
+            last[directive.name] = directive
     if "requeue" in last and "no-requeue" in last:
         del last[min("requeue", "no-requeue", key=lambda name: last[name].line)]
     notes = [
-        f"{file}:{one.line}: --{name}{_shown(_unused(one))} is not used: {why}"
-        for name, one in last.items()
-        if (why := _said(one))
+        f"{file}:{option.line}: --{name}{_shown(_unused(option))} is not used: {why}"
+        for name, option in last.items()
+        if (why := _replacement(option))
     ]
     fields, carried = dict[str, Any](), list[str]()
     # What is counted on each node needs the number of nodes first.
-    for one in sorted(last.values(), key=lambda one: _LAST.get(one.name, 0)):
+    for directive in sorted(last.values(), key=lambda option: _LAST.get(option.name, 0)):
         try:
-            if one.name in CARRIED:
-                carried.append(_text(one))
-            elif one.name not in _SAID:
-                fields |= _field(one, {**fields, **given})
+            if directive.name in CARRIED:
+                carried.append(_text(directive))
+            elif directive.name not in _INSTEAD:
+                fields |= _field(directive, {**fields, **given})
         except _CarryError as fault:
-            faults.append(f"{file}:{one.line}: --{one.name}{_shown(one.value)}: {fault}")
+            faults.append(
+                f"{file}:{directive.line}: --{directive.name}{_shown(directive.value)}: {fault}"
+            )
     if faults:
         raise _refused(file, faults)
     if carried:
@@ -124,15 +126,15 @@ def asked_of(script: str, file: str, given: Mapping[str, Any]) -> Asked:
     return Asked(left, tuple(notes))
 
 
-def _unused(one: Directive) -> str:
+def _unused(directive: Directive) -> str:
     """The part of a value that is not carried."""
-    words = one.value.split(",") if one.name == "export" else []
+    words = directive.value.split(",") if directive.name == "export" else []
     return next((word for word in words if word in _EXPORTED), "")
 
 
-def _said(one: Directive) -> str:
+def _replacement(directive: Directive) -> str:
     """What is done in the place of an option, "" where it is carried over."""
-    return _EXPORTED.get(_unused(one), "") or _SAID.get(one.name, "")
+    return _EXPORTED.get(_unused(directive), "") or _INSTEAD.get(directive.name, "")
 
 
 def _refused(file: str, faults: list[str]) -> CorralError:
@@ -150,18 +152,18 @@ def _shown(value: str) -> str:
     return f"={value[:80]}" if value else ""
 
 
-def _text(one: Directive) -> str:
-    text = f"--{one.name}={one.value}" if one.value else f"--{one.name}"
+def _text(directive: Directive) -> str:
+    text = f"--{directive.name}={directive.value}" if directive.value else f"--{directive.name}"
     if not VALUE.fullmatch(text):
         raise _CarryError("its value holds a quotation mark, a backslash or a control character")
     return text
 
 
-def _field(one: Directive, known: Mapping[str, Any]) -> dict[str, Any]:
-    reader = _FIELDS.get(one.name)
+def _field(directive: Directive, known: Mapping[str, Any]) -> dict[str, Any]:
+    reader = _FIELDS.get(directive.name)
     if reader is None:
         raise _CarryError("corral run has nothing for it")
-    return reader(one.value, known)
+    return reader(directive.value, known)
 
 
 def _count(value: str) -> int:
@@ -193,19 +195,19 @@ def _gpus(count: int, kind: str | None, known: Mapping[str, Any]) -> dict[str, A
 
 
 def _gres(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
-    found = _GPUS.fullmatch(value)
+    match = _GPUS.fullmatch(value)
     if value in ("none", ""):
         return {}
-    if not found:
+    if not match:
         raise _CarryError("a job gets GPUs of one type here, and no other resources")
-    return _gpus(int(found["n"] or 1), found["type"], known)
+    return _gpus(int(match["n"] or 1), match["type"], known)
 
 
 def _typed(value: str) -> tuple[int, str | None]:
-    found = _TYPED.fullmatch(value)
-    if not found:
+    match = _TYPED.fullmatch(value)
+    if not match:
         raise _CarryError("a job gets GPUs of one type here: NUMBER or TYPE:NUMBER")
-    return int(found["n"]), found["type"]
+    return int(match["n"]), match["type"]
 
 
 def _gpus_in_all(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,10 +225,10 @@ def _gpus_of_rank(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kib(value: str) -> int:
-    found = _SIZE.fullmatch(value)
-    if not found or not int(found[1]):
+    match = _SIZE.fullmatch(value)
+    if not match or not int(match[1]):
         raise _CarryError("a size such as 16G (0, all of a node's, cannot be had)")
-    return int(found[1]) * _KIB[found[2].upper() or "M"]
+    return int(match[1]) * _KIB[match[2].upper() or "M"]
 
 
 def _memory(kib: int) -> dict[str, Any]:

@@ -35,7 +35,7 @@ _FAILED: Final = 8
 
 # The marker is written last: an environment without it was cut off and is re-created. venv without
 # pip: Debian splits ensurepip off into python3-venv. Where the node has no pip (or one before 22.3,
-# which knows no --python), this machine's own comes along.
+# which knows no --python), this machine's own is uploaded.
 _FIND: Final = """\
 umask 022
 cd {base} || exit 1
@@ -109,9 +109,9 @@ def unpinned(text: str) -> list[str]:
 
 def packages(text: str) -> dict[str, str]:
     """What a requirements file pins: release or address by package, in the form of PEP 503."""
-    found = (re.match(r"([A-Za-z0-9][A-Za-z0-9._-]*)[^=@]*(?:===?|@)\s*([^\s;]+)", ln)
+    matches = (re.match(r"([A-Za-z0-9][A-Za-z0-9._-]*)[^=@]*(?:===?|@)\s*([^\s;]+)", ln)
              for ln in _lines(text) if _PINNED.match(ln))  # fmt: skip
-    return {re.sub(r"[-_.]+", "-", m[1]).lower(): m[2] for m in found if m}
+    return {re.sub(r"[-_.]+", "-", m[1]).lower(): m[2] for m in matches if m}
 
 
 def seen_words(name: str, text: str) -> str:

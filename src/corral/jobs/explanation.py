@@ -61,17 +61,17 @@ async def explain(
     job = gpus_left_out(job, spec)
     nodes = await _fitting(fleet, controller, spec, job)
     interface, fabric = declared(spec, partition_of(job, spec))
-    told = settings(
+    setup = settings(
         interface=interface,
         fabric=fabric,
         rdma=rdma_of(spec),
         threads=cpus_per_rank(job, nodes),
         several=job.nodes > 1,
-        tell=True,
+        report=True,
     )
     names = [node.name for node in nodes if node.name in fleet.nodes][:MOST_NODES]
     first = addresses.get(names[0], names[0]) if names else ""
-    rows = as_user(user_of(job, spec), explain_script(first, job.env, told))
+    rows = as_user(user_of(job, spec), explain_script(first, job.env, setup))
     asked = Inquiry({"rows": sh("( {rows} )", rows=rows)})
     answers = await fleet.all(asked.script, names, timeout=60) if names else {}
     texts: dict[str, str] = {}
@@ -135,5 +135,5 @@ async def _fitting(
 
 
 def _partition(job: JobSpec, spec: ClusterSpec) -> str:
-    found = partition_of(job, spec)
-    return found.name if found else partitions_of(spec)[0].name
+    partition = partition_of(job, spec)
+    return partition.name if partition else partitions_of(spec)[0].name

@@ -33,11 +33,11 @@ give() {{
   printf "export %s='%s'\\n" "$1" "$(printf %s "$2" | sed "s/'/'\\\\\\\\''/g")" >> "$to"
 }}"""
 
-_TELL: Final = """\
-told_of=" "
+_REPORT: Final = """\
+reported=" "
 give() {{
-  case $told_of in *" $1 "*) return ;; esac
-  told_of="$told_of$1 " why=$3
+  case $reported in *" $1 "*) return ;; esac
+  reported="$reported$1 " why=$3
   if eval "[ -n \\"\\${{$1+x}}\\" ]"; then eval "set -- \\"\\$1\\" \\"\\${{$1}}\\""; why={yours}; fi
   export "$1=$2"
   printf '%s\\t%s\\t%s\\n' "$1" "$2" "$why"
@@ -60,11 +60,11 @@ while IFS='=' read -r name value; do
   *[!A-Z0-9_]*) ;;
   NCCL_*|GLOO_SOCKET_IFNAME|LD_LIBRARY_PATH) give "$name" "$value" {why} ;;
   esac
-done <<END_OF_TOLD
+done <<END_OF_SETTINGS
 $settings_out
-END_OF_TOLD"""
-_FAILS: Final = """{{ printf '%s\\n' "$settings_out" >&2; exit 1; }}"""
-_SAYS: Final = (
+END_OF_SETTINGS"""
+_ABSENT_FATAL: Final = """{{ printf '%s\\n' "$settings_out" >&2; exit 1; }}"""
+_ABSENT_REPORTED: Final = (
     """{{ printf 'GPUDirect-TCPXO\\tnot there\\t%s\\n' "$settings_out"; settings_out=""; }}"""
 )
 
@@ -78,7 +78,7 @@ if [ -z "$nic" ]; then
   nic=$(ip -o addr show to "$MASTER_ADDR" 2>/dev/null | awk '{{ print $2; exit }}')
 fi
 if [ -z "$nic" ]; then
-  why='the way to the first node'
+  why='the route to the first node'
   nic=$(ip -o route get "$MASTER_ADDR" 2>/dev/null | sed -n 's/.* dev \\([^ ]*\\).*/\\1/p')
 fi
 if [ -n "$nic" ]; then
@@ -125,17 +125,17 @@ done
 if [ -n "$ports" ]; then
   give NCCL_IB_HCA "=${{ports#,}}" "active ports at $fastest Gb/s$where"
   if [ -n {pkey} ]; then
-    one=$(printf '%s\\n' $keys | sort -u)
-    case $one in
+    pkey_index=$(printf '%s\\n' $keys | sort -u)
+    case $pkey_index in
     *[!0-9]*) echo "corral: no one index of PKey "{pkey}" on ${{ports#,}} of $(uname -n)" >&2 ;;
-    *) give NCCL_IB_PKEY "$one" 'index of network.data.pkey on all these ports' ;;
+    *) give NCCL_IB_PKEY "$pkey_index" 'index of network.data.pkey on all these ports' ;;
     esac
   fi
   [ -z {gid} ] || give NCCL_IB_GID_INDEX {gid} 'network.data.gid_index in the cluster file'
-  one=$(printf '%s\\n' $gids | sort -u)
-  case $one in
+  gid_index=$(printf '%s\\n' $gids | sort -u)
+  case $gid_index in
   ""|*[!0-9]*) ;;
-  *) [ -n {gid} ] || give NCCL_IB_GID_INDEX "$one" 'RoCE v2 over IPv4 on all these ports' ;;
+  *) [ -n {gid} ] || give NCCL_IB_GID_INDEX "$gid_index" 'RoCE v2 over IPv4 on all these ports' ;;
   esac
 fi
 profile={tcpxo}/nccl-env-profile.sh
@@ -194,7 +194,7 @@ def settings(
     sys: str = "/sys",
     tcpxo: str = "/var/lib/tcpxo/lib64",
     several: bool = True,
-    tell: bool = False,
+    report: bool = False,
     write: bool = False,
 ) -> Script:
     """Shell that sets the environment of a rank; MASTER_ADDR must be set before.
@@ -207,15 +207,15 @@ def settings(
         sys: where sysfs is.
         tcpxo: where GPUDirect-TCPXO's installer puts its libraries and profile on A3 Mega.
         several: the job has more than one node; one alone needs no TCPXO.
-        tell: report each value and its reason in a line for ``parse_settings``.
+        report: report each value and its reason in a line for ``parse_settings``.
         write: write the values into the job's folder, for ranks in a container.
     """
     give = sh(_WRITE) if write else sh(_GIVE)
     return join(
         [
-            sh(_TELL, yours=YOURS) if tell else give,
-            *(_of_group(*one) for one in rdma.given),
-            *([_a3(tcpxo, tell=tell)] if fabric == TCPXO and several else []),
+            sh(_REPORT, yours=YOURS) if report else give,
+            *(_of_group(*row) for row in rdma.given),
+            *([_a3(tcpxo, report=report)] if fabric == TCPXO and several else []),
             sh(
                 _FABRIC,
                 interface=interface,
@@ -242,11 +242,11 @@ def _of_group(group: str, nodes: tuple[str, ...], given: tuple[str, ...]) -> Scr
     )
 
 
-def _a3(folder: str, *, tell: bool) -> Script:
+def _a3(folder: str, *, report: bool) -> Script:
     return sh(
         _A3,
         environment=str(join([environment(folder), sh("env")])),
-        absent=sh(_SAYS) if tell else sh(_FAILS),
+        absent=sh(_ABSENT_REPORTED) if report else sh(_ABSENT_FATAL),
         why="GPUDirect-TCPXO on A3 Mega: the node's profile and its NICs",
     )
 
@@ -259,10 +259,10 @@ export MASTER_ADDR={first}
   "$(cat /sys/class/net/"$nic"/mtu 2>/dev/null)" 'of the interface'"""
 
 
-def explain_script(first: str, env: Mapping[str, str], told: Script) -> Script:
+def explain_script(first: str, env: Mapping[str, str], setup: Script) -> Script:
     """What a node reports about its environment for a job whose first node is at ``first``."""
     exports = [sh("export {name}={value}", name=k, value=v) for k, v in sorted(env.items())]
-    return sh(_EXPLAIN, first=first, env=join(exports), settings=told)
+    return sh(_EXPLAIN, first=first, env=join(exports), settings=setup)
 
 
 def declared(spec: ClusterSpec, partition: Partition | None) -> tuple[str, str]:
@@ -305,8 +305,8 @@ def parse_settings(answers: Mapping[str, str]) -> tuple[Setting, ...]:
         for row in _rows(text):
             where.setdefault(row, []).append(node)
     order = {name: at for at, (name, _, _) in reversed(list(enumerate(where)))}
-    found = sorted(where.items(), key=lambda pair: order[pair[0][0]])
-    return tuple(Setting(*row, fold(nodes)) for row, nodes in found)
+    rows = sorted(where.items(), key=lambda pair: order[pair[0][0]])
+    return tuple(Setting(*row, fold(nodes)) for row, nodes in rows)
 
 
 def _rows(text: str) -> Iterable[tuple[str, str, str]]:

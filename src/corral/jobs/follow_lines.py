@@ -141,7 +141,7 @@ class Reader:
     _info: Job | None = None
     _past: Job | None = None
     _used: str = ""
-    _said: str = ""
+    _reported: str = ""
     _gpus: dict[str, str] = field(default_factory=dict[str, str])
     _shown: dict[str, str] = field(default_factory=dict[str, str])
     _failed: tuple[int, str, str] | None = None
@@ -226,8 +226,8 @@ class Reader:
         elif words := in_words(rest):
             self._used = words
         words = ", ".join(w for w in (self._used, gpu_utilization.in_words(self._gpus)) if w)
-        if words != self._said:
-            self._said = words
+        if words != self._reported:
+            self._reported = words
             self.on_live(Live("use", words))
 
     def _line(self, log: int, text: str) -> None:
@@ -250,12 +250,12 @@ class Reader:
         return RankFailure(rank, node, how, "\n".join(self._tails.get(rank, ())))
 
     def _state(self, rest: str) -> None:
-        found = parse_queue(rest, self.mark)
-        if found:
-            self._info = found[0]
-            if found[0].waiting:
+        jobs = parse_queue(rest, self.mark)
+        if jobs:
+            self._info = jobs[0]
+            if jobs[0].waiting:
                 self._failed = None  # it starts again: what failed before is past
-            self.on_state(found[0])
+            self.on_state(jobs[0])
 
 
 def _nodes(text: str) -> str:

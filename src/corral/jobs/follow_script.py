@@ -47,15 +47,15 @@ function squeue(   line, got, part, key) {
   asked = 0
   if (got ~ /Invalid job id/) { state = "GONE"; return }
   if (split(got, part, mark) < fields) {
-    if (got != told) print "w " got
-    told = got
+    if (got != shown) print "w " got
+    shown = got
     return
   }
   state = part[at[1]]
   if (state == "PENDING") first = ""  # starts again: who failed before is past
   key = state "|" part[at[2]] "|" part[at[3]] "|" part[at[4]]
-  if (key != told) print "s " got
-  told = key
+  if (key != shown) print "s " got
+  shown = key
 }
 function name(log_) { return log_ == "b" ? "batch.log" : "rank-" log_ ".log" }
 function drain(log_, last,   want, got, line, cmd) {
@@ -74,7 +74,7 @@ function drain(log_, last,   want, got, line, cmd) {
   off[log_] += got
   print "p " log_ " " off[log_]
 }
-# A bar writes no line feed for hours: its pieces are told as they come, and the last one is read
+# A bar writes no line feed for hours: its pieces are printed as they come, and the last one is read
 # again until it ends. Gives how many bytes are done with.
 function bar(log_, line,   part, n) {
   n = split(line, part, "\r")
@@ -199,7 +199,7 @@ def watch_script(
         once: what there is now, and end.
         limit: with ``once``, bytes of each log at most: its end.
     """
-    one = f"--jobs={job}"
+    option = f"--jobs={job}"
     start = " ".join(
         f"{'b' if log == BATCH else log}:{offset}" for log, offset in (offsets or {}).items()
     )
@@ -208,7 +208,7 @@ def watch_script(
         folder=folder,
         cd=sh("cd {folder} || exit 4", folder=folder) if folder else sh(":"),
         time_format="=".join(TIME_FORMAT),
-        ask=str(sh("{words} 2>&1", words=[*show_queue(mark), "--states=all", one])),
+        ask=str(sh("{words} 2>&1", words=[*show_queue(mark), "--states=all", option])),
         mark=mark,
         at=_positions(),
         going="|".join(state for state in JobState if not state.ended),
@@ -218,8 +218,8 @@ def watch_script(
         limit=limit,
         awk=_AWK,
         job=job,
-        sstat=str(sh("{words} 2>/dev/null", words=[*USE, one])),
-        sacct=[*show_history(mark), one],
+        sstat=str(sh("{words} 2>/dev/null", words=[*USE, option])),
+        sacct=[*show_history(mark), option],
     )
 
 

@@ -104,18 +104,18 @@ async def commit_tags(script: Path) -> dict[str, str]:
 
     A file that differs from the commit is reported by ``corral.git_dirty``.
     """
-    found = await asyncio.to_thread(_around, script)
-    if found is None:
+    repository = await asyncio.to_thread(_around, script)
+    if repository is None:
         return {}
     try:
-        head = ("--git-dir", str(found.folder), "rev-parse")
-        commit = (await _run(found, (*head, "HEAD"), _environment(), TAGS_S)).decode().strip()
-        branch = await _run(found, (*head, "--abbrev-ref", "HEAD"), _environment(), TAGS_S)
-        below = str(absolute(script).parent.relative_to(found.root))
+        head = ("--git-dir", str(repository.folder), "rev-parse")
+        commit = (await _run(repository, (*head, "HEAD"), _environment(), TAGS_S)).decode().strip()
+        branch = await _run(repository, (*head, "--abbrev-ref", "HEAD"), _environment(), TAGS_S)
+        below = str(absolute(script).parent.relative_to(repository.root))
         # A submodule's status would read the submodule's own configuration.
         words = ("status", "--porcelain", "--ignore-submodules=all", "--", below)
-        with _apart(found, commit) as env:
-            changed = await _run(found, words, env, TAGS_S)
+        with _apart(repository, commit) as env:
+            changed = await _run(repository, words, env, TAGS_S)
     except CorralError:
         return {}
     return {
@@ -128,10 +128,10 @@ async def commit_tags(script: Path) -> dict[str, str]:
 def _around(script: Path) -> Repository | None:
     """The repository that a script is in; None for one that is only on the cluster."""
     try:
-        found = ways_to(absolute(script))
+        trees = ways_to(absolute(script))
     except CorralError:
         return None
-    return next(filter(None, map(repository_of, reversed(found))), None)
+    return next(filter(None, map(repository_of, reversed(trees))), None)
 
 
 @contextmanager

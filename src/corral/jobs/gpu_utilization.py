@@ -65,22 +65,22 @@ def in_words(nodes: Mapping[str, str]) -> str:
     if any(text.strip("; ") == ABSENT for text in nodes.values()):
         return "GPU use unknown: no nvidia-smi on the nodes"
     busy = {(n, i): row[0] for n, each in rows.items() for i, row in enumerate(each) if row}
-    told = {key: value for key, value in busy.items() if value is not None}
+    known = {key: value for key, value in busy.items() if value is not None}
     used = [row for each in rows.values() for row in each if row and row[1] is not None]
-    said: list[str] = []
-    if told:
-        mean = sum(told.values()) / len(told)
-        (node, gpu), least = min(told.items(), key=lambda pair: pair[1])
+    words: list[str] = []
+    if known:
+        mean = sum(known.values()) / len(known)
+        (node, gpu), least = min(known.items(), key=lambda pair: pair[1])
         idle = f" (least {node} GPU {gpu}: {least:.0f} %)" if least < _IDLE <= mean else ""
-        said.append(f"GPUs {mean:.0f} % busy{idle}")
+        words.append(f"GPUs {mean:.0f} % busy{idle}")
     elif busy:
-        said.append("GPUs do not report how busy they are")  # [N/A]: a MIG slice
+        words.append("GPUs do not report how busy they are")  # [N/A]: a MIG slice
     if used:
         most = max(row[1] or 0.0 for row in used)
         total = max(row[2] or 0.0 for row in used)
         of = f" of {total / 1024:.0f}" if total else ""
-        said.append(f"GPU memory at most {most / 1024:.1f}{of} GiB")
-    return ", ".join(said)
+        words.append(f"GPU memory at most {most / 1024:.1f}{of} GiB")
+    return ", ".join(words)
 
 
 def _row(text: str) -> tuple[float | None, float | None, float | None] | None:

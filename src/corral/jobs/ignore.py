@@ -66,11 +66,11 @@ class IgnoreRules:
                 hint="leave it out of the project",
             )
         begin = time.monotonic()
-        found = self._spec.match_file(path)
+        ignored = self._spec.match_file(path)
         self._spent += time.monotonic() - begin
         if self._spent > BUDGET_S:
             raise self._refusal(f"takes longer than {BUDGET_S:.0f} s", "write fewer, simpler lines")
-        return found
+        return ignored
 
     def _pattern(self, line: str) -> GitIgnoreSpecPattern:
         if len(line) > LONGEST:

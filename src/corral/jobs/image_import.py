@@ -46,7 +46,7 @@ class Import:
 
     @property
     def folder(self) -> str:
-        """Where the file lies."""
+        """Where the file is."""
         return self.path.rpartition("/")[0]
 
 
@@ -103,7 +103,7 @@ def checked_key(key: str) -> bytes:
     return key.encode()
 
 
-def script(wanted: Import, partition: str) -> Script:
+def script(request: Import, partition: str) -> Script:
     """The job: standard input brings the key where there is a login; it touches no argument list.
 
     The key is in a file of mode 600 on the job's node, in a separate folder, as long as the job
@@ -114,8 +114,8 @@ def script(wanted: Import, partition: str) -> Script:
     secret = sh(
         'printf "machine %s login %s password %s\\n" {registry} {login} "$(cat)" '
         '>"$d/.credentials" || exit 1; export ENROOT_CONFIG_PATH="$d"; ',
-        registry=wanted.registry,
-        login=wanted.login,
+        registry=request.registry,
+        login=request.login,
     )
     inner = sh(
         'umask 077; d=$(mktemp -d) || exit 1; export HOME="$d"; trap \'rm -rf "$d"\' EXIT; '
@@ -123,21 +123,21 @@ def script(wanted: Import, partition: str) -> Script:
         '{guard}t=$(mktemp -d {part}) || exit 1; trap \'rm -rf "$d" "$t"\' EXIT; '
         'enroot import -o "$t/image.sqsh" {uri} </dev/null || exit 1; '
         'chmod 644 "$t/image.sqsh" && mv -f -T "$t/image.sqsh" {path}',
-        secret=secret if wanted.login else NOTHING,
-        http=sh("export ENROOT_ALLOW_HTTP=yes; ") if wanted.http else NOTHING,
-        part=f"{wanted.folder}/.corral-import.XXXXXXXXXX",
-        guard=_guard(wanted.folder) if wanted.common else NOTHING,
+        secret=secret if request.login else NOTHING,
+        http=sh("export ENROOT_ALLOW_HTTP=yes; ") if request.http else NOTHING,
+        part=f"{request.folder}/.corral-import.XXXXXXXXXX",
+        guard=_guard(request.folder) if request.common else NOTHING,
         # Enroot looks for credentials of the user whom the address names, and else of nobody.
-        uri=f"docker://{wanted.login}@{wanted.image}"
-        if wanted.login
-        else f"docker://{wanted.image}",
-        path=wanted.path,
+        uri=f"docker://{request.login}@{request.image}"
+        if request.login
+        else f"docker://{request.image}",
+        path=request.path,
     )
     return sh(
         "command -v enroot >/dev/null || {{ echo 'enroot is not installed' >&2; exit 127; }}; "
         "mkdir -p {folder} || exit 1; "
         "srun -Q -J corral-image -p {partition} -N1 -n1 -t {minutes} sh -c {inner}",
-        folder=wanted.folder,
+        folder=request.folder,
         partition=partition,
         minutes=MINUTES,
         inner=str(inner),

@@ -87,20 +87,20 @@ def _faults(path: Path, top: tree.YamlNode, fields: dict[str, Any]) -> list[str]
     return []
 
 
-def _fault(path: Path, top: tree.YamlNode, loc: tree.Path, kind: str, said: str) -> str:
+def _fault(path: Path, top: tree.YamlNode, loc: tree.Path, kind: str, message: str) -> str:
     if kind == "extra_forbidden":
         node = top.key(loc)
         close = difflib.get_close_matches(str(loc[-1]), list(JobSpec.model_fields), 1)
-        said = f"no such field{f'; did you mean {close[0]}?' if close else ''}"
+        message = f"no such field{f'; did you mean {close[0]}?' if close else ''}"
     else:
         node = top.find(loc)
         value = f", not {shown(node.text)}" if node.text and kind != "missing" else ""
         field = JobSpec.model_fields.get(str(loc[0])) if loc else None
         if kind == "string_pattern_mismatch" and field is not None:
-            said = f"{shown(node.text)} is not written so. {field.description}"
+            message = f"{shown(node.text)} is not written so. {field.description}"
         else:
-            said = f"{readable(said)}{value}"
-    return f"{path}:{node.line}:{node.column}: {dotted(loc)}: {said}".replace(": : ", ": ")
+            message = f"{readable(message)}{value}"
+    return f"{path}:{node.line}:{node.column}: {dotted(loc)}: {message}".replace(": : ", ": ")
 
 
 def _refuse(path: Path, lines: list[str]) -> None:

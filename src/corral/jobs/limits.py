@@ -1,6 +1,6 @@
 """What a job cannot have, checked before it is submitted, with the nearest thing that works. Pure.
 
-Slurm itself accepts a job over its partition's time limit and lets it wait for ever
+Slurm itself accepts a job over its partition's time limit and leaves it pending forever
 (``PartitionTimeLimit``), and one for too many nodes it refuses without reporting the number.
 """
 
@@ -36,17 +36,17 @@ class Refusal:
     instead: str
 
 
-def refuse(found: Sequence[Refusal]) -> None:
+def refuse(refusals: Sequence[Refusal]) -> None:
     """Raise all refusals as one error; nothing happens when there are none.
 
     Raises:
         CorralError: USAGE.
     """
-    if found:
+    if refusals:
         raise CorralError(
             Code.USAGE,
-            "the job cannot run as asked: " + "; ".join(r.reason for r in found),
-            hint="; ".join(dict.fromkeys(r.instead for r in found)),
+            "the job cannot run as asked: " + "; ".join(r.reason for r in refusals),
+            hint="; ".join(dict.fromkeys(r.instead for r in refusals)),
         )
 
 
@@ -75,12 +75,14 @@ def gpus_left_out(job: JobSpec, spec: ClusterSpec) -> JobSpec:
 
 def against_spec(job: JobSpec, spec: ClusterSpec) -> list[Refusal]:
     """What the cluster file alone rules out."""
-    found: list[Refusal] = []
+    refusals: list[Refusal] = []
     users = [user.name for user in users_of(spec)]
     if user_of(job, spec) not in users:
-        found.append(Refusal(f"no user called {job.user}", _one_of("user", job.user or "", users)))
+        refusals.append(
+            Refusal(f"no user called {job.user}", _one_of("user", job.user or "", users))
+        )
     if not spec.storage:
-        found.append(
+        refusals.append(
             Refusal(
                 "the cluster has no shared storage for the job's files",
                 "declare a folder all nodes share under storage: in the cluster file, then apply",
@@ -90,8 +92,8 @@ def against_spec(job: JobSpec, spec: ClusterSpec) -> list[Refusal]:
     if partition is None:
         names = [p.name for p in partitions_of(spec)]
         hint = _one_of("partition", job.partition or "", names)
-        return [*found, Refusal(f"no partition called {job.partition}", hint)]
-    return [*found, *_time(job, partition), *_machines(job, partition, spec)]
+        return [*refusals, Refusal(f"no partition called {job.partition}", hint)]
+    return [*refusals, *_time(job, partition), *_machines(job, partition, spec)]
 
 
 def nearest(path: str, above: str, names: Sequence[str]) -> str:
@@ -102,8 +104,8 @@ def nearest(path: str, above: str, names: Sequence[str]) -> str:
         above: the nearest folder above it that is there.
         names: what that folder holds.
     """
-    wanted = PurePosixPath(path).relative_to(above).parts[0]
-    close = difflib.get_close_matches(wanted, names, 1)
+    missing = PurePosixPath(path).relative_to(above).parts[0]
+    close = difflib.get_close_matches(missing, names, 1)
     if close:
         return f"did you mean {PurePosixPath(above) / close[0]}?"
     shown = ", ".join(sorted(names)[:_SHOWN])
@@ -241,12 +243,12 @@ def against_nodes(job: JobSpec, partition: str, nodes: Sequence[Node]) -> list[R
     """What Slurm's own view of the fitting nodes rules out: CPUs, memory, nodes that are down."""
     cpus = cpus_per_rank(job, nodes) * job.ranks_on_node
     memory = _mib(job.mem)
-    found: list[Refusal] = []
+    refusals: list[Refusal] = []
     most_cpus = sorted((node.cpus for node in nodes), reverse=True)[: job.nodes]
     most_memory = sorted((node.memory for node in nodes), reverse=True)[: job.nodes]
     if most_cpus and cpus > most_cpus[-1]:
         per_rank = most_cpus[-1] // job.ranks_on_node
-        found.append(
+        refusals.append(
             Refusal(
                 f"{cpus} CPUs on each node asked for, nodes of partition {partition} have "
                 f"{most_cpus[-1]}",
@@ -256,7 +258,7 @@ def against_nodes(job: JobSpec, partition: str, nodes: Sequence[Node]) -> list[R
             )
         )
     if most_memory and memory > most_memory[-1]:
-        found.append(
+        refusals.append(
             Refusal(
                 f"{job.mem} of memory on each node asked for, nodes of partition {partition} have "
                 f"{most_memory[-1]} MiB",
@@ -264,16 +266,16 @@ def against_nodes(job: JobSpec, partition: str, nodes: Sequence[Node]) -> list[R
             )
         )
     down = [node for node in nodes if node.state.broken]
-    if not found and len(nodes) - len(down) < job.nodes:
+    if not refusals and len(nodes) - len(down) < job.nodes:
         names = ", ".join(f"{node.name} ({node.reason or node.state})" for node in down[:5])
-        found.append(
+        refusals.append(
             Refusal(
                 f"{job.nodes} nodes asked for, {len(nodes) - len(down)} of partition {partition} "
                 f"are up; not up: {names or 'none known to Slurm'}",
                 "corral doctor explains why a node is down; corral apply brings it back",
             )
         )
-    return found
+    return refusals
 
 
 def _mib(mem: str | None) -> int:

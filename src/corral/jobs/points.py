@@ -50,29 +50,29 @@ def parse_sweep(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Values by name of ``lr=1e-3,3e-4`` and ``seed=0..9``.
 
     Raises:
-        CorralError: USAGE, a text has another form, or a name stands twice.
+        CorralError: USAGE, a text has another form, or a name is given twice.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    sweep: dict[str, tuple[str, ...]] = {}
     for text in texts:
         key, equals, values = text.partition("=")
-        if not equals or not values or key in found:
-            twice = ": that name stands twice" if key in found else ""
+        if not equals or not values or key in sweep:
+            twice = ": that name is given twice" if key in sweep else ""
             raise CorralError(
                 Code.USAGE,
                 f"--sweep {text}{twice or ' names no values'}",
                 hint="write it as --sweep lr=1e-3,3e-4 or --sweep seed=0..9, each name once",
             )
-        found[key] = tuple(one for part in values.split(",") for one in _values(part))
-    return found
+        sweep[key] = tuple(value for part in values.split(",") for value in _values(part))
+    return sweep
 
 
 def _values(text: str) -> Sequence[str]:
-    found = _RANGE.fullmatch(text)
-    if not found:
+    match = _RANGE.fullmatch(text)
+    if not match:
         return (text,)
-    first, last = int(found[1]), int(found[2])
-    way = 1 if last >= first else -1
-    return [str(number) for number in range(first, last + way, way)]
+    first, last = int(match[1]), int(match[2])
+    step = 1 if last >= first else -1
+    return [str(number) for number in range(first, last + step, step)]
 
 
 def count_points(sweep: Mapping[str, Sequence[str]]) -> int:
@@ -84,28 +84,31 @@ def points(sweep: Mapping[str, Sequence[str]]) -> tuple[Mapping[str, str], ...]:
     """All combinations; the last name's values change fastest. None for an empty sweep."""
     if not sweep:
         return ()
-    return tuple(dict(zip(sweep, one, strict=True)) for one in itertools.product(*sweep.values()))
+    return tuple(
+        dict(zip(sweep, combination, strict=True))
+        for combination in itertools.product(*sweep.values())
+    )
 
 
 def indices(text: str) -> tuple[int, ...]:
     """Numbers of Slurm's array grammar ``0-9``, ``1,5,7``, ``0-8:2``, in order and each once."""
-    found: set[int] = set()
+    chosen: set[int] = set()
     for part in text.split(","):
         span, _, stride = part.partition(":")
         first, _, last = span.partition("-")
         numbers = range(int(first), int(last or first) + 1, max(1, int(stride or 1)))
         if len(numbers) <= MOST_POINTS:
-            found.update(numbers)
-        if max(len(found), len(numbers)) > MOST_POINTS:
+            chosen.update(numbers)
+        if max(len(chosen), len(numbers)) > MOST_POINTS:
             raise ValueError(f"more than {MOST_POINTS} parts")
-    if not found:
+    if not chosen:
         raise ValueError(f"{text} holds no number")
-    return tuple(sorted(found))
+    return tuple(sorted(chosen))
 
 
 def point_lines(sweep: Mapping[str, Sequence[str]]) -> bytes:
     """The file of points: a line per point with its values, quoted for a shell."""
-    lines = [str(sh("{values}", values=list(one.values()))) for one in points(sweep)]
+    lines = [str(sh("{values}", values=list(point.values()))) for point in points(sweep)]
     return "".join(f"{line}\n" for line in lines).encode()
 
 
@@ -128,14 +131,14 @@ def point_arguments(args: Sequence[str], names: Sequence[str]) -> Script:
 def _word(arg: str, names: Sequence[str], used: set[str]) -> Script:
     parts: list[Script] = []
     at = 0
-    for found in _FIELD.finditer(arg):
-        if found[1] not in names:
+    for match in _FIELD.finditer(arg):
+        if match[1] not in names:
             continue
-        used.add(found[1])
-        if arg[at : found.start()]:
-            parts.append(sh("{text}", text=arg[at : found.start()]))
-        parts.append(_value(names.index(found[1])))
-        at = found.end()
+        used.add(match[1])
+        if arg[at : match.start()]:
+            parts.append(sh("{text}", text=arg[at : match.start()]))
+        parts.append(_value(names.index(match[1])))
+        at = match.end()
     if arg[at:] or not parts:
         parts.append(sh("{text}", text=arg[at:]))
     return join(parts, "")

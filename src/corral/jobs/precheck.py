@@ -151,7 +151,7 @@ def _missing(word: str, user: str, controller: str, mount: str) -> list[Refusal]
 
 
 def _unread(lines: Iterable[str], user: str, needed: Mapping[str, str]) -> list[Refusal]:
-    found: list[Refusal] = []
+    refusals: list[Refusal] = []
     path, above, names = "", "", list[str]()
 
     def done() -> None:
@@ -159,10 +159,10 @@ def _unread(lines: Iterable[str], user: str, needed: Mapping[str, str]) -> list[
             return
         what = needed.get(path, "path")
         if above == path or path.removeprefix(f"{above.rstrip('/')}/") in names:
-            found.append(Refusal(f"{what} {path} cannot be read by {user}", "chmod or chown it"))
+            refusals.append(Refusal(f"{what} {path} cannot be read by {user}", "chmod or chown it"))
         else:
             reason = f"no {what} {path} that {user} can read on the cluster"
-            found.append(Refusal(reason, nearest(path, above, names)))
+            refusals.append(Refusal(reason, nearest(path, above, names)))
 
     for line in lines:
         word, _, rest = line.partition(" ")
@@ -174,4 +174,4 @@ def _unread(lines: Iterable[str], user: str, needed: Mapping[str, str]) -> list[
         elif word == "name":
             names.append(rest)
     done()
-    return found
+    return refusals

@@ -50,13 +50,13 @@ def ways(folder: Path) -> list[Tree]:
 def _ways(folder: Path, asked: Path, kind: str) -> list[Tree]:
     """As ``ways``; a link that was made or renamed just now is waited for, and seen to stay."""
     for _ in range(TRIES):
-        found = _walked(folder, asked, kind)
-        youngest = min((link.age for link in found[-1].passed), default=SETTLED_S)
+        trees = _walked(folder, asked, kind)
+        youngest = min((link.age for link in trees[-1].passed), default=SETTLED_S)
         if youngest >= SETTLED_S:
-            return found
+            return trees
         time.sleep(SETTLED_S - max(youngest, 0))
-        if found[-1].steady:
-            return found
+        if trees[-1].steady:
+            return trees
     raise CorralError(
         Code.NOT_GOOD,
         f"a link on the way to {asked} is replaced again and again",
@@ -65,38 +65,38 @@ def _ways(folder: Path, asked: Path, kind: str) -> list[Tree]:
 
 
 def _walked(folder: Path, asked: Path, kind: str) -> list[Tree]:
-    found = [Tree(Path("/"), Handle(os.open("/", _WAY)))]
+    trees = [Tree(Path("/"), Handle(os.open("/", _WAY)))]
     fence: Tree | None = None
     try:
         for name in folder.parts[1:]:
-            last = found[-1]
+            last = trees[-1]
             own = {0, os.geteuid(), last.owner}
             if fence is None and not private(last) and _marked(last, own):
                 fence = last
             if fence is None:
-                found.append(_below(last, name))
+                trees.append(_below(last, name))
                 continue
             end = fence.followed(str((last.root / name).relative_to(fence.root)))
             if end is None:
                 raise _leads_out(asked, fence.root, kind)
-            found.append(Tree(last.root / name, fence.opened(end[0]), fence.passed))
+            trees.append(Tree(last.root / name, fence.opened(end[0]), fence.passed))
     except OSError as error:
         raise CorralError(
             Code.NOT_FOUND,
             f"{asked} cannot be read: {error.strerror}",
             hint=f"name a {kind} of this machine that you can read",
         ) from error
-    return found
+    return trees
 
 
-def project_of(found: Sequence[Tree]) -> Tree | None:
+def project_of(trees: Sequence[Tree]) -> Tree | None:
     """The project that the last of these folders is in: the nearest one with a mark; or None.
 
     A mark of another user, above the script's own folder, is a trap: all that this user may read
     below would be uploaded (as in CVE-2022-24765).
     """
-    owners = {0, os.geteuid(), found[-1].owner}
-    for tree in reversed(found):
+    owners = {0, os.geteuid(), trees[-1].owner}
+    for tree in reversed(trees):
         if private(tree):
             return None
         if _marked(tree, owners):
@@ -120,8 +120,8 @@ def named(path: Path) -> tuple[Tree, str]:
         CorralError: USAGE, a link leads out of that; NOT_FOUND, there is no such file.
     """
     path = absolute(path)
-    found = ways_to(path)
-    tree = project_of(found) or found[-1]
+    trees = ways_to(path)
+    tree = project_of(trees) or trees[-1]
     return tree, file_in(tree, path)
 
 
@@ -132,14 +132,14 @@ def file_in(tree: Tree, path: Path) -> str:
         CorralError: USAGE, it is a link that leads out; NOT_FOUND, it cannot be read.
     """
     try:
-        found = tree.followed(str(path.relative_to(tree.root)))
+        target = tree.followed(str(path.relative_to(tree.root)))
     except OSError as error:
         raise CorralError(
             Code.NOT_FOUND, f"{path} cannot be read: {error.strerror}", hint="check its permissions"
         ) from error
-    if found is None:
+    if target is None:
         raise _leads_out(path, tree.root, "file")
-    return found[0]
+    return target[0]
 
 
 def _marked(tree: Tree, owners: set[int]) -> bool:
@@ -164,7 +164,7 @@ def _leads_out(path: Path, root: Path, kind: str) -> CorralError:
 
 
 def _below(above: Tree, name: str) -> Tree:
-    handle, passed = _entered(above.way, name, HOPS)
+    handle, passed = _entered(above.folder, name, HOPS)
     return Tree(above.root / name, handle, (*above.passed, *passed))
 
 

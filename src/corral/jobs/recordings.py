@@ -131,26 +131,26 @@ async def recordings(fleet: Fleet, job: JobHandle) -> Recordings:
     )  # fmt: skip
 
 
-def _rows(found: Mapping[int, tuple[Row, ...]]) -> dict[str, list[dict[str, Any]]]:
+def _rows(by_rank: Mapping[int, tuple[Row, ...]]) -> dict[str, list[dict[str, Any]]]:
     return {
         str(rank): [
             {"percent": r.percent, "ms": r.milliseconds, "calls": r.calls, "name": r.name}
             for r in rows
         ]
-        for rank, rows in found.items()
+        for rank, rows in by_rank.items()
     }
 
 
 def parse_sizes(text: str) -> dict[str, int]:
     """Sizes of recordings by name; names that no rank gives are left out."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for line in text.splitlines():
         size, _, name = line.partition(" ")
         stem, _, ending = name.partition(".")
         known = ending in ("json.gz", "csv", "nsys-rep")
         if size.isdecimal() and known and stem.removeprefix("rank-").isdecimal():
-            found[name] = int(size)
-    return found
+            sizes[name] = int(size)
+    return sizes
 
 
 def rank_of(name: str) -> int:

@@ -78,13 +78,13 @@ def not_ours(result: Result) -> CorralError | None:
     if result.ok:
         return None
     marks = (f" {TAKEN} ", f" {STICKY}")
-    said = next((x for x in result.stderr.splitlines() if any(mark in x for mark in marks)), "")
-    if not said:
+    line = next((x for x in result.stderr.splitlines() if any(mark in x for mark in marks)), "")
+    if not line:
         return None
-    top, _, _ = said.partition(f" {TAKEN} ")[0].partition(" is open to others")
+    top, _, _ = line.partition(f" {TAKEN} ")[0].partition(" is open to others")
     hint = "corral up FILE sets it aside, with what is in it, and makes one of root's"
     if f"/{TOP}" not in top:
         hint = f"corral up FILE does it where Corral serves the folder; else {remedy(top)}"
     return CorralError(
-        Code.NOT_GOOD, f"{said}: nothing was read or written there", node=result.node, hint=hint
+        Code.NOT_GOOD, f"{line}: nothing was read or written there", node=result.node, hint=hint
     )

@@ -25,7 +25,7 @@ PROBE_S: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a job runs and where its files lie.
+    """Where a job runs and where its files are.
 
     Attributes:
         folder: the job's own folder on shared storage.
@@ -177,11 +177,11 @@ def _settings(job: JobSpec, place: Place, *, write: bool = False) -> Script:
 
 def _rank_setup(job: JobSpec, place: Place) -> Script:
     launcher = sh(_TORCHRUN, ranks=job.ranks_on_node) if job.torchrun else sh(_SRUN)
-    told = containers.rank_setup(job.env, place.folder) if job.container else _settings(job, place)
+    setup = containers.rank_setup(job.env, place.folder) if job.container else _settings(job, place)
     first = join(
         [profiler.rank_setup(job.profile), place.tracking.sample, gpu_utilization.sample(job)], ""
     )
-    return sh(_RANK, settings=told, first=first, launcher=launcher)
+    return sh(_RANK, settings=setup, first=first, launcher=launcher)
 
 
 def _srun(job: JobSpec, place: Place) -> Script:
@@ -271,8 +271,8 @@ first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 MASTER_ADDR=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\\([^ ]*\\) .*/\\1/p')
 case $MASTER_ADDR in
 *[!0-9.]*)
-  found=$(getent ahostsv4 "$MASTER_ADDR" | awk '$1 !~ /^127[.]/ {{ print $1; exit }}')
-  MASTER_ADDR=${{found:-$MASTER_ADDR}} ;;
+  address=$(getent ahostsv4 "$MASTER_ADDR" | awk '$1 !~ /^127[.]/ {{ print $1; exit }}')
+  MASTER_ADDR=${{address:-$MASTER_ADDR}} ;;
 esac
 case $MASTER_ADDR in
 "") fail "Slurm knows no address of $first" ;;

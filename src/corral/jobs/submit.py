@@ -1,4 +1,4 @@
-"""A job's way to Slurm: looked at first, its files to shared storage, then sbatch."""
+"""Submits a job: checks it, uploads its files to shared storage, calls sbatch."""
 
 from __future__ import annotations
 
@@ -221,27 +221,27 @@ def _near(path: Path) -> str:
 
 async def _requirements(going: _Going, emit: Emit) -> bytes | None:
     """What pip is given, None for the nodes' own Python; which of both is reported."""
-    wanted = going.job.environment
-    if wanted == "none" or going.job.container:
+    requested = going.job.environment
+    if requested == "none" or going.job.container:
         return None
     lock = going.parcel.lock if going.parcel else None
-    if wanted is not None:
-        lock = await asyncio.to_thread(named_file, Path(wanted))
+    if requested is not None:
+        lock = await asyncio.to_thread(named_file, Path(requested))
     if lock is None:
         return None
     note, text = "", None
     name = lock.path.name
-    if wanted is None and name != "uv.lock":
-        found = await asyncio.to_thread(lock.read)
-        loose = environment.unpinned(found.decode(errors="replace"))
+    if requested is None and name != "uv.lock":
+        content = await asyncio.to_thread(lock.read)
+        loose = environment.unpinned(content.decode(errors="replace"))
         note = f"{name} is not a lock ({loose[0]!r} is not pinned)" if loose else ""
     if not note:
         text = await environment.requirements(lock)
         words = environment.seen_words(name, text.decode(errors="replace"))
         text = text if words else None
         note = words or f"{name} names no package"
-    said = note if text is not None else f"{note}: the job has the nodes' own Python"
-    emit(Event(Kind.NOTE, "environment", message=said))
+    message = note if text is not None else f"{note}: the job has the nodes' own Python"
+    emit(Event(Kind.NOTE, "environment", message=message))
     return text
 
 
@@ -330,8 +330,8 @@ def _number(result: Result, folder: str) -> int:
 
 
 def _partition(job: JobSpec, spec: ClusterSpec) -> str:
-    found = partition_of(job, spec)
-    return found.name if found else partitions_of(spec)[0].name
+    partition = partition_of(job, spec)
+    return partition.name if partition else partitions_of(spec)[0].name
 
 
 def _place(going: _Going, spec: ClusterSpec, nodes: tuple[Node, ...]) -> Place:

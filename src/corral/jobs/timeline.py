@@ -115,7 +115,7 @@ def _moved(
     processes: dict[object, int] = {}
     links: dict[object, int] = {}
     names: dict[object, str] = {}
-    found: list[Mapping[str, Any]] = []
+    shifted: list[Mapping[str, Any]] = []
     for event in events:
         moved = dict(event)
         pid = event.get("pid", "")
@@ -129,11 +129,11 @@ def _moved(
         for key in ("id", "bind_id"):
             if key in event:
                 moved[key] = links.setdefault(event[key], (rank << 32) + len(links) + 1)
-        found.append(moved)
+        shifted.append(moved)
     for pid, new in processes.items():
         name = f"rank {rank}: {names.get(pid, '')} {pid}".replace("  ", " ")
-        found.append({"ph": "M", "pid": new, "name": "process_name", "args": {"name": name}})
-        found.append(
+        shifted.append({"ph": "M", "pid": new, "name": "process_name", "args": {"name": name}})
+        shifted.append(
             {"ph": "M", "pid": new, "name": "process_sort_index", "args": {"sort_index": new}}
         )
-    return found
+    return shifted

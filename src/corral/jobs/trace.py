@@ -1,4 +1,4 @@
-"""A rank's Chrome trace, as PyTorch's profiler writes it, read into what somebody wants to know.
+"""A rank's Chrome trace, as PyTorch's profiler writes it, summarised.
 
 Pure. On a GPU the times are those of its kernels: communication is NCCL's, copies count as compute.
 Without a GPU they are those of PyTorch's operators, and communication is gloo's. Where two things
@@ -126,11 +126,11 @@ def load_trace(data: bytes, rank: int) -> dict[str, Any]:
         CorralError: PARSE_FAILED, it is not such a trace.
     """
     try:
-        found: Any = json.loads(_unpacked(data))
-        events_of(found)
+        trace: Any = json.loads(_unpacked(data))
+        events_of(trace)
     except BAD as error:
         raise broken(rank, str(error) or type(error).__name__) from error
-    return found
+    return trace
 
 
 def events_of(trace: Mapping[str, Any]) -> list[Event]:
@@ -170,13 +170,13 @@ def read_trace(data: bytes, rank: int) -> RankTrace:
 
 def merged(spans: Iterable[tuple[float, float]]) -> Spans:
     """The same time, each moment once."""
-    found: list[tuple[float, float]] = []
+    union: list[tuple[float, float]] = []
     for begin, end in sorted(spans):
-        if found and begin <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+        if union and begin <= union[-1][1]:
+            union[-1] = (union[-1][0], max(union[-1][1], end))
         else:
-            found.append((begin, end))
-    return tuple(found)
+            union.append((begin, end))
+    return tuple(union)
 
 
 def clipped(spans: Spans, begin: float, end: float) -> Spans:

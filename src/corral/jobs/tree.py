@@ -113,19 +113,19 @@ class Tree:
 
     Args:
         root: its name, for people.
-        way: the folder; it need not be readable.
+        folder: the folder's handle; it need not be readable.
         passed: links on the way to it.
     """
 
-    def __init__(self, root: Path, way: Handle, passed: tuple[Passed, ...] = ()) -> None:
+    def __init__(self, root: Path, folder: Handle, passed: tuple[Passed, ...] = ()) -> None:
         self.root = root
-        self.way = way
+        self.folder = folder
         self.passed = passed
 
     @property
     def handle(self) -> int:
         """The folder's descriptor."""
-        return self.way.number
+        return self.folder.number
 
     @property
     def owner(self) -> int:
@@ -140,7 +140,7 @@ class Tree:
     @property
     def current(self) -> str:
         """A path that means the folder, whatever its name means by now; for children too."""
-        return self.way.path
+        return self.folder.path
 
     @property
     def names(self) -> tuple[PurePosixPath, ...]:
@@ -194,13 +194,13 @@ class Tree:
         while todo:
             top = todo.pop()
             try:
-                found = self._listed(top)
+                entries = self._listed(top)
             except OSError as error:
                 if error.errno == errno.EACCES:
                     yield f"{top}/"
                 continue  # it was swapped or removed
             folders: list[str] = []
-            for name, is_folder in found:
+            for name, is_folder in entries:
                 path = f"{top}/{name}" if top else name
                 inside = path[len(below) :].lstrip("/")
                 if out.match_file(f"{inside}/" if is_folder else inside):
@@ -215,8 +215,8 @@ class Tree:
         at = folder_below(self.handle, folder)
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         try:
-            at, way = os.open(".", flags, dir_fd=at), at
-            os.close(way)
+            path_only, at = at, os.open(".", flags, dir_fd=at)
+            os.close(path_only)
             with os.scandir(at) as entries:
                 return sorted((e.name, e.is_dir(follow_symlinks=False)) for e in entries)
         finally:
@@ -254,12 +254,12 @@ class Tree:
         links: dict[str, Entry] = {}
         for _ in range(HOPS):
             end = landed(path, {p: e.link for p, e in links.items()}, self.names)
-            found = self.entry(end) if end else None
-            if found is None:
+            entry = self.entry(end) if end else None
+            if entry is None:
                 return None
-            if not found.link:
+            if not entry.link:
                 return end, tuple(links.values())
-            links[found.path] = found
+            links[entry.path] = entry
         return None
 
 

@@ -151,10 +151,10 @@ async def pack(script: Path, folder: str | None = None, *, here: Path | None = N
     script, here = absolute(script), here or Path.cwd()
     if folder == _NONE:
         return await asyncio.to_thread(_alone, script)
-    found = await asyncio.to_thread(ways_to, script)
-    tree = await asyncio.to_thread(_given, script, folder) if folder else project_of(found)
+    trees = await asyncio.to_thread(ways_to, script)
+    tree = await asyncio.to_thread(_given, script, folder) if folder else project_of(trees)
     if tree is None:
-        return await _plain(script, found[-1], here)
+        return await _plain(script, trees[-1], here)
     files = await _listed(tree)
     return await abandonable(_parcel, tree, files, script, here)
 
@@ -168,10 +168,10 @@ def outline(script: Path, folder: str | None = None, *, here: Path | None = None
     script, here = absolute(script), here or Path.cwd()
     if folder == _NONE:
         return Parcel(None, (), script.name)
-    found = ways_to(script)
-    tree = _given(script, folder) if folder else project_of(found)
-    if tree is None and not private(found[-1]):
-        tree = found[-1]
+    trees = ways_to(script)
+    tree = _given(script, folder) if folder else project_of(trees)
+    if tree is None and not private(trees[-1]):
+        tree = trees[-1]
     if tree is None:
         return Parcel(None, (), script.name)
     return Parcel(tree.root, (), str(script.relative_to(tree.root)), _inside(tree.root, here))
@@ -198,8 +198,8 @@ def changed(file: Path) -> CorralError:
 
 def _inside(root: Path, here: Path) -> str:
     """The current folder as a part of the root; "" outside of it, and for the root itself."""
-    found = str(here.relative_to(root)) if here.is_relative_to(root) else "."
-    return "" if found == "." else found
+    part = str(here.relative_to(root)) if here.is_relative_to(root) else "."
+    return "" if part == "." else part
 
 
 def _given(script: Path, folder: str) -> Tree:
@@ -234,8 +234,8 @@ def _few(tree: Tree) -> list[str] | None:
     size = 0
     for path in tree.walk(IgnoreRules()):
         files.append(path)
-        found = None if path.endswith("/") else _looked_up(tree, path)
-        size += found.size if found else 0
+        entry = None if path.endswith("/") else _looked_up(tree, path)
+        size += entry.size if entry else 0
         if len(files) > PLAIN_FILES or size > PLAIN_BYTES:
             return None
     return files
@@ -277,9 +277,9 @@ def _tracked(tree: Tree, names: Iterable[str]) -> list[str]:
         path = name.rstrip("/")
         if not path or out.match_file(name):
             continue
-        found = _looked_up(tree, path)
+        entry = _looked_up(tree, path)
         # A submodule is listed as a folder.
-        files += tree.walk(out, path) if found and found.is_folder else [path]
+        files += tree.walk(out, path) if entry and entry.is_folder else [path]
     return files
 
 
@@ -312,11 +312,11 @@ def _parcel(tree: Tree, files: Iterable[str], script: Path, here: Path) -> Parce
     reached = tree.followed(program)
     via = [link.path for link in reached[1]] if reached else []
     # An ignored script is uploaded all the same.
-    found, notes = _taken(tree, list(dict.fromkeys([*files, *via, end])))
-    links = {path: entry.link for path, entry in found.items() if isinstance(entry, Entry)}
+    contents, notes = _taken(tree, list(dict.fromkeys([*files, *via, end])))
+    links = {path: entry.link for path, entry in contents.items() if isinstance(entry, Entry)}
     packed: list[Packed] = []
     away: list[str] = []
-    for path, entry in found.items():
+    for path, entry in contents.items():
         if isinstance(entry, Content):
             runs = entry.executable or path == end
             packed.append(Packed(path, tree, entry.digest, entry.size, runs))
@@ -327,7 +327,7 @@ def _parcel(tree: Tree, files: Iterable[str], script: Path, here: Path) -> Parce
         else:
             away.append(f"{path} leads out of the folder ({entry.link}): left out")
     _settled(tree)
-    if not any(one.path == end for one in packed):
+    if not any(file.path == end for file in packed):
         raise changed(script)
     return Parcel(
         root,
@@ -341,9 +341,9 @@ def _parcel(tree: Tree, files: Iterable[str], script: Path, here: Path) -> Parce
 
 def _lock(tree: Tree) -> Named | None:
     for name in LOCKS:
-        found = _reached(tree, name)
-        if found is not None:
-            return Named(tree, found, tree.root / name)
+        path = _reached(tree, name)
+        if path is not None:
+            return Named(tree, path, tree.root / name)
     return None
 
 
@@ -357,15 +357,15 @@ def _some(notes: list[str]) -> list[str]:
 
 def _reached(tree: Tree, name: str) -> str | None:
     try:
-        found = tree.followed(name)
+        target = tree.followed(name)
     except OSError:
         return None
-    return found[0] if found else None
+    return target[0] if target else None
 
 
 def _taken(tree: Tree, names: list[str]) -> tuple[dict[str, Entry | Content], list[str]]:
     """Each name's content or link, by path, and what is left out and why."""
-    found: dict[str, Entry | Content] = {}
+    contents: dict[str, Entry | Content] = {}
     notes: list[str] = []
     total = 0
     for name in names:
@@ -375,17 +375,17 @@ def _taken(tree: Tree, names: list[str]) -> tuple[dict[str, Entry | Content], li
             continue
         if entry is None:
             continue
-        path, one = entry
-        total += one.size
-        if total > MOST_BYTES or len(found) >= MOST_FILES:
+        path, content = entry
+        total += content.size
+        if total > MOST_BYTES or len(contents) >= MOST_FILES:
             raise _too_much(tree, names)
-        found[path] = one
-    links = {path for path, one in found.items() if isinstance(one, Entry)}
+        contents[path] = content
+    links = {path for path, member in contents.items() if isinstance(member, Entry)}
     # A folder that became a link while it was read: the link it is.
-    below = [path for path in found if any(above in links for above in _above(path))]
+    below = [path for path in contents if any(above in links for above in _above(path))]
     for path in below:
-        del found[path]
-    return found, notes
+        del contents[path]
+    return contents, notes
 
 
 def _above(path: str) -> Iterator[str]:
@@ -435,10 +435,10 @@ def _unreadable(file: Path, error: OSError) -> CorralError:
 def _too_much(tree: Tree, names: list[str]) -> CorralError:
     sizes: dict[str, int] = {}
     for name in names:
-        found = _looked_up(tree, name)
-        if found and found.is_file:
+        entry = _looked_up(tree, name)
+        if entry and entry.is_file:
             top = name.partition("/")[0]
-            sizes[top] = sizes.get(top, 0) + found.size
+            sizes[top] = sizes.get(top, 0) + entry.size
     largest = sorted(sizes.items(), key=lambda pair: -pair[1])[:_SHOWN]
     listed = ", ".join(f"{name} ({size / 1e6:.0f} MB)" for name, size in largest)
     return CorralError(

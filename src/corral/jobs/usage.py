@@ -28,25 +28,25 @@ def in_words(line: str) -> str:
         return ""
     ranks, cpu, largest, tres = parts[1:]
     used = dict(pair.split("=", 1) for pair in tres.split(",") if "=" in pair)
-    said: list[str] = []
+    words: list[str] = []
     memory = _mib(used.get("mem", ""))
     if memory:
         most = _mib(largest)
         each = f" (largest rank {_gib(most)})" if most and ranks not in ("", "1") else ""
-        said.append(f"{_gib(memory)} of memory{each}")
+        words.append(f"{_gib(memory)} of memory{each}")
     spent = seconds(cpu.partition(".")[0]) if cpu else None
     if spent:
-        said.append(f"{spent} s of CPU time a rank")
+        words.append(f"{spent} s of CPU time a rank")
     if "gres/gpuutil" in used:
-        said.append(f"GPUs {used['gres/gpuutil']} %")
+        words.append(f"GPUs {used['gres/gpuutil']} %")
     if _mib(used.get("gres/gpumem", "")):
-        said.append(f"GPU memory {_gib(_mib(used['gres/gpumem']))}")
-    return ", ".join(said)
+        words.append(f"GPU memory {_gib(_mib(used['gres/gpumem']))}")
+    return ", ".join(words)
 
 
 def _mib(text: str) -> float:
-    found = _SIZE.fullmatch(text)
-    return float(found[1]) * _KIB.get(found[2], 0.0) / 1024 if found else 0.0
+    match = _SIZE.fullmatch(text)
+    return float(match[1]) * _KIB.get(match[2], 0.0) / 1024 if match else 0.0
 
 
 def _gib(mib: float) -> str:

@@ -28,8 +28,8 @@ first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 MASTER_ADDR=$(scontrol --oneliner show node "$first" | sed -n 's/.* NodeAddr=\([^ ]*\) .*/\1/p')
 case $MASTER_ADDR in
 *[!0-9.]*)
-  found=$(getent ahostsv4 "$MASTER_ADDR" | awk '$1 !~ /^127[.]/ { print $1; exit }')
-  MASTER_ADDR=${found:-$MASTER_ADDR} ;;
+  address=$(getent ahostsv4 "$MASTER_ADDR" | awk '$1 !~ /^127[.]/ { print $1; exit }')
+  MASTER_ADDR=${address:-$MASTER_ADDR} ;;
 esac
 case $MASTER_ADDR in
 "") fail "Slurm knows no address of $first" ;;
@@ -63,7 +63,7 @@ if [ -z "$nic" ]; then
   nic=$(ip -o addr show to "$MASTER_ADDR" 2>/dev/null | awk '{ print $2; exit }')
 fi
 if [ -z "$nic" ]; then
-  why='the way to the first node'
+  why='the route to the first node'
   nic=$(ip -o route get "$MASTER_ADDR" 2>/dev/null | sed -n 's/.* dev \([^ ]*\).*/\1/p')
 fi
 if [ -n "$nic" ]; then
@@ -110,17 +110,17 @@ done
 if [ -n "$ports" ]; then
   give NCCL_IB_HCA "=${ports#,}" "active ports at $fastest Gb/s$where"
   if [ -n '' ]; then
-    one=$(printf '%s\n' $keys | sort -u)
-    case $one in
+    pkey_index=$(printf '%s\n' $keys | sort -u)
+    case $pkey_index in
     *[!0-9]*) echo "corral: no one index of PKey "''" on ${ports#,} of $(uname -n)" >&2 ;;
-    *) give NCCL_IB_PKEY "$one" 'index of network.data.pkey on all these ports' ;;
+    *) give NCCL_IB_PKEY "$pkey_index" 'index of network.data.pkey on all these ports' ;;
     esac
   fi
   [ -z '' ] || give NCCL_IB_GID_INDEX '' 'network.data.gid_index in the cluster file'
-  one=$(printf '%s\n' $gids | sort -u)
-  case $one in
+  gid_index=$(printf '%s\n' $gids | sort -u)
+  case $gid_index in
   ""|*[!0-9]*) ;;
-  *) [ -n '' ] || give NCCL_IB_GID_INDEX "$one" 'RoCE v2 over IPv4 on all these ports' ;;
+  *) [ -n '' ] || give NCCL_IB_GID_INDEX "$gid_index" 'RoCE v2 over IPv4 on all these ports' ;;
   esac
 fi
 profile=/var/lib/tcpxo/lib64/nccl-env-profile.sh

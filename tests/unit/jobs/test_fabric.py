@@ -72,7 +72,7 @@ class Machine:
     ) -> dict[str, Setting]:
         told = settings(
             interface=interface, fabric=fabric, threads=4, rdma=rdma or Rdma(), sys=str(self.sys),
-            tcpxo=str(self.tcpxo), tell=True,
+            tcpxo=str(self.tcpxo), report=True,
         )  # fmt: skip
         ran = subprocess.run(
             ["/bin/sh", "-c", explain_script("10.0.0.5", env, told)],
@@ -160,11 +160,11 @@ export NCCL_FASTRAK_IFNAME=eth1,eth2 NCCL_BUFFSIZE=8388608 CUDA_VISIBLE_DEVICES=
 """
 
 
-def a3(machine: Machine, *, tell: bool, several: bool = True) -> str:
+def a3(machine: Machine, *, report: bool, several: bool = True) -> str:
     """The environment of a declared A3 Mega, its device folder in the machine's."""
     told = settings(
         interface="", fabric="tcpxo", threads=4, sys=str(machine.sys), tcpxo=str(machine.tcpxo),
-        several=several, tell=tell,
+        several=several, report=report,
     )  # fmt: skip
     return str(told).replace("/dev/aperture_devices", f"{machine.tcpxo}/aperture")
 
@@ -183,14 +183,14 @@ def test_a3_mega_gets_the_plugins_environment_and_the_users_values_win(machine: 
     (machine.tcpxo / "aperture" / "0000:04:00.0").mkdir(parents=True)
     (machine.tcpxo / "nccl-env-profile.sh").write_text(PROFILE)
     mine = {"NCCL_BUFFSIZE": "1", "CUDA_VISIBLE_DEVICES": "3"}
-    ran = ranks(machine, a3(machine, tell=False), **mine)
+    ran = ranks(machine, a3(machine, report=False), **mine)
     assert ran.returncode == 0, ran.stderr
     env = dict(line.split("=", 1) for line in ran.stdout.splitlines() if "=" in line)
     assert not mistakes({**env, "NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY": "/dev/aperture_devices",
                          "LD_LIBRARY_PATH": f"{FOLDER}:{env['LD_LIBRARY_PATH']}"})  # fmt: skip
     assert env["NCCL_SOCKET_IFNAME"] == env["GLOO_SOCKET_IFNAME"] == "enp0s12"
     assert (env["NCCL_BUFFSIZE"], env["CUDA_VISIBLE_DEVICES"]) == ("1", "3")
-    told = ranks(machine, a3(machine, tell=True), **mine).stdout
+    told = ranks(machine, a3(machine, report=True), **mine).stdout
     found = {s.name: s for s in parse_settings({"node0": told})}
     assert found["NCCL_BUFFSIZE"].reason == YOURS
     assert "A3 Mega" in found["NCCL_FASTRAK_IFNAME"].reason
@@ -198,10 +198,10 @@ def test_a3_mega_gets_the_plugins_environment_and_the_users_values_win(machine: 
 
 
 def test_a3_mega_without_its_plugin_ends_the_rank_and_explain_says_why(machine: Machine) -> None:
-    ran = ranks(machine, a3(machine, tell=False))
+    ran = ranks(machine, a3(machine, report=False))
     assert ran.returncode == 1
     assert "the TCPXO prolog did not run" in ran.stderr
-    told = ranks(machine, a3(machine, tell=True)).stdout
+    told = ranks(machine, a3(machine, report=True)).stdout
     found = {s.name: s for s in parse_settings({"node0": told})}
     assert found["GPUDirect-TCPXO"].value == "not there"
     assert "prolog did not run" in found["GPUDirect-TCPXO"].reason
@@ -209,7 +209,7 @@ def test_a3_mega_without_its_plugin_ends_the_rank_and_explain_says_why(machine: 
 
 
 def test_one_a3_mega_alone_needs_no_plugin(machine: Machine) -> None:
-    assert ranks(machine, a3(machine, tell=False, several=False)).returncode == 0
+    assert ranks(machine, a3(machine, report=False, several=False)).returncode == 0
 
 
 def test_the_fabric_of_an_a3_mega_is_known_by_its_machine() -> None:
