@@ -53,17 +53,17 @@ class Phase:
 
 def phases_of(folder: Path) -> dict[str, Phase]:
     """The phases that ran. ``corral up`` proves too; when that began is in its proof."""
-    found: dict[str, Phase] = {}
+    phases: dict[str, Phase] = {}
     for line in (folder / "phases").read_text().splitlines():
         name, begin, end, status = line.split("\t")
         # bash writes EPOCHREALTIME with the decimal sign of the locale.
-        found[name] = Phase(*(float(t.replace(",", ".")) for t in (begin, end)), int(status))
+        phases[name] = Phase(*(float(t.replace(",", ".")) for t in (begin, end)), int(status))
     proof = answer(folder, "up").get("proof")
     if proof:
-        up = found["up"]
-        found["up"] = Phase(up.begin, proof["at"], 0)
-        found["prove"] = Phase(proof["at"], up.end, 0)  # the proof itself reports how it went
-    return found
+        up = phases["up"]
+        phases["up"] = Phase(up.begin, proof["at"], 0)
+        phases["prove"] = Phase(proof["at"], up.end, 0)  # the proof itself reports how it went
+    return phases
 
 
 def answer(folder: Path, verb: str) -> dict[str, Any]:
@@ -88,17 +88,17 @@ def came_of_prove(folder: Path) -> str:
     proof = answer(folder, "up")["proof"]
     counts = Counter(result["verdict"] for result in proof["results"])
     asked = counts.total() - counts["skip"]  # what the cluster has none of is skipped
-    told = f"{counts['pass']} of {asked} checks passed"
+    passed = f"{counts['pass']} of {asked} checks passed"
     more = [f"{counts[v]} {word}" for v, word in (("warn", "warned"), ("skip", "skipped"))]
     if not proof["good"]:
-        raise ValueError(f"{told}, {counts['fail']} failed")
-    return ", ".join([told, *(m for m in more if not m.startswith("0 "))])
+        raise ValueError(f"{passed}, {counts['fail']} failed")
+    return ", ".join([passed, *(m for m in more if not m.startswith("0 "))])
 
 
 def came_of_train(folder: Path) -> str:
     """How good the model is, as rank 0 prints it in its last line."""
-    found = re.findall(r"^0: RESULT (\{.*\})$", (folder / "train.log").read_text(), flags=re.M)
-    result = json.loads(found[-1]) if found else {}
+    lines = re.findall(r"^0: RESULT (\{.*\})$", (folder / "train.log").read_text(), flags=re.M)
+    result = json.loads(lines[-1]) if lines else {}
     if result.get("world_size") != RANKS:
         raise ValueError(f"the model was not trained by {RANKS} ranks")
     share = f"{result['accuracy']:.1%}"

@@ -20,8 +20,8 @@ PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean":
 
 def definitions() -> dict[str, Any]:
     """JSON Schema of each type, by its name."""
-    wanted = [(shape.__name__, "serialization", TypeAdapter(shape)) for shape in SHAPES]
-    return TypeAdapter.json_schemas(wanted, ref_template="{model}")[1]["$defs"]
+    adapters = [(shape.__name__, "serialization", TypeAdapter(shape)) for shape in SHAPES]
+    return TypeAdapter.json_schemas(adapters, ref_template="{model}")[1]["$defs"]
 
 
 def typed(schema: Mapping[str, Any]) -> str:
@@ -30,11 +30,11 @@ def typed(schema: Mapping[str, Any]) -> str:
         case {"$ref": str(name)}:
             made = name
         case {"anyOf": options}:
-            made = " | ".join(typed(one) for one in options)
+            made = " | ".join(typed(option) for option in options)
         case {"enum": values}:
-            made = " | ".join(json.dumps(one) for one in values)
+            made = " | ".join(json.dumps(value) for value in values)
         case {"prefixItems": items}:
-            made = f"[{', '.join(typed(one) for one in items)}]"
+            made = f"[{', '.join(typed(part) for part in items)}]"
         case {"type": "array", "items": item}:
             made = f"({typed(item)})[]" if "anyOf" in item else f"{typed(item)}[]"
         case {"type": "object"}:
@@ -57,8 +57,8 @@ def interface(name: str, schema: Mapping[str, Any]) -> str:
 def text() -> str:
     """The file."""
     head = "// Made by .ci/page_types.py from src/corral/web/schemas.py: change that one."
-    found = definitions()
-    return "\n\n".join([head, *(interface(name, found[name]) for name in sorted(found))]) + "\n"
+    types = definitions()
+    return "\n\n".join([head, *(interface(name, types[name]) for name in sorted(types))]) + "\n"
 
 
 if __name__ == "__main__":

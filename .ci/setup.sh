@@ -34,27 +34,27 @@ offered() { [ -n "$(apt-cache madison "$1" 2>/dev/null)" ]; }
 # need_packages NAME... installs what is missing, from the distribution. NAME? is left out where the
 # distribution does not have it (Ubuntu 22.04 has no netavark).
 need_packages() {
-  local name missing=() wanted=() updated="" log
+  local name missing=() available=() updated="" log
   for name in "$@"; do installed "${name%\?}" || missing+=("$name"); done
   [ ${#missing[@]} -gt 0 ] || return 0
   need_root "installing ${missing[*]%\?}"
   command -v apt-get >/dev/null || fail "these packages are missing: ${missing[*]%\?}" \
     "Corral installs them on Debian 12/13 and Ubuntu 22.04/24.04; install them by hand elsewhere"
   log=$(mktemp)
-  for name in "${missing[@]}"; do offered "${name%\?}" || updated=wanted; done
+  for name in "${missing[@]}"; do offered "${name%\?}" || updated=yes; done
   if [ -n "$updated" ]; then
     apt_get update >"$log" 2>&1 || note "apt-get update had errors: $(tail -n 2 "$log")"
   fi
   for name in "${missing[@]}"; do
-    if offered "${name%\?}" || [ "$name" = "${name%\?}" ]; then wanted+=("${name%\?}"); fi
+    if offered "${name%\?}" || [ "$name" = "${name%\?}" ]; then available+=("${name%\?}"); fi
   done
-  [ ${#wanted[@]} -gt 0 ] || return 0
-  note "installing ${wanted[*]}"
+  [ ${#available[@]} -gt 0 ] || return 0
+  note "installing ${available[*]}"
   # An index older than the archive names files that are gone: read it again once before giving up.
-  apt_get install --no-install-recommends "${wanted[@]}" >"$log" 2>&1 ||
-    { apt_get update && apt_get install --no-install-recommends "${wanted[@]}"; } >"$log" 2>&1 || {
+  apt_get install --no-install-recommends "${available[@]}" >"$log" 2>&1 ||
+    { apt_get update && apt_get install --no-install-recommends "${available[@]}"; } >"$log" 2>&1 || {
     tail -n 15 "$log" >&2
-    fail "apt could not install: ${wanted[*]}" "the last lines of apt stand above; all of it in $log" \
+    fail "apt could not install: ${available[*]}" "the last lines of apt are above; all of it is in $log" \
       "check the network and /etc/apt/sources.list*, then run the same command again"
   }
   rm -f "$log"
@@ -77,7 +77,7 @@ need_python() {
     /usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
   then need_packages python3-venv; fi
   find_python >/dev/null && return 0
-  # Ubuntu 22.04's python3 is 3.10; 3.11 stands beside it in universe.
+  # Ubuntu 22.04's python3 is 3.10; 3.11 is next to it in universe.
   case "$(. /etc/os-release && printf '%s' "$ID$VERSION_ID")" in
     ubuntu22.04) need_packages ca-certificates python3.11 python3.11-venv ;;
     *) need_packages ca-certificates python3 python3-venv ;;
@@ -98,7 +98,7 @@ need_venv() {
   need_python
   log=$(mktemp)
   note "making .venv from $lock"
-  # Scripts of a virtual environment name its folder: one that was moved, or lost its Python, is made anew.
+  # Scripts of a virtual environment name its folder: one that was moved, or lost its Python, is re-created.
   python=$(find_python)
   if ! .venv/bin/python -m pip --version >/dev/null 2>&1 ||
     { [ -e "$stamp" ] && ! grep -Fxq "$PWD" "$stamp"; }; then
@@ -112,7 +112,7 @@ need_venv() {
     .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps \
       --no-build-isolation -e .; } >"$log" 2>&1 || {
     tail -n 15 "$log" >&2
-    fail "pip could not install $lock" "the last lines of pip stand above; all of it in $log" \
+    fail "pip could not install $lock" "the last lines of pip are above; all of it is in $log" \
       "check the network and your pip settings, then run the same command again"
   }
   printf '%s\n' "$made" >"$stamp"

@@ -87,23 +87,23 @@ def git(where: str, *argv: str) -> str:
 
 def last_tags(where: str) -> dict[str, str]:
     """The last maintenance version of each release."""
-    found: dict[str, tuple[int, int, str]] = {}
+    newest: dict[str, tuple[int, int, str]] = {}
     for tag in git(where, "tag").split():
         match = re.fullmatch(r"slurm-(\d\d)-(\d\d)-(\d+)-(\d)", tag)
         if match and match[1] >= "14":
             release = f"{match[1]}.{match[2]}"
             this = (int(match[3]), int(match[4]), tag)
-            found[release] = max(found.get(release, (0, 0, "")), this)
-    return {release: found[release][2] for release in sorted(found)}
+            newest[release] = max(newest.get(release, (0, 0, "")), this)
+    return {release: newest[release][2] for release in sorted(newest)}
 
 
-def table_of(where: str, tag: str, paths: str, wanted: tuple[str, str]) -> str | None:
+def table_of(where: str, tag: str, paths: str, table: tuple[str, str]) -> str | None:
     """The body of the table of that name; several have one name, one key distinguishes them."""
-    name, key = wanted
+    name, key = table
     for path in paths.split("|"):
         text = re.sub(r"/\*.*?\*/", "", git(where, "show", f"{tag}:{path}"), flags=re.S)
-        for found, body in TABLE.findall(text):
-            if found in name.split("|") and f'"{key}"' in body:
+        for array, body in TABLE.findall(text):
+            if array in name.split("|") and f'"{key}"' in body:
                 return body
     return None
 

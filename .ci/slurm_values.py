@@ -91,9 +91,9 @@ def flags(where: str, tag: str, key: str) -> set[str]:
     paths, begin, end = FLAGS[key]
     for path in paths.split("|"):
         text = re.sub(r"/\*.*?\*/", "", git(where, "show", f"{tag}:{path}"), flags=re.S)
-        found = re.search(begin, text, re.M)
-        if found:
-            body = text[found.start() :]
+        match = re.search(begin, text, re.M)
+        if match:
+            body = text[match.start() :]
             last = re.search(end, body, re.M)
             return set(COMPARED.findall(body[: last.start() if last else None])) - NO_FLAGS
     return set()

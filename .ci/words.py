@@ -1,7 +1,7 @@
 """Finds listed words in texts and names: ``words.py [PATH...]``; ``words.yaml`` is the list.
 
-A folder that ``words_left.yaml`` names may hold as many as it says, never more; ``--record`` lowers
-the numbers. All other files hold none.
+A folder that ``words_left.yaml`` names may hold the number given there, never more; ``--record``
+lowers the numbers. All other files hold none.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Hit(NamedTuple):
     file: str
     line: int
     column: int
-    found: str
+    piece: str
     use: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}: {self.found}: write {self.use}"
+        return f"{self.file}:{self.line}:{self.column}: {self.piece}: write {self.use}"
 
 
 class Name(NamedTuple):
@@ -118,10 +118,10 @@ def without(pattern: re.Pattern[str], text: str) -> str:
 
 def starts(text: str) -> list[int]:
     """Offsets of the lines."""
-    found = [0]
+    offsets = [0]
     for line in text.splitlines(keepends=True):
-        found.append(found[-1] + len(line))
-    return found
+        offsets.append(offsets[-1] + len(line))
+    return offsets
 
 
 # Python
@@ -287,14 +287,14 @@ def hits(file: str, text: str) -> list[Hit]:
         suffix = ".sh"
     texts, names = LANGUAGES.get(suffix, (all_text, no_names))
     ours = texts(text)
-    found = [(at, piece, word.use) for word in WORDS for at, piece in word.in_text(ours)]
+    places = [(at, piece, word.use) for word in WORDS for at, piece in word.in_text(ours)]
     for name in names(text):
         if name.name not in PUBLIC:
-            found += [(name.offset, name.name, w.use) for w in WORDS if w.in_name(name)]
+            places += [(name.offset, name.name, w.use) for w in WORDS if w.in_name(name)]
     module = Name(0, Path(file).stem, variable=False)
-    found += [(0, module.name, word.use) for word in WORDS if word.in_name(module)]
+    places += [(0, module.name, word.use) for word in WORDS if word.in_name(module)]
     out: list[Hit] = []
-    for at, piece, use in sorted(found):
+    for at, piece, use in sorted(places):
         line = text.count("\n", 0, at) + 1
         out.append(Hit(file, line, at - (text.rfind("\n", 0, at) + 1) + 1, piece, use))
     return out
@@ -324,12 +324,12 @@ def folder_of(file: str, folders: list[str]) -> str:
     return max(inside, key=len, default="")
 
 
-def judged(found: list[Hit], left: dict[str, int]) -> tuple[list[str], Counter[str]]:
+def judged(listed: list[Hit], left: dict[str, int]) -> tuple[list[str], Counter[str]]:
     """What is wrong, and how many each listed folder holds."""
     counts: Counter[str] = Counter()
     wrong: list[str] = []
     of: dict[str, list[Hit]] = {}
-    for hit in found:
+    for hit in listed:
         of.setdefault(folder_of(hit.file, list(left)), []).append(hit)
     wrong += [str(hit) for hit in of.pop("", [])]
     for folder, those in of.items():

@@ -79,10 +79,10 @@ def used(verb: str, file: str) -> Used:
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{verb} failed:\n{(done.stdout + done.stderr)[-3000:]}")
-    found = json.loads(done.stdout.splitlines()[-1])
-    if not found.pop("good"):
+    figures = json.loads(done.stdout.splitlines()[-1])
+    if not figures.pop("good"):
         raise SystemExit(f"{verb} failed: {done.stdout[-3000:]}")
-    return Used(**found)
+    return Used(**figures)
 
 
 def main() -> None:
@@ -113,11 +113,11 @@ def main() -> None:
     table = Table(title=f"{title}\n{where}, after {os.getloadavg()[0]:.1f}")
     for column in ("what", "s", "of it apt, slowest node", "CPU s / node here", "peak MiB here"):
         table.add_column(column, justify="left" if column == "what" else "right")
-    for what, one in took.items():
-        apt = max(one.apt.values(), default=0.0)
-        share = f"{apt:.0f} s ({100 * apt / one.wall:.0f} %)" if apt else ""
-        cpu = f"{one.cpu / args.machines:.2f}"
-        table.add_row(what, f"{one.wall:.1f}", share, cpu, f"{one.peak:.0f}")
+    for what, usage in took.items():
+        apt = max(usage.apt.values(), default=0.0)
+        share = f"{apt:.0f} s ({100 * apt / usage.wall:.0f} %)" if apt else ""
+        cpu = f"{usage.cpu / args.machines:.2f}"
+        table.add_row(what, f"{usage.wall:.1f}", share, cpu, f"{usage.peak:.0f}")
     Console(width=110).print(table)
 
 

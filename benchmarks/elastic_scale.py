@@ -69,20 +69,20 @@ class Timed:
     """Seconds of each part, and calls to Slurm."""
 
     def __init__(self) -> None:
-        self.found: dict[str, float] = {}
+        self.seconds: dict[str, float] = {}
 
     def __call__(self, what: str, begin: float) -> None:
         """Add what has passed since ``begin`` to a part."""
-        self.found[what] = round(self.found.get(what, 0.0) + time.perf_counter() - begin, 2)
+        self.seconds[what] = round(self.seconds.get(what, 0.0) + time.perf_counter() - begin, 2)
 
 
 def look(timed: Timed, rented: set[str], joined: set[str], names: tuple[str, ...]) -> Any:
     begin = time.perf_counter()
     text = inside(elastic.READ)
-    timed("Slurm: scontrol show nodes, all looks", begin)
+    timed("Slurm: scontrol show nodes, all polls", begin)
     begin = time.perf_counter()
     marks = elastic.decided(text, rented, joined, names)
-    timed("Corral: reading and deciding, all looks", begin)
+    timed("Corral: reading and deciding, all polls", begin)
     return marks
 
 
@@ -100,9 +100,9 @@ def come(timed: Timed, names: tuple[str, ...], rented: set[str], joined: set[str
     if len(groups) != 1:
         raise RuntimeError(f"one job is pending, and there are {len(groups)} groups")
     begin = time.perf_counter()
-    told = ",".join("127.0.0.1" for _ in marks.come)
+    addresses = ",".join("127.0.0.1" for _ in marks.come)
     inside(
-        f"scontrol update nodename={','.join(marks.come)} nodeaddr={told} "
+        f"scontrol update nodename={','.join(marks.come)} nodeaddr={addresses} "
         f"nodehostname={','.join(marks.come)}"
     )
     timed("Slurm: all addresses set, one call", begin)
@@ -120,9 +120,9 @@ def go(timed: Timed, names: tuple[str, ...], rented: set[str]) -> None:
     while rented:
         marks = look(timed, rented, set(), names)
         if marks.go:
-            one = time.perf_counter()
+            kill_begin = time.perf_counter()
             inside(f"for n in {' '.join(marks.go)}; do kill -9 $(cat /run/s/$n.pid); done")
-            timed("machines end", one)
+            timed("machines end", kill_begin)
             rented -= set(marks.go)
         time.sleep(1)
     timed("all ended, from the job's end (idle 20 s)", begin)
@@ -156,7 +156,7 @@ def measure(nodes: int) -> dict[str, object]:
     memory = inside("ps -o rss= -C slurmctld")
     go(timed, names, rented)
     mib = max(map(int, memory.split())) >> 10
-    return {"nodes": nodes, "slurmctld MiB": mib, "seconds": timed.found}
+    return {"nodes": nodes, "slurmctld MiB": mib, "seconds": timed.seconds}
 
 
 def main() -> None:

@@ -39,20 +39,20 @@ def on(opened: Cluster, script: str, nodes: str = "node0") -> str:
     Raises:
         SystemExit: it failed.
     """
-    found = opened.exec(["sh", "-c", script], nodes)
-    for each in found:
+    results = opened.exec(["sh", "-c", script], nodes)
+    for each in results:
         if not each.ok:
             raise SystemExit(each.stderr or str(each.error))
-    return "".join(each.stdout for each in found)
+    return "".join(each.stdout for each in results)
 
 
 def timed(work: Callable[[], object], times: int) -> list[float]:
-    found: list[float] = []
+    seconds: list[float] = []
     for _ in range(times):
         begin = time.perf_counter()
         work()
-        found.append(time.perf_counter() - begin)
-    return found
+        seconds.append(time.perf_counter() - begin)
+    return seconds
 
 
 def spread(seconds: list[float]) -> str:
@@ -76,12 +76,12 @@ def first(opened: Cluster, folder: Path, share: float) -> list[Row]:
             once.at = time.perf_counter()  # type: ignore[attr-defined]
             job.communicate()
 
-    found: list[float] = []
+    seconds: list[float] = []
     for _ in range(some(5, share)):
         begin = time.perf_counter()
         once()
-        found.append(once.at - begin)  # type: ignore[attr-defined]
-    return [("start of `corral run` to the first line, 3 nodes", spread(found))]
+        seconds.append(once.at - begin)  # type: ignore[attr-defined]
+    return [("start of `corral run` to the first line, 3 nodes", spread(seconds))]
 
 
 TRAIN = """\
@@ -115,7 +115,7 @@ export OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=eth0 USE_LIBUV=0
 exec python3 torchrun.py --nnodes=2 --node-rank="${{HOSTNAME#node}}" \\
   --nproc-per-node=1 --master-addr={address} --master-port=29778 train.py"""
 
-WAYS = ("corral run", "corral run --launcher torchrun", "bare torchrun", "bare srun")
+LAUNCHERS = ("corral run", "corral run --launcher torchrun", "bare torchrun", "bare srun")
 PAIRS = (
     ("corral run --launcher torchrun", "bare torchrun"),
     ("corral run", "bare torchrun"),
@@ -172,37 +172,43 @@ def overhead(opened: Cluster, folder: Path, share: float) -> list[Row]:
         "bare torchrun": lambda: on(opened, torchrun, "node[0-1]"),
         "bare srun": lambda: on(opened, srun),
     }
-    loops: dict[str, list[float]] = {way: [] for way in WAYS}
-    whole: dict[str, list[float]] = {way: [] for way in WAYS}
+    loops: dict[str, list[float]] = {launcher: [] for launcher in LAUNCHERS}
+    totals: dict[str, list[float]] = {launcher: [] for launcher in LAUNCHERS}
     for number in range(some(ROUNDS, share)):
-        for way in WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]:
+        for launcher in LAUNCHERS[number % len(LAUNCHERS) :] + LAUNCHERS[: number % len(LAUNCHERS)]:
             begin = time.perf_counter()
-            said = work[way]()
-            whole[way].append(time.perf_counter() - begin)
-            loops[way].append(_loop(said))
+            output = work[launcher]()
+            totals[launcher].append(time.perf_counter() - begin)
+            loops[launcher].append(_loop(output))
     on(opened, sh("rm -rf {p}", p=place))
     return [
-        *((f"60 iterations of 2 ranks, {way}", spread(loops[way])) for way in WAYS),
-        *((f"total, from here to its end, {way}", spread(whole[way])) for way in WAYS),
         *(
-            (f"{name} by `{one}` against {other}", against(found[one], found[other]))
-            for name, found in (("iterations", loops), ("total", whole))
-            for one, other in PAIRS
+            (f"60 iterations of 2 ranks, {launcher}", spread(loops[launcher]))
+            for launcher in LAUNCHERS
+        ),
+        *(
+            (f"total, from here to its end, {launcher}", spread(totals[launcher]))
+            for launcher in LAUNCHERS
+        ),
+        *(
+            (f"{name} by `{launcher}` against {other}", against(times[launcher], times[other]))
+            for name, times in (("iterations", loops), ("total", totals))
+            for launcher, other in PAIRS
         ),
     ]
 
 
-def against(one: list[float], other: list[float]) -> str:
+def against(measured: list[float], other: list[float]) -> str:
     """Median of the ratios of each round, and least and most: a round's two met the same load."""
-    ratios = sorted(a / b for a, b in zip(one, other, strict=True))
+    ratios = sorted(a / b for a, b in zip(measured, other, strict=True))
     return f"{statistics.median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})"
 
 
 def _loop(text: str) -> float:
-    found = re.search(r"LOOP ([0-9.]+)", text)
-    if found is None:
+    match = re.search(r"LOOP ([0-9.]+)", text)
+    if match is None:
         raise SystemExit(text)
-    return float(found[1])
+    return float(match[1])
 
 
 def files(opened: Cluster, folder: Path, share: float) -> list[Row]:
@@ -223,11 +229,11 @@ def files(opened: Cluster, folder: Path, share: float) -> list[Row]:
     new = timed(send, 1)
     same = timed(send, 3)
     (root / "d0/0.txt").write_text(str(time.time()))
-    one = timed(send, 1)
+    changed = timed(send, 1)
     return [
         (f"{count:,} new files to sbatch's answer", spread(new)),
         (f"{count:,} unchanged files", spread(same)),
-        (f"one of {count:,} changed", spread(one)),
+        (f"one of {count:,} changed", spread(changed)),
     ]
 
 
@@ -249,12 +255,12 @@ def follow(opened: Cluster, folder: Path, share: float) -> list[Row]:
     late: list[float] = []
     count = 0
 
-    def line(found: api.RankLine) -> None:
+    def line(rank_line: api.RankLine) -> None:
         nonlocal count
-        if found.rank == 0:
+        if rank_line.rank == 0:
             count += 1
             if count % 1000 == 0:
-                late.append(time.time() - float(found.text.split()[2]))
+                late.append(time.time() - float(rank_line.text.split()[2]))
 
     outcome = opened.run(str(script), folder="none", on_line=line)
     if not outcome.good or count != turns * 1000:

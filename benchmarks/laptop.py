@@ -61,12 +61,12 @@ def first_line(folder: Path, file: str) -> float:
 def life(folder: Path, file: str) -> dict[str, float]:
     """One complete life of the cluster; each figure in seconds."""
     corral(folder, "down", file, "--yes")
-    found = {"up, image warm": corral(folder, "up", file, "--yes")}
-    found["plan, nothing to do"] = min(corral(folder, "plan", file) for _ in range(3))
-    found["run"] = min(first_line(folder, file) for _ in range(2))
-    found["prove"] = corral(folder, "prove", file)
-    found["down"] = corral(folder, "down", file, "--yes")
-    return found
+    seconds = {"up, image warm": corral(folder, "up", file, "--yes")}
+    seconds["plan, nothing to do"] = min(corral(folder, "plan", file) for _ in range(3))
+    seconds["run"] = min(first_line(folder, file) for _ in range(2))
+    seconds["prove"] = corral(folder, "prove", file)
+    seconds["down"] = corral(folder, "down", file, "--yes")
+    return seconds
 
 
 def main() -> None:

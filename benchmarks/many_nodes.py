@@ -71,8 +71,8 @@ def one(argv: list[str]) -> None:
 def containers() -> tuple[int, float]:
     """Containers of the cluster, and their memory in MiB together."""
     argv = ["podman", "stats", "--no-stream", "--format", "{{.Name}} {{.MemUsageBytes}}"]
-    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    own = [line for line in said.splitlines() if f"corral-bench-many-{os.getpid()}-" in line]
+    stats = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    own = [line for line in stats.splitlines() if f"corral-bench-many-{os.getpid()}-" in line]
     units = {"B": 2**-20, "KiB": 2**-10, "MiB": 1.0, "GiB": 1024.0}
     total = 0.0
     for line in own:

@@ -59,16 +59,16 @@ def flood(kind: str, port: int, rate: int) -> None:
 
 
 def connected(source: str, port: int, sent: bytes) -> socket.socket:
-    one = socket.socket()
-    one.setblocking(False)
+    client = socket.socket()
+    client.setblocking(False)
     with suppress(OSError):
-        one.bind((source, 0))
+        client.bind((source, 0))
         with suppress(BlockingIOError):
-            one.connect(("127.0.0.1", port))
+            client.connect(("127.0.0.1", port))
         if sent:
-            select.select([], [one], [], 0.05)
-            one.send(sent)
-    return one
+            select.select([], [client], [], 0.05)
+            client.send(sent)
+    return client
 
 
 async def viewer(url: str, headers: dict[str, str], until: float, *, keep: bool) -> list[float]:
@@ -95,7 +95,7 @@ async def viewed(url: str, headers: dict[str, str], seconds: float) -> str:
     )
     words = list[str]()
     for name, mine in (("kept", every[::2]), ("new", every[1::2])):
-        times = sorted(t for one in mine for t in one)
+        times = sorted(t for samples in mine for t in samples)
         good = [t for t in times if t < PATIENCE_S]
         middle = f"{median(good):.3f}" if good else "-"
         worst = f"{max(good):.2f}" if good else "-"
@@ -119,8 +119,8 @@ def serving() -> tuple[subprocess.Popen[str], str]:
     )  # fmt: skip
     if page.stdin is None or page.stdout is None:
         sys.exit("no pipes")
-    told = {"cluster": "big", "rest": f"http://127.0.0.1:{SLURM_PORT}"}
-    page.stdin.write(json.dumps(told) + "\n")
+    settings = {"cluster": "big", "rest": f"http://127.0.0.1:{SLURM_PORT}"}
+    page.stdin.write(json.dumps(settings) + "\n")
     page.stdin.flush()
     return page, f"http://127.0.0.1:{json.loads(page.stdout.readline())['port']}"
 
@@ -147,7 +147,7 @@ def main() -> None:
                 break
             time.sleep(0.2)
         reply = httpx.post(f"{url}/api/login", json={"token": token()})
-        cookies = "; ".join(f"{one.name}={one.value}" for one in reply.cookies.jar)
+        cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in reply.cookies.jar)
         headers = {"cookie": cookies, "x-csrf-token": reply.json()["csrf"]}
         for words, kind in FLOODS.items():
             if args.only not in words:

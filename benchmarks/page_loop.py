@@ -47,14 +47,14 @@ async def shown(what: str, work: Callable[[], Any]) -> None:
     async def threaded() -> None:
         await asyncio.to_thread(work)
 
-    async def beside() -> None:
+    async def in_aside() -> None:
         async def use_case(_: object) -> None:
             work()
 
         await aside(use_case)
 
-    for name, way in (("in the loop", inside), ("thread", threaded), ("aside", beside)):
-        took, worst = await watched(way)
+    for name, variant in (("in the loop", inside), ("thread", threaded), ("aside", in_aside)):
+        took, worst = await watched(variant)
         block = f"longest block {worst * 1000:7.0f} ms"
         print(f"{what:36} {name:12} {took:7.2f} s, {block}", flush=True)
 

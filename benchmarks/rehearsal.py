@@ -36,14 +36,14 @@ def life(name: str, folder: Path) -> dict[str, float]:
     text = EXAMPLE.read_text()
     file.write_text(re.sub(r"(?m)^name: .*$", f"name: {name}", text))
     spec = api.rehearsal(api.load(file))[0]
-    found: dict[str, float] = {}
+    took: dict[str, float] = {}
     called: list[float] = []
 
     def emit(event: Event) -> None:
         if event.kind is Kind.NODE_STARTED and event.subject == "machines" and event.node in RENTED:
             called.append(time.perf_counter())
         if event.kind is Kind.PHASE_DONE and event.seconds is not None:
-            found[event.subject] = found.get(event.subject, 0.0) + event.seconds
+            took[event.subject] = took.get(event.subject, 0.0) + event.seconds
 
     try:
         asyncio.run(api.up(spec, emit))
@@ -52,13 +52,13 @@ def life(name: str, folder: Path) -> dict[str, float]:
             (done,) = asyncio.run(api.execute(spec, words, "desk", timeout=90))
             if done.stdout.strip() != node:
                 raise SystemExit(f"{node} ran no job: {done.stderr or done.error}")
-        found["launch call to a job on each"] = time.perf_counter() - min(called)
-        found["the same, without the boot"] = found["launch call to a job on each"] - BOOT_S
+        took["launch call to a job on each"] = time.perf_counter() - min(called)
+        took["the same, without the boot"] = took["launch call to a job on each"] - BOOT_S
     finally:
         begin = time.perf_counter()
         asyncio.run(api.down(spec, force=True))
-        found["down"] = time.perf_counter() - begin
-    return found
+        took["down"] = time.perf_counter() - begin
+    return took
 
 
 def main() -> None:

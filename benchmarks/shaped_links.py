@@ -69,17 +69,17 @@ def measured(name: str, rate: str, batches: int) -> list[str]:
 
 def rows(seen: dict[str, Scaling]) -> Iterator[tuple[str, str, str, float, float]]:
     """Link, what was predicted, from what, predicted and measured seconds."""
-    for rate, one in seen.items():
-        for guess in guesses(one):
+    for rate, scaling in seen.items():
+        for guess in guesses(scaling):
             what = f"{guess.way}, {guess.ranks} nodes"
             yield rate, what, "the same link", guess.predicted, guess.measured
     for faster, base in seen.items():
-        for rate, one in seen.items():
+        for rate, scaling in seen.items():
             now = 0.0 if faster == "none" else float(faster)
             if rate == "none" or (now and float(rate) >= now):
                 continue
-            for run, found in from_other_link(one, base, float(rate), now):
-                yield rate, f"{run.way}, {run.ranks} nodes", faster, found, run.seconds
+            for run, predicted in from_other_link(scaling, base, float(rate), now):
+                yield rate, f"{run.way}, {run.ranks} nodes", faster, predicted, run.seconds
 
 
 def main() -> None:
@@ -104,20 +104,20 @@ def main() -> None:
         seen[rate] = read_scaling(lines)
     table = Table("link, Gb/s", "what", "predicted from", "predicted, ms", "measured, ms", "error")
     errors: dict[str, list[float]] = {}
-    for rate, what, source, foretold, taken in rows(seen):
-        error = foretold / taken - 1
+    for rate, what, source, predicted, taken in rows(seen):
+        error = predicted / taken - 1
         errors.setdefault(source, []).append(abs(error))
         table.add_row(
-            rate, what, source, f"{foretold * 1e3:.1f}", f"{taken * 1e3:.1f}", f"{error:+.0%}"
+            rate, what, source, f"{predicted * 1e3:.1f}", f"{taken * 1e3:.1f}", f"{error:+.0%}"
         )
     console.print(where)
     console.print(table)
-    for source, found in errors.items():
-        good = sum(e <= EXACT for e in found)
+    for source, deviations in errors.items():
+        good = sum(e <= EXACT for e in deviations)
         refused = "; corral bench scaling gives no figures from such a link" * (source == "none")
         console.print(
-            f"from {source}: {good} of {len(found)} within {EXACT:.0%}, worst {max(found):.0%}"
-            f"{refused}"
+            f"from {source}: {good} of {len(deviations)} within {EXACT:.0%}, "
+            f"worst {max(deviations):.0%}{refused}"
         )
 
 

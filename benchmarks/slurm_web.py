@@ -57,7 +57,7 @@ vendor_roles={source}/conf/vendor/policy.ini
 [racksdb]
 enabled=no
 """
-# Its own program reads where its settings lie from a file that only its packages have. RacksDB,
+# Its own program reads where its settings are from a file that only its packages have. RacksDB,
 # which draws racks, is switched off; v6.0.0 imports it all the same, and it wants cairo and GTK.
 START = """\
 import sys
@@ -111,9 +111,9 @@ def peer(source: Path) -> tuple[Path, Path]:
 @contextlib.contextmanager
 def running(argv: list[str], stdin: str = "") -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server, and the first line it prints."""
-    said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # it lives as long as the server
+    log = tempfile.TemporaryFile("w+")  # noqa: SIM115  # it lives as long as the server
     server = subprocess.Popen(
-        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
     )
     try:
         if server.stdin is None or server.stdout is None:
@@ -125,8 +125,8 @@ def running(argv: list[str], stdin: str = "") -> Iterator[tuple[subprocess.Popen
         line = "" if quiet else server.stdout.readline()
         if not line and not quiet:
             server.wait(30)
-            said.seek(0)
-            raise SystemExit(f"{argv[0]} ended:\n{said.read()[-2000:]}")
+            log.seek(0)
+            raise SystemExit(f"{argv[0]} ended:\n{log.read()[-2000:]}")
         yield server, line
     finally:
         server.terminate()
@@ -157,17 +157,17 @@ def compare(ways: Mapping[str, Server], rounds: int) -> None:
         times: dict[str, list[float]] = {name: [] for name in ways}
         sizes: dict[str, int] = {}
         for _ in range(rounds):
-            for name, one in ways.items():
-                took, sizes[name] = timed(one.client.get, one.paths[what])
+            for name, server in ways.items():
+                took, sizes[name] = timed(server.client.get, server.paths[what])
                 times[name].append(took)
-        for name, found in times.items():
-            said = f"median {median(found):.3f} s, most {max(found):.3f} s"
-            print(f"{what:30} {name:10} {said}, {sizes[name] / 1000:.0f} kB")
-    for name, one in ways.items():
+        for name, seconds in times.items():
+            figures = f"median {median(seconds):.3f} s, most {max(seconds):.3f} s"
+            print(f"{what:30} {name:10} {figures}, {sizes[name] / 1000:.0f} kB")
+    for name, server in ways.items():
         before = httpx.get(f"http://127.0.0.1:{PLAYER}/count").json()
         begin = time.monotonic()
         with ThreadPoolExecutor(VIEWERS) as pool:
-            for reply in pool.map(one.client.get, [one.paths["nodes"]] * VIEWERS):
+            for reply in pool.map(server.client.get, [server.paths["nodes"]] * VIEWERS):
                 reply.raise_for_status()
         took = time.monotonic() - begin
         calls = httpx.get(f"http://127.0.0.1:{PLAYER}/count").json() - before
@@ -189,8 +189,8 @@ class Server:
 def slurm_web(source: Path, folder: Path, stack: contextlib.ExitStack) -> Server:
     """Slurm-web's agent."""
     python, files = peer(source)
-    told = SITE.format(port=AGENT, player=PLAYER, token=token(), folder=folder, source=files)
-    (folder / "agent.ini").write_text(told)
+    settings = SITE.format(port=AGENT, player=PLAYER, token=token(), folder=folder, source=files)
+    (folder / "agent.ini").write_text(settings)
     start = [str(python), "-c", START, str(folder), str(files)]
     agent, line = stack.enter_context(running(start))
     version, bearer = line.split()
@@ -231,12 +231,12 @@ def main() -> None:
         answering(f"http://127.0.0.1:{PLAYER}/count")
         ways = {"Slurm-web": slurm_web(args.source, folder, stack)} if args.source else {}
         ways["the page"] = the_page(stack)
-        for name, one in ways.items():
-            took, _ = timed(one.client.get, one.paths["first"])
-            print(f"{'its first look ever':30} {name:10} {took:.3f} s")
+        for name, server in ways.items():
+            took, _ = timed(server.client.get, server.paths["first"])
+            print(f"{'its first view ever':30} {name:10} {took:.3f} s")
         compare(ways, args.rounds)
-        for name, one in ways.items():
-            print(f"{'memory at most':30} {name:10} {memory(one.process.pid, 'VmHWM'):.0f} MiB")
+        for name, server in ways.items():
+            print(f"{'memory at most':30} {name:10} {memory(server.process.pid, 'VmHWM'):.0f} MiB")
 
 
 if __name__ == "__main__":

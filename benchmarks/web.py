@@ -49,24 +49,26 @@ class Slurm:
         wait = next(j for j in kept["jobs"]["jobs"] if j["job_id"] == 5)
         self.nodes = []
         for number in range(nodes):
-            one = {
+            record = {
                 **node,
                 "name": f"node{number:05}",
                 "address": f"10.0.{number // 250}.{number % 250}",
             }
-            one["state"] = (["IDLE"], ["MIXED"], ["ALLOCATED"], ["IDLE", "DRAIN"])[number % 50 % 4]
-            self.nodes.append(json.dumps(one, indent=2))
-        self.jobs, self.states, self.told = [], [], b""
+            record["state"] = (["IDLE"], ["MIXED"], ["ALLOCATED"], ["IDLE", "DRAIN"])[
+                number % 50 % 4
+            ]
+            self.nodes.append(json.dumps(record, indent=2))
+        self.jobs, self.states, self.listing = [], [], b""
         for number in range(1, jobs + 1):
             state = STATES[number % 4]
-            one = {
+            record = {
                 **(job if state != "PENDING" else wait),
                 "job_id": number,
                 "job_state": [state],
                 "user_name": f"user{number % 200}",
                 "name": f"train-{number}",
             }
-            self.jobs.append(json.dumps(one, indent=2))
+            self.jobs.append(json.dumps(record, indent=2))
             self.states.append(state)
 
     async def list(self, request: Request) -> Response:
@@ -93,16 +95,16 @@ class Slurm:
     async def state(self, request: Request) -> Response:
         """State of each job."""
         self.calls += 1
-        if not self.told:  # slurmctld has a table in C; rebuilt each time it takes 0.2 s
+        if not self.listing:  # slurmctld has a table in C; rebuilt each time it takes 0.2 s
             rows = [{"job_id": str(n), "state": [s]} for n, s in enumerate(self.states, 1)]
-            self.told = json.dumps({"jobs": rows, "errors": []}).encode()
-        return Response(self.told, media_type="application/json")
+            self.listing = json.dumps({"jobs": rows, "errors": []}).encode()
+        return Response(self.listing, media_type="application/json")
 
     async def job(self, request: Request) -> Response:
         """One job."""
         self.calls += 1
-        one = json.loads(self.jobs[request.path_params["id"] - 1])
-        return JSONResponse({**self.kept["jobs"], "jobs": [one]})
+        record = json.loads(self.jobs[request.path_params["id"] - 1])
+        return JSONResponse({**self.kept["jobs"], "jobs": [record]})
 
     async def user(self, request: Request) -> Response:
         """A user without rights."""
@@ -114,7 +116,7 @@ class Slurm:
         mark = request.query_params["mark"]
         node["reason"], job["name"] = f"node-{mark}", f"job-{mark}"
         state = "COMPLETED" if self.states[3] != "COMPLETED" else "RUNNING"
-        job["job_state"], self.states[3], self.told = [state], state, b""
+        job["job_state"], self.states[3], self.listing = [state], state, b""
         self.nodes[7], self.jobs[3] = json.dumps(node, indent=2), json.dumps(job, indent=2)
         self.at = {"nodes": self.at["nodes"] + 1, "jobs": self.at["jobs"] + 1}
         return Response()
@@ -175,8 +177,8 @@ async def watched(
         ready = [asyncio.Event() for _ in range(many)]
         seen = list[float]()
         mark = f"mark-{many}-{turn}-"
-        views = [asyncio.create_task(view(http, mark, one, seen)) for one in ready]
-        await asyncio.gather(*(one.wait() for one in ready))
+        views = [asyncio.create_task(view(http, mark, event, seen)) for event in ready]
+        await asyncio.gather(*(event.wait() for event in ready))
         await asyncio.sleep(5 + turn / turns)  # not always at the same time of the poller's pause
         if not turn:
             before, begin = (await slurm.get("/count")).json(), time.monotonic()
@@ -198,37 +200,39 @@ async def measure(
     page: str, slurm: str, pid: int, *, viewers: int, rounds: int, turns: int
 ) -> dict[str, Any]:
     limits = httpx.Limits(max_connections=viewers + 20)
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     async with httpx.AsyncClient(base_url=page, limits=limits, timeout=120) as http:
         begin = time.monotonic()
         reply = await http.post("/api/login", json={"token": token()})
         reply.raise_for_status()
         secret = http.headers["x-csrf-token"] = reply.json()["csrf"]
         await http.get("/api/nodes")
-        found["nodes of the first view ever, s"] = round(time.monotonic() - begin, 2)
+        figures["nodes of the first view ever, s"] = round(time.monotonic() - begin, 2)
         await http.get("/api/cluster")
-        found["first poll of Slurm with all jobs, s"] = round(time.monotonic() - begin, 2)
+        figures["first poll of Slurm with all jobs, s"] = round(time.monotonic() - begin, 2)
         begin, weight = time.monotonic(), 0
         needs = re.findall(r'(?:href|src)="([\w./]+)"', (await http.get("/")).text)
         for path in ("/", *dict.fromkeys(needs), "/api/me", "/api/cluster", "/api/nodes"):
             reply = await http.get(path)
             reply.raise_for_status()
             weight += reply.num_bytes_downloaded
-        found["first view by HTTP, s"] = round(time.monotonic() - begin, 3)
-        found["its weight as transferred, kB"] = round(weight / 1000)
+        figures["first view by HTTP, s"] = round(time.monotonic() - begin, 3)
+        figures["its weight as transferred, kB"] = round(weight / 1000)
         begin = time.monotonic()
         (await http.get("/api/jobs?show=waiting&q=user=user3")).raise_for_status()
-        found["one page of 50,000 jobs, filtered, s"] = round(time.monotonic() - begin, 3)
+        figures["one page of 50,000 jobs, filtered, s"] = round(time.monotonic() - begin, 3)
         async with httpx.AsyncClient(base_url=slurm) as control:
             for many in (1, viewers):
-                found |= await watched(http, control, many, turns)
+                figures |= await watched(http, control, many, turns)
         cookies = [{"name": c.name, "value": c.value, "url": page} for c in http.cookies.jar]
         took = await asyncio.to_thread(in_browser, page, cookies, secret, rounds)
         for word, pick in (("best", min), ("median", median), ("worst", max)):
-            found[f"in Chromium, {word} of {len(took)}, s"] = round(pick(took), 2) if took else "-"
-    found["server memory, MiB"] = round(memory(pid, "VmRSS"))
-    found["server memory at most, MiB"] = round(memory(pid, "VmHWM"))
-    return found
+            figures[f"in Chromium, {word} of {len(took)}, s"] = (
+                round(pick(took), 2) if took else "-"
+            )
+    figures["server memory, MiB"] = round(memory(pid, "VmRSS"))
+    figures["server memory at most, MiB"] = round(memory(pid, "VmHWM"))
+    return figures
 
 
 def in_browser(page: str, cookies: list[dict[str, Any]], secret: str, rounds: int) -> list[float]:

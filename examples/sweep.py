@@ -31,8 +31,8 @@ def arguments() -> argparse.Namespace:
 
 def result_of(lines: list[str]) -> dict[str, object]:
     """What the script reports in its last RESULT line."""
-    found = [line.removeprefix("RESULT ") for line in lines if line.startswith("RESULT ")]
-    return json.loads(found[-1]) if found else {}
+    results = [line.removeprefix("RESULT ") for line in lines if line.startswith("RESULT ")]
+    return json.loads(results[-1]) if results else {}
 
 
 def main() -> int:

@@ -61,10 +61,10 @@ def digits() -> tuple[torch.Tensor, torch.Tensor]:
     The file is the one that sklearn.datasets.load_digits reads. Importing sklearn for it alone
     costs each rank over a second (it imports SciPy).
     """
-    found = find_spec("sklearn")
-    if found is None or found.origin is None:
+    spec = find_spec("sklearn")
+    if spec is None or spec.origin is None:
         sys.exit("scikit-learn is not installed: its digits are the data")
-    file = Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    file = Path(spec.origin).parent / "datasets" / "data" / "digits.csv.gz"
     with gzip.open(file, "rt") as lines:
         rows = torch.tensor([[float(cell) for cell in row] for row in csv.reader(lines)])
     return rows[:, :-1].reshape(-1, 1, 8, 8) / 16.0, rows[:, -1].long()
@@ -134,20 +134,20 @@ def train(options: argparse.Namespace, device: torch.device) -> float:
     loader = DataLoader(data, batch_size=max(1, options.batch_size // WORLD_SIZE), sampler=sampler)
     optimizer = torch.optim.Adam(model.parameters(), lr=options.lr)
     saved = Checkpoints(keep=2) if Checkpoints and "CORRAL_CHECKPOINTS" in os.environ else None
-    found = saved.load() if saved else None
-    if found:
-        plain.load_state_dict(found.state["model"])
-        optimizer.load_state_dict(found.state["optimizer"])
-        print(f"goes on after epoch {found.number}", flush=True)
+    checkpoint = saved.load() if saved else None
+    if checkpoint:
+        plain.load_state_dict(checkpoint.state["model"])
+        optimizer.load_state_dict(checkpoint.state["optimizer"])
+        print(f"goes on after epoch {checkpoint.number}", flush=True)
     began = time.perf_counter()
-    score = accuracy(plain, images[test], labels[test]) if found else 0.0
-    for epoch in range(found.number + 1 if found else 1, options.epochs + 1):
+    score = accuracy(plain, images[test], labels[test]) if checkpoint else 0.0
+    for epoch in range(checkpoint.number + 1 if checkpoint else 1, options.epochs + 1):
         model.train()
         sampler.set_epoch(epoch)
         total = torch.zeros((), dtype=torch.float64, device=device)
-        for batch, wanted in loader:
+        for batch, target in loader:
             optimizer.zero_grad(set_to_none=True)
-            loss = nn.functional.cross_entropy(model(batch), wanted)
+            loss = nn.functional.cross_entropy(model(batch), target)
             loss.backward()
             optimizer.step()
             total += loss.detach()

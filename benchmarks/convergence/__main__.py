@@ -67,8 +67,8 @@ def timed(name: str, inventory: peers.Inventory, venv: Path, *, idle: bool) -> f
             raise SystemExit(f"{name} failed:\n{(done.stdout + done.stderr)[-3000:]}")
         if name == "corral" and (json.loads(done.stdout)["changes"] == 0) != idle:
             raise SystemExit(f"corral made {done.stdout.strip()} where idle is {idle}")
-    said = asyncio.run(engine.on_all(NAME, inventory, work.CHECK))
-    bad = [a for a in said if a.strip() != work.CHECKED.strip()]
+    answers = asyncio.run(engine.on_all(NAME, inventory, work.CHECK))
+    bad = [a for a in answers if a.strip() != work.CHECKED.strip()]
     if bad:
         raise SystemExit(f"{name} left a node wrong: {bad[0]!r}")
     return seconds
@@ -92,16 +92,16 @@ def measure(
     proxy = shlex.join(delay).replace("'%h'", "%h").replace("'%p'", "%p") if rtt else ""
     for at in inventory.values():
         at["proxy"] = proxy
-    found: dict[tuple[str, str], float] = {}
-    for one in engines:
+    medians: dict[tuple[str, str], float] = {}
+    for name in engines:
         fresh, idle = [], []
         for _ in range(repeat):
             asyncio.run(engine.on_all(NAME, inventory, work.UNDO))
-            fresh.append(timed(one, inventory, venv, idle=False))
-            idle.append(timed(one, inventory, venv, idle=True))
-        found[one, "fresh"] = statistics.median(fresh)
-        found[one, "nothing to do"] = statistics.median(idle)
-    return found
+            fresh.append(timed(name, inventory, venv, idle=False))
+            idle.append(timed(name, inventory, venv, idle=True))
+        medians[name, "fresh"] = statistics.median(fresh)
+        medians[name, "nothing to do"] = statistics.median(idle)
+    return medians
 
 
 def main() -> None:
@@ -124,7 +124,7 @@ def main() -> None:
             got = measure(inventory, rtt, args.repeat, venv, args.engines)
             for state in ("fresh", "nothing to do"):
                 ours = got.get(("corral", state), float("nan"))
-                theirs = [got.get((one, state), float("nan")) for one in ENGINES]
+                theirs = [got.get((engine_name, state), float("nan")) for engine_name in ENGINES]
                 ratios = (f"{seconds / ours:.1f}" for seconds in theirs[1:])
                 table.add_row(f"+{rtt} ms", state, *(f"{t:.2f}" for t in theirs), *ratios)
     finally:

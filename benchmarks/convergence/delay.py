@@ -18,8 +18,8 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay
 
     async def deliver() -> None:
         while True:
-            due, data = await queue.get()
-            await asyncio.sleep(max(0.0, due - loop.time()))
+            deadline, data = await queue.get()
+            await asyncio.sleep(max(0.0, deadline - loop.time()))
             if not data:
                 writer.close()
                 return

@@ -1,4 +1,4 @@
-/* Each rank says where it is; rank 0 checks that all are there and that a sum over them is right. */
+/* Each rank prints where it is; rank 0 checks that all are there and that a sum over them is right. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -55,9 +55,9 @@ def prepare(folder: Path, source: Path) -> None:
         for number, data in pieces(source):
             parts["test" if number % HELD_BACK == 0 else "train"].append(data + b"\n")
         if len(parts["train"]) == 1 and not parts["test"]:
-            whole = parts["train"][0]
-            cut = len(whole) * (HELD_BACK - 1) // HELD_BACK
-            parts = {"train": [whole[:cut]], "test": [whole[cut:]]}
+            text = parts["train"][0]
+            cut = len(text) * (HELD_BACK - 1) // HELD_BACK
+            parts = {"train": [text[:cut]], "test": [text[cut:]]}
         about: dict[str, object] = {"source": str(source)}
         for name, texts in parts.items():
             data = b"".join(texts)

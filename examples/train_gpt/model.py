@@ -47,9 +47,9 @@ class Gpt(nn.Module):
         if isinstance(module, nn.Linear):
             nn.init.zeros_(module.bias)
 
-    def forward(self, tokens: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Rows x length of bytes, and of the bytes behind them."""
         x = self.tokens(tokens) + self.places.weight[: tokens.shape[1]]
         x = self.norm(self.blocks(x))
         logits = x @ self.tokens.weight.T
-        return cross_entropy(logits.float().flatten(0, 1), wanted.flatten())
+        return cross_entropy(logits.float().flatten(0, 1), targets.flatten())

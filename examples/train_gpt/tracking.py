@@ -23,8 +23,8 @@ class Tracking:
     """
 
     def __init__(self, options: dict[str, Any] | None) -> None:
-        wanted = options is not None and os.environ.get("MLFLOW_TRACKING_URI")
-        self.mlflow = client() if wanted else None
+        tracked = options is not None and os.environ.get("MLFLOW_TRACKING_URI")
+        self.mlflow = client() if tracked else None
         if self.mlflow is not None:
             self.mlflow.start_run()
             self.mlflow.log_params({k: str(v) for k, v in (options or {}).items()})

@@ -104,10 +104,10 @@ def rate(step: int, options: argparse.Namespace) -> float:
 
 def halved(_: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """Gradients travel as bf16: half the bytes. PyTorch's own hook refuses gloo, which can it."""
-    whole = bucket.buffer()
-    sent = whole.to(torch.bfloat16).div_(WORLD_SIZE)
+    gradients = bucket.buffer()
+    sent = gradients.to(torch.bfloat16).div_(WORLD_SIZE)
     done = dist.all_reduce(sent, async_op=True).get_future()
-    return done.then(lambda end: whole.copy_(end.value()[0]))
+    return done.then(lambda end: gradients.copy_(end.value()[0]))
 
 
 class Training:
@@ -130,11 +130,11 @@ class Training:
         self._compress()
 
     def _resume(self) -> None:
-        found = self.saved.load()
-        if found is not None:
-            self.plain.load_state_dict(found.state["model"])
-            self.optimizer.load_state_dict(found.state["optimizer"])
-            self.step = found.number
+        checkpoint = self.saved.load()
+        if checkpoint is not None:
+            self.plain.load_state_dict(checkpoint.state["model"])
+            self.optimizer.load_state_dict(checkpoint.state["optimizer"])
+            self.step = checkpoint.number
             if RANK == 0:
                 print(f"resumed at step {self.step}", flush=True)
 
@@ -158,9 +158,9 @@ class Training:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=on)
 
     def _loss(self, batch: tuple[Any, Any]) -> torch.Tensor:
-        tokens, wanted = (torch.from_numpy(part.copy()).to(self.device) for part in batch)
+        tokens, targets = (torch.from_numpy(part.copy()).to(self.device) for part in batch)
         with self._precision():
-            return self.model(tokens, wanted)
+            return self.model(tokens, targets)
 
     def one_step(self) -> float:
         """Forward, backward and update; gives the mean loss of all ranks."""
@@ -187,19 +187,19 @@ class Training:
         """Mean loss on text held back; each rank takes its share of the batches."""
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         for number in range(RANK, TEST_BATCHES * WORLD_SIZE, WORLD_SIZE):
-            tokens, wanted = self.corpus.test_batch(number, self.options.batch)
+            tokens, targets = self.corpus.test_batch(number, self.options.batch)
             with self._precision():
-                rows = (torch.from_numpy(p.copy()).to(self.device) for p in (tokens, wanted))
+                rows = (torch.from_numpy(p.copy()).to(self.device) for p in (tokens, targets))
                 total += self.plain(*rows).double()
         dist.all_reduce(total)
         return float(total) / TEST_BATCHES / WORLD_SIZE
 
     def weights(self) -> str:
         """Equal on two ranks only if each bit of all weights is."""
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for weight in self.plain.state_dict().values():
-            found.update(weight.detach().cpu().contiguous().numpy().tobytes())
-        return found.hexdigest()
+            digest.update(weight.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
 
 
 def trace(folder: Path | None) -> contextlib.AbstractContextManager[Any]:

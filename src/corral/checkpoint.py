@@ -6,18 +6,18 @@
     from corral.checkpoint import Checkpoints
 
     saved = Checkpoints(keep=3)                # $CORRAL_CHECKPOINTS, which `corral run` sets
-    found = saved.load()                       # the newest good one, None at the first start
-    first = found.number + 1 if found else 0
-    if found:
-        model.load_state_dict(found.state["model"])
+    checkpoint = saved.load()                  # the newest good one, None at the first start
+    first = checkpoint.number + 1 if checkpoint else 0
+    if checkpoint:
+        model.load_state_dict(checkpoint.state["model"])
     for epoch in range(first, epochs):
         train_one(epoch)
         saved.save(epoch, {"model": model.state_dict(), "optimizer": optimizer.state_dict()})
         if saved.leaving():                    # the time limit is near (`corral run --requeue`)
             saved.leave()                      # the job starts again and goes on from here
 
-Every rank calls the same methods in the same order; rank 0 writes. ``corral run`` sends this file
-along with each job: it needs nothing but the standard library, and PyTorch where there is one. A
+Every rank calls the same methods in the same order; rank 0 writes. ``corral run`` uploads this file
+with each job: it needs nothing but the standard library, and PyTorch where there is one. A
 checkpoint is two files: ``000000000012.ckpt``, written by ``torch.save`` (``pickle`` without
 PyTorch), and ``000000000012.sha256``, in the format of ``sha256sum``, written after it.
 """
@@ -62,7 +62,7 @@ class Checkpoints:
     """The checkpoints of one training, in one folder.
 
     Args:
-        folder: where they lie, seen by all ranks; None: $CORRAL_CHECKPOINTS, else ./checkpoints.
+        folder: where they are, seen by all ranks; None: $CORRAL_CHECKPOINTS, else ./checkpoints.
         keep: how many good ones are kept.
         weights_only: with PyTorch, load tensors and plain values only (``torch.load``); False also
             loads any Python object, and so runs whatever code the file holds: for your own files
@@ -85,10 +85,10 @@ class Checkpoints:
         self.keep = keep
         self.rank = int(os.environ.get("RANK", "0"))
         self._weights_only = weights_only
-        self._told = False
+        self._leaving = False
         # Only the main thread may; elsewhere (a test, a notebook) nobody sends the signal.
         with contextlib.suppress(ValueError):
-            signal.signal(signal.SIGUSR1, self._tell)
+            signal.signal(signal.SIGUSR1, self._on_signal)
 
     def save(self, number: int, state: Any) -> None:
         """Write a checkpoint; on ranks other than 0 nothing happens.
@@ -146,7 +146,7 @@ class Checkpoints:
         The signal reaches ranks at different moments, and one that left alone would let the others
         hang: with ``torch.distributed`` this asks all ranks, so each must call it equally often.
         """
-        return bool(_most(int(self._told)))
+        return bool(_most(int(self._leaving)))
 
     def leave(self) -> NoReturn:
         """End this rank with the status that has the job started again."""
@@ -163,8 +163,8 @@ class Checkpoints:
         sys.stderr.flush()
         os._exit(AGAIN)  # not sys.exit(): threads of a process group may keep the process
 
-    def _tell(self, number: int, frame: FrameType | None) -> None:
-        self._told = True
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._leaving = True
 
     def _tidy(self, newest: Path) -> None:
         kept = {f"{number:0{_DIGITS}}" for number in self.numbers()[: self.keep]} | {newest.stem}
@@ -196,21 +196,21 @@ def _written(path: Path, write: Callable[[Any], object]) -> str:
 
 
 def _digest(path: Path) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(_PIECE):
-            found.update(piece)
-    return found.hexdigest()
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def _fault(path: Path) -> str:
     """What is wrong with a checkpoint, "" for nothing."""
     try:
-        wanted = path.with_suffix(".sha256").read_text().split()[:1]
-        found = _digest(path)
+        recorded = path.with_suffix(".sha256").read_text().split()[:1]
+        actual = _digest(path)
     except (OSError, UnicodeDecodeError) as error:
         return f"cannot be read ({getattr(error, 'strerror', None) or error})"
-    return "" if wanted == [found] else "is damaged (its SHA-256 is another one)"
+    return "" if recorded == [actual] else "is damaged (its SHA-256 is another one)"
 
 
 def _torch() -> Any:
@@ -237,10 +237,10 @@ def _load(path: Path, *, weights_only: bool) -> Any:
 
 def _distributed() -> Any:
     """``torch.distributed`` with a process group of more than one rank, else None."""
-    found = sys.modules.get("torch.distributed")
-    if found is None or not found.is_available() or not found.is_initialized():
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
-    return found if found.get_world_size() > 1 else None
+    return distributed if distributed.get_world_size() > 1 else None
 
 
 def _most(value: int) -> int:

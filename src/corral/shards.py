@@ -84,7 +84,7 @@ def folder_below(root: int, path: str) -> int:
 def plain_file(root: int, path: str) -> int:
     """Open a plain file below a folder for reading; no part of its path may be a link.
 
-    What was opened is looked at, and not its name. Nothing else is opened, and nothing waits: the
+    What was opened is checked, and not its name. Nothing else is opened, and nothing waits: the
     open of a FIFO blocks, and that of a device may do something.
 
     Args:
@@ -179,7 +179,7 @@ def samples_of(folder: Path, *, labels: bool = False, opened: int | None = None)
     Raises:
         ShardError: there are none.
     """
-    found: dict[str, list[tuple[str, str, int, int]]] = {}
+    by_key: dict[str, list[tuple[str, str, int, int]]] = {}
     top = Folder(folder, opened)
     for base, folders, files, handle in os.fwalk(".", dir_fd=top.handle):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -190,15 +190,16 @@ def samples_of(folder: Path, *, labels: bool = False, opened: int | None = None)
                 continue
             path = os.path.normpath(f"{base}/{name}")
             key = os.path.normpath(f"{base}/{stem}")
-            found.setdefault(key, []).append((ending, path, about.st_size, about.st_mtime_ns))
-    if not found:
+            by_key.setdefault(key, []).append((ending, path, about.st_size, about.st_mtime_ns))
+    if not by_key:
         raise ShardError(f"{folder} holds no files with an ending such as 000001.png")
-    classes = sorted({key.partition("/")[0] for key in found if "/" in key})
+    classes = sorted({key.partition("/")[0] for key in by_key if "/" in key})
     numbers = {name: number for number, name in enumerate(classes)} if labels else {}
     if labels and not numbers:
         raise ShardError(f"{folder} has no folders to take classes from")
     return [
-        Sample(k, tuple(f), top, numbers.get(k.partition("/")[0])) for k, f in sorted(found.items())
+        Sample(k, tuple(f), top, numbers.get(k.partition("/")[0]))
+        for k, f in sorted(by_key.items())
     ]
 
 
@@ -271,14 +272,14 @@ def _reading(path: str, folder: Folder) -> Any:
 
 def index_of(name: str, entries: Sequence[Mapping[str, Any]]) -> bytes:
     """The index of a complete data set."""
-    found = {
+    index = {
         "format": "webdataset",
         "name": name,
         "samples": sum(entry["samples"] for entry in entries),
         "bytes": sum(entry["bytes"] for entry in entries),
         "shards": list(entries),
     }
-    return f"{json.dumps(found, indent=1)}\n".encode()
+    return f"{json.dumps(index, indent=1)}\n".encode()
 
 
 def kept(folder: Path, shard: Shard) -> dict[str, Any] | None:
@@ -295,7 +296,7 @@ def write(
     shards: Sequence[Shard],
     folder: Path,
     name: str,
-    tell: Callable[[Mapping[str, Any]], None] = lambda _: None,
+    report: Callable[[Mapping[str, Any]], None] = lambda _: None,
 ) -> None:
     """Write all shards and the index; what is there already is left, so it can be cut and go on.
 
@@ -305,7 +306,7 @@ def write(
         shards: what to write.
         folder: where to.
         name: of the data set.
-        tell: called with each shard's entry.
+        report: called with each shard's entry.
     """
     folder.mkdir(parents=True, exist_ok=True)
     entries: list[dict[str, Any]] = []
@@ -324,7 +325,7 @@ def write(
             part.replace(folder / shard.name)
             _put(folder / f".{shard.name}.json", json.dumps(entry).encode())
         entries.append(entry)
-        tell({**entry, "new": new})
+        report({**entry, "new": new})
     _put(folder / INDEX, index_of(name, entries))
 
 
@@ -343,7 +344,7 @@ class Shards:
     """A data set of shards as one rank reads it.
 
     Args:
-        folder: where ``index.json`` lies.
+        folder: where ``index.json`` is.
         cache: a folder on this node's own disk, to which each shard is copied at its first use,
             and checked; None: $CORRAL_DATA_CACHE, and without that, read in place. In a folder that
             others may write to, or that is another user's, it is this user's own folder in there.
@@ -542,17 +543,17 @@ def main(words: Sequence[str]) -> int:
     reading.add_argument("--seconds", type=float, default=10)
     reading.add_argument("--share", type=int, default=0)
     reading.add_argument("--of", type=int, default=1)
-    wanted = parser.parse_args(words)
+    options = parser.parse_args(words)
     try:
-        if wanted.verb == "read":
-            share = feed(wanted.folder, wanted.seconds, share=wanted.share, of=wanted.of)
+        if options.verb == "read":
+            share = feed(options.folder, options.seconds, share=options.share, of=options.of)
             print(json.dumps(share), flush=True)
             return 0
         shards = planned(
-            samples_of(wanted.folder, labels=wanted.labels), wanted.out.name, wanted.size
+            samples_of(options.folder, labels=options.labels), options.out.name, options.size
         )
         print(json.dumps({"shards": len(shards)}), flush=True)
-        write(shards, wanted.out, wanted.out.name, lambda e: print(json.dumps(e), flush=True))
+        write(shards, options.out, options.out.name, lambda e: print(json.dumps(e), flush=True))
     except (ShardError, OSError, ValueError, KeyError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1

@@ -48,11 +48,12 @@ def parse_table(text: str, name: str, kind: type[T]) -> T:
     except ValidationError as error:
         # Read again with positions, which take six times as long.
         rows: Any = YAML().load(text)  # pyright: ignore[reportUnknownMemberType]
-        found = [
-            f"{name}:{_place(rows, one['loc'])}: {'.'.join(map(str, one['loc']))}: {one['msg']}"
-            for one in error.errors(include_url=False)
+        faults = [
+            f"{name}:{_place(rows, fault['loc'])}: {'.'.join(map(str, fault['loc']))}: "
+            f"{fault['msg']}"
+            for fault in error.errors(include_url=False)
         ]
-        raise _broken(found) from error
+        raise _broken(faults) from error
 
 
 def _place(rows: Any, location: Sequence[int | str]) -> str:

@@ -65,7 +65,7 @@ class Run(str):
 
 
 def start_run(run_name: str = "") -> Run:
-    """Go on with the job's run.
+    """Continue the job's run.
 
     As a context manager it ends the run, as FINISHED or FAILED.
 
@@ -107,11 +107,11 @@ def log_metrics(metrics: Mapping[str, float], step: int = 0) -> None:
         TrackingError: the server refused.
     """
     now = int(time.time() * 1000)
-    found = [
+    entries = [
         {"key": key, "value": float(value), "timestamp": now, "step": step}
         for key, value in metrics.items()
     ]
-    _batch("metrics", found)
+    _batch("metrics", entries)
 
 
 def log_metric(key: str, value: float, step: int = 0) -> None:
@@ -190,8 +190,8 @@ def _call(name: str, body: Mapping[str, Any] | None = None, **query: str) -> dic
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310
             return json.loads(answer.read() or b"{}")
     except urllib.error.HTTPError as error:
-        said = error.read()[:500].decode("utf-8", "replace")
-        raise TrackingError(f"{name}: HTTP {error.code}: {said}") from error
+        reason = error.read()[:500].decode("utf-8", "replace")
+        raise TrackingError(f"{name}: HTTP {error.code}: {reason}") from error
     except (urllib.error.URLError, TimeoutError, OSError, ValueError) as error:
         raise TrackingError(f"{base} does not answer: {error}") from error
 
@@ -211,8 +211,8 @@ def _experiment(name: str) -> str:
     """The id of an experiment, made when it is not there; two jobs may make it at once."""
     for _ in range(2):
         try:
-            found = _call("experiments/get-by-name", experiment_name=name)
-            return str(found["experiment"]["experiment_id"])
+            answer = _call("experiments/get-by-name", experiment_name=name)
+            return str(answer["experiment"]["experiment_id"])
         except TrackingError as missing:
             if "RESOURCE_DOES_NOT_EXIST" not in str(missing):
                 raise
@@ -290,21 +290,21 @@ class Sampler:
 
     def sample(self) -> dict[str, float]:
         """One sample since the last one: percent, and MB (1e6 bytes)."""
-        found: dict[str, float] = {}
+        sample: dict[str, float] = {}
         busy, total = self._cpu_times()
         spent = total - self._cpu[1]
         if spent > 0:
-            found["cpu_utilization_percentage"] = 100 * (busy - self._cpu[0]) / spent
+            sample["cpu_utilization_percentage"] = 100 * (busy - self._cpu[0]) / spent
         self._cpu = (busy, total)
         memory = self._memory()
         used = memory["MemTotal"] - memory["MemAvailable"]
-        found["system_memory_usage_megabytes"] = used / 1e6
-        found["system_memory_usage_percentage"] = 100 * used / memory["MemTotal"]
+        sample["system_memory_usage_megabytes"] = used / 1e6
+        sample["system_memory_usage_percentage"] = 100 * used / memory["MemTotal"]
         received, sent = self._bytes()
-        found["network_receive_megabytes"] = (received - self._net[0]) / 1e6
-        found["network_transmit_megabytes"] = (sent - self._net[1]) / 1e6
+        sample["network_receive_megabytes"] = (received - self._net[0]) / 1e6
+        sample["network_transmit_megabytes"] = (sent - self._net[1]) / 1e6
         self._net = (received, sent)
-        return found | gpu_sample()
+        return sample | gpu_sample()
 
     def _cpu_times(self) -> tuple[int, int]:
         # proc(5): user nice system idle iowait irq softirq steal; guest is a part of user.
@@ -337,7 +337,7 @@ def gpu_sample(text: str | None = None) -> dict[str, float]:
         except (OSError, subprocess.TimeoutExpired):
             return {}
         text = done.stdout if done.returncode == 0 else ""
-    found: dict[str, float] = {}
+    sample: dict[str, float] = {}
     names = ("utilization_percentage", "memory_usage_megabytes", "", "power_usage_watts")
     for line in text.splitlines():
         gpu, *values = (part.strip() for part in line.split(","))
@@ -349,8 +349,8 @@ def gpu_sample(text: str | None = None) -> dict[str, float]:
             if name == "memory_usage_megabytes":
                 number *= 1.048576  # MiB
             if name:
-                found[f"gpu_{gpu}_{name}"] = number
-    return found
+                sample[f"gpu_{gpu}_{name}"] = number
+    return sample
 
 
 def watch(pid: int, seconds: float) -> None:

@@ -88,7 +88,7 @@ def test_words_are_found_in_texts(file: str, place: str, word: object) -> None:
     found = [hit for hit in lint.hits(file, text) if hit.use == word.use]  # type: ignore[attr-defined]
     assert found
     hit = found[0]
-    assert text.splitlines()[hit.line - 1][hit.column - 1 :].startswith(hit.found)
+    assert text.splitlines()[hit.line - 1][hit.column - 1 :].startswith(hit.piece)
 
 
 @pytest.mark.parametrize("text", RIGHT)
