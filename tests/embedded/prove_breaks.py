@@ -307,7 +307,7 @@ BREAKS = (
             CTL: join([restore(CONF), RECONFIGURE, sh("rm -f /root-task-prolog")]),
             **{n: sh("rm -f /root-task-prolog") for n in ("node1", "node2")},
         },
-        "believes in 1 ranks",
+        "knows of 1 ranks",
         frozenset({"multinode.tcp"}),
     ),
     Break(

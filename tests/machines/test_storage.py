@@ -235,7 +235,7 @@ def test_root_squash_declared_and_broken(farm: Farm, mounted: ClusterSpec) -> No
     farm.on(SERVER, "exportfs -ra")
     broken = farm.check(mounted, "mounts")
     assert broken.verdict is Verdict.FAIL
-    assert "lets root be root" in broken.summary
+    assert "does not squash root" in broken.summary
     plan = farm.apply(mounted)
     assert list(summaries(plan)) == [SERVER]
     assert plan.impact is Impact.RELOAD

@@ -35,7 +35,7 @@ SESSION: Final = sh(
 def login(user: str, script: Script = SESSION) -> Script:
     """Log in as a user through this node's own sshd and PAM, without touching the user's keys.
 
-    One sshd of its own (inetd mode, the machine's configuration) takes a key that lives as long as
+    A separate sshd (inetd mode, the machine's configuration) accepts a key that lives as long as
     the script.
     """
     return sh(
@@ -56,7 +56,7 @@ async def adopt(ctx: ProveContext) -> Judgement:
     nodes = guarded_of(ctx.spec)
     busy = await _busy(ctx, nodes)
     asked = {n: _without_job(ctx, n) for n in nodes}
-    results = await ctx.fleet.each({n: one.script for n, one in asked.items()})
+    results = await ctx.fleet.each({n: inquiry.script for n, inquiry in asked.items()})
     before = {
         n: asked[n].read(r.stdout) if isinstance(r, Result) else r for n, r in results.items()
     }
@@ -66,8 +66,8 @@ async def adopt(ctx: ProveContext) -> Judgement:
     if not free:
         return failed("; ".join(problems), *evidence) if problems else left_out("no idle node")
     for batch in batches(free):
-        found, shown = await _entered(ctx, batch)
-        problems += found
+        batch_problems, shown = await _entered(ctx, batch)
+        problems += batch_problems
         evidence += shown
     good = f"refused without a job, part of the job with one, on {many(len(free), 'node')}"
     limit = limit_of(" ".join(problems))
@@ -105,7 +105,7 @@ def judge_closed(node: str, answer: Sections | CorralError, *, busy: bool) -> li
     if not busy and "@ in " in text:
         problems.append(f"{node} lets a user in who has no job there")
     elif not busy and REFUSED_BY not in text:
-        why = text.strip()[-200:] or "no word"
+        why = text.strip()[-200:] or "no output"
         problems.append(f"{node} refuses, but not by {REFUSED_BY}: {why}")
     if "@ in " not in exempt:
         problems.append(f"{node} locks Corral's own login user out")
@@ -113,7 +113,7 @@ def judge_closed(node: str, answer: Sections | CorralError, *, busy: bool) -> li
 
 
 async def _entered(ctx: ProveContext, batch: Batch) -> tuple[list[str], list[Evidence]]:
-    """One job on all nodes; where a limit of the user's forbids that, one after the other.
+    """One job on all nodes; where a limit of the user forbids that, one after the other.
 
     The user logs in, so the job is the user's own, and within the user's limits.
     """
@@ -122,10 +122,10 @@ async def _entered(ctx: ProveContext, batch: Batch) -> tuple[list[str], list[Evi
         return first, evidence
     problems: list[str] = []
     for node in batch.nodes:
-        found, shown = await _with_job(ctx, Batch(batch.partition, (node,), gpu=False))
-        problems += found
+        node_problems, shown = await _with_job(ctx, Batch(batch.partition, (node,), gpu=False))
+        problems += node_problems
         evidence += shown
-        if limit_of(" ".join(found)):
+        if limit_of(" ".join(node_problems)):
             break
     return problems, evidence
 
@@ -149,13 +149,13 @@ def judge_adopted(node: str, answer: Result | CorralError, job: str, *, gpu: boo
     """Let in, inside the job's cgroup, with no more GPUs than the job's one."""
     if isinstance(answer, CorralError):
         return [f"{node} cannot be reached ({answer.message})"]
-    told = lines(answer.stdout)
-    if not any(key == "in" for key, _ in told):
+    report = lines(answer.stdout)
+    if not any(key == "in" for key, _ in report):
         return [f"{node} refuses a user who has a job there: {answer.stdout.strip()[-200:]}"]
     problems: list[str] = []
-    if ("cgroup", f"job_{job}") not in told:
+    if ("cgroup", f"job_{job}") not in report:
         problems.append(f"{node}: the session is outside of the job's cgroup")
-    opened = [rest for key, rest in told if key == "dev" and not rest.endswith(f" {EPERM}")]
+    opened = [rest for key, rest in report if key == "dev" and not rest.endswith(f" {EPERM}")]
     if len(opened) > int(gpu):
         problems.append(f"{node}: the session reaches {len(opened)} GPUs, its job has {int(gpu)}")
     return problems

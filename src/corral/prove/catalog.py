@@ -16,7 +16,7 @@ from corral.prove import (
     smoke,
     storage,
 )
-from corral.prove.check import WHOLE, Check
+from corral.prove.check import ALL_CORES, Check
 from corral.prove.context import ProveContext
 from corral.prove.health import HEALTH_CHECKS
 from corral.prove.tcpxo import TCPXO_CHECKS
@@ -77,8 +77,8 @@ CHECKS: Final[tuple[Check, ...]] = (
         "slowest answer and the number of nodes.",
         breaks="A node that is off or hangs; a disk, a memory or a network that is worn out.",
         hint="other checks of these nodes are not made, as nothing can be read there: look at the "
-        "node's power, load, memory and disks, and at the way to it (F69); `corral doctor` asks it "
-        "as well",
+        "node's power, load, memory and disks, and at the path to it (F69); `corral doctor` asks "
+        "it as well",
         measure=smoke.reached,
     ),
     Check(
@@ -89,7 +89,7 @@ CHECKS: Final[tuple[Check, ...]] = (
         how="Reads state and reason of each node from `scontrol show nodes`.",
         breaks="A drained or stopped node; RealMemory, CPUs or GPUs above what the machine has.",
         hint="see the reason: inval is a wrong RealMemory, CPUs or GPU count (F07, F09, F10), "
-        "down* a slurmd that does not answer (F18, F01), drained wants `corral resume NODE` "
+        "down* a slurmd that does not answer (F18, F01), drained needs `corral resume NODE` "
         "once its cause is gone (F39, F51)",
         measure=smoke.nodes,
         lead=True,
@@ -189,7 +189,7 @@ CHECKS: Final[tuple[Check, ...]] = (
         "(F10, F11)",
         measure=slots.slots,
         needs=("smoke.launch",),
-        cores=WHOLE,
+        cores=ALL_CORES,
     ),
     Check(
         id="isolation.devices",
@@ -212,7 +212,7 @@ CHECKS: Final[tuple[Check, ...]] = (
         title="A greedy job dies, its neighbour lives",
         group="isolation",
         proves="A job that takes more memory than it asked for is killed on each node, and a job "
-        "next to it comes to its end.",
+        "next to it ends normally.",
         how="Starts an idling job and a greedy one on each node at the same time.",
         breaks="ConstrainRAMSpace=no; no memory controller; swap that takes the rest.",
         hint="set ConstrainRAMSpace=yes in cgroup.conf, and ConstrainSwapSpace=yes where there is "
@@ -354,7 +354,7 @@ CHECKS: Final[tuple[Check, ...]] = (
         breaks="A folder unmounted on one node, mounted from elsewhere, or with a stale handle; an "
         "export with no_root_squash; a first folder open to all without the sticky bit (F230).",
         hint="`corral plan` shows what is not mounted as declared, `corral apply` mounts it; a "
-        "server that is away: start it, hard mounts then go on; root-squash: F41",
+        "server that is down: start it, hard mounts then go on; root-squash: F41",
         measure=mounts.mounts,
         applies=_mounts,
     ),
@@ -375,7 +375,7 @@ CHECKS: Final[tuple[Check, ...]] = (
         measure=access.adopt,
         applies=_access,
         needs=("smoke.launch",),
-        cores=WHOLE,
+        cores=ALL_CORES,
     ),
     *HEALTH_CHECKS,
 )

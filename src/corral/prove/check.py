@@ -11,7 +11,7 @@ from corral.errors import CorralError
 from corral.prove.context import ProveContext, clip
 from corral.prove.model import CheckResult, Evidence, Judgement, Verdict
 
-WHOLE = 1_000_000  # more cores per node than any has: such a check runs alone
+ALL_CORES = 1_000_000  # more cores than any node has: such a check runs alone
 
 
 def always(ctx: ProveContext) -> str:
@@ -32,11 +32,11 @@ class Check:
         how: what it does to find out.
         breaks: what makes it fail; tests/embedded breaks a real cluster that way.
         hint: likely cause (with its number in the failure catalogue) and what to do.
-        measure: looks at the cluster and judges.
+        measure: measures the cluster and judges.
         applies: "" or the reason why the check has nothing to prove on this cluster.
         needs: ids of checks that must not have failed.
         lead: it asks the controller alone, so other nodes that cannot be read do not matter to it.
-        cores: cores of each node its jobs take while it runs; ``WHOLE``: it runs alone.
+        cores: cores of each node its jobs take while it runs; ``ALL_CORES``: it runs alone.
     """
 
     id: str
@@ -97,11 +97,11 @@ class Cores:
 
     async def take(self, cores: int) -> int:
         """Wait until that many cores are free; gives what was taken, for ``give``."""
-        wanted = min(cores, self._total)
+        taken = min(cores, self._total)
         async with self._changed:
-            await self._changed.wait_for(lambda: self._free >= wanted)
-            self._free -= wanted
-        return wanted
+            await self._changed.wait_for(lambda: self._free >= taken)
+            self._free -= taken
+        return taken
 
     async def give(self, cores: int) -> None:
         """Release cores."""

@@ -84,11 +84,11 @@ class Comparison:
     @property
     def worse(self) -> bool:
         """True when something got worse."""
-        return any(one.change is Change.WORSE for one in self.differences)
+        return any(difference.change is Change.WORSE for difference in self.differences)
 
     def count(self, change: Change) -> int:
         """How many things changed so."""
-        return sum(one.change is change for one in self.differences)
+        return sum(difference.change is change for difference in self.differences)
 
     @property
     def words(self) -> str:
@@ -103,32 +103,32 @@ class Comparison:
             "after": self.after,
             "worse": self.worse,
             "same": self.same,
-            "differences": [asdict(one) for one in self.differences],
+            "differences": [asdict(difference) for difference in self.differences],
         }
 
 
-def compare(one: Proof, other: Proof, *, common: bool = False) -> Comparison:
+def compare(first: Proof, second: Proof, *, common: bool = False) -> Comparison:
     """Compare two proofs of a cluster; the older one is taken for ``before``.
 
     Args:
-        one: a proof.
-        other: another one.
-        common: look only at checks that both have: one of them ran a part of the checks.
+        first: a proof.
+        second: another one.
+        common: compare only checks that both have: one of the proofs ran a part of the checks.
     """
-    before, after = sorted((one, other), key=lambda proof: proof.at)
+    before, after = sorted((first, second), key=lambda proof: proof.at)
     old = {result.check: result for result in before.results}
     new = {result.check: result for result in after.results}
-    found: list[Difference] = []
+    differences: list[Difference] = []
     same = 0
     for check in dict.fromkeys((*old, *new)):
         if common and not (check in old and check in new):
             continue
-        differences, equal = _check(check, old.get(check), new.get(check))
-        found += differences
+        changed, equal = _check(check, old.get(check), new.get(check))
+        differences += changed
         same += equal
     order = list(Change)
-    found.sort(key=lambda d: (order.index(d.change), bool(d.figure)))
-    return Comparison(before.at, after.at, tuple(found), same)
+    differences.sort(key=lambda d: (order.index(d.change), bool(d.figure)))
+    return Comparison(before.at, after.at, tuple(differences), same)
 
 
 def _check(
@@ -136,18 +136,20 @@ def _check(
 ) -> tuple[list[Difference], int]:
     if old is None or new is None:
         change = Change.NEW if old is None else Change.GONE
-        verdicts = [one.verdict.value if one else "" for one in (old, new)]
+        verdicts = [result.verdict.value if result else "" for result in (old, new)]
         summary = (new or old).summary if (new or old) else ""  # type: ignore[union-attr]
         return [Difference(change, check, "", "", verdicts[0], verdicts[1], summary)], 0
-    found: list[Difference] = []
+    differences: list[Difference] = []
     if old.verdict is not new.verdict:
         bad = _ORDER[new.verdict] > _ORDER[old.verdict]
         change = Change.WORSE if bad else Change.BETTER
         words = new.summary
-        found.append(Difference(change, check, "", "", old.verdict.value, new.verdict.value, words))
+        differences.append(
+            Difference(change, check, "", "", old.verdict.value, new.verdict.value, words)
+        )
     figures = list(_figures(check, _numbers(old), _numbers(new)))
-    found += [one for one in figures if one is not None]
-    return found, figures.count(None) + (old.verdict is new.verdict)
+    differences += filter(None, figures)
+    return differences, figures.count(None) + (old.verdict is new.verdict)
 
 
 def _numbers(result: CheckResult) -> dict[tuple[str, str], tuple[float, float]]:
@@ -155,16 +157,16 @@ def _numbers(result: CheckResult) -> dict[tuple[str, str], tuple[float, float]]:
 
     Several pieces of evidence of one node with the same figure are distinguished by their order.
     """
-    found: dict[tuple[str, str], tuple[float, float]] = {}
+    numbers: dict[tuple[str, str], tuple[float, float]] = {}
     for item in result.evidence:
         for name, value in item.figures.items():
             if isinstance(value, str) or not _measured(name):
                 continue
             key, times = (item.node, name), 2
-            while key in found:
+            while key in numbers:
                 key, times = (item.node, f"{name}#{times}"), times + 1
-            found[key] = float(value), _spread(item.figures, name)
-    return found
+            numbers[key] = float(value), _spread(item.figures, name)
+    return numbers
 
 
 def _measured(name: str) -> bool:
@@ -185,7 +187,7 @@ def _figures(
         was, now = old.get((node, name)), new.get((node, name))
         if was is None or now is None:
             change = Change.NEW if was is None else Change.GONE
-            texts = [f"{one[0]:.4g}" if one else "" for one in (was, now)]
+            texts = [f"{figure[0]:.4g}" if figure else "" for figure in (was, now)]
             yield Difference(change, check, node, name, texts[0], texts[1], "")
         else:
             yield _figure(check, (node, name), was, now)

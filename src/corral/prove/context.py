@@ -108,8 +108,8 @@ def clip(text: str) -> str:
     return text if len(text) <= TAIL_CHARS else f"...{text[-TAIL_CHARS:]}"
 
 
-def said(result: Result) -> str:
-    """All a script printed, errors last."""
+def output_of(result: Result) -> str:
+    """All that a script printed, errors last."""
     return clip(f"{result.stdout.strip()}\n{result.stderr.strip()}")
 
 

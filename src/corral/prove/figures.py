@@ -93,7 +93,7 @@ class Plot:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be drawn."""
-        points = [point for one in self.series for point in one.points]
+        points = [point for series in self.series for point in series.points]
         _drawable(self.title, [x for x, _ in points], above=self.x.log)
         heights = [*(y for _, y in points), *(level.y for level in self.levels)]
         _drawable(self.title, heights, above=self.y.log)

@@ -39,13 +39,13 @@ def parse_health(node: str, text: str) -> tuple[HealthLine, ...]:
     Raises:
         CorralError: PARSE_FAILED, there is none.
     """
-    found: list[HealthLine] = []
+    results: list[HealthLine] = []
     for line in text.splitlines():
         word, _, rest = line.partition("\t")
-        check, _, said = rest.partition("\t")
+        check, _, message = rest.partition("\t")
         if word in _WORDS and check in health_checks():
-            found.append(HealthLine(node, check, word, said))
-    if not found:
+            results.append(HealthLine(node, check, word, message))
+    if not results:
         raise CorralError(
             Code.PARSE_FAILED,
             "its health check printed nothing that can be read",
@@ -53,7 +53,7 @@ def parse_health(node: str, text: str) -> tuple[HealthLine, ...]:
             tail=text,
             hint=f"run {PROGRAM} --look there; corral up FILE writes it again",
         )
-    return tuple(found)
+    return tuple(results)
 
 
 async def look_at_health(
@@ -96,15 +96,15 @@ async def _measure(ctx: ProveContext) -> Judgement:
             evidence.append(Evidence(node, str(LOOK), clip(answer.tail or answer.message)))
             continue
         seen += answer
-        problems += [f"{node}: {one.check}: {one.text}" for one in answer if one.word == "fail"]
-        figures: dict[str, Figure] = dict(Counter(f"checks_{one.word}" for one in answer))
-        text = "\n".join(f"{one.word}\t{one.check}\t{one.text}" for one in answer)
+        problems += [f"{node}: {line.check}: {line.text}" for line in answer if line.word == "fail"]
+        figures: dict[str, Figure] = dict(Counter(f"checks_{line.word}" for line in answer))
+        text = "\n".join(f"{line.word}\t{line.check}\t{line.text}" for line in answer)
         evidence.append(Evidence(node, str(LOOK), clip(text), figures))
-    warnings = [f"{one.node}: {one.check}: {one.text}" for one in seen if one.word == "warn"]
+    warnings = [f"{line.node}: {line.check}: {line.text}" for line in seen if line.word == "warn"]
     problems = [*common(tuple(seen), len(ctx.compute)), *problems]
     if warnings and not problems:
         return warned("; ".join(warnings[:6]), *evidence)
-    good = f"{len({one.check for one in seen})} checks pass on {many(len(ctx.compute), 'node')}"
+    good = f"{len({line.check for line in seen})} checks pass on {many(len(ctx.compute), 'node')}"
     return verdict_of(problems, good, *evidence)
 
 

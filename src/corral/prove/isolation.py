@@ -10,7 +10,15 @@ from typing import Final
 
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result
-from corral.prove.context import ProveContext, failed, left_out, many, said, skipped, verdict_of
+from corral.prove.context import (
+    ProveContext,
+    failed,
+    left_out,
+    many,
+    output_of,
+    skipped,
+    verdict_of,
+)
 from corral.prove.launch import MEMORY, Batch, batches, launched, run_as_user, shown, srun
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import Probe, lines, parse_probes
@@ -86,11 +94,11 @@ def judge_devices(node: str, own: Probe | None, without: Probe | None) -> list[s
     return problems
 
 
-def _device(gpu: int, found: Mapping[str, int]) -> str:
+def _device(gpu: int, paths: Mapping[str, int]) -> str:
     named = f"/dev/nvidia{gpu}"
-    if named in found:
+    if named in paths:
         return named
-    ordered = sorted(found, key=lambda path: (len(path), path))
+    ordered = sorted(paths, key=lambda path: (len(path), path))
     return ordered[gpu] if gpu < len(ordered) else named
 
 
@@ -128,13 +136,13 @@ def judge_cores(node: Node, seen: Probe | None) -> list[str]:
 
 def _evidence(ctx: ProveContext, batch: Batch, run: Result, *, gpus: int) -> Evidence:
     figures: dict[str, Figure] = {}
-    for node, one in parse_probes(run.stdout).items():
-        figures[f"{node} CPUs given"] = one.given
-        figures[f"{node} CPUs reached"] = one.allowed
-        for path, errno in one.devices.items():
+    for node, probe in parse_probes(run.stdout).items():
+        figures[f"{node} CPUs given"] = probe.given
+        figures[f"{node} CPUs reached"] = probe.allowed
+        for path, errno in probe.devices.items():
             figures[f"{node} {path}"] = _word(errno)
     what = "sh -c 'taskset -pc 0-4095 $$; open each /dev/nvidia*'"
-    return Evidence(ctx.controller, shown(batch, what, gpus=gpus), said(run), figures)
+    return Evidence(ctx.controller, shown(batch, what, gpus=gpus), output_of(run), figures)
 
 
 async def memory(ctx: ProveContext) -> Judgement:
@@ -152,25 +160,25 @@ async def memory(ctx: ProveContext) -> Judgement:
     problems: list[str] = []
     evidence: list[Evidence] = []
     for (batch, _), result in zip(runs, results, strict=True):
-        problems += judge_memory(batch.names, said_whole(result), neighbour=batch in roomy)
+        problems += judge_memory(batch.names, full_output_of(result), neighbour=batch in roomy)
         what = f"perl -e '$x = q(a) x ({HOG} << 20)'"
         command = f"{shown(batch, what)} --mem={MEMORY}M"
-        evidence.append(Evidence(ctx.controller, command, said(result)))
+        evidence.append(Evidence(ctx.controller, command, output_of(result)))
     alone = f"; no room for a neighbour on {len(usable) - sum(len(b.nodes) for b in roomy)}"
     good = f"the greedy job is killed, its neighbour lives, on {many(len(usable), 'node')}"
     return verdict_of(problems, good + (alone if tight else ""), *evidence)
 
 
-def said_whole(result: Result) -> str:
+def full_output_of(result: Result) -> str:
     """Both streams, uncut."""
     return f"{result.stdout}\n{result.stderr}"
 
 
 def judge_memory(nodes: Iterable[str], text: str, *, neighbour: bool) -> list[str]:
-    """On each node the greedy job was killed, and the job next to it came to its end."""
-    told = lines(text)
-    exits = dict(rest.split(" ", 1) for key, rest in told if key == "hog" and " " in rest)
-    alive = {rest for key, rest in told if key == "alive"}
+    """On each node the greedy job was killed, and the job next to it ended normally."""
+    report = lines(text)
+    exits = dict(rest.split(" ", 1) for key, rest in report if key == "hog" and " " in rest)
+    alive = {rest for key, rest in report if key == "alive"}
     oom = {name.rpartition("-")[2] or name for name in _OOM.findall(text)} | set(_OOM.findall(text))
     problems: list[str] = []
     for name in nodes:
@@ -179,7 +187,7 @@ def judge_memory(nodes: Iterable[str], text: str, *, neighbour: bool) -> list[st
             problems.append(f"{name}: a job took {HOG} MiB though it asked for {MEMORY}")
         elif name not in oom and end != "137":
             problems.append(
-                f"{name}: the greedy job was not killed for memory ({end or 'no word'})"
+                f"{name}: the greedy job was not killed for memory ({end or 'no output'})"
             )
         if neighbour and name not in alive:
             problems.append(f"{name}: the job next to the greedy one did not survive")

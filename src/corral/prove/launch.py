@@ -15,7 +15,7 @@ from corral.prove.context import (
     failed,
     left_out,
     many,
-    said,
+    output_of,
     verdict_of,
 )
 from corral.prove.limits import by_limit, held_back, watched
@@ -62,20 +62,20 @@ class Launched:
     @property
     def hello(self) -> dict[str, tuple[str, str]]:
         """Node to job id and the host name it printed."""
-        found: dict[str, tuple[str, str]] = {}
+        by_node: dict[str, tuple[str, str]] = {}
         for key, rest in lines(self.result.stdout):
             match (key, rest.split()):
                 case ("hello", [job, node, host]):
-                    found[node] = job, host
+                    by_node[node] = job, host
                 case _:
                     pass
-        return found
+        return by_node
 
 
 def batches(nodes: tuple[Node, ...], *, by_gpu: bool = True) -> tuple[Batch, ...]:
     """Share nodes out to as few partitions as possible; nodes in no partition are left out."""
     left = list(nodes)
-    found: list[Batch] = []
+    parts: list[Batch] = []
     while left:
         counts: dict[str, int] = {}
         for node in left:
@@ -92,8 +92,8 @@ def batches(nodes: tuple[Node, ...], *, by_gpu: bool = True) -> tuple[Batch, ...
             alike: dict[tuple[str, bool], list[Node]] = {}
             for node in some:
                 alike.setdefault((island(node), fenced(node)), []).append(node)
-            found += [Batch(best, tuple(same), kind is True) for same in alike.values()]
-    return tuple(found)
+            parts += [Batch(best, tuple(same), kind is True) for same in alike.values()]
+    return tuple(parts)
 
 
 def srun(
@@ -141,19 +141,19 @@ async def launched(ctx: ProveContext) -> tuple[Launched, ...]:
 
 
 async def _launch(ctx: ProveContext) -> tuple[Launched, ...]:
-    found: list[Launched] = []
+    runs: list[Launched] = []
     for batch in batches((await survey(ctx)).free):
         gpus = 1 if batch.gpu else 0
         script = srun(ctx, batch, _TASK, gpus=gpus, suffix="-launch")
         result = await run_as_user(ctx, watched(ctx, script, "-launch"))
-        found.append(Launched(batch, shown(batch, "hostname", gpus=gpus), result))
-    return tuple(found)
+        runs.append(Launched(batch, shown(batch, "hostname", gpus=gpus), result))
+    return tuple(runs)
 
 
 async def launch(ctx: ProveContext) -> Judgement:
     """smoke.launch."""
     done = await launched(ctx)
-    reason = held_back("\n".join(one.result.stdout for one in done))
+    reason = held_back("\n".join(run.result.stdout for run in done))
     return by_limit(judge_launch(await survey(ctx), done), reason, ctx.user)
 
 
@@ -162,15 +162,15 @@ def judge_launch(seen: Survey, done: tuple[Launched, ...]) -> Judgement:
     if seen.usable and not seen.free:
         return left_out("other jobs run on all nodes; prove again when some are idle")
     if not seen.slurm:
-        return failed(f"slurmctld did not answer: {clip(seen.slurm_output)[-200:] or 'no word'}")
+        return failed(f"slurmctld did not answer: {clip(seen.slurm_output)[-200:] or 'no output'}")
     if not done:
         return failed("no node can run jobs", Evidence(seen.controller, "sinfo", seen.slurm_output))
     problems: list[str] = []
     evidence: list[Evidence] = []
     count = 0
-    for one in done:
-        hello = one.hello
-        for name in one.batch.names:
+    for run in done:
+        hello = run.hello
+        for name in run.batch.names:
             _, host = hello.get(name, ("", ""))
             count += 1
             if not host:
@@ -178,8 +178,8 @@ def judge_launch(seen: Survey, done: tuple[Launched, ...]) -> Judgement:
             elif host.partition(".")[0] != name:
                 problems.append(f"{name} calls itself {host}")
         figures = {name: host for name, (_, host) in hello.items()}
-        evidence.append(Evidence(seen.controller, one.command, said(one.result), figures))
-    covered = {name for one in done for name in one.batch.names}
+        evidence.append(Evidence(seen.controller, run.command, output_of(run.result), figures))
+    covered = {name for run in done for name in run.batch.names}
     lost = [node.name for node in seen.free if node.name not in covered]
     problems += [f"{name} is in no partition" for name in lost]
     free = {node.name for node in seen.free}
@@ -193,7 +193,7 @@ def judge_launch(seen: Survey, done: tuple[Launched, ...]) -> Judgement:
 async def accounting(ctx: ProveContext) -> Judgement:
     """accounting.records."""
     done = await launched(ctx)
-    jobs = {job: one.batch for one in done for job, _ in one.hello.values()}
+    jobs = {job: run.batch for run in done for job, _ in run.hello.values()}
     if not jobs:
         return left_out("no job of this proof ran")
     fields = ",".join(_RECORDED)
@@ -211,9 +211,9 @@ async def accounting(ctx: ProveContext) -> Judgement:
         patience=round(15 + ctx.slack),
     )
     result = await ctx.control(script)
-    shown_by = Evidence(ctx.controller, command, said(result))
+    shown_by = Evidence(ctx.controller, command, output_of(result))
     if not result.ok:
-        return failed("sacct gives no answer", shown_by)
+        return failed("sacct does not answer", shown_by)
     return judge_accounting(result.stdout, jobs, shown_by)
 
 

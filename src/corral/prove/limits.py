@@ -45,8 +45,8 @@ def watched(ctx: ProveContext, script: Script, suffix: LiteralString) -> Script:
 
 def held_back(text: str) -> str:
     """The limit for which jobs of a ``watched`` script waited last, "" for none."""
-    found = [limit_of(rest) for key, rest in lines(text) if key == "waits"]
-    return found[-1] if found else ""
+    reasons = [limit_of(rest) for key, rest in lines(text) if key == "waits"]
+    return reasons[-1] if reasons else ""
 
 
 def by_limit(judged: Judgement, reason: str, user: str) -> Judgement:

@@ -185,13 +185,13 @@ def _result_dict(result: CheckResult) -> dict[str, object]:
 def _result_from(item: Mapping[str, Any]) -> CheckResult:
     evidence = tuple(
         Evidence(
-            str(one["node"]),
-            str(one["command"]),
-            str(one["output"]),
-            cast("dict[str, Figure]", dict(one["figures"])),
-            tuple(chart_from(chart) for chart in one.get("charts", ())),
+            str(entry["node"]),
+            str(entry["command"]),
+            str(entry["output"]),
+            cast("dict[str, Figure]", dict(entry["figures"])),
+            tuple(chart_from(chart) for chart in entry.get("charts", ())),
         )
-        for one in item["evidence"]
+        for entry in item["evidence"]
     )
     return CheckResult(
         str(item["check"]),

@@ -11,7 +11,7 @@ from corral.hosts.quote import Script, join, sh
 from corral.hosts.transport import Result
 from corral.inspect.rules import FolderFault, folder_fault
 from corral.inspect.storage import FAILED, answer
-from corral.prove.context import ProveContext, said, verdict_of
+from corral.prove.context import ProveContext, output_of, verdict_of
 from corral.prove.model import Evidence, Judgement
 from corral.prove.probe import lines
 from corral.spec.models import Storage
@@ -44,7 +44,7 @@ class Folder:
 
 def expected(ctx: ProveContext, node: Node) -> tuple[Folder, ...]:
     """What a node should see."""
-    by_name = {one.name: one for one in ctx.nodes}
+    by_name = {entry.name: entry for entry in ctx.nodes}
     return tuple(
         replace(
             _folder(ctx, node, storage, by_name),
@@ -69,25 +69,25 @@ def _folder(ctx: ProveContext, node: Node, storage: Storage, by_name: Mapping[st
 
 async def mounts(ctx: ProveContext) -> Judgement:
     """storage.mounts."""
-    wanted = {node.name: expected(ctx, node) for node in ctx.nodes}
-    answers = await ctx.fleet.each({n: look(ctx.token, n, f) for n, f in wanted.items()})
+    folders_of = {node.name: expected(ctx, node) for node in ctx.nodes}
+    answers = await ctx.fleet.each({n: look(ctx.token, n, f) for n, f in folders_of.items()})
     problems: list[str] = []
     evidence: list[Evidence] = []
-    for name, folders in wanted.items():
+    for name, folders in folders_of.items():
         answer = answers[name]
         problems += judge_node(name, folders, answer)
-        text = str(answer) if isinstance(answer, CorralError) else said(answer)
+        text = str(answer) if isinstance(answer, CorralError) else output_of(answer)
         evidence.append(Evidence(name, "stat -f; /proc/mounts; a file of root's", text))
-    names = ", ".join(dict.fromkeys(f.mount for folders in wanted.values() for f in folders))
+    names = ", ".join(dict.fromkeys(f.mount for folders in folders_of.values() for f in folders))
     return verdict_of(problems, f"{names}: the right folder answers on each node", *evidence)
 
 
 def look(token: str, node: str, folders: tuple[Folder, ...]) -> Script:
     """Ask one node. SIGKILL: nothing else ends a process that waits for an NFS server."""
-    return join([_look(f"{token}-{node}", i, one) for i, one in enumerate(folders)])
+    return join([_look(f"{token}-{node}", i, folder) for i, folder in enumerate(folders)])
 
 
-def _look(name: str, index: int, one: Folder) -> Script:
+def _look(name: str, index: int, folder: Folder) -> Script:
     root = sh(
         'f="$p/.corral-prove-root-"{name}; if (: >"$f") 2>/dev/null; then '
         'echo "@ root {i} $(stat -c %u "$f")"; rm -f "$f"; else echo "@ root {i} refused"; fi',
@@ -99,23 +99,26 @@ def _look(name: str, index: int, one: Folder) -> Script:
         'echo "@ mounted {i} $(awk -v p="$p" \'$2 == p && $3 != "autofs" {{ m = $1 }} '
         "END {{ print m }}' /proc/mounts)\"; {local} "
         "case $a in *{failed}) ;; *) {root}; {jobs} ;; esac",
-        path=one.mount,
+        path=folder.mount,
         answer=answer(ANSWER_S),
         failed=Script(FAILED),
         i=index,
         local=sh(
             'if [ "$(stat -c %d:%i "$p/.")" = "$(stat -c %d:%i {local}/.)" ]; '
             'then echo "@ local {i}"; fi;',
-            local=one.local,
+            local=folder.local,
             i=index,
         )
-        if one.local
+        if folder.local
         else Script(""),
-        root=sh(":") if one.squash is None else root,
+        root=sh(":") if folder.squash is None else root,
         jobs=sh(
-            "{c}{h} 2>&1 | sed 's/^/@ held {i} /'", c=CHECKS, h=held(one.mount, one.keeper), i=index
+            "{c}{h} 2>&1 | sed 's/^/@ held {i} /'",
+            c=CHECKS,
+            h=held(folder.mount, folder.keeper),
+            i=index,
         )
-        if one.jobs
+        if folder.jobs
         else sh(":"),
     )
 
@@ -124,43 +127,43 @@ def judge_node(node: str, folders: tuple[Folder, ...], answer: Result | CorralEr
     """What is wrong with a node's folders."""
     if isinstance(answer, CorralError):
         return [f"{node} cannot be reached ({answer.message})"]
-    told: dict[tuple[str, str], list[str]] = {}
+    report: dict[tuple[str, str], list[str]] = {}
     for key, rest in lines(answer.stdout):
         index, *words = rest.split()
-        told[key, index] = words
+        report[key, index] = words
     return [
-        f"{node}: {one.mount} {problem}"
-        for i, one in enumerate(folders)
+        f"{node}: {folder.mount} {problem}"
+        for i, folder in enumerate(folders)
         for problem in _judge(
-            one, {key: words for (key, at), words in told.items() if at == str(i)}
+            folder, {key: words for (key, at), words in report.items() if at == str(i)}
         )
     ]
 
 
 def _judge(  # noqa: PLR0911  # one line for each thing that can be wrong
-    one: Folder, told: Mapping[str, list[str]]
+    folder: Folder, report: Mapping[str, list[str]]
 ) -> list[str]:
-    words = " ".join(told.get("answer", [FAILED]))
+    words = " ".join(report.get("answer", [FAILED]))
     match folder_fault(words):
         case FolderFault.SILENT:
-            return ["does not answer: its server is away"]
+            return ["does not answer: its server is down or unreachable"]
         case FolderFault.STALE:
             return ["is a stale handle"]
         case FolderFault.UNREADABLE:
-            return [f"cannot be read: {words.removesuffix(FAILED).strip() or 'no word'}"]
+            return [f"cannot be read: {words.removesuffix(FAILED).strip() or 'no output'}"]
         case None:
             pass
-    found = " ".join(told.get("mounted", []))
-    if one.local and "local" not in told:
-        return [f"is not {one.local} of this machine"]
-    if one.sources and found not in one.sources:
-        return [f"is {found or 'not mounted'}, not {one.sources[0]}"]
-    owner = " ".join(told.get("root", []))
-    if one.squash is True and owner == "0":
-        return ["lets root be root, and root_squash is declared"]
-    if one.squash is False and owner != "0":
-        return [f"makes root nobody ({owner or 'no word'}), and root_squash is declared false"]
-    if "held" in told:
-        why = " ".join(told["held"])
+    source = " ".join(report.get("mounted", []))
+    if folder.local and "local" not in report:
+        return [f"is not {folder.local} of this machine"]
+    if folder.sources and source not in folder.sources:
+        return [f"is {source or 'not mounted'}, not {folder.sources[0]}"]
+    owner = " ".join(report.get("root", []))
+    if folder.squash is True and owner == "0":
+        return ["does not squash root, and root_squash is declared"]
+    if folder.squash is False and owner != "0":
+        return [f"squashes root ({owner or 'no output'}), and root_squash is declared false"]
+    if "held" in report:
+        why = " ".join(report["held"])
         return [f"can be replaced by a user, and with it the code of jobs: {why}"]
     return []

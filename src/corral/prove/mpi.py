@@ -16,7 +16,7 @@ from typing import Final
 
 from corral.agents import program
 from corral.hosts.quote import Script, sh
-from corral.prove.context import ProveContext, failed, many, said, skipped, verdict_of
+from corral.prove.context import ProveContext, failed, many, output_of, skipped, verdict_of
 from corral.prove.launch import Batch, batches, run_as_user, shown, srun
 from corral.prove.model import Evidence, Judgement
 from corral.prove.probe import lines
@@ -54,7 +54,7 @@ class Hello:
 
     Attributes:
         node: where it ran.
-        size: how many ranks it believes in.
+        size: how many ranks it knows of.
         heard: by PMI-2 the node of the next rank; by MPI the sum over all ranks.
         library: openmpi or mpich; "" by PMI-2.
     """
@@ -73,23 +73,23 @@ async def hello(ctx: ProveContext) -> Judgement:
     listed = await run_as_user(ctx, sh("srun --mpi=list 2>&1"))
     kinds = kinds_of(listed.stdout)
     if not listed.ok or "MPI" not in listed.stdout:
-        shown_by = Evidence(ctx.controller, "srun --mpi=list", said(listed))
+        shown_by = Evidence(ctx.controller, "srun --mpi=list", output_of(listed))
         return failed("srun does not list its kinds of MPI", shown_by)
     problems: list[str] = []
-    kinds_said = {"kinds": " ".join(kinds)}
-    evidence = [Evidence(ctx.controller, "srun --mpi=list", said(listed), kinds_said)]
+    listed_kinds = {"kinds": " ".join(kinds)}
+    evidence = [Evidence(ctx.controller, "srun --mpi=list", output_of(listed), listed_kinds)]
     good: list[str] = []
     for batch in wide:
         for kind, run in plan(kinds, await _libraries(ctx, batch)):
             task = sh("exec perl -e {text}", text=_PMI2) if run == "pmi2" else _program()
             script = srun(ctx, batch, task, suffix="-mpi", more=_option(kind))
             result = await run_as_user(ctx, script)
-            found = parse(result.stdout)
-            problems += judge(batch.names, kind, found, done=result.ok)
+            hellos = parse(result.stdout)
+            problems += judge(batch.names, kind, hellos, done=result.ok)
             command = shown(batch, f"--mpi={kind} (hello by {run})")
-            figures = {f"rank {r}": f"{h.node} of {h.size}: {h.heard}" for r, h in found.items()}
-            evidence.append(Evidence(ctx.controller, command, said(result), figures))
-            library = next((h.library for h in found.values() if h.library), "")
+            figures = {f"rank {r}": f"{h.node} of {h.size}: {h.heard}" for r, h in hellos.items()}
+            evidence.append(Evidence(ctx.controller, command, output_of(result), figures))
+            library = next((h.library for h in hellos.values() if h.library), "")
             by = f"{kind} ({library})" if library else kind
             good.append(f"{by} over {many(len(batch.nodes), 'node')}")
     if not good:
@@ -109,53 +109,55 @@ def plan(kinds: tuple[str, ...], libraries: frozenset[str]) -> list[tuple[str, s
     PMI-2 is asked by its own words, so it needs no MPI. Open MPI speaks PMIx only (5 and later),
     MPICH PMI-2; a library that only some nodes have does not count.
     """
-    found = [("pmi2", "pmi2")] if "pmi2" in kinds else []
+    runs = [("pmi2", "pmi2")] if "pmi2" in kinds else []
     if libraries == frozenset({"openmpi"}) and "pmix" in kinds:
-        found.append(("pmix", "openmpi"))
+        runs.append(("pmix", "openmpi"))
     if libraries == frozenset({"mpich"}) and "pmi2" in kinds:
-        found.append(("pmi2", "mpich"))
-    return found
+        runs.append(("pmi2", "mpich"))
+    return runs
 
 
 def parse(text: str) -> dict[int, Hello]:
     """Rank to what it reported."""
-    found: dict[int, Hello] = {}
+    hellos: dict[int, Hello] = {}
     for key, rest in lines(text):
         match (key, rest.split()):
             case ("pmi2", [rank, node, size, heard]) if rank.isdigit() and size.isdigit():
-                found[_free(found, int(rank))] = Hello(node, int(size), heard)
+                hellos[_free(hellos, int(rank))] = Hello(node, int(size), heard)
             case ("mpi", [rank, node, size, total, library]) if rank.isdigit() and size.isdigit():
-                found[_free(found, int(rank))] = Hello(node, int(size), total, library)
+                hellos[_free(hellos, int(rank))] = Hello(node, int(size), total, library)
             case _:
                 pass
-    return found
+    return hellos
 
 
-def judge(nodes: tuple[str, ...], kind: str, found: dict[int, Hello], *, done: bool) -> list[str]:
+def judge(nodes: tuple[str, ...], kind: str, hellos: dict[int, Hello], *, done: bool) -> list[str]:
     """All ranks ran, know of each other, and what went from rank to rank is right."""
     count = len(nodes)
-    alone = [h.node for h in found.values() if h.size == 1]
+    alone = [h.node for h in hellos.values() if h.size == 1]
     if alone and count > 1:
-        return [f"--mpi={kind}: each rank believes it is alone ({', '.join(sorted(alone))})"]
+        return [f"--mpi={kind}: each rank sees only itself ({', '.join(sorted(alone))})"]
     problems = [f"--mpi={kind}: {n} did not run its rank" for n in nodes
-                if n not in {h.node for h in found.values()}]  # fmt: skip
-    for rank, one in sorted(found.items()):
-        if one.size != count:
-            problems.append(f"--mpi={kind}: rank {rank} on {one.node} believes in {one.size} ranks")
+                if n not in {h.node for h in hellos.values()}]  # fmt: skip
+    for rank, answer in sorted(hellos.items()):
+        if answer.size != count:
+            problems.append(
+                f"--mpi={kind}: rank {rank} on {answer.node} knows of {answer.size} ranks"
+            )
             continue
-        after = found.get((rank + 1) % count)
-        wanted = str(count * (count - 1) // 2) if one.library else after.node if after else ""
-        if one.heard != wanted:
-            what = "adds the ranks up to" if one.library else "hears of its neighbour"
-            problems.append(f"--mpi={kind}: rank {rank} on {one.node} {what} {one.heard}")
+        after = hellos.get((rank + 1) % count)
+        expected = str(count * (count - 1) // 2) if answer.library else after.node if after else ""
+        if answer.heard != expected:
+            what = "adds the ranks up to" if answer.library else "reads from its neighbour"
+            problems.append(f"--mpi={kind}: rank {rank} on {answer.node} {what} {answer.heard}")
     if not done and not problems:
-        problems.append(f"--mpi={kind}: srun failed after its ranks had spoken")
+        problems.append(f"--mpi={kind}: srun failed after its ranks had reported")
     return problems
 
 
-def _free(found: dict[int, Hello], rank: int) -> int:
+def _free(hellos: dict[int, Hello], rank: int) -> int:
     """Ranks that all believe to be rank 0 are kept apart."""
-    while rank in found:
+    while rank in hellos:
         rank += 1
     return rank
 
@@ -172,9 +174,9 @@ async def _libraries(ctx: ProveContext, batch: Batch) -> frozenset[str]:
         text=_text(),
     )
     result = await run_as_user(ctx, srun(ctx, batch, task, suffix="-mpi"))
-    found = {key: rest.split() for key, rest in lines(result.stdout)}
-    names = {rest.split()[1] for key, rest in lines(result.stdout) if key == "has"}
-    return frozenset(names | ({"none"} if "nompi" in found else set()))
+    report = lines(result.stdout)
+    names = {rest.split()[1] for key, rest in report if key == "has"}
+    return frozenset(names | {"none" for key, _ in report if key == "nompi"})
 
 
 def _program() -> Script:

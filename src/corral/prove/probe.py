@@ -71,10 +71,10 @@ def parse_probes(text: str) -> dict[str, Probe]:
 
 def cpu_ids(text: str) -> tuple[int, ...]:
     """Numbers of a list such as ``0,2-3``."""
-    found: list[int] = []
+    numbers: list[int] = []
     for first, last in _RANGE.findall(text):
-        found += range(int(first), int(last or first) + 1)
-    return tuple(found)
+        numbers += range(int(first), int(last or first) + 1)
+    return tuple(numbers)
 
 
 def cpu_count(text: str) -> int:

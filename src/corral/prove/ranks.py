@@ -6,7 +6,15 @@ from typing import Final
 
 from corral.hosts.quote import Script, sh
 from corral.hosts.transport import Result
-from corral.prove.context import ProveContext, failed, left_out, many, said, skipped, verdict_of
+from corral.prove.context import (
+    ProveContext,
+    failed,
+    left_out,
+    many,
+    output_of,
+    skipped,
+    verdict_of,
+)
 from corral.prove.launch import Batch, batches, run_as_user, shown, srun
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import PROBE, lines
@@ -25,17 +33,17 @@ print "@ rank $rank $node $n ", $l->sockport, "\\n";
 my @at; while (my $t = <STDIN>) {
   last if $t =~ /^end/; my ($r, @a) = split " ", $t; $at[$r] = \\@a }
 sub calls { my ($a, $b) = @_; return $a != $b && ($n <= $all || $b == ($a + 1) % $n || !$b) }
-my $due = grep { calls($_, $rank) } 0 .. $n - 1;
+my $left = grep { calls($_, $rank) } 0 .. $n - 1;
 for my $b (grep { calls($rank, $_) } 0 .. $n - 1) {
   my $s = IO::Socket::INET->new(PeerAddr => $at[$b][0], PeerPort => $at[$b][1], Timeout => 4);
   if ($s) { print $s "$rank $node\\n"; close $s } else { print "@ nocall $rank $b $!\\n" }
 }
 my $sel = IO::Select->new($l); my $end = time + 6;
-while ($due > 0 && time < $end) {
+while ($left > 0 && time < $end) {
   next unless $sel->can_read(1);
-  my $c = $l->accept or next; my $one = IO::Select->new($c);
-  my $who = $one->can_read(2) ? <$c> : ""; $who =~ s/\\s+$//;
-  print "@ call $rank $who ", $c->peerhost, "\\n"; $due--;
+  my $c = $l->accept or next; my $reader = IO::Select->new($c);
+  my $who = $reader->can_read(2) ? <$c> : ""; $who =~ s/\\s+$//;
+  print "@ call $rank $who ", $c->peerhost, "\\n"; $left--;
 }
 """
 
@@ -48,10 +56,10 @@ async def ranks(ctx: ProveContext) -> Judgement:
     problems: list[str] = []
     evidence: list[Evidence] = []
     for batch, result in runs:
-        found = parse_ranks(result.stdout)
-        problems += judge_ranks(batch.names, found)
-        figures: dict[str, Figure] = {f"rank {r}": node for r, (node, _) in found.items()}
-        evidence.append(Evidence(ctx.controller, shown(batch, "hello"), said(result), figures))
+        by_rank = parse_ranks(result.stdout)
+        problems += judge_ranks(batch.names, by_rank)
+        figures: dict[str, Figure] = {f"rank {r}": node for r, (node, _) in by_rank.items()}
+        evidence.append(Evidence(ctx.controller, shown(batch, "hello"), output_of(result), figures))
     count = sum(len(batch.nodes) for batch, _ in runs)
     return verdict_of(
         problems, f"one job over {many(count, 'node')}, each rank answered", *evidence
@@ -67,16 +75,16 @@ async def tcp(ctx: ProveContext) -> Judgement:
     evidence: list[Evidence] = []
     count = 0
     for batch, result in runs:
-        found = parse_ranks(result.stdout)
-        if len(found) < len(batch.nodes):
-            return failed("the ranks did not all start", Evidence("", "srun", said(result)))
+        by_rank = parse_ranks(result.stdout)
+        if len(by_rank) < len(batch.nodes):
+            return failed("the ranks did not all start", Evidence("", "srun", output_of(result)))
         got = parse_calls(result.stdout)
-        wanted = pairs(len(found))
-        count += len(wanted)
-        problems += judge_calls({r: node for r, (node, _) in found.items()}, wanted, got)
-        figures: dict[str, Figure] = {"calls wanted": len(wanted), "calls received": len(got)}
+        expected = pairs(len(by_rank))
+        count += len(expected)
+        problems += judge_calls({r: node for r, (node, _) in by_rank.items()}, expected, got)
+        figures: dict[str, Figure] = {"calls wanted": len(expected), "calls received": len(got)}
         command = shown(batch, "each rank calls the others over TCP")
-        evidence.append(Evidence(ctx.controller, command, said(result), figures))
+        evidence.append(Evidence(ctx.controller, command, output_of(result), figures))
     return verdict_of(problems, f"{count} connections between ranks, all received", *evidence)
 
 
@@ -92,44 +100,44 @@ def pairs(count: int) -> set[tuple[int, int]]:
 
 def parse_ranks(text: str) -> dict[int, tuple[str, int]]:
     """Rank to its node and to the number of ranks that it knows."""
-    found: dict[int, tuple[str, int]] = {}
+    by_rank: dict[int, tuple[str, int]] = {}
     for key, rest in lines(text):
         match (key, rest.split()):
             case ("rank", [rank, node, count, _]) if rank.isdigit() and count.isdigit():
-                found[int(rank)] = node, int(count)
+                by_rank[int(rank)] = node, int(count)
             case _:
                 pass
-    return found
+    return by_rank
 
 
 def parse_calls(text: str) -> set[tuple[int, int]]:
     """(caller, called) of each call that the called rank reports."""
-    found: set[tuple[int, int]] = set()
+    calls: set[tuple[int, int]] = set()
     for key, rest in lines(text):
         match (key, rest.split()):
             case ("call", [called_rank, caller, *_]) if called_rank.isdigit() and caller.isdigit():
-                found.add((int(caller), int(called_rank)))
+                calls.add((int(caller), int(called_rank)))
             case _:
                 pass
-    return found
+    return calls
 
 
-def judge_ranks(nodes: tuple[str, ...], found: dict[int, tuple[str, int]]) -> list[str]:
+def judge_ranks(nodes: tuple[str, ...], by_rank: dict[int, tuple[str, int]]) -> list[str]:
     """Ranks 0 to N-1 ran, one on each node, and all know that they are N."""
-    problems = [f"rank {r} did not run" for r in range(len(nodes)) if r not in found]
-    ran = {node for node, _ in found.values()}
+    problems = [f"rank {r} did not run" for r in range(len(nodes)) if r not in by_rank]
+    ran = {node for node, _ in by_rank.values()}
     problems += [f"no rank ran on {name}" for name in nodes if name not in ran]
-    for rank, (node, count) in found.items():
+    for rank, (node, count) in by_rank.items():
         if count != len(nodes):
-            problems.append(f"rank {rank} on {node} believes in {count} ranks")
+            problems.append(f"rank {rank} on {node} knows of {count} ranks")
     return problems
 
 
 def judge_calls(
-    node_of: dict[int, str], wanted: set[tuple[int, int]], got: set[tuple[int, int]]
+    node_of: dict[int, str], expected: set[tuple[int, int]], got: set[tuple[int, int]]
 ) -> list[str]:
-    """Each wanted call was received."""
-    lost = sorted(wanted - got)
+    """Each expected call was received."""
+    lost = sorted(expected - got)
     return [f"{node_of.get(a, a)} cannot reach {node_of.get(b, b)} over TCP" for a, b in lost]
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from corral.hosts.quote import sh
 from corral.hosts.transport import Result
-from corral.prove.context import ProveContext, clip, failed, said, verdict_of
+from corral.prove.context import ProveContext, clip, failed, output_of, verdict_of
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import lines
 from corral.prove.survey import survey
@@ -82,14 +82,14 @@ async def loopback(ctx: ProveContext) -> Judgement:
 
 def parse_answers(text: str) -> dict[str, tuple[int, bool, str]]:
     """What was asked to (HTTP status, whether the node's record came, error text)."""
-    found: dict[str, tuple[int, bool, str]] = {}
+    responses: dict[str, tuple[int, bool, str]] = {}
     for key, rest in lines(text):
         match rest.split(" ", 2):
             case [code, has, *more] if code.isdigit() and has in {"0", "1"}:
-                found[key] = int(code), has == "1", more[0].strip() if more else ""
+                responses[key] = int(code), has == "1", more[0].strip() if more else ""
             case _:
                 pass
-    return found
+    return responses
 
 
 def judge_answers(text: str, shown: Evidence) -> Judgement:
@@ -97,27 +97,27 @@ def judge_answers(text: str, shown: Evidence) -> Judgement:
     code, has, error = parse_answers(text).get("token", (0, False, "no answer"))
     problems: list[str] = []
     if any(key == "notoken" for key, _ in lines(text)):
-        problems.append("scontrol gave no token")
+        problems.append("scontrol returned no token")
     if code == 0:
-        problems.append(f"nobody answers on port {PORT}")
+        problems.append(f"nothing answers on port {PORT}")
     elif code != OK:
         problems.append(f"a valid token is answered with {code} {error}".rstrip())
     elif not has:
-        problems.append("the answer does not hold the node asked for")
+        problems.append("the response lacks the requested node")
     return verdict_of(problems, "a request with a token is answered", shown)
 
 
 def judge_refuses(text: str, shown: Evidence) -> Judgement:
     """Without a token, and with a forged one, nothing comes."""
-    found = parse_answers(text)
+    responses = parse_answers(text)
     problems: list[str] = []
-    code, has, _ = found.get("token", (0, False, ""))
+    code, has, _ = responses.get("token", (0, False, ""))
     # 23.11 turns slurmctld's refusal of a forged token into "500 Unable to connect to database".
     # That counts only where a good token gets its answer from the same slurmrestd.
     forged = REFUSED | {SERVER_ERROR} if code == OK and has else REFUSED
     refused = {"none": REFUSED, "wrong": forged}
     for what, words in (("none", "without a token"), ("wrong", "with a forged token")):
-        code, has, error = found.get(what, (0, False, "no answer"))
+        code, has, error = responses.get(what, (0, False, "no answer"))
         if has or OK <= code < BAD:
             problems.append(f"a request {words} is answered ({code})")
         elif code not in refused[what]:
@@ -136,14 +136,14 @@ def parse_listening(text: str) -> tuple[tuple[str, int], ...]:
 
 def judge_loopback(text: str, controller: str) -> Judgement:
     """The port of slurmrestd is open on loopback and on no other address."""
-    found = [address for address, port in parse_listening(text) if port == PORT]
-    figures: dict[str, Figure] = {"listening": ", ".join(map(_address, found)) or "nowhere"}
+    addresses = [address for address, port in parse_listening(text) if port == PORT]
+    figures: dict[str, Figure] = {"listening": ", ".join(map(_address, addresses)) or "nowhere"}
     shown = Evidence(controller, "cat /proc/net/tcp /proc/net/tcp6", clip(text), figures)
     if not parse_listening(text):
         return failed("the listening sockets could not be read", shown)
-    if not found:
+    if not addresses:
         return failed(f"nothing listens on port {PORT}", shown)
-    problems = [f"port {PORT} is open on {_address(a)}" for a in found if not _is_loopback(a)]
+    problems = [f"port {PORT} is open on {_address(a)}" for a in addresses if not _is_loopback(a)]
     return verdict_of(problems, f"port {PORT} is open on loopback only", shown)
 
 
@@ -162,10 +162,10 @@ def _address(hexed: str) -> str:
 
 
 def _evidence(ctx: ProveContext, result: Result) -> Evidence:
-    found = parse_answers(result.stdout)
-    figures: dict[str, Figure] = {what: code for what, (code, _, _) in found.items()}
+    responses = parse_answers(result.stdout)
+    figures: dict[str, Figure] = {what: code for what, (code, _, _) in responses.items()}
     command = (
         f"scontrol token username={ctx.person} lifespan=60 | GET http://127.0.0.1:{PORT}"
         "/slurm/v0.0.NN/node/NAME with, without and with a wrong token"
     )
-    return Evidence(ctx.controller, command, said(result), figures)
+    return Evidence(ctx.controller, command, output_of(result), figures)

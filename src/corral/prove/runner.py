@@ -1,4 +1,4 @@
-"""Runs checks: side by side where they do not disturb each other, and always to the end."""
+"""Runs checks: in parallel where they do not disturb each other, and always to the end."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _HINTS: Final = (
      "corral bench network each two nodes alone"),
     (r"\bgpu\d+_gpu\d+_gb_s\b", "the link between its GPUs, NVLink or PCIe: corral bench gpu"),
     (r"\bgpu\d+_\w+ is\b", "heat, power, clocks, or another program on the GPU: corral bench gpu"),
-    (r"\bmount\d+_write_mb_s\b", "the file server, or the way to it: corral bench storage"),
+    (r"\bmount\d+_write_mb_s\b", "the file server, or the path to it: corral bench storage"),
     (r"\bdisk_write_mb_s\b", "its disk: nearly full, failing, or busy with something else"),
     (r"\bcpu_mb_s\b", "heat, clocks, or another program on its processors: corral doctor --health"),
 )  # fmt: skip
@@ -41,7 +41,7 @@ def rounds_script(after: int = 0) -> Script:
 
 def parse_rounds(cluster: str, text: str) -> tuple[Proof, ...]:
     """Proofs of the rounds in a text; a round that was cut off is left out."""
-    found: list[Proof] = []
+    proofs: list[Proof] = []
     lines: list[str] = []
     begun: int | None = None
     for line in text.splitlines():
@@ -49,11 +49,11 @@ def parse_rounds(cluster: str, text: str) -> tuple[Proof, ...]:
         if begin:
             begun, lines = int(begin[1]), []
         elif line.startswith("end ") and begun is not None:
-            found.append(_proof(cluster, begun, lines))
+            proofs.append(_proof(cluster, begun, lines))
             begun = None
         else:
             lines.append(line)
-    return tuple(found)
+    return tuple(proofs)
 
 
 def _proof(cluster: str, at: int, lines: list[str]) -> Proof:
@@ -62,16 +62,16 @@ def _proof(cluster: str, at: int, lines: list[str]) -> Proof:
     figures: dict[str, dict[str, Figure]] = {}
     for kind, node, rest in _parts(lines):
         if kind in {"node", "group"}:
-            word, _, said = rest.partition(" ")
-            (words if kind == "node" else groups)[node] = word, said
+            word, _, message = rest.partition(" ")
+            (words if kind == "node" else groups)[node] = word, message
         elif kind == "figure":
             name, _, value = rest.partition(" ")
             number = _number(value)
             if number is not None:
                 figures.setdefault(node, {})[name] = number
     evidence = tuple(
-        Evidence(node, "corral-proof-round", f"{word}: {said}", figures.get(node, {}))
-        for node, (word, said) in (*words.items(), *groups.items())
+        Evidence(node, "corral-proof-round", f"{word}: {message}", figures.get(node, {}))
+        for node, (word, message) in (*words.items(), *groups.items())
     )
     verdict, summary = _jointly(groups, *_judged(words))
     hint = _hint(summary) if verdict in {Verdict.FAIL, Verdict.WARN} else ""
@@ -105,12 +105,12 @@ def _jointly(
     groups: dict[str, tuple[str, str]], verdict: Verdict, summary: str
 ) -> tuple[Verdict, str]:
     """The verdict over single nodes with that of the collectives over all of them."""
-    for nodes, (word, said) in groups.items():
+    for nodes, (word, message) in groups.items():
         if word == "fail":
-            return Verdict.FAIL, f"collectives over {nodes}: {said}; {summary}"
+            return Verdict.FAIL, f"collectives over {nodes}: {message}; {summary}"
         if word == "broken":
             worse = Verdict.FAIL if verdict is Verdict.FAIL else Verdict.WARN
-            return worse, f"collectives over {nodes} were not measured: {said}; {summary}"
+            return worse, f"collectives over {nodes} were not measured: {message}; {summary}"
         if word == "pass":
             return verdict, f"{summary}, and together"
     return verdict, summary

@@ -78,16 +78,16 @@ async def slots(ctx: ProveContext) -> Judgement:
     """concurrency.slots."""
     seen = await survey(ctx)
     declared = {n.name: n.group.gpu.count for n in ctx.nodes if n.group.gpu}
-    wanted = [slots_of(batch, declared) for batch in batches(seen.free)]
-    wanted = [one for one in wanted if one.gpus] or wanted
-    if not wanted:
+    capacities = [slots_of(batch, declared) for batch in batches(seen.free)]
+    capacities = [capacity for capacity in capacities if capacity.gpus] or capacities
+    if not capacities:
         return left_out("no idle node")
     waits = WAITS if ctx.spec.slurm.accounting else WAITS | NO_DATABASE
-    each = (_run(ctx, seen, i, one, waits) for i, one in enumerate(wanted))
+    each = (_run(ctx, seen, i, capacity, waits) for i, capacity in enumerate(capacities))
     runs = await asyncio.gather(*each)
     problems: list[str] = []
     evidence: list[Evidence] = []
-    for one, result in zip(wanted, runs, strict=True):
+    for capacity, result in zip(capacities, runs, strict=True):
         if result.others:
             return left_out(f"other jobs came in between: {clip(result.others)}")
         if result.unwatched:
@@ -95,13 +95,13 @@ async def slots(ctx: ProveContext) -> Judgement:
             return failed(f"the jobs could not be watched: {result.unwatched}", shown)
         snapshot = parse_records(result.snapshot)
         records = parse_records(result.records)
-        problems += judge_slots(one, snapshot, records, waits)
-        evidence.append(_evidence(ctx, one, result, snapshot))
-    total = sum(one.count for one in wanted)
-    kind = "one-GPU job" if wanted[0].gpus else "job"
+        problems += judge_slots(capacity, snapshot, records, waits)
+        evidence.append(_evidence(ctx, capacity, result, snapshot))
+    total = sum(capacity.count for capacity in capacities)
+    kind = "one-GPU job" if capacities[0].gpus else "job"
     judged = verdict_of(problems, f"{many(total, kind)} ran at once, one more waited", *evidence)
     judged = by_limit(judged, limit_of(" ".join(problems)), ctx.user)
-    short = sum(one.gpus - one.count for one in wanted if one.gpus)
+    short = sum(capacity.gpus - capacity.count for capacity in capacities if capacity.gpus)
     if judged.verdict is Verdict.PASS and short > 0:
         return warned(f"{short} GPUs stay idle: fewer cores than GPUs on their nodes", *evidence)
     return judged
@@ -113,54 +113,56 @@ def parse_records(text: str) -> tuple[Job, ...]:
 
 
 def judge_slots(
-    wanted: Slots,
+    capacity: Slots,
     snapshot: tuple[Job, ...],
     records: tuple[Job, ...],
     waits: frozenset[str] = WAITS,
 ) -> list[str]:
     """Just as many run as there are slots, one waits for them, and their times overlap."""
-    running = [one for one in snapshot if one.state == "RUNNING"]
-    waiting = [one for one in snapshot if one.state == "PENDING"]
-    where = fold(wanted.batch.names)
-    if len(running) > wanted.count:
-        return [f"{len(running)} jobs ran at once on {where}, which has {wanted.count} slots"]
-    if len(running) < wanted.count:
-        reasons = ", ".join(sorted({one.reason for one in waiting})) or "none waited"
-        return [f"{len(running)} of {wanted.count} jobs ran at once on {where} ({reasons})"]
+    running = [job for job in snapshot if job.state == "RUNNING"]
+    waiting = [job for job in snapshot if job.state == "PENDING"]
+    where = fold(capacity.batch.names)
+    if len(running) > capacity.count:
+        return [f"{len(running)} jobs ran at once on {where}, which has {capacity.count} slots"]
+    if len(running) < capacity.count:
+        reasons = ", ".join(sorted({job.reason for job in waiting})) or "none waited"
+        return [f"{len(running)} of {capacity.count} jobs ran at once on {where} ({reasons})"]
     problems = [
-        f"job {one.label} waits for {one.reason}, not for resources"
-        for one in waiting
-        if one.reason not in waits
+        f"job {job.label} waits for {job.reason}, not for resources"
+        for job in waiting
+        if job.reason not in waits
     ]
     if len(waiting) != 1:
         problems.append(f"{len(waiting)} jobs waited on {where}, not one")
-    by_id = {one.label: one for one in records}
-    times = [by_id[one.label] for one in running if one.label in by_id]
-    starts = [one.start_at for one in times if one.start_at]
-    ends = [one.end_at for one in times if one.end_at]
+    by_id = {job.label: job for job in records}
+    times = [by_id[job.label] for job in running if job.label in by_id]
+    starts = [job.start_at for job in times if job.start_at]
+    ends = [job.end_at for job in times if job.end_at]
     if not len(running) == len(starts) == len(ends):
         return [*problems, "the records of the jobs are incomplete"]
     first_end = min(ends)
     if max(starts) > first_end:
         problems.append("by their records the jobs did not overlap in time")
-    for one in waiting:
-        later = by_id.get(one.label)
+    for job in waiting:
+        later = by_id.get(job.label)
         if later is None or not later.start_at or later.start_at < first_end:
-            problems.append(f"job {one.label}, which waited, did not run after the others")
+            problems.append(f"job {job.label}, which waited, did not run after the others")
     return problems
 
 
-def _evidence(ctx: ProveContext, one: Slots, result: Run, snapshot: tuple[Job, ...]) -> Evidence:
+def _evidence(
+    ctx: ProveContext, capacity: Slots, result: Run, snapshot: tuple[Job, ...]
+) -> Evidence:
     figures: dict[str, Figure] = {
-        "slots": one.count,
+        "slots": capacity.count,
         "running": sum(r.state == "RUNNING" for r in snapshot),
         "waiting": sum(r.state == "PENDING" for r in snapshot),
         "reason": ", ".join(r.reason for r in snapshot if r.state == "PENDING"),
     }
-    gres = "--gres=gpu:1 " if one.gpus else ""
+    gres = "--gres=gpu:1 " if capacity.gpus else ""
     command = (
-        f"{one.count + 1} times: sbatch -p {one.batch.partition} {gres}-n 1 -c {one.cores};"
-        f" squeue -o '{queue_format(_COLUMNS)}'"
+        f"{capacity.count + 1} times: sbatch -p {capacity.batch.partition} {gres}-n 1"
+        f" -c {capacity.cores}; squeue -o '{queue_format(_COLUMNS)}'"
     )
     return Evidence(ctx.controller, command, result.text, figures)
 
@@ -171,9 +173,9 @@ _FULL: Final = 3
 
 
 async def _run(
-    ctx: ProveContext, seen: Survey, index: int, one: Slots, waits: frozenset[str] = WAITS
+    ctx: ProveContext, seen: Survey, index: int, capacity: Slots, waits: frozenset[str] = WAITS
 ) -> Run:
-    asked = _questions(ctx, seen, index, one, waits)
+    asked = _questions(ctx, seen, index, capacity, waits)
     result = await ctx.control(asked.script, timeout=90.0)
     sections = asked.read(result.stdout)
     texts = sections.texts()
@@ -183,18 +185,20 @@ async def _run(
         texts.get("snapshot", ""),
         texts.get("others", ""),
         texts.get("records", ""),
-        "" if watched else result.stderr.strip()[-200:] or "no word",
+        "" if watched else result.stderr.strip()[-200:] or "no output",
         clip(f"{sections.shown()}\n{result.stderr.strip()}"),
     )
 
 
 def _questions(
-    ctx: ProveContext, seen: Survey, index: int, one: Slots, waits: frozenset[str]
+    ctx: ProveContext, seen: Survey, index: int, capacity: Slots, waits: frozenset[str]
 ) -> Inquiry:
     """Three steps, framed by root: users choose names of jobs, and see arguments of processes."""
     name = f"{ctx.job_name}-slots{index}"
     head = sh("j={name}; {queue}", name=name, queue=_QUEUE)
-    snapshot = as_user(ctx.user, join([head, _start(seen, one, waits, round(WAIT + ctx.slack))]))
+    snapshot = as_user(
+        ctx.user, join([head, _start(seen, capacity, waits, round(WAIT + ctx.slack))])
+    )
     end = sh(
         "{head}\nend=$(($(date +%s) + {patience}));"
         ' while [ -n "$(q)" ] && [ "$(date +%s)" -lt "$end" ]; do'
@@ -208,7 +212,7 @@ def _questions(
             "snapshot": sh("( {snapshot} ); full=$?; ( exit $full )", snapshot=snapshot),
             "others": sh(
                 "squeue -h -t R -w {nodes} -o '%j of %u' | grep -vF {name}",
-                nodes=fold(one.batch.names),
+                nodes=fold(capacity.batch.names),
                 name=name,
             ),
             "records": sh("[ $full -ne 0 ] || ( {end} )", end=as_user(ctx.user, end)),
@@ -217,14 +221,14 @@ def _questions(
     )
 
 
-def _start(seen: Survey, one: Slots, waits: frozenset[str], patience: int) -> Script:
+def _start(seen: Survey, capacity: Slots, waits: frozenset[str], patience: int) -> Script:
     """Submit the jobs and wait until as many run as can; prints the queue then."""
     others = [
         name
         for name, node in seen.slurm.items()
-        if one.batch.partition in node.partitions and name not in one.batch.names
+        if capacity.batch.partition in node.partitions and name not in capacity.batch.names
     ]
-    threads = max(node.threads for node in one.batch.nodes)
+    threads = max(node.threads for node in capacity.batch.nodes)
     return sh(
         'i=0; while [ $i -le {count} ]; do sbatch -Q --parsable -J "$j" -p {partition}'
         " {exclude} {gres} -n 1 -c {cpus} --mem={memory}M -t 3 -o /dev/null -e /dev/null"
@@ -237,11 +241,11 @@ def _start(seen: Survey, one: Slots, waits: frozenset[str], patience: int) -> Sc
         "printf '%s\\n' \"$s\"\n"
         # Too many or too few is the verdict already: nothing is waited for then.
         '[ "$(printf \'%s\\n\' "$s" | grep -c "|RUNNING|")" -eq {count} ] || exit {full}',
-        count=one.count,
-        partition=one.batch.partition,
+        count=capacity.count,
+        partition=capacity.batch.partition,
         exclude=sh("-x {nodes}", nodes=fold(others)) if others else NOTHING,
-        gres=sh("--gres=gpu:1") if one.gpus else NOTHING,
-        cpus=one.cores * threads,
+        gres=sh("--gres=gpu:1") if capacity.gpus else NOTHING,
+        cpus=capacity.cores * threads,
         memory=MEMORY,
         patience=patience,
         waiting=rf"\|PENDING\|({'|'.join(sorted(waits))})\|",

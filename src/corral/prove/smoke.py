@@ -52,10 +52,10 @@ async def services(ctx: ProveContext) -> Judgement:
 
 async def names(ctx: ProveContext) -> Judgement:
     """smoke.names."""
-    wanted = {name: facts.address for name, facts in ctx.facts.items() if facts}
+    addresses = {name: facts.address for name, facts in ctx.facts.items() if facts}
     # Where the tailnet is in user space, its address is on no interface of the node itself.
     alone = {n for n, f in ctx.facts.items() if f and f.mesh.member and not f.mesh.kernel}
-    return judge_names(await survey(ctx), wanted, alone)
+    return judge_names(await survey(ctx), addresses, alone)
 
 
 async def versions(ctx: ProveContext) -> Judgement:
@@ -82,16 +82,16 @@ def judge_reached(seen: Collection[MachineState], unread: Mapping[str, str]) -> 
     """Every node answered, and none much later than the others."""
     shown = [
         Evidence(
-            one.node,
+            host.node,
             "all questions of the smoke checks",
-            f"answered in {one.seconds:.2f} s",
-            {"seconds": round(one.seconds, 2)},
+            f"answered in {host.seconds:.2f} s",
+            {"seconds": round(host.seconds, 2)},
         )
-        for one in seen
-        if one.error is None
+        for host in seen
+        if host.error is None
     ]
     problems = [f"{node} {why}" for node, why in unread.items()]
-    slowest = max((one.seconds for one in seen), default=0.0)
+    slowest = max((host.seconds for host in seen), default=0.0)
     good = f"{many(len(seen), 'node')} answered, the slowest in {slowest:.1f} s"
     return verdict_of(problems, good, *shown)
 
@@ -114,44 +114,46 @@ def judge_nodes(seen: Survey) -> Judgement:
     return verdict_of(problems, good, shown)
 
 
-def judge_services(seen: Survey, wanted: Mapping[str, tuple[str, ...]]) -> Judgement:
-    """Every unit a node needs is active; munge where munge is the way of authentication."""
+def judge_services(seen: Survey, units_by_node: Mapping[str, tuple[str, ...]]) -> Judgement:
+    """Every unit a node needs is active; munge where munge authenticates."""
     problems = _unreachable(seen.nodes.values())
     munge = settings(seen.nodes[seen.controller]).get("AuthType") == "auth/munge"
     shown: list[Evidence] = []
     count = 0
-    for one in _reached(seen):
-        states = one.pairs("units")
-        units = (*wanted[one.node], *(("munge",) if munge else ()))
+    for host in _reached(seen):
+        states = host.pairs("units")
+        units = (*units_by_node[host.node], *(("munge",) if munge else ()))
         for unit in units:
             state = states.get(unit, "not seen")
             count += 1
             if unit_state(state) is not UnitState.ACTIVE:
-                problems.append(f"{unit} on {one.node} is {state}")
+                problems.append(f"{unit} on {host.node} is {state}")
         figures: dict[str, Figure] = {unit: states.get(unit, "not seen") for unit in units}
         command = f"systemctl is-active {' '.join(units)}"
-        shown.append(Evidence(one.node, command, clip(one.text("units")), figures))
+        shown.append(Evidence(host.node, command, clip(host.text("units")), figures))
     return verdict_of(problems, f"{count} services active", *shown)
 
 
-def judge_names(seen: Survey, wanted: Mapping[str, str], alone: Collection[str] = ()) -> Judgement:
+def judge_names(
+    seen: Survey, addresses: Mapping[str, str], alone: Collection[str] = ()
+) -> Judgement:
     """Every node resolves every node's name to the same address, never to 127.x.
 
     Those ``alone`` find themselves by another address than others find them by.
     """
     problems = _unreachable(seen.nodes.values())
     shown: list[Evidence] = []
-    for one in _reached(seen):
-        due = {n: a for n, a in wanted.items() if n != one.node or n not in alone}
-        for problem in name_problems(one, tuple(seen.nodes), due):
+    for host in _reached(seen):
+        expected = {n: a for n, a in addresses.items() if n != host.node or n not in alone}
+        for problem in name_problems(host, tuple(seen.nodes), expected):
             later = problem.fault is NameFault.ALSO_LOOPBACK
             # Programs take the first address.
             if not later or problem.expected not in ("", problem.addresses[0]):
-                problems.append(_named(one.node, problem))
-        answers = one.pairs("names").items()
+                problems.append(_named(host.node, problem))
+        answers = host.pairs("names").items()
         table = {name: text.split()[0] for name, text in answers if text}
         command = f"getent ahostsv4 {' '.join(seen.nodes)}"
-        shown.append(Evidence(one.node, command, clip(one.text("names")), dict(table)))
+        shown.append(Evidence(host.node, command, clip(host.text("names")), dict(table)))
     return verdict_of(problems, f"every node finds all {len(seen.nodes)} names", *shown)
 
 
@@ -170,25 +172,25 @@ def _named(at: str, problem: NameProblem) -> str:
 def judge_versions(seen: Survey) -> Judgement:
     """Installed and running Slurm have one version on all nodes."""
     problems = _unreachable(seen.nodes.values())
-    found: list[tuple[str, str]] = []
+    reported: list[tuple[str, str]] = []
     shown: list[Evidence] = []
-    for one in _reached(seen):
+    for host in _reached(seen):
         mine: dict[str, Figure] = {}
-        for program, version in (one.get(VERSIONS) or {}).items():
+        for program, version in (host.get(VERSIONS) or {}).items():
             if program in ("slurmctld", "slurmd"):
                 mine[program] = version or UNKNOWN
-        if one.node == seen.controller:
-            mine["slurmctld running"] = settings(one).get("SLURM_VERSION", UNKNOWN)
-        if one.node in seen.compute:
+        if host.node == seen.controller:
+            mine["slurmctld running"] = settings(host).get("SLURM_VERSION", UNKNOWN)
+        if host.node in seen.compute:
             mine.setdefault("slurmd", "missing")
-            registered_as = seen.slurm.get(one.node)
+            registered_as = seen.slurm.get(host.node)
             mine["slurmd running"] = (registered_as.version if registered_as else "") or UNKNOWN
-        found += [(f"{what} on {one.node}", str(version)) for what, version in mine.items()]
-        shown.append(Evidence(one.node, "slurmd -V; slurmctld -V", one.text("version"), mine))
-    counted = Counter(version for _, version in found if version != UNKNOWN)
+        reported += [(f"{what} on {host.node}", str(version)) for what, version in mine.items()]
+        shown.append(Evidence(host.node, "slurmd -V; slurmctld -V", host.text("version"), mine))
+    counted = Counter(version for _, version in reported if version != UNKNOWN)
     usual = counted.most_common(1)[0][0] if counted else UNKNOWN
-    problems += [f"{what} could not be read" for what, v in found if v == UNKNOWN]
-    known = [(what, version) for what, version in found if version != UNKNOWN]
+    problems += [f"{what} could not be read" for what, v in reported if v == UNKNOWN]
+    known = [(what, version) for what, version in reported if version != UNKNOWN]
     problems += [f"{what} is {v}, not {usual}" for what, v in known if version_fault(v, usual)]
     return verdict_of(problems, f"Slurm {usual} everywhere", *shown)
 
@@ -200,19 +202,19 @@ def judge_clocks(seen: Iterable[MachineState]) -> Judgement:
     low: dict[str, float] = {}
     high: dict[str, float] = {}
     shown: list[Evidence] = []
-    for one in seen:
-        if one.error:
+    for host in seen:
+        if host.error:
             continue
-        offset = clock_offset(one)
+        offset = clock_offset(host)
         if offset is None:
-            problems.append(f"{one.node} reported no time: {one.text('clock')!r}")
+            problems.append(f"{host.node} reported no time: {host.text('clock')!r}")
             continue
-        low[one.node], high[one.node] = offset.least, offset.most
+        low[host.node], high[host.node] = offset.least, offset.most
         figures: dict[str, Figure] = {
-            "offset_s": round((low[one.node] + high[one.node]) / 2, 3),
-            "uncertain_s": round((one.received - one.sent) / 2, 3),
+            "offset_s": round((low[host.node] + high[host.node]) / 2, 3),
+            "uncertain_s": round((host.received - host.sent) / 2, 3),
         }
-        shown.append(Evidence(one.node, "date +%s.%N", one.text("clock"), figures))
+        shown.append(Evidence(host.node, "date +%s.%N", host.text("clock"), figures))
     if problems or not low:
         return failed("; ".join(problems) or "no clock was read", *shown)
     ahead, behind = max(low, key=lambda n: low[n]), min(high, key=lambda n: high[n])
@@ -230,40 +232,40 @@ def judge_config(seen: Survey) -> Judgement:
     """What each node works from equals what slurmctld runs: hash of the settings, and files."""
     problems = _unreachable(seen.nodes.values())
     shown: list[Evidence] = []
-    wanted = _hashes(seen.nodes[seen.controller], seen.controller)
-    for one in _reached(seen):
-        state = settings(one).get("HASH_VAL", "")
-        apart = one.text("apart").strip()
+    digests = _hashes(seen.nodes[seen.controller], seen.controller)
+    for host in _reached(seen):
+        state = settings(host).get("HASH_VAL", "")
+        apart = host.text("apart").strip()
         if apart:
             # Separate files, made from slurmctld's (roles.pods): from the current ones?
-            if not wanted.get("slurm.conf", "").startswith(apart):
-                problems.append(f"slurm.conf on {one.node} is not made from slurmctld's")
+            if not digests.get("slurm.conf", "").startswith(apart):
+                problems.append(f"slurm.conf on {host.node} is not made from slurmctld's")
             continue
-        if CONFIG.name in one.cut:
-            problems.append(f"scontrol on {one.node} got no answer within {INNER_S} s")
+        if CONFIG.name in host.cut:
+            problems.append(f"scontrol on {host.node} got no answer within {INNER_S} s")
             continue
         if state != "Match":
-            problems.append(f"settings on {one.node}: {state or 'slurmctld did not report them'}")
+            problems.append(f"settings on {host.node}: {state or 'slurmctld did not report them'}")
         problems += [
-            f"{path} on {one.node} differs from slurmctld's"
-            for path in differing_files(_hashes(one, ""), wanted)
+            f"{path} on {host.node} differs from slurmctld's"
+            for path in differing_files(_hashes(host, ""), digests)
         ]
-        text = f"{one.text('config')}\n{one.text('files')}"
+        text = f"{host.text('config')}\n{host.text('files')}"
         figures: dict[str, Figure] = {"HASH_VAL": state}
         command = "scontrol show config; sha256sum <where slurmd reads>/*.conf"
-        shown.append(Evidence(one.node, command, clip(text), figures))
-    if "slurm.conf" not in wanted:
+        shown.append(Evidence(host.node, command, clip(text), figures))
+    if "slurm.conf" not in digests:
         problems.append(f"no slurm.conf was found on {seen.controller}")
     return verdict_of(problems, f"same settings on {many(len(seen.nodes), 'node')}", *shown)
 
 
-def _hashes(one: MachineState, controller: str) -> dict[str, str]:
+def _hashes(host: MachineState, controller: str) -> dict[str, str]:
     """Path to sha256; on the controller name to sha256, of the folder slurmctld reads."""
-    pairs = [line.split(None, 1) for line in one.text("files").splitlines() if " " in line]
+    pairs = [line.split(None, 1) for line in host.text("files").splitlines() if " " in line]
     table = {path: digest for digest, path in pairs}
     if not controller:
         return table
-    folder = settings(one).get("SLURM_CONF", "").rpartition("/")[0]
+    folder = settings(host).get("SLURM_CONF", "").rpartition("/")[0]
     names = {path: path.rpartition("/") for path in table}
     return {names[p][2]: digest for p, digest in table.items() if names[p][0] == folder}
 
@@ -299,18 +301,20 @@ def judge_registered(
 def _machine_problems(node: Node, known: records.Node, machine: Facts) -> list[str]:
     problems: list[str] = []
     if known.cpus != machine.cpus:
-        problems.append(f"{node.name} has {known.cpus} CPUs in Slurm, {machine.cpus} in itself")
+        problems.append(
+            f"{node.name} has {known.cpus} CPUs in Slurm, {machine.cpus} on the machine"
+        )
     # An embedded node is given a share of its host's memory, which is all it sees of it.
     least = 1.0 if node.group.capabilities.containers else machine.memory_mib * MEMORY_LEAST
     if not least < known.memory <= machine.memory_mib:
-        memory = f"{known.memory} MiB in Slurm, {machine.memory_mib} in itself"
+        memory = f"{known.memory} MiB in Slurm, {machine.memory_mib} on the machine"
         problems.append(f"{node.name} has {memory}")
     return problems
 
 
-def settings(one: MachineState) -> Mapping[str, str]:
+def settings(host: MachineState) -> Mapping[str, str]:
     """What ``scontrol show config`` prints on that node."""
-    return one.get(CONFIG) or {}
+    return host.get(CONFIG) or {}
 
 
 def _silent(seen: Survey) -> Judgement:
@@ -322,8 +326,8 @@ def _silent(seen: Survey) -> Judgement:
 
 
 def _reached(seen: Survey) -> list[MachineState]:
-    return [one for one in seen.nodes.values() if one.error is None]
+    return [host for host in seen.nodes.values() if host.error is None]
 
 
 def _unreachable(seen: Iterable[MachineState]) -> list[str]:
-    return [f"{one.node} {not_read(one.error)}" for one in seen if one.error]
+    return [f"{host.node} {not_read(host.error)}" for host in seen if host.error]

@@ -30,7 +30,7 @@ async def shared(ctx: ProveContext) -> Judgement:
         writing = {n: as_user(ctx.person, _write(ctx, n, mounts)) for n in nodes}
         wrote = await ctx.fleet.each(writing)
         asked = {n: _read(ctx, plan[n]) for n in nodes}
-        results = await ctx.fleet.each({n: one.script for n, one in asked.items()})
+        results = await ctx.fleet.each({n: inquiry.script for n, inquiry in asked.items()})
     finally:
         removing = {n: as_user(ctx.person, _remove(ctx, n, mounts)) for n in nodes}
         await ctx.fleet.each(removing)
@@ -40,13 +40,13 @@ async def shared(ctx: ProveContext) -> Judgement:
         problems += judge_written(name, wrote[name])
         result = results[name]
         read = asked[name].read(result.stdout) if isinstance(result, Result) else result
-        told = judge_read(ctx.token, name, plan[name], read)
-        problems += [problem for problem in told.values() if problem]
+        faults = judge_read(ctx.token, name, plan[name], read)
+        problems += [problem for problem in faults.values() if problem]
         figures: dict[str, Figure] = {
-            f"{one.mount} from {one.writer}": told[one] or "same" for one in plan[name]
+            f"{file.mount} from {file.writer}": faults[file] or "same" for file in plan[name]
         }
-        command = "; ".join(f"cat {_path(ctx.token, one)}" for one in plan[name])
-        evidence.append(Evidence(name, command, _said(wrote[name], read), figures))
+        command = "; ".join(f"cat {_path(ctx.token, file)}" for file in plan[name])
+        evidence.append(Evidence(name, command, _output(wrote[name], read), figures))
     good = f"{', '.join(mounts)}: written on each node, read on the others"
     return verdict_of(problems, good, *evidence)
 
@@ -69,28 +69,28 @@ def judge_written(node: str, answer: Result | CorralError) -> list[str]:
     """The node could write into every mount."""
     if isinstance(answer, CorralError):
         return [f"{node} cannot be reached ({answer.message})"]
-    return [] if answer.ok else [f"{node} cannot write: {answer.tail or 'no reason told'}"]
+    return [] if answer.ok else [f"{node} cannot write: {answer.tail or 'no reason given'}"]
 
 
 def judge_read(
-    token: str, node: str, wanted: tuple[Asked, ...], answer: Sections | CorralError
+    token: str, node: str, files: tuple[Asked, ...], answer: Sections | CorralError
 ) -> Mapping[Asked, str]:
     """For each file: "" when it holds what was written, else what is wrong."""
     if isinstance(answer, CorralError):
-        return dict.fromkeys(wanted, f"{node} cannot be reached ({answer.message})")
-    found = answer.texts()
-    told: dict[Asked, str] = {}
-    for one in wanted:
-        got = found.get(_path(token, one))
-        right = got == content(token, one.mount, one.writer)
-        where = f"{one.mount} of {one.writer} on {node}"
+        return dict.fromkeys(files, f"{node} cannot be reached ({answer.message})")
+    texts = answer.texts()
+    faults: dict[Asked, str] = {}
+    for file in files:
+        got = texts.get(_path(token, file))
+        right = got == content(token, file.mount, file.writer)
+        where = f"{file.mount} of {file.writer} on {node}"
         seen = "no complete answer" if got is None else got[:120] or "nothing"
-        told[one] = "" if right else f"reads {where}: {seen}"
-    return told
+        faults[file] = "" if right else f"reads {where}: {seen}"
+    return faults
 
 
-def _path(token: str, one: Asked) -> str:
-    return f"{one.mount}/.corral-prove-{token}-{one.writer}"
+def _path(token: str, file: Asked) -> str:
+    return f"{file.mount}/.corral-prove-{token}-{file.writer}"
 
 
 def _write(ctx: ProveContext, node: str, mounts: tuple[str, ...]) -> Script:
@@ -107,9 +107,9 @@ def _write(ctx: ProveContext, node: str, mounts: tuple[str, ...]) -> Script:
     )
 
 
-def _read(ctx: ProveContext, wanted: tuple[Asked, ...]) -> Inquiry:
+def _read(ctx: ProveContext, files: tuple[Asked, ...]) -> Inquiry:
     """Each file as the user reads it; framed by root, whose script no user sees."""
-    paths = [_path(ctx.token, one) for one in wanted]
+    paths = [_path(ctx.token, file) for file in files]
     return Inquiry(
         {
             path: sh("( {cat} ) 2>&1", cat=as_user(ctx.person, sh("cat {path}", path=path)))
@@ -122,7 +122,7 @@ def _remove(ctx: ProveContext, node: str, mounts: tuple[str, ...]) -> Script:
     return sh("rm -f {paths}", paths=[_path(ctx.token, Asked(mount, node)) for mount in mounts])
 
 
-def _said(*answers: Result | Sections | CorralError) -> str:
+def _output(*answers: Result | Sections | CorralError) -> str:
     return "\n".join(map(_text, answers)).strip()
 
 

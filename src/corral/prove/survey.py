@@ -88,7 +88,7 @@ def fenced(node: Node) -> bool:
 
 
 async def survey(ctx: ProveContext) -> Survey:
-    """Look at the cluster, once per proof."""
+    """Read the cluster, once per proof."""
     return await ctx.once("survey", lambda: _look(ctx))
 
 
@@ -97,8 +97,8 @@ async def _look(ctx: ProveContext) -> Survey:
     # As many at once as the fleet runs: what waits for others does not count as slow.
     gate = asyncio.Semaphore(FAN_OUT)
     seen = await asyncio.gather(*(_look_at(ctx, name, names, gate) for name in names))
-    by_name = {one.node: one for one in seen}
-    times = [one.seconds for one in seen if one.error is None]
+    by_name = {host.node: host for host in seen}
+    times = [host.seconds for host in seen if host.error is None]
     ctx.slack = max(times, default=0.0) + len(names) * EACH_NAME_S
     ctx.unread.update(_unread(ctx, seen, min(times, default=0.0)))
     lead = by_name[ctx.controller]
@@ -108,18 +108,18 @@ async def _look(ctx: ProveContext) -> Survey:
 
 def _unread(ctx: ProveContext, seen: Iterable[MachineState], fastest: float) -> dict[str, str]:
     """Why a node's answers cannot be judged: what was not read is unknown, not absent."""
-    found: dict[str, str] = {}
-    for one in seen:
-        if one.error is not None:
-            found[one.node] = not_read(one.error)
-        elif one.seconds >= SLOW_S and one.seconds >= SLOWER * fastest:
-            others = f", the fastest {fastest:.1f} s" if fastest < one.seconds else ""
-            found[one.node] = f"answers slowly: it took {one.seconds:.0f} s{others}"
-        elif one.get(machine.CLOCK) is None:
-            found[one.node] = "gave an incomplete response"
-        elif ctx.facts and ctx.facts.get(one.node) is None:
-            found[one.node] = "did not report its hardware"
-    return found
+    reasons: dict[str, str] = {}
+    for host in seen:
+        if host.error is not None:
+            reasons[host.node] = not_read(host.error)
+        elif host.seconds >= SLOW_S and host.seconds >= SLOWER * fastest:
+            others = f", the fastest {fastest:.1f} s" if fastest < host.seconds else ""
+            reasons[host.node] = f"answers slowly: it took {host.seconds:.0f} s{others}"
+        elif host.get(machine.CLOCK) is None:
+            reasons[host.node] = "gave an incomplete response"
+        elif ctx.facts and ctx.facts.get(host.node) is None:
+            reasons[host.node] = "did not report its hardware"
+    return reasons
 
 
 async def _look_at(

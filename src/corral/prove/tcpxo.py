@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from corral.hosts.quote import NOTHING, Script, join, sh
-from corral.prove.check import WHOLE, Check
+from corral.prove.check import ALL_CORES, Check
 from corral.prove.context import (
     ProveContext,
     as_user,
     failed,
     left_out,
-    said,
+    output_of,
     skipped,
     verdict_of,
     warned,
@@ -60,7 +60,9 @@ async def prepared(ctx: ProveContext) -> Judgement:
         task = join([tcpxo.environment(), _LOOK])
         result = await run_as_user(ctx, srun(ctx, batch, task, suffix="-tcpxo"))
         problems += judge_nodes(batch.names, result.stdout, result.stderr)
-        evidence.append(Evidence(ctx.controller, shown(batch, "TCPXO's environment"), said(result)))
+        evidence.append(
+            Evidence(ctx.controller, shown(batch, "TCPXO's environment"), output_of(result))
+        )
     good = f"profile, environment and {len(tcpxo.RAILS)} NICs on {sum(len(b.nodes) for b in wide)}"
     return verdict_of(problems, f"{good} nodes", *evidence)
 
@@ -71,8 +73,8 @@ def judge_nodes(nodes: tuple[str, ...], text: str, errors: str) -> list[str]:
     env: dict[str, dict[str, str]] = {}
     for key, rest in lines(text):
         match (key, rest.split(maxsplit=1)):
-            case ("rail", [node, told]):
-                name, *more = told.split()
+            case ("rail", [node, words]):
+                name, *more = words.split()
                 rails.setdefault(node, {})[name] = (more[0], more[1]) if more[1:] else ("", "")
             case ("env", [node, pair]):
                 name, _, value = pair.partition("=")
@@ -87,14 +89,14 @@ def judge_nodes(nodes: tuple[str, ...], text: str, errors: str) -> list[str]:
             problems.append(why.removeprefix("corral: "))
             continue
         problems += [f"{node}: {sentence}" for sentence in tcpxo.mistakes(env[node])]
-        problems += [f"{node}: {said}" for said in _rails(rails.get(node, {}))]
+        problems += [f"{node}: {sentence}" for sentence in _rails(rails.get(node, {}))]
     return problems
 
 
-def _rails(found: Mapping[str, tuple[str, str]]) -> list[str]:
+def _rails(rails: Mapping[str, tuple[str, str]]) -> list[str]:
     wrong: list[str] = []
     for name in tcpxo.RAILS:
-        mtu, state = found.get(name, ("", ""))
+        mtu, state = rails.get(name, ("", ""))
         if not mtu:
             wrong.append(f"there is no NIC {name}")
         elif state == "down":
@@ -117,23 +119,23 @@ async def speed(ctx: ProveContext) -> Judgement:
     batch = wide[0]
     built = await ctx.control(as_user(ctx.person, _build(ctx, batch, folder, image)), timeout=RUN_S)
     if not built.ok:
-        shown_by = Evidence(ctx.controller, f"make MPI=1 in {folder}", said(built))
+        shown_by = Evidence(ctx.controller, f"make MPI=1 in {folder}", output_of(built))
         return failed("nccl-tests cannot be built", shown_by)
     done = await ctx.control(as_user(ctx.person, _run(ctx, batch, folder, image)), timeout=RUN_S)
     command = shown(batch, f"{PROGRAM} {_LIMITS}", gpus=8)
-    evidence = Evidence(ctx.controller, command, said(done))
+    evidence = Evidence(ctx.controller, command, output_of(done))
     if not done.ok:
         return failed("nccl-tests failed", evidence)
     return judge_speed(read(done.stdout), done.stdout, evidence)
 
 
-def judge_speed(found: Reading, log: str, evidence: Evidence) -> Judgement:
+def judge_speed(reading: Reading, log: str, evidence: Evidence) -> Judgement:
     """The table's largest size against the reference; FasTrak and all rails named by NCCL's log."""
-    rows = [row for table in found.tables for row in table.rows if row.size == SIZE]
+    rows = [row for table in reading.tables for row in table.rows if row.size == SIZE]
     if not rows:
         return failed("the table does not reach 8 GiB", evidence)
     busbw = max(row.best for row in rows)
-    network = found.transport.network
+    network = reading.transport.network
     fastrak = [line for line in log.splitlines() if "FasTrak" in line]
     named = [r for r in tcpxo.RAILS if any(re.search(rf"\b{r}\b", line) for line in fastrak)]
     figures: dict[str, Figure] = {
@@ -142,10 +144,10 @@ def judge_speed(found: Reading, log: str, evidence: Evidence) -> Judgement:
         "network": network or "unknown",
         "rails": len(named),
     }
-    told = Evidence(evidence.node, evidence.command, evidence.output, figures)
+    measured = Evidence(evidence.node, evidence.command, evidence.output, figures)
     problems: list[str] = []
     if "FasTrak" not in network:
-        problems.append(f"NCCL used {network or 'it does not say what'} instead of FasTrak (F45)")
+        problems.append(f"NCCL used {network or 'an unknown network'} instead of FasTrak (F45)")
     if named and len(named) < len(tcpxo.RAILS):
         missing = ", ".join(r for r in tcpxo.RAILS if r not in named)
         problems.append(f"{len(named)} of {len(tcpxo.RAILS)} NICs carried it; not {missing}")
@@ -154,8 +156,8 @@ def judge_speed(found: Reading, log: str, evidence: Evidence) -> Judgement:
     rails = f"{len(named)} NICs" if named else "its log names no NICs"
     good = f"{busbw:.1f} GB/s at 8 GiB by FasTrak ({rails}); reference {REFERENCE}"
     if not problems and busbw < WARN_BELOW:
-        return warned(good, told)
-    return verdict_of(problems, good, told)
+        return warned(good, measured)
+    return verdict_of(problems, good, measured)
 
 
 async def _wide(ctx: ProveContext) -> list[Batch]:
@@ -257,6 +259,6 @@ TCPXO_CHECKS: Final = (
         measure=speed,
         applies=_mega,
         needs=("multinode.tcpxo",),
-        cores=WHOLE,
+        cores=ALL_CORES,
     ),
 )

@@ -160,8 +160,8 @@ def test_cores(allowed: int, threads: int, good: bool) -> None:
         ("@ hog node0 0\n", False, "took 256 MiB"),
         ("@ hog node0 137\n", True, "next to the greedy one did not survive"),
         ("@ hog node0 12\n", False, "not killed for memory (12)"),
-        ("srun: error: Unable to allocate resources\n", False, "no word"),
-        ("slurmstepd-node1: error: Detected 1 oom_kill event\n", False, "no word"),
+        ("srun: error: Unable to allocate resources\n", False, "no output"),
+        ("slurmstepd-node1: error: Detected 1 oom_kill event\n", False, "no output"),
     ],
 )
 def test_memory(text: str, neighbour: bool, problem: str) -> None:
@@ -244,7 +244,7 @@ def test_ranks() -> None:
         "no rank ran on node1",
     ]
     alone = {0: ("node0", 1), 1: ("node1", 1)}
-    assert "believes in 1 ranks" in ranks.judge_ranks(names, alone)[0]
+    assert "knows of 1 ranks" in ranks.judge_ranks(names, alone)[0]
     same = {0: ("node0", 2), 1: ("node0", 2)}
     assert ranks.judge_ranks(names, same) == ["no rank ran on node1"]
 
@@ -269,15 +269,15 @@ FORGED = "@ wrong 511 0 Protocol authentication error\n"
         (GOOD + FORGED, "", ""),
         (GOOD + "@ wrong 401 0 \n", "", ""),
         (GOOD + "@ wrong 500 0 Unable to connect to database\n", "", ""),
-        (GOOD.replace("200 1", "200 0") + "@ wrong 500 0 \n", "does not hold", "got 500"),
+        (GOOD.replace("200 1", "200 0") + "@ wrong 500 0 \n", "lacks the requested node", "got 500"),
         (GOOD + "@ wrong 200 1 \n", "", "with a forged token is answered (200)"),
         (GOOD.replace("none 401 0", "none 200 1") + FORGED, "", "without a token is answered"),
         (GOOD.replace("none 401 0", "none 500 0") + FORGED, "", "got 500"),
-        (GOOD.replace("token 200 1", "token 200 0") + FORGED, "does not hold the node", ""),
+        (GOOD.replace("token 200 1", "token 200 0") + FORGED, "lacks the requested node", ""),
         (GOOD.replace("token 200 1", "token 511 0") + FORGED, "answered with 511", ""),
-        ("@ token 0 0 \n@ none 0 0 \n@ wrong 0 0 \n", "nobody answers", "got 0"),
-        ("@ notoken\n" + GOOD.replace("200 1", "401 0") + FORGED, "gave no token", ""),
-        ("", "nobody answers", "no answer"),
+        ("@ token 0 0 \n@ none 0 0 \n@ wrong 0 0 \n", "nothing answers", "got 0"),
+        ("@ notoken\n" + GOOD.replace("200 1", "401 0") + FORGED, "returned no token", ""),
+        ("", "nothing answers", "no answer"),
     ],
 )
 def test_rest(text: str, answers: str, refuses: str) -> None:

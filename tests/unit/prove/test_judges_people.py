@@ -78,12 +78,12 @@ BROKEN: dict[str, tuple[Folder, tuple[str, ...], str]] = {
     "hung": (
         CLIENT,
         ("@ answer 0 no answer within 20 s, failed", "@ mounted 0 10.0.0.10:/srv/a"),
-        "does not answer: its server is away",
+        "does not answer: its server is down or unreachable",
     ),
     "root may not write where it should be root": (
         Folder("/shared", ("s:/a",), squash=False),
         ("@ answer 0 nfs", "@ mounted 0 s:/a", "@ root 0 refused"),
-        "makes root nobody (refused), and root_squash is declared false",
+        "squashes root (refused), and root_squash is declared false",
     ),
     "absent": (
         EXISTING,
@@ -96,19 +96,19 @@ BROKEN: dict[str, tuple[Folder, tuple[str, ...], str]] = {
     "root is root": (
         CLIENT,
         ("@ answer 0 nfs", "@ mounted 0 node0:/srv/a", "@ root 0 0"),
-        "lets root be root, and root_squash is declared",
+        "does not squash root, and root_squash is declared",
     ),
     "root is nobody": (
         Folder("/shared", ("s:/a",), squash=False),
         ("@ answer 0 nfs", "@ mounted 0 s:/a", "@ root 0 65534"),
-        "makes root nobody (65534), and root_squash is declared false",
+        "squashes root (65534), and root_squash is declared false",
     ),
     "the server's own": (
         SERVER,
         ("@ answer 0 ext2/ext3", "@ mounted 0 "),
         "is not /srv/a of this machine",
     ),
-    "no answer at all": (CLIENT, (), "cannot be read: no word"),
+    "no answer at all": (CLIENT, (), "cannot be read: no output"),
 }
 
 
@@ -158,7 +158,7 @@ def test_refused_by_the_module_and_root_let_in() -> None:
             False,
             "node1 refuses, but not by pam_slurm_adopt: Connection closed by UNKNOWN port 65535",
         ),
-        (closed(""), False, "node1 refuses, but not by pam_slurm_adopt: no word"),
+        (closed(""), False, "node1 refuses, but not by pam_slurm_adopt: no output"),
         (closed(REFUSED, REFUSED), False, "node1 locks Corral's own login user out"),
         (closed("@ in alice", ""), True, "node1 locks Corral's own login user out"),
     ],

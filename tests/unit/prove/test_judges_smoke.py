@@ -263,8 +263,8 @@ def spec(provider: str = "ssh", gpus: int = 2) -> ClusterSpec:
         ({"memory": 1400}, machine(), "ssh", "1400 MiB in Slurm"),
         ({"memory": 1400}, machine(), "embedded", ""),
         ({"memory": 3001}, machine(), "embedded", "3001 MiB in Slurm"),
-        ({"cpus": 1}, machine(), "ssh", "1 CPUs in Slurm, 2 in itself"),
-        ({}, machine(cpus=4), "ssh", "2 CPUs in Slurm, 4 in itself"),
+        ({"cpus": 1}, machine(), "ssh", "1 CPUs in Slurm, 2 on the machine"),
+        ({}, machine(cpus=4), "ssh", "2 CPUs in Slurm, 4 on the machine"),
     ],
 )
 def test_registered(

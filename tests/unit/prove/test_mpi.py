@@ -38,10 +38,10 @@ def test_what_slurm_speaks_and_who_says_hello() -> None:
         (GOOD, []),
         ("@ pmi2 0 node0 3 node1\n@ pmi2 1 node1 3 node2\n@ pmi2 2 node2 3 node0\n", []),
         ("@ pmi2 0 node0 3 node2\n@ pmi2 1 node1 3 node2\n@ pmi2 2 node2 3 node0\n",
-         ["rank 0 on node0 hears of its neighbour node2"]),
-        (GOOD.replace("3 3 openmpi", "1 0 openmpi"), ["each rank believes it is alone"]),
+         ["rank 0 on node0 reads from its neighbour node2"]),
+        (GOOD.replace("3 3 openmpi", "1 0 openmpi"), ["each rank sees only itself"]),
         (GOOD.replace("0 node0 3 3", "0 node0 3 2"), ["rank 0 on node0 adds the ranks up to 2"]),
-        (GOOD.replace("0 node0 3 3", "0 node0 2 3"), ["rank 0 on node0 believes in 2 ranks"]),
+        (GOOD.replace("0 node0 3 3", "0 node0 2 3"), ["rank 0 on node0 knows of 2 ranks"]),
         ("@ mpi 0 node0 3 3 openmpi\n", ["node1 did not run", "node2 did not run"]),
     ],
 )  # fmt: skip
@@ -53,7 +53,7 @@ def test_verdicts(text: str, said: list[str]) -> None:
 
 def test_an_srun_that_fails_is_no_pass() -> None:
     assert judge(NODES, "pmix", parse(GOOD), done=False) == [
-        "--mpi=pmix: srun failed after its ranks had spoken"
+        "--mpi=pmix: srun failed after its ranks had reported"
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from corral.errors import Code, CorralError
 from corral.events import Event, Kind
 from corral.hosts.fleet import Fleet
-from corral.prove.check import WHOLE, Check, Cores
+from corral.prove.check import ALL_CORES, Check, Cores
 from corral.prove.context import ProveContext, failed, passed, skipped, warned
 from corral.prove.model import CheckResult, Judgement, Proof, Verdict
 from corral.prove.runner import prove
@@ -148,7 +148,7 @@ def test_side_by_side_unless_they_disturb_each_other() -> None:
         check("read", work("read")),
         check("one", work("one"), cores=1),
         check("two", work("two"), cores=1),
-        check("whole", work("whole"), cores=WHOLE),
+        check("whole", work("whole"), cores=ALL_CORES),
         check("pair", work("pair"), cores=2),
     )
     assert any({"read", "one", "two"} <= group for group in together)
@@ -160,14 +160,14 @@ def test_cores_are_given_back_after_a_failure() -> None:
     async def broken(ctx: ProveContext) -> Judgement:
         raise ZeroDivisionError
 
-    seen = proved(check("a", broken, cores=WHOLE), check("b", cores=WHOLE))
+    seen = proved(check("a", broken, cores=ALL_CORES), check("b", cores=ALL_CORES))
     assert seen["b"].verdict is Verdict.PASS
 
 
 def test_a_share_larger_than_all_is_all() -> None:
     async def run() -> None:
         cores = Cores(2)
-        taken = await cores.take(WHOLE)
+        taken = await cores.take(ALL_CORES)
         assert taken == 2
         await cores.give(taken)
         assert await cores.take(1) == 1

@@ -60,7 +60,7 @@ def read_all(text: str) -> Reading:
     transport = transport_of(text)
     own = [_OWN.split(line, maxsplit=1)[1] for line in text.splitlines() if _OWN.search(line)]
     if own:
-        return Reading(tuple(table for one in own for table in read_json(one)), transport)
+        return Reading(tuple(table for document in own for table in read_json(document)), transport)
     if processes := separate_processes(text):
         return Reading((), transport, processes)
     tables, refused = read_parts(text)

@@ -22,12 +22,14 @@ def bench_charts(tables: Sequence[tuple[Table, Verdict]]) -> tuple[Plot, ...]:
 
 def _plot(table: Table, verdict: Verdict) -> Plot:
     name = verdict.collective.value if verdict.collective else table.label or "collective"
-    ways: dict[str, list[tuple[float, float]]] = {"out of place": [], "in place": []}
+    curves: dict[str, list[tuple[float, float]]] = {"out of place": [], "in place": []}
     for row in table.rows:
-        for way, timing in (("out of place", row.out_of_place), ("in place", row.in_place)):
+        for placement, timing in (("out of place", row.out_of_place), ("in place", row.in_place)):
             if timing is not None and row.size > 0 and math.isfinite(timing.busbw):
-                ways[way].append((float(row.size), timing.busbw))
-    series = tuple(Series(way, tuple(points)) for way, points in ways.items() if points)
+                curves[placement].append((float(row.size), timing.busbw))
+    series = tuple(
+        Series(placement, tuple(points)) for placement, points in curves.items() if points
+    )
     where = f" over {table.nodes} nodes" if table.nodes > 1 else ""
     return Plot(f"{name}{where}", SIZE, BUSBW, series, tuple(_levels(table, verdict)))
 
@@ -38,23 +40,23 @@ def _levels(table: Table, verdict: Verdict) -> list[Level]:
         return []
     warn, fail = SINGLE if table.nodes == 1 else SEVERAL
     source = f" ({known.source})" if known.source else ""
-    found = [
+    levels = [
         Level(Mark.REFERENCE, known.busbw, f"reference {known.busbw:.4g} GB/s{source}"),
         Level(Mark.WARN, known.busbw * warn, f"warns below {known.busbw * warn:.4g} GB/s"),
         Level(Mark.FAIL, known.busbw * fail, f"fails below {known.busbw * fail:.4g} GB/s"),
     ]
     if known.limit:
-        found.append(Level(Mark.LIMIT, known.limit, f"limit {known.limit:.4g} GB/s"))
-    return found
+        levels.append(Level(Mark.LIMIT, known.limit, f"limit {known.limit:.4g} GB/s"))
+    return levels
 
 
 def pair_matrix(pairs: Sequence[Pair], usual: float) -> Matrix:
-    """What each two nodes reach, against what is usual here."""
+    """What each two nodes reach, compared with what is usual here."""
     names = tuple(sorted({name for pair in pairs for name in (pair.one, pair.other)}))
     rate = {frozenset((pair.one, pair.other)): pair.busbw for pair in pairs}
     cells = tuple(
-        tuple(None if one == other else rate.get(frozenset((one, other))) for other in names)
-        for one in names
+        tuple(None if row == column else rate.get(frozenset((row, column))) for column in names)
+        for row in names
     )
     fail = usual * SEVERAL[1] if usual else None
     return Matrix("Each pair of nodes", names, names, cells, "GB/s", fail=fail)

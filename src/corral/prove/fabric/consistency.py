@@ -40,7 +40,7 @@ def settled(table: Table, *, largest: int = 0, cpu: bool = False) -> Table:
         CorralError: PARSE_FAILED, naming the row.
     """
     if not table.rows:
-        raise _wrong("a header stands without any row after it: the run ended before its first")
+        raise _wrong("a header without any row after it: the run ended before its first")
     if odd := next((row for row in table.rows if row.size > _LARGEST), None):
         raise _wrong("a size above 1 PiB is not the size of a buffer", odd.line)
     _cut(table, largest)
@@ -55,9 +55,9 @@ def settled(table: Table, *, largest: int = 0, cpu: bool = False) -> Table:
     _average_agrees(table)
     collective = table.collective or collective_of(table.rows, ratio, size_ratio)
     ranks = table.ranks or ranks_of(collective, ratio, size_ratio)
-    found = dataclasses.replace(table, collective=collective, ranks=ranks)
-    _ranks_agree(found, min(ratio, ratio * size_ratio), unsure)
-    return dataclasses.replace(found, notes=(*found.notes, *_notes(found, cpu=cpu)))
+    completed = dataclasses.replace(table, collective=collective, ranks=ranks)
+    _ranks_agree(completed, min(ratio, ratio * size_ratio), unsure)
+    return dataclasses.replace(completed, notes=(*completed.notes, *_notes(completed, cpu=cpu)))
 
 
 def _cut(table: Table, largest: int) -> None:
@@ -84,15 +84,15 @@ def _size_ratio(rows: tuple[Row, ...], ratio: float) -> tuple[float, float]:
         for t in row.timings
         if _finite(t) and t.time_us
     ]
-    due = sum(d for _, d in pairs)
-    found = sum(alg for alg, _ in pairs) / due if due else 1.0
-    unsure = len(pairs) * _HALF / due if due else 1.0
+    expected = sum(d for _, d in pairs)
+    measured = sum(alg for alg, _ in pairs) / expected if expected else 1.0
+    unsure = len(pairs) * _HALF / expected if expected else 1.0
     blur = unsure + _CHUNKS if unsure > _CHUNKS else 0.0
     if abs(ratio - 1) > _CHUNKS + unsure and ratio:
         return 1.0, 0.0
-    if found > 1 - _CHUNKS - unsure or found <= 0:
+    if measured > 1 - _CHUNKS - unsure or measured <= 0:
         return 1.0, blur
-    return found, unsure
+    return measured, unsure
 
 
 def _finite(timing: Timing) -> bool:
@@ -101,8 +101,8 @@ def _finite(timing: Timing) -> bool:
 
 def _unsure(rows: tuple[Row, ...], ratio: float) -> float:
     """How far the ratio can be off, from the rounding of all bandwidths it was made of."""
-    found = [t.algbw for row in rows for t in row.timings if _finite(t)]
-    return len(found) * _HALF * (1 + ratio) / sum(found) if sum(found) else 1.0
+    bandwidths = [t.algbw for row in rows for t in row.timings if _finite(t)]
+    return len(bandwidths) * _HALF * (1 + ratio) / sum(bandwidths) if sum(bandwidths) else 1.0
 
 
 def _time_agrees(row: Row, timing: Timing, size_ratio: float, blur: float) -> None:
@@ -110,12 +110,12 @@ def _time_agrees(row: Row, timing: Timing, size_ratio: float, blur: float) -> No
         raise _wrong("it has a negative time or bandwidth", row.line)
     if not timing.time_us:
         return
-    due = row.size * size_ratio / timing.time_us / 1000
+    expected = row.size * size_ratio / timing.time_us / 1000
     lost = _lost(timing.time_us, _WIDEST_US, 2) + _lost(timing.algbw, _WIDEST_GB_S, 1)
-    slack = _HALF + due * (_LOST + blur + lost + _HALF_US / max(timing.time_us, 1))
-    if abs(timing.algbw - due) > slack:
+    slack = _HALF + expected * (_LOST + blur + lost + _HALF_US / max(timing.time_us, 1))
+    if abs(timing.algbw - expected) > slack:
         raise _wrong(
-            f"{row.size} bytes in {timing.time_us:g} us are {due:.2f} GB/s, and the row has "
+            f"{row.size} bytes in {timing.time_us:g} us are {expected:.2f} GB/s, and the row has "
             f"{timing.algbw:g}",
             row.line,
         )
@@ -129,10 +129,11 @@ def _lost(value: float, widest: float, digits: int) -> float:
 
 
 def _ratio_agrees(row: Row, timing: Timing, ratio: float, unsure: float) -> None:
-    due = timing.algbw * ratio
+    expected = timing.algbw * ratio
     # Where nothing but hundredths were printed, the ratio may be any there is: at most 2.
     widest = 2.0 if unsure > 0.1 else ratio  # noqa: PLR2004
-    if abs(timing.busbw - due) > _HALF * (1 + widest) + timing.algbw * unsure + due * _LOST:
+    slack = _HALF * (1 + widest) + timing.algbw * unsure + expected * _LOST
+    if abs(timing.busbw - expected) > slack:
         raise _wrong(
             f"its bandwidths are {timing.algbw:g} and {timing.busbw:g} GB/s, and those of all "
             f"rows together are as 1 to {ratio:.4g}",
@@ -156,30 +157,30 @@ def _average_agrees(table: Table) -> None:
 def _ranks_agree(table: Table, ratio: float, unsure: float) -> None:
     if table.collective is None or not table.ranks or not ratio:
         return
-    due = bus_factor(table.collective, table.ranks)
-    if abs(ratio - due) > _CHUNKS + unsure:
+    expected = bus_factor(table.collective, table.ranks)
+    if abs(ratio - expected) > _CHUNKS + unsure:
         raise _wrong(
-            f"{table.collective} over {table.ranks} ranks has bandwidths as 1 to {due:.4g}, these "
-            f"are as 1 to {ratio:.4g}",
+            f"{table.collective} over {table.ranks} ranks has bandwidths as 1 to {expected:.4g}, "
+            f"these are as 1 to {ratio:.4g}",
             table.rows[-1].line,
         )
 
 
 def _notes(table: Table, *, cpu: bool) -> tuple[str, ...]:
-    found: list[str] = []
+    notes: list[str] = []
     if not table.complete:
-        found.append("the closing lines are missing: the run may have gone on")
+        notes.append("the closing lines are missing: the run may have gone on")
     if not table.checked:
-        found.append("results were not checked (-c 0, #wrong is N/A)")
+        notes.append("results were not checked (-c 0, #wrong is N/A)")
     if cpu:
-        found.append("times are CPU times (-C 1): they were not compared with the bandwidths")
+        notes.append("times are CPU times (-C 1): they were not compared with the bandwidths")
     if table.collective is None:
-        found.append("the table does not show which collective it is")
+        notes.append("the table does not show which collective it is")
     elif not table.certain:
-        found.append(f"taken for {table.collective} from its columns and numbers")
+        notes.append(f"taken for {table.collective} from its columns and numbers")
     if any(not math.isfinite(t.busbw) for t in table.timings):
-        found.append("some bandwidths are not numbers")
-    return tuple(found)
+        notes.append("some bandwidths are not numbers")
+    return tuple(notes)
 
 
 def _wrong(what: str, line: int = 0) -> CorralError:

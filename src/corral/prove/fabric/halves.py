@@ -11,7 +11,7 @@ from corral.spec.hostlist import fold
 
 _SLOW: Final = SEVERAL[1]
 _TOGETHER: Final = 0.6
-"""Of their slower half: less, and what lies between the halves is slow. Not _SLOW, since larger
+"""Of their slower half: less, and the link between the halves is slow. Not _SLOW, since larger
 rings lose some of their speed anyway."""
 
 
@@ -33,19 +33,19 @@ class Bisected:
     """What halving showed.
 
     Attributes:
-        way: the parts on the way down, each slow half of the one before; the first is all nodes.
+        path: the parts measured in turn, each the slow half of the one before; first all nodes.
         between: the two fast halves of the last part when only together they are slow, else none.
         sentences: in words; empty when nothing stands out.
     """
 
-    way: tuple[Half, ...] = ()
+    path: tuple[Half, ...] = ()
     between: tuple[Half, ...] = ()
     sentences: tuple[str, ...] = ()
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """The smallest part that is slow; empty when nothing stands out."""
-        return self.way[-1].nodes if self.sentences else ()
+        return self.path[-1].nodes if self.sentences else ()
 
 
 def bisected(parts: Sequence[Half]) -> Bisected:
@@ -57,33 +57,33 @@ def bisected(parts: Sequence[Half]) -> Bisected:
     if not parts:
         return Bisected()
     at = max(parts, key=lambda part: len(part.nodes))
-    way, sentences = [at], list[str]()
+    path, sentences = [at], list[str]()
     while True:
         halves = _halves(at, parts)
         if not halves:
-            return Bisected(tuple(way), (), tuple(sentences))
+            return Bisected(tuple(path), (), tuple(sentences))
         slower, faster = halves
-        told = f"{slower.name} {slower.busbw:.3g} GB/s, {faster.name} {faster.busbw:.3g} GB/s"
+        rates = f"{slower.name} {slower.busbw:.3g} GB/s, {faster.name} {faster.busbw:.3g} GB/s"
         if slower.busbw < faster.busbw * _SLOW:
-            way.append(slower)
-            sentences.append(f"of {at.name} one half is slow: {told}")
+            path.append(slower)
+            sentences.append(f"of {at.name} one half is slow: {rates}")
             at = slower
         elif at.busbw < slower.busbw * _TOGETHER:
             sentences.append(
-                f"the halves of {at.name} are fast alone ({told}), together {at.busbw:.3g} "
+                f"the halves of {at.name} are fast alone ({rates}), together {at.busbw:.3g} "
                 "GB/s: look at what joins them, a switch or the trunk between two"
             )
-            return Bisected(tuple(way), halves, tuple(sentences))
+            return Bisected(tuple(path), halves, tuple(sentences))
         else:
-            return Bisected(tuple(way), (), tuple(sentences))
+            return Bisected(tuple(path), (), tuple(sentences))
 
 
-def _halves(whole: Half, parts: Sequence[Half]) -> tuple[Half, Half] | None:
+def _halves(parent: Half, parts: Sequence[Half]) -> tuple[Half, Half] | None:
     """The slower and the faster half."""
-    middle = len(whole.nodes) // 2
-    both = (whole.nodes[:middle], whole.nodes[middle:])
-    found = [part for half in both for part in parts if part.nodes == half]
-    if len(found) != len(both):
+    middle = len(parent.nodes) // 2
+    both = (parent.nodes[:middle], parent.nodes[middle:])
+    measured = [part for half in both for part in parts if part.nodes == half]
+    if len(measured) != len(both):
         return None
-    first, second = sorted(found, key=lambda part: part.busbw)
+    first, second = sorted(measured, key=lambda part: part.busbw)
     return first, second

@@ -77,14 +77,14 @@ def ranks_of(collective: Collective | None, ratio: float, size_ratio: float) -> 
     if collective is None:
         return 0
     if collective is Collective.ALL_REDUCE:
-        return _whole(2 / (2 - ratio) if ratio < 2 else 0, collective, ratio)  # noqa: PLR2004
-    found = min(ratio, size_ratio)
-    if bus_factor(collective, 2) == 1.0 or found >= 1:
+        return _rank_count(2 / (2 - ratio) if ratio < 2 else 0, collective, ratio)  # noqa: PLR2004
+    share = min(ratio, size_ratio)
+    if bus_factor(collective, 2) == 1.0 or share >= 1:
         return 0
-    return _whole(1 / (1 - found), collective, found)
+    return _rank_count(1 / (1 - share), collective, share)
 
 
-def _whole(value: float, collective: Collective, ratio: float) -> int:
+def _rank_count(value: float, collective: Collective, ratio: float) -> int:
     ranks = round(value)
     # One rank more or less moves the ratio by about 1/n^2: nearer than half of that, or no answer.
     near = abs(bus_factor(collective, ranks) - ratio) < 0.4 / ranks**2 if ranks else False

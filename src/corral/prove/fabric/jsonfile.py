@@ -40,7 +40,7 @@ _Text = Annotated[str, StringConstraints(max_length=400)]
 
 
 class _File(BaseModel):
-    """An object of the file; what is not read here may be anything."""
+    """An object of the file; what is not read here may have any form."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
@@ -149,10 +149,10 @@ def _row(result: _Result) -> Row:
     )
 
 
-def _timing(found: _Timing | None) -> Timing | None:
-    if found is None:
+def _timing(timing: _Timing | None) -> Timing | None:
+    if timing is None:
         return None
-    return Timing(found.time, found.alg_bw, found.bus_bw, wrong=found.nwrong)
+    return Timing(timing.time, timing.alg_bw, timing.bus_bw, wrong=timing.nwrong)
 
 
 def _broken(what: str) -> CorralError:

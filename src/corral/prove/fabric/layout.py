@@ -57,7 +57,7 @@ def layout(header: str) -> Layout:
     """Columns from the header line.
 
     Raises:
-        ValueError: a column nobody knows, or one missing.
+        ValueError: a column that is not known, or one missing.
     """
     # Pages and chats take the sign before "wrong" for markup.
     names = ["#wrong" if name == "wrong" else name for name in header.lstrip("# ").split()]

@@ -103,9 +103,9 @@ def limit(
     if nodes <= 1:
         return inside
     used = algorithm or algorithm_of(collective, nodes)
-    found = between(topology, collective, nodes)
+    bandwidth = between(topology, collective, nodes)
     if used is Algorithm.TREE and collective is Collective.ALL_REDUCE:
         ranks = nodes * topology.gpus
-        found *= (ranks - 1) / ranks * nodes / (nodes - 1)
+        bandwidth *= (ranks - 1) / ranks * nodes / (nodes - 1)
     # One GPU per node: nothing moves within a node.
-    return min(found, inside) if inside and topology.gpus > 1 else found
+    return min(bandwidth, inside) if inside and topology.gpus > 1 else bandwidth

@@ -39,10 +39,10 @@ def parted(line: str) -> tuple[str, str]:
     body = _ANSI.sub("", line).replace("\u00a0", " ").replace("\ufeff", "").lstrip()
     names: list[str] = []
     while True:
-        if found := _TIME.match(body) or _QUOTE.match(body):
+        if match := _TIME.match(body) or _QUOTE.match(body):
             pass
-        elif found := _NAME.match(body):
-            names.append(next(filter(None, found.groups())))
+        elif match := _NAME.match(body):
+            names.append(next(filter(None, match.groups())))
         else:
             return " ".join(names), body
-        body = body[found.end() :].lstrip()
+        body = body[match.end() :].lstrip()

@@ -56,7 +56,7 @@ class Timing:
         time_us: time of one operation.
         algbw: size / time.
         busbw: what the slowest link carried, comparable with its rate.
-        wrong: elements that differed from what they should be; None: nobody looked.
+        wrong: elements that differed from what they should be; None: not checked.
         delta: greatest error, as nccl-tests before 2.13 gave in the place of ``wrong``.
     """
 

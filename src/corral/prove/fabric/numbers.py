@@ -25,7 +25,7 @@ def printed(text: str) -> Printed:
     """Read one number.
 
     Raises:
-        ValueError: it is none, or could be read in two ways.
+        ValueError: it is not a number, or is ambiguous.
     """
     if text.lower() in _NONE:
         return Printed(float(text), 0.0)

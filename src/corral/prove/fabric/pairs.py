@@ -39,17 +39,17 @@ class Slow:
     @property
     def sentences(self) -> tuple[str, ...]:
         """In words; empty when nothing stands out."""
-        found = [
+        sentences = [
             f"{node} is slow with every other node, where others reach {self.usual:.3g} GB/s: "
             "look at its card, cable and port"
             for node in self.nodes
         ]
-        found += [
+        sentences += [
             f"{pair.one} and {pair.other} reach {pair.busbw:.3g} GB/s, other pairs "
             f"{self.usual:.3g} GB/s: look at the path between them"
             for pair in self.links
         ]
-        return tuple(found)
+        return tuple(sentences)
 
 
 _SLOW: Final = SEVERAL[1]

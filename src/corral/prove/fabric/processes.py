@@ -34,7 +34,7 @@ class _Printed:
     """What was printed under one name since the last run began.
 
     Attributes:
-        failures: runs that had failed in the log when this was last looked at.
+        failures: runs that had failed in the log when this was last checked.
         ended: nothing of a run has begun since the last one ended.
         rank_0: a line of rank 0 was seen.
         seen: lines of each kind.

@@ -43,9 +43,10 @@ def progress_of(line: str) -> Progress | None:
         return None
     try:
         row: Any = json.loads(line.removeprefix(_ROW))
-        ways = [cast("Mapping[str, Any]", row[w]) for w in ("out_of_place", "in_place") if row[w]]
-        best = max(ways, key=lambda way: float(way["bus_bw"]))
-        wrong = int(sum(float(way["nwrong"]) for way in ways))
+        places = ("out_of_place", "in_place")
+        timings = [cast("Mapping[str, Any]", row[place]) for place in places if row[place]]
+        best = max(timings, key=lambda timing: float(timing["bus_bw"]))
+        wrong = int(sum(float(timing["nwrong"]) for timing in timings))
         return Progress(
             str(row["collective"]),
             int(row["size"]),
@@ -73,8 +74,8 @@ def read_program(lines: Sequence[str]) -> tuple[Reading, tuple[Pair, ...]]:
             tail="\n".join(lines[-20:]),
             hint="corral logs JOB shows what it printed",
         )
-    found = [_pair(line) for line in lines if line.startswith(_PAIR)]
-    return read("\n".join(lines)), tuple(found)
+    pairs = [_pair(line) for line in lines if line.startswith(_PAIR)]
+    return read("\n".join(lines)), tuple(pairs)
 
 
 def read_halves(lines: Sequence[str]) -> tuple[Half, ...]:
@@ -90,8 +91,8 @@ def _pair(line: str) -> Pair:
     nodes, busbw = _part(line, _PAIR)
     if len(nodes) != 2:  # noqa: PLR2004
         raise _unreadable(line)
-    one, other = sorted(nodes)
-    return Pair(one, other, busbw)
+    first, second = sorted(nodes)
+    return Pair(first, second, busbw)
 
 
 def _part(line: str, mark: str) -> tuple[tuple[str, ...], float]:

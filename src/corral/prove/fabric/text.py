@@ -93,7 +93,7 @@ def read_parts(text: str) -> tuple[tuple[Table, ...], tuple[CorralError, ...]]:
             current.layout = _layout(number, body)
         elif _row_like(current, body):
             _take_row(current, number, body)
-        elif current.layout is not None and _starts_anew(body):
+        elif current.layout is not None and _starts_run(body):
             done.append(current)
             current = open_by_label[label] = _Open(label)
             _take_word(current, number, body)
@@ -105,9 +105,9 @@ def read_parts(text: str) -> tuple[tuple[Table, ...], tuple[CorralError, ...]]:
     done.sort(key=lambda o: o.rows[0].line if o.rows else 0)
     tables: list[Table] = []
     refused: list[CorralError] = []
-    for one in done:
+    for entry in done:
         try:
-            tables.append(_closed(one))
+            tables.append(_closed(entry))
         except CorralError as error:
             refused.append(error)
     return tuple(tables), tuple(refused)
@@ -118,26 +118,26 @@ def _row_like(current: _Open, body: str) -> bool:
     return bool((_BEGUN if within else _ROW).match(body))
 
 
-def _starts_anew(body: str) -> bool:
+def _starts_run(body: str) -> bool:
     return bool(_STARTS.match(body) or _VERSION.match(body) or _SIZES.match(body))
 
 
 def _take_word(current: _Open, number: int, body: str) -> None:
     """Take a line that is neither header nor row."""
-    if found := _RANK.match(body):
-        current.members.append(Rank(int(found[1]), found[2], found[3].strip()))
-    elif found := _BOUNDS.match(body):
-        current.bounds = int(found[1])
-    elif found := _AVERAGE.match(body):
-        current.average = _average(number, found[1])
+    if match := _RANK.match(body):
+        current.members.append(Rank(int(match[1]), match[2], match[3].strip()))
+    elif match := _BOUNDS.match(body):
+        current.bounds = int(match[1])
+    elif match := _AVERAGE.match(body):
+        current.average = _average(number, match[1])
     elif _CONCLUDED.match(body):
         current.concluded = True
-    elif found := _STARTS.match(body):
-        current.program = found[1]
-    elif found := _VERSION.match(body):
-        current.version = found[1]
-    elif found := _REDUCED.match(body) or _SIZES.match(body):
-        current.largest = int(found[1])
+    elif match := _STARTS.match(body):
+        current.program = match[1]
+    elif match := _VERSION.match(body):
+        current.version = match[1]
+    elif match := _REDUCED.match(body) or _SIZES.match(body):
+        current.largest = int(match[1])
 
 
 def _average(number: int, text: str) -> float:
@@ -186,7 +186,7 @@ def _row(columns: Layout, number: int, words: list[str], *, only_in_place: bool)
     left = dict(zip(columns.left, words, strict=False))
     rest = words[len(columns.left) :]
     width = columns.group_width
-    found = [
+    timings = [
         _timing(dict(zip(group, rest[i * width : (i + 1) * width], strict=True)), columns.check)
         for i, group in enumerate(columns.groups[1:] if only_in_place else columns.groups)
     ]
@@ -197,8 +197,8 @@ def _row(columns: Layout, number: int, words: list[str], *, only_in_place: bool)
         left["type"],
         left.get("redop", ""),
         int(left.get("root", "-1")),
-        None if only_in_place else found[0],
-        found[-1] if len(columns.groups) > 1 else None,
+        None if only_in_place else timings[0],
+        timings[-1] if len(columns.groups) > 1 else None,
     )
 
 
@@ -214,24 +214,24 @@ def _timing(cells: dict[str, str], check: str) -> Timing:
     )
 
 
-def _closed(found: _Open) -> Table:
+def _closed(current: _Open) -> Table:
     # A list pasted in part, or of processes that each call themselves rank 0, counts nobody.
-    whole = {member.rank for member in found.members} == set(range(len(found.members)))
-    members = tuple(found.members) if whole else ()
+    all_ranks = {member.rank for member in current.members} == set(range(len(current.members)))
+    members = tuple(current.members) if all_ranks else ()
     table = Table(
-        rows=tuple(found.rows),
-        collective=named(found.program),
-        certain=named(found.program) is not None,
+        rows=tuple(current.rows),
+        collective=named(current.program),
+        certain=named(current.program) is not None,
         ranks=len(members),
         members=members,
-        out_of_bounds=found.bounds,
-        average=found.average,
-        complete=found.concluded or (found.bounds is not None and found.average is not None),
-        label=found.label,
-        version=found.version,
+        out_of_bounds=current.bounds,
+        average=current.average,
+        complete=current.concluded or (current.bounds is not None and current.average is not None),
+        label=current.label,
+        version=current.version,
     )
-    cpu = found.layout is not None and found.layout.cpu
-    return settled(table, largest=found.largest, cpu=cpu)
+    cpu = current.layout is not None and current.layout.cpu
+    return settled(table, largest=current.largest, cpu=cpu)
 
 
 def _broken(line: int, what: str, hint: str) -> CorralError:

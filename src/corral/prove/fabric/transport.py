@@ -89,22 +89,24 @@ def _network(kind: str) -> str:
     return kind.removeprefix("NET/") if kind.startswith("NET/") else ""
 
 
-def complaints(found: Transport, fabric: str, interface: str = "") -> tuple[str, ...]:
+def complaints(transport: Transport, fabric: str, interface: str = "") -> tuple[str, ...]:
     """What is wrong with it, as sentences; empty when it is as declared.
 
     Args:
-        found: what was used.
+        transport: what was used.
         fabric: the declared kind, a key of ``NETWORKS``.
         interface: the declared interface of an Ethernet fabric, "" when any will do.
     """
-    wanted = NETWORKS.get(fabric, ())
-    used = found.network
+    expected = NETWORKS.get(fabric, ())
+    used = transport.network
     # The network that NCCL names may carry nothing: what the channels took counts as well.
-    for name in filter(None, (used, *(_network(kind) for kind, _ in found.channels))):
-        if wanted and not any(name == one or name.startswith(f"{one} ") for one in wanted):
+    for name in filter(None, (used, *(_network(kind) for kind, _ in transport.channels))):
+        if expected and not any(
+            name == known or name.startswith(f"{known} ") for known in expected
+        ):
             fallen = " (silent fall-back to TCP sockets)" if name == SOCKETS else ""
             return (f"NCCL used {name} where the fabric is {fabric}{fallen}",)
-    if interface and used == SOCKETS and found.devices and interface not in found.devices:
-        taken = ", ".join(found.devices)
+    if interface and used == SOCKETS and transport.devices and interface not in transport.devices:
+        taken = ", ".join(transport.devices)
         return (f"NCCL took the interface {taken}, the data network is {interface}",)
     return ()

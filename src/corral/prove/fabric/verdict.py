@@ -59,7 +59,9 @@ class Reference:
         """Refuse what no cluster can reach."""
         if not (math.isfinite(self.busbw) and self.busbw > 0):
             raise CorralError(
-                Code.USAGE, f"a reference of {self.busbw:g} GB/s is none", hint="give GB/s above 0"
+                Code.USAGE,
+                f"a reference of {self.busbw:g} GB/s is not valid",
+                hint="give GB/s above 0",
             )
         if self.limit and self.busbw > self.limit * _OVER:
             raise CorralError(
@@ -158,6 +160,6 @@ def _speed(
     ]
 
 
-def _worse(one: Outcome, other: Outcome) -> Outcome:
+def _worse(first: Outcome, second: Outcome) -> Outcome:
     order = (Outcome.PASS, Outcome.UNKNOWN, Outcome.WARN, Outcome.FAIL)
-    return max(one, other, key=order.index)
+    return max(first, second, key=order.index)

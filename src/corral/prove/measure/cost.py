@@ -2,7 +2,7 @@
 
 A ring of n ranks sends S bytes in 2(n-1) turns of S/n bytes each (Patarasuk and Yuan, 2009): the
 time is ``2(n-1) x alpha + 2(n-1)/n x S x beta`` for each message. Of that, what overlaps the
-backward pass is hidden; what meets at each step waits for its slowest rank as well.
+backward pass is hidden; what synchronizes at each step waits for its slowest rank as well.
 """
 
 from __future__ import annotations
@@ -80,20 +80,20 @@ class Cost:
 def fitted(timed: Sequence[Timed]) -> Cost:
     """Alpha and beta by the least sum of relative errors; neither below 0.
 
-    Relative, for else the largest size alone would decide; the sum and not the squares, for one
-    measurement that was disturbed must not decide either (iteratively reweighted least squares).
+    Relative, since else the largest size alone would decide; the sum and not the squares, since one
+    disturbed measurement must not decide either (iteratively reweighted least squares).
     """
     rows = [
         (2 * (t.ranks - 1) / t.seconds, 2 * (t.ranks - 1) / t.ranks * t.size / t.seconds)
         for t in timed
         if t.seconds > 0
     ]
-    weights, found = [1.0] * len(rows), (0.0, 0.0)
+    weights, factors = [1.0] * len(rows), (0.0, 0.0)
     for _ in range(_TURNS):
-        found = _solved(rows, weights)
-        errors = [abs(1 - found[0] * x - found[1] * y) for x, y in rows]
+        factors = _solved(rows, weights)
+        errors = [abs(1 - factors[0] * x - factors[1] * y) for x, y in rows]
         weights = [1 / max(error, 1e-3) for error in errors]
-    return Cost(*found)
+    return Cost(*factors)
 
 
 def _solved(rows: Sequence[tuple[float, float]], weights: Sequence[float]) -> tuple[float, float]:
@@ -125,8 +125,8 @@ class Compute:
         update: of the optimizer.
         alone: of all three, on one rank.
         slowest: of all three, on the slowest rank of each cycle.
-        own: of a micro-batch in its way of training, its own work (PowerSGD's products, an outer
-            optimizer) among it, with nobody to talk to; on the slowest rank. 0: not measured.
+        own: of a micro-batch in its method of training, its own work (PowerSGD's products, an outer
+            optimizer) included, without peers; on the slowest rank. 0: not measured.
     """
 
     forward: float
@@ -139,17 +139,17 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to train.
+    """One method of training.
 
     Attributes:
         name: as the program calls it.
-        cycle: micro-batches between two meetings of the ranks.
-        share: of the gradients' bytes, what travels at a meeting.
+        cycle: micro-batches between two exchanges of the ranks.
+        share: of the gradients' bytes, what is sent at an exchange.
         hidden: the backward pass can hide traffic.
         words: what it is.
         price: what it changes besides the speed.
         modelled: known without a measurement of its own work; not so of one that computes much.
-        messages: that a meeting takes.
+        messages: that an exchange takes.
     """
 
     name: str
@@ -163,8 +163,8 @@ class Way:
 
 
 WAYS: Final = {
-    way.name: way
-    for way in (
+    method.name: method
+    for method in (
         Way("ddp", 1, 1.0, True, "plain DistributedDataParallel", ""),
         Way(
             "accumulate",
@@ -191,7 +191,7 @@ WAYS: Final = {
             1.0,
             False,
             "local SGD, weights averaged every 8 steps",
-            "ranks drift apart between meetings: watch the loss",
+            "ranks drift apart between exchanges: watch the loss",
         ),
         Way(
             "diloco",
@@ -205,27 +205,27 @@ WAYS: Final = {
 }
 
 
-def predicted(cost: Cost, compute: Compute, way: Way, ranks: int, size: float) -> float:
-    """Seconds of one micro-batch in a way of training.
+def predicted(cost: Cost, compute: Compute, method: Way, ranks: int, size: float) -> float:
+    """Seconds of one micro-batch with a method of training.
 
     Args:
         cost: the network.
         compute: the step without traffic, with as many ranks at work.
-        way: the way.
+        method: the method.
         ranks: how many.
         size: bytes of the gradients, or of what PowerSGD sends of them.
     """
     if ranks < 2:  # noqa: PLR2004
         return compute.alone
-    traffic = cost.reduce(ranks, size * (way.share or 1.0), way.messages)
-    if not way.hidden:
-        return (compute.own or compute.slowest) + (cost.extra + traffic) / way.cycle
+    traffic = cost.reduce(ranks, size * (method.share or 1.0), method.messages)
+    if not method.hidden:
+        return (compute.own or compute.slowest) + (cost.extra + traffic) / method.cycle
     visible = max(0.0, traffic - cost.overlap * compute.backward) + cost.extra
     if compute.own:
-        return compute.own + visible / way.cycle
-    # Updates happen once in a cycle, and so does the meeting.
-    apart = (compute.slowest - compute.update) + compute.update / way.cycle
-    return apart + visible / way.cycle
+        return compute.own + visible / method.cycle
+    # Updates happen once in a cycle, and so does the exchange.
+    apart = (compute.slowest - compute.update) + compute.update / method.cycle
+    return apart + visible / method.cycle
 
 
 def with_overlap(cost: Cost, compute: Compute, ranks: int, size: float, seconds: float) -> Cost:

@@ -15,7 +15,7 @@ from corral.errors import Code, CorralError
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Matrix
 from corral.prove.measure.gpu_models import GpuModel, model_of
-from corral.prove.measure.remark import Remark, graver_first, told
+from corral.prove.measure.remark import Remark, graver_first, results_of
 
 SIBLINGS: Final = (0.95, 0.90)
 """GPUs of one node differ by 5 % in good health (ml-engineering); 5 % is SuperBench's line."""
@@ -37,9 +37,9 @@ REASONS: Final = {
     0x8: (Outcome.FAIL, "the hardware slows it down (heat, power or its cable)"),
     0x20: (Outcome.WARN, "the driver slows it down for heat"),
     0x40: (Outcome.FAIL, "the hardware slows it down for heat"),
-    0x80: (Outcome.FAIL, "the power supply brakes it"),
+    0x80: (Outcome.FAIL, "the power supply slows it down"),
 }
-# NVIDIA, Xid errors: those after which the card or its link has to be looked at.
+# NVIDIA, Xid errors: those after which the card or its link must be checked.
 GRAVE: Final = frozenset({48, 62, 64, 74, 79, 92, 95, 110, 119, 120, 136, 140, 143, 149, 154})
 FAILURE_OF_XID: Final = {
     48: "F78",
@@ -54,7 +54,7 @@ FAILURE_OF_XID: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What one node reported: the program's own words, checked as they are read."""
+    """What one node reported: the program's fields, checked as they are read."""
 
     name: str
     reason: str
@@ -79,7 +79,7 @@ def read_gpus(lines: Sequence[str]) -> tuple[Node, ...]:
     Raises:
         CorralError: PARSE_FAILED, it ended without a result, or reported something else.
     """
-    listed = told(lines, "gpus")
+    listed = results_of(lines, "gpus")
     if not listed:
         raise CorralError(
             Code.PARSE_FAILED,
@@ -88,45 +88,45 @@ def read_gpus(lines: Sequence[str]) -> tuple[Node, ...]:
             hint="corral logs JOB shows what it printed; its nodes need python3 with PyTorch",
         )
     try:
-        return tuple(sorted((_node(one) for one in listed), key=lambda node: node.name))
+        return tuple(sorted((_node(report) for report in listed), key=lambda node: node.name))
     except (KeyError, TypeError, ValueError) as error:
         raise CorralError(
             Code.PARSE_FAILED, f"a node's report about its GPUs cannot be read: {error!r}"
         ) from error
 
 
-def _node(one: Mapping[str, Any]) -> Node:
-    for gpu in one["gpus"]:
+def _node(report: Mapping[str, Any]) -> Node:
+    for gpu in report["gpus"]:
         for name in rates(gpu):
             float(rates(gpu)[name])
-    xids = one.get("xids", {"found": []})
+    xids = report.get("xids", {"found": []})
     return Node(
-        str(one["node"]),
-        str(one["reason"]),
-        tuple(one["gpus"]),
-        tuple(one["peers"]),
+        str(report["node"]),
+        str(report["reason"]),
+        tuple(report["gpus"]),
+        tuple(report["peers"]),
         tuple(xids["found"]),
     )
 
 
 def rates(gpu: Mapping[str, Any]) -> dict[str, float]:
-    """All rates of one GPU: TFLOP/s by type, GB/s of memory and of the way to the host."""
-    found = {name: float(one["tflops"]) for name, one in gpu["matrix"].items()}
-    found["memory"] = float(gpu["memory"]["gb_s"])
+    """All rates of one GPU: TFLOP/s by type, GB/s of memory and of the link to the host."""
+    values = {name: float(product["tflops"]) for name, product in gpu["matrix"].items()}
+    values["memory"] = float(gpu["memory"]["gb_s"])
     for key in ("to_gb_s", "from_gb_s"):
         if gpu["host"][key] is not None:
-            found[key] = float(gpu["host"][key])
-    return found
+            values[key] = float(gpu["host"][key])
+    return values
 
 
-def judge_gpus(nodes: Sequence[Node], wanted: int = 0) -> tuple[Remark, ...]:
+def judge_gpus(nodes: Sequence[Node], declared: int = 0) -> tuple[Remark, ...]:
     """What is wrong with the GPUs, or that they are healthy.
 
     Args:
         nodes: as read.
-        wanted: GPUs that each node should have; 0: as many as it has.
+        declared: GPUs that each node should have; 0: as many as it has.
     """
-    found = [remark for node in nodes for remark in _counted(node, wanted)]
+    remarks = [remark for node in nodes for remark in _counted(node, declared)]
     cards = _cards(nodes)
     rules: tuple[Callable[[_Card], Iterator[Remark]], ...] = (
         _wrong,
@@ -136,10 +136,10 @@ def judge_gpus(nodes: Sequence[Node], wanted: int = 0) -> tuple[Remark, ...]:
         _against_siblings,
         _link,
     )
-    found += [remark for card in cards for rule in rules for remark in rule(card)]
-    found += [remark for node in nodes for remark in _peers(node)]
-    found += [remark for node in nodes for remark in _xids(node)]
-    return graver_first([*found, *(r for c in cards for r in _well(c, found))])
+    remarks += [remark for card in cards for rule in rules for remark in rule(card)]
+    remarks += [remark for node in nodes for remark in _peers(node)]
+    remarks += [remark for node in nodes for remark in _xids(node)]
+    return graver_first([*remarks, *(r for c in cards for r in _summary(c, remarks))])
 
 
 def peer_matrix(node: Node) -> Matrix | None:
@@ -157,35 +157,35 @@ def _cards(nodes: Sequence[Node]) -> list[_Card]:
     for node in nodes:
         for gpu in node.gpus:
             by_name.setdefault(str(gpu["name"]), []).append(rates(gpu))
-    found: list[_Card] = []
+    cards: list[_Card] = []
     for node in nodes:
         for gpu in node.gpus:
             name = str(gpu["name"])
             all_of = by_name[name]
             usual = {
-                key: statistics.median(one[key] for one in all_of if key in one)
+                key: statistics.median(peer[key] for peer in all_of if key in peer)
                 for key in rates(gpu)
                 if len(all_of) > 1
             }
-            found.append(_Card(f"{node.name} GPU {gpu['index']}", gpu, model_of(name), usual))
-    return found
+            cards.append(_Card(f"{node.name} GPU {gpu['index']}", gpu, model_of(name), usual))
+    return cards
 
 
-def _counted(node: Node, wanted: int) -> Iterator[Remark]:
+def _counted(node: Node, declared: int) -> Iterator[Remark]:
     if node.reason:
         yield Remark(Outcome.FAIL, node.name, f"{node.name}: {node.reason}", "F76")
-    elif len(node.gpus) < wanted:
-        text = f"{node.name} has {len(node.gpus)} GPUs that can be used, {wanted} are declared"
+    elif len(node.gpus) < declared:
+        text = f"{node.name} has {len(node.gpus)} GPUs that can be used, {declared} are declared"
         yield Remark(Outcome.FAIL, node.name, text, "F77")
 
 
 def _wrong(card: _Card) -> Iterator[Remark]:
-    for kind, one in card.gpu["matrix"].items():
-        if one["wrong"]:
+    for kind, product in card.gpu["matrix"].items():
+        if product["wrong"]:
             yield Remark(
                 Outcome.FAIL,
                 card.about,
-                f"{card.about}: the same {kind} product came out otherwise in {one['wrong']} "
+                f"{card.about}: the same {kind} product differed in {product['wrong']} "
                 "places: it computes wrongly",
                 "F78",
             )
@@ -222,14 +222,14 @@ def _against_model(card: _Card) -> Iterator[Remark]:
     if card.model is None:
         return
     for what in (*_KINDS, "memory"):
-        found = rates(card.gpu).get(what)
+        rate = rates(card.gpu).get(what)
         peak = card.model.peak(what)
-        if found is None or not peak:
+        if rate is None or not peak:
             continue
         unit = "GB/s" if what == "memory" else "TFLOP/s"
-        yield from _rated(card, what, found, unit, _reference(card.model, what, peak))
-        if found > peak * _OVER:
-            text = f"{card.about}: {what} {found:.4g} {unit} is more than a {card.model.title}"
+        yield from _rated(card, what, rate, unit, _reference(card.model, what, peak))
+        if rate > peak * _OVER:
+            text = f"{card.about}: {what} {rate:.4g} {unit} is more than a {card.model.title}"
             yield Remark(Outcome.WARN, card.about, f"{text} can do: it is another model")
 
 
@@ -245,27 +245,27 @@ def _reference(model: GpuModel, what: str, peak: float) -> tuple[float, tuple[fl
 def _rated(
     card: _Card,
     what: str,
-    found: float,
+    rate: float,
     unit: str,
     against: tuple[float, tuple[float, float], str],
 ) -> Iterator[Remark]:
     reference, (warn, fail), words = against
-    share = found / reference
+    share = rate / reference
     if share < warn:
         yield Remark(
             Outcome.FAIL if share < fail else Outcome.WARN,
             card.about,
-            f"{card.about}: {what} {found:.4g} {unit}, {share:.0%} of {reference:g} ({words})",
+            f"{card.about}: {what} {rate:.4g} {unit}, {share:.0%} of {reference:g} ({words})",
         )
 
 
 def _against_siblings(card: _Card) -> Iterator[Remark]:
     for key, usual in card.usual.items():
-        found = rates(card.gpu)[key]
+        rate = rates(card.gpu)[key]
         unit = "GB/s" if key == "memory" or key.endswith("gb_s") else "TFLOP/s"
-        # The way to the host hangs on which socket's memory it was: coarser.
+        # The link to the host depends on which socket's memory it was: coarser.
         rule = OF_LINK if key.endswith("gb_s") else SIBLINGS
-        yield from _rated(card, _NAMES.get(key, key), found, unit, (usual, rule, "its siblings"))
+        yield from _rated(card, _NAMES.get(key, key), rate, unit, (usual, rule, "its siblings"))
 
 
 _NAMES: Final = {"to_gb_s": "host to device", "from_gb_s": "device to host"}
@@ -283,24 +283,24 @@ def _link(card: _Card) -> Iterator[Remark]:
     if gen and newest and gen < newest:
         text = f"{card.about}: its PCIe link runs at generation {gen:g} of {newest}"
         yield Remark(Outcome.WARN, card.about, f"{text}: riser, cable or BIOS")
-    due = LANE.get(int(gen or 0), 0.0) * (width or 0)
+    expected = LANE.get(int(gen or 0), 0.0) * (width or 0)
     for key in ("to_gb_s", "from_gb_s"):
-        found = rates(card.gpu).get(key)
-        if due and found:
+        rate = rates(card.gpu).get(key)
+        if expected and rate:
             words = f"PCIe generation {gen:g} x{width:g}"
-            yield from _rated(card, _NAMES[key], found, "GB/s", (due, OF_LINK, words))
+            yield from _rated(card, _NAMES[key], rate, "GB/s", (expected, OF_LINK, words))
 
 
 def _peers(node: Node) -> Iterator[Remark]:
     kinds = {str(gpu["name"]) for gpu in node.gpus}
     known = [float(p["gb_s"]) for p in node.peers]
     usual = statistics.median(known) if known else 0.0
-    for one in node.peers:
-        about = f"{node.name} GPU {one['from']} to {one['to']}"
-        if one["wrong"]:
-            text = f"{about}: {one['wrong']} bytes of a copy arrived wrong"
+    for peer in node.peers:
+        about = f"{node.name} GPU {peer['from']} to {peer['to']}"
+        if peer["wrong"]:
+            text = f"{about}: {peer['wrong']} bytes of a copy arrived wrong"
             yield Remark(Outcome.FAIL, about, text, "F36")
-        rate = float(one["gb_s"])
+        rate = float(peer["gb_s"])
         if len(known) > 2 and len(kinds) == 1 and rate < usual * 0.5:  # noqa: PLR2004
             text = f"{about}: {rate:.4g} GB/s, others {usual:.4g}: NVLink or switch"
             yield Remark(Outcome.WARN, about, text, "F79")
@@ -308,8 +308,8 @@ def _peers(node: Node) -> Iterator[Remark]:
 
 def _xids(node: Node) -> Iterator[Remark]:
     counted: dict[tuple[str, int], int] = {}
-    for one in node.xids:
-        key = str(one["bus"]), int(one["xid"])
+    for event in node.xids:
+        key = str(event["bus"]), int(event["xid"])
         counted[key] = counted.get(key, 0) + 1
     for (bus, xid), count in counted.items():
         yield Remark(
@@ -320,10 +320,10 @@ def _xids(node: Node) -> Iterator[Remark]:
         )
 
 
-def _well(card: _Card, found: Sequence[Remark]) -> Iterator[Remark]:
-    one = rates(card.gpu)
-    words = ", ".join(f"{kind} {one[kind]:.4g}" for kind in _KINDS if kind in one)
-    text = f"{card.about} {card.gpu['name']}: {words} TFLOP/s, memory {one['memory']:.4g} GB/s"
-    bad = any(r.about == card.about and r.outcome in (Outcome.FAIL, Outcome.WARN) for r in found)
+def _summary(card: _Card, remarks: Sequence[Remark]) -> Iterator[Remark]:
+    measured = rates(card.gpu)
+    words = ", ".join(f"{kind} {measured[kind]:.4g}" for kind in _KINDS if kind in measured)
+    text = f"{card.about} {card.gpu['name']}: {words} TFLOP/s, memory {measured['memory']:.4g} GB/s"
+    bad = any(r.about == card.about and r.outcome in (Outcome.FAIL, Outcome.WARN) for r in remarks)
     known = card.model is not None or bool(card.usual)
     yield Remark(Outcome.PASS if known and not bad else Outcome.UNKNOWN, card.about, text)

@@ -15,7 +15,7 @@ from corral.prove.fabric.declared import efficiency
 from corral.prove.fabric.pairs import Pair, slow
 from corral.prove.fabric.verdict import SEVERAL, Outcome
 from corral.prove.figures import Matrix
-from corral.prove.measure.remark import Remark, graver_first, told, unreadable
+from corral.prove.measure.remark import Remark, graver_first, results_of, unreadable
 from corral.spec.hostlist import fold
 
 _CARRIED: Final = 0.9
@@ -100,7 +100,7 @@ class Flow:
     alone: bool = False
 
     @property
-    def way(self) -> str:
+    def link(self) -> str:
         """Both nodes in words."""
         return f"{self.source} to {self.target}"
 
@@ -115,18 +115,18 @@ class Links:
     def as_dict(self) -> dict[str, object]:
         """JSON-ready fields."""
         return {
-            "members": [asdict(one) for one in self.members],
-            "flows": [asdict(one) for one in self.flows],
+            "members": [asdict(member) for member in self.members],
+            "flows": [asdict(flow) for flow in self.flows],
         }
 
     @property
     def best(self) -> dict[tuple[str, str], float]:
         """Gb/s from one node to another, the better of in parallel and alone."""
-        found: dict[tuple[str, str], float] = {}
+        rates: dict[tuple[str, str], float] = {}
         for flow in self.flows:
             key = flow.source, flow.target
-            found[key] = max(found.get(key, 0.0), flow.gbps)
-        return found
+            rates[key] = max(rates.get(key, 0.0), flow.gbps)
+        return rates
 
 
 def read_links(lines: Sequence[str]) -> Links:
@@ -135,7 +135,7 @@ def read_links(lines: Sequence[str]) -> Links:
     Raises:
         CorralError: PARSE_FAILED, it ended without a result, or a line is spoiled.
     """
-    listed = told(lines, "members")
+    listed = results_of(lines, "members")
     if not listed:
         raise CorralError(
             Code.PARSE_FAILED,
@@ -144,48 +144,48 @@ def read_links(lines: Sequence[str]) -> Links:
             hint="corral logs JOB shows what it printed; its nodes need python3",
         )
     try:
-        members = tuple(_member(one) for one in listed[-1]["members"])
-        return Links(members, tuple(_flow(one) for one in told(lines, "flow")))
+        members = tuple(_member(entry) for entry in listed[-1]["members"])
+        return Links(members, tuple(_flow(entry) for entry in results_of(lines, "flow")))
     except (KeyError, TypeError, ValueError) as error:
         raise unreadable(str(error)) from error
 
 
-def _member(one: Mapping[str, Any]) -> Member:
+def _member(entry: Mapping[str, Any]) -> Member:
     return Member(
-        str(one["node"]),
-        str(one["interface"]),
-        str(one["address"]),
-        int(one["mtu"]),
-        int(one["speed"]),
-        bool(one["physical"]),
+        str(entry["node"]),
+        str(entry["interface"]),
+        str(entry["address"]),
+        int(entry["mtu"]),
+        int(entry["speed"]),
+        bool(entry["physical"]),
     )
 
 
-def _flow(one: Mapping[str, Any]) -> Flow:
+def _flow(entry: Mapping[str, Any]) -> Flow:
     return Flow(
-        str(one["from"]),
-        str(one["to"]),
-        float(one["gbps"]),
-        int(one["bytes"]),
-        {str(k): int(v) for k, v in one["tx"].items()},
-        {str(k): int(v) for k, v in one["rx"].items()},
-        int(one["retransmits"]),
-        float(one["rtt_us"]),
-        int(one["path_mtu"]),
-        bool(one["alone"]),
+        str(entry["from"]),
+        str(entry["to"]),
+        float(entry["gbps"]),
+        int(entry["bytes"]),
+        {str(k): int(v) for k, v in entry["tx"].items()},
+        {str(k): int(v) for k, v in entry["rx"].items()},
+        int(entry["retransmits"]),
+        float(entry["rtt_us"]),
+        int(entry["path_mtu"]),
+        bool(entry["alone"]),
     )
 
 
-def matrix_of(seen: Links, due: Due) -> Matrix:
+def matrix_of(seen: Links, expected: Due) -> Matrix:
     """Gb/s from each node to each other, for a report."""
-    names = tuple(one.node for one in seen.members)
+    names = tuple(member.node for member in seen.members)
     best = seen.best
-    warn, fail = (due.rate * share or None for share in SEVERAL)
+    warn, fail = (expected.rate * share or None for share in SEVERAL)
     cells = tuple(tuple(best.get((a, b)) for b in names) for a in names)
     return Matrix("TCP from node to node", names, names, cells, "Gb/s", warn=warn, fail=fail)
 
 
-def judge_links(seen: Links, due: Due) -> tuple[Remark, ...]:
+def judge_links(seen: Links, expected: Due) -> tuple[Remark, ...]:
     """What is wrong with the network, or that it is healthy."""
     rules: tuple[Callable[[Links, Due], Iterator[Remark]], ...] = (
         _missing,
@@ -198,58 +198,59 @@ def judge_links(seen: Links, due: Due) -> tuple[Remark, ...]:
         _lossy,
         _far,
     )
-    found = [remark for rule in rules for remark in rule(seen, due)]
-    return graver_first([*found, *_well(seen, due, found)])
+    remarks = [remark for rule in rules for remark in rule(seen, expected)]
+    return graver_first([*remarks, *_summary(seen, expected, remarks)])
 
 
-def _missing(seen: Links, due: Due) -> Iterator[Remark]:
-    for one in seen.members:
-        if not one.address:
-            name = one.interface or due.interface
-            what = f"{name} has no IPv4 address" if one.mtu else f"there is no interface {name}"
-            yield Remark(Outcome.FAIL, one.node, f"{one.node}: {what}", "F26")
+def _missing(seen: Links, expected: Due) -> Iterator[Remark]:
+    for member in seen.members:
+        if not member.address:
+            name = member.interface or expected.interface
+            what = f"{name} has no IPv4 address" if member.mtu else f"there is no interface {name}"
+            yield Remark(Outcome.FAIL, member.node, f"{member.node}: {what}", "F26")
 
 
-def _negotiated(seen: Links, due: Due) -> Iterator[Remark]:
-    for one in seen.members:
-        if one.physical and 0 < one.speed < due.gbps * 1000 * _ROUNDED:
+def _negotiated(seen: Links, expected: Due) -> Iterator[Remark]:
+    for member in seen.members:
+        if member.physical and 0 < member.speed < expected.gbps * 1000 * _ROUNDED:
             yield Remark(
                 Outcome.FAIL,
-                one.node,
-                f"{one.node}: {one.interface} runs at {one.speed / 1000:g} Gb/s and "
-                f"{due.gbps:g} are declared: cable, port or autonegotiation",
+                member.node,
+                f"{member.node}: {member.interface} runs at {member.speed / 1000:g} Gb/s and "
+                f"{expected.gbps:g} are declared: cable, port or autonegotiation",
             )
 
 
-def _mtus(seen: Links, due: Due) -> Iterator[Remark]:
-    known = [one for one in seen.members if one.address]
-    if due.mtu:
-        for one in known:
-            if one.mtu != due.mtu:
+def _mtus(seen: Links, expected: Due) -> Iterator[Remark]:
+    known = [member for member in seen.members if member.address]
+    if expected.mtu:
+        for member in known:
+            if member.mtu != expected.mtu:
                 yield Remark(
                     Outcome.FAIL,
-                    one.node,
-                    f"{one.node}: {one.interface} has MTU {one.mtu}, declared is {due.mtu}",
+                    member.node,
+                    f"{member.node}: {member.interface} has MTU {member.mtu}, declared is "
+                    f"{expected.mtu}",
                     "F28",
                 )
-    elif len({one.mtu for one in known}) > 1:
+    elif len({member.mtu for member in known}) > 1:
         by = {m: fold([o.node for o in known if o.mtu == m]) for m in {o.mtu for o in known}}
         words = ", ".join(f"{mtu} on {by[mtu]}" for mtu in sorted(by))
         yield Remark(Outcome.WARN, fold([o.node for o in known]), f"MTUs differ: {words}", "F28")
 
 
-def _paths(seen: Links, due: Due) -> Iterator[Remark]:
-    del due
-    mtu = {one.node: one.mtu for one in seen.members}
+def _paths(seen: Links, expected: Due) -> Iterator[Remark]:
+    del expected
+    mtu = {member.node: member.mtu for member in seen.members}
     cut = {(f.source, f.target): f for f in seen.flows if f.path_mtu < mtu.get(f.source, 0)}
     left = dict(cut)
     for node in mtu:
-        mine = {way: flow for way, flow in cut.items() if node in way}
-        if len(mine) > 2 and len(mine) == sum(node in way for way in seen.best):  # noqa: PLR2004
-            left = {way: flow for way, flow in left.items() if way not in mine}
+        mine = {link: flow for link, flow in cut.items() if node in link}
+        if len(mine) > 2 and len(mine) == sum(node in link for link in seen.best):  # noqa: PLR2004
+            left = {link: flow for link, flow in left.items() if link not in mine}
             yield _lost(node, f"between {node} and every other node", tuple(mine.values()), mtu)
     for flow in left.values():
-        yield _lost(flow.way, f"from {flow.way}", (flow,), mtu)
+        yield _lost(flow.link, f"from {flow.link}", (flow,), mtu)
 
 
 def _lost(about: str, where: str, flows: tuple[Flow, ...], mtu: Mapping[str, int]) -> Remark:
@@ -265,8 +266,8 @@ def _lost(about: str, where: str, flows: tuple[Flow, ...], mtu: Mapping[str, int
     )
 
 
-def _interfaces(seen: Links, due: Due) -> Iterator[Remark]:
-    of = {one.node: one.interface for one in seen.members}
+def _interfaces(seen: Links, expected: Due) -> Iterator[Remark]:
+    of = {member.node: member.interface for member in seen.members}
     wrong: dict[tuple[str, str, str], set[str]] = {}
     for flow in seen.flows:
         for verb, node, peer, carried in (
@@ -276,7 +277,7 @@ def _interfaces(seen: Links, due: Due) -> Iterator[Remark]:
             if carried.get(of[node], 0) < flow.size * _CARRIED:
                 used = max(carried, key=carried.__getitem__, default="no interface")
                 wrong.setdefault((node, verb, used), set()).add(peer)
-    kind = "declared" if due.interface else "data"
+    kind = "declared" if expected.interface else "data"
     for (node, verb, used), peers in wrong.items():
         yield Remark(
             Outcome.FAIL,
@@ -287,73 +288,74 @@ def _interfaces(seen: Links, due: Due) -> Iterator[Remark]:
         )
 
 
-def _slow(seen: Links, due: Due) -> Iterator[Remark]:
+def _slow(seen: Links, expected: Due) -> Iterator[Remark]:
     warn, fail = SEVERAL
-    if not due.rate:
+    if not expected.rate:
         return
-    rates = {way: min(rate, due.rate) for way, rate in seen.best.items()}
-    bad = {way: rate for way, rate in rates.items() if rate < due.rate * warn}
+    rates = {link: min(rate, expected.rate) for link, rate in seen.best.items()}
+    bad = {link: rate for link, rate in rates.items() if rate < expected.rate * warn}
     named = slow(_pairs(rates))
     for node in named.nodes:
-        mine = [rate for way, rate in bad.items() if node in way]
+        mine = [rate for link, rate in bad.items() if node in link]
         yield Remark(
             Outcome.FAIL,
             node,
             f"{node} is slow with every other node: {min(mine):.3g} to {max(mine):.3g} Gb/s, "
-            f"{due.rate:.3g} are due ({due.source}): its card, cable, port or settings",
+            f"{expected.rate:.3g} are expected ({expected.source}): its card, cable, port or "
+            "settings",
         )
     for (source, target), rate in bad.items():
         if source in named.nodes or target in named.nodes:
             continue
         yield Remark(
-            Outcome.FAIL if rate < due.rate * fail else Outcome.WARN,
+            Outcome.FAIL if rate < expected.rate * fail else Outcome.WARN,
             f"{source} to {target}",
-            f"{source} to {target}: {rate:.3g} Gb/s, {rate / due.rate:.0%} of {due.rate:.3g} "
-            f"({due.source}): the path between them",
+            f"{source} to {target}: {rate:.3g} Gb/s, {rate / expected.rate:.0%} of "
+            f"{expected.rate:.3g} ({expected.source}): the path between them",
         )
 
 
 def _pairs(rates: Mapping[tuple[str, str], float]) -> list[Pair]:
-    found: dict[tuple[str, str], float] = {}
+    lowest: dict[tuple[str, str], float] = {}
     for (source, target), rate in rates.items():
-        one, other = sorted((source, target))
-        found[one, other] = min(found.get((one, other), rate), rate)
-    return [Pair(one, other, rate) for (one, other), rate in found.items()]
+        first, second = sorted((source, target))
+        lowest[first, second] = min(lowest.get((first, second), rate), rate)
+    return [Pair(first, second, rate) for (first, second), rate in lowest.items()]
 
 
-def _shared(seen: Links, due: Due) -> Iterator[Remark]:
+def _shared(seen: Links, expected: Due) -> Iterator[Remark]:
     warn, fail = SEVERAL
-    if not due.rate or len(seen.members) < 4:  # noqa: PLR2004 - below, one pair runs at a time
+    if not expected.rate or len(seen.members) < 4:  # noqa: PLR2004 - below, one pair runs at a time
         return
     together = {(f.source, f.target): f.gbps for f in seen.flows if not f.alone}
-    ways = [
-        way
-        for way, rate in seen.best.items()
-        if together.get(way, rate) < due.rate * fail and rate >= due.rate * warn
+    links = [
+        link
+        for link, rate in seen.best.items()
+        if together.get(link, rate) < expected.rate * fail and rate >= expected.rate * warn
     ]
-    if ways:
+    if links:
         yield Remark(
             Outcome.WARN,
-            fold(sorted({node for way in ways for node in way})),
-            f"{len(ways)} links are slow only while others are busy: the switch or trunk between "
+            fold(sorted({node for link in links for node in link})),
+            f"{len(links)} links are slow only while others are busy: the switch or trunk between "
             "them carries less than all of them together",
         )
 
 
-def _lossy(seen: Links, due: Due) -> Iterator[Remark]:
-    del due
+def _lossy(seen: Links, expected: Due) -> Iterator[Remark]:
+    del expected
     shares = {(f.source, f.target): f.retransmits * _SEGMENT / max(f.size, 1) for f in seen.flows}
-    bad = {way: share for way, share in shares.items() if share > _LOSSY}
+    bad = {link: share for link, share in shares.items() if share > _LOSSY}
     left = set(bad)
-    for node in (one.node for one in seen.members):
+    for node in (member.node for member in seen.members):
         for end, words in (
             (1, f"from every other node to {node}"),
             (0, f"from {node} to every other node"),
         ):
-            ways = [way for way in seen.best if way[end] == node]
-            if len(ways) > 1 and all(way in bad for way in ways):
-                left -= set(ways)
-                most = max(bad[way] for way in ways)
+            links = [link for link in seen.best if link[end] == node]
+            if len(links) > 1 and all(link in bad for link in links):
+                left -= set(links)
+                most = max(bad[link] for link in links)
                 yield Remark(
                     Outcome.WARN,
                     node,
@@ -361,13 +363,13 @@ def _lossy(seen: Links, due: Due) -> Iterator[Remark]:
                     "at its card, cable or port",
                 )
     for source, target in sorted(left):
-        share, way = bad[source, target], f"{source} to {target}"
-        lost = f"{way}: {share:.1%} of the segments were sent twice: packets are lost"
-        yield Remark(Outcome.WARN, way, lost)
+        share, about = bad[source, target], f"{source} to {target}"
+        lost = f"{about}: {share:.1%} of the segments were sent twice: packets are lost"
+        yield Remark(Outcome.WARN, about, lost)
 
 
-def _far(seen: Links, due: Due) -> Iterator[Remark]:
-    del due
+def _far(seen: Links, expected: Due) -> Iterator[Remark]:
+    del expected
     trips = {(f.source, f.target): f.rtt_us for f in seen.flows}
     if len(trips) < 3:  # noqa: PLR2004 - nothing to compare with
         return
@@ -381,7 +383,7 @@ def _far(seen: Links, due: Due) -> Iterator[Remark]:
             )
 
 
-def _well(seen: Links, due: Due, found: Sequence[Remark]) -> Iterator[Remark]:
+def _summary(seen: Links, expected: Due, remarks: Sequence[Remark]) -> Iterator[Remark]:
     rates = list(seen.best.values())
     if not rates:
         return
@@ -390,12 +392,14 @@ def _well(seen: Links, due: Due, found: Sequence[Remark]) -> Iterator[Remark]:
         f"{statistics.median(f.rtt_us for f in seen.flows):.0f} us, MTU "
         f"{min(f.path_mtu for f in seen.flows)}"
     )
-    about = fold([one.node for one in seen.members])
-    if not due.rate:
+    about = fold([member.node for member in seen.members])
+    if not expected.rate:
         yield Remark(
             Outcome.UNKNOWN, about, f"{words}; declare network.data.gbps to have the rate judged"
         )
-    elif not any(one.outcome in (Outcome.FAIL, Outcome.WARN) for one in found):
-        yield Remark(Outcome.PASS, about, f"{words}; due are {due.rate:.3g} ({due.source})")
+    elif not any(remark.outcome in (Outcome.FAIL, Outcome.WARN) for remark in remarks):
+        yield Remark(
+            Outcome.PASS, about, f"{words}; expected are {expected.rate:.3g} ({expected.source})"
+        )
     else:
         yield Remark(Outcome.UNKNOWN, about, words)

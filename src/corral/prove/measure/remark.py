@@ -117,14 +117,14 @@ def graver_first(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
     return tuple(sorted(remarks, key=lambda remark: _ORDER.index(remark.outcome)))
 
 
-def told(lines: Sequence[str], kind: str) -> list[dict[str, Any]]:
+def results_of(lines: Sequence[str], kind: str) -> list[dict[str, Any]]:
     """A program's results in lines ``@@corral-KIND {json}``; anything before the mark is skipped.
 
     Raises:
         CorralError: PARSE_FAILED, such a line holds no JSON object.
     """
     mark = f"{MARK}{kind} "
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     for line in lines:
         _, begun, rest = line.partition(mark)
         if not begun:
@@ -135,8 +135,8 @@ def told(lines: Sequence[str], kind: str) -> list[dict[str, Any]]:
             raise unreadable(line) from error
         if not isinstance(value, dict):
             raise unreadable(line)
-        found.append(cast("dict[str, Any]", value))
-    return found
+        results.append(cast("dict[str, Any]", value))
+    return results
 
 
 def unreadable(line: str) -> CorralError:

@@ -11,12 +11,12 @@ from corral.errors import Code, CorralError
 from corral.prove.fabric.verdict import Outcome
 from corral.prove.figures import Axis, Plot, Series
 from corral.prove.measure.cost import WAYS, Compute, Cost, Timed, fitted, predicted, with_overlap
-from corral.prove.measure.remark import Remark, told, unreadable
+from corral.prove.measure.remark import Remark, results_of, unreadable
 
 PAYS: Final = 1.1
 """Times as fast as one node: less is not worth a second node's trouble."""
-WELL: Final = 0.8
-"""Of the nodes' number: above, there is nothing to gain by other ways."""
+EFFICIENT: Final = 0.8
+"""Of the nodes' number: above, there is nothing to gain by other methods."""
 HELD: Final = (
     "the time of a step on other links was predicted within 15 % in 63 of 72 cases between shaped "
     "links of 1, 2.5 and 10 Gb/s (at worst off by 33 %), computing as measured"
@@ -26,7 +26,7 @@ ROUGH: Final = (
     "a rough guide: predicted from NVLink, TCP of 30 Gb/s between two H200 was off by -23 to +30 %"
 )
 """The recorded h200x2 files; a test holds it."""
-TOLD: Final = 0.05
+SHOWN: Final = 0.05
 """Of a step: what takes less is left out of the answer."""
 EXACT: Final = 0.15
 """A prediction is good when it is off by no more."""
@@ -34,7 +34,7 @@ EXACT: Final = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """One way of training over so many ranks, as measured; seconds of a micro-batch."""
+    """One method of training over so many ranks, as measured; seconds of a micro-batch."""
 
     way: str
     ranks: int
@@ -104,10 +104,10 @@ class Scaling:
         size: bytes of its gradients.
         small: bytes of them as PowerSGD sends them.
         tokens: of a rank's micro-batch.
-        beside: ranks on each node.
+        per_node: ranks on each node; ``beside`` in JSON.
         device: what computes.
         timed: all_reduces.
-        trained: each way, for each number of ranks.
+        trained: each method, for each number of ranks.
         cost: fitted to the smallest number of ranks above one.
         speed: as the first seconds measured it; records of earlier releases have none.
         planned: what was not measured when it ended; None as above.
@@ -118,7 +118,7 @@ class Scaling:
     size: int
     small: int
     tokens: int
-    beside: int
+    per_node: int
     device: str
     timed: tuple[Timed, ...]
     trained: tuple[Trained, ...]
@@ -127,30 +127,30 @@ class Scaling:
     planned: Planned | None = None
     smaller: bool = False
 
-    def of(self, way: str, ranks: int) -> Trained | None:
+    def of(self, method: str, ranks: int) -> Trained | None:
         """One measurement."""
-        return next((t for t in self.trained if t.way == way and t.ranks == ranks), None)
+        return next((t for t in self.trained if t.way == method and t.ranks == ranks), None)
 
     @property
     def counts(self) -> tuple[int, ...]:
         """Numbers of ranks that were measured."""
-        return tuple(sorted({one.ranks for one in self.trained}))
+        return tuple(sorted({trained.ranks for trained in self.trained}))
 
     @property
     def one_node(self) -> Trained | None:
         """Training on one node."""
-        return self.of("ddp", self.beside) or self.of("ddp", 1)
+        return self.of("ddp", self.per_node) or self.of("ddp", 1)
 
-    def speedup(self, one: Trained) -> float:
+    def speedup(self, trained: Trained) -> float:
         """Times as many tokens in a second as on one node."""
         base = self.one_node
         if base is None:
             return 0.0
-        return one.ranks / one.seconds / (base.ranks / base.seconds)
+        return trained.ranks / trained.seconds / (base.ranks / base.seconds)
 
-    def bytes_of(self, way: str) -> int:
-        """What travels at a meeting, before the way's own share."""
-        return self.small if way == "powersgd" else self.size
+    def bytes_of(self, method: str) -> int:
+        """What is sent at an exchange, before the method's own share."""
+        return self.small if method == "powersgd" else self.size
 
 
 def read_scaling(lines: Sequence[str], *, partial: bool = False) -> Scaling:
@@ -164,14 +164,14 @@ def read_scaling(lines: Sequence[str], *, partial: bool = False) -> Scaling:
         CorralError: PARSE_FAILED, it ended without a result, or a line is spoiled.
     """
     try:
-        models = told(lines, "model")
+        models = results_of(lines, "model")
         timed = tuple(
             Timed(int(o["ranks"]), int(o["bytes"]), float(o["seconds"]))
-            for o in told(lines, "reduce")
+            for o in results_of(lines, "reduce")
         )
-        trained = tuple(_trained(one) for one in told(lines, "train"))
-        speed = next(map(_speed, told(lines, "speed")), None)
-        planned = next(map(_planned, reversed(told(lines, "plan"))), None)
+        trained = tuple(_trained(entry) for entry in results_of(lines, "train"))
+        speed = next(map(_speed, results_of(lines, "speed")), None)
+        planned = next(map(_planned, reversed(results_of(lines, "plan"))), None)
     except (KeyError, TypeError, ValueError) as error:
         raise unreadable(repr(error)) from error
     if not models or not (trained or (partial and speed)):
@@ -206,12 +206,12 @@ def progress(line: str) -> str:
         CorralError: PARSE_FAILED, the line is spoiled.
     """
     try:
-        for one in map(_trained, told([line], "train")):
-            return f"{one.way} over {_ranks(one.ranks)}: {one.seconds * 1e3:.4g} ms"
-        for speed in map(_speed, told([line], "speed")):
+        for trained in map(_trained, results_of([line], "train")):
+            return f"{trained.way} over {_ranks(trained.ranks)}: {trained.seconds * 1e3:.4g} ms"
+        for speed in map(_speed, results_of([line], "speed")):
             link = f", {speed.cost.busbw:.3g} GB/s between nodes" if speed.cost.beta else ""
             return f"a step takes {_time(speed.step)}{link}"
-        for plan in map(_planned, told([line], "plan")):
+        for plan in map(_planned, results_of([line], "plan")):
             return _left(plan)
     except (KeyError, TypeError, ValueError) as error:
         raise unreadable(repr(error)) from error
@@ -224,7 +224,7 @@ def _left(plan: Planned) -> str:
     count = len(plan.points)
     text = f"{count} measurement{'s' * (count != 1)} to go, about {_time(plan.seconds)}"
     if plan.limit and plan.left_out and not plan.done:
-        out = ", ".join(f"{way} over {_ranks(ranks)}" for way, ranks in plan.left_out)
+        out = ", ".join(f"{method} over {_ranks(ranks)}" for method, ranks in plan.left_out)
         text += f"; not within {_time(plan.limit)}: {out}"
     return text
 
@@ -239,33 +239,33 @@ def _time(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds < 100 else f"{seconds / 60:.3g} min"  # noqa: PLR2004
 
 
-def _speed(one: Mapping[str, Any]) -> Speed:
-    step, alone, alpha, beta = (float(one[name]) for name in ("step", "alone", "alpha", "beta"))
+def _speed(entry: Mapping[str, Any]) -> Speed:
+    step, alone, alpha, beta = (float(entry[name]) for name in ("step", "alone", "alpha", "beta"))
     if not step > 0 or not alone > 0 or alpha < 0 or beta < 0:
-        raise ValueError(str(one)[:100])
-    return Speed(int(one["ranks"]), step, alone, Cost(alpha, beta))
+        raise ValueError(str(entry)[:100])
+    return Speed(int(entry["ranks"]), step, alone, Cost(alpha, beta))
 
 
-def _planned(one: Mapping[str, Any]) -> Planned:
+def _planned(entry: Mapping[str, Any]) -> Planned:
     todo, out = (
-        tuple((str(p["way"]), int(p["ranks"])) for p in one[name])
+        tuple((str(p["way"]), int(p["ranks"])) for p in entry[name])
         for name in ("points", "left_out")
     )
-    return Planned(float(one["seconds"]), todo, out, float(one["limit"]), int(one["done"]))
+    return Planned(float(entry["seconds"]), todo, out, float(entry["limit"]), int(entry["done"]))
 
 
-def _trained(one: Mapping[str, Any]) -> Trained:
+def _trained(entry: Mapping[str, Any]) -> Trained:
     names = ("forward", "backward", "update", "alone", "slowest")
-    if one["way"] not in WAYS or not float(one["seconds"]) > 0:
-        raise ValueError(str(one)[:100])
+    if entry["way"] not in WAYS or not float(entry["seconds"]) > 0:
+        raise ValueError(str(entry)[:100])
     return Trained(
-        str(one["way"]),
-        int(one["ranks"]),
-        float(one["seconds"]),
-        # Runs of releases that did not measure a way's own work have none.
-        Compute(*(float(one[name]) for name in names), own=float(one.get("own", 0.0))),
-        float(one["loss"]),
-        float(one["spread"]),
+        str(entry["way"]),
+        int(entry["ranks"]),
+        float(entry["seconds"]),
+        # Runs of releases that did not measure a method's own work have none.
+        Compute(*(float(entry[name]) for name in names), own=float(entry.get("own", 0.0))),
+        float(entry["loss"]),
+        float(entry["spread"]),
     )
 
 
@@ -284,27 +284,33 @@ def guesses(seen: Scaling) -> tuple[Guess, ...]:
     least = min((t.ranks for t in seen.timed), default=0)
     return tuple(
         Guess(
-            one.way,
-            one.ranks,
-            predicted(seen.cost, one.compute, WAYS[one.way], one.ranks, seen.bytes_of(one.way)),
-            one.seconds,
+            trained.way,
+            trained.ranks,
+            predicted(
+                seen.cost,
+                trained.compute,
+                WAYS[trained.way],
+                trained.ranks,
+                seen.bytes_of(trained.way),
+            ),
+            trained.seconds,
         )
-        for one in seen.trained
-        if one.ranks > 1
-        and (WAYS[one.way].modelled or one.compute.own)
-        and not (one.way == "ddp" and one.ranks == least)
+        for trained in seen.trained
+        if trained.ranks > 1
+        and (WAYS[trained.way].modelled or trained.compute.own)
+        and not (trained.way == "ddp" and trained.ranks == least)
     )
 
 
-def on_link(seen: Scaling, gbps: float, way: str, ranks: int, now: float = 0.0) -> float:
+def on_link(seen: Scaling, gbps: float, method: str, ranks: int, now: float = 0.0) -> float:
     """Times as fast as one node, were the link of this rate in Gb/s; 0: not known."""
-    one, base = seen.of(way, ranks), seen.one_node
-    if one is None or base is None:
+    trained, base = seen.of(method, ranks), seen.one_node
+    if trained is None or base is None:
         return 0.0
-    size, way_ = seen.bytes_of(way), WAYS[way]
-    seconds = predicted(seen.cost.on_link(gbps, now), one.compute, way_, ranks, size)
-    # What the way itself computes (PowerSGD, an outer optimizer) stays, whatever the link.
-    seconds += max(0.0, one.seconds - predicted(seen.cost, one.compute, way_, ranks, size))
+    size, compute = seen.bytes_of(method), trained.compute
+    seconds = predicted(seen.cost.on_link(gbps, now), compute, WAYS[method], ranks, size)
+    # What the method itself computes (PowerSGD, an outer optimizer) stays, whatever the link.
+    seconds += max(0.0, trained.seconds - predicted(seen.cost, compute, WAYS[method], ranks, size))
     return ranks / seconds / (base.ranks / base.seconds)
 
 
@@ -320,10 +326,10 @@ def from_other_link(
         now: the rate of the other one, 0 when it is not known.
     """
     cost = base.cost.on_link(gbps, now)
-    for one in seen.trained:
-        if one.ranks > 1:
-            size = seen.bytes_of(one.way)
-            yield one, predicted(cost, one.compute, WAYS[one.way], one.ranks, size)
+    for trained in seen.trained:
+        if trained.ranks > 1:
+            size = seen.bytes_of(trained.way)
+            yield trained, predicted(cost, trained.compute, WAYS[trained.way], trained.ranks, size)
 
 
 def answer(seen: Scaling, links: Sequence[float] = (), now: float = 0.0) -> tuple[Remark, ...]:
@@ -335,10 +341,10 @@ def answer(seen: Scaling, links: Sequence[float] = (), now: float = 0.0) -> tupl
         now: the declared rate, 0 when none is.
     """
     plain = seen.of("ddp", seen.counts[-1]) if seen.counts else None
-    if plain is None or plain.ranks <= seen.beside or seen.one_node is None:
+    if plain is None or plain.ranks <= seen.per_node or seen.one_node is None:
         return _early(seen)
-    found = (_plain(seen), _advice(seen, plain), _others(seen, plain), _exact(seen))
-    rest = [r for some in found for r in some]
+    remarks = (_plain(seen), _advice(seen, plain), _others(seen, plain), _exact(seen))
+    rest = [r for some in remarks for r in some]
     return (_verdict(seen, plain), *rest, *_links(seen, links, now), *_not_measured(seen))
 
 
@@ -351,7 +357,8 @@ class Pays:
         step: as it is now.
         times: as fast as one node, now.
         worth: the step from which on they are ``PAYS`` times as fast; None: no step is long enough.
-        well: the step from which on they reach ``WELL`` of their number; None as above.
+        efficient: the step from which on they reach ``EFFICIENT`` of their number; None as above;
+            ``well`` in JSON.
         slower: times as long as on one node, what a step computes with all nodes at work.
     """
 
@@ -359,7 +366,7 @@ class Pays:
     step: float
     times: float
     worth: float | None
-    well: float | None
+    efficient: float | None
     slower: float
 
 
@@ -370,9 +377,9 @@ def pays_from(seen: Scaling) -> Pays | None:
     backward pass does not hide; the exchange depends on the model's size and not on the step.
     """
     base, ranks = seen.one_node, seen.counts[-1] if seen.counts else 0
-    plain = seen.of("ddp", ranks) if base and ranks > seen.beside else None
+    plain = seen.of("ddp", ranks) if base and ranks > seen.per_node else None
     if base is not None and plain is not None:
-        at = [one for one in seen.timed if one.ranks == ranks]
+        at = [timing for timing in seen.timed if timing.ranks == ranks]
         cost = fitted(at) if len(at) > 1 else seen.cost
         step, compute = base.seconds, plain.compute
         own = min(compute.own or compute.slowest, plain.seconds)
@@ -381,7 +388,7 @@ def pays_from(seen: Scaling) -> Pays | None:
         # All times of this step are as measured, also where the fit has more traffic than was seen.
         parts = (min(net, visible + hidden), max(0.0, visible - net), hidden / step, own / step)
         return _pays(seen, ranks, step, parts)
-    if seen.speed is None or seen.speed.ranks <= seen.beside or not seen.speed.cost.beta:
+    if seen.speed is None or seen.speed.ranks <= seen.per_node or not seen.speed.cost.beta:
         return None
     ranks, cost = seen.speed.ranks, seen.speed.cost
     step = base.seconds if base else seen.speed.alone
@@ -391,42 +398,42 @@ def pays_from(seen: Scaling) -> Pays | None:
 
 def _pays(seen: Scaling, ranks: int, step: float, parts: tuple[float, float, float, float]) -> Pays:
     net, extra, hidden, slower = parts
-    nodes = ranks / seen.beside
+    nodes = ranks / seen.per_node
     now = nodes * step / (slower * step + max(0.0, net - hidden * step) + extra)
 
     def reached(times: float) -> float | None:
         spare = nodes / times - slower
         if spare <= 0:
             return None
-        found = (net + extra) / (spare + hidden)
-        return found if found * hidden <= net else extra / spare
+        shortest = (net + extra) / (spare + hidden)
+        return shortest if shortest * hidden <= net else extra / spare
 
-    return Pays(ranks, step, now, reached(PAYS), reached(WELL * nodes), slower)
+    return Pays(ranks, step, now, reached(PAYS), reached(EFFICIENT * nodes), slower)
 
 
 def _verdict(seen: Scaling, plain: Trained | None) -> Remark:
     """Do several nodes pay on this network, and from which step time on?"""
-    found = pays_from(seen)
-    if found is None:
+    pays = pays_from(seen)
+    if pays is None:
         return Remark(Outcome.UNKNOWN, "", "one node was measured: give it two for an answer")
-    nodes = _nodes(seen, found.ranks)
-    good = found.times >= PAYS
+    nodes = _nodes(seen, pays.ranks)
+    good = pays.times >= PAYS
     text = (
         f"training over several nodes {'pays' if good else 'does not pay'} on this network for "
-        f"this model: {nodes} {'are' if plain else 'would be'} {found.times:.2f} times as fast as "
+        f"this model: {nodes} {'are' if plain else 'would be'} {pays.times:.2f} times as fast as "
         "one; "
     )
     size = f"{seen.size / 1e6:.3g} MB of gradients"
-    if found.worth is None:
+    if pays.worth is None:
         text += (
             "no step is long enough: with all nodes at work a step computes "
-            f"{found.slower:.2f} times as long as on one"
+            f"{pays.slower:.2f} times as long as on one"
         )
     else:
-        text += f"for {size} it pays from a step of {_time(found.worth)} on"
-        if found.well is not None:
-            text += f" ({WELL:.0%} of {nodes} from {_time(found.well)} on)"
-        text += f", and a step takes {_time(found.step)} on one node"
+        text += f"for {size} it pays from a step of {_time(pays.worth)} on"
+        if pays.efficient is not None:
+            text += f" ({EFFICIENT:.0%} of {nodes} from {_time(pays.efficient)} on)"
+        text += f", and a step takes {_time(pays.step)} on one node"
     if plain is None:
         text += "; predicted from the first seconds, not measured"
         return Remark(Outcome.UNKNOWN, nodes, text)
@@ -449,12 +456,12 @@ def _not_measured(seen: Scaling) -> Iterator[Remark]:
         )
     missing = (*plan.points, *plan.left_out) if plan else ()
     if missing:
-        out = ", ".join(f"{way} over {_ranks(ranks)}" for way, ranks in missing)
+        out = ", ".join(f"{method} over {_ranks(ranks)}" for method, ranks in missing)
         yield Remark(Outcome.UNKNOWN, "", f"not measured: {out}")
 
 
 def _nodes(seen: Scaling, ranks: int) -> str:
-    return f"{max(1, ranks // seen.beside)} nodes"
+    return f"{max(1, ranks // seen.per_node)} nodes"
 
 
 def _what(seen: Scaling) -> str:
@@ -467,14 +474,14 @@ def _what(seen: Scaling) -> str:
 
 def _plain(seen: Scaling) -> Iterator[Remark]:
     for ranks in seen.counts:
-        one = seen.of("ddp", ranks)
-        if one is None or ranks <= seen.beside:
+        trained = seen.of("ddp", ranks)
+        if trained is None or ranks <= seen.per_node:
             continue
-        times, nodes = seen.speedup(one), ranks // seen.beside
+        times, nodes = seen.speedup(trained), ranks // seen.per_node
         share = times / nodes
         head = f"{_nodes(seen, ranks)}, {_what(seen)}"
-        tail = f"; {_spent(one)}"
-        if share >= WELL:
+        tail = f"; {_spent(trained)}"
+        if share >= EFFICIENT:
             text = f"{head}: {times:.2f} times as fast as one: it pays{tail}"
             yield Remark(Outcome.PASS, _nodes(seen, ranks), text)
         elif times >= PAYS:
@@ -485,58 +492,62 @@ def _plain(seen: Scaling) -> Iterator[Remark]:
             yield Remark(Outcome.WARN, _nodes(seen, ranks), text)
 
 
-def _spent(one: Trained) -> str:
+def _spent(trained: Trained) -> str:
     """Where a step's time goes that one node does not need: the network, and the rest."""
-    took, compute = one.seconds, one.compute
+    took, compute = trained.seconds, trained.compute
     net = took - (compute.own or compute.slowest)
     rest = {
         "is DDP's own work (gradients gathered and copied)": min(took, compute.own)
         - compute.slowest,
         "waits for the slowest rank": min(took, compute.slowest) - compute.alone,
     }
-    told = [f", {spent / took:.0%} {what}" for what, spent in rest.items() if spent >= TOLD * took]
-    return f"{max(0.0, net) / took:.0%} of a step waits for the network{''.join(told)}"
+    shares = [
+        f", {spent / took:.0%} {what}" for what, spent in rest.items() if spent >= SHOWN * took
+    ]
+    return f"{max(0.0, net) / took:.0%} of a step waits for the network{''.join(shares)}"
 
 
 def _advice(seen: Scaling, plain: Trained) -> Iterator[Remark]:
-    base, nodes = seen.speedup(plain), plain.ranks // seen.beside
+    base, nodes = seen.speedup(plain), plain.ranks // seen.per_node
     rest = [t for t in seen.trained if t.ranks == plain.ranks and t.way != "ddp"]
-    if base >= WELL * nodes or not rest:
+    if base >= EFFICIENT * nodes or not rest:
         return
     best = max(rest, key=seen.speedup)
     times = seen.speedup(best)
     if times >= max(PAYS, base * PAYS):
         text = f"use {WAYS[best.way].words}: {times:.2f} times as fast as one node here"
     elif base >= PAYS:
-        text = "no other way is much faster here: a faster network, or more work for each meeting"
+        text = (
+            "no other method is much faster here: a faster network, or more work for each exchange"
+        )
     else:
-        text = "no way makes them pay: give each node separate jobs, or each step more work"
+        text = "no method makes them pay: give each node separate jobs, or each step more work"
     yield Remark(Outcome.UNKNOWN, _nodes(seen, plain.ranks), text)
 
 
 def _others(seen: Scaling, plain: Trained) -> Iterator[Remark]:
     base = seen.speedup(plain)
     rest = [t for t in seen.trained if t.ranks == plain.ranks and t.way != "ddp"]
-    for one in sorted(rest, key=seen.speedup, reverse=True):
-        times, way = seen.speedup(one), WAYS[one.way]
+    for trained in sorted(rest, key=seen.speedup, reverse=True):
+        times, method = seen.speedup(trained), WAYS[trained.way]
         change = times / base - 1
-        text = f"{way.words}: {times:.2f} times as fast as one node ({change:+.0%} on plain DDP)"
-        yield Remark(Outcome.UNKNOWN, _nodes(seen, plain.ranks), f"{text}; {way.price}")
+        text = f"{method.words}: {times:.2f} times as fast as one node ({change:+.0%} on plain DDP)"
+        yield Remark(Outcome.UNKNOWN, _nodes(seen, plain.ranks), f"{text}; {method.price}")
 
 
 def _exact(seen: Scaling) -> Iterator[Remark]:
-    found = guesses(seen)
-    if not found:
+    predictions = guesses(seen)
+    if not predictions:
         return
-    errors = [abs(one.error) for one in found]
+    errors = [abs(prediction.error) for prediction in predictions]
     good = sum(error <= EXACT for error in errors)
     yield Remark(
         Outcome.UNKNOWN,
         "",
         f"cost model: {seen.cost.alpha * 1e6:.0f} us a message, {seen.cost.busbw:.3g} GB/s, "
         f"{seen.cost.overlap:.0%} of the backward pass hides traffic, "
-        f"{seen.cost.extra * 1e3:.1f} ms of a step unexplained; of {len(found)} measurements that "
-        f"it had not seen it predicts {good} within {EXACT:.0%} (half of them within "
+        f"{seen.cost.extra * 1e3:.1f} ms of a step unexplained; of {len(predictions)} measurements "
+        f"that it had not seen it predicts {good} within {EXACT:.0%} (half of them within "
         f"{statistics.median(errors):.0%})",
     )
 
@@ -546,18 +557,22 @@ def _links(seen: Scaling, links: Sequence[float], now: float) -> Iterator[Remark
         return
     held = seen.cost.limited(now)
     if seen.device == "cpu" and not held:
-        yield _not_foretold(seen, links, now)
+        yield _not_predicted(seen, links, now)
         return
     most = seen.counts[-1]
     for gbps in links:
-        ways = {way: on_link(seen, gbps, way, most, now) for way in WAYS if seen.of(way, most)}
-        words = ", ".join(f"{way} {times:.2f}" for way, times in ways.items())
+        ways = {
+            method: on_link(seen, gbps, method, most, now)
+            for method in WAYS
+            if seen.of(method, most)
+        }
+        words = ", ".join(f"{method} {times:.2f}" for method, times in ways.items())
         text = f"on a link of {gbps:g} Gb/s {_nodes(seen, most)} would be so many times as fast"
         yield Remark(Outcome.UNKNOWN, f"{gbps:g} Gb/s", f"{text} as one: {words}")
     yield Remark(Outcome.UNKNOWN, "", HELD if seen.device == "cpu" else ROUGH)
 
 
-def _not_foretold(seen: Scaling, links: Sequence[float], now: float) -> Remark:
+def _not_predicted(seen: Scaling, links: Sequence[float], now: float) -> Remark:
     """Why there is no figure: traffic took the processors that train, and no link held it up.
 
     The model cannot distinguish the two: on links that were shaped afterwards it was off by -32 to
@@ -565,15 +580,20 @@ def _not_foretold(seen: Scaling, links: Sequence[float], now: float) -> Remark:
     """
     rates = ", ".join(f"{gbps:g}" for gbps in links)
     rate = seen.cost.busbw * 8
-    said = f"{'more' if rate > now else 'less'} than the declared {now:g} Gb/s carry"
+    comparison = f"{'more' if rate > now else 'less'} than the declared {now:g} Gb/s carry"
     return Remark(
         Outcome.UNKNOWN,
         "",
-        f"links of {rates} Gb/s are not predicted: these nodes talk at {rate:.3g} Gb/s, "
-        f"{said if now else 'and no link is declared'}; where no link is the limit, traffic takes "
-        "the processors that train, and such predictions were off by a third. Shape the links "
-        "(tc qdisc ... tbf rate), declare that rate as network.data.gbps and measure once more",
+        f"links of {rates} Gb/s are not predicted: these nodes reach {rate:.3g} Gb/s, "
+        f"{comparison if now else 'and no link is declared'}; where no link is the limit, traffic "
+        "takes the processors that train, and such predictions were off by a third. Shape the "
+        "links (tc qdisc ... tbf rate), declare that rate as network.data.gbps and measure again",
     )
+
+
+def _keyed(fields: Mapping[str, Any], name: str, key: str) -> dict[str, Any]:
+    """Fields with one of them under the key that records have."""
+    return {key if field == name else field: value for field, value in fields.items()}
 
 
 def curve(seen: Scaling) -> Plot | None:
@@ -582,16 +602,16 @@ def curve(seen: Scaling) -> Plot | None:
         return None
     lines = [
         Series(
-            way,
+            method,
             tuple(
-                (float(max(1, t.ranks // seen.beside)), seen.speedup(t))
+                (float(max(1, t.ranks // seen.per_node)), seen.speedup(t))
                 for t in seen.trained
-                if t.way == way
+                if t.way == method
             ),
         )
-        for way in WAYS
+        for method in WAYS
     ]
-    most = max(1, seen.counts[-1] // seen.beside)
+    most = max(1, seen.counts[-1] // seen.per_node)
     ideal = Series("as many as nodes", ((1.0, 1.0), (float(most), float(most))))
     shown = tuple(line for line in lines if line.points)
     title = f"training of {seen.parameters / 1e6:.3g} million parameters"
@@ -600,11 +620,12 @@ def curve(seen: Scaling) -> Plot | None:
 
 def figures(seen: Scaling) -> dict[str, object]:
     """JSON-ready fields."""
+    pays = pays_from(seen)
     return {
-        **asdict(seen),
+        **_keyed(asdict(seen), "per_node", "beside"),
         "speedups": [
             {"way": t.way, "ranks": t.ranks, "times": seen.speedup(t)} for t in seen.trained
         ],
-        "pays_from": asdict(pays) if (pays := pays_from(seen)) else None,
-        "guesses": [{**asdict(one), "error": one.error} for one in guesses(seen)],
+        "pays_from": _keyed(asdict(pays), "efficient", "well") if pays else None,
+        "guesses": [{**asdict(guess), "error": guess.error} for guess in guesses(seen)],
     }

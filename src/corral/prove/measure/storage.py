@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.prove.fabric.verdict import Outcome
-from corral.prove.measure.remark import Remark, graver_first, told, unreadable
+from corral.prove.measure.remark import Remark, graver_first, results_of, unreadable
 
 SIBLINGS: Final = (0.40, 0.20)
 NAMES: Final = (0.15, 0.0)
@@ -61,45 +61,45 @@ def read_shares(lines: Sequence[str]) -> tuple[Share, ...]:
         CorralError: PARSE_FAILED, it ended without a result, or a line is spoiled.
     """
     try:
-        found = tuple(_share(one) for one in told(lines, "storage"))
+        shares = tuple(_share(entry) for entry in results_of(lines, "storage"))
     except (KeyError, TypeError, ValueError) as error:
         raise unreadable(repr(error)) from error
-    if not found:
+    if not shares:
         raise CorralError(
             Code.PARSE_FAILED,
             "the measurement of the folders ended without a result",
             tail="\n".join(lines[-20:]),
             hint="corral logs JOB shows what it printed; its nodes need python3",
         )
-    return found
+    return shares
 
 
-def _share(one: Mapping[str, Any]) -> Share:
+def _share(entry: Mapping[str, Any]) -> Share:
     return Share(
-        str(one["mount"]),
-        str(one["node"]),
-        str(one["read"]["node"]),
-        int(one["together"]),
-        int(one["bytes"]),
+        str(entry["mount"]),
+        str(entry["node"]),
+        str(entry["read"]["node"]),
+        int(entry["together"]),
+        int(entry["bytes"]),
         {
-            "write": float(one["write"]["mb_s"]),
-            "read": float(one["read"]["mb_s"]),
-            **{what: float(one["names"][f"{what}_s"]) for what in _RATES[2:]},
+            "write": float(entry["write"]["mb_s"]),
+            "read": float(entry["read"]["mb_s"]),
+            **{what: float(entry["names"][f"{what}_s"]) for what in _RATES[2:]},
         },
-        float(one["read"]["cached"]),
-        int(one["read"]["wrong"]),
+        float(entry["read"]["cached"]),
+        int(entry["read"]["wrong"]),
     )
 
 
 def totals(shares: Sequence[Share], mount: str) -> dict[str, float]:
     """Rates of all nodes together, where more than one worked at the same time."""
-    all_of = [one for one in shares if one.mount == mount and one.together > 1]
-    return {rate: sum(one.rates[rate] for one in all_of) for rate in _RATES if all_of}
+    all_of = [share for share in shares if share.mount == mount and share.together > 1]
+    return {rate: sum(share.rates[rate] for share in all_of) for rate in _RATES if all_of}
 
 
 def alone(shares: Sequence[Share], mount: str) -> list[Share]:
     """What each node did alone."""
-    return [one for one in shares if one.mount == mount and one.together == 1]
+    return [share for share in shares if share.mount == mount and share.together == 1]
 
 
 def judge_shares(
@@ -111,31 +111,31 @@ def judge_shares(
         shares: as read.
         usual: folder to its rates (the median over nodes) in earlier measurements.
     """
-    found = [remark for mount in _mounts(shares) for remark in _wrong(shares, mount)]
-    found += [remark for mount in _mounts(shares) for remark in _odd(shares, mount)]
-    found += [r for m in _mounts(shares) for r in _slower(shares, m, (usual or {}).get(m, {}))]
-    found += [_words(shares, m, found) for m in _mounts(shares)]
-    return graver_first(found)
+    remarks = [remark for mount in _mounts(shares) for remark in _wrong(shares, mount)]
+    remarks += [remark for mount in _mounts(shares) for remark in _odd(shares, mount)]
+    remarks += [r for m in _mounts(shares) for r in _slower(shares, m, (usual or {}).get(m, {}))]
+    remarks += [_words(shares, m, remarks) for m in _mounts(shares)]
+    return graver_first(remarks)
 
 
 def medians(shares: Sequence[Share], mount: str) -> dict[str, float]:
     """The usual rate of one node alone."""
     mine = alone(shares, mount)
-    return {r: statistics.median(one.rates[r] for one in mine) for r in _RATES if mine}
+    return {r: statistics.median(share.rates[r] for share in mine) for r in _RATES if mine}
 
 
 def _mounts(shares: Sequence[Share]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one.mount for one in shares))
+    return tuple(dict.fromkeys(share.mount for share in shares))
 
 
 def _wrong(shares: Sequence[Share], mount: str) -> Iterator[Remark]:
-    for one in shares:
-        if one.mount == mount and one.wrong:
+    for share in shares:
+        if share.mount == mount and share.wrong:
             yield Remark(
                 Outcome.FAIL,
                 mount,
-                f"{mount}: {one.reader} reads something else than {one.node} wrote, in "
-                f"{one.wrong} pieces of 4 MiB",
+                f"{mount}: {share.reader} reads something else than {share.node} wrote, in "
+                f"{share.wrong} pieces of 4 MiB",
             )
 
 
@@ -144,16 +144,16 @@ def _odd(shares: Sequence[Share], mount: str) -> Iterator[Remark]:
     if len(mine) < 3:  # noqa: PLR2004 - of two nobody knows which is odd
         return
     for rate, (warn, fail) in (("write", SIBLINGS), ("read", SIBLINGS), ("create", NAMES)):
-        usual = statistics.median(one.rates[rate] for one in mine)
-        for one in mine:
-            share = one.rates[rate] / usual if usual else 1.0
-            if share < warn:
-                who = one.reader if rate == "read" else one.node
+        usual = statistics.median(share.rates[rate] for share in mine)
+        for share in mine:
+            ratio = share.rates[rate] / usual if usual else 1.0
+            if ratio < warn:
+                who = share.reader if rate == "read" else share.node
                 unit = _UNITS.get(rate, "/s")
                 yield Remark(
-                    Outcome.FAIL if share < fail else Outcome.WARN,
+                    Outcome.FAIL if ratio < fail else Outcome.WARN,
                     who,
-                    f"{who}: {rate} in {mount} {one.rates[rate]:.4g} {unit}, other nodes "
+                    f"{who}: {rate} in {mount} {share.rates[rate]:.4g} {unit}, other nodes "
                     f"{usual:.4g}: its network, its mount options, or its own disk",
                 )
 
@@ -170,11 +170,11 @@ def _slower(shares: Sequence[Share], mount: str, usual: Mapping[str, float]) -> 
             )
 
 
-def _words(shares: Sequence[Share], mount: str, found: Sequence[Remark]) -> Remark:
-    one, many = medians(shares, mount), totals(shares, mount)
+def _words(shares: Sequence[Share], mount: str, remarks: Sequence[Remark]) -> Remark:
+    single, many = medians(shares, mount), totals(shares, mount)
     size = next(s.size for s in shares if s.mount == mount) >> 20
-    words = f"{mount}: a node writes {one['write']:.4g} MB/s and reads {one['read']:.4g}"
-    words += f", makes {one['create']:.4g} files a second"
+    words = f"{mount}: a node writes {single['write']:.4g} MB/s and reads {single['read']:.4g}"
+    words += f", makes {single['create']:.4g} files a second"
     if many:
         words += f"; all at once write {many['write']:.4g} MB/s and read {many['read']:.4g}"
     known = [s.cached for s in shares if s.mount == mount]
@@ -182,6 +182,6 @@ def _words(shares: Sequence[Share], mount: str, found: Sequence[Remark]) -> Rema
         words += f"; {max(known):.0%} of a file was in memory before it was read: reads look faster"
     elif min(known) < 0:
         words += "; whether memory helped reading is unknown here"
-    bad = any(r.about == mount or mount in r.text for r in found)
+    bad = any(r.about == mount or mount in r.text for r in remarks)
     outcome = Outcome.UNKNOWN if bad else Outcome.PASS
     return Remark(outcome, mount, f"{words} (files of {size} MiB)")

@@ -227,7 +227,7 @@ def test_halving_comes_down_to_the_part_with_the_slow_node(count: int) -> None:
     found = bisected(parts[::-1])
     assert "n1" in found.nodes
     assert len(found.nodes) in (2, 3)
-    assert len(found.sentences) == len(found.way) - 1
+    assert len(found.sentences) == len(found.path) - 1
     assert "one half is slow" in found.sentences[0]
 
 

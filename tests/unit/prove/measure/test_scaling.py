@@ -198,7 +198,7 @@ def test_the_answer_is_words() -> None:
     assert "it pays" in good[0].text
     assert not any(r.text.startswith("use ") for r in good)
     _, *hopeless = answer(read_scaling(lines(5.0, 6.5, 6.5)))
-    assert "no way makes them pay" in hopeless[2].text
+    assert "no method makes them pay" in hopeless[2].text
 
 
 def test_other_links_are_put_into_words_and_drawn() -> None:
@@ -215,7 +215,7 @@ def test_other_links_are_put_into_words_and_drawn() -> None:
 @pytest.mark.parametrize(
     ("now", "why"),
     [
-        (0.0, "talk at 0.889 Gb/s, and no link is declared"),
+        (0.0, "reach 0.889 Gb/s, and no link is declared"),
         (10.0, "less than the declared 10 Gb/s carry"),
         (0.5, "more than the declared 0.5 Gb/s carry"),
     ],
@@ -286,8 +286,8 @@ def test_the_verdict_agrees_with_what_was_measured(name: str) -> None:
     assert found is not None and most is not None
     assert found.times == pytest.approx(seen.speedup(most))
     assert (found.worth is not None and found.step >= found.worth) == (found.times >= PAYS)
-    if found.worth is not None and found.well is not None:
-        assert found.worth < found.well
+    if found.worth is not None and found.efficient is not None:
+        assert found.worth < found.efficient
     assert answer(seen)[0].outcome is (Outcome.PASS if found.times >= PAYS else Outcome.WARN)
 
 
