@@ -64,13 +64,13 @@ async def _one(fleet: Fleet, node: str, end: float, emit: Emit) -> None:
 
 def rebooting(journal: Path) -> dict[str, float]:
     """Machines that a killed run was rebooting: node to when it should be back, unix seconds."""
-    found: dict[str, float] = {}
+    deadlines: dict[str, float] = {}
     for record in read_journal(journal):
         event = record.get("event", {})
         if event.get("subject") != "reboots" or event.get("kind") != Kind.NOTE.value:
             continue
         if event.get("message") == REBOOTS:
-            found[event["node"]] = record["at"] + REBOOT_S
+            deadlines[event["node"]] = record["at"] + REBOOT_S
         elif event.get("message") == BACK:
-            found.pop(event["node"], None)
-    return found
+            deadlines.pop(event["node"], None)
+    return deadlines

@@ -3,8 +3,8 @@
 What a machine is to hold depends on what it is, so its probes can be written only when its facts
 are known: two round trips. Machines seldom change what they are, so the second one is saved by
 writing the probes from the facts of last time and sending both questions together. The facts that
-come back decide: when they differ from the guess, the answers to its probes are thrown away. The
-file can be removed or spoiled at any time; that costs one round trip.
+return decide: when they differ from the guess, the answers to its probes are discarded. The file
+can be removed or damaged at any time; that costs one round trip.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ NAME: Final = "facts.json"
 def guessed(folder: Path) -> dict[str, Facts]:
     """Facts by node as they were last read; empty when there are none that this version reads."""
     try:
-        found: Any = json.loads((folder / NAME).read_text())
-        if not isinstance(found, dict):
+        data: Any = json.loads((folder / NAME).read_text())
+        if not isinstance(data, dict):
             return {}
-        fields = cast("dict[str, Mapping[str, object]]", found)
+        fields = cast("dict[str, Mapping[str, object]]", data)
         return {node: Facts.from_dict(facts) for node, facts in fields.items()}
     except (OSError, ValueError, CorralError):
         return {}
@@ -41,7 +41,9 @@ def remember(folder: Path, facts: Mapping[str, Facts]) -> None:
     """
     if not folder.is_dir():
         return
-    text = json.dumps({node: found.as_dict() for node, found in facts.items()}, sort_keys=True)
+    text = json.dumps(
+        {node: node_facts.as_dict() for node, node_facts in facts.items()}, sort_keys=True
+    )
     new = folder / f".{NAME}.{secrets.token_hex(4)}"
     try:
         new.write_text(text)

@@ -68,11 +68,11 @@ def declared_before(path: Path) -> tuple[ClusterSpec, ...]:
     """The cluster as each recorded apply declared it, oldest first; unreadable ones left out."""
     records = (record for record in read_journal(path) if record.get("kind") == "spec")
     texts = [json.dumps(record.get("spec"), sort_keys=True) for record in records]
-    found: list[ClusterSpec] = []
+    specs: list[ClusterSpec] = []
     for text in reversed(dict.fromkeys(reversed(texts))):
         with contextlib.suppress(ValueError):
-            found.append(ClusterSpec.model_validate_json(text))
-    return tuple(found)
+            specs.append(ClusterSpec.model_validate_json(text))
+    return tuple(specs)
 
 
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:

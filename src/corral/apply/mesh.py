@@ -75,7 +75,7 @@ async def take_out(spec: ClusterSpec, stay: Collection[str], emit: Emit) -> tupl
     Args:
         spec: the cluster.
         stay: names of nodes that stay.
-        emit: receives the removed machines and the servers that could not be asked.
+        emit: receives the removed machines and the servers that did not answer.
 
     Returns:
         ``node: did what`` of each that was taken out, proven by listing again.

@@ -18,7 +18,7 @@ from corral.state.base import Resource, Seen, StageWanted
 from corral.state.probe_script import parse_probes, probes
 
 FACTS_KEY = "facts"
-"""Under this name a node's facts are next to its probes' answers, so that the plan's digest covers
+"""A node's facts are under this name next to its probes' answers, so that the plan's digest covers
 them: other facts, other plan."""
 
 Answers = Mapping[str, Section]
@@ -28,7 +28,7 @@ StagesOf = Callable[[Mapping[str, Facts]], tuple[StageWanted, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Observation:
     """What one observation of the machines gave.
 
     Attributes:
@@ -42,7 +42,7 @@ class Sight:
     seen: Mapping[str, Mapping[str, Seen]]
 
 
-async def see(fleet: Fleet, stages_of: StagesOf, guess: Mapping[str, Facts]) -> Sight:
+async def see(fleet: Fleet, stages_of: StagesOf, guess: Mapping[str, Facts]) -> Observation:
     """Read facts and probes: one round trip when ``guess`` holds the facts, else two.
 
     Args:
@@ -61,9 +61,9 @@ async def see(fleet: Fleet, stages_of: StagesOf, guess: Mapping[str, Facts]) -> 
     else:
         facts, answers = await _both(fleet, tried)
         if facts == near:
-            return Sight(facts, tried, _all_seen(resources_of(tried), answers, facts))
+            return Observation(facts, tried, _all_seen(resources_of(tried), answers, facts))
     stages = stages_of(facts)
-    return Sight(facts, stages, await observe(fleet, stages, facts))
+    return Observation(facts, stages, await observe(fleet, stages, facts))
 
 
 def _tried(
@@ -82,7 +82,7 @@ async def _both(
 ) -> tuple[dict[str, Facts], dict[str, Answers]]:
     """Facts, and the answers to the probes, of all machines."""
     first, then = facts_inquiry(), _probes(fleet, stages)
-    # Machines of which the same is wanted share a script: there may be thousands.
+    # Machines with the same desired state share a script: there may be thousands.
     both = {id(each): join([first.script, each.script]) for each in then.values()}
     scripts = {node: both[id(each)] for node, each in then.items()}
     results = good(await fleet.each(scripts, timeout=120), "reading facts and state")
@@ -117,12 +117,12 @@ async def observe(
 
 
 def _probes(fleet: Fleet, stages: Sequence[StageWanted]) -> dict[str, Inquiry]:
-    """Each machine's questions; machines of which the same is wanted share them."""
-    wanted = resources_of(stages)
+    """Each machine's questions; machines with the same desired state share them."""
+    desired = resources_of(stages)
     inquiries: dict[tuple[int, ...], Inquiry] = {}
     by_node: dict[str, Inquiry] = {}
     for node in fleet.nodes:
-        resources = wanted.get(node, ())
+        resources = desired.get(node, ())
         key = tuple(map(id, resources))
         if key not in inquiries:
             inquiries[key] = Inquiry(probes(resources))
@@ -131,19 +131,19 @@ def _probes(fleet: Fleet, stages: Sequence[StageWanted]) -> dict[str, Inquiry]:
 
 
 def _all_seen(
-    wanted: Mapping[str, tuple[Resource, ...]],
+    desired: Mapping[str, tuple[Resource, ...]],
     answers: Mapping[str, Answers],
     facts: Mapping[str, Facts],
 ) -> dict[str, dict[str, Seen]]:
-    return {n: _seen(n, wanted.get(n, ()), each, facts[n]) for n, each in answers.items()}
+    return {n: _seen(n, desired.get(n, ()), each, facts[n]) for n, each in answers.items()}
 
 
 def _seen(
     node: str, resources: tuple[Resource, ...], answers: Answers, facts: Facts
 ) -> dict[str, Seen]:
-    found = parse_probes(node, resources, answers)
-    found[FACTS_KEY] = Seen(0, json.dumps(facts.as_dict(), sort_keys=True))
-    return found
+    seen = parse_probes(node, resources, answers)
+    seen[FACTS_KEY] = Seen(0, json.dumps(facts.as_dict(), sort_keys=True))
+    return seen
 
 
 def good(answers: Mapping[str, Result | CorralError], what: str) -> dict[str, Result]:

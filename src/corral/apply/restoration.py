@@ -103,9 +103,9 @@ async def _one(fleet: Fleet, node: str, emit: Emit, purge: bool) -> Return:
 
     def heard(text: str) -> None:
         if (report := reports.read(text)) is not None:
-            found = _word(report)
-            lines.append(found)
-            emit(Event(Kind.NOTE, "down", node, f"{found[0]}: {found[1]}"))
+            line = _word(report)
+            lines.append(line)
+            emit(Event(Kind.NOTE, "down", node, ": ".join(line)))
 
     async def step(script: Script, what: str) -> None:
         result = await fleet.run(node, script, timeout=UNDO_S, on_line=heard)
@@ -115,7 +115,7 @@ async def _one(fleet: Fleet, node: str, emit: Emit, purge: bool) -> Return:
     try:
         await step(undo.undo(reports, purge=purge), "releasing the machine")
         if not any(word == "none" for word, _ in lines):
-            await step(undo.leftovers(reports), "looking for what is left")
+            await step(undo.leftovers(reports), "listing what is left")
             if not any(word == "left" for word, _ in lines):
                 await step(undo.close(), "removing the ledger")
     except CorralError as error:

@@ -23,8 +23,8 @@ from corral.plan.model import Stage
 from corral.spec.hostlist import fold
 from corral.state.base import ROLL_TAG, Change, Gate, Impact, Roll
 
-LOOK_S: Final = 20
-"""Seconds that one question for a node's jobs waits on the controller before it names the jobs."""
+POLL_S: Final = 20
+"""Seconds that one script on the controller waits for a node to be idle; then it lists the jobs."""
 BACK_S: Final = 120
 """Seconds a node may take to be registered again once its machine is back."""
 RETRY_S: Final = 1.0
@@ -120,7 +120,7 @@ class Rolling:
         if mine:
             await self._drain(node)
         if known is not None:
-            await self._idle(node, give_back=mine)
+            await self._idle(node, resume=mine)
         try:
             await self._change(node)
         except CorralError as error:
@@ -130,7 +130,7 @@ class Rolling:
         if mine and known is not None:
             await self._resume(node, was_up=known.answers)
         elif known is not None:
-            self._note(node, f"stays drained, as somebody wanted: {known.reason}")
+            self._note(node, f"stays drained, as it was before: {known.reason}")
 
     async def _change(self, node: str) -> None:
         """The node's changes, its way through a reboot, and its gates."""
@@ -153,25 +153,25 @@ class Rolling:
         check(await self._control(script), f"draining {node}")
         self._note(node, "drained: takes no new jobs")
 
-    async def _idle(self, node: str, *, give_back: bool) -> None:
+    async def _idle(self, node: str, *, resume: bool) -> None:
         """Wait until no job is on the node."""
         begin = time.monotonic()
-        told = ""
+        noted = ""
         while True:
             answer = await self._control(_jobs_script(node))
             if answer.ok:
                 return
             waiting = ", ".join(answer.stdout.split("\n")[:6]).strip(", ") or "slurmctld's answer"
-            if waiting != told:
-                told = waiting
+            if waiting != noted:
+                noted = waiting
                 self._note(node, f"waits for {waiting}")
             if time.monotonic() - begin > self._roll.patience:
                 break
-        if give_back:
+        if resume:
             await self._resume(node, was_up=False)
         raise CorralError(
             Code.TIMED_OUT,
-            f"still waits after {self._roll.patience:.0f} s for {told}",
+            f"still waits after {self._roll.patience:.0f} s for {noted}",
             node=node,
             hint="nothing was changed on it and it takes jobs as before; run the same command "
             "again later, cancel the jobs, or raise software.drain_minutes",
@@ -219,8 +219,8 @@ class Rolling:
         answer = check(await self._control(_states_script(nodes)), "reading node states")
         first, *lines = answer.stdout.splitlines() or [""]
         if first == "slurmctld":
-            found = (line.split("|", 2) for line in lines if line.count("|") > 1)
-            return {n: Known(state, reason) for n, state, reason in found if n in nodes}
+            rows = (line.split("|", 2) for line in lines if line.count("|") > 1)
+            return {n: Known(state, reason) for n, state, reason in rows if n in nodes}
         if first == "silent":
             steps = await self._fleet.all(STEPS, nodes, timeout=30)
             busy = [n for n, a in steps.items() if isinstance(a, Result) and not a.ok]
@@ -260,13 +260,13 @@ def _jobs_script(node: str) -> Script:
         "if j=$(timeout 10 squeue -h -w {node} -t R,S,CG,CF -o 'job %i (%u, %j, %M so far)'); then "
         '[ -n "$j" ] || exit 0; else j=; fi; '
         '[ $(date +%s) -lt $end ] || {{ printf "%s\\n" "$j"; exit 3; }}; sleep 1; done',
-        limit=LOOK_S,
+        limit=POLL_S,
         node=node,
     )
 
 
 def _resume_script(node: str, wait: int) -> Script:
-    """Resume the node when its reason is ours, once it is registered; then see that it is so."""
+    """Resume the node when its reason is ours, once it is registered; then check that it is."""
     return sh(
         "end=$(( $(date +%s) + {wait} )); while :; do "
         "s=$(timeout 10 sinfo -h -N -n {node} -o '%T|%E' | sort -u | head -n 1); "

@@ -52,13 +52,13 @@ def require_allowed(plan: Plan) -> None:
     if not refused:
         return
     first = refused[0]
-    told = [f"{fold(list(entry.nodes))}: {entry.change.refuses}" for entry in refused]
+    refusals = [f"{fold(list(entry.nodes))}: {entry.change.refuses}" for entry in refused]
     raise CorralError(
         Code.NOT_GOOD,
-        f"{told[0]}" + (f" (and {len(told) - 1} more)" if told[1:] else ""),
-        node=first.nodes[0] if len(first.nodes) == 1 and not told[1:] else "",
+        f"{refusals[0]}" + (f" (and {len(refusals) - 1} more)" if refusals[1:] else ""),
+        node=first.nodes[0] if len(first.nodes) == 1 and not refusals[1:] else "",
         command=first.change.resource,
-        tail="\n".join(told),
+        tail="\n".join(refusals),
         hint="nothing was changed; fix this on the machines or in the file, then run it again",
     )
 
@@ -171,7 +171,7 @@ async def _own_file(ref: SecretRef) -> bytes:
         raise CorralError(
             Code.NOT_FOUND,
             f"{ref.path} cannot be read: {error.strerror}",
-            hint="make the plan again with: corral plan FILE",
+            hint="re-create the plan with: corral plan FILE",
         ) from error
 
 
@@ -184,8 +184,8 @@ async def _wait(gate: Gate, fleet: Fleet, emit: Emit) -> None:
         return
     tail = result.tail
     if gate.diagnose != NOTHING:
-        said = await fleet.run(gate.node, gate.diagnose, timeout=30)
-        tail = f"{tail}\n{said.stdout.strip()}"[-4000:]
+        diagnosis = await fleet.run(gate.node, gate.diagnose, timeout=30)
+        tail = f"{tail}\n{diagnosis.stdout.strip()}"[-4000:]
     raise CorralError(
         Code.GATE_FAILED,
         f"did not come true within {gate.timeout:.0f} s: {gate.name}",

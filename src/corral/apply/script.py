@@ -1,4 +1,4 @@
-"""The one script a node gets for its share of a stage, and the reading of its progress lines."""
+"""The script that a node gets for its share of a stage, and the reader of its progress lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One cluster opened for work: its providers, its reachable machines, what is wanted and seen."""
+"""One cluster opened for work: its providers, reachable machines, desired and observed state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from corral.apply.boot_wait import BOOT_S, BOOTED, rebooting, until_booted
 from corral.apply.guess import guessed, remember
 from corral.apply.journal import declared_before
 from corral.apply.mesh import gone_from_file, minter, programs_of, take_out, udp_of
-from corral.apply.observe import Sight, read_facts, see
+from corral.apply.observe import Observation, read_facts, see
 from corral.apply.package_index import read_missing
 from corral.apply.restoration import give_back, require_all
 from corral.apply.slurm_source import slurm_debs
@@ -97,7 +97,7 @@ class Session:
         return session
 
     async def refresh(self) -> None:
-        """Look again at which machines exist and run."""
+        """Read again which machines exist and run."""
         actions: list[tuple[Provider, tuple[MachineAction, ...]]] = []
         refusals: list[CorralError] = []
         transports: dict[str, OpenSSH] = {}
@@ -105,10 +105,10 @@ class Session:
         hops = Hops(control_dir())
         for provider in dict.fromkeys(self._providers.values()):
             observed = await provider.observe()
-            found = provider.plan(observed)
-            actions.append((provider, found))
+            planned = provider.plan(observed)
+            actions.append((provider, planned))
             refusals += [observed.refusal] if observed.refusal else []
-            waiting = {a.node for a in found}
+            waiting = {a.node for a in planned}
             for name, machine in observed.machines.items():
                 if machine.running and name not in waiting:
                     target = provider.ssh_target(name)
@@ -131,7 +131,7 @@ class Session:
     @property
     def pending(self) -> tuple[MachineAction, ...]:
         """What the providers would do before anything runs on the machines."""
-        return tuple(a for _, found in self._actions for a in found if a.action is not REMOVE)
+        return tuple(a for _, actions in self._actions for a in actions if a.action is not REMOVE)
 
     def require_running(self) -> None:
         """Check that the controller runs.
@@ -156,11 +156,11 @@ class Session:
         """Facts of all declared nodes; None of one that does not answer."""
         asked = facts_inquiry()
         answers = await self.fleet.all(asked.script, timeout=60) if self.fleet.nodes else {}
-        found: dict[str, Facts | None] = dict.fromkeys(self._providers)
+        facts: dict[str, Facts | None] = dict.fromkeys(self._providers)
         for node, answer in answers.items():
             if not isinstance(answer, CorralError) and answer.ok:
-                found[node] = facts_of(node, asked, answer.stdout)
-        return found
+                facts[node] = facts_of(node, asked, answer.stdout)
+        return facts
 
     def addresses(self) -> dict[str, str]:
         """The address of each node on the control network, there or not."""
@@ -175,7 +175,7 @@ class Session:
         return {name: p.traits(name) for name, p in self._providers.items()}
 
     async def look(self, emit: Emit = ignore) -> Look:
-        """Read facts, compute what is wanted, probe, and compare.
+        """Read facts, compute the desired state, probe, and compare.
 
         One round trip per machine when its facts are those of the last observation, else two.
 
@@ -192,9 +192,9 @@ class Session:
             known = guess if set(guess) >= set(self._providers) else await self.facts()
             self._debs = await slurm_debs(self.spec, known, emit)
         self._udp = await udp_of(self.spec, self.fleet, guess)
-        sight = await self._see(guess, emit)
-        remember(self.folder, sight.facts)
-        site, stages, seen = self._site(sight.facts), sight.stages, sight.seen
+        observation = await self._see(guess, emit)
+        remember(self.folder, observation.facts)
+        site, stages, seen = self._site(observation.facts), observation.stages, observation.seen
         leaving = await self._leaving(seen)
         plan = make_plan(
             cluster=self.spec.name,
@@ -207,7 +207,7 @@ class Session:
         )
         return Look(self._actions, site, stages, seen, plan)
 
-    async def _see(self, guess: Mapping[str, Facts], emit: Emit) -> Sight:
+    async def _see(self, guess: Mapping[str, Facts], emit: Emit) -> Observation:
         try:
             return await see(self.fleet, self._stages_of, guess)
         except CorralError as error:
@@ -232,13 +232,13 @@ class Session:
             return wanted(site)
         except CorralError:
             # A machine that does not exist yet may not be known precisely enough (which Slurm its
-            # image holds, for example): what it gets is planned once it is there.
+            # image holds, for example): what it gets is planned once it exists.
             if self.pending:
                 return ()
             raise
 
     async def make_machines(self, emit: Emit) -> None:
-        """Let the providers do what they planned, then look again."""
+        """Let the providers do what they planned, then read the machines again."""
         started = [a.node for a in self.pending]
         for provider, actions in self._actions:
             await provider.apply([a for a in actions if a.action is not REMOVE], emit)
@@ -264,13 +264,13 @@ class Session:
     def fleet_of(self, strays: Mapping[str, Member]) -> Fleet:
         """The strays as a fleet: reached as when they joined, by the keys of a declared machine."""
         known = [n for n, p in self._providers.items() if p.owned]
-        found: dict[str, OpenSSH] = {}
+        transports: dict[str, OpenSSH] = {}
         hops = Hops(control_dir())
         for name, member in strays.items() if known else ():
             like = self._providers[known[0]].ssh_target(known[0])
             target = replace(like, address=member.address, port=member.port, user=member.user)
-            found[name] = OpenSSH(name, target, control_dir(), hops=hops)
-        return Fleet(found, cluster=self.spec.name)
+            transports[name] = OpenSSH(name, target, control_dir(), hops=hops)
+        return Fleet(transports, cluster=self.spec.name)
 
     @property
     def owned(self) -> tuple[str, ...]:
@@ -287,7 +287,7 @@ class Session:
 
     async def _leaving(self, seen: Mapping[str, Mapping[str, Seen]]) -> list[MachineChange]:
         """What becomes of machines that the file names no longer."""
-        found = [
+        changes = [
             self._change(a) for _, actions in self._actions for a in actions if a.action is REMOVE
         ]
         roster = seen.get(self.controller, {}).get("members")
@@ -300,11 +300,11 @@ class Session:
                     f"still on it; when it answers, this releases it; if it is gone for good, "
                     f"take its line out of {ROSTER} on {self.controller}"
                 )
-                found.append(MachineChange(name, OWED, text))
+                changes.append(MachineChange(name, OWED, text))
             else:
                 text = f"{name} ({member.address}) is restored as it was before Corral"
-                found.append(MachineChange(name, "release", text))
-        return found
+                changes.append(MachineChange(name, "release", text))
+        return changes
 
     async def release(self, leaving: Sequence[MachineChange], emit: Emit) -> None:
         """Remove, or release, the machines that the file names no longer.
@@ -349,7 +349,7 @@ class Session:
         """
         every = dict.fromkeys(self._providers.values())
         rented = [provider for provider in every if isinstance(provider, CloudProvider)]
-        return tuple([line for one in rented for line in await one.destroy(emit)])
+        return tuple([line for provider in rented for line in await provider.destroy(emit)])
 
     async def leftovers(self) -> list[str]:
         """What still carries the cluster's label."""

@@ -1,7 +1,7 @@
 """Slurm's packages as the cluster file names their source: read, fetched or built on this machine.
 
 What is fetched or built is in the state folder and is used by all clusters; it can be removed at
-any time and comes again.
+any time and is then fetched or built again.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ async def slurm_debs(spec: ClusterSpec, facts: Mapping[str, Facts], emit: Emit) 
 async def _from_tarball(text: str, sha256: str, facts: Mapping[str, Facts], emit: Emit) -> Path:
     releases = sorted({(f.os_id, f.os_version) for f in facts.values()})
     if len(releases) != 1:
-        said = ", ".join(" ".join(r) for r in releases) or "nothing that is known yet"
+        names = ", ".join(" ".join(r) for r in releases) or "nothing that is known yet"
         raise CorralError(
             Code.NOT_GOOD,
-            f"packages are built for one release of the system, and the nodes run {said}",
+            f"packages are built for one release of the system, and the nodes run {names}",
             hint="give all nodes the same release, or name a folder: slurm.source.debs",
         )
     path = Path(text)
@@ -71,12 +71,12 @@ async def _from_tarball(text: str, sha256: str, facts: Mapping[str, Facts], emit
             emit(Event(Kind.NOTE, "packages", message=f"fetching {text}"))
             data = await abandonable(_fetch, text)
             await asyncio.to_thread(_keep, path, data)
-    found = await asyncio.to_thread(_sha256, path)
-    if found != sha256:
+    digest = await asyncio.to_thread(_sha256, path)
+    if digest != sha256:
         raise CorralError(
             Code.NOT_GOOD,
             f"{path} is another file than the cluster file declares",
-            tail=f"sha256 declared: {sha256}\nsha256 found:    {found}",
+            tail=f"sha256 declared: {sha256}\nsha256 found:    {digest}",
             hint="get the tarball again, and compare with the digest of its publisher",
         )
     return await built(path, sha256, releases[0], _cache(), emit)
@@ -86,9 +86,9 @@ async def _folder(text: str, emit: Emit) -> Path:
     if not text.startswith("https:"):
         return Path(text)
     index = (await abandonable(_index, text)).decode("utf-8", "replace")
-    wanted = index_of(index)
+    digests = index_of(index)
     folder = _cache() / f"debs-{hashlib.sha256(index.encode()).hexdigest()[:16]}"
-    for name, digest in wanted.items():
+    for name, digest in digests.items():
         path = folder / PurePosixPath(name).name
         if path.is_file() and await asyncio.to_thread(_sha256, path) == digest:
             continue
@@ -110,7 +110,7 @@ def index_of(text: str) -> dict[str, str]:
     Raises:
         CorralError: NOT_GOOD, an entry without digest, or a file outside of the repository.
     """
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for fields in stanzas(text) or [{}]:
         name = fields.get("filename", "").removeprefix("./")
         digest = fields.get("sha256", "")
@@ -122,8 +122,8 @@ def index_of(text: str) -> dict[str, str]:
                 hint="make it with: dpkg-scanpackages . > Packages",
             )
         deb(PurePosixPath(name).name, digest)
-        found[name] = digest
-    return found
+        digests[name] = digest
+    return digests
 
 
 def _index(place: str) -> bytes:
@@ -152,18 +152,18 @@ def _fetch(address: str) -> bytes:
 def _digests(folder: Path) -> dict[str, str]:
     try:
         files = sorted(p for p in folder.iterdir() if p.suffix == ".deb")
-        found = {path.name: _sha256(path) for path in files}
+        digests = {path.name: _sha256(path) for path in files}
     except OSError as error:
         raise CorralError(
             Code.NOT_FOUND,
             f"{folder} cannot be read: {error.strerror}",
             hint="slurm.source.debs is a folder of .deb files on this machine",
         ) from error
-    if not found:
+    if not digests:
         raise CorralError(
             Code.NOT_FOUND, f"{folder} holds no .deb files", hint="check slurm.source.debs"
         )
-    return found
+    return digests
 
 
 def _sha256(path: Path) -> str:

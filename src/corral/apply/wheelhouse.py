@@ -1,7 +1,7 @@
 """Wheels that a plan sends to machines: fetched by this machine's pip, kept in the state folder.
 
 pip's own settings (index, certificates, proxies, find-links) are those of the user. Each file must
-have the digest that the lock has; what is kept can be removed at any time and comes again.
+have the digest that the lock has; what is kept can be removed at any time and is fetched again.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ async def fetch_wheels(plan: Plan, emit: Emit) -> None:
     await fetch(wheels_in(plan), emit)
 
 
-async def fetch(wanted: Sequence[Wheel], emit: Emit) -> None:
+async def fetch(wheels: Sequence[Wheel], emit: Emit) -> None:
     """Fetch those of these wheels, all for one Python, that this machine does not have yet.
 
     Raises:
         CorralError: MISSING_TOOL, no pip; NOT_FOUND, the index does not have them.
     """
-    missing = [w for w in wanted if not await asyncio.to_thread(_good, cached(w.place), w.sha256)]
+    missing = [w for w in wheels if not await asyncio.to_thread(_good, cached(w.place), w.sha256)]
     missing = [w for w in missing if not await asyncio.to_thread(_own, w)]
     if not missing:
         return
@@ -61,20 +61,20 @@ async def fetch(wanted: Sequence[Wheel], emit: Emit) -> None:
     folder = state_dir() / CACHE
     await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="wheels-", dir=folder) as name:
-        await _download(missing, Path(name), _python(wanted))
+        await _download(missing, Path(name), _python(wheels))
         await asyncio.to_thread(_keep, missing, Path(name))
 
 
 def wheels_in(plan: Plan) -> tuple[Wheel, ...]:
     """The wheels that a plan's changes ask this machine for."""
-    found: dict[str, Wheel] = {}
+    wheels: dict[str, Wheel] = {}
     for stage in plan.stages:
         for entry in stage.changes:
             for ref in entry.change.secrets:
                 if ref.node == HERE and ref.path.startswith(f"{WHEELS}/"):
                     _, digest, file = ref.path.split("/")
-                    found[file] = Wheel(file, digest)
-    return tuple(found.values())
+                    wheels[file] = Wheel(file, digest)
+    return tuple(wheels.values())
 
 
 def arguments(folder: Path, python: str) -> list[str]:
@@ -124,9 +124,9 @@ def _pip() -> list[str]:
     if find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
     for name in ("pip3", "pip"):
-        found = shutil.which(name)
-        if found:
-            return [found]
+        path = shutil.which(name)
+        if path:
+            return [path]
     raise CorralError(
         Code.MISSING_TOOL,
         "pip is not installed on this machine, and the cluster needs Python packages",
@@ -137,7 +137,7 @@ def _pip() -> list[str]:
 def _python(wheels: Sequence[Wheel]) -> str:
     """The Python the wheels are for, ``313``; each lock has some that are for one only."""
     tags: Mapping[str, None] = dict.fromkeys(
-        found[1] for wheel in wheels if (found := _PYTHON_TAG.search(wheel.file))
+        match[1] for wheel in wheels if (match := _PYTHON_TAG.search(wheel.file))
     )
     newest = max(tags, key=int, default="3")
     return newest
@@ -170,7 +170,7 @@ def _own(wheel: Wheel) -> bool:
         raise CorralError(
             Code.STALE_PLAN,
             "the plan brings another Corral to the controller than the one that applies it",
-            hint="plan again",
+            hint="re-create it with: corral plan FILE",
         )
     place = cached(wheel.place)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""Wanted against observed gives a Plan. Pure: no I/O, no clock."""
+"""Compares desired with observed state: a Plan. Pure: no I/O, no clock."""

@@ -1,4 +1,4 @@
-"""Wanted state against observed state gives a Plan. Pure: no I/O, no clock."""
+"""Compares desired with observed state: a Plan. Pure: no I/O, no clock."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Observed = Mapping[str, Mapping[str, Seen]]
 def resources_of(stages: Sequence[StageWanted]) -> dict[str, tuple[Resource, ...]]:
     """All resources of each node, in the order of the stages.
 
-    Nodes that want the same get the same tuple, so that what is made from it can be shared.
+    Nodes with equal resources get the same tuple, so that what is made from it can be shared.
     """
     lists: dict[str, list[Resource]] = {}
     for stage in stages:
-        for wanted in stage.wanted:
-            for node in wanted.nodes:
-                lists.setdefault(node, []).extend(wanted.resources)
+        for entry in stage.wanted:
+            for node in entry.nodes:
+                lists.setdefault(node, []).extend(entry.resources)
     shared: dict[tuple[int, ...], tuple[Resource, ...]] = {}
-    found: dict[str, tuple[Resource, ...]] = {}
+    by_node: dict[str, tuple[Resource, ...]] = {}
     for node, resources in lists.items():
         key = tuple(map(id, resources))
-        found[node] = shared.setdefault(key, tuple(resources))
-    return found
+        by_node[node] = shared.setdefault(key, tuple(resources))
+    return by_node
 
 
 def make_plan(
@@ -48,7 +48,7 @@ def make_plan(
     Args:
         cluster: name of the cluster.
         spec_digest: digest of the cluster file's meaning.
-        stages: wanted state, in order.
+        stages: desired state, in order.
         observed: answers of all nodes that can be reached.
         machines: what the provider does first.
         absent: nodes that cannot be reached before that; what they will get is only named
@@ -80,15 +80,15 @@ def _deferred(
 
 def _secrets(stages: Sequence[StageWanted], observed: Observed) -> dict[str, str]:
     """Digest of each secret as its source node holds it now."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for stage in stages:
-        for wanted in stage.wanted:
-            for resource in wanted.resources:
-                if isinstance(resource, Secret) and resource.id not in found:
+        for entry in stage.wanted:
+            for resource in entry.resources:
+                if isinstance(resource, Secret) and resource.id not in digests:
                     seen = observed.get(resource.source, {}).get(resource.id)
                     if seen is not None and seen.text != "absent":
-                        found[resource.id] = seen.text.partition(" ")[0]
-    return found
+                        digests[resource.id] = seen.text.partition(" ")[0]
+    return digests
 
 
 def _gates(stage: StageWanted, changes: Sequence[NodeChange]) -> tuple[Gate, ...]:
@@ -109,16 +109,16 @@ class _Differ:
         self._secrets = _secrets(stages, observed)
 
     def stage(self, stage: StageWanted) -> Stage:
-        found: dict[tuple[int, int, int], NodeChange] = {}
+        change_of: dict[tuple[int, int, int], Change] = {}
         nodes_of: dict[tuple[int, int, int], list[str]] = {}
-        for w, wanted in enumerate(stage.wanted):
-            for node in wanted.nodes:
-                for r, change in self._node(node, wanted.resources):
+        for w, entry in enumerate(stage.wanted):
+            for node in entry.nodes:
+                for r, change in self._node(node, entry.resources):
                     nodes_of.setdefault((w, r, id(change)), []).append(node)
-                    found[w, r, id(change)] = NodeChange((), change)
-        # Ordered by place in the wanted state: so each node gets its changes in its own order.
-        ordered = sorted(found, key=lambda k: k[:2])
-        changes = tuple(NodeChange(tuple(nodes_of[k]), found[k].change) for k in ordered)
+                    change_of[w, r, id(change)] = change
+        # Ordered by place in the desired state: so each node gets its changes in its own order.
+        ordered = sorted(change_of, key=lambda k: k[:2])
+        changes = tuple(NodeChange(tuple(nodes_of[k]), change_of[k]) for k in ordered)
         return Stage(stage.name, stage.title, changes, _gates(stage, changes), stage.roll)
 
     def _node(self, node: str, resources: Sequence[Resource]) -> list[tuple[int, Change]]:
@@ -126,13 +126,13 @@ class _Differ:
         if answers is None:
             return []
         changed = self._changed.setdefault(node, {})
-        found: list[tuple[int, Change]] = []
+        changes: list[tuple[int, Change]] = []
         for index, resource in enumerate(resources):
             change = self._diff(node, resource, answers.get(resource.id, UNSEEN), changed)
             if change is not None:
                 changed[resource.id] = change
-                found.append((index, change))
-        return found
+                changes.append((index, change))
+        return changes
 
     def _diff(
         self, node: str, resource: Resource, seen: Seen, changed: dict[str, Change]

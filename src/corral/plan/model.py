@@ -44,11 +44,11 @@ class Stage:
 
     def by_node(self) -> dict[str, list[Change]]:
         """The changes of each node, in order."""
-        found: dict[str, list[Change]] = {}
+        changes: dict[str, list[Change]] = {}
         for entry in self.changes:
             for node in entry.nodes:
-                found.setdefault(node, []).append(entry.change)
-        return found
+                changes.setdefault(node, []).append(entry.change)
+        return changes
 
 
 @dataclass(frozen=True, slots=True)

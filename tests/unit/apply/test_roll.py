@@ -116,7 +116,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    monkeypatch.setattr(rolling, "LOOK_S", 0)
+    monkeypatch.setattr(rolling, "POLL_S", 0)
     monkeypatch.setattr(rolling, "RETRY_S", 0.0)
     slurm = tmp_path / "slurm"
     for folder in ("bin", "nodes", "jobs"):
@@ -183,7 +183,7 @@ def test_what_somebody_else_drained_stays_drained(cluster: Cluster) -> None:
     cluster.run(stage("n1"))
     assert cluster.log == ["change n1", "check n1"]
     assert cluster.state("n1") == "drained|bad fan"
-    assert "n1: stays drained, as somebody wanted: bad fan" in cluster.notes
+    assert "n1: stays drained, as it was before: bad fan" in cluster.notes
 
 
 def test_a_node_that_a_stopped_corral_drained_is_its_own(cluster: Cluster) -> None:
